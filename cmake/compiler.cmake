@@ -1,0 +1,33 @@
+# Flags for all code of the project, carried by the target seqto_options.
+add_library(seqto_options INTERFACE)
+
+# The same bits on every machine: no fused multiply-add behind our back, and never -ffast-math.
+target_compile_options(seqto_options INTERFACE -ffp-contract=off)
+target_compile_options(seqto_options INTERFACE -Wall -Wextra)
+if(SEQTO_WARNINGS_AS_ERRORS)
+  target_compile_options(seqto_options INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC asks for an explicit value of every field even where designated initialisers leave defaults on purpose.
+  target_compile_options(seqto_options INTERFACE -Wno-missing-field-initializers)
+endif()
+
+if(SEQTO_SANITIZE)
+  add_compile_options(-fsanitize=${SEQTO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${SEQTO_SANITIZE})
+endif()
+
+find_program(SEQTO_CCACHE ccache)
+if(SEQTO_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${SEQTO_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${SEQTO_CCACHE}")
+endif()
+
+foreach(linker mold lld)
+  find_program(SEQTO_LINKER_${linker} NAMES ${linker} ld.${linker})
+  if(SEQTO_LINKER_${linker} AND NOT (linker STREQUAL "mold" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND
+                                     CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12.1))
+    add_link_options(-fuse-ld=${linker})
+    break()
+  endif()
+endforeach()

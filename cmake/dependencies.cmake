@@ -1,0 +1,52 @@
+# Third-party libraries as targets seqto::<name>; tools/setup.sh brings them in.
+if(NOT EXISTS "${SEQTO_DEPS}/onnx/lib/cmake/ONNX/ONNXTargets.cmake")
+  message(FATAL_ERROR "libonnx is not in ${SEQTO_DEPS}; run ./dev setup first")
+endif()
+
+# seqto_library(NAME HEADER FILE...): target seqto::NAME for the first library found, the static one by preference.
+function(seqto_library name header)
+  if(SEQTO_STATIC_DEPENDENCIES)
+    set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+  endif()
+  find_library(SEQTO_${name}_LIBRARY NAMES ${ARGN} REQUIRED)
+  find_path(SEQTO_${name}_INCLUDE NAMES ${header} REQUIRED)
+  mark_as_advanced(SEQTO_${name}_LIBRARY SEQTO_${name}_INCLUDE)
+  add_library(seqto::${name} INTERFACE IMPORTED)
+  target_include_directories(seqto::${name} SYSTEM INTERFACE "${SEQTO_${name}_INCLUDE}")
+  target_link_libraries(seqto::${name} INTERFACE "${SEQTO_${name}_LIBRARY}")
+endfunction()
+
+find_package(Threads REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+seqto_library(fmt fmt/format.h fmt)
+seqto_library(turbojpeg turbojpeg.h turbojpeg)
+seqto_library(zlib zlib.h z)
+seqto_library(png png.h png16 png)
+target_link_libraries(seqto::png INTERFACE seqto::zlib m)
+seqto_library(duktape duktape.h duktape)
+target_link_libraries(seqto::duktape INTERFACE m)
+
+# spdlog is used from its headers, with the fmt above in place of its own copy.
+find_path(SEQTO_spdlog_INCLUDE spdlog/spdlog.h REQUIRED)
+add_library(seqto::spdlog INTERFACE IMPORTED)
+target_include_directories(seqto::spdlog SYSTEM INTERFACE "${SEQTO_spdlog_INCLUDE}")
+target_compile_definitions(seqto::spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+target_link_libraries(seqto::spdlog INTERFACE seqto::fmt Threads::Threads)
+
+# Protobuf by CMake's own module: some distributions ship no protobuf-config.cmake.
+set(Protobuf_USE_STATIC_LIBS ${SEQTO_STATIC_DEPENDENCIES})
+find_package(Protobuf REQUIRED MODULE)
+include("${SEQTO_DEPS}/onnx/lib/cmake/ONNX/ONNXTargets.cmake")
+add_library(seqto::onnx INTERFACE IMPORTED)
+target_link_libraries(seqto::onnx INTERFACE ONNX::onnx protobuf::libprotobuf)
+
+# Only the headers: the library is loaded at run time, whatever release the user has. The one of the set-up is the default.
+find_path(SEQTO_onnxruntime_INCLUDE onnxruntime_cxx_api.h PATHS "${SEQTO_DEPS}/onnxruntime/include" NO_DEFAULT_PATH REQUIRED)
+file(GLOB onnxruntime_library "${SEQTO_DEPS}/onnxruntime/lib/libonnxruntime.so.*")
+add_library(seqto::onnxruntime_headers INTERFACE IMPORTED)
+target_include_directories(seqto::onnxruntime_headers SYSTEM INTERFACE "${SEQTO_onnxruntime_INCLUDE}")
+target_compile_definitions(seqto::onnxruntime_headers INTERFACE
+  ORT_API_MANUAL_INIT SEQTO_DEFAULT_ORT_LIBRARY="${onnxruntime_library}")
+target_link_libraries(seqto::onnxruntime_headers INTERFACE ${CMAKE_DL_LIBS})

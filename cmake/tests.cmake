@@ -1,0 +1,67 @@
+# tests/<room>/*_test.cc: one GoogleTest program a room, linked to that room and those left of it.
+# tests/{cli,issues,...}/*_test.cc: the same, linked to everything. tests/*/*_test.py: one ctest test a file.
+find_package(GTest REQUIRED)
+
+set(cases_dir "${CMAKE_SOURCE_DIR}/../shared/cases")
+set(seqto_binary "${CMAKE_BINARY_DIR}/bin/seqto")
+set(driver_binary "${CMAKE_BINARY_DIR}/bin/seqto_differential_driver")
+
+# Helpers for tests. A static library, so that a room's tests need only those objects that they use.
+file(GLOB testing_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/testing/*.cc")
+list(FILTER testing_sources EXCLUDE REGEX "_test\\.cc$")
+if(testing_sources)
+  add_library(seqto_testing STATIC ${testing_sources})
+  target_include_directories(seqto_testing PRIVATE
+    "${CMAKE_SOURCE_DIR}/include" "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/tests")
+  target_link_libraries(seqto_testing PRIVATE seqto_options GTest::gtest)
+endif()
+
+get_property(rooms GLOBAL PROPERTY seqto_rooms)
+file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true "${CMAKE_SOURCE_DIR}/tests/*")
+foreach(folder IN LISTS folders)
+  get_filename_component(name "${folder}" NAME)
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*_test.cc")
+  if(NOT sources)
+    continue()
+  endif()
+  set(target seqto_${name}_test)
+  add_executable(${target} ${sources})
+  target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/tests")
+  target_compile_definitions(${target} PRIVATE SEQTO_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    SEQTO_BINARY="${seqto_binary}" SEQTO_CASES_DIR="${cases_dir}")
+  if(TARGET seqto_testing)
+    target_link_libraries(${target} PRIVATE seqto_testing)
+  endif()
+  if(name IN_LIST rooms)
+    target_link_libraries(${target} PRIVATE seqto_${name})
+  else()
+    target_link_libraries(${target} PRIVATE seqto_all)
+  endif()
+  target_link_libraries(${target} PRIVATE seqto_options GTest::gtest GTest::gtest_main)
+  if(TARGET seqto)
+    add_dependencies(${target} seqto)
+  endif()
+  include(GoogleTest)
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
+    PROPERTIES LABELS ${name} TIMEOUT 600)
+endforeach()
+
+if(EXISTS "${CMAKE_SOURCE_DIR}/tests/differential/driver.cc")
+  add_executable(seqto_differential_driver "${CMAKE_SOURCE_DIR}/tests/differential/driver.cc")
+  target_include_directories(seqto_differential_driver PRIVATE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/tests")
+  target_link_libraries(seqto_differential_driver PRIVATE seqto_all)
+endif()
+
+set(python "${SEQTO_DEPS}/venv/bin/python")
+if(NOT EXISTS "${python}")
+  set(python python3)
+endif()
+file(GLOB scripts CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/*/*_test.py")
+foreach(script IN LISTS scripts)
+  get_filename_component(name "${script}" NAME_WE)
+  get_filename_component(folder "${script}" DIRECTORY)
+  get_filename_component(folder "${folder}" NAME)
+  add_test(NAME "${folder}.${name}" COMMAND "${python}" -B "${script}")
+  set_tests_properties("${folder}.${name}" PROPERTIES LABELS "${folder}" SKIP_RETURN_CODE 77 TIMEOUT 1200
+    ENVIRONMENT "SEQTO_BINARY=${seqto_binary};SEQTO_SOURCE_DIR=${CMAKE_SOURCE_DIR};SEQTO_BUILD_DIR=${CMAKE_BINARY_DIR};SEQTO_CASES_DIR=${cases_dir};SEQTO_DRIVER=${driver_binary}")
+endforeach()

