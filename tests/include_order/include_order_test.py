@@ -1,0 +1,109 @@
+"""Checks that a file includes only from its own room and the rooms to its left, and says which order it checked."""
+
+import pathlib
+import re
+import sys
+
+ROOMS = ["base", "model", "data", "runner", "quantization", "metrics", "search", "visualizer", "orchestrator"]
+# These see the public headers and nothing else of ours.
+OUTSIDE = ["cli", "examples", "python"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+FIRST_LINE = re.compile(r"^// Room: (\w+)\. \S.*\.")
+ONNX = re.compile(r"^(onnx|google/protobuf)/")
+ORT = re.compile(r"^(onnxruntime/.*)?onnxruntime_\w+\.h$")
+
+
+def sources(folder):
+    return sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in (".h", ".cc"))
+
+
+def includes(path):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if match := INCLUDE.match(line):
+            yield number, match[1], match[2]
+
+
+def public_rooms(problems):
+    """The room of each public header, from its first line."""
+    rooms = {}
+    for path in sources("include/seqto"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        match = FIRST_LINE.match(lines[0]) if lines else None
+        if not match or match[1] not in ROOMS:
+            problems.append(f"{path.relative_to(ROOT)}:1: the first line must be '// Room: <room>. What it is for.'")
+        else:
+            rooms["seqto/" + path.relative_to(ROOT / "include/seqto").as_posix()] = match[1]
+    return rooms
+
+
+def check_rooms(public, problems):
+    ort_users = set()
+    files = [(p, p.relative_to(ROOT / "src").parts[0]) for p in sources("src")]
+    files += [(ROOT / "include" / name, room) for name, room in public.items()]
+    for path, room in files:
+        name = path.relative_to(ROOT)
+        if room not in ROOMS:
+            problems.append(f"{name}: '{room}' is not a room; rooms are {', '.join(ROOMS)}")
+            continue
+        for number, quote, header in includes(path):
+            where = f"{name}:{number}"
+            target = None
+            if header.startswith("seqto/"):
+                target = public.get(header)
+                if target is None:
+                    problems.append(f"{where}: no public header '{header}' with a room")
+            elif quote == '"':
+                target = header.split("/")[0]
+                if path.parts[-2] == "seqto":
+                    problems.append(f"{where}: a public header includes the private '{header}'")
+                elif target not in ROOMS:
+                    problems.append(f"{where}: write '{header}' as \"<room>/{header}\"")
+                    target = None
+            elif ONNX.match(header) and room != "model":
+                problems.append(f"{where}: <{header}>: onnx and protobuf headers belong to src/model alone")
+            elif ORT.match(header):
+                ort_users.add(str(name))
+                if room != "runner":
+                    problems.append(f"{where}: <{header}>: ONNX Runtime headers belong to src/runner alone")
+            if target and ROOMS.index(target) > ROOMS.index(room):
+                problems.append(f"{where}: {room} includes '{header}' of {target}, which is to its right")
+    if len(ort_users) > 1:
+        problems.append(f"ONNX Runtime headers belong in one file, found in {', '.join(sorted(ort_users))}")
+    return len(files)
+
+
+def check_outside(public, problems):
+    count = 0
+    for folder in OUTSIDE:
+        for path in sources(folder):
+            count += 1
+            own = (ROOT / folder, path.parent)
+            for number, quote, header in includes(path):
+                where = f"{path.relative_to(ROOT)}:{number}"
+                if header.startswith("seqto/"):
+                    if header not in public:
+                        problems.append(f"{where}: no public header '{header}' with a room")
+                elif quote == '"' and not any((base / header).exists() for base in own):
+                    problems.append(f"{where}: {folder} includes '{header}'; it may use \"seqto/*.h\" only")
+                elif ONNX.match(header) or ORT.match(header):
+                    problems.append(f"{where}: <{header}>: {folder} may use \"seqto/*.h\" only")
+    return count
+
+
+def main():
+    problems = []
+    public = public_rooms(problems)
+    count = check_rooms(public, problems) + check_outside(public, problems)
+    print(" < ".join(ROOMS) + " < { " + ", ".join(OUTSIDE) + " }")
+    for room in ROOMS:
+        headers = sorted(name for name, of in public.items() if of == room)
+        print(f"  {room}: {len(sources('src/' + room))} files in src/{room}; public: {', '.join(headers) or 'none'}")
+    print(f"{count} files checked, {len(problems)} problems")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
