@@ -1,8 +1,8 @@
 // Runs a fuzz target without libFuzzer: replays corpora, then feeds random changes of their files.
 //
-//   TARGET [-max_total_time=SECONDS] FOLDER_OR_FILE...
+//   TARGET [-max_total_time=SECONDS] [-artifact_prefix=FOLDER/] FOLDER_OR_FILE...
 //
-// The input at hand is kept in ./fuzz_last_input, so that it is there after a crash.
+// The input at hand is kept in FOLDER/last_input, so that it is there after a crash.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,8 @@ Bytes read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-void run(const Bytes& input) {
-  std::ofstream("fuzz_last_input", std::ios::binary)
+void run(const Bytes& input, const std::string& kept) {
+  std::ofstream(kept, std::ios::binary)
       .write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
   LLVMFuzzerTestOneInput(input.data(), input.size());
 }
@@ -61,24 +61,27 @@ Bytes mutate(Bytes input, std::mt19937& random) {
 
 int main(int argc, char** argv) {
   double seconds = 0;
+  std::string kept = "last_input";
   std::vector<Bytes> corpus;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument.rfind("-max_total_time=", 0) == 0) {
       seconds = std::atof(argument.c_str() + 16);
+    } else if (argument.rfind("-artifact_prefix=", 0) == 0) {
+      kept = argument.substr(17) + "last_input";
     } else if (std::filesystem::is_directory(argument)) {
       for (const auto& entry : std::filesystem::directory_iterator(argument)) corpus.push_back(read(entry.path()));
     } else {
       corpus.push_back(read(argument));
     }
   }
-  for (const Bytes& input : corpus) run(input);
+  for (const Bytes& input : corpus) run(input, kept);
   if (corpus.empty()) corpus.emplace_back();
 
   std::mt19937 random(1);  // NOLINT: the same inputs each time
   std::size_t runs = corpus.size();
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  for (; std::chrono::steady_clock::now() < end; ++runs) run(mutate(corpus[random() % corpus.size()], random));
-  std::filesystem::remove("fuzz_last_input");
+  for (; std::chrono::steady_clock::now() < end; ++runs) run(mutate(corpus[random() % corpus.size()], random), kept);
+  std::filesystem::remove(kept);
   std::printf("%zu runs\n", runs);
 }

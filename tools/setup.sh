@@ -8,6 +8,9 @@
 # Everything but system packages lies in .deps/ (ignored); versions are in tools/versions.txt. Each step leaves a stamp
 # with the versions it was made for, so a call that has nothing to do takes well under a second and needs no network.
 # Exit codes: 0 ready, 4 system packages are missing and may not be installed here, 1 a step failed (its log is named).
+#
+# Lists of words are split on purpose, and awk's $1 is not the shell's:
+# shellcheck disable=SC2086,SC2016,SC1091
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -27,8 +30,6 @@ packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certif
 [ "$level" = test ] && packages="$packages $(
   # Ubuntu's chromium package only points to a snap, which needs a running snapd.
   grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)"
-
-installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -q '^installed$'; }
 
 # Ubuntu and Debian call the TurboJPEG headers differently from release to release.
 resolve() {
@@ -62,10 +63,11 @@ install_packages() {
   say "installing system packages: $missing"
   mkdir -p "$deps/log"
   {
-    $as_root apt-get update -qq
+    wait_for_lock='-o DPkg::Lock::Timeout=300'
+    $as_root apt-get $wait_for_lock update -qq
     names=
     for package in $missing; do names="$names $(resolve "$package")"; done
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $names
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get $wait_for_lock install -y -qq --no-install-recommends $names
   } >"$deps/log/apt.log" 2>&1 || {
     tail -5 "$deps/log/apt.log" >&2
     fail "apt-get failed (log: .deps/log/apt.log); by hand: apt-get install --no-install-recommends $missing"
@@ -137,7 +139,7 @@ fetch_onnxruntime_headers() {
   for source in $sources; do
     signed=; [ -e /usr/share/keyrings/$keyring ] && signed="[signed-by=/usr/share/keyrings/$keyring] "
     echo "deb $signed$mirror ${source%:*} ${source#*:}" >"$work/sources.list"
-    apt-get $options -qq update && (cd "$work" && apt-get $options -qq download libonnxruntime-dev) && break || true
+    if apt-get $options -qq update && (cd "$work" && apt-get $options -qq download libonnxruntime-dev); then break; fi
   done
   ls "$work"/*.deb >/dev/null 2>&1 || {
     echo "no libonnxruntime-dev on this machine's mirror; put onnxruntime_c_api.h and onnxruntime_cxx_api.h (API 21 or later) in"
