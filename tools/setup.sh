@@ -99,6 +99,7 @@ for name in archive.namelist():
     if sys.argv[2] in name: print(archive.extract(name, sys.argv[3]))' "$@"; }
 
 make_tools_venv() {
+  rm -f "$deps/stamps/lint_tools"  # it lives in the same place
   "$python" -m venv --clear "$deps/tools"
   # The source package of onnx runs its build back end even for a mere download, and that asks for a new CMake.
   pip install "scikit-build-core==$SCIKIT_BUILD_CORE_VERSION" "cmake==$CMAKE_VERSION"
