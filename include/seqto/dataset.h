@@ -1,0 +1,83 @@
+// Room: data. Real inputs in a fixed order, read one at a time, and their split into disjoint parts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "seqto/model.h"
+
+namespace seqto {
+
+// One sample: a tensor for every model input, in the model's order, batch dimension of 1 included.
+struct Sample {
+  std::vector<Tensor> inputs;
+  int64_t label = -1;  // class index; -1: none
+  std::string name;    // file name or index
+};
+
+// Thread-safe; read() may decode again each time or answer from a bounded cache.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  virtual Sample read(int64_t index) const = 0;
+  virtual bool has_labels() const = 0;
+  // SHA-256 over names, sizes, labels and preprocessing: tells one data set from another cheaply.
+  virtual std::string fingerprint() const = 0;
+};
+
+// value = (pixel * scale - mean) / std, pixels 0..255. See docs/preprocess.md for the JSON form.
+struct Preprocess {
+  enum class Filter { kNearest, kBilinear, kBicubic, kLanczos };
+  int short_side = 0;         // resize so that the shorter side has this many pixels; 0: not
+  int width = 0, height = 0;  // resize to exactly this; 0: not
+  Filter filter = Filter::kBilinear;
+  int crop = 0;               // centre crop to crop x crop; 0: not
+  bool bgr = false;           // channel order of the tensor
+  bool nhwc = false;          // layout of the tensor
+  float scale = 1.0f / 255.0f;
+  std::vector<float> mean{0, 0, 0}, std{1, 1, 1};
+};
+// "imagenet", "unit", "none" or the path of a JSON file. Throws Error{kInvalidInput} naming the bad key.
+Preprocess load_preprocess(const std::string& name_or_path);
+
+struct DatasetOptions {
+  std::string labels;      // CSV with the columns file,label; its order is the order of the data set
+  std::string preprocess;  // as load_preprocess() takes; empty: none for arrays, "unit" for images
+  int64_t samples = 0;         // the first so many; 0: all
+  int64_t random_samples = 0;  // so many drawn without replacement, in the data set's order; 0: off
+  uint64_t seed = 0;
+  int64_t cache_bytes = 256 << 20;  // decoded images (8 bit) or arrays kept at most
+};
+
+// `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first
+// axis: samples) or an .npy. `inputs` are the model's inputs without initializers.
+// Throws Error{kInvalidInput}: nothing there, folder empty, image unreadable, shape or channel
+// mismatch (checked on the first sample at once), labels missing for files, several inputs but one array.
+std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
+                                      const DatasetOptions& = {});
+
+// Indices into a Dataset; the parts never overlap and follow its order: calibration first, then
+// search, then evaluation.
+struct Split {
+  std::vector<int64_t> calibration, search, evaluation;
+  std::vector<std::string> notes;  // said where the data were too few for what was asked
+};
+struct SplitOptions {
+  int64_t calibration = 128;
+  int64_t search = 0;
+  int64_t evaluation = 0;  // 0: all that is left
+};
+// Throws Error{kInvalidInput} with both figures when fewer samples exist than asked for.
+Split split(int64_t size, const SplitOptions& = {});
+
+// The arrays of an .npz/.npy by name ("" for .npy), and their writer (stored, not compressed).
+std::vector<Initializer> load_arrays(const std::filesystem::path& path);
+void save_npz(const std::filesystem::path& path, std::span<const Initializer> arrays);
+
+}  // namespace seqto

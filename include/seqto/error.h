@@ -1,0 +1,32 @@
+// Room: base. The one exception of the library, with the exit code it leads to.
+//
+// Three kinds of trouble, three treatments: the caller or the world is wrong -> throw Error;
+// a candidate does not work -> a Trial with outcome Failed; our own mistake -> assert.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace seqto {
+
+// The value is the exit code of the command line tool.
+enum class Code {
+  kInternal = 1,
+  kUsage = 2,
+  kInvalidInput = 3,  // model, data or configuration
+  kUnavailable = 4,   // runtime or device not there
+  kGateNotMet = 5,
+  kInterrupted = 130,  // the best so far is saved
+};
+
+// The message reads "[verb] what was found; what was expected; what to do".
+class Error : public std::runtime_error {
+ public:
+  Error(Code code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Code code() const { return code_; }
+
+ private:
+  Code code_;
+};
+
+}  // namespace seqto

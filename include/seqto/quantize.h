@@ -1,0 +1,124 @@
+// Room: quantization. Ranges, schemes, plans, and the writer of quantized models.
+//
+// The rules are those of onnxruntime's static quantizer; docs/compatibility.md lists by id where we deviate.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "seqto/dataset.h"
+#include "seqto/model.h"
+#include "seqto/runner.h"
+
+namespace seqto {
+
+// --- calibration -------------------------------------------------------------------------------
+
+struct Range {
+  float lowest = 0, highest = 0;
+};
+// Tensor name -> observed range. Independent of any plan: one calibration serves every candidate.
+using Ranges = std::unordered_map<std::string, Range>;
+
+struct CalibrateOptions {
+  // Op types whose float inputs and outputs are observed; empty: the quantizer's default list.
+  std::vector<std::string> op_types;
+};
+// One streaming pass over the samples in constant memory; min-max, per tensor, images with NaN skipped per tensor.
+// Throws Error{kInvalidInput} naming the tensor when a value is NaN or infinite.
+Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                 const CalibrateOptions& = {}, const Env& = {});
+
+// onnxruntime's JSON calibration cache, both directions.
+Ranges load_ranges(const std::filesystem::path& path);
+void save_ranges(const Ranges& ranges, const std::filesystem::path& path);
+
+// --- schemes and plans -------------------------------------------------------------------------
+
+// How one layer is stored and computed.
+enum class Scheme { kFloat32, kInt8 };
+std::string_view to_string(Scheme scheme);        // "float32", "int8"
+Scheme parse_scheme(std::string_view name);       // throws Error{kUsage}
+
+// A layer is a node that the quantizer may touch.
+struct Layer {
+  LayerId id;
+  std::string op_type;
+  std::vector<int64_t> output_shape;   // -1 where unknown; empty: unknown or scalar
+  int64_t weight_bytes = 0;            // of its constant float inputs
+  bool quantizable = false;
+  std::string reason;                  // why not, when it is not
+};
+// Every node of the graph, in graph order.
+std::vector<Layer> layers(const Model& model);
+
+// LayerId -> Scheme; layers that are absent are float32, so the empty plan is the original model.
+struct Plan {
+  std::map<LayerId, Scheme> schemes;
+
+  std::string hash() const;  // 16 hex digits; equal plans have equal hashes
+  bool operator==(const Plan&) const = default;
+};
+// Every quantizable layer in `scheme`, except the excluded.
+Plan uniform_plan(const Model& model, Scheme scheme, const std::vector<LayerId>& excluded = {});
+std::string plan_to_json(const Plan& plan);
+Plan plan_from_json(const std::string& text);  // throws Error{kInvalidInput}
+
+// --- quantizing --------------------------------------------------------------------------------
+
+// Field by field onnxruntime's options; defaults are its defaults.
+struct QuantizeOptions {
+  DataType activation_type = DataType::kInt8;
+  DataType weight_type = DataType::kInt8;
+  bool per_channel = false;
+  bool reduce_range = false;                 // 7-bit weights, for CPUs whose u8s8 kernels saturate
+  bool symmetric_activations = false;
+  std::optional<bool> symmetric_weights;     // unset: symmetric when the type is signed
+  bool restricted_asymmetric_activations = false;  // uint8 only: zero point 0 or 128
+  std::optional<float> min_real_range;       // ranges are widened to at least this
+  bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
+  bool keep_removable_activations = false;   // never drop Relu/Clip that quantization makes superfluous
+  bool add_qdq_pair_to_weight = false;       // float weight -> Q -> DQ
+  bool quantize_bias = true;
+  bool adjust_weight_scale_for_bias = true;  // keeps the int32 bias inside its range
+  std::vector<std::string> op_types;         // empty: the default list
+  std::vector<std::string> exclude_output_op_types;
+  std::vector<LayerId> include;              // empty: all
+  std::vector<LayerId> exclude;
+};
+// The op types that are quantized when QuantizeOptions::op_types is empty.
+const std::vector<std::string>& default_op_types();
+
+// Makes candidates of one model. Construction indexes the model once; quantize() then costs milliseconds:
+// quantized weights are made once per (weight, parameters) and shared by all candidates.
+class Quantizer {
+ public:
+  // `model` has names (name_nodes) and shapes (infer_shapes). Throws Error{kInvalidInput}: per-channel below opset
+  // 13, opset below 11, option combinations that onnxruntime rejects.
+  Quantizer(Model model, Ranges ranges, QuantizeOptions options);
+  ~Quantizer();
+  Quantizer(Quantizer&&) noexcept;
+
+  // QDQ form of the plan. Throws Error{kInvalidInput} where a range is missing.
+  Model quantize(const Plan& plan);
+  // The same with onnxruntime's exclusion list: names that are no node have no effect.
+  Model quantize_excluding(const std::vector<std::string>& excluded);
+  // Ids of docs/compatibility.md at which the last model deviates from onnxruntime's.
+  const std::vector<std::string>& deviations() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// True if any layer can be quantized; throws Error{kInvalidInput} "nothing to quantize: ..." otherwise.
+void require_quantizable(const Model& model);
+
+}  // namespace seqto

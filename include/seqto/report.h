@@ -1,0 +1,49 @@
+// Room: visualizer. A finished or growing study as text, JSON, SVG and one HTML page. Computes nothing itself: every
+// figure comes in the Summary.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "seqto/search.h"
+
+namespace seqto {
+
+// One point of the summary: a trial, named files relative to the study's folder.
+struct SummaryPoint {
+  Trial trial;
+  std::string file, plan_file;  // empty: not written
+  double size_reduction_kept = 0;
+};
+
+// All that the reports show; summary_to_json() is summary.json of the command line contract.
+struct Summary {
+  StudyHeader header;
+  SummaryPoint baseline, fully_quantized;
+  std::vector<SummaryPoint> front;      // by size, ascending
+  std::vector<std::string> top;         // ids, at most three
+  std::string selected;                 // an id
+  std::vector<std::string> objectives;  // {"kl", "size"} ...
+  double hypervolume = 0;               // of the front over objectives scaled by the float and fully quantized points
+  std::vector<SummaryPoint> trials;     // all, in order
+  Sensitivity sensitivity;              // may be empty
+  std::vector<Layer> layers;
+  int64_t evaluations = 0;
+  double wall_seconds = 0;
+  std::vector<std::string> notes;
+};
+std::string summary_to_json(const Summary& summary);
+
+// The terminal's table: baseline, fully quantized, front; top three marked; fits `columns`.
+std::string summary_table(const Summary& summary, int columns = 100);
+
+// report.html (one file, no network), plots/front.svg, plots/sensitivity.svg, plots/exclusion.svg below `dir`;
+// each written to a temporary name, then renamed.
+void write_report(const Summary& summary, const std::filesystem::path& dir);
+
+// "13.97 MB", "3.21 ms", "0.0462": the only place where units become text.
+std::string format_bytes(int64_t bytes);
+std::string format_duration(int64_t ns);
+
+}  // namespace seqto

@@ -1,0 +1,47 @@
+// Room: orchestrator. The main job: model and data in, a folder with the front out.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "seqto/report.h"
+
+namespace seqto {
+
+struct TuneOptions {
+  // --- input
+  std::filesystem::path model;
+  std::filesystem::path data;
+  DatasetOptions dataset;
+  // --- search
+  std::string strategy = "incremental";
+  std::vector<std::string> schemes{"int8", "float32"};
+  std::vector<std::string> objectives{"kl", "size"};
+  double threshold = 0;
+  int64_t max_evaluations = 0;  // 0: no limit
+  double max_time_seconds = 0;  // 0: no limit
+  std::vector<std::string> exclude;  // globs on node names or "op:Conv": float in every candidate
+  // --- samples, in the data set's order and never overlapping
+  int64_t calibration_samples = 50;
+  int64_t evaluation_samples = 0;  // 0: all that is left
+  int64_t ranking_samples = 10;    // of the calibration samples, for the error analysis
+  // --- quantizer; the published settings
+  QuantizeOptions quantize;
+  // --- device
+  std::string device = "cpu";
+  RunnerOptions runner;
+  // --- output
+  std::filesystem::path output;
+  bool resume = true;
+};
+
+// Writes study.jsonl, summary.json, report.html, plots/, models/, plans/ below options.output and returns the summary.
+// Resumes a study of the same inputs. Throws Error as the verbs it calls; on cancel the study is left as it is
+// after the last finished trial, with a report of it, and Error{kInterrupted} is thrown.
+Summary tune(const TuneOptions& options, const Env& = {});
+
+// Redraws everything from DIR/study.jsonl and DIR/plans, without any runtime.
+Summary report(const std::filesystem::path& dir);
+
+}  // namespace seqto
