@@ -1,0 +1,34 @@
+#include "base/hash.h"
+
+#include <fmt/format.h>
+#include <nettle/sha2.h>
+#include <nettle/version.h>
+
+#include <array>
+
+#include "base/files.h"
+
+namespace seqto {
+
+std::string sha256_hex(std::string_view bytes) {
+  sha256_ctx context;
+  sha256_init(&context);
+  sha256_update(&context, bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
+  std::array<uint8_t, SHA256_DIGEST_SIZE> digest;
+  // The digest is asked for in full; releases of nettle differ in whether they take its length.
+#if NETTLE_VERSION_MAJOR >= 4
+  sha256_digest(&context, digest.data());
+#else
+  sha256_digest(&context, digest.size(), digest.data());
+#endif
+  std::string hex;
+  for (uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+std::string sha256_file(const std::filesystem::path& path) {
+  MappedFile file(path);
+  return sha256_hex({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+}
+
+}  // namespace seqto
