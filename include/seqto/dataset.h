@@ -33,7 +33,7 @@ class Dataset {
 
 // value = (pixel * scale - mean) / std, pixels 0..255. See docs/preprocess.md for the JSON form.
 struct Preprocess {
-  enum class Filter { kNearest, kBilinear, kBicubic, kLanczos };
+  enum class Filter { kNearest, kBox, kBilinear, kBicubic, kLanczos };
   int short_side = 0;         // resize so that the shorter side has this many pixels; 0: not
   int width = 0, height = 0;  // resize to exactly this; 0: not
   Filter filter = Filter::kBilinear;
@@ -52,7 +52,7 @@ struct DatasetOptions {
   int64_t samples = 0;         // the first so many; 0: all
   int64_t random_samples = 0;  // so many drawn without replacement, in the data set's order; 0: off
   uint64_t seed = 0;
-  int64_t cache_bytes = 256 << 20;  // decoded images (8 bit) or arrays kept at most
+  int64_t cache_bytes = 256 << 20;  // decoded images (8 bit) kept at most; arrays are always held
 };
 
 // `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first

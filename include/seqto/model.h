@@ -94,6 +94,7 @@ struct Node {
   std::vector<std::string> inputs;   // "" where an optional input is absent
   std::vector<std::string> outputs;
   std::vector<Attribute> attributes;
+  std::string rest;  // serialized NodeProto of the fields not named above (doc string ...)
 
   const Attribute* attribute(std::string_view name) const;
   int64_t int_attribute(std::string_view name, int64_t otherwise) const;

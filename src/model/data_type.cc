@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "seqto/error.h"
+#include "seqto/model.h"
+
+namespace seqto {
+namespace {
+
+struct Row {
+  DataType type;
+  std::string_view name;
+  size_t bits;
+};
+constexpr std::array kTypes{
+    Row{DataType::kUndefined, "undefined", 0}, Row{DataType::kFloat, "float32", 32},
+    Row{DataType::kUint8, "uint8", 8},         Row{DataType::kInt8, "int8", 8},
+    Row{DataType::kUint16, "uint16", 16},      Row{DataType::kInt16, "int16", 16},
+    Row{DataType::kInt32, "int32", 32},        Row{DataType::kInt64, "int64", 64},
+    Row{DataType::kString, "string", 0},       Row{DataType::kBool, "bool", 8},
+    Row{DataType::kFloat16, "float16", 16},    Row{DataType::kDouble, "float64", 64},
+    Row{DataType::kUint32, "uint32", 32},      Row{DataType::kUint64, "uint64", 64},
+    Row{DataType::kBfloat16, "bfloat16", 16},  Row{DataType::kFloat8e4m3fn, "float8e4m3", 8},
+    Row{DataType::kUint4, "uint4", 4},         Row{DataType::kInt4, "int4", 4},
+};
+
+}  // namespace
+
+std::string_view to_string(DataType type) {
+  for (const Row& row : kTypes)
+    if (row.type == type) return row.name;
+  return "other";
+}
+
+DataType parse_data_type(std::string_view name) {
+  std::string known;
+  for (const Row& row : kTypes) {
+    if (row.name == name) return row.type;
+    known += fmt::format(" {}", row.name);
+  }
+  throw Error(Code::kUsage, fmt::format("[type] '{}' found; one of{} expected", name, known));
+}
+
+size_t element_bits(DataType type) {
+  for (const Row& row : kTypes)
+    if (row.type == type) return row.bits;
+  // complex64/128 and the other 8-bit floats: carried along, never computed with
+  int number = static_cast<int>(type);
+  return number == 14 ? 64 : number == 15 ? 128 : 8;
+}
+
+}  // namespace seqto

@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <unordered_set>
+
+#include "base/files.h"
+#include "model/proto.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+// One mapping per file, shared by all tensors that lie in it.
+class ExternalFiles {
+ public:
+  explicit ExternalFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  std::shared_ptr<const MappedFile> open(const std::string& location, const std::string& tensor) {
+    std::filesystem::path relative(location);
+    bool escapes = relative.is_absolute() ||
+                   std::find(relative.begin(), relative.end(), "..") != relative.end();
+    if (escapes)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[load] external weights of '{}' lie in '{}'; a file below the model's folder was expected; "
+                              "save the model again",
+                              tensor, location));
+    auto& file = files_[location];
+    if (!file) file = std::make_shared<MappedFile>(folder_ / relative);
+    return file;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+};
+
+[[noreturn]] void bad_tensor(const std::string& name, const std::string& what) {
+  throw Error(Code::kInvalidInput,
+              fmt::format("[load] tensor '{}': {}; the file is damaged, export the model again", name, what));
+}
+
+int64_t byte_size(DataType type, int64_t count) {
+  return (count * static_cast<int64_t>(element_bits(type)) + 7) / 8;
+}
+
+template <class To, class From>
+Tensor narrowed(DataType type, std::vector<int64_t> dims, const From& field) {
+  return Tensor::from(type, std::move(dims), std::vector<To>(field.begin(), field.end()));
+}
+
+Tensor typed_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t> dims) {
+  switch (type) {
+    case DataType::kFloat: return narrowed<float>(type, std::move(dims), t.float_data());
+    case DataType::kDouble: return narrowed<double>(type, std::move(dims), t.double_data());
+    case DataType::kInt64: return narrowed<int64_t>(type, std::move(dims), t.int64_data());
+    case DataType::kUint64: return narrowed<uint64_t>(type, std::move(dims), t.uint64_data());
+    case DataType::kUint32: return narrowed<uint32_t>(type, std::move(dims), t.uint64_data());
+    case DataType::kInt32: return narrowed<int32_t>(type, std::move(dims), t.int32_data());
+    case DataType::kInt16: return narrowed<int16_t>(type, std::move(dims), t.int32_data());
+    case DataType::kUint16:
+    case DataType::kFloat16:
+    case DataType::kBfloat16: return narrowed<uint16_t>(type, std::move(dims), t.int32_data());
+    default: return narrowed<uint8_t>(type, std::move(dims), t.int32_data());
+  }
+}
+
+Tensor external_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t> dims, ExternalFiles& files) {
+  std::string location;
+  size_t offset = 0, length = 0;
+  bool has_length = false;
+  for (const auto& entry : t.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") offset = std::strtoull(entry.value().c_str(), nullptr, 10);
+    if (entry.key() == "length") length = std::strtoull(entry.value().c_str(), nullptr, 10), has_length = true;
+  }
+  auto file = files.open(location, t.name());
+  auto bytes = file->bytes();
+  if (offset > bytes.size() || (has_length && length > bytes.size() - offset))
+    bad_tensor(t.name(), fmt::format("bytes {}..{} of '{}' found missing, the file has {}", offset, offset + length,
+                                     location, bytes.size()));
+  bytes = bytes.subspan(offset, has_length ? length : bytes.size() - offset);
+  size_t alignment = std::max<size_t>(1, element_bits(type) / 8);
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % alignment == 0)
+    return Tensor(type, std::move(dims), std::move(file), bytes);
+  auto copy = std::make_shared<std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return Tensor(type, std::move(dims), copy, std::as_bytes(std::span(copy->data(), copy->size())));
+}
+
+Tensor tensor_from(onnx::TensorProto& t, ExternalFiles& files) {
+  auto type = static_cast<DataType>(t.data_type());
+  std::vector<int64_t> dims(t.dims().begin(), t.dims().end());
+  int64_t count = 1;
+  for (int64_t d : dims) {
+    if (d < 0 || (d > 0 && count > (int64_t{1} << 48) / d)) bad_tensor(t.name(), "impossible dimensions");
+    count *= d;
+  }
+  Tensor result;
+  if (type == DataType::kString) {
+    auto whole = std::make_shared<std::string>(t.SerializeAsString());
+    return Tensor(type, std::move(dims), whole, std::as_bytes(std::span(whole->data(), whole->size())));
+  }
+  if (t.data_location() == onnx::TensorProto::EXTERNAL) {
+    result = external_data(t, type, dims, files);
+  } else if (t.has_raw_data()) {
+    auto raw = std::make_shared<std::string>();
+    raw->swap(*t.mutable_raw_data());
+    result = Tensor(type, dims, raw, std::as_bytes(std::span(raw->data(), raw->size())));
+  } else {
+    result = typed_data(t, type, dims);
+  }
+  if (static_cast<int64_t>(result.bytes().size()) != byte_size(type, count))
+    bad_tensor(t.name(), fmt::format("{} bytes found, {} expected", result.bytes().size(), byte_size(type, count)));
+  return result;
+}
+
+// Outer tensors that a subgraph reads: names used before anything inside defines them.
+void collect_captures(const onnx::GraphProto& graph, std::unordered_set<std::string> known,
+                      std::vector<std::string>& captures) {
+  for (const auto& v : graph.input()) known.insert(v.name());
+  for (const auto& v : graph.initializer()) known.insert(v.name());
+  auto use = [&](const std::string& name) {
+    if (!name.empty() && !known.contains(name) && std::find(captures.begin(), captures.end(), name) == captures.end())
+      captures.push_back(name);
+  };
+  for (const auto& node : graph.node()) {
+    for (const auto& name : node.input()) use(name);
+    for (const auto& a : node.attribute()) {
+      if (a.has_g()) collect_captures(a.g(), known, captures);
+      for (const auto& g : a.graphs()) collect_captures(g, known, captures);
+    }
+    for (const auto& name : node.output()) known.insert(name);
+  }
+  for (const auto& v : graph.output()) use(v.name());
+}
+
+Attribute attribute_from(onnx::AttributeProto& a, ExternalFiles& files) {
+  using onnx::AttributeProto;
+  switch (a.type()) {
+    case AttributeProto::INT: return {a.name(), a.i()};
+    case AttributeProto::FLOAT: return {a.name(), a.f()};
+    case AttributeProto::STRING: return {a.name(), a.s()};
+    case AttributeProto::INTS: return {a.name(), std::vector<int64_t>(a.ints().begin(), a.ints().end())};
+    case AttributeProto::FLOATS: return {a.name(), std::vector<float>(a.floats().begin(), a.floats().end())};
+    case AttributeProto::STRINGS:
+      return {a.name(), std::vector<std::string>(a.strings().begin(), a.strings().end())};
+    case AttributeProto::TENSOR: return {a.name(), tensor_from(*a.mutable_t(), files)};
+    default: break;
+  }
+  OpaqueAttribute opaque{a.SerializeAsString(), {}};
+  if (a.has_g()) collect_captures(a.g(), {}, opaque.captures);
+  for (const auto& g : a.graphs()) collect_captures(g, {}, opaque.captures);
+  return {a.name(), std::move(opaque)};
+}
+
+Node node_from(onnx::NodeProto& n, ExternalFiles& files) {
+  Node node;
+  node.name = n.name();
+  node.op_type = n.op_type();
+  node.domain = n.domain() == "ai.onnx" ? "" : n.domain();
+  node.inputs.assign(n.input().begin(), n.input().end());
+  node.outputs.assign(n.output().begin(), n.output().end());
+  for (auto& a : *n.mutable_attribute()) node.attributes.push_back(attribute_from(a, files));
+  n.clear_name(), n.clear_op_type(), n.clear_domain(), n.clear_input(), n.clear_output(), n.clear_attribute();
+  node.rest = n.SerializeAsString();
+  return node;
+}
+
+ValueInfo value_info_from(const onnx::ValueInfoProto& v) {
+  ValueInfo info;
+  info.name = v.name();
+  info.proto = v.SerializeAsString();
+  if (!v.type().has_tensor_type()) return info;
+  const auto& type = v.type().tensor_type();
+  info.type = static_cast<DataType>(type.elem_type());
+  if (!type.has_shape()) return info;
+  info.shape.emplace();
+  for (const auto& d : type.shape().dim())
+    info.shape->push_back({d.has_dim_value() ? d.dim_value() : -1, d.dim_param()});
+  return info;
+}
+
+}  // namespace
+
+Model from_proto(onnx::ModelProto proto, const std::filesystem::path& folder) {
+  ExternalFiles files(folder);
+  Model model;
+  model.ir_version = proto.ir_version();
+  model.producer_name = proto.producer_name();
+  model.producer_version = proto.producer_version();
+  for (const auto& o : proto.opset_import()) model.opsets.push_back({o.domain(), o.version()});
+  for (const auto& m : proto.metadata_props()) model.metadata.emplace_back(m.key(), m.value());
+  onnx::GraphProto& g = *proto.mutable_graph();
+  model.graph.name = g.name();
+  for (auto& n : *g.mutable_node()) model.graph.nodes.push_back(node_from(n, files));
+  for (auto& t : *g.mutable_initializer()) model.graph.initializers.push_back({t.name(), tensor_from(t, files)});
+  for (const auto& v : g.input()) model.graph.inputs.push_back(value_info_from(v));
+  for (const auto& v : g.output()) model.graph.outputs.push_back(value_info_from(v));
+  for (const auto& v : g.value_info()) model.graph.value_info.push_back(value_info_from(v));
+
+  g.clear_name(), g.clear_node(), g.clear_initializer(), g.clear_input(), g.clear_output(), g.clear_value_info();
+  proto.clear_ir_version(), proto.clear_producer_name(), proto.clear_producer_version();
+  proto.clear_opset_import(), proto.clear_metadata_props();
+  if (g.ByteSizeLong() == 0) proto.clear_graph();
+  model.rest = proto.SerializeAsString();
+  return model;
+}
+
+}  // namespace seqto::internal

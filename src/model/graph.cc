@@ -1,0 +1,103 @@
+// Small questions to tensors, nodes, graphs and models.
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "model/float16.h"
+#include "seqto/model.h"
+
+namespace seqto {
+
+int64_t Tensor::element_count() const {
+  int64_t count = 1;
+  for (int64_t d : dims_) count *= d;
+  return count;
+}
+
+bool Tensor::equals(const Tensor& other) const {
+  return type_ == other.type_ && dims_ == other.dims_ && bytes_.size() == other.bytes_.size() &&
+         (bytes_.empty() || std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
+}
+
+Tensor float_tensor(std::vector<int64_t> dims, std::vector<float> values) {
+  return Tensor::from(DataType::kFloat, std::move(dims), std::move(values));
+}
+
+Tensor int64_tensor(std::vector<int64_t> dims, std::vector<int64_t> values) {
+  return Tensor::from(DataType::kInt64, std::move(dims), std::move(values));
+}
+
+double element(const Tensor& tensor, int64_t index) {
+  size_t i = static_cast<size_t>(index);
+  switch (tensor.type()) {
+    case DataType::kFloat: return tensor.values<float>()[i];
+    case DataType::kDouble: return tensor.values<double>()[i];
+    case DataType::kFloat16: return half_to_float(tensor.values<uint16_t>()[i]);
+    case DataType::kBfloat16: return std::bit_cast<float>(static_cast<uint32_t>(tensor.values<uint16_t>()[i]) << 16);
+    case DataType::kInt8: return tensor.values<int8_t>()[i];
+    case DataType::kUint8:
+    case DataType::kBool: return tensor.values<uint8_t>()[i];
+    case DataType::kInt16: return tensor.values<int16_t>()[i];
+    case DataType::kUint16: return tensor.values<uint16_t>()[i];
+    case DataType::kInt32: return tensor.values<int32_t>()[i];
+    case DataType::kUint32: return tensor.values<uint32_t>()[i];
+    case DataType::kInt64: return static_cast<double>(tensor.values<int64_t>()[i]);
+    case DataType::kUint64: return static_cast<double>(tensor.values<uint64_t>()[i]);
+    case DataType::kUint4:
+    case DataType::kInt4: {
+      uint8_t byte = tensor.values<uint8_t>()[i / 2];
+      int nibble = i % 2 ? byte >> 4 : byte & 15;
+      return tensor.type() == DataType::kInt4 && nibble > 7 ? nibble - 16 : nibble;
+    }
+    default: assert(false); return 0;
+  }
+}
+
+const Attribute* Node::attribute(std::string_view wanted) const {
+  for (const Attribute& a : attributes)
+    if (a.name == wanted) return &a;
+  return nullptr;
+}
+
+namespace {
+template <class T>
+T attribute_or(const Node& node, std::string_view name, T otherwise) {
+  const Attribute* a = node.attribute(name);
+  const T* value = a ? std::get_if<T>(&a->value) : nullptr;
+  return value ? *value : otherwise;
+}
+}  // namespace
+
+int64_t Node::int_attribute(std::string_view wanted, int64_t otherwise) const {
+  return attribute_or<int64_t>(*this, wanted, otherwise);
+}
+float Node::float_attribute(std::string_view wanted, float otherwise) const {
+  return attribute_or<float>(*this, wanted, otherwise);
+}
+std::string Node::string_attribute(std::string_view wanted, std::string otherwise) const {
+  return attribute_or<std::string>(*this, wanted, std::move(otherwise));
+}
+
+void Node::set_attribute(Attribute attribute) {
+  for (Attribute& a : attributes)
+    if (a.name == attribute.name) {
+      a = std::move(attribute);
+      return;
+    }
+  attributes.push_back(std::move(attribute));
+}
+
+const Tensor* Graph::initializer(std::string_view wanted) const {
+  for (const Initializer& i : initializers)
+    if (i.name == wanted) return &i.tensor;
+  return nullptr;
+}
+
+int64_t Model::opset() const {
+  for (const Opset& o : opsets)
+    if (o.domain.empty() || o.domain == "ai.onnx") return o.version;
+  return 0;
+}
+
+}  // namespace seqto

@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+#include <onnx/defs/parser.h>
+#include <onnx/defs/schema.h>
+
+#include "base/files.h"
+#include "model/proto.h"
+#include "seqto/error.h"
+
+namespace seqto {
+namespace {
+
+onnx::ModelProto parse(std::string_view bytes, const std::string& where) {
+  onnx::ModelProto proto;
+  bool parsed = bytes.size() < (size_t{2} << 30) && proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  // Every ONNX file begins with field 1 (ir_version, a varint): what begins so but does not parse is a broken model.
+  bool looks_like_onnx = bytes.size() > 1 && bytes[0] == 0x08 && bytes[1] > 0 && bytes[1] < 64;
+  if (!parsed && looks_like_onnx)
+    throw Error(Code::kInvalidInput, fmt::format("[load] {}: {} bytes of a truncated or damaged ONNX model found; a "
+                                                 "complete file was expected; copy or export it again",
+                                                 where, bytes.size()));
+  if (!parsed || !proto.has_graph() || proto.ir_version() == 0)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[load] {}: not an ONNX model ({} bytes); an .onnx file was expected; check the path", where,
+                            bytes.size()));
+  return proto;
+}
+
+void check_versions(const onnx::ModelProto& proto, const std::string& where) {
+  // What today's runtimes load; libonnx knows newer ones, which no runtime accepts yet.
+  constexpr int64_t kMaxIrVersion = 13;
+  constexpr int64_t kMaxOpset = 26;
+  constexpr int64_t kMinOpset = 7;
+  if (proto.ir_version() > kMaxIrVersion)
+    throw Error(Code::kInvalidInput, fmt::format("[load] {}: IR version {} found; at most {} is supported; export it with "
+                                                 "an older ONNX or set ir_version={}",
+                                                 where, proto.ir_version(), kMaxIrVersion, kMaxIrVersion));
+  for (const auto& o : proto.opset_import()) {
+    if (!o.domain().empty() && o.domain() != "ai.onnx") continue;
+    if (o.version() > kMaxOpset || o.version() < kMinOpset)
+      throw Error(Code::kInvalidInput, fmt::format("[load] {}: opset {} found; {} to {} are supported; export the model "
+                                                   "with another opset",
+                                                   where, o.version(), kMinOpset, kMaxOpset));
+    return;
+  }
+  for (const auto& o : proto.opset_import())
+    if (o.domain() == "ai.onnx.ml") return;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[load] {}: no opset of ai.onnx found; one was expected; export the model again", where));
+}
+
+}  // namespace
+
+Model load_model(const std::filesystem::path& path) {
+  MappedFile file(path);
+  onnx::ModelProto proto = parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
+  check_versions(proto, path.string());
+  return internal::from_proto(std::move(proto), path.parent_path());
+}
+
+Model parse_model(std::string_view bytes) {
+  onnx::ModelProto proto = parse(bytes, "model in memory");
+  check_versions(proto, "model in memory");
+  return internal::from_proto(std::move(proto), "");
+}
+
+Model parse_model_text(std::string_view text) {
+  onnx::ModelProto proto;
+  std::string copy(text);
+  onnx::OnnxParser parser(copy.c_str());
+  auto status = parser.Parse(proto);
+  if (!status.IsOK())
+    throw Error(Code::kInvalidInput, fmt::format("[parse] {}; ONNX's text form was expected", status.ErrorMessage()));
+  return internal::from_proto(std::move(proto), "");
+}
+
+}  // namespace seqto

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+#include <onnx/shape_inference/implementation.h>
+#include <onnx/version_converter/convert.h>
+
+#include <unordered_set>
+
+#include "model/proto.h"
+#include "seqto/error.h"
+
+namespace seqto {
+
+void check_model(const Model& model) {
+  try {
+    onnx::checker::check_model(internal::to_proto(model, internal::Weights::kAll));
+  } catch (const std::exception& error) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[check] onnx.checker says: {}; a valid model was expected; export it again", error.what()));
+  }
+}
+
+Model infer_shapes(const Model& model) {
+  onnx::ModelProto proto = internal::to_proto(model, internal::Weights::kSmallOnly);
+  onnx::shape_inference::InferShapes(proto);
+  Model inferred = model;
+  Model read = internal::from_proto(std::move(proto), "");
+  inferred.graph.value_info = std::move(read.graph.value_info);
+  inferred.graph.outputs = std::move(read.graph.outputs);
+  return inferred;
+}
+
+void name_nodes(Model& model) {
+  std::unordered_set<std::string> taken;
+  for (const Node& node : model.graph.nodes) taken.insert(node.name);
+  std::unordered_set<std::string> seen;
+  auto fresh = [&](std::string wanted) {
+    std::string name = wanted;
+    for (int k = 1; taken.contains(name) || seen.contains(name); ++k) name = fmt::format("{}_{}", wanted, k);
+    return name;
+  };
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    Node& node = model.graph.nodes[i];
+    if (node.name.empty()) node.name = fresh(fmt::format("node_{}", i));
+    else if (seen.contains(node.name)) node.name = fresh(node.name);
+    seen.insert(node.name);
+  }
+}
+
+Model convert_opset(const Model& model, int64_t version) {
+  try {
+    onnx::ModelProto converted = onnx::version_conversion::ConvertVersion(
+        internal::to_proto(model, internal::Weights::kAll), static_cast<int>(version));
+    return internal::from_proto(std::move(converted), "");
+  } catch (const std::exception& error) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[prepare] opset {} found, {} wanted; ONNX's converter says: {}; export the model with opset {} "
+                            "or newer",
+                            model.opset(), version, error.what(), version));
+  }
+}
+
+Prepared prepare(const Model& model, const PrepareOptions& options) {
+  Prepared result{model, {}};
+  auto say = [&](std::string text) { result.actions.push_back(std::move(text)); };
+  size_t unnamed = 0;
+  for (const Node& node : model.graph.nodes) unnamed += node.name.empty();
+  name_nodes(result.model);
+  if (unnamed > 0) say(fmt::format("named {} nodes", unnamed));
+  if (options.min_opset > 0 && model.opset() > 0 && model.opset() < options.min_opset) {
+    result.model = convert_opset(result.model, options.min_opset);
+    name_nodes(result.model);
+    say(fmt::format("converted opset {} to {}", model.opset(), options.min_opset));
+  }
+  if (options.fold_batch_norms) {
+    int folded = fold_batch_norms(result.model);
+    if (folded > 0) say(fmt::format("folded {} BatchNormalization into the layer before", folded));
+  }
+  if (options.infer_shapes) {
+    size_t before = result.model.graph.value_info.size();
+    result.model = infer_shapes(result.model);
+    say(fmt::format("inferred the shapes of {} more tensors", result.model.graph.value_info.size() - before));
+  }
+  return result;
+}
+
+}  // namespace seqto
