@@ -1,0 +1,49 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "runner/onnxruntime_runner.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+void add_libraries_in(const fs::path& folder, std::vector<std::string>& found) {
+  std::error_code error;
+  std::vector<std::string> here;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::string name = entry.path().filename().string();
+    if (name.starts_with("libonnxruntime.so") || name == "libonnxruntime.dylib") here.push_back(entry.path().string());
+  }
+  std::sort(here.rbegin(), here.rend());
+  found.insert(found.end(), here.begin(), here.end());
+}
+
+// <root>/lib/python3.X/{site,dist}-packages/onnxruntime/capi
+void add_site_packages(const fs::path& root, std::vector<std::string>& found) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root / "lib", error)) {
+    if (!entry.path().filename().string().starts_with("python3")) continue;
+    for (const char* packages : {"site-packages", "dist-packages"})
+      add_libraries_in(entry.path() / packages / "onnxruntime" / "capi", found);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> onnxruntime_candidates(const std::string& named, const std::string& built_in) {
+  if (!named.empty()) return {named};
+  if (const char* variable = std::getenv("SEQTO_ORT_LIBRARY"); variable && *variable) return {variable};
+  std::vector<std::string> found;
+  if (!built_in.empty()) found.push_back(built_in);
+  if (const char* venv = std::getenv("VIRTUAL_ENV")) add_site_packages(venv, found);
+  if (const char* home = std::getenv("HOME")) add_site_packages(fs::path(home) / ".local", found);
+  add_site_packages("/usr/local", found);
+  add_site_packages("/usr", found);
+  found.push_back("libonnxruntime.so.1");
+  found.push_back("libonnxruntime.so");
+  return found;
+}
+
+}  // namespace seqto::internal

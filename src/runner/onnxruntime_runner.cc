@@ -1,0 +1,187 @@
+#include "runner/onnxruntime_runner.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <onnxruntime_cxx_api.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "seqto/error.h"
+
+#ifndef SEQTO_DEFAULT_ORT_LIBRARY
+#define SEQTO_DEFAULT_ORT_LIBRARY ""
+#endif
+
+namespace seqto::internal {
+namespace {
+
+constexpr int kOldestMinor = 20;
+
+struct Library {
+  const OrtApi* api = nullptr;
+  std::string version, path, failure;
+};
+
+// Asks for the newest interface that both the headers and the library know; OrtApi only ever grows at its end.
+Library open_library(const std::string& path) {
+  Library library;
+  library.path = path;
+  // Never closed: ONNX Runtime's own threads and statics do not survive that.
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    library.failure = ::dlerror();
+    return library;
+  }
+  auto get_base = reinterpret_cast<const OrtApiBase* (*)()>(::dlsym(handle, "OrtGetApiBase"));
+  if (!get_base) {
+    library.failure = path + " has no OrtGetApiBase";
+    return library;
+  }
+  library.version = get_base()->GetVersionString();
+  int major = 0, minor = 0;
+  std::sscanf(library.version.c_str(), "%d.%d", &major, &minor);
+  if (major != 1 || minor < kOldestMinor) {
+    library.failure = fmt::format("{} is version {}, too old", path, library.version);
+    return library;
+  }
+  library.api = get_base()->GetApi(static_cast<uint32_t>(std::min(minor, ORT_API_VERSION)));
+  if (!library.api) library.failure = path + " offers no usable interface";
+  return library;
+}
+
+Library find_library(const RunnerOptions& options) {
+  std::string failures;
+  for (const std::string& path : onnxruntime_candidates(options.library, SEQTO_DEFAULT_ORT_LIBRARY)) {
+    Library library = open_library(path);
+    if (library.api) return library;
+    failures += fmt::format("\n  {}", library.failure);
+  }
+  throw Error(Code::kUnavailable,
+              fmt::format("[onnxruntime] no usable library found; ONNX Runtime 1.{} or newer was expected; pip install "
+                          "onnxruntime, or set SEQTO_ORT_LIBRARY to its libonnxruntime.so. Tried:{}",
+                          kOldestMinor, failures));
+}
+
+Error runtime_error(std::string_view verb, const Ort::Exception& error) {
+  return Error(Code::kInvalidInput, fmt::format("[{}] ONNX Runtime does not take the model: {}", verb, error.what()));
+}
+
+class OnnxruntimeSession : public Session {
+ public:
+  OnnxruntimeSession(Ort::Session session, std::vector<Initializer> weights)
+      : weights_(std::move(weights)), session_(std::move(session)) {
+    Ort::AllocatorWithDefaultOptions allocator;
+    for (size_t i = 0; i < session_.GetInputCount(); ++i)
+      input_names_.push_back(session_.GetInputNameAllocated(i, allocator).get());
+    for (size_t i = 0; i < session_.GetOutputCount(); ++i)
+      output_names_.push_back(session_.GetOutputNameAllocated(i, allocator).get());
+    for (const auto& n : input_names_) input_pointers_.push_back(n.c_str());
+    for (const auto& n : output_names_) output_pointers_.push_back(n.c_str());
+  }
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs) override {
+    if (inputs.size() != input_names_.size())
+      throw Error(Code::kInvalidInput, fmt::format("[run] {} inputs found; the model has {}", inputs.size(), input_names_.size()));
+    try {
+      std::vector<Ort::Value> values;
+      for (const Tensor& t : inputs) values.push_back(to_value(t));
+      auto results = session_.Run(Ort::RunOptions{nullptr}, input_pointers_.data(), values.data(), values.size(),
+                                  output_pointers_.data(), output_pointers_.size());
+      std::vector<Tensor> outputs;
+      for (auto& r : results) outputs.push_back(to_tensor(std::move(r)));
+      return outputs;
+    } catch (const Ort::Exception& error) {
+      throw Error(Code::kInvalidInput, fmt::format("[run] ONNX Runtime says: {}", error.what()));
+    }
+  }
+  const std::vector<std::string>& input_names() const override { return input_names_; }
+  const std::vector<std::string>& output_names() const override { return output_names_; }
+
+  static Ort::Value to_value(const Tensor& t) {
+    static const Ort::MemoryInfo memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
+    auto bytes = t.bytes();
+    return Ort::Value::CreateTensor(memory, const_cast<std::byte*>(bytes.data()), bytes.size(), t.dims().data(),
+                                    t.dims().size(), static_cast<ONNXTensorElementDataType>(t.type()));
+  }
+
+ private:
+  static Tensor to_tensor(Ort::Value value) {
+    if (!value.IsTensor()) return {};
+    auto info = value.GetTensorTypeAndShapeInfo();
+    auto type = static_cast<DataType>(info.GetElementType());
+    if (type == DataType::kString) return {};
+    size_t size = (info.GetElementCount() * element_bits(type) + 7) / 8;
+    auto owner = std::make_shared<Ort::Value>(std::move(value));
+    const void* data = owner->GetTensorRawData();
+    return Tensor(type, info.GetShape(), owner, {static_cast<const std::byte*>(data), size});
+  }
+
+  std::vector<Initializer> weights_;  // the session reads them in place
+  Ort::Session session_;
+  std::vector<std::string> input_names_, output_names_;
+  std::vector<const char*> input_pointers_, output_pointers_;
+};
+
+class OnnxruntimeRunner : public Runner {
+ public:
+  OnnxruntimeRunner(const Library& library, const RunnerOptions& options)
+      : env_(ORT_LOGGING_LEVEL_ERROR, "seqto"), version_(library.version), threads_(options.threads) {}
+
+  std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
+    DetachedModel detached = serialize_detached(model);
+    try {
+      Ort::SessionOptions o = session_options(options);
+      std::vector<std::string> names;
+      std::vector<Ort::Value> values;
+      for (const Initializer& w : detached.weights) {
+        names.push_back(w.name);
+        values.push_back(OnnxruntimeSession::to_value(w.tensor));
+      }
+      if (!names.empty()) o.AddExternalInitializers(names, values);
+      Ort::Session session(env_, detached.proto.data(), detached.proto.size(), o);
+      return std::make_unique<OnnxruntimeSession>(std::move(session), std::move(detached.weights));
+    } catch (const Ort::Exception& error) {
+      throw runtime_error("load", error);
+    }
+  }
+
+  std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
+    try {
+      return std::make_unique<OnnxruntimeSession>(Ort::Session(env_, path.c_str(), session_options(options)),
+                                                  std::vector<Initializer>{});
+    } catch (const Ort::Exception& error) {
+      throw runtime_error("load", error);
+    }
+  }
+
+  std::string description() const override {
+    return fmt::format("onnxruntime {} (cpu, {} thread{})", version_, threads_, threads_ == 1 ? "" : "s");
+  }
+
+ private:
+  Ort::SessionOptions session_options(const SessionOptions& options) const {
+    Ort::SessionOptions o;
+    o.SetIntraOpNumThreads(threads_);
+    o.SetInterOpNumThreads(1);
+    o.SetDeterministicCompute(true);
+    o.SetGraphOptimizationLevel(options.optimization == SessionOptions::Optimization::kNone ? ORT_DISABLE_ALL
+                                                                                            : ORT_ENABLE_ALL);
+    return o;
+  }
+
+  Ort::Env env_;
+  std::string version_;
+  int threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_onnxruntime_runner(const RunnerOptions& options, const Env& env) {
+  Library library = find_library(options);
+  env.log(LogLevel::kDebug, fmt::format("onnxruntime {} from {}", library.version, library.path));
+  Ort::InitApi(library.api);
+  return std::make_unique<OnnxruntimeRunner>(library, options);
+}
+
+}  // namespace seqto::internal
