@@ -1,0 +1,12 @@
+// What the HTML report is made of beside ECharts; cmake/echarts.cmake puts the files of this folder into the program.
+#pragma once
+
+#include <string_view>
+
+namespace seqto::internal {
+
+std::string_view plots_js();    // plots.js: the ECharts option objects of the three plots
+std::string_view page_js();     // page.js: draws them in a browser, sorts tables
+std::string_view report_css();  // report.css
+
+}  // namespace seqto::internal

@@ -1,0 +1,61 @@
+#include "visualizer/format.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "seqto/report.h"
+
+namespace seqto {
+
+std::string format_bytes(int64_t bytes) {
+  constexpr std::array kUnits{"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  // 999.995 would be printed as 1000.00.
+  while (std::abs(value) >= (unit == 0 ? 1000 : 999.995) && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+std::string format_duration(int64_t ns) {
+  const auto value = static_cast<double>(ns);
+  const double size = std::abs(value);
+  if (size < 1e3) return fmt::format("{} ns", ns);
+  if (size < 999.995e3) return fmt::format("{:.2f} µs", value / 1e3);
+  if (size < 999.995e6) return fmt::format("{:.2f} ms", value / 1e6);
+  if (size < 59.995e9) return fmt::format("{:.2f} s", value / 1e9);
+  const auto seconds = std::llround(value / 1e9);
+  if (std::abs(seconds) < 3600) return fmt::format("{} min {:02} s", seconds / 60, std::abs(seconds % 60));
+  const auto minutes = std::llround(value / 60e9);
+  return fmt::format("{} h {:02} min", minutes / 60, std::abs(minutes % 60));
+}
+
+namespace internal {
+
+std::string format_figure(double value) { return fmt::format("{:.3g}", value == 0 ? 0.0 : value); }
+
+std::string format_percent(double share) { return fmt::format("{:.1f} %", share * 100); }
+
+std::string escape_html(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace internal
+}  // namespace seqto

@@ -1,0 +1,16 @@
+// Figures and names as text, for people; format_bytes() and format_duration() are public.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace seqto::internal {
+
+// Three significant digits: "0.0462", "1.2e-05", "0".
+std::string format_figure(double value);
+// A share as percent with one digit: "9.3 %".
+std::string format_percent(double share);
+// Text for HTML, in content as well as in quoted attributes.
+std::string escape_html(std::string_view text);
+
+}  // namespace seqto::internal

@@ -1,0 +1,238 @@
+#include "visualizer/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "metrics/loss_fields.h"
+#include "visualizer/assets.h"
+#include "visualizer/echarts_js.h"
+#include "visualizer/format.h"
+#include "visualizer/points.h"
+
+namespace seqto::internal {
+namespace {
+
+// Every text of the model or the user goes through this on its way into the page.
+std::string text(std::string_view raw) { return escape_html(raw); }
+
+bool measured(const SummaryPoint* point) { return point && point->trial.measurement.has_value(); }
+
+std::string size_of(const SummaryPoint& point) { return format_bytes(point.trial.measurement->size_bytes); }
+
+std::string loss_words(const SummaryPoint& point, const std::string& loss) {
+  const double value = loss_of(point.trial, loss);
+  return std::isnan(value) ? "no " + loss : loss + " " + format_figure(value);
+}
+
+// "97.3 % lower": the selected loss beside that of the fully quantized model.
+std::string comparison(double loss, double reference) {
+  if (!(reference > 0) || std::isnan(loss)) return "";
+  const double lower = 1 - loss / reference;
+  return fmt::format(", {} {} than fully quantized", format_percent(std::abs(lower)), lower < 0 ? "higher" : "lower");
+}
+
+std::string lead(const Summary& summary) {
+  const auto loss = loss_name(summary);
+  const auto count = std::count_if(summary.layers.begin(), summary.layers.end(), [](const Layer& l) { return l.quantizable; });
+  std::string words = fmt::format("{} candidates of <b>{}</b> were measured in {}. ", summary.evaluations,
+                                  text(model_name(summary)), format_duration(std::llround(summary.wall_seconds * 1e9)));
+  if (measured(&summary.baseline)) words += fmt::format("The float model takes {}. ", size_of(summary.baseline));
+  if (measured(&summary.fully_quantized)) {
+    words += fmt::format("With all {}layers quantized it takes {}, {}, and {} of the inputs get another first class. ",
+                         count ? fmt::format("{} quantizable ", count) : "", size_of(summary.fully_quantized),
+                         text(loss_words(summary.fully_quantized, loss)),
+                         format_percent(summary.fully_quantized.trial.measurement->losses.top1_disagreement));
+  } else if (!summary.fully_quantized.trial.failure.empty()) {
+    words += fmt::format("The fully quantized model failed: {}. ", text(summary.fully_quantized.trial.failure));
+  }
+  const auto* selected = find_point(summary, summary.selected);
+  if (!measured(selected)) return words + "No candidate was selected.";
+  const auto floats = float_layers(summary, selected->trial.plan);
+  words += fmt::format("The selected candidate <code>{}</code> takes {} ({} of the size reduction kept), {}{}",
+                       text(selected->trial.id), size_of(*selected), format_percent(selected->size_reduction_kept),
+                       text(loss_words(*selected, loss)),
+                       comparison(loss_of(selected->trial, loss), loss_of(summary.fully_quantized.trial, loss)));
+  if (selected->trial.measurement->latency.median_ns > 0) {
+    words += fmt::format(", {} a sample", format_duration(selected->trial.measurement->latency.median_ns));
+  }
+  return words + (floats >= 0 ? fmt::format("; {} of its layers stay in float.", floats) : ".");
+}
+
+std::string tile(const SummaryPoint* point, const std::string& name, const std::string& loss, const char* more = "") {
+  if (!measured(point)) return "";
+  const auto& trial = point->trial;
+  std::string hints = fmt::format("{}<br>{} other first class", text(loss_words(*point, loss)),
+                                  format_percent(trial.measurement->losses.top1_disagreement));
+  if (trial.measurement->latency.median_ns > 0) hints += "<br>" + format_duration(trial.measurement->latency.median_ns) + " a sample";
+  return fmt::format("<div class=\"tile{}\"><span class=\"name\">{}</span><b>{}</b><span class=\"hint\">{}</span></div>\n",
+                     more, name, size_of(*point), hints);
+}
+
+std::string tiles(const Summary& summary) {
+  const auto loss = loss_name(summary);
+  return "<div class=\"tiles\">\n" + tile(&summary.baseline, "Float", loss) +
+         tile(&summary.fully_quantized, "Fully quantized", loss) +
+         tile(find_point(summary, summary.selected), "Selected", loss, " selected") + "</div>\n";
+}
+
+std::string plot(const char* id, const char* heading, const std::string& hint, const char* before = "") {
+  return fmt::format(
+      "<section>{3}<h2>{1}</h2>\n<p class=\"hint\">{2}</p>\n<div class=\"plot\" id=\"{0}\" role=\"img\" "
+      "aria-label=\"{1}\"></div>\n<noscript><p>Without scripts, see <a href=\"plots/{0}.svg\">plots/{0}.svg</a>.</p>"
+      "</noscript></section>\n",
+      id, heading, hint, before);
+}
+
+std::string heads(const std::vector<std::string>& names) {
+  std::string row;
+  for (const auto& name : names) row += fmt::format("<th scope=\"col\"><button>{}</button></th>", text(name));
+  return "<thead><tr>" + row + "</tr></thead>";
+}
+
+// A figure that sorts by its value, whatever its text.
+std::string cell(double value, const std::string& shown) { return fmt::format("<td data-value=\"{}\">{}</td>", value, shown); }
+std::string empty_cell() { return "<td data-value=\"\">–</td>"; }
+
+std::string trial_row(const Summary& summary, const SummaryPoint& point, const std::vector<std::string>& metrics) {
+  const auto& trial = point.trial;
+  std::string name = fmt::format("<code>{}</code>", text(trial.id));
+  // Our own relative paths; "./" keeps any text from being read as a scheme.
+  if (!point.file.empty()) name = fmt::format("<a href=\"./{}\">{}</a>", text(point.file), name);
+  if (const int place = rank(summary, trial.id)) name += fmt::format("<span class=\"tag\">top {}</span>", place);
+  if (trial.id == summary.selected) name += "<span class=\"tag\">selected</span>";
+  std::string row = fmt::format("<td>{}</td>", name) + cell(static_cast<double>(trial.number), fmt::to_string(trial.number));
+
+  if (const auto& m = trial.measurement) {
+    row += cell(static_cast<double>(m->size_bytes), format_bytes(m->size_bytes));
+    row += cell(point.size_reduction_kept, format_percent(point.size_reduction_kept));
+    for (const auto& field : kLossFields) row += cell(m->losses.*field.value, format_figure(m->losses.*field.value));
+    for (const auto& key : metrics) {
+      const auto found = m->metrics.find(key);
+      row += found == m->metrics.end() ? empty_cell() : cell(found->second, format_figure(found->second));
+    }
+    row += m->latency.median_ns > 0
+               ? cell(static_cast<double>(m->latency.median_ns), format_duration(m->latency.median_ns))
+               : empty_cell();
+  } else {
+    for (size_t i = 0; i < kLossFields.size() + metrics.size() + 3; ++i) row += empty_cell();
+  }
+  const auto floats = float_layers(summary, trial.plan);
+  row += floats < 0 ? empty_cell() : cell(static_cast<double>(floats), fmt::to_string(floats));
+  row += fmt::format("<td class=\"reason\">{}</td>", trial.measurement ? "" : "failed: " + text(trial.failure));
+  std::string classes = on_front(summary, trial.id) ? "front" : "";
+  if (trial.id == summary.selected) classes += " selected";
+  if (!trial.measurement) classes += " failed";
+  return fmt::format("<tr class=\"{}\">{}</tr>\n", classes, row);
+}
+
+std::string trials_table(const Summary& summary) {
+  std::vector<std::string> metrics;
+  const auto all = points(summary);
+  for (const auto* point : all) {
+    if (!point->trial.measurement) continue;
+    for (const auto& [name, value] : point->trial.measurement->metrics) {
+      if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
+    }
+  }
+  std::vector<std::string> names{"candidate", "trial", "size", "kept"};
+  for (const auto& field : kLossFields) names.emplace_back(field.name);
+  names.insert(names.end(), metrics.begin(), metrics.end());
+  names.insert(names.end(), {"latency", "float layers", "outcome"});
+
+  std::string rows;
+  for (const auto* point : all) {
+    const auto* best = find_point(summary, point->trial.id);
+    rows += trial_row(summary, best ? *best : *point, metrics);
+  }
+  return fmt::format(
+      "<section class=\"long\"><h2>Candidates</h2>\n<p class=\"hint\">Those with a blue edge are on the front. Select a "
+      "heading to sort.</p>\n<div class=\"wide\"><table class=\"sortable\" id=\"trials\">{}<tbody>\n{}</tbody></table></div>"
+      "</section>\n",
+      heads(names), rows);
+}
+
+std::string layers_table(const Summary& summary) {
+  if (summary.layers.empty()) return "";
+  const auto* selected = find_point(summary, summary.selected);
+  std::string rows;
+  for (const auto& layer : summary.layers) {
+    std::string scheme(layer.quantizable && selected ? to_string(scheme_of(selected->trial.plan, layer.id)) : "float32");
+    rows += fmt::format("<tr><td><code>{}</code></td><td class=\"text\">{}</td><td>{}</td>{}<td>{}</td><td class=\"reason\">{}</td></tr>\n",
+                        text(layer.id), text(layer.op_type), fmt::format("{}", fmt::join(layer.output_shape, " × ")),
+                        cell(static_cast<double>(layer.weight_bytes), format_bytes(layer.weight_bytes)), scheme,
+                        layer.quantizable ? "" : text(layer.reason));
+  }
+  return fmt::format(
+      "<section class=\"long\"><details><summary>{} layers and their scheme in the selected candidate</summary>\n"
+      "<div class=\"wide\"><table class=\"sortable\" id=\"layers\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
+      summary.layers.size(), heads({"layer", "operator", "output", "weights", "scheme", "why not"}), rows);
+}
+
+std::string row(const std::string& name, const std::string& value) {
+  return fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", text(name), text(value));
+}
+
+// A JSON object as rows; nested values as JSON.
+std::string facts(const std::string& json) {
+  const auto value = nlohmann::ordered_json::parse(json.empty() ? "{}" : json, nullptr, false);
+  if (!value.is_object()) return row("", json);
+  std::string rows;
+  for (const auto& [key, item] : value.items()) {
+    rows += row(key, item.is_string() ? item.get<std::string>()
+                                      : item.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  }
+  return rows;
+}
+
+std::string provenance(const Summary& summary) {
+  const auto& header = summary.header;
+  const std::string model = row("model", header.model_path) + row("SHA-256", header.model_sha256) +
+                            row("data", header.data_fingerprint) +
+                            row("samples", fmt::format("{} calibration, {} search, {} evaluation", header.calibration_samples,
+                                                       header.search_samples, header.evaluation_samples)) +
+                            row("objectives", fmt::format("{}", fmt::join(summary.objectives, ", "))) +
+                            row("hypervolume", format_figure(summary.hypervolume));
+  std::string notes;
+  for (const auto& note : summary.notes) notes += "<li>" + text(note) + "</li>\n";
+  if (!notes.empty()) notes = "<section><h2>Notes</h2>\n<ul>" + notes + "</ul></section>\n";
+  return notes + "<section><h2>Study and environment</h2>\n<table class=\"facts\">" + model + facts(header.environment_json) +
+         "</table></section>\n<section class=\"long\"><details><summary>Options</summary>\n<table class=\"facts\">" +
+         facts(header.options_json) + "</table></details></section>\n";
+}
+
+std::string script(std::string_view code) { return "<script>\n" + std::string(code) + "\n</script>\n"; }
+
+}  // namespace
+
+std::string render_page(const Summary& summary, const std::string& data_json) {
+  const auto loss = text(loss_name(summary));
+  std::string page = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      // Nothing is fetched, not even by a page that someone has changed.
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+      "style-src 'unsafe-inline'; img-src data:\">\n<title>{} · seqto</title>\n<style>\n",
+      text(model_name(summary)));
+  page += std::string(report_css()) + "</style>\n</head>\n<body>\n<main>\n";
+  page += fmt::format("<h1>{}</h1>\n<p class=\"path\">{} · {} · seqto</p>\n<p class=\"lead\">{}</p>\n",
+                      text(model_name(summary)), text(summary.header.model_path),
+                      format_bytes(summary.header.model_size_bytes), lead(summary));
+  page += tiles(summary);
+  page += plot("front", "The front",
+               fmt::format("Loss ({}) against size of every candidate. Down and left is better; the line is what can be "
+                           "had at each size.", loss),
+               "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>");
+  page += plot("sensitivity", "Errors of the tensors",
+               "In the published order: activations by score, then weights. qdq_err: a tensor before and after its own "
+               "rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");
+  page += plot("exclusion", "From fully quantized towards float",
+               fmt::format("Loss ({}) and size of the candidates as more is left in float.", loss));
+  page += trials_table(summary) + layers_table(summary) + provenance(summary);
+  page += "</main>\n<script type=\"application/json\" id=\"data\">" + data_json + "</script>\n";
+  return page + script(echarts_js()) + script(plots_js()) + script(page_js()) + "</body>\n</html>\n";
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,263 @@
+// The three plots of the report as ECharts option objects, from the data that report_data.cc writes.
+// Plain ES5: the page runs it in a browser, the SVG files are drawn by the same code in an embedded engine.
+var plots = (function () {
+  'use strict';
+
+  var light = {text: '#1c2733', muted: '#5a6874', grid: '#e4e8ec', card: '#ffffff', trial: '#94a3b3', front: '#1769c2',
+               top: '#d4570a', float: '#227a43', full: '#8a3aa8', second: '#b5432a', third: '#8a97a5'};
+  var dark = {text: '#e8edf2', muted: '#a3b0bd', grid: '#313c47', card: '#1a222b', trial: '#6f7f8f', front: '#6db3ff',
+              top: '#ffa454', float: '#6fd08c', full: '#d39bea', second: '#ff917a', third: '#75838f'};
+  // No quoted names: ECharts writes the font into an attribute as it is.
+  var font = 'system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif';
+  // Equal tensors give hundreds of dB; drawn as they are they would flatten all others.
+  var MOST_DB = 120;
+
+  function escape(text) {
+    return String(text).replace(/[&<>"']/g, function (c) { return '&#' + c.charCodeAt(0) + ';'; });
+  }
+
+  function shorten(text, most) {
+    return text.length <= most ? text : text.slice(0, 4) + '\u2026' + text.slice(text.length - (most - 5));
+  }
+
+  function figure(value) {
+    return typeof value === 'number' ? String(+value.toPrecision(3)) : '\u2013';
+  }
+
+  function measured(data) {
+    return data.points.filter(function (p) { return typeof p.loss === 'number'; });
+  }
+
+  function pointName(p) {
+    return {float: 'float', full: 'fully quantized', trial: p.id}[p.kind];
+  }
+
+  // The tooltip of a point; ECharts takes HTML, so every text is escaped.
+  function describe(p, data) {
+    var rows = [];
+    function row(name, value) {
+      rows.push('<tr><td style="padding-right:1em;opacity:.75">' + escape(name) + '</td><td style="text-align:right">' +
+                escape(value) + '</td></tr>');
+    }
+    var marks = (p.selected ? ' \u00b7 selected' : '') + (p.rank ? ' \u00b7 top ' + p.rank : '');
+    row('size', p.size_text);
+    row('reduction kept', p.kept_text);
+    Object.keys(p.losses).forEach(function (name) { row(name, figure(p.losses[name])); });
+    Object.keys(p.metrics).forEach(function (name) { row(name, figure(p.metrics[name])); });
+    row('latency', p.latency_text);
+    if (p.float_layers >= 0) row('layers in float', p.float_layers);
+    if (p.excluded) row('exclusion list', p.excluded);
+    return '<b>' + escape(pointName(p)) + '</b>' + escape(marks) + '<table>' + rows.join('') + '</table>';
+  }
+
+  // What all three share. `how`: {theme, title, narrow, log}.
+  function frame(how, title) {
+    var theme = how.theme;
+    return {
+      backgroundColor: how.title ? theme.card : 'transparent',
+      textStyle: {fontFamily: font, color: theme.text},
+      title: {show: !!how.title, text: title, left: 16, top: 10,
+              textStyle: {color: theme.text, fontFamily: font, fontSize: 17, fontWeight: 600}},
+      legend: {type: 'scroll', top: how.title ? 44 : 0, left: how.title ? 12 : 0, right: 8, itemGap: 16,
+               pageTextStyle: {color: theme.muted}, pageIconColor: theme.muted,
+               textStyle: {color: theme.text, fontFamily: font}},
+      grid: {left: how.title ? 20 : 4, right: how.narrow ? 6 : 24, top: how.title ? 104 : 62, bottom: 34,
+             containLabel: true},
+      tooltip: {confine: true, backgroundColor: theme.card, borderColor: theme.grid,
+                textStyle: {color: theme.text, fontFamily: font, fontSize: 13}}
+    };
+  }
+
+  function axis(theme, more) {
+    var it = {
+      axisLine: {show: true, lineStyle: {color: theme.muted}}, axisTick: {show: true, lineStyle: {color: theme.muted}},
+      axisLabel: {color: theme.muted, fontFamily: font, hideOverlap: true},
+      splitLine: {show: true, lineStyle: {color: theme.grid}},
+      nameTextStyle: {color: theme.muted, fontFamily: font}
+    };
+    Object.keys(more).forEach(function (key) {
+      if (it[key] && !Array.isArray(more[key]) && typeof more[key] === 'object') {
+        Object.keys(more[key]).forEach(function (inner) { it[key][inner] = more[key][inner]; });
+      } else {
+        it[key] = more[key];
+      }
+    });
+    return it;
+  }
+
+  function below(name) { return {name: name, nameLocation: 'middle', nameGap: 30}; }
+
+  function withName(theme, base, more) {
+    Object.keys(more).forEach(function (key) { base[key] = more[key]; });
+    return axis(theme, base);
+  }
+
+  function nothing(how, title, words) {
+    var option = frame(how, title);
+    option.graphic = {type: 'text', left: 'center', top: 'middle', silent: true,
+                      style: {text: words, fill: how.theme.muted, font: '15px ' + font}};
+    return option;
+  }
+
+  // A log axis where the front spans two decades and a linear one would show a flat line.
+  function wantsLog(data) {
+    var losses = measured(data).filter(function (p) { return p.loss > 0 && (p.front || p.kind === 'full'); })
+                               .map(function (p) { return p.loss; });
+    return losses.length > 2 && Math.max.apply(null, losses) > 100 * Math.min.apply(null, losses);
+  }
+
+  function front(data, how) {
+    var theme = how.theme, points = measured(data), title = data.model + ': ' + data.loss + ' against size';
+    if (!points.length) return nothing(how, title, 'no measured candidates');
+    var log = how.log === undefined ? wantsLog(data) : how.log;
+    var positive = points.filter(function (p) { return p.loss > 0; }).map(function (p) { return p.loss; });
+    log = log && positive.length > 0;
+    // A logarithm has no place for a loss of 0: it is drawn at the lower end of the axis, and the axis says so.
+    var lowest = log ? Math.pow(10, Math.floor(Math.log(Math.min.apply(null, positive)) / Math.LN10 - 0.3)) : 0;
+
+    function place(p) { return {value: [p.size / data.unit.bytes, log ? Math.max(p.loss, lowest) : p.loss], point: p}; }
+    function only(test) { return points.filter(test).map(place); }
+    function scatter(name, color, symbol, size, items, label, position) {
+      return {
+        name: name, type: 'scatter', data: items, symbol: symbol, symbolSize: size, itemStyle: {color: color}, z: 5,
+        cursor: 'default',
+        label: {show: !!label, position: position, color: color, fontFamily: font, fontWeight: 600, formatter: label}
+      };
+    }
+
+    var line = only(function (p) { return p.front; });
+    line.sort(function (a, b) { return a.value[0] - b.value[0]; });
+    var others = only(function (p) { return !p.front && p.kind === 'trial'; });
+    var series = [];
+    if (others.length) {
+      series.push(scatter('trials', theme.trial, 'circle', 7, others));
+      series[0].itemStyle = {color: 'transparent', borderColor: theme.trial, borderWidth: 1.5};
+      series[0].z = 2;
+    }
+    series.push({name: 'front', type: 'line', step: 'end', data: line, symbol: 'circle', symbolSize: 7, z: 3,
+                 cursor: 'default', itemStyle: {color: theme.front}, lineStyle: {color: theme.front, width: 2}});
+    series.push(scatter('top three', theme.top, 'diamond', 15, only(function (p) { return p.rank > 0; }),
+                        function (item) { return String(item.data.point.rank); }, 'top'));
+    var chosen = scatter('selected', theme.top, 'circle', 25, only(function (p) { return p.selected; }));
+    chosen.itemStyle = {color: 'transparent', borderColor: theme.top, borderWidth: 2};
+    chosen.z = 4;
+    series.push(chosen);
+    series.push(scatter('fully quantized', theme.full, 'rect', 11, only(function (p) { return p.kind === 'full'; }),
+                        'fully quantized', 'right'));
+    series.push(scatter('float', theme.float, 'triangle', 13, only(function (p) { return p.kind === 'float'; }), 'float',
+                        'top'));
+
+    var option = frame(how, title);
+    option.tooltip.trigger = 'item';
+    option.tooltip.formatter = function (item) { return item.data.point ? describe(item.data.point, data) : ''; };
+    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%']}, below('size in ' + data.unit.name));
+    var word = log && positive.length < points.length ? data.loss + '  (log; 0 at the lower end)' :
+               log ? data.loss + '  (log)' : data.loss;
+    option.yAxis = axis(theme, {type: log ? 'log' : 'value', name: word, min: lowest,
+                                nameTextStyle: {align: 'left'}, axisLabel: {formatter: figure}});
+    option.series = series;
+    return option;
+  }
+
+  function sensitivity(data, how) {
+    var theme = how.theme, title = data.model + ': error of each tensor, in the order of exclusion';
+    var all = data.activations.concat(data.weights);
+    if (!all.length) return nothing(how, title, 'no error analysis in this study');
+    var count = data.activations.length;
+
+    function values(key) {
+      return all.map(function (error) {
+        var value = error[key];
+        return typeof value !== 'number' ? '-' : key === 'score' ? value : Math.min(value, MOST_DB);
+      });
+    }
+    function line(name, color, key, shape) {
+      return {name: name, type: 'line', data: values(key), symbol: shape, symbolSize: all.length > 120 ? 3 : 6, z: 3,
+              showAllSymbol: true, itemStyle: {color: color}, lineStyle: {color: color, width: 1.5}};
+    }
+    var series = [];
+    if (count) {
+      series.push({name: 'score', type: 'bar', yAxisIndex: 1, data: values('score'), barCategoryGap: '25%', z: 1,
+                   itemStyle: {color: theme.third, opacity: 0.45}});
+      series.push(line('qdq_err', theme.front, 'qdq_err', 'circle'));
+      series.push(line('xmodel_err', theme.top, 'xmodel_err', 'triangle'));
+    }
+    if (data.weights.length) series.push(line('weight SQNR', theme.full, 'sqnr', 'rect'));
+
+    var option = frame(how, title);
+    option.tooltip.trigger = 'axis';
+    option.tooltip.axisPointer = {type: 'shadow', shadowStyle: {color: theme.muted, opacity: 0.15}};
+    option.tooltip.formatter = function (items) {
+      var error = all[items[0].dataIndex];
+      var parts = ['<b>' + escape(shorten(error.tensor, 60)) + '</b>'];
+      if (error.sqnr !== undefined) parts.push('SQNR ' + figure(error.sqnr) + ' dB');
+      if (error.qdq_err !== undefined) {
+        parts.push('qdq_err ' + figure(error.qdq_err) + ' dB', 'xmodel_err ' + figure(error.xmodel_err) + ' dB',
+                   'score ' + figure(error.score));
+      }
+      return parts.join('<br>');
+    };
+    var named = all.length <= (how.narrow ? 12 : 40);
+    option.xAxis = withName(theme, {
+      type: 'category', splitLine: {show: false},
+      data: all.map(function (error, i) { return named ? shorten(error.tensor, 22) : String(i + 1); }),
+      axisLabel: named ? {rotate: 55, interval: 0, hideOverlap: false, fontSize: 11} : {}
+    }, named ? {} : below(count && data.weights.length ? 'position in the order: activations, then weights' :
+                                                         'position in the order'));
+    if (named) option.grid.bottom = 8;
+    var clipped = all.some(function (e) { return Math.max(e.qdq_err || 0, e.xmodel_err || 0, e.sqnr || 0) > MOST_DB; });
+    option.yAxis = [
+      axis(theme, {type: 'value', name: 'dB, more is better' + (clipped ? ' (at most ' + MOST_DB + ' drawn)' : ''),
+                   nameTextStyle: {align: 'left'}}),
+      axis(theme, {type: 'value', name: count ? 'score' : '', min: 0, max: 1, show: count > 0,
+                   nameTextStyle: {align: 'right'}, splitLine: {show: false}})
+    ];
+    if (!how.narrow) option.grid.right = 12;
+    option.series = series;
+    return option;
+  }
+
+  function exclusion(data, how) {
+    var theme = how.theme, trials = data.points.filter(function (p) { return p.kind !== 'float'; });
+    // Strategies without an exclusion list are shown in the order of their trials.
+    var list = trials.some(function (p) { return p.excluded > 0; });
+    var title = data.model + ': ' + data.loss + ' and size ' + (list ? 'as the exclusion list grows' : 'of each trial');
+    if (!measured({points: trials}).length) return nothing(how, title, 'no measured candidates');
+    function position(p) { return list ? p.excluded : p.number; }
+    trials.sort(function (a, b) { return position(a) - position(b) || a.number - b.number; });
+
+    function line(name, color, shape, axisIndex, value, dashed) {
+      return {name: name, type: 'line', yAxisIndex: axisIndex, symbol: shape, showSymbol: true, z: 3, cursor: 'default',
+              symbolSize: trials.length > 120 ? 3 : 6, itemStyle: {color: color},
+              lineStyle: {color: color, width: 2, type: dashed ? 'dashed' : 'solid'},
+              data: trials.map(function (p) {
+                var known = typeof p.loss === 'number';
+                return {value: [position(p), known ? value(p) : '-'], point: p};
+              })};
+    }
+    var option = frame(how, title);
+    option.tooltip.trigger = 'axis';
+    option.tooltip.axisPointer = {type: 'line', lineStyle: {color: theme.muted}};
+    option.tooltip.formatter = function (items) {
+      var p = items[0].data.point;
+      return typeof p.loss === 'number' ? describe(p, data) :
+                                          '<b>' + escape(p.id) + '</b><br>' + escape(shorten(p.failure || 'failed', 200));
+    };
+    option.xAxis = withName(theme, {type: 'value', minInterval: 1, min: 'dataMin', max: 'dataMax', splitLine: {show: false}},
+                            below(list ? 'entries in the exclusion list' : 'trial'));
+    option.yAxis = [
+      axis(theme, {type: 'value', name: data.loss, min: 0,
+                   nameTextStyle: {align: 'left', color: theme.front}, axisLabel: {color: theme.front, formatter: figure}}),
+      axis(theme, {type: 'value', name: 'size in ' + data.unit.name, scale: true, splitLine: {show: false},
+                   nameTextStyle: {align: 'right', color: theme.second}, axisLabel: {color: theme.second}})
+    ];
+    option.series = [
+      line(data.loss, theme.front, 'circle', 0, function (p) { return p.loss; }),
+      line('size', theme.second, 'rect', 1, function (p) { return p.size / data.unit.bytes; }, true)
+    ];
+    if (!how.narrow) option.grid.right = 12;
+    return option;
+  }
+
+  return {front: front, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
+})();

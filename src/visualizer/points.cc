@@ -1,0 +1,78 @@
+#include "visualizer/points.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+
+namespace seqto::internal {
+
+std::vector<const SummaryPoint*> points(const Summary& summary) {
+  std::vector<const SummaryPoint*> all;
+  std::unordered_set<std::string> seen;
+  const auto add = [&](const SummaryPoint& point) {
+    if (!point.trial.id.empty() && seen.insert(point.trial.id).second) all.push_back(&point);
+  };
+  add(summary.baseline);
+  add(summary.fully_quantized);
+  for (const auto& point : summary.trials) add(point);
+  for (const auto& point : summary.front) add(point);
+  return all;
+}
+
+const SummaryPoint* find_point(const Summary& summary, const std::string& id) {
+  // The front's entry first: it names its files.
+  const auto is_it = [&](const SummaryPoint& point) { return point.trial.id == id; };
+  for (const auto* list : {&summary.front, &summary.trials}) {
+    const auto found = std::find_if(list->begin(), list->end(), is_it);
+    if (found != list->end()) return &*found;
+  }
+  for (const auto* point : {&summary.baseline, &summary.fully_quantized}) {
+    if (!id.empty() && is_it(*point)) return point;
+  }
+  return nullptr;
+}
+
+bool on_front(const Summary& summary, const std::string& id) {
+  return std::any_of(summary.front.begin(), summary.front.end(),
+                     [&](const SummaryPoint& point) { return point.trial.id == id; });
+}
+
+int rank(const Summary& summary, const std::string& id) {
+  const auto found = std::find(summary.top.begin(), summary.top.end(), id);
+  return found == summary.top.end() ? 0 : static_cast<int>(found - summary.top.begin()) + 1;
+}
+
+std::string loss_name(const Summary& summary) {
+  for (const auto& name : summary.objectives) {
+    if (name != "size" && name != "latency") return name;
+  }
+  return "kl";
+}
+
+double loss_of(const Trial& trial, const std::string& name) {
+  if (!trial.measurement) return std::numeric_limits<double>::quiet_NaN();
+  try {
+    return objective(*trial.measurement, name);
+  } catch (const Error&) {  // a study without labels has no such metric: nothing to draw
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+Scheme scheme_of(const Plan& plan, const LayerId& layer) {
+  const auto found = plan.schemes.find(layer);
+  return found == plan.schemes.end() ? Scheme::kFloat32 : found->second;
+}
+
+int64_t float_layers(const Summary& summary, const Plan& plan) {
+  if (summary.layers.empty()) return -1;
+  return std::count_if(summary.layers.begin(), summary.layers.end(), [&](const Layer& layer) {
+    return layer.quantizable && scheme_of(plan, layer.id) == Scheme::kFloat32;
+  });
+}
+
+std::string model_name(const Summary& summary) {
+  const auto name = std::filesystem::path(summary.header.model_path).stem().string();
+  return name.empty() ? "model" : name;
+}
+
+}  // namespace seqto::internal

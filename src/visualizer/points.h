@@ -1,0 +1,33 @@
+// Questions that every report asks about a Summary; answers only, no figure is made here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "seqto/error.h"
+#include "seqto/report.h"
+
+namespace seqto::internal {
+
+// Baseline, fully quantized, all trials and the front, each id once.
+std::vector<const SummaryPoint*> points(const Summary& summary);
+const SummaryPoint* find_point(const Summary& summary, const std::string& id);
+bool on_front(const Summary& summary, const std::string& id);
+// 1, 2 or 3; 0: not among the top.
+int rank(const Summary& summary, const std::string& id);
+
+// The objective that the plots show against size: the first that is neither size nor latency, else "kl".
+std::string loss_name(const Summary& summary);
+// NaN when the trial has failed or the name is not known to it.
+double loss_of(const Trial& trial, const std::string& name);
+
+// Scheme of a layer in a plan; absent layers are float32.
+Scheme scheme_of(const Plan& plan, const LayerId& layer);
+// Quantizable layers that stay float32; -1 when the summary has no layers.
+int64_t float_layers(const Summary& summary, const Plan& plan);
+
+// Name of the model without folder and ending.
+std::string model_name(const Summary& summary);
+
+}  // namespace seqto::internal

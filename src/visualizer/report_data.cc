@@ -1,0 +1,86 @@
+#include "visualizer/report_data.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+#include "metrics/loss_fields.h"
+#include "visualizer/format.h"
+#include "visualizer/points.h"
+
+namespace seqto::internal {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Figures with a `_text` beside them are drawn from the figure and told by the text: units are made in format.cc alone.
+Json point_data(const Summary& summary, const SummaryPoint& point, const std::string& loss) {
+  const Trial& trial = point.trial;
+  Json json{{"id", trial.id},
+            {"number", trial.number},
+            {"excluded", trial.excluded.size()},
+            {"float_layers", float_layers(summary, trial.plan)},
+            {"front", on_front(summary, trial.id)},
+            {"rank", rank(summary, trial.id)},
+            {"selected", trial.id == summary.selected},
+            {"kind", trial.id == summary.baseline.trial.id          ? "float"
+                     : trial.id == summary.fully_quantized.trial.id ? "full"
+                                                                    : "trial"}};
+  if (!trial.measurement) {
+    json["failure"] = trial.failure;
+    return json;
+  }
+  const auto& measured = *trial.measurement;
+  json["size"] = measured.size_bytes;
+  json["size_text"] = format_bytes(measured.size_bytes);
+  json["kept_text"] = format_percent(point.size_reduction_kept);
+  json["loss"] = loss_of(trial, loss);
+  json["latency_text"] = measured.latency.median_ns > 0 ? format_duration(measured.latency.median_ns) : "not measured";
+  json["losses"] = Json::object();
+  for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured.losses.*field.value;
+  json["metrics"] = measured.metrics;
+  return json;
+}
+
+// The axis counts in the unit that the largest size has.
+Json size_unit(const Summary& summary) {
+  int64_t most = summary.header.model_size_bytes;
+  for (const auto* point : points(summary)) {
+    if (point->trial.measurement) most = std::max(most, point->trial.measurement->size_bytes);
+  }
+  const auto text = format_bytes(most);
+  const auto unit = text.substr(text.find(' ') + 1);
+  const double bytes = unit == "B" ? 1 : unit == "kB" ? 1e3 : unit == "MB" ? 1e6 : unit == "GB" ? 1e9 : 1e12;
+  return {{"name", unit}, {"bytes", bytes}};
+}
+
+}  // namespace
+
+std::string report_data_json(const Summary& summary) {
+  const auto loss = loss_name(summary);
+  Json data{{"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(summary)}, {"layers", summary.layers.size()}};
+  data["points"] = Json::array();
+  for (const auto* point : points(summary)) data["points"].push_back(point_data(summary, *point, loss));
+  data["activations"] = Json::array();
+  for (const auto& error : summary.sensitivity.activations) {
+    data["activations"].push_back(
+        {{"tensor", error.tensor}, {"qdq_err", error.qdq_err}, {"xmodel_err", error.xmodel_err}, {"score", error.score}});
+  }
+  data["weights"] = Json::array();
+  for (const auto& error : summary.sensitivity.weights) {
+    data["weights"].push_back({{"tensor", error.tensor}, {"sqnr", error.sqnr}});
+  }
+
+  std::string safe;
+  for (const char c : data.dump(-1, ' ', true, Json::error_handler_t::replace)) {
+    switch (c) {  // in JSON these stand inside strings only
+      case '<': safe += "\\u003c"; break;
+      case '>': safe += "\\u003e"; break;
+      case '&': safe += "\\u0026"; break;
+      default: safe += c;
+    }
+  }
+  return safe;
+}
+
+}  // namespace seqto::internal

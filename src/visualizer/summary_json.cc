@@ -1,0 +1,84 @@
+// summary.json: numbers stay numbers, what was not measured is null.
+#include <nlohmann/json.hpp>
+
+#include "metrics/loss_fields.h"
+#include "seqto/report.h"
+#include "visualizer/points.h"
+
+namespace seqto {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+// Options and environment come as JSON text; what is none is kept as a string rather than lost.
+Json parsed(const std::string& text) {
+  if (text.empty()) return Json::object();
+  auto value = Json::parse(text, nullptr, false);
+  return value.is_discarded() ? Json(text) : value;
+}
+
+Json schemes_json(const Summary& summary, const Plan& plan, Json& layers) {
+  Json counts = Json::object();
+  layers = Json::array();
+  for (const auto& layer : summary.layers) {
+    if (!layer.quantizable) continue;
+    const std::string scheme(to_string(internal::scheme_of(plan, layer.id)));
+    layers.push_back({{"name", layer.id}, {"scheme", scheme}});
+    counts[scheme] = counts.value(scheme, 0) + 1;
+  }
+  return counts;
+}
+
+Json point_json(const Summary& summary, const SummaryPoint& point) {
+  Json json{{"id", point.trial.id}, {"file", text_or_null(point.file)}, {"plan", text_or_null(point.plan_file)}};
+  for (const auto* name : {"size_bytes", "size_reduction_kept", "latency_ns", "losses", "metrics"}) json[name] = nullptr;
+  if (const auto& measured = point.trial.measurement) {
+    json["size_bytes"] = measured->size_bytes;
+    json["size_reduction_kept"] = point.size_reduction_kept;
+    json["latency_ns"] = {{"median", measured->latency.median_ns},
+                          {"p10", measured->latency.p10_ns},
+                          {"p90", measured->latency.p90_ns}};
+    json["losses"] = Json::object();
+    for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured->losses.*field.value;
+    json["metrics"] = measured->metrics;
+  } else {
+    json["failure"] = point.trial.failure;
+  }
+  json["intervals"] = Json::object();  // none are taken yet
+  Json layers;
+  json["schemes"] = schemes_json(summary, point.trial.plan, layers);
+  json["layers"] = std::move(layers);
+  return json;
+}
+
+}  // namespace
+
+std::string summary_to_json(const Summary& summary) {
+  const auto& header = summary.header;
+  Json json;
+  json["schema_version"] = 1;
+  json["model"] = {
+      {"path", header.model_path}, {"sha256", header.model_sha256}, {"size_bytes", header.model_size_bytes}};
+  json["options"] = parsed(header.options_json);
+  json["environment"] = parsed(header.environment_json);
+  json["samples"] = {{"calibration", header.calibration_samples},
+                     {"search", header.search_samples},
+                     {"evaluation", header.evaluation_samples}};
+  json["objectives"] = summary.objectives;
+  json["baseline"] = point_json(summary, summary.baseline);
+  json["fully_quantized"] = point_json(summary, summary.fully_quantized);
+  json["front"] = Json::array();
+  for (const auto& point : summary.front) json["front"].push_back(point_json(summary, point));
+  json["top"] = summary.top;
+  json["selected"] = text_or_null(summary.selected);
+  json["hypervolume"] = summary.hypervolume;
+  json["evaluations"] = summary.evaluations;
+  json["wall_seconds"] = summary.wall_seconds;
+  json["notes"] = summary.notes;
+  // Names of a model may hold bytes that are not UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace seqto

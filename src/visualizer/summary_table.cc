@@ -1,0 +1,124 @@
+// The terminal's table. Where `columns` are few, it leaves out what is least missed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "seqto/report.h"
+#include "visualizer/format.h"
+#include "visualizer/points.h"
+
+namespace seqto {
+namespace {
+
+struct Column {
+  std::string title;
+  int dropped;  // order in which columns go when there is no room; 0: never
+  std::vector<std::string> cells;
+};
+
+// Characters on screen: bytes that do not continue a UTF-8 sequence.
+int width(const std::string& text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string clip(const std::string& text, int columns) {
+  int seen = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((text[i] & 0xC0) != 0x80 && seen++ == columns) return text.substr(0, i);
+  }
+  return text;
+}
+
+int width(const Column& column) {
+  return std::accumulate(column.cells.begin(), column.cells.end(), width(column.title),
+                         [](int most, const std::string& cell) { return std::max(most, width(cell)); });
+}
+
+int width(const std::vector<Column>& table) {
+  const int gaps = 2 * (static_cast<int>(table.size()) - 1);
+  return std::accumulate(table.begin(), table.end(), gaps, [](int sum, const Column& c) { return sum + width(c); });
+}
+
+std::string mark(const Summary& summary, const std::string& id) {
+  return fmt::format("{}{}", id == summary.selected ? ">" : " ", internal::rank(summary, id) ? "*" : " ");
+}
+
+// Title, order of leaving, and the text of a measured point.
+std::vector<Column> empty_table(bool labels) {
+  std::vector<Column> table{{"", 0, {}},   {"id", 0, {}},           {"size", 0, {}},
+                            {"kept", 2, {}}, {"kl", 5, {}}, {"top1_disagr", 3, {}}};
+  if (labels) table.push_back({"top1", 1, {}});
+  table.push_back({"latency", 4, {}});
+  return table;
+}
+
+void add_row(std::vector<Column>& table, const Summary& summary, const SummaryPoint& point, bool labels) {
+  std::vector<std::string> row{mark(summary, point.trial.id), point.trial.id};
+  if (const auto& measured = point.trial.measurement) {
+    const auto& losses = measured->losses;
+    row.push_back(format_bytes(measured->size_bytes));
+    row.push_back(internal::format_percent(point.size_reduction_kept));
+    row.push_back(internal::format_figure(losses.kl));
+    row.push_back(internal::format_percent(losses.top1_disagreement));
+    if (labels) {
+      const auto top1 = measured->metrics.find("top1");
+      row.push_back(top1 == measured->metrics.end() ? "-" : internal::format_percent(top1->second));
+    }
+    row.push_back(measured->latency.median_ns > 0 ? format_duration(measured->latency.median_ns) : "-");
+  } else {
+    row.push_back("failed");
+    row.resize(table.size(), "-");
+  }
+  for (size_t i = 0; i < table.size(); ++i) table[i].cells.push_back(std::move(row[i]));
+}
+
+void make_fit(std::vector<Column>& table, int columns) {
+  if (width(table) > columns) {
+    for (auto& id : table[1].cells) id = clip(id, 8);
+  }
+  for (int leaving = 1; leaving <= 5 && width(table) > columns; ++leaving) {
+    std::erase_if(table, [&](const Column& column) { return column.dropped == leaving; });
+  }
+}
+
+std::string line(const std::vector<Column>& table, const std::vector<int>& widths, int row, int columns) {
+  std::string text;
+  for (size_t i = 0; i < table.size(); ++i) {
+    const auto& cell = row < 0 ? table[i].title : table[i].cells[static_cast<size_t>(row)];
+    const std::string padding(static_cast<size_t>(widths[i] - width(cell)), ' ');
+    const bool left = i < 2;  // marks and ids; figures stand to the right
+    text += (i ? "  " : "") + (left ? cell + padding : padding + cell);
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  return clip(text, columns) + "\n";
+}
+
+}  // namespace
+
+std::string summary_table(const Summary& summary, int columns) {
+  std::vector<const SummaryPoint*> rows;
+  const auto add = [&](const SummaryPoint& point) {
+    const auto same = [&](const SummaryPoint* other) { return other->trial.id == point.trial.id; };
+    if (!point.trial.id.empty() && std::none_of(rows.begin(), rows.end(), same)) rows.push_back(&point);
+  };
+  add(summary.baseline);
+  add(summary.fully_quantized);
+  for (const auto& point : summary.front) add(point);
+
+  const bool labels = std::any_of(rows.begin(), rows.end(), [](const SummaryPoint* point) {
+    return point->trial.measurement && point->trial.measurement->metrics.contains("top1");
+  });
+  auto table = empty_table(labels);
+  for (const auto* point : rows) add_row(table, summary, *point, labels);
+  make_fit(table, columns);
+
+  std::vector<int> widths;
+  for (const auto& column : table) widths.push_back(width(column));
+  std::string text;
+  for (int row = -1; row < static_cast<int>(rows.size()); ++row) text += line(table, widths, row, columns);
+  if (!summary.selected.empty()) text += clip("> selected  * among the top three", columns) + "\n";
+  return text;
+}
+
+}  // namespace seqto

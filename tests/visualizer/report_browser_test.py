@@ -1,0 +1,81 @@
+"""Opens the reports of seqto_visualizer_test in a browser: plots drawn, no errors, no foreign script run."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+SKIPPED = 77
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+    "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000",
+]
+
+
+def browse(browser, page, *more):
+    """The document after its scripts have run, and what the browser said."""
+    with tempfile.TemporaryDirectory() as profile:
+        command = [browser, *FLAGS, f"--user-data-dir={profile}", *more, page.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout, done.stderr
+
+
+def marks(dom, plot):
+    """Numbers of shapes and texts inside the plot's own <svg>."""
+    found = re.search(rf'<div[^>]*id="{plot}".*?(<svg.*?</svg>)', dom, re.S)
+    assert found, f"no svg in #{plot}"
+    return len(re.findall(r"<(?:path|circle|rect|polyline)\b", found[1])), len(re.findall(r"<text\b", found[1]))
+
+
+def check_page(browser, page, at_least):
+    dom, said = browse(browser, page, "--dump-dom")
+    errors = [line for line in said.splitlines() if "CONSOLE" in line]
+    assert not errors, errors
+    for plot in ("front", "sensitivity", "exclusion"):
+        shapes, texts = marks(dom, plot)
+        print(f"{page.parent.name}: #{plot}: {shapes} shapes, {texts} texts")
+        assert shapes >= at_least and texts >= 1, (plot, shapes, texts)
+    title = re.search(r"<title>(.*?)</title>", dom)[1]
+    assert title.endswith(" · seqto"), title
+    assert "<script>alert" not in dom
+
+
+def check_svgs(folder):
+    for plot in ("front", "sensitivity", "exclusion"):
+        root = xml.parse(folder / "plots" / f"{plot}.svg").getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg", root.tag
+        assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+
+
+def main():
+    binary = pathlib.Path(os.environ.get("SEQTO_BUILD_DIR", "build")) / "bin" / "seqto_visualizer_test"
+    if not binary.exists():
+        print(f"skipped: {binary} is not built")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run([binary, "--gtest_filter=Report.*"], env={**os.environ, "SEQTO_REPORT_OUT": out}, check=True,
+                       stdout=subprocess.DEVNULL)
+        reports = sorted(pathlib.Path(out).glob("seqto_report_*"))
+        assert len(reports) >= 6, reports
+        for report in reports:
+            check_svgs(report)
+        browser = shutil.which("chromium") or shutil.which("google-chrome")
+        if not browser:
+            print("skipped: the SVG files are well-formed, but there is no chromium to open the pages")
+            return SKIPPED
+        for report in reports:
+            check_page(browser, report / "report.html", 10 if report.name.endswith(("small", "decades", "many")) else 0)
+        if pictures := os.environ.get("SEQTO_SCREENSHOTS"):
+            page = pathlib.Path(out) / "seqto_report_small" / "report.html"
+            for width, height in ((1200, 2600), (500, 3600)):
+                browse(browser, page, f"--screenshot={pictures}/report_{width}.png", f"--window-size={width},{height}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "seqto/error.h"
+#include "visualizer/report_data.h"
+#include "visualizer/small_summary.h"
+#include "visualizer/svg_engine.h"
+
+namespace seqto {
+namespace {
+
+// SEQTO_REPORT_OUT keeps the reports: report_browser_test.py opens them.
+std::filesystem::path folder(const std::string& name) {
+  const char* kept = std::getenv("SEQTO_REPORT_OUT");
+  const auto dir = std::filesystem::path(kept ? kept : testing::TempDir()) / ("seqto_report_" + name);
+  std::filesystem::remove_all(dir);
+  return dir;
+}
+
+size_t count(const std::string& text, const std::string& piece) {
+  size_t n = 0;
+  for (auto at = text.find(piece); at != std::string::npos; at = text.find(piece, at + 1)) ++n;
+  return n;
+}
+
+TEST(Report, IsOnePageWithoutNetworkAndWithoutForeignScripts) {
+  const auto dir = folder("small");
+  write_report(small_summary(), dir);
+  const auto page = read_file(dir / "report.html");
+  for (const auto* scheme : {"http:", "https:", "//"}) {
+    for (const auto* attribute : {"src=\"", "href=\"", "src='", "href='"}) {
+      EXPECT_EQ(page.find(attribute + std::string(scheme)), std::string::npos);
+    }
+  }
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("<b>net"), std::string::npos);
+  EXPECT_EQ(page.find("<host>"), std::string::npos);
+  EXPECT_EQ(page.find("<op>"), std::string::npos);
+  EXPECT_EQ(count(page, "</script>"), 4U);  // the data, ECharts, plots.js, page.js
+  EXPECT_NE(page.find("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;&amp;&#39;"), std::string::npos);
+  EXPECT_NE(page.find("78.4 % lower than fully quantized"), std::string::npos);
+  EXPECT_NE(page.find("4 of its layers stay in float"), std::string::npos);
+}
+
+TEST(Report, SvgFilesShowThePlots) {
+  const auto dir = folder("svg");
+  write_report(small_summary(), dir);
+  const auto front = read_file(dir / "plots/front.svg");
+  EXPECT_TRUE(front.starts_with("<svg "));
+  EXPECT_NE(front.find("fully quantized"), std::string::npos);
+  EXPECT_NE(front.find("size in MB"), std::string::npos);
+  EXPECT_GT(count(front, "<path"), 20U);
+  const auto sensitivity = read_file(dir / "plots/sensitivity.svg");
+  EXPECT_NE(sensitivity.find("qdq_err"), std::string::npos);
+  EXPECT_NE(sensitivity.find("conv7_out"), std::string::npos);
+  EXPECT_EQ(sensitivity.find("<script"), std::string::npos);
+  EXPECT_NE(sensitivity.find("&lt;scr"), std::string::npos);
+  EXPECT_NE(read_file(dir / "plots/exclusion.svg").find("entries in the exclusion list"), std::string::npos);
+}
+
+// Nothing measured, nothing analysed: the plots say so.
+TEST(Report, EmptySummary) {
+  const auto dir = folder("empty");
+  write_report({}, dir);
+  EXPECT_NE(read_file(dir / "plots/front.svg").find("no measured candidates"), std::string::npos);
+  EXPECT_NE(read_file(dir / "plots/sensitivity.svg").find("no error analysis"), std::string::npos);
+  EXPECT_NE(read_file(dir / "report.html").find("No candidate was selected"), std::string::npos);
+}
+
+// A study at its first trials; a loss that is not a number; an objective that nobody measured; losses over decades.
+TEST(Report, OddStudies) {
+  auto summary = small_summary();
+  summary.trials.resize(2);
+  summary.front = {summary.baseline};
+  summary.selected = "float";
+  summary.fully_quantized.trial.measurement->losses.kl = std::numeric_limits<double>::quiet_NaN();
+  summary.sensitivity.weights.clear();
+  write_report(summary, folder("first"));
+
+  summary = small_summary();
+  summary.objectives = {"size", "top1"};
+  EXPECT_NE(internal::report_data_json(summary).find("\"loss\":\"top1\""), std::string::npos);
+  summary.objectives = {"f1"};
+  write_report(summary, folder("f1"));
+
+  summary = small_summary();
+  for (auto* list : {&summary.trials, &summary.front}) {
+    for (auto& point : *list) {
+      if (point.trial.measurement) point.trial.measurement->losses.kl *= std::pow(0.3, point.trial.number);
+    }
+  }
+  summary.header.model_path = "models/\xE6\xA8\xA1\xE5\x9E\x8B.onnx";
+  const auto dir = folder("decades");
+  write_report(summary, dir);
+  EXPECT_NE(read_file(dir / "plots/front.svg").find("(log; 0 at the lower end)"), std::string::npos);
+}
+
+TEST(Report, ManyTrials) {
+  auto summary = small_summary();
+  for (int i = 0; i < 500; ++i) {
+    summary.trials.push_back(measured_point(std::to_string(i) + "t", 12 + i, 3600000 + 20000 * i, 0.4 / (1 + i % 97)));
+    summary.sensitivity.activations.push_back({std::to_string(i) + "_tensor", 20 + i / 25.0, 10 + i / 30.0, 1 - i / 500.0});
+  }
+  write_report(summary, folder("many"));
+}
+
+TEST(ReportData, CannotLeaveItsScriptElement) {
+  auto summary = small_summary();
+  summary.sensitivity.activations[0].tensor = "</script>\xE2\x80\xA8<!--\xFF";
+  const auto json = internal::report_data_json(summary);
+  for (const char c : json) EXPECT_TRUE(c >= 0x20 && c < 0x7F && c != '<' && c != '>' && c != '&');
+  EXPECT_EQ(nlohmann::json::parse(json)["activations"][0]["tensor"], "</script>\xE2\x80\xA8<!--\xEF\xBF\xBD");
+}
+
+TEST(SvgEngine, SaysWhatFailed) {
+  try {
+    internal::draw_svgs("{}", {"front"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kInternal);
+    EXPECT_NE(std::string(error.what()).find("[report] the plots' script failed in front: TypeError"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(SvgEngine, TextIsXml) {
+  EXPECT_EQ(internal::xml_text("a\tb\n\xC3\xA9"), "a\tb\n\xC3\xA9");
+  EXPECT_EQ(internal::xml_text("\xED\xA0\xBD\xED\xB8\x80!"), "\xF0\x9F\x98\x80!");  // a pair: U+1F600
+  EXPECT_EQ(internal::xml_text("\xED\xA0\xBDx"), "\xEF\xBF\xBDx");                  // half a pair
+  EXPECT_EQ(internal::xml_text("\x01\x1B"), "\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(internal::xml_text("\xEF\xBF\xBE"), "\xEF\xBF\xBD");  // U+FFFE
+  EXPECT_EQ(internal::xml_text("\xE2\x98\x85"), "\xE2\x98\x85");
+  EXPECT_EQ(internal::xml_text(""), "");
+}
+
+}  // namespace
+}  // namespace seqto

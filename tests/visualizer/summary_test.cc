@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "visualizer/small_summary.h"
+
+namespace seqto {
+namespace {
+
+TEST(Format, Bytes) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(999), "999 B");
+  EXPECT_EQ(format_bytes(1000), "1.00 kB");
+  EXPECT_EQ(format_bytes(999994), "999.99 kB");
+  EXPECT_EQ(format_bytes(999996), "1.00 MB");
+  EXPECT_EQ(format_bytes(13970000), "13.97 MB");
+  EXPECT_EQ(format_bytes(453000000000), "453.00 GB");
+  EXPECT_EQ(format_bytes(-2500), "-2.50 kB");
+}
+
+TEST(Format, Duration) {
+  EXPECT_EQ(format_duration(0), "0 ns");
+  EXPECT_EQ(format_duration(999), "999 ns");
+  EXPECT_EQ(format_duration(4560), "4.56 µs");
+  EXPECT_EQ(format_duration(3210000), "3.21 ms");
+  EXPECT_EQ(format_duration(999996000), "1.00 s");
+  EXPECT_EQ(format_duration(59999000000), "1 min 00 s");
+  EXPECT_EQ(format_duration(205000000000), "3 min 25 s");
+  EXPECT_EQ(format_duration(3720000000000), "1 h 02 min");
+}
+
+TEST(SummaryJson, HasTheFieldsOfTheContract) {
+  const auto json = nlohmann::json::parse(summary_to_json(small_summary()));
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_EQ(json["model"]["path"], "models/<b>net</b>.onnx");
+  EXPECT_EQ(json["model"]["sha256"], std::string(64, 'a'));
+  EXPECT_EQ(json["model"]["size_bytes"], 14000000);
+  EXPECT_EQ(json["options"]["strategy"], "incremental");
+  EXPECT_EQ(json["environment"]["threads"], 1);
+  EXPECT_EQ(json["samples"], (nlohmann::json{{"calibration", 50}, {"search", 0}, {"evaluation", 283}}));
+  EXPECT_EQ(json["objectives"], (nlohmann::json{"kl", "size"}));
+  EXPECT_EQ(json["selected"], "0000000000000013");
+  EXPECT_EQ(json["top"].size(), 3U);
+  EXPECT_EQ(json["evaluations"], 12);
+  EXPECT_EQ(json["wall_seconds"], 73.4);
+  EXPECT_EQ(json["hypervolume"], 0.875);
+  EXPECT_EQ(json["notes"].size(), 1U);
+  EXPECT_EQ(json["baseline"]["id"], "float");
+  EXPECT_EQ(json["fully_quantized"]["schemes"], (nlohmann::json{{"int8", 8}}));
+  EXPECT_EQ(json["front"].size(), 8U);
+
+  const auto& point = json["front"][1];
+  EXPECT_EQ(point["id"], "0000000000000010");
+  EXPECT_EQ(point["file"], "models/0000000000000010.onnx");
+  EXPECT_EQ(point["plan"], "plans/0000000000000010.json");
+  EXPECT_EQ(point["size_bytes"], 3650000);
+  EXPECT_DOUBLE_EQ(point["size_reduction_kept"].get<double>(), 10350000.0 / 10400000);
+  EXPECT_EQ(point["latency_ns"], (nlohmann::json{{"median", 3410000}, {"p10", 3100000}, {"p90", 3400000}}));
+  for (const auto* name : {"kl", "top1_disagreement", "top5_disagreement", "rank_dissimilarity", "mse", "cosine"}) {
+    EXPECT_TRUE(point["losses"][name].is_number()) << name;
+  }
+  EXPECT_EQ(point["metrics"]["top5"], 0.9);
+  EXPECT_EQ(point["intervals"], nlohmann::json::object());
+  EXPECT_EQ(point["schemes"], (nlohmann::json{{"int8", 7}, {"float32", 1}}));
+  ASSERT_EQ(point["layers"].size(), 8U);  // each quantizable layer once
+  EXPECT_EQ(point["layers"][0], (nlohmann::json{{"name", "conv0"}, {"scheme", "float32"}}));
+  EXPECT_EQ(point["layers"][2], (nlohmann::json{{"name", kHostile}, {"scheme", "int8"}}));
+}
+
+TEST(SummaryJson, FailedAndUnwrittenPointsAreNull) {
+  auto summary = small_summary();
+  summary.fully_quantized.trial.measurement.reset();
+  summary.fully_quantized.trial.failure = "does not load";
+  summary.selected.clear();
+  summary.header.options_json = "";
+  summary.header.environment_json = "not json";
+  summary.layers[0].id = "\xFF";  // not UTF-8
+  const auto json = nlohmann::json::parse(summary_to_json(summary));
+  const auto& point = json["fully_quantized"];
+  for (const auto* name : {"file", "plan", "size_bytes", "size_reduction_kept", "latency_ns", "losses", "metrics"}) {
+    ASSERT_TRUE(point.contains(name)) << name;
+    EXPECT_TRUE(point[name].is_null()) << name;
+  }
+  EXPECT_EQ(point["failure"], "does not load");
+  EXPECT_TRUE(json["selected"].is_null());
+  EXPECT_EQ(json["options"], nlohmann::json::object());
+  EXPECT_EQ(json["environment"], "not json");
+  EXPECT_EQ(json["baseline"]["layers"][0]["name"], "\xEF\xBF\xBD");
+}
+
+TEST(SummaryJson, EmptySummary) {
+  const auto json = nlohmann::json::parse(summary_to_json({}));
+  EXPECT_EQ(json["front"], nlohmann::json::array());
+  EXPECT_TRUE(json["baseline"]["losses"].is_null());
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) all.push_back(line);
+  return all;
+}
+
+TEST(SummaryTable, Wide) {
+  const auto table = lines(summary_table(small_summary(), 100));
+  ASSERT_EQ(table.size(), 10U);  // heads, float, full, six points, legend
+  EXPECT_EQ(table[0], "    id                    size     kept      kl  top1_disagr    top1  latency");
+  EXPECT_EQ(table[1], "    float             14.00 MB    0.0 %       0        0.0 %  72.0 %  3.21 ms");
+  EXPECT_EQ(table[2], "    full               3.60 MB  100.0 %   0.462       23.1 %  56.6 %  3.31 ms");
+  EXPECT_EQ(table[5], ">*  0000000000000013   4.46 MB   91.7 %     0.1        5.0 %  68.7 %  3.71 ms");
+  EXPECT_EQ(table[9], "> selected  * among the top three");
+}
+
+TEST(SummaryTable, FitsItsColumns) {
+  const auto summary = small_summary();
+  for (int columns = 100; columns > 0; --columns) {
+    for (const auto& line : lines(summary_table(summary, columns))) {
+      EXPECT_LE(line.size(), static_cast<size_t>(columns)) << line;
+    }
+  }
+  EXPECT_EQ(lines(summary_table(summary, 31))[2], "    full       3.60 MB   0.462");
+}
+
+TEST(SummaryTable, WithoutLabelsOrMeasurement) {
+  auto summary = small_summary();
+  summary.front.clear();
+  summary.selected.clear();
+  summary.baseline.trial.measurement->metrics.clear();
+  summary.baseline.trial.measurement->latency = {};
+  summary.fully_quantized.trial.measurement.reset();
+  EXPECT_EQ(summary_table(summary),
+            "    id         size   kept  kl  top1_disagr  latency\n"
+            "    float  14.00 MB  0.0 %   0        0.0 %        -\n"
+            "    full     failed      -   -            -        -\n");
+  EXPECT_EQ(summary_table({}), "  id  size  kept  kl  top1_disagr  latency\n");
+}
+
+}  // namespace
+}  // namespace seqto
