@@ -1,0 +1,224 @@
+// A folder of images as a data set: decoded, resized, cropped, kept as 8-bit pixels, given out as values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <mutex>
+#include <system_error>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "data/convert.h"
+#include "data/datasets.h"
+#include "data/labels.h"
+#include "data/preprocess.h"
+#include "data/resize.h"
+#include "data/select.h"
+#include "data/shapes.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+struct ImageFile {
+  std::string name;  // relative to the folder
+  int64_t label = -1;
+  uint64_t size_bytes = 0;
+};
+
+bool is_image_name(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const bool hidden = path.filename().string().starts_with('.');
+  return !hidden && (extension == ".jpg" || extension == ".jpeg" || extension == ".png");
+}
+
+std::vector<ImageFile> list_folder(const std::filesystem::path& folder) {
+  std::vector<ImageFile> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.is_regular_file() || !is_image_name(entry.path())) continue;
+    files.push_back({entry.path().filename().string(), -1, entry.file_size()});
+  }
+  if (files.empty()) {
+    throw Error(Code::kInvalidInput, fmt::format("[data] {}: no images found; .jpg, .jpeg or .png files in the folder itself "
+                                                 "expected; correct the path",
+                                                 folder.string()));
+  }
+  std::sort(files.begin(), files.end(), [](const ImageFile& a, const ImageFile& b) { return a.name < b.name; });
+  return files;
+}
+
+std::vector<ImageFile> list_labelled(const std::filesystem::path& folder, const std::filesystem::path& labels) {
+  std::vector<ImageFile> files;
+  for (const LabelRow& row : read_labels(labels)) {
+    std::error_code error;
+    const bool there = std::filesystem::is_regular_file(folder / row.file, error);
+    const uint64_t size = there ? std::filesystem::file_size(folder / row.file, error) : 0;
+    if (!there || error) {
+      throw Error(Code::kInvalidInput, fmt::format("[data] {}, line {}: {} is not in {}; a file of the folder expected; correct "
+                                                   "the line or the path of the data",
+                                                   labels.string(), row.line, row.file, folder.string()));
+    }
+    files.push_back({row.file, row.label, size});
+  }
+  return files;
+}
+
+// An image ready for the model, in the tensor's layout and channel order; only the values are still pixels.
+struct Pixels {
+  std::vector<int64_t> dims;
+  std::vector<uint8_t> values;
+};
+
+Pixels arrange(const Image& image, const Preprocess& recipe) {
+  const size_t count = static_cast<size_t>(image.width) * image.height;
+  Pixels pixels;
+  pixels.dims = recipe.nhwc ? std::vector<int64_t>{1, image.height, image.width, 3}
+                            : std::vector<int64_t>{1, 3, image.height, image.width};
+  pixels.values.resize(count * 3);
+  const size_t next_pixel = recipe.nhwc ? 3 : 1, next_channel = recipe.nhwc ? 1 : count;
+  for (size_t c = 0; c < 3; ++c) {
+    const uint8_t* in = image.rgb.data() + (recipe.bgr ? 2 - c : c);
+    uint8_t* out = pixels.values.data() + c * next_channel;
+    for (size_t i = 0; i < count; ++i) out[i * next_pixel] = in[i * 3];
+  }
+  return pixels;
+}
+
+template <class T>
+Tensor look_up(const Pixels& pixels, const std::array<Tensor, 3>& tables, bool nhwc) {
+  const size_t total = pixels.values.size(), count = total / 3;
+  // Not initialised: every element is written below, and a clear of the whole costs as much as the work itself.
+  const std::shared_ptr<T[]> owner(new T[total]);
+  const uint8_t* in = pixels.values.data();
+  T* out = owner.get();
+  const T* table[3] = {tables[0].values<T>().data(), tables[1].values<T>().data(), tables[2].values<T>().data()};
+  if (nhwc) {
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t c = 0; c < 3; ++c) out[3 * i + c] = table[c][in[3 * i + c]];
+    }
+  } else {
+    for (size_t c = 0; c < 3; ++c) {
+      for (size_t i = c * count; i < (c + 1) * count; ++i) out[i] = table[c][in[i]];
+    }
+  }
+  return {tables[0].type(), pixels.dims, owner, std::as_bytes(std::span<const T>(out, total))};
+}
+
+class ImageDataset : public Dataset {
+ public:
+  ImageDataset(std::filesystem::path folder, const ValueInfo& input, std::vector<ImageFile> files, Preprocess recipe,
+               bool has_labels, int64_t cache_bytes)
+      : folder_(std::move(folder)), input_(input), files_(std::move(files)), recipe_(std::move(recipe)),
+        has_labels_(has_labels), cache_bytes_(cache_bytes), cache_(files_.size()) {
+    const DataType type = input.type == DataType::kUndefined ? DataType::kFloat : input.type;
+    std::array<std::vector<float>, 3> values = value_tables(recipe_);
+    for (size_t c = 0; c < 3; ++c) {
+      tables_[c] = convert(float_table(std::move(values[c])), type, fmt::format("model input '{}'", input.name));
+    }
+    load(0);
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
+  bool has_labels() const override { return has_labels_; }
+
+  Sample read(int64_t index) const override {
+    const std::shared_ptr<const Pixels> pixels = load(index);
+    const ImageFile& file = files_[index];
+    return {.inputs = {to_tensor(*pixels)}, .label = file.label, .name = file.name};
+  }
+
+  std::string fingerprint() const override {
+    std::string text = "images " + preprocess_to_json(recipe_) + "\n";
+    for (const ImageFile& file : files_) text += fmt::format("{}\t{}\t{}\n", file.name, file.size_bytes, file.label);
+    return sha256_hex(text);
+  }
+
+ private:
+  static Tensor float_table(std::vector<float> values) {
+    return Tensor::from(DataType::kFloat, {static_cast<int64_t>(values.size())}, std::move(values));
+  }
+
+  Tensor to_tensor(const Pixels& pixels) const {
+    switch (tables_[0].bytes().size() / 256) {
+      case 1: return look_up<uint8_t>(pixels, tables_, recipe_.nhwc);
+      case 2: return look_up<uint16_t>(pixels, tables_, recipe_.nhwc);
+      case 4: return look_up<uint32_t>(pixels, tables_, recipe_.nhwc);
+      default: return look_up<uint64_t>(pixels, tables_, recipe_.nhwc);
+    }
+  }
+
+  // What is kept stays: the usual reader goes round all samples in order, where dropping the oldest would drop what
+  // comes next.
+  std::shared_ptr<const Pixels> load(int64_t index) const {
+    {
+      const std::lock_guard lock(mutex_);
+      if (cache_[index]) return cache_[index];
+    }
+    const std::string name = (folder_ / files_[index].name).string();
+    Image image = fit(decode_image(read_file(name), name), recipe_, name);
+    auto pixels = std::make_shared<const Pixels>(arrange(image, recipe_));
+    check_shape(pixels->dims, name);
+    const std::lock_guard lock(mutex_);
+    const auto bytes = static_cast<int64_t>(pixels->values.size());
+    if (!cache_[index] && cached_bytes_ + bytes <= cache_bytes_) {
+      cache_[index] = pixels;
+      cached_bytes_ += bytes;
+    }
+    return pixels;
+  }
+
+  void check_shape(const std::vector<int64_t>& dims, const std::string& name) const {
+    if (!input_.shape) return;
+    const auto fits = [this](const std::vector<int64_t>& shape) {
+      return input_.shape->size() == shape.size() && match_shape(shape, input_).has_value();
+    };
+    if (fits(dims)) return;
+    check_batch(dims, input_);
+    const std::vector<int64_t> swapped = recipe_.nhwc ? std::vector<int64_t>{1, 3, dims[1], dims[2]}
+                                                      : std::vector<int64_t>{1, dims[2], dims[3], 3};
+    const std::string advice = fits(swapped)
+                                   ? fmt::format("set \"layout\":\"{}\" in the preprocess file", recipe_.nhwc ? "nchw" : "nhwc")
+                                   : "give a preprocess file whose resize, crop and layout yield that shape";
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: shape {} found after preprocessing; the model input '{}' {} expected; {}", name,
+                            shape_text(dims), input_.name, shape_text(input_), advice));
+  }
+
+  std::filesystem::path folder_;
+  ValueInfo input_;
+  std::vector<ImageFile> files_;
+  Preprocess recipe_;
+  bool has_labels_;
+  std::array<Tensor, 3> tables_;  // of the input's type, 256 entries each, by the tensor's channel
+
+  int64_t cache_bytes_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::shared_ptr<const Pixels>> cache_;  // by index; guarded by mutex_, as is the next
+  mutable int64_t cached_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::span<const ValueInfo> inputs,
+                                     const DatasetOptions& options) {
+  if (inputs.size() > 1) {
+    std::vector<std::string_view> names;
+    for (const ValueInfo& input : inputs) names.push_back(input.name);
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: a folder of images found; the model has {} inputs ({}); give an .npz with an array for "
+                            "each of them",
+                            folder.string(), inputs.size(), fmt::join(names, ", ")));
+  }
+  Preprocess recipe = load_preprocess(options.preprocess.empty() ? "unit" : options.preprocess);
+  // A folder of labels holds boxes for each image, no class of the whole.
+  const bool has_labels = !options.labels.empty() && !std::filesystem::is_directory(options.labels);
+  const std::vector<ImageFile> all = has_labels ? list_labelled(folder, options.labels) : list_folder(folder);
+  std::vector<ImageFile> files;
+  for (const int64_t index : select(static_cast<int64_t>(all.size()), options)) files.push_back(all[index]);
+  return std::make_unique<ImageDataset>(folder, inputs[0], std::move(files), std::move(recipe), has_labels,
+                                        options.cache_bytes);
+}
+
+}  // namespace seqto::internal

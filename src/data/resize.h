@@ -1,0 +1,19 @@
+// Resampling of 8-bit RGB pictures, equal to Pillow's to the last bit; see docs/decisions/0002-image-resampling.md.
+#pragma once
+
+#include "data/decode_image.h"
+#include "seqto/dataset.h"
+
+namespace seqto::internal {
+
+struct Window {
+  int x = 0, y = 0, width = 0, height = 0;
+};
+
+// The part `window` of the picture resized to width x height; only that part is computed.
+Image resize(Image image, int width, int height, Preprocess::Filter filter, const Window& window);
+
+// Resizes and crops as the recipe says. Throws Error{kInvalidInput} naming the image where it is smaller than the crop.
+Image fit(Image image, const Preprocess& recipe, const std::string& name);
+
+}  // namespace seqto::internal

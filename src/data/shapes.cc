@@ -1,0 +1,57 @@
+// Shapes of samples against shapes of model inputs.
+#include "data/shapes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+bool matches(std::span<const int64_t> dims, std::span<const Dimension> shape) {
+  if (dims.size() != shape.size()) return false;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (shape[d].value >= 0 && shape[d].value != dims[d]) return false;
+  }
+  return true;
+}
+
+std::vector<int64_t> with_batch(std::span<const int64_t> dims) {
+  std::vector<int64_t> result{1};
+  result.insert(result.end(), dims.begin(), dims.end());
+  return result;
+}
+
+}  // namespace
+
+std::string shape_text(std::span<const int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+
+std::string shape_text(const ValueInfo& input) {
+  if (!input.shape) return "any shape";
+  std::vector<std::string> parts;
+  for (const auto& [value, parameter] : *input.shape) {
+    parts.push_back(value >= 0 ? std::to_string(value) : parameter.empty() ? "?" : parameter);
+  }
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+std::optional<std::vector<int64_t>> match_shape(std::span<const int64_t> sample, const ValueInfo& input) {
+  std::vector<int64_t> batched = with_batch(sample);
+  if (!input.shape || matches(batched, *input.shape)) return batched;
+  if (matches(sample, *input.shape)) return std::vector<int64_t>(sample.begin(), sample.end());
+  return std::nullopt;
+}
+
+void check_batch(std::span<const int64_t> sample, const ValueInfo& input) {
+  if (!input.shape || input.shape->empty() || input.shape->front().value <= 1) return;
+  std::vector<Dimension> free = *input.shape;
+  free.front().value = 1;
+  if (!matches(sample, free) && !matches(with_batch(sample), free)) return;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[data] the model input '{}' {} has a fixed batch of {}; 1 or a symbolic batch expected; export the "
+                          "model with a free batch dimension",
+                          input.name, shape_text(input), input.shape->front().value));
+}
+
+}  // namespace seqto::internal
