@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "seqto/quantize.h"
@@ -64,7 +66,8 @@ Trial trial_from_json(const std::string& line);
 
 // Figures of a study that identify it: resumed only when they are equal.
 struct StudyHeader {
-  std::string model_path, model_sha256;
+  std::string model_path;  // not compared: a model may be moved
+  std::string model_sha256;
   int64_t model_size_bytes = 0;
   std::string data_fingerprint;
   std::string options_json;      // everything that shapes the trials
@@ -77,14 +80,19 @@ struct StudyHeader {
 class Study {
  public:
   // Opens DIR/study.jsonl, creating it with `header` when absent.
-  // Throws Error{kInvalidInput} naming what differs when it is a study of something else, or when DIR is not writable.
+  // Throws Error{kInvalidInput} naming what differs when it is a study of something else, when DIR is not
+  // writable, or when another Study, in this process or another, has the file open.
   static Study open(const std::filesystem::path& file, const StudyHeader& header);
   // Reads without the right to append; for reports.
   static Study read(const std::filesystem::path& file);
 
+  Study(Study&&) noexcept;
+  Study& operator=(Study&&) noexcept;
+  ~Study();
+
   const StudyHeader& header() const { return header_; }
   const std::vector<Trial>& trials() const { return trials_; }
-  const Trial* find(const std::string& id) const;
+  const Trial* find(const std::string& id) const;  // the last of that id, or null; append() invalidates it
   void append(Trial trial);  // numbers it
   // Values beside the trials, kept by name: ranges, sensitivity. The JSON text must be one line.
   void note(const std::string& name, const std::string& json);
@@ -94,8 +102,11 @@ class Study {
   StudyHeader header_;
   std::vector<Trial> trials_;
   std::map<std::string, std::string> notes_;
-  std::filesystem::path file_;
-  bool writable_ = false;
+  class File;
+  Study();
+  size_t parse(std::string_view text, const std::string& name);  // returns the bytes of the whole lines
+
+  std::unique_ptr<File> file_;  // locked and open for appending; null after read()
 };
 
 }  // namespace seqto

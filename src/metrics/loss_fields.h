@@ -1,0 +1,25 @@
+// The losses by name: one list for JSON, objectives and thresholds.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "seqto/metrics.h"
+
+namespace seqto {
+
+struct LossField {
+  std::string_view name;
+  double Losses::* value;
+};
+
+inline constexpr std::array<LossField, 6> kLossFields{{
+    {"kl", &Losses::kl},
+    {"top1_disagreement", &Losses::top1_disagreement},
+    {"top5_disagreement", &Losses::top5_disagreement},
+    {"rank_dissimilarity", &Losses::rank_dissimilarity},
+    {"mse", &Losses::mse},
+    {"cosine", &Losses::cosine},
+}};
+
+}  // namespace seqto

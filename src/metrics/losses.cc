@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "metrics/loss_fields.h"
+#include "metrics/top_classes.h"
+#include "seqto/error.h"
+#include "seqto/metrics.h"
+
+namespace seqto {
+namespace {
+
+std::vector<double> softmax(std::span<const float> row) {
+  const double largest = *std::ranges::max_element(row);
+  std::vector<double> shares(row.size());
+  double sum = 0;
+  for (size_t i = 0; i < row.size(); ++i) sum += shares[i] = std::exp(row[i] - largest);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+double divergence(std::span<const float> reference, std::span<const float> candidate) {
+  constexpr double kTiny = 1e-12;  // the published one: keeps a share of 0 finite
+  const std::vector<double> p = softmax(reference), q = softmax(candidate);
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i) sum += p[i] * (std::log(p[i] + kTiny) - std::log(q[i] + kTiny));
+  return sum;
+}
+
+double mean_square(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference =
+        a[i] == b[i] ? 0 : static_cast<double>(a[i]) - b[i];  // inf - inf is no difference
+    sum += difference * difference;
+  }
+  return sum / static_cast<double>(a.size());
+}
+
+double cosine_distance(std::span<const float> a, std::span<const float> b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += static_cast<double>(a[i]) * b[i];
+    aa += static_cast<double>(a[i]) * a[i];
+    bb += static_cast<double>(b[i]) * b[i];
+  }
+  if (aa == 0 && bb == 0) return 0;
+  if (aa == 0 || bb == 0) return 1;
+  const double distance = 1 - ab / (std::sqrt(aa) * std::sqrt(bb));
+  return distance < 0 ? 0 : distance;
+}
+
+double rank_distance(std::span<const int64_t> reference, std::span<const int64_t> candidate) {
+  // Equal lists are 0 by definition: scipy's rounding gives 1 - 2e-16 for four, and NaN for one.
+  if (std::ranges::equal(reference, candidate)) return 0;
+  // The published measure takes the class indices themselves as the data.
+  const std::vector<double> x(reference.begin(), reference.end()), y(candidate.begin(), candidate.end());
+  return (1 - weighted_tau(x, y)) / 2;
+}
+
+double or_infinity(double loss) { return std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss; }
+
+// A row with NaN has no order of classes: it differs in everything.
+Losses compare_rows(std::span<const float> reference, std::span<const float> candidate) {
+  if (std::ranges::equal(reference, candidate)) return {};
+  Losses losses{.kl = or_infinity(divergence(reference, candidate)),
+                .top1_disagreement = 1,
+                .top5_disagreement = 1,
+                .rank_dissimilarity = 1,
+                .mse = or_infinity(mean_square(reference, candidate)),
+                .cosine = or_infinity(cosine_distance(reference, candidate))};
+  if (has_nan(reference) || has_nan(candidate)) return losses;
+  const TopClasses a = top_classes(reference), b = top_classes(candidate);
+  losses.top1_disagreement = a.classes[0] != b.classes[0];
+  losses.rank_dissimilarity = rank_distance(a.list(), b.list());
+  losses.top5_disagreement = !std::ranges::is_permutation(a.list(), b.list());
+  return losses;
+}
+
+}  // namespace
+
+Losses compare(const Outputs& reference, const Outputs& candidate) {
+  if (reference.rows != candidate.rows || reference.columns != candidate.columns) {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format(
+            "[compare] {} x {} outputs found; {} x {} expected, as the reference has; run both models "
+            "on the same samples",
+            candidate.rows, candidate.columns, reference.rows, reference.columns));
+  }
+  Losses mean;
+  if (reference.columns == 0) return mean;
+  for (int64_t i = 0; i < reference.rows; ++i) {
+    const Losses row = compare_rows(reference.row(i), candidate.row(i));
+    for (const LossField& field : kLossFields) mean.*field.value += row.*field.value;
+  }
+  if (reference.rows > 0) {
+    for (const LossField& field : kLossFields) mean.*field.value /= static_cast<double>(reference.rows);
+  }
+  return mean;
+}
+
+void Outputs::append(std::span<const float> row) {
+  if (rows > 0 && static_cast<int64_t>(row.size()) != columns) {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format(
+            "[run] an output of {} values found; {} expected, as for the samples before it; use inputs "
+            "of one shape",
+            row.size(), columns));
+  }
+  columns = static_cast<int64_t>(row.size());
+  values.insert(values.end(), row.begin(), row.end());
+  ++rows;
+}
+
+}  // namespace seqto

@@ -1,0 +1,180 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "metrics/study_header.h"
+#include "seqto/error.h"
+#include "seqto/metrics.h"
+
+namespace seqto {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;  // of the file's form
+
+// Before the text of a note, which is kept as it came.
+std::string note_prefix(const std::string& name) {
+  return fmt::format("{{\"note\":{},\"value\":", Json(name).dump());
+}
+
+}  // namespace
+
+// The open file. The lock is the descriptor's, so it ends with the process, however that ends.
+class Study::File {
+ public:
+  explicit File(const std::filesystem::path& path)
+      // Close-on-exec: a worker process must not hold the lock after us.
+      : path_(path.string()),
+        descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+    if (descriptor_ < 0) fail("cannot be opened for writing", "choose another folder");
+    // A file system without locks is used without them.
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(descriptor_);
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[study] {} is being written by another run; one at a time expected; wait for it or "
+                      "choose another folder",
+                      path_));
+    }
+  }
+  ~File() { ::close(descriptor_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void truncate(size_t size_bytes) {
+    if (ftruncate(descriptor_, static_cast<off_t>(size_bytes)) != 0)
+      fail("cannot be cut", "look at the disk");
+  }
+
+  // One write: a killed process leaves the whole line or a torn end that open() cuts off. There is no fsync:
+  // only a power failure could lose the line, and that costs one trial to measure again.
+  void append(std::string line) {
+    line += '\n';
+    struct stat before{};
+    if (fstat(descriptor_, &before) != 0) fail("cannot be read", "look at the disk");
+    ssize_t written;
+    do {
+      written = ::write(descriptor_, line.data(), line.size());
+    } while (written < 0 && errno == EINTR);
+    if (written == static_cast<ssize_t>(line.size())) return;
+    if (written >= 0) {
+      truncate(static_cast<size_t>(before.st_size));
+      errno = ENOSPC;
+    }
+    fail("cannot be written", "make room on the disk and run again to resume");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what, const char* remedy) const {
+    throw Error(Code::kInvalidInput, fmt::format("[study] {} {}: {}; a writable file expected; {}", path_,
+                                                 what, std::strerror(errno), remedy));
+  }
+
+  std::string path_;
+  int descriptor_;
+};
+
+Study::Study() = default;
+Study::Study(Study&&) noexcept = default;
+Study& Study::operator=(Study&&) noexcept = default;
+Study::~Study() = default;
+
+Study Study::open(const std::filesystem::path& file, const StudyHeader& header) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  make_writable_folder(folder);
+  Study study;
+  study.file_ = std::make_unique<File>(file);
+  const std::string text = read_file(file);
+  const size_t whole = study.parse(text, file.string());
+  if (whole < text.size()) study.file_->truncate(whole);
+  if (whole == 0) {
+    study.header_ = header;
+    study.file_->append(Json{{"study", kVersion}, {"header", header_to_json(header)}}.dump());
+    return study;
+  }
+  if (const std::string what = differences(study.header_, header); !what.empty()) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[study] a study of something else in {}: {}; choose another folder or delete it",
+                            folder.string(), what));
+  }
+  return study;
+}
+
+Study Study::read(const std::filesystem::path& file) {
+  Study study;
+  if (study.parse(read_file(file), file.string()) == 0) {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[study] {} holds no study; a header line expected; run tune first", file.string()));
+  }
+  return study;
+}
+
+size_t Study::parse(std::string_view text, const std::string& name) {
+  size_t begin = 0;
+  for (int64_t number = 1;; ++number) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string_view::npos) return begin;  // what follows is a torn line, or nothing
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    try {
+      const Json json = Json::parse(line);
+      if (number == 1) {
+        if (json.at("study") != kVersion) {
+          throw Error(Code::kInvalidInput,
+                      fmt::format("[study] version {} found; {} expected; use the seqto that wrote "
+                                  "it, or another folder",
+                                  json.at("study").dump(), kVersion));
+        }
+        header_ = header_from_json(json.at("header"));
+      } else if (json.contains("note")) {
+        const std::string note = json.at("note");
+        const size_t prefix = note_prefix(note).size();
+        notes_[note] = line.substr(prefix, line.size() - prefix - 1);
+      } else {
+        trials_.push_back(trial_from_json(json.at("trial").dump()));
+      }
+    } catch (const std::exception& error) {
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[study] {} line {}: {}; a study expected; choose another folder or delete it",
+                              name, number, error.what()));
+    }
+  }
+}
+
+const Trial* Study::find(const std::string& id) const {
+  for (auto trial = trials_.rbegin(); trial != trials_.rend(); ++trial) {
+    if (trial->id == id) return &*trial;
+  }
+  return nullptr;
+}
+
+void Study::append(Trial trial) {
+  assert(file_ && "read() gives no right to append");
+  trial.number = static_cast<int64_t>(trials_.size());
+  file_->append("{\"trial\":" + trial_to_json(trial) + "}");
+  trials_.push_back(std::move(trial));
+}
+
+void Study::note(const std::string& name, const std::string& json) {
+  assert(file_ && "read() gives no right to append");
+  assert(json.find('\n') == std::string::npos && Json::accept(json));
+  file_->append(note_prefix(name) + json + "}");
+  notes_[name] = json;
+}
+
+const std::string* Study::noted(const std::string& name) const {
+  const auto note = notes_.find(name);
+  return note == notes_.end() ? nullptr : &note->second;
+}
+
+}  // namespace seqto

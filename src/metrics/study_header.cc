@@ -1,0 +1,67 @@
+#include "metrics/study_header.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace seqto {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void compare_values(std::string& text, const std::string& name, const Json& found, const Json& expected) {
+  if (found == expected) return;
+  if (!text.empty()) text += "; ";
+  text += fmt::format("{} found {}, expected {}", name, found.dump(), expected.dump());
+}
+
+// Options differ key by key: the whole text twice would hide the one that matters.
+void compare_options(std::string& text, const std::string& found, const std::string& expected) {
+  const Json a = Json::parse(found, nullptr, false), b = Json::parse(expected, nullptr, false);
+  if (!a.is_object() || !b.is_object()) return compare_values(text, "options_json", found, expected);
+  std::set<std::string> keys;
+  for (const auto& item : a.items()) keys.insert(item.key());
+  for (const auto& item : b.items()) keys.insert(item.key());
+  for (const std::string& key : keys) {
+    compare_values(text, "option " + key, a.value(key, Json()), b.value(key, Json()));
+  }
+}
+
+}  // namespace
+
+Json header_to_json(const StudyHeader& header) {
+  return {{"model_path", header.model_path},
+          {"model_sha256", header.model_sha256},
+          {"model_size_bytes", header.model_size_bytes},
+          {"data_fingerprint", header.data_fingerprint},
+          {"options_json", header.options_json},
+          {"environment_json", header.environment_json},
+          {"calibration_samples", header.calibration_samples},
+          {"search_samples", header.search_samples},
+          {"evaluation_samples", header.evaluation_samples}};
+}
+
+StudyHeader header_from_json(const Json& json) {
+  return {.model_path = json.at("model_path"),
+          .model_sha256 = json.at("model_sha256"),
+          .model_size_bytes = json.at("model_size_bytes"),
+          .data_fingerprint = json.at("data_fingerprint"),
+          .options_json = json.at("options_json"),
+          .environment_json = json.at("environment_json"),
+          .calibration_samples = json.at("calibration_samples"),
+          .search_samples = json.at("search_samples"),
+          .evaluation_samples = json.at("evaluation_samples")};
+}
+
+std::string differences(const StudyHeader& found, const StudyHeader& expected) {
+  std::string text;
+  const Json a = header_to_json(found), b = header_to_json(expected);
+  for (const char* name : {"model_sha256", "model_size_bytes", "data_fingerprint", "calibration_samples",
+                           "search_samples", "evaluation_samples"}) {
+    compare_values(text, name, a.at(name), b.at(name));
+  }
+  compare_options(text, found.options_json, expected.options_json);
+  return text;
+}
+
+}  // namespace seqto

@@ -1,0 +1,93 @@
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "metrics/loss_fields.h"
+#include "seqto/error.h"
+#include "seqto/metrics.h"
+
+namespace seqto {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no infinity, and a failed loss is just that.
+Json number_to_json(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+double number_from_json(const Json& json) {
+  if (!json.is_string()) return json.get<double>();
+  const auto& text = json.get_ref<const std::string&>();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  throw Error(Code::kInvalidInput,
+              "[study] \"" + text + "\" found; a number, \"inf\", \"-inf\" or \"nan\" expected");
+}
+
+void write_measurement(Json& json, const Measurement& measurement) {
+  json["size_bytes"] = measurement.size_bytes;
+  const Latency& latency = measurement.latency;
+  json["latency_ns"] = {{"median", latency.median_ns}, {"p10", latency.p10_ns}, {"p90", latency.p90_ns}};
+  Json& losses = json["losses"] = Json::object();
+  for (const LossField& field : kLossFields) {
+    losses[std::string(field.name)] = number_to_json(measurement.losses.*field.value);
+  }
+  Json& metrics = json["metrics"] = Json::object();
+  for (const auto& [name, value] : measurement.metrics) metrics[name] = number_to_json(value);
+}
+
+Measurement read_measurement(const Json& json) {
+  Measurement measurement;
+  json.at("size_bytes").get_to(measurement.size_bytes);
+  const Json& latency = json.at("latency_ns");
+  latency.at("median").get_to(measurement.latency.median_ns);
+  latency.at("p10").get_to(measurement.latency.p10_ns);
+  latency.at("p90").get_to(measurement.latency.p90_ns);
+  const Json& losses = json.at("losses");
+  for (const LossField& field : kLossFields) {
+    measurement.losses.*field.value = number_from_json(losses.at(std::string(field.name)));
+  }
+  for (const auto& [name, value] : json.at("metrics").items())
+    measurement.metrics[name] = number_from_json(value);
+  return measurement;
+}
+
+}  // namespace
+
+std::string trial_to_json(const Trial& trial) {
+  Json json;
+  json["id"] = trial.id;
+  json["number"] = trial.number;
+  Json& plan = json["plan"] = Json::object();
+  for (const auto& [layer, scheme] : trial.plan.schemes) plan[layer] = to_string(scheme);
+  json["excluded"] = trial.excluded;
+  json["outcome"] = trial.measurement ? "ok" : "failed";
+  json["failure"] = trial.failure;
+  if (trial.measurement) write_measurement(json, *trial.measurement);
+  // A runtime's message may hold any bytes; a trial is written all the same.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Trial trial_from_json(const std::string& line) {
+  try {
+    const Json json = Json::parse(line);
+    Trial trial;
+    json.at("id").get_to(trial.id);
+    json.at("number").get_to(trial.number);
+    for (const auto& [layer, scheme] : json.at("plan").items()) {
+      trial.plan.schemes[layer] = parse_scheme(scheme.get_ref<const std::string&>());
+    }
+    json.at("excluded").get_to(trial.excluded);
+    json.at("failure").get_to(trial.failure);
+    if (json.at("outcome") == "ok") trial.measurement = read_measurement(json);
+    return trial;
+  } catch (const Json::exception& error) {
+    throw Error(Code::kInvalidInput, std::string("[study] a trial expected; ") + error.what());
+  }
+}
+
+}  // namespace seqto
