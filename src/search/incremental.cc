@@ -1,0 +1,69 @@
+#include "search/incremental.h"
+
+#include <algorithm>
+#include <ranges>
+#include <unordered_set>
+
+namespace seqto {
+namespace {
+
+class Incremental : public Strategy {
+ public:
+  Incremental(const SearchSpace& space, const StrategyOptions& options)
+      : layers_(space.layers), options_(options) {
+    std::unordered_set<std::string> seen;
+    for (const std::string& entry : space.exclusion_order) {
+      if (seen.insert(entry).second) order_.push_back(entry);
+    }
+  }
+
+  std::optional<Proposal> next(const Study& study) override {
+    if (!cursor_) cursor_ = cycles_done(study);
+    if (layers_.empty() || *cursor_ > order_.size() || stopped(study)) return std::nullopt;
+    return proposal((*cursor_)++);
+  }
+
+ private:
+  // The exclusion list tells how far a study came. Cycles that changed nothing left no trial; those after the
+  // last trial are proposed once more and dropped once more. A failed cycle is done as well.
+  size_t cycles_done(const Study& study) const {
+    for (const Trial& trial : study.trials() | std::views::reverse) {
+      if (trial.id != "float" && trial.excluded.size() <= order_.size() &&
+          std::equal(trial.excluded.begin(), trial.excluded.end(), order_.begin())) {
+        return trial.excluded.size() + 1;
+      }
+    }
+    return 0;
+  }
+
+  bool stopped(const Study& study) const {
+    for (const Trial& trial : study.trials() | std::views::reverse) {
+      if (trial.id == "float") continue;  // its loss is 0 by nature
+      if (trial.measurement)
+        return objective(*trial.measurement, options_.threshold_loss) <= options_.threshold;
+    }
+    return false;
+  }
+
+  Proposal proposal(size_t cycle) const {
+    Proposal proposal{.excluded{order_.begin(), order_.begin() + static_cast<ptrdiff_t>(cycle)}};
+    const std::unordered_set<std::string> excluded(proposal.excluded.begin(), proposal.excluded.end());
+    for (const LayerId& layer : layers_) {
+      if (!excluded.contains(layer)) proposal.plan.schemes[layer] = Scheme::kInt8;
+    }
+    return proposal;
+  }
+
+  std::vector<LayerId> layers_;
+  std::vector<std::string> order_;  // without repetitions
+  StrategyOptions options_;
+  std::optional<size_t> cursor_;  // entries to exclude in the next proposal; unset: look at the study first
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_incremental(const SearchSpace& space, const StrategyOptions& options) {
+  return std::make_unique<Incremental>(space, options);
+}
+
+}  // namespace seqto

@@ -1,0 +1,26 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "metrics/loss_fields.h"
+#include "seqto/error.h"
+#include "seqto/search.h"
+
+namespace seqto {
+
+double objective(const Measurement& measurement, const std::string& name) {
+  if (name == "size") return static_cast<double>(measurement.size_bytes);
+  if (name == "latency") return static_cast<double>(measurement.latency.median_ns);
+  for (const LossField& field : kLossFields) {
+    if (field.name == name) return measurement.losses.*field.value;
+  }
+  if (const auto metric = measurement.metrics.find(name); metric != measurement.metrics.end()) {
+    return 1 - metric->second;
+  }
+  std::vector<std::string> names{"size", "latency"};
+  for (const LossField& field : kLossFields) names.emplace_back(field.name);
+  for (const auto& [metric, _] : measurement.metrics) names.push_back(metric);
+  throw Error(Code::kUsage,
+              fmt::format("[tune] objective '{}' found; one of {} expected", name, fmt::join(names, ", ")));
+}
+
+}  // namespace seqto
