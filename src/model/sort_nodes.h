@@ -1,0 +1,25 @@
+// Room: model. Order and tidiness of a rewritten graph.
+#pragma once
+
+#include "seqto/model.h"
+
+namespace seqto::internal {
+
+// Topological order, as close to the present one as can be; edges into subgraphs count.
+// A cycle (our own mistake) ends in an assert.
+void sort_nodes(Graph& graph);
+
+// Removes initializers that no node, subgraph or graph output reads, also from the graph's inputs.
+void drop_unused_initializers(Graph& graph);
+
+// Calls f with every tensor name that the node reads, subgraphs included.
+template <class F>
+void for_each_read(const Node& node, F f) {
+  for (const auto& name : node.inputs)
+    if (!name.empty()) f(name);
+  for (const Attribute& a : node.attributes)
+    if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value))
+      for (const auto& name : opaque->captures) f(name);
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,53 @@
+#include "quantization/marks.h"
+
+namespace seqto::internal {
+
+GraphIndex::GraphIndex(const Model& model) : opset(model.opset()) {
+  const Graph& graph = model.graph;
+  for (const ValueInfo& v : graph.value_info) types[v.name] = v.type;
+  for (const ValueInfo& v : graph.outputs) types[v.name] = v.type, outputs.insert(v.name);
+  for (const ValueInfo& v : graph.inputs) types[v.name] = v.type, inputs.insert(v.name);
+  for (const Initializer& i : graph.initializers) {
+    types[i.name] = i.tensor.type();
+    initializers[i.name] = &i.tensor;
+  }
+  for (const Node& node : graph.nodes) {
+    for (const auto& name : node.inputs)
+      if (!name.empty()) ++readers[name];
+    for (const Attribute& a : node.attributes)
+      if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value))
+        captured.insert(opaque->captures.begin(), opaque->captures.end());
+    if (node.op_type == "Constant" && !node.outputs.empty())
+      if (const Attribute* a = node.attribute("value"))
+        if (const auto* tensor = std::get_if<Tensor>(&a->value)) constants[node.outputs[0]] = tensor;
+    if (node.op_type == "DequantizeLinear") dequantized.insert(node.outputs.begin(), node.outputs.end());
+  }
+}
+
+bool GraphIndex::is_float(const std::string& name) const {
+  auto it = types.find(name);
+  return it != types.end() && (it->second == DataType::kFloat || it->second == DataType::kFloat16);
+}
+
+Mark* MarkMap::find(const std::string& name) {
+  auto it = index_.find(name);
+  return it == index_.end() ? nullptr : &entries_[it->second].mark;
+}
+
+void MarkMap::set(const std::string& name, Mark mark) {
+  if (Mark* old = find(name)) {
+    *old = std::move(mark);
+    return;
+  }
+  index_[name] = entries_.size();
+  entries_.push_back({name, std::move(mark), true});
+}
+
+void MarkMap::erase(const std::string& name) {
+  auto it = index_.find(name);
+  if (it == index_.end()) return;
+  entries_[it->second].alive = false;
+  index_.erase(it);
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,88 @@
+// Room: quantization. Which tensors get Q/DQ: the rules of each op, applied node by node in graph order.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "seqto/quantize.h"
+
+namespace seqto::internal {
+
+// What does not change between the candidates of one model.
+struct GraphIndex {
+  explicit GraphIndex(const Model& model);
+
+  int64_t opset = 0;
+  std::unordered_map<std::string, DataType> types;            // of initializers and of inferred tensors
+  std::unordered_map<std::string, const Tensor*> initializers;
+  std::unordered_map<std::string, const Tensor*> constants;   // of Constant nodes
+  std::unordered_map<std::string, int> readers;               // edges, subgraph captures not counted
+  std::unordered_set<std::string> captured;                   // read by a subgraph
+  std::unordered_set<std::string> inputs, outputs;
+  std::unordered_set<std::string> dequantized;                // outputs of DequantizeLinear nodes of the model itself
+
+  bool is_initializer(const std::string& name) const { return initializers.contains(name); }
+  bool is_float(const std::string& name) const;
+};
+
+struct Mark {
+  bool weight = false;             // weight type, else activation type
+  std::optional<int64_t> axis;     // per channel
+  std::string provider;            // not empty: same parameters as this tensor
+};
+
+struct BiasMark {
+  std::string bias;    // initializer to quantize
+  size_t node = 0;
+  std::string input, weight;
+  bool broadcast = false;  // to the weight's channels first
+};
+
+// Insertion order is kept; overwriting keeps the place, as a Python dict does.
+class MarkMap {
+ public:
+  Mark* find(const std::string& name);
+  bool contains(const std::string& name) const { return index_.contains(name); }
+  void set(const std::string& name, Mark mark);
+  void erase(const std::string& name);
+  template <class F>
+  void for_each(F f) {
+    for (auto& e : entries_)
+      if (e.alive) f(e.name, e.mark);
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    Mark mark;
+    bool alive = true;
+  };
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, size_t> index_;
+};
+
+struct Marks {
+  std::vector<Node> nodes;              // the graph's nodes with the edges that marking changed
+  std::vector<bool> removed;            // Relu/Clip made superfluous
+  MarkMap tensors;
+  std::vector<BiasMark> biases;
+  std::vector<Initializer> new_initializers;  // copies of biases
+  std::unordered_map<std::string, float> beta;  // bias -> factor to fold into it
+  std::vector<std::string> deviations;
+};
+
+// Real bounds that the quantized tensor can take; nothing when its range is unknown.
+struct RealBounds {
+  double lowest = 0, highest = 0, step = 1;
+};
+using BoundsOf = std::function<std::optional<RealBounds>(const std::string& tensor)>;
+
+// `selected[i]`: node i is to be quantized.
+Marks mark_tensors(const Model& model, const GraphIndex& index, const std::vector<bool>& selected,
+                   const QuantizeOptions& options, const BoundsOf& bounds);
+
+}  // namespace seqto::internal

@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/hash.h"
+#include "seqto/error.h"
+#include "seqto/quantize.h"
+
+namespace seqto {
+namespace {
+
+constexpr std::array<std::pair<Scheme, std::string_view>, 2> kSchemes{
+    {{Scheme::kFloat32, "float32"}, {Scheme::kInt8, "int8"}}};
+
+}  // namespace
+
+std::string_view to_string(Scheme scheme) {
+  for (auto [s, name] : kSchemes)
+    if (s == scheme) return name;
+  return "?";
+}
+
+Scheme parse_scheme(std::string_view name) {
+  std::string known;
+  for (auto [s, n] : kSchemes) {
+    if (n == name) return s;
+    known += fmt::format(" {}", n);
+  }
+  throw Error(Code::kUsage, fmt::format("[plan] scheme '{}' found; one of{} expected", name, known));
+}
+
+// The union of onnxruntime's registries for static quantization.
+const std::vector<std::string>& default_op_types() {
+  static const std::vector<std::string> kTypes{
+      "Add",        "ArgMax",      "AveragePool", "BatchNormalization", "Clip",       "Concat",    "Conv",
+      "ConvTranspose", "CumSum",   "EmbedLayerNormalization", "Flatten", "Gather",    "GatherElements", "Gemm",
+      "GlobalAveragePool", "InstanceNormalization", "LayerNormalization", "LeakyRelu", "MatMul", "MaxPool", "Mul",
+      "Pad",        "Relu",        "Reshape",     "Resize",             "Sigmoid",    "Slice",     "Softmax",
+      "Split",      "Squeeze",     "TopK",        "Transpose",          "Unsqueeze",  "Where"};
+  return kTypes;
+}
+
+std::vector<Layer> layers(const Model& model) {
+  std::unordered_map<std::string, const Tensor*> constants;
+  for (const Initializer& i : model.graph.initializers) constants[i.name] = &i.tensor;
+  std::unordered_map<std::string, const ValueInfo*> infos;
+  for (const auto* list : {&model.graph.value_info, &model.graph.outputs})
+    for (const ValueInfo& v : *list) infos[v.name] = &v;
+  const auto& types = default_op_types();
+  std::vector<Layer> result;
+  for (const Node& node : model.graph.nodes) {
+    Layer layer;
+    layer.id = node.name;
+    layer.op_type = node.op_type;
+    for (const auto& name : node.inputs)
+      if (auto it = constants.find(name); it != constants.end() && it->second->is_float())
+        layer.weight_bytes += static_cast<int64_t>(it->second->bytes().size());
+    if (!node.outputs.empty())
+      if (auto it = infos.find(node.outputs[0]); it != infos.end() && it->second->shape)
+        for (const Dimension& d : *it->second->shape) layer.output_shape.push_back(d.value);
+    if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear")
+      layer.reason = "is quantization itself";
+    else if (std::find(types.begin(), types.end(), node.op_type) == types.end())
+      layer.reason = fmt::format("op type {} is not in the quantizer's list", node.op_type);
+    else
+      layer.quantizable = true;
+    result.push_back(std::move(layer));
+  }
+  return result;
+}
+
+std::string Plan::hash() const {
+  std::string text;
+  for (const auto& [layer, scheme] : schemes)
+    if (scheme != Scheme::kFloat32) text += fmt::format("{}\n{}\n", layer, to_string(scheme));
+  return sha256_hex(text).substr(0, 16);
+}
+
+Plan uniform_plan(const Model& model, Scheme scheme, const std::vector<LayerId>& excluded) {
+  std::unordered_set<std::string> out(excluded.begin(), excluded.end());
+  Plan plan;
+  for (const Layer& layer : layers(model))
+    if (layer.quantizable && !out.contains(layer.id)) plan.schemes[layer.id] = scheme;
+  return plan;
+}
+
+std::string plan_to_json(const Plan& plan) {
+  nlohmann::json schemes = nlohmann::json::object();
+  for (const auto& [layer, scheme] : plan.schemes) schemes[layer] = to_string(scheme);
+  return nlohmann::json{{"schema_version", 1}, {"schemes", schemes}}.dump(1);
+}
+
+Plan plan_from_json(const std::string& text) {
+  try {
+    auto json = nlohmann::json::parse(text);
+    Plan plan;
+    for (const auto& [layer, scheme] : json.at("schemes").items())
+      plan.schemes[layer] = parse_scheme(scheme.get<std::string>());
+    return plan;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[plan] {}; {{\"schemes\": {{layer: scheme}}}} was expected", error.what()));
+  }
+}
+
+void require_quantizable(const Model& model) {
+  std::unordered_set<std::string> constants;
+  for (const Initializer& i : model.graph.initializers)
+    if (i.tensor.is_float()) constants.insert(i.name);
+  for (const Node& node : model.graph.nodes) {
+    bool weighted = node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "Gemm" ||
+                    node.op_type == "MatMul" || node.op_type == "Gather";
+    if (!weighted) continue;
+    for (const auto& name : node.inputs)
+      if (constants.contains(name)) return;
+  }
+  throw Error(Code::kInvalidInput,
+              "[quantize] nothing to quantize: the model has no Conv, ConvTranspose, Gemm, MatMul or Gather with constant "
+              "weights; the file would stay the same size; choose a model with such layers");
+}
+
+}  // namespace seqto

@@ -1,0 +1,42 @@
+// Room: quantization. From marks to a model in QDQ form.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "quantization/arithmetic.h"
+#include "quantization/marks.h"
+
+namespace seqto::internal {
+
+// Quantized weights by everything that shapes them; shared by all candidates of one model.
+class WeightCache {
+ public:
+  const QuantParams& params(const std::string& name, const Tensor& weight, const WeightRule& rule);
+  Tensor quantized(const std::string& name, const Tensor& weight, const QuantParams& params);
+
+ private:
+  std::unordered_map<std::string, QuantParams> params_;
+  std::unordered_map<std::string, Tensor> quantized_;
+};
+
+// A candidate's view of the ranges: those of the calibration, adjusted for the nodes that it quantizes.
+class RangeView {
+ public:
+  RangeView(const Model& model, const GraphIndex& index, const Ranges& ranges, const std::vector<bool>& selected);
+  const Range* find(const std::string& tensor) const;
+
+ private:
+  const Ranges& ranges_;
+  std::unordered_map<std::string, Range> adjusted_;
+};
+
+// Parameters of an activation with this range.
+QuantParams activation_params(const Range& range, const QuantizeOptions& options);
+
+// Throws Error{kInvalidInput} naming the tensor where a range is missing. Ids of deviations are added to
+// marks.deviations.
+Model write_qdq(const Model& model, const GraphIndex& index, Marks& marks, const RangeView& ranges,
+                const QuantizeOptions& options, WeightCache& cache);
+
+}  // namespace seqto::internal

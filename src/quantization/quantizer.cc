@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "quantization/qdq_writer.h"
+#include "seqto/error.h"
+
+namespace seqto {
+
+using namespace internal;
+
+struct Quantizer::Impl {
+  Impl(Model m, Ranges r, QuantizeOptions o)
+      : model(std::move(m)), ranges(std::move(r)), options(std::move(o)), index(model) {
+    const auto& types = options.op_types.empty() ? default_op_types() : options.op_types;
+    std::unordered_set<std::string> op_types(types.begin(), types.end());
+    std::unordered_set<std::string> include(options.include.begin(), options.include.end());
+    std::unordered_set<std::string> exclude(options.exclude.begin(), options.exclude.end());
+    for (const Node& n : model.graph.nodes)
+      eligible.push_back((include.empty() || include.contains(n.name)) && op_types.contains(n.op_type) &&
+                         n.op_type != "QuantizeLinear" && n.op_type != "DequantizeLinear" && !exclude.contains(n.name));
+  }
+
+  Model quantize(const std::vector<bool>& selected) {
+    RangeView view(model, index, ranges, selected);
+    auto bounds = [&](const std::string& tensor) -> std::optional<RealBounds> {
+      const Range* range = view.find(tensor);
+      if (!range) return {};
+      QuantParams p = activation_params(*range, options);
+      QuantLimits limits = quant_limits(p.type);
+      double scale = p.scale[0];
+      return RealBounds{(limits.lowest - p.zero_point[0]) * scale, (limits.highest - p.zero_point[0]) * scale, scale};
+    };
+    Marks marks = mark_tensors(model, index, selected, options, bounds);
+    Model result = write_qdq(model, index, marks, view, options, cache);
+    deviations = std::move(marks.deviations);
+    return result;
+  }
+
+  Model model;
+  Ranges ranges;
+  QuantizeOptions options;
+  GraphIndex index;
+  std::vector<bool> eligible;
+  WeightCache cache;
+  std::vector<std::string> deviations;
+};
+
+namespace {
+
+bool is_integer_type(DataType t) {
+  return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16;
+}
+
+void validate(const Model& model, const QuantizeOptions& options) {
+  for (DataType t : {options.activation_type, options.weight_type})
+    if (!is_integer_type(t))
+      throw Error(Code::kUsage, fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 expected", to_string(t)));
+  if (options.activation_type == DataType::kInt8 && options.weight_type == DataType::kUint8)
+    throw Error(Code::kUsage, "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
+                              "int8 weights or uint8 activations");
+  auto is16 = [](DataType t) { return t == DataType::kInt16 || t == DataType::kUint16; };
+  int64_t needed = is16(options.activation_type) || is16(options.weight_type) ? 21 : options.per_channel ? 13 : 10;
+  for (const Initializer& i : model.graph.initializers)
+    if (i.tensor.type() == DataType::kFloat16) needed = std::max<int64_t>(needed, 19);
+  if (model.opset() < needed)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
+                            "export with a newer opset",
+                            model.opset(), needed));
+}
+
+}  // namespace
+
+Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
+  validate(model, options);
+  impl_ = std::make_unique<Impl>(std::move(model), std::move(ranges), std::move(options));
+}
+Quantizer::~Quantizer() = default;
+Quantizer::Quantizer(Quantizer&&) noexcept = default;
+
+Model Quantizer::quantize(const Plan& plan) {
+  std::vector<bool> selected = impl_->eligible;
+  bool any = false;
+  for (size_t i = 0; i < selected.size(); ++i) {
+    auto it = plan.schemes.find(impl_->model.graph.nodes[i].name);
+    selected[i] = selected[i] && it != plan.schemes.end() && it->second == Scheme::kInt8;
+    any |= selected[i];
+  }
+  if (!any) return impl_->model;
+  return impl_->quantize(selected);
+}
+
+Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded) {
+  std::unordered_set<std::string> out(excluded.begin(), excluded.end());
+  std::vector<bool> selected = impl_->eligible;
+  for (size_t i = 0; i < selected.size(); ++i)
+    selected[i] = selected[i] && !out.contains(impl_->model.graph.nodes[i].name);
+  return impl_->quantize(selected);
+}
+
+const std::vector<std::string>& Quantizer::deviations() const { return impl_->deviations; }
+
+}  // namespace seqto
