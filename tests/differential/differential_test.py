@@ -1,0 +1,255 @@
+"""Our quantizer against onnxruntime's, exactly: structure, scales, zero points, weights, opsets, bitwise outputs.
+
+    differential_test.py [--count N] [--seed S]    N random graphs from seed S on, then the real models
+                         [--only]                  only the graph of seed S, with the files kept
+                         [--graphs | --cases]      one half alone
+                         [--self-test]             checks the comparison itself, without our quantizer
+
+Both sides get the same model, the same ranges (as onnxruntime's JSON cache) and the same random options. Where ours
+reports deviations (docs/compatibility.md), each must be expected for that model, and our model must be valid and run.
+"""
+import argparse
+import csv
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import canonical  # noqa: E402
+import cases  # noqa: E402
+import deviations  # noqa: E402
+import graphs  # noqa: E402
+import oracle  # noqa: E402
+
+DRIVER = os.environ.get("SEQTO_DRIVER", "build/bin/seqto_differential_driver")
+folder, driver = None, None  # of this worker process
+
+
+def start_worker(keep):
+    global folder
+    folder = Path(keep or tempfile.mkdtemp(prefix="seqto-differential-"))
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def ask_driver(request):
+    global driver
+    if driver is None or driver.poll() is not None:
+        driver = subprocess.Popen([DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    driver.stdin.write(json.dumps(request) + "\n")
+    driver.stdin.flush()
+    with oracle.limit(60):
+        line = driver.stdout.readline()
+    if not line:
+        raise RuntimeError(f"the driver died with {driver.wait()}")
+    return json.loads(line)
+
+
+def run(path, optimize, inputs):
+    s = oracle.session(str(path), optimize)
+    return [s.run(None, x) for x in inputs]
+
+
+def unequal_outputs(expected, actual, inputs):
+    """Loads both files in the runtime; a text where the expected one runs and ours does not do bitwise the same."""
+    for optimize in (False, True):
+        try:
+            a = run(expected, optimize, inputs)
+        except Exception as e:
+            return "runtime refuses onnxruntime's own model: " + str(e)[:200]
+        for x, y in zip(a, run(actual, optimize, inputs)):
+            for i, (u, v) in enumerate(zip(x, y)):
+                if u.dtype != v.dtype or u.shape != v.shape or u.tobytes() != v.tobytes():
+                    return f"output {i} differs (optimized: {optimize})"
+    return None
+
+
+def check_own(source, path, inputs):
+    """Our model must be valid on its own: the checker's words and the runtime's."""
+    try:
+        onnx.checker.check_model(source)
+    except onnx.checker.ValidationError as e:
+        if "sorted" not in str(e):
+            return None
+    onnx.checker.check_model(str(path))
+    for optimize in (False, True):
+        run(path, optimize, inputs)
+    return None
+
+
+def compare(model, ranges, options, inputs):
+    """(verdict, detail, deviations). Verdicts that begin with 'FAIL' are failures."""
+    source, cache, theirs, ours = (folder / n for n in ("model.onnx", "ranges.json", "expected.onnx", "actual.onnx"))
+    onnx.save(model, source)
+    oracle.save_ranges(ranges, cache)
+    for path in (theirs, ours):
+        path.unlink(missing_ok=True)
+    error = None
+    try:
+        oracle.quantize(source, cache, options, theirs)
+    except Exception as e:
+        error = f"{type(e).__name__}: {str(e)[:200]}"
+    reply = ask_driver(dict(model=str(source), ranges=str(cache), options=options, output=str(ours)))
+    found = reply.get("deviations", [])
+    if reply["status"] == "error":
+        if error:
+            return "both refuse", "", []
+        why = deviations.rejects(model, options)
+        return (why, "", [why]) if why else ("FAIL ours refuses", reply["message"], [])
+    unexpected = set(found) - deviations.allowed(model, ranges, options)
+    if unexpected:
+        return "FAIL unexpected deviation", f"{sorted(unexpected)} of {found}", found
+    try:
+        check_own(model, ours, inputs)
+    except Exception as e:
+        return "FAIL our model is not valid", str(e)[:300], found
+    if found:
+        return "deviates", "", found
+    if error:
+        return "FAIL onnxruntime refuses", error, []
+    difference = canonical.compare(onnx.load(theirs), onnx.load(ours))
+    if difference:
+        return "FAIL structure", difference, []
+    difference = unequal_outputs(theirs, ours, inputs)
+    return ("FAIL outputs", difference, []) if difference else ("equal", "", [])
+
+
+def run_seed(seed):
+    case = graphs.generate(seed)
+    options = oracle.random_options(np.random.default_rng([seed, 2]), case.model)
+    try:
+        tensors = oracle.float_tensors(case.model, options["op_types"])
+        ranges = oracle.observe(case.model, case.inputs, tensors)
+    except Exception as e:
+        return f"seed {seed}", "FAIL generator", str(e)[:300], [], case.kinds, options
+    rng = np.random.default_rng([seed, 3])
+    odd = rng.random()
+    if ranges and odd < 0.03:  # symmetric ranges, as onnxruntime's symmetric calibration gives
+        ranges = {t: (-max(abs(lo), abs(hi)), max(abs(lo), abs(hi))) for t, (lo, hi) in ranges.items()}
+    elif ranges and odd < 0.05:
+        del ranges[sorted(ranges)[rng.integers(len(ranges))]]
+    try:
+        verdict, detail, found = compare(case.model, ranges, options, case.inputs)
+    except Exception as e:
+        verdict, detail, found = "FAIL crash", f"{type(e).__name__}: {e}", []
+    return f"seed {seed}", verdict, detail, found, case.kinds, options
+
+
+def run_case(job):
+    name, root, number = job
+    model, inputs, ranges = cases.load(root, name)
+    options = oracle.random_options(np.random.default_rng([number, 4]), model)
+    if number == 0:
+        options = dict(oracle.DEFAULTS)
+    options["op_types"] = []  # the ranges are those of the default list
+    try:
+        verdict, detail, found = compare(model, ranges, options, inputs[:1])
+    except Exception as e:
+        verdict, detail, found = "FAIL crash", f"{type(e).__name__}: {e}", []
+    return f"case {name} row {number}", verdict, detail, found, Counter({"model " + name: 1}), options
+
+
+def self_test(count):
+    """Renaming everything inside changes nothing; one ulp of one scale is a difference."""
+    start_worker(None)
+    compared = 0
+    for seed in range(count):
+        case = graphs.generate(seed)
+        options = oracle.random_options(np.random.default_rng([seed, 2]), case.model)
+        ranges = oracle.observe(case.model, case.inputs, oracle.float_tensors(case.model, options["op_types"]))
+        onnx.save(case.model, folder / "model.onnx")
+        oracle.save_ranges(ranges, folder / "ranges.json")
+        try:
+            oracle.quantize(folder / "model.onnx", folder / "ranges.json", options, folder / "expected.onnx")
+        except Exception:
+            continue
+        model = onnx.load(folder / "expected.onnx")
+        difference = canonical.compare(model, canonical.renamed(model, seed))
+        assert difference is None, f"seed {seed}: renaming is seen as a difference:\n    {difference}"
+        scale = next((i for i in model.graph.initializer if i.name.endswith("_scale")), None)
+        if scale is None:
+            continue
+        value = numpy_helper.to_array(scale).copy()
+        value.flat[0] = np.nextafter(value.flat[0], np.float32(9))
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        next(i for i in changed.graph.initializer if i.name == scale.name).CopyFrom(numpy_helper.from_array(value, scale.name))
+        assert canonical.compare(model, changed), f"seed {seed}: one ulp of {scale.name} is not seen"
+        compared += 1
+    assert compared >= count // 2, f"only {compared} of {count} graphs could be compared"
+    print(f"self-test: {compared} models")
+
+
+def report(results, minimum):
+    verdicts, kinds, ids, failures, total = Counter(), Counter(), Counter(), [], 0
+    shown = Counter()
+    for label, verdict, detail, found, features, options in results:
+        total += 1
+        verdicts[verdict] += 1
+        ids.update(set(found))
+        if verdict == "equal":
+            kinds.update({k: 1 for k in features})
+        if verdict.startswith("FAIL"):
+            failures.append(label)
+            shown[verdict] += 1
+            if shown[verdict] <= 8:
+                odd = {k: v for k, v in options.items() if v != oracle.DEFAULTS[k]}
+                print(f"{label}: {verdict}\n    {detail}\n    options {json.dumps(odd)}", flush=True)
+    print("verdicts:", dict(verdicts.most_common()))
+    print("deviations:", dict(sorted(ids.items())))
+    print("equal cases by rule:", ", ".join(f"{k} {n}" for k, n in sorted(kinds.items())))
+    rare = [k for k in graphs.EMITTERS if kinds[k] < minimum]
+    if rare:
+        print(f"FAIL fewer than {minimum} equal cases of: {rare}")
+    if failures:
+        print(f"{len(failures)} of {total} failed; again with --seed S --only: {failures[:40]}")
+    return not failures and not rare
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("--count", type=int, default=int(os.environ.get("SEQTO_DIFFERENTIAL_COUNT", 1000)))
+    a.add_argument("--seed", type=int, default=0)
+    for flag in ("--only", "--graphs", "--cases", "--self-test"):
+        a.add_argument(flag, action="store_true")
+    a = a.parse_args()
+    self_test(20)
+    if a.self_test:
+        return 0
+    assert os.path.exists(DRIVER), f"{DRIVER} is not there; build seqto_differential_driver"
+    start, ok = time.time(), True
+    if a.only:
+        keep = Path(tempfile.gettempdir()) / f"seqto-differential-{a.seed}"
+        start_worker(keep)
+        result = run_seed(a.seed)
+        print(json.dumps(result[5]), f"\n{result[:4]}\nfiles: {keep}")
+        return result[1].startswith("FAIL")
+    with multiprocessing.get_context("fork").Pool(min(2, os.cpu_count() or 1), start_worker, (None,)) as pool:
+        if not a.cases:
+            seeds = range(a.seed, a.seed + a.count)
+            ok = report(pool.imap(run_seed, seeds, chunksize=4), 20 if a.count >= 1000 else 0)
+            print(f"{a.count} graphs in {time.time() - start:.0f} s", flush=True)
+        root = os.environ.get("SEQTO_CASES_DIR", "")
+        if a.graphs:
+            pass
+        elif not os.path.isdir(root):
+            print(f"skipped: real models, SEQTO_CASES_DIR '{root}' is not there")
+        else:
+            start = time.time()
+            jobs = [(name, root, number) for name in cases.names(root) for number in range(8)]
+            ok = report(pool.imap(run_case, jobs), 0) and ok
+            print(f"{len(jobs)} rows over real models in {time.time() - start:.0f} s")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
