@@ -87,7 +87,8 @@ std::vector<std::string> arrays_of_inputs(const ArrayFile& file, std::span<const
     if (!file.has(input.name)) missing.push_back(input.name);
   }
   if (missing.empty()) return names;
-  const std::string found = file.has("") ? "one unnamed array" : fmt::format("the arrays {}", fmt::join(file.names(), ", "));
+  const std::string found =
+      file.has("") ? "one unnamed array" : fmt::format("the arrays {}", fmt::join(file.names(), ", "));
   fail(file, fmt::format("{} found, {} missing", found, fmt::join(missing, ", ")),
        fmt::format("the model has {} inputs, an array for each expected: {}; save them with numpy.savez", inputs.size(),
                    fmt::join(names, ", ")));
@@ -100,16 +101,19 @@ Column make_column(const ArrayFile& file, const std::string& name, const ValueIn
   if (dims.empty()) {
     // One number for a scalar input, the same in every sample: a sampling rate.
     if (!input.shape || input.shape->empty()) return column;
-    fail(file, fmt::format("a single number found as {}", name), "an array whose first axis counts the samples expected");
+    fail(file, fmt::format("a single number found as {}", name),
+         "an array whose first axis counts the samples expected");
   }
   const std::span<const int64_t> sample = std::span(dims).subspan(1);
   const auto matched = match_shape(sample, input);
   if (!matched) {
     check_batch(sample, input);
-    throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: shape {} found, so samples of {}; the model input '{}' {} expected; the first axis counts "
-                            "the samples, the others are the model's",
-                            where, shape_text(dims), shape_text(sample), input.name, shape_text(input)));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format(
+            "[data] {}: shape {} found, so samples of {}; the model input '{}' {} expected; the first axis counts "
+            "the samples, the others are the model's",
+            where, shape_text(dims), shape_text(sample), input.name, shape_text(input)));
   }
   column.dims = *matched;
   if (dims[0] > 0) column.stride_bytes = column.array->bytes().size() / static_cast<size_t>(dims[0]);
@@ -159,9 +163,10 @@ Rows csv_rows(const std::filesystem::path& path, int64_t count) {
     const char* end = row.file.data() + row.file.size();
     const auto [stop, error] = std::from_chars(row.file.data(), end, index);
     if (error != std::errc() || stop != end || index < 0 || index >= count) {
-      throw Error(Code::kInvalidInput, fmt::format("[data] {}, line {}: the file \"{}\" found; with arrays the index of a "
-                                                   "sample expected, 0 to {}; correct the line",
-                                                   path.string(), row.line, row.file, count - 1));
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[data] {}, line {}: the file \"{}\" found; with arrays the index of a "
+                              "sample expected, 0 to {}; correct the line",
+                              path.string(), row.line, row.file, count - 1));
     }
     rows.index.push_back(index);
     rows.label.push_back(row.label);
@@ -174,9 +179,10 @@ Rows csv_rows(const std::filesystem::path& path, int64_t count) {
 std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options) {
   if (!options.preprocess.empty() && options.preprocess != "none") {
-    throw Error(Code::kInvalidInput, fmt::format("[data] {}: preprocessing \"{}\" asked for; arrays are given to the model as "
-                                                 "they are; leave it out, or give a folder of images",
-                                                 path.string(), options.preprocess));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: preprocessing \"{}\" asked for; arrays are given to the model as "
+                            "they are; leave it out, or give a folder of images",
+                            path.string(), options.preprocess));
   }
   const ArrayFile file(path);
   const std::vector<std::string> names = arrays_of_inputs(file, inputs);

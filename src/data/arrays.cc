@@ -22,9 +22,10 @@ ArrayFile::ArrayFile(const std::filesystem::path& path) : file_(path.string()), 
     return;
   }
   if (bytes.size() < 4 || std::to_integer<char>(bytes[0]) != 'P' || std::to_integer<char>(bytes[1]) != 'K') {
-    throw Error(Code::kInvalidInput, fmt::format("[data] {}: neither an .npz nor an .npy found; a folder of images, an .npz "
-                                                 "or an .npy expected; save arrays with numpy.savez",
-                                                 file_));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: neither an .npz nor an .npy found; a folder of images, an .npz "
+                            "or an .npy expected; save arrays with numpy.savez",
+                            file_));
   }
   for (ZipMember& member : list_zip(bytes, file_)) {
     if (!member.name.ends_with(kSuffix)) continue;  // numpy too passes over other members
@@ -61,7 +62,8 @@ void save_npz(const std::filesystem::path& path, std::span<const Initializer> ar
   std::vector<internal::ZipSource> sources;
   for (const auto& [name, tensor] : arrays) {
     const auto bytes = tensor.bytes();
-    sources.push_back({name + std::string(internal::kSuffix), internal::npy_header(tensor, name),
+    sources.push_back({name + std::string(internal::kSuffix),
+                       internal::npy_header(tensor, name),
                        {reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
   }
   std::vector<std::string> storage;

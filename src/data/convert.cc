@@ -25,19 +25,44 @@ struct Bool {
 template <class Visit>
 bool with_element(DataType type, Visit&& visit) {
   switch (type) {
-    case DataType::kFloat: visit(float{}); return true;
-    case DataType::kDouble: visit(double{}); return true;
-    case DataType::kFloat16: visit(Half{}); return true;
-    case DataType::kBool: visit(Bool{}); return true;
-    case DataType::kInt8: visit(int8_t{}); return true;
-    case DataType::kUint8: visit(uint8_t{}); return true;
-    case DataType::kInt16: visit(int16_t{}); return true;
-    case DataType::kUint16: visit(uint16_t{}); return true;
-    case DataType::kInt32: visit(int32_t{}); return true;
-    case DataType::kUint32: visit(uint32_t{}); return true;
-    case DataType::kInt64: visit(int64_t{}); return true;
-    case DataType::kUint64: visit(uint64_t{}); return true;
-    default: return false;
+    case DataType::kFloat:
+      visit(float{});
+      return true;
+    case DataType::kDouble:
+      visit(double{});
+      return true;
+    case DataType::kFloat16:
+      visit(Half{});
+      return true;
+    case DataType::kBool:
+      visit(Bool{});
+      return true;
+    case DataType::kInt8:
+      visit(int8_t{});
+      return true;
+    case DataType::kUint8:
+      visit(uint8_t{});
+      return true;
+    case DataType::kInt16:
+      visit(int16_t{});
+      return true;
+    case DataType::kUint16:
+      visit(uint16_t{});
+      return true;
+    case DataType::kInt32:
+      visit(int32_t{});
+      return true;
+    case DataType::kUint32:
+      visit(uint32_t{});
+      return true;
+    case DataType::kInt64:
+      visit(int64_t{});
+      return true;
+    case DataType::kUint64:
+      visit(uint64_t{});
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -101,16 +126,16 @@ Tensor convert(const Tensor& tensor, DataType type, const std::string& name) {
       for (size_t i = 0; i < in.size(); ++i) {
         if (const double value = load(in[i]); !store(value, out[i])) {
           throw Error(Code::kInvalidInput,
-                      fmt::format("[data] {}: the value {} found; the model reads {}; give values that it holds", name, value,
-                                  to_string(type)));
+                      fmt::format("[data] {}: the value {} found; the model reads {}; give values that it holds", name,
+                                  value, to_string(type)));
         }
       }
       result = Tensor::from(type, tensor.dims(), std::move(out));
     });
   });
   if (!numbers) {
-    throw Error(Code::kInvalidInput, fmt::format("[data] {}: elements of type {} found; {} expected; convert the array", name,
-                                                 to_string(tensor.type()), to_string(type)));
+    throw Error(Code::kInvalidInput, fmt::format("[data] {}: elements of type {} found; {} expected; convert the array",
+                                                 name, to_string(tensor.type()), to_string(type)));
   }
   return result;
 }

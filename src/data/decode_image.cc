@@ -42,7 +42,8 @@ Image decode_jpeg(std::string_view bytes, const std::string& name) {
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   Image image;
   int subsampling = 0, colours = 0;
-  if (tjDecompressHeader3(decoder.get(), data, bytes.size(), &image.width, &image.height, &subsampling, &colours) != 0 &&
+  if (tjDecompressHeader3(decoder.get(), data, bytes.size(), &image.width, &image.height, &subsampling, &colours) !=
+          0 &&
       tjGetErrorCode(decoder.get()) == TJERR_FATAL) {
     fail(name, tjGetErrorStr2(decoder.get()));
   }

@@ -41,9 +41,10 @@ std::vector<ImageFile> list_folder(const std::filesystem::path& folder) {
     files.push_back({entry.path().filename().string(), -1, entry.file_size()});
   }
   if (files.empty()) {
-    throw Error(Code::kInvalidInput, fmt::format("[data] {}: no images found; .jpg, .jpeg or .png files in the folder itself "
-                                                 "expected; correct the path",
-                                                 folder.string()));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: no images found; .jpg, .jpeg or .png files in the folder itself "
+                            "expected; correct the path",
+                            folder.string()));
   }
   std::sort(files.begin(), files.end(), [](const ImageFile& a, const ImageFile& b) { return a.name < b.name; });
   return files;
@@ -56,9 +57,10 @@ std::vector<ImageFile> list_labelled(const std::filesystem::path& folder, const 
     const bool there = std::filesystem::is_regular_file(folder / row.file, error);
     const uint64_t size = there ? std::filesystem::file_size(folder / row.file, error) : 0;
     if (!there || error) {
-      throw Error(Code::kInvalidInput, fmt::format("[data] {}, line {}: {} is not in {}; a file of the folder expected; correct "
-                                                   "the line or the path of the data",
-                                                   labels.string(), row.line, row.file, folder.string()));
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[data] {}, line {}: {} is not in {}; a file of the folder expected; correct "
+                              "the line or the path of the data",
+                              labels.string(), row.line, row.file, folder.string()));
     }
     files.push_back({row.file, row.label, size});
   }
@@ -110,8 +112,13 @@ class ImageDataset : public Dataset {
  public:
   ImageDataset(std::filesystem::path folder, const ValueInfo& input, std::vector<ImageFile> files, Preprocess recipe,
                bool has_labels, int64_t cache_bytes)
-      : folder_(std::move(folder)), input_(input), files_(std::move(files)), recipe_(std::move(recipe)),
-        has_labels_(has_labels), cache_bytes_(cache_bytes), cache_(files_.size()) {
+      : folder_(std::move(folder)),
+        input_(input),
+        files_(std::move(files)),
+        recipe_(std::move(recipe)),
+        has_labels_(has_labels),
+        cache_bytes_(cache_bytes),
+        cache_(files_.size()) {
     const DataType type = input.type == DataType::kUndefined ? DataType::kFloat : input.type;
     std::array<std::vector<float>, 3> values = value_tables(recipe_);
     for (size_t c = 0; c < 3; ++c) {
@@ -142,10 +149,14 @@ class ImageDataset : public Dataset {
 
   Tensor to_tensor(const Pixels& pixels) const {
     switch (tables_[0].bytes().size() / 256) {
-      case 1: return look_up<uint8_t>(pixels, tables_, recipe_.nhwc);
-      case 2: return look_up<uint16_t>(pixels, tables_, recipe_.nhwc);
-      case 4: return look_up<uint32_t>(pixels, tables_, recipe_.nhwc);
-      default: return look_up<uint64_t>(pixels, tables_, recipe_.nhwc);
+      case 1:
+        return look_up<uint8_t>(pixels, tables_, recipe_.nhwc);
+      case 2:
+        return look_up<uint16_t>(pixels, tables_, recipe_.nhwc);
+      case 4:
+        return look_up<uint32_t>(pixels, tables_, recipe_.nhwc);
+      default:
+        return look_up<uint64_t>(pixels, tables_, recipe_.nhwc);
     }
   }
 
@@ -176,11 +187,11 @@ class ImageDataset : public Dataset {
     };
     if (fits(dims)) return;
     check_batch(dims, input_);
-    const std::vector<int64_t> swapped = recipe_.nhwc ? std::vector<int64_t>{1, 3, dims[1], dims[2]}
-                                                      : std::vector<int64_t>{1, dims[2], dims[3], 3};
-    const std::string advice = fits(swapped)
-                                   ? fmt::format("set \"layout\":\"{}\" in the preprocess file", recipe_.nhwc ? "nchw" : "nhwc")
-                                   : "give a preprocess file whose resize, crop and layout yield that shape";
+    const std::vector<int64_t> swapped =
+        recipe_.nhwc ? std::vector<int64_t>{1, 3, dims[1], dims[2]} : std::vector<int64_t>{1, dims[2], dims[3], 3};
+    const std::string advice =
+        fits(swapped) ? fmt::format("set \"layout\":\"{}\" in the preprocess file", recipe_.nhwc ? "nchw" : "nhwc")
+                      : "give a preprocess file whose resize, crop and layout yield that shape";
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: shape {} found after preprocessing; the model input '{}' {} expected; {}", name,
                             shape_text(dims), input_.name, shape_text(input_), advice));
@@ -206,10 +217,11 @@ std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::s
   if (inputs.size() > 1) {
     std::vector<std::string_view> names;
     for (const ValueInfo& input : inputs) names.push_back(input.name);
-    throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: a folder of images found; the model has {} inputs ({}); give an .npz with an array for "
-                            "each of them",
-                            folder.string(), inputs.size(), fmt::join(names, ", ")));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {}: a folder of images found; the model has {} inputs ({}); give an .npz with an array for "
+                    "each of them",
+                    folder.string(), inputs.size(), fmt::join(names, ", ")));
   }
   Preprocess recipe = load_preprocess(options.preprocess.empty() ? "unit" : options.preprocess);
   // A folder of labels holds boxes for each image, no class of the whole.

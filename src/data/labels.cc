@@ -55,8 +55,8 @@ size_t column(const Record& header, std::string_view name, const std::string& pa
   const auto found = std::find(header.fields.begin(), header.fields.end(), name);
   if (found != header.fields.end()) return found - header.fields.begin();
   throw Error(Code::kInvalidInput,
-              fmt::format("[data] {}: the columns {} found; file,label expected in the first line; add the column {}", path,
-                          fmt::join(header.fields, ","), name));
+              fmt::format("[data] {}: the columns {} found; file,label expected in the first line; add the column {}",
+                          path, fmt::join(header.fields, ","), name));
 }
 
 }  // namespace
@@ -75,9 +75,10 @@ std::vector<LabelRow> read_labels(const std::filesystem::path& path) {
   for (size_t i = 1; i < records.size(); ++i) {
     const Record& record = records[i];
     const auto fail = [&](const std::string& found) {
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[data] {}, line {}: {}; a file and its label, a whole number from 0, expected; correct the line",
-                              name, record.line, found));
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[data] {}, line {}: {}; a file and its label, a whole number from 0, expected; correct the line",
+                      name, record.line, found));
     };
     if (record.fields.size() <= std::max(file_column, label_column)) fail("no label found");
     LabelRow row{record.fields[file_column], -1, record.line};

@@ -20,10 +20,10 @@ struct TypeName {
   DataType type;
   std::string_view name;  // without the byte order
 };
-constexpr TypeName kTypes[] = {
-    {DataType::kFloat, "f4"}, {DataType::kDouble, "f8"}, {DataType::kFloat16, "f2"}, {DataType::kBool, "b1"},
-    {DataType::kInt8, "i1"},  {DataType::kInt16, "i2"},  {DataType::kInt32, "i4"},   {DataType::kInt64, "i8"},
-    {DataType::kUint8, "u1"}, {DataType::kUint16, "u2"}, {DataType::kUint32, "u4"},  {DataType::kUint64, "u8"}};
+constexpr TypeName kTypes[] = {{DataType::kFloat, "f4"},  {DataType::kDouble, "f8"}, {DataType::kFloat16, "f2"},
+                               {DataType::kBool, "b1"},   {DataType::kInt8, "i1"},   {DataType::kInt16, "i2"},
+                               {DataType::kInt32, "i4"},  {DataType::kInt64, "i8"},  {DataType::kUint8, "u1"},
+                               {DataType::kUint16, "u2"}, {DataType::kUint32, "u4"}, {DataType::kUint64, "u8"}};
 
 [[noreturn]] void fail(const std::string& name, std::string_view found, std::string_view todo) {
   throw Error(Code::kInvalidInput,
@@ -50,7 +50,8 @@ DataType parse_type(std::string_view descr, const std::string& name, size_t& ele
 }
 
 // What follows 'key': in the dictionary, up to where `stop` begins.
-std::string_view entry(std::string_view dictionary, std::string_view key, std::string_view stop, const std::string& name) {
+std::string_view entry(std::string_view dictionary, std::string_view key, std::string_view stop,
+                       const std::string& name) {
   const size_t at = dictionary.find(fmt::format("'{}':", key));
   if (at != std::string_view::npos) {
     std::string_view value = dictionary.substr(at + key.size() + 3);
@@ -72,7 +73,8 @@ Header parse_header(std::string_view dictionary, const std::string& name) {
   for (shape.remove_prefix(1); !shape.empty();) {
     int64_t dim = -1;
     const auto [end, error] = std::from_chars(shape.data(), shape.data() + shape.size(), dim);
-    const bool fits = error == std::errc() && dim >= 0 && (dim == 0 || count <= std::numeric_limits<int64_t>::max() / 8 / dim);
+    const bool fits =
+        error == std::errc() && dim >= 0 && (dim == 0 || count <= std::numeric_limits<int64_t>::max() / 8 / dim);
     if (!fits) fail(name, "a broken shape found", "save it again with numpy.save");
     header.dims.push_back(dim);
     count *= dim;
@@ -138,9 +140,9 @@ std::string npy_header(const Tensor& tensor, const std::string& name) {
   for (const auto& [type, type_name] : kTypes) {
     if (type != tensor.type()) continue;
     const auto& dims = tensor.dims();
-    std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}",
-                                   type_name[1] == '1' ? '|' : '<', type_name, fmt::join(dims, ", "),
-                                   dims.size() == 1 ? "," : "");
+    std::string text =
+        fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}", type_name[1] == '1' ? '|' : '<',
+                    type_name, fmt::join(dims, ", "), dims.size() == 1 ? "," : "");
     constexpr size_t kBefore = 10, kAlignment = 64;
     text.append(kAlignment - (kBefore + text.size() + 1) % kAlignment, ' ');
     text += '\n';
@@ -149,8 +151,8 @@ std::string npy_header(const Tensor& tensor, const std::string& name) {
     return header + text;
   }
   throw Error(Code::kInvalidInput,
-              fmt::format("[data] {}: elements of type {} found; a type of numpy expected; convert the tensor first", name,
-                          to_string(tensor.type())));
+              fmt::format("[data] {}: elements of type {} found; a type of numpy expected; convert the tensor first",
+                          name, to_string(tensor.type())));
 }
 
 }  // namespace seqto::internal

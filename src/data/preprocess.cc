@@ -89,10 +89,10 @@ class Reader {
   }
 
   [[noreturn]] void fail(const std::string& key, const std::string& expected, std::string_view what = "") const {
-    const std::string found = what.empty() ? (has(key.c_str()) ? at(key.c_str()).dump() : "nothing") : std::string(what);
-    throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: \"{}{}\": {} found; {} expected; see docs/preprocess.md", file_, prefix_, key,
-                            key.empty() ? object_.dump() : found, expected));
+    const std::string found =
+        what.empty() ? (has(key.c_str()) ? at(key.c_str()).dump() : "nothing") : std::string(what);
+    throw Error(Code::kInvalidInput, fmt::format("[data] {}: \"{}{}\": {} found; {} expected; see docs/preprocess.md",
+                                                 file_, prefix_, key, key.empty() ? object_.dump() : found, expected));
   }
 
  private:
@@ -114,9 +114,10 @@ void read_resize(const json& value, const std::string& file, Preprocess& recipe)
   recipe.filter = resize.filter("filter");
   const bool both = recipe.width > 0 && recipe.height > 0, none = recipe.width == 0 && recipe.height == 0;
   if (recipe.short_side > 0 ? !none : !both) {
-    throw Error(Code::kInvalidInput, fmt::format("[data] {}: \"resize\": {} found; either short_side or width and height "
-                                                 "expected; see docs/preprocess.md",
-                                                 file, value.dump()));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: \"resize\": {} found; either short_side or width and height "
+                            "expected; see docs/preprocess.md",
+                            file, value.dump()));
   }
 }
 
@@ -125,11 +126,10 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
   try {
     root = json::parse(text);
   } catch (const json::parse_error& error) {
-    throw Error(Code::kInvalidInput, fmt::format("[data] {}: {}; a JSON object expected; see docs/preprocess.md", file,
-                                                 error.what()));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: {}; a JSON object expected; see docs/preprocess.md", file, error.what()));
   }
-  const Reader reader(root, file, "",
-                      {"resize", "crop", "channel_order", "layout", "scale", "mean", "std"});
+  const Reader reader(root, file, "", {"resize", "crop", "channel_order", "layout", "scale", "mean", "std"});
   Preprocess recipe;
   if (reader.has("resize")) read_resize(reader.at("resize"), file, recipe);
   recipe.crop = reader.size("crop", 0);
@@ -153,9 +153,10 @@ Preprocess load_preprocess(const std::string& name_or_path) {
     return {.short_side = 256, .crop = 224, .mean = {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}};
   }
   if (!std::filesystem::is_regular_file(name_or_path)) {
-    throw Error(Code::kInvalidInput, fmt::format("[data] preprocessing \"{}\": neither a name nor a file; imagenet, unit, "
-                                                 "none or a JSON file expected; see docs/preprocess.md",
-                                                 name_or_path));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] preprocessing \"{}\": neither a name nor a file; imagenet, unit, "
+                            "none or a JSON file expected; see docs/preprocess.md",
+                            name_or_path));
   }
   return parse_preprocess(read_file(name_or_path), name_or_path);
 }

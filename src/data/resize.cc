@@ -21,33 +21,40 @@ double sinc(double x) { return x == 0 ? 1 : std::sin(x * std::numbers::pi) / (x 
 // The kernels reach from -reach() to reach() in pixels of the smaller scale.
 double reach(Preprocess::Filter filter) {
   switch (filter) {
-    case Preprocess::Filter::kBox: return 0.5;
-    case Preprocess::Filter::kBilinear: return 1;
-    case Preprocess::Filter::kBicubic: return 2;
-    default: return 3;
+    case Preprocess::Filter::kBox:
+      return 0.5;
+    case Preprocess::Filter::kBilinear:
+      return 1;
+    case Preprocess::Filter::kBicubic:
+      return 2;
+    default:
+      return 3;
   }
 }
 
 double kernel(Preprocess::Filter filter, double x) {
   const double d = std::abs(x);
   switch (filter) {
-    case Preprocess::Filter::kBox: return x > -0.5 && x <= 0.5 ? 1 : 0;
-    case Preprocess::Filter::kBilinear: return d < 1 ? 1 - d : 0;
+    case Preprocess::Filter::kBox:
+      return x > -0.5 && x <= 0.5 ? 1 : 0;
+    case Preprocess::Filter::kBilinear:
+      return d < 1 ? 1 - d : 0;
     case Preprocess::Filter::kBicubic: {
       constexpr double a = -0.5;  // Catmull-Rom
       if (d < 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
       return d < 2 ? (((d - 5) * d + 8) * d - 4) * a : 0;
     }
-    default: return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0;
+    default:
+      return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0;
   }
 }
 
 // For the output positions of one axis: which inputs are read, with what weight.
 struct Axis {
-  int begin = 0, end = 0;         // the inputs read at all; `first` counts from `begin`
+  int begin = 0, end = 0;  // the inputs read at all; `first` counts from `begin`
   std::vector<int> first, count;
-  std::vector<int32_t> weights;   // `taps` a position
-  int taps = 0;                   // 0: the inputs are the outputs
+  std::vector<int32_t> weights;  // `taps` a position
+  int taps = 0;                  // 0: the inputs are the outputs
 };
 
 // Positions window_begin.. of an axis that goes from `in` to `out` pixels.
@@ -146,7 +153,8 @@ std::vector<int> nearest_positions(int in, int out) {
 }
 
 Image resize_nearest(const Image& image, int width, int height, const Window& window) {
-  const std::vector<int> columns = nearest_positions(image.width, width), rows = nearest_positions(image.height, height);
+  const std::vector<int> columns = nearest_positions(image.width, width),
+                         rows = nearest_positions(image.height, height);
   Image result{window.width, window.height, {}};
   result.rgb.reserve(static_cast<size_t>(window.width) * window.height * 3);
   for (int y = window.y; y < window.y + window.height; ++y) {
@@ -166,8 +174,8 @@ Image resize(Image image, int width, int height, Preprocess::Filter filter, cons
 
   const Axis across = make_axis(image.width, width, window.x, window.width, filter);
   const Axis down = make_axis(image.height, height, window.y, window.height, filter);
-  // Each pass rounds to 8 bits, so their order shows. Pillow begins with the rows unless the height shrinks by more than
-  // twice what the width does.
+  // Each pass rounds to 8 bits, so their order shows. Pillow begins with the rows unless the height shrinks by more
+  // than twice what the width does.
   const bool rows_first = height >= image.height || image.height - height <= 2 * (image.width - width);
   Image part = crop(std::move(image), {across.begin, down.begin, across.end - across.begin, down.end - down.begin});
   return rows_first ? resample_columns(resample_rows(std::move(part), across), down)
@@ -181,10 +189,11 @@ Image fit(Image image, const Preprocess& recipe, const std::string& name) {
     // nearbyint() rounds half to even, as Python's round().
     const double long_side = std::nearbyint(std::max(width, height) * scale);
     if (long_side > 65535) {
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[data] {}: {}x{} found, {:.0f} pixels long at a short side of {}; at most 65535 expected; "
-                              "remove the image",
-                              name, width, height, long_side, recipe.short_side));
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[data] {}: {}x{} found, {:.0f} pixels long at a short side of {}; at most 65535 expected; "
+                      "remove the image",
+                      name, width, height, long_side, recipe.short_side));
     }
     width = std::max(recipe.short_side, static_cast<int>(std::nearbyint(width * scale)));
     height = std::max(recipe.short_side, static_cast<int>(std::nearbyint(height * scale)));

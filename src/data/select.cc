@@ -57,10 +57,11 @@ Split split(int64_t size, const SplitOptions& options) {
   const bool enough = options.calibration <= size && options.search <= size - options.calibration &&
                       options.evaluation <= size - options.calibration - options.search;
   if (!enough) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[data] {} samples found; {} for calibration, {} for search and {} for evaluation asked for; give "
-                            "more data or ask for fewer",
-                            size, options.calibration, options.search, options.evaluation));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {} samples found; {} for calibration, {} for search and {} for evaluation asked for; give "
+                    "more data or ask for fewer",
+                    size, options.calibration, options.search, options.evaluation));
   }
   Split result;
   const int64_t left = size - options.calibration - options.search;

@@ -48,10 +48,11 @@ void check_batch(std::span<const int64_t> sample, const ValueInfo& input) {
   std::vector<Dimension> free = *input.shape;
   free.front().value = 1;
   if (!matches(sample, free) && !matches(with_batch(sample), free)) return;
-  throw Error(Code::kInvalidInput,
-              fmt::format("[data] the model input '{}' {} has a fixed batch of {}; 1 or a symbolic batch expected; export the "
-                          "model with a free batch dimension",
-                          input.name, shape_text(input), input.shape->front().value));
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[data] the model input '{}' {} has a fixed batch of {}; 1 or a symbolic batch expected; export the "
+                  "model with a free batch dimension",
+                  input.name, shape_text(input), input.shape->front().value));
 }
 
 }  // namespace seqto::internal

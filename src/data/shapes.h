@@ -11,15 +11,15 @@
 
 namespace seqto::internal {
 
-std::string shape_text(std::span<const int64_t> dims);   // [3, 224, 224]
-std::string shape_text(const ValueInfo& input);          // [N, 3, 224, 224]; "any shape"
+std::string shape_text(std::span<const int64_t> dims);  // [3, 224, 224]
+std::string shape_text(const ValueInfo& input);         // [N, 3, 224, 224]; "any shape"
 
 // The dims under which a sample goes into the input: its own where they match, with a batch of 1 before them where the
 // input has one dimension more. Nothing where neither matches. Symbolic dimensions match all.
 std::optional<std::vector<int64_t>> match_shape(std::span<const int64_t> sample, const ValueInfo& input);
 
-// Throws Error{kInvalidInput} where the first dimension is fixed above 1 and the sample (of the input's rank or one less)
-// would fit a batch of 1.
+// Throws Error{kInvalidInput} where the first dimension is fixed above 1 and the sample (of the input's rank or one
+// less) would fit a batch of 1.
 void check_batch(std::span<const int64_t> sample, const ValueInfo& input);
 
 }  // namespace seqto::internal

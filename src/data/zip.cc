@@ -109,6 +109,7 @@ std::span<const std::byte> inflate_member(std::span<const std::byte> packed, con
 }
 
 uint32_t checksum(std::span<const std::byte> bytes, uint32_t start = 0) {
+  if (bytes.empty()) return start;  // zlib takes a null pointer as a request for the first value
   return static_cast<uint32_t>(crc32_z(start, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 

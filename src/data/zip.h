@@ -25,7 +25,7 @@ std::span<const std::byte> read_member(std::span<const std::byte> archive, const
                                        const std::string& file, std::vector<std::byte>& storage);
 
 struct ZipSource {
-  std::string name, head;       // the member is head, then body
+  std::string name, head;  // the member is head, then body
   std::string_view body;
 };
 // The archive, members stored, dated 1980 so that equal content gives equal bytes. ZIP64 only where sizes ask for it,
