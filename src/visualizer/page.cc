@@ -36,7 +36,8 @@ std::string comparison(double loss, double reference) {
 
 std::string lead(const Summary& summary) {
   const auto loss = loss_name(summary);
-  const auto count = std::count_if(summary.layers.begin(), summary.layers.end(), [](const Layer& l) { return l.quantizable; });
+  const auto count =
+      std::count_if(summary.layers.begin(), summary.layers.end(), [](const Layer& l) { return l.quantizable; });
   std::string words = fmt::format("{} candidates of <b>{}</b> were measured in {}. ", summary.evaluations,
                                   text(model_name(summary)), format_duration(std::llround(summary.wall_seconds * 1e9)));
   if (measured(&summary.baseline)) words += fmt::format("The float model takes {}. ", size_of(summary.baseline));
@@ -66,9 +67,11 @@ std::string tile(const SummaryPoint* point, const std::string& name, const std::
   const auto& trial = point->trial;
   std::string hints = fmt::format("{}<br>{} other first class", text(loss_words(*point, loss)),
                                   format_percent(trial.measurement->losses.top1_disagreement));
-  if (trial.measurement->latency.median_ns > 0) hints += "<br>" + format_duration(trial.measurement->latency.median_ns) + " a sample";
-  return fmt::format("<div class=\"tile{}\"><span class=\"name\">{}</span><b>{}</b><span class=\"hint\">{}</span></div>\n",
-                     more, name, size_of(*point), hints);
+  if (trial.measurement->latency.median_ns > 0)
+    hints += "<br>" + format_duration(trial.measurement->latency.median_ns) + " a sample";
+  return fmt::format(
+      "<div class=\"tile{}\"><span class=\"name\">{}</span><b>{}</b><span class=\"hint\">{}</span></div>\n", more, name,
+      size_of(*point), hints);
 }
 
 std::string tiles(const Summary& summary) {
@@ -88,12 +91,18 @@ std::string plot(const char* id, const char* heading, const std::string& hint, c
 
 std::string heads(const std::vector<std::string>& names) {
   std::string row;
-  for (const auto& name : names) row += fmt::format("<th scope=\"col\"><button>{}</button></th>", text(name));
+  for (const auto& name : names) {
+    auto shown = text(name);
+    for (size_t at = 0; (at = shown.find('_', at)) != std::string::npos; ++at) shown.insert(at + 1, "<wbr>");
+    row += fmt::format("<th scope=\"col\"><button>{}</button></th>", shown);
+  }
   return "<thead><tr>" + row + "</tr></thead>";
 }
 
 // A figure that sorts by its value, whatever its text.
-std::string cell(double value, const std::string& shown) { return fmt::format("<td data-value=\"{}\">{}</td>", value, shown); }
+std::string cell(double value, const std::string& shown) {
+  return fmt::format("<td data-value=\"{}\">{}</td>", value, shown);
+}
 std::string empty_cell() { return "<td data-value=\"\">–</td>"; }
 
 std::string trial_row(const Summary& summary, const SummaryPoint& point, const std::vector<std::string>& metrics) {
@@ -103,7 +112,8 @@ std::string trial_row(const Summary& summary, const SummaryPoint& point, const s
   if (!point.file.empty()) name = fmt::format("<a href=\"./{}\">{}</a>", text(point.file), name);
   if (const int place = rank(summary, trial.id)) name += fmt::format("<span class=\"tag\">top {}</span>", place);
   if (trial.id == summary.selected) name += "<span class=\"tag\">selected</span>";
-  std::string row = fmt::format("<td>{}</td>", name) + cell(static_cast<double>(trial.number), fmt::to_string(trial.number));
+  std::string row =
+      fmt::format("<td>{}</td>", name) + cell(static_cast<double>(trial.number), fmt::to_string(trial.number));
 
   if (const auto& m = trial.measurement) {
     row += cell(static_cast<double>(m->size_bytes), format_bytes(m->size_bytes));
@@ -148,8 +158,10 @@ std::string trials_table(const Summary& summary) {
     rows += trial_row(summary, best ? *best : *point, metrics);
   }
   return fmt::format(
-      "<section class=\"long\"><h2>Candidates</h2>\n<p class=\"hint\">Those with a blue edge are on the front. Select a "
-      "heading to sort.</p>\n<div class=\"wide\"><table class=\"sortable\" id=\"trials\">{}<tbody>\n{}</tbody></table></div>"
+      "<section class=\"long\"><h2>Candidates</h2>\n<p class=\"hint\">Those with a blue edge are on the front. Select "
+      "a "
+      "heading to sort.</p>\n<div class=\"wide\"><table class=\"sortable\" "
+      "id=\"trials\">{}<tbody>\n{}</tbody></table></div>"
       "</section>\n",
       heads(names), rows);
 }
@@ -159,15 +171,19 @@ std::string layers_table(const Summary& summary) {
   const auto* selected = find_point(summary, summary.selected);
   std::string rows;
   for (const auto& layer : summary.layers) {
-    std::string scheme(layer.quantizable && selected ? to_string(scheme_of(selected->trial.plan, layer.id)) : "float32");
-    rows += fmt::format("<tr><td><code>{}</code></td><td class=\"text\">{}</td><td>{}</td>{}<td>{}</td><td class=\"reason\">{}</td></tr>\n",
-                        text(layer.id), text(layer.op_type), fmt::format("{}", fmt::join(layer.output_shape, " × ")),
-                        cell(static_cast<double>(layer.weight_bytes), format_bytes(layer.weight_bytes)), scheme,
-                        layer.quantizable ? "" : text(layer.reason));
+    std::string scheme(layer.quantizable && selected ? to_string(scheme_of(selected->trial.plan, layer.id))
+                                                     : "float32");
+    rows += fmt::format(
+        "<tr><td><code>{}</code></td><td class=\"text\">{}</td><td>{}</td>{}<td>{}</td><td "
+        "class=\"reason\">{}</td></tr>\n",
+        text(layer.id), text(layer.op_type), fmt::format("{}", fmt::join(layer.output_shape, " × ")),
+        cell(static_cast<double>(layer.weight_bytes), format_bytes(layer.weight_bytes)), scheme,
+        layer.quantizable ? "" : text(layer.reason));
   }
   return fmt::format(
       "<section class=\"long\"><details><summary>{} layers and their scheme in the selected candidate</summary>\n"
-      "<div class=\"wide\"><table class=\"sortable\" id=\"layers\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
+      "<div class=\"wide\"><table class=\"sortable\" "
+      "id=\"layers\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
       summary.layers.size(), heads({"layer", "operator", "output", "weights", "scheme", "why not"}), rows);
 }
 
@@ -189,16 +205,17 @@ std::string facts(const std::string& json) {
 
 std::string provenance(const Summary& summary) {
   const auto& header = summary.header;
-  const std::string model = row("model", header.model_path) + row("SHA-256", header.model_sha256) +
-                            row("data", header.data_fingerprint) +
-                            row("samples", fmt::format("{} calibration, {} search, {} evaluation", header.calibration_samples,
-                                                       header.search_samples, header.evaluation_samples)) +
-                            row("objectives", fmt::format("{}", fmt::join(summary.objectives, ", "))) +
-                            row("hypervolume", format_figure(summary.hypervolume));
+  const std::string model =
+      row("model", header.model_path) + row("SHA-256", header.model_sha256) + row("data", header.data_fingerprint) +
+      row("samples", fmt::format("{} calibration, {} search, {} evaluation", header.calibration_samples,
+                                 header.search_samples, header.evaluation_samples)) +
+      row("objectives", fmt::format("{}", fmt::join(summary.objectives, ", "))) +
+      row("hypervolume", format_figure(summary.hypervolume));
   std::string notes;
   for (const auto& note : summary.notes) notes += "<li>" + text(note) + "</li>\n";
   if (!notes.empty()) notes = "<section><h2>Notes</h2>\n<ul>" + notes + "</ul></section>\n";
-  return notes + "<section><h2>Study and environment</h2>\n<table class=\"facts\">" + model + facts(header.environment_json) +
+  return notes + "<section><h2>Study and environment</h2>\n<table class=\"facts\">" + model +
+         facts(header.environment_json) +
          "</table></section>\n<section class=\"long\"><details><summary>Options</summary>\n<table class=\"facts\">" +
          facts(header.options_json) + "</table></details></section>\n";
 }
@@ -221,10 +238,12 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
                       text(model_name(summary)), text(summary.header.model_path),
                       format_bytes(summary.header.model_size_bytes), lead(summary));
   page += tiles(summary);
-  page += plot("front", "The front",
-               fmt::format("Loss ({}) against size of every candidate. Down and left is better; the line is what can be "
-                           "had at each size.", loss),
-               "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>");
+  page +=
+      plot("front", "The front",
+           fmt::format("Loss ({}) against size of every candidate. Down and left is better; the line is what can be "
+                       "had at each size.",
+                       loss),
+           "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>");
   page += plot("sensitivity", "Errors of the tensors",
                "In the published order: activations by score, then weights. qdq_err: a tensor before and after its own "
                "rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");

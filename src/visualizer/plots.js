@@ -21,7 +21,9 @@ var plots = (function () {
   }
 
   function figure(value) {
-    return typeof value === 'number' ? String(+value.toPrecision(3)) : '\u2013';
+    if (typeof value !== 'number') return '\u2013';
+    var short = +value.toPrecision(3);
+    return short !== 0 && Math.abs(short) < 1e-3 ? short.toExponential() : String(short);
   }
 
   function measured(data) {
@@ -121,9 +123,12 @@ var plots = (function () {
       return {
         name: name, type: 'scatter', data: items, symbol: symbol, symbolSize: size, itemStyle: {color: color}, z: 5,
         cursor: 'default',
-        label: {show: !!label, position: position, color: color, fontFamily: font, fontWeight: 600, formatter: label}
+        label: {show: !!label, position: position, color: color, fontFamily: font, fontWeight: 600,
+                formatter: label, textBorderColor: theme.card, textBorderWidth: 3}
       };
     }
+
+    var aside = [18, -11];  // beside the step line, which leaves a point to the right and upwards
 
     var line = only(function (p) { return p.front; });
     line.sort(function (a, b) { return a.value[0] - b.value[0]; });
@@ -137,7 +142,7 @@ var plots = (function () {
     series.push({name: 'front', type: 'line', step: 'end', data: line, symbol: 'circle', symbolSize: 7, z: 3,
                  cursor: 'default', itemStyle: {color: theme.front}, lineStyle: {color: theme.front, width: 2}});
     series.push(scatter('top three', theme.top, 'diamond', 15, only(function (p) { return p.rank > 0; }),
-                        function (item) { return String(item.data.point.rank); }, 'top'));
+                        function (item) { return String(item.data.point.rank); }, aside));
     var chosen = scatter('selected', theme.top, 'circle', 25, only(function (p) { return p.selected; }));
     chosen.itemStyle = {color: 'transparent', borderColor: theme.top, borderWidth: 2};
     chosen.z = 4;
@@ -145,7 +150,7 @@ var plots = (function () {
     series.push(scatter('fully quantized', theme.full, 'rect', 11, only(function (p) { return p.kind === 'full'; }),
                         'fully quantized', 'right'));
     series.push(scatter('float', theme.float, 'triangle', 13, only(function (p) { return p.kind === 'float'; }), 'float',
-                        'top'));
+                        aside));
 
     var option = frame(how, title);
     option.tooltip.trigger = 'item';
@@ -204,7 +209,7 @@ var plots = (function () {
       axisLabel: named ? {rotate: 55, interval: 0, hideOverlap: false, fontSize: 11} : {}
     }, named ? {} : below(count && data.weights.length ? 'position in the order: activations, then weights' :
                                                          'position in the order'));
-    if (named) option.grid.bottom = 8;
+    if (named) option.grid.bottom = how.title ? 28 : 8;
     var clipped = all.some(function (e) { return Math.max(e.qdq_err || 0, e.xmodel_err || 0, e.sqnr || 0) > MOST_DB; });
     option.yAxis = [
       axis(theme, {type: 'value', name: 'dB, more is better' + (clipped ? ' (at most ' + MOST_DB + ' drawn)' : ''),
@@ -220,7 +225,7 @@ var plots = (function () {
   function exclusion(data, how) {
     var theme = how.theme, trials = data.points.filter(function (p) { return p.kind !== 'float'; });
     // Strategies without an exclusion list are shown in the order of their trials.
-    var list = trials.some(function (p) { return p.excluded > 0; });
+    var list = 2 * trials.filter(function (p) { return p.excluded > 0; }).length > trials.length;
     var title = data.model + ': ' + data.loss + ' and size ' + (list ? 'as the exclusion list grows' : 'of each trial');
     if (!measured({points: trials}).length) return nothing(how, title, 'no measured candidates');
     function position(p) { return list ? p.excluded : p.number; }

@@ -58,13 +58,16 @@ Json size_unit(const Summary& summary) {
 
 std::string report_data_json(const Summary& summary) {
   const auto loss = loss_name(summary);
-  Json data{{"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(summary)}, {"layers", summary.layers.size()}};
+  Json data{
+      {"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(summary)}, {"layers", summary.layers.size()}};
   data["points"] = Json::array();
   for (const auto* point : points(summary)) data["points"].push_back(point_data(summary, *point, loss));
   data["activations"] = Json::array();
   for (const auto& error : summary.sensitivity.activations) {
-    data["activations"].push_back(
-        {{"tensor", error.tensor}, {"qdq_err", error.qdq_err}, {"xmodel_err", error.xmodel_err}, {"score", error.score}});
+    data["activations"].push_back({{"tensor", error.tensor},
+                                   {"qdq_err", error.qdq_err},
+                                   {"xmodel_err", error.xmodel_err},
+                                   {"score", error.score}});
   }
   data["weights"] = Json::array();
   for (const auto& error : summary.sensitivity.weights) {
@@ -74,10 +77,17 @@ std::string report_data_json(const Summary& summary) {
   std::string safe;
   for (const char c : data.dump(-1, ' ', true, Json::error_handler_t::replace)) {
     switch (c) {  // in JSON these stand inside strings only
-      case '<': safe += "\\u003c"; break;
-      case '>': safe += "\\u003e"; break;
-      case '&': safe += "\\u0026"; break;
-      default: safe += c;
+      case '<':
+        safe += "\\u003c";
+        break;
+      case '>':
+        safe += "\\u003e";
+        break;
+      case '&':
+        safe += "\\u0026";
+        break;
+      default:
+        safe += c;
     }
   }
   return safe;

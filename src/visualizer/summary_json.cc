@@ -33,13 +33,13 @@ Json schemes_json(const Summary& summary, const Plan& plan, Json& layers) {
 
 Json point_json(const Summary& summary, const SummaryPoint& point) {
   Json json{{"id", point.trial.id}, {"file", text_or_null(point.file)}, {"plan", text_or_null(point.plan_file)}};
-  for (const auto* name : {"size_bytes", "size_reduction_kept", "latency_ns", "losses", "metrics"}) json[name] = nullptr;
+  for (const auto* name : {"size_bytes", "size_reduction_kept", "latency_ns", "losses", "metrics"})
+    json[name] = nullptr;
   if (const auto& measured = point.trial.measurement) {
     json["size_bytes"] = measured->size_bytes;
     json["size_reduction_kept"] = point.size_reduction_kept;
-    json["latency_ns"] = {{"median", measured->latency.median_ns},
-                          {"p10", measured->latency.p10_ns},
-                          {"p90", measured->latency.p90_ns}};
+    json["latency_ns"] = {
+        {"median", measured->latency.median_ns}, {"p10", measured->latency.p10_ns}, {"p90", measured->latency.p90_ns}};
     json["losses"] = Json::object();
     for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured->losses.*field.value;
     json["metrics"] = measured->metrics;

@@ -46,7 +46,7 @@ std::string mark(const Summary& summary, const std::string& id) {
 
 // Title, order of leaving, and the text of a measured point.
 std::vector<Column> empty_table(bool labels) {
-  std::vector<Column> table{{"", 0, {}},   {"id", 0, {}},           {"size", 0, {}},
+  std::vector<Column> table{{"", 0, {}},     {"id", 0, {}}, {"size", 0, {}},
                             {"kept", 2, {}}, {"kl", 5, {}}, {"top1_disagr", 3, {}}};
   if (labels) table.push_back({"top1", 1, {}});
   table.push_back({"latency", 4, {}});

@@ -45,6 +45,42 @@ def check_page(browser, page, at_least):
     assert "<script>alert" not in dom
 
 
+# What a reader does: point at a mark of each plot, sort by size twice.
+TOUCH = """<script>
+['front', 'sensitivity', 'exclusion'].forEach(function (name) {
+  var chart = echarts.getInstanceByDom(document.getElementById(name));
+  for (var i = 0; i < 8; ++i) {
+    for (var k = 0; k < chart.getOption().series.length; ++k) {
+      chart.dispatchAction({type: 'showTip', seriesIndex: k, dataIndex: i});
+    }
+  }
+  chart.dispatchAction({type: 'showTip', seriesIndex: 1, dataIndex: 2});
+});
+// Redrawing takes the tooltips away: a copy stays.
+['front', 'sensitivity', 'exclusion'].forEach(function (name) {
+  var copy = document.getElementById(name).cloneNode(true);
+  copy.id = 'touched_' + name;
+  document.body.appendChild(copy);
+});
+document.getElementById('log').click();
+var sizes = document.querySelectorAll('#trials th button')[2];
+sizes.click(); sizes.click();
+</script></body>"""
+
+
+def check_touched(browser, page):
+    touched = page.with_name("touched.html")
+    touched.write_text(TOUCH.join(page.read_text().rsplit("</body>", 1)))
+    dom, said = browse(browser, touched, "--dump-dom")
+    assert "CONSOLE" not in said, said
+    for plot in ("front", "exclusion"):
+        assert "reduction kept</td>" in dom.split(f'id="touched_{plot}"')[1].split('id="touched_')[0], plot
+    assert "<b>&lt;script&gt;alert(\"x\")&lt;/script&gt;&amp;'_out</b>" in dom, "tooltip of the hostile tensor"
+    rows = re.findall(r"<code>(\w+)</code>", re.search(r'id="trials".*?</table>', dom, re.S)[0])
+    assert rows[-1] == "full" and rows[:2] == ["0000000000000015", "float"], rows  # what has no size counts as most
+    assert "(log; 0 at the lower end)" in dom
+
+
 def check_svgs(folder):
     for plot in ("front", "sensitivity", "exclusion"):
         root = xml.parse(folder / "plots" / f"{plot}.svg").getroot()
@@ -70,6 +106,7 @@ def main():
             return SKIPPED
         for report in reports:
             check_page(browser, report / "report.html", 10 if report.name.endswith(("small", "decades", "many")) else 0)
+        check_touched(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         if pictures := os.environ.get("SEQTO_SCREENSHOTS"):
             page = pathlib.Path(out) / "seqto_report_small" / "report.html"
             for width, height in ((1200, 2600), (500, 3600)):

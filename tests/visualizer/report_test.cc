@@ -103,7 +103,8 @@ TEST(Report, ManyTrials) {
   auto summary = small_summary();
   for (int i = 0; i < 500; ++i) {
     summary.trials.push_back(measured_point(std::to_string(i) + "t", 12 + i, 3600000 + 20000 * i, 0.4 / (1 + i % 97)));
-    summary.sensitivity.activations.push_back({std::to_string(i) + "_tensor", 20 + i / 25.0, 10 + i / 30.0, 1 - i / 500.0});
+    summary.sensitivity.activations.push_back(
+        {std::to_string(i) + "_tensor", 20 + i / 25.0, 10 + i / 30.0, 1 - i / 500.0});
   }
   write_report(summary, folder("many"));
 }
@@ -122,7 +123,8 @@ TEST(SvgEngine, SaysWhatFailed) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInternal);
-    EXPECT_NE(std::string(error.what()).find("[report] the plots' script failed in front: TypeError"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("[report] the plots' script failed in front: TypeError"),
+              std::string::npos)
         << error.what();
   }
 }

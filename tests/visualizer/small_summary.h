@@ -18,8 +18,12 @@ inline SummaryPoint measured_point(const std::string& id, int64_t number, int64_
   Measurement measured;
   measured.size_bytes = size;
   measured.latency = {.median_ns = 3210000 + 100000 * number, .p10_ns = 3100000, .p90_ns = 3400000};
-  measured.losses = {.kl = kl, .top1_disagreement = kl / 2, .top5_disagreement = kl, .rank_dissimilarity = kl / 3,
-                     .mse = kl * 2, .cosine = kl / 10};
+  measured.losses = {.kl = kl,
+                     .top1_disagreement = kl / 2,
+                     .top5_disagreement = kl,
+                     .rank_dissimilarity = kl / 3,
+                     .mse = kl * 2,
+                     .cosine = kl / 10};
   measured.metrics = {{"top1", 0.72 - kl / 3}, {"top5", 0.9}};
   point.trial.measurement = measured;
   return point;
@@ -27,19 +31,32 @@ inline SummaryPoint measured_point(const std::string& id, int64_t number, int64_
 
 inline Summary small_summary() {
   Summary summary;
-  summary.header = {.model_path = "models/<b>net</b>.onnx", .model_sha256 = std::string(64, 'a'), .model_size_bytes = 14000000,
-                    .data_fingerprint = "f00d", .options_json = R"({"strategy":"incremental","threshold":0.5})",
-                    .environment_json = R"({"host":"a <host>","threads":1})", .calibration_samples = 50,
-                    .search_samples = 0, .evaluation_samples = 283};
+  summary.header = {.model_path = "models/<b>net.onnx",
+                    .model_sha256 = std::string(64, 'a'),
+                    .model_size_bytes = 14000000,
+                    .data_fingerprint = "f00d",
+                    .options_json = R"({"strategy":"incremental","threshold":0.5})",
+                    .environment_json = R"({"host":"a <host>","threads":1})",
+                    .calibration_samples = 50,
+                    .search_samples = 0,
+                    .evaluation_samples = 283};
   for (int i = 0; i < 8; ++i) {
     const std::string name = i == 2 ? kHostile : "conv" + std::to_string(i);
-    summary.layers.push_back({.id = name, .op_type = "Conv", .output_shape = {1, 8, -1, -1}, .weight_bytes = 4000 << i,
-                              .quantizable = true, .reason = ""});
+    summary.layers.push_back({.id = name,
+                              .op_type = "Conv",
+                              .output_shape = {1, 8, -1, -1},
+                              .weight_bytes = 4000 << i,
+                              .quantizable = true,
+                              .reason = ""});
     summary.sensitivity.activations.push_back(
         {.tensor = name + "_out", .qdq_err = 24.0 + 2 * i, .xmodel_err = 8.0 + 3 * i, .score = 1.0 - i / 8.0});
     summary.sensitivity.weights.push_back({.tensor = name + ".weight", .sqnr = i == 0 ? 400.0 : 45.0 - 2 * i});
   }
-  summary.layers.push_back({.id = "shape", .op_type = "Shape", .output_shape = {4}, .weight_bytes = 0, .quantizable = false,
+  summary.layers.push_back({.id = "shape",
+                            .op_type = "Shape",
+                            .output_shape = {4},
+                            .weight_bytes = 0,
+                            .quantizable = false,
                             .reason = "no <float> input"});
 
   summary.baseline = measured_point("float", 0, 14000000, 0);

@@ -35,7 +35,7 @@ TEST(Format, Duration) {
 TEST(SummaryJson, HasTheFieldsOfTheContract) {
   const auto json = nlohmann::json::parse(summary_to_json(small_summary()));
   EXPECT_EQ(json["schema_version"], 1);
-  EXPECT_EQ(json["model"]["path"], "models/<b>net</b>.onnx");
+  EXPECT_EQ(json["model"]["path"], "models/<b>net.onnx");
   EXPECT_EQ(json["model"]["sha256"], std::string(64, 'a'));
   EXPECT_EQ(json["model"]["size_bytes"], 14000000);
   EXPECT_EQ(json["options"]["strategy"], "incremental");
