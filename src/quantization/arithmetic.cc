@@ -204,8 +204,8 @@ bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale
   constexpr double kMargin = 1.0001;
   constexpr double kRange = 2147483647.0 - -2147483647.0;
   bool changed = false;
-  auto adjust = [&](float& scale, double largest) {
-    double smallest_valid = kMargin * (2.0 * largest) / kRange;
+  auto adjust = [&](float& scale, double width) {  // width: what the int32 range has to hold, with a margin
+    double smallest_valid = width / kRange;
     double candidate = static_cast<double>(input_scale) * static_cast<double>(scale);
     if (candidate < smallest_valid && candidate > 0) {
       scale = static_cast<float>(static_cast<double>(scale) * (smallest_valid / candidate));
@@ -215,11 +215,12 @@ bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale
   if (!weight.axis) {
     double largest = 0;
     for (float b : bias) largest = std::max(largest, std::fabs(static_cast<double>(b)));
-    adjust(weight.scale[0], largest);
+    adjust(weight.scale[0], kMargin * (2.0 * largest));
   } else {
     for (size_t c = 0; c < weight.scale.size() && c < bias.size(); ++c) {
-      // |b| * 2 in float is exact, so one width serves both of onnxruntime's paths.
-      adjust(weight.scale[c], std::fabs(static_cast<double>(bias[c])));
+      // numpy keeps float here (a float scalar times Python numbers), but not in the per-tensor path.
+      float width = static_cast<float>(kMargin) * (2.0f * std::fabs(bias[c]));
+      adjust(weight.scale[c], static_cast<double>(width));
     }
   }
   return changed;

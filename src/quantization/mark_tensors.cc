@@ -117,13 +117,13 @@ class Marker {
     else weight(n.inputs[1]);
     if (n.inputs.size() != 3 || !index_.is_initializer(n.inputs[2])) return;
     bool broadcast = false;
-    if (axis && options_.quantize_bias) {
+    if (axis) {
       const auto& dims = index_.initializers.at(n.inputs[2])->dims();
       int64_t channels = index_.initializers.at(n.inputs[1])->dims()[static_cast<size_t>(*axis)];
       if (dims != std::vector<int64_t>{channels}) {
         int64_t count = index_.initializers.at(n.inputs[2])->element_count();
         bool row = (count == channels && !dims.empty() && dims.back() == channels) || count == 1;
-        deviate("D15");
+        if (options_.quantize_bias || options_.adjust_weight_scale_for_bias) deviate("D15");
         if (!row) return;  // a value for every row: C stays float, with its beta
         broadcast = true;
       }

@@ -90,7 +90,7 @@ class Builder:
 
     def weight(self, *shape):
         """A constant float tensor; now and then one that already exists."""
-        same = [n for n, v in self.constants.items() if v.shape == tuple(shape) and v.dtype == np.float32]
+        same = [n for n, v in self.constants.items() if v.shape == tuple(shape) and n[0] in "wb"]
         if same and self.chance(0.25):
             self.note("shared constant")
             return self.pick(same)
@@ -635,7 +635,7 @@ def cumsum(b):
 def argmax(b):
     t = b.tensor(lambda s: len(s) >= 1 and min(s) >= 1)
     (out,) = b.add("ArgMax", [t], [None])
-    b.int_outputs.append(out)
+    b.int_outputs.append((out, [1, *b.shapes[t][1:]]))
 
 
 @emitter
@@ -763,9 +763,9 @@ def finish(b):
     read |= {i for n in b.nodes for a in n.attribute if a.HasField("g") for m in a.g.node for i in m.input}
     given = {i[0] for i in b.inputs} | set(b.constants)
     outputs = [t for t in b.shapes if t not in given and (t not in read or t in b.outputs or b.chance(0.1))]
-    outputs = list(dict.fromkeys(outputs)) or [n.output[0] for n in b.nodes[-1:]]
-    infos = [helper.make_tensor_value_info(t, TensorProto.FLOAT, None) for t in outputs]
-    infos += [helper.make_tensor_value_info(t, TensorProto.INT64, None) for t in b.int_outputs if t not in read]
+    outputs = list(dict.fromkeys(outputs)) or [t for t in b.shapes if t not in given][-1:]
+    infos = [helper.make_tensor_value_info(t, TensorProto.FLOAT, list(b.shapes[t])) for t in outputs]
+    infos += [helper.make_tensor_value_info(t, TensorProto.INT64, shape) for t, shape in b.int_outputs if t not in read]
     used = read | {t for n in b.nodes for a in n.attribute if a.HasField("g") for m in a.g.node for t in m.input}
     if b.chance(0.1):
         b.note("unused initializer")

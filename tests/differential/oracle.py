@@ -138,7 +138,7 @@ def save_ranges(ranges, path):
     save_tensors_data(TensorsData(CalibrationMethod.MinMax, arrays), path)
 
 
-def quantize(model_path, ranges_path, options, output, seconds=20):
+def quantize(model_path, ranges_path, options, output, seconds=4):
     with limit(seconds), contextlib.redirect_stdout(io.StringIO()):
         quantize_static(os.fspath(model_path), os.fspath(output), None, calibration_cache_path=os.fspath(ranges_path),
                         **oracle_arguments(options))
