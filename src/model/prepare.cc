@@ -23,6 +23,7 @@ void check_model(const Model& model) {
 Model infer_shapes(const Model& model) {
   onnx::ModelProto proto = internal::to_proto(model, internal::Weights::kSmallOnly);
   onnx::shape_inference::InferShapes(proto);
+  proto.mutable_graph()->clear_initializer();  // big ones came without their bytes
   Model inferred = model;
   Model read = internal::from_proto(std::move(proto), "");
   inferred.graph.value_info = std::move(read.graph.value_info);
