@@ -120,9 +120,9 @@ class ImageDataset : public Dataset {
         cache_bytes_(cache_bytes),
         cache_(files_.size()) {
     const DataType type = input.type == DataType::kUndefined ? DataType::kFloat : input.type;
-    std::array<std::vector<float>, 3> values = value_tables(recipe_);
+    const std::array<std::vector<float>, 3> values = value_tables(recipe_);
     for (size_t c = 0; c < 3; ++c) {
-      tables_[c] = convert(float_table(std::move(values[c])), type, fmt::format("model input '{}'", input.name));
+      tables_[c] = convert(float_table(values[c]), type, fmt::format("model input '{}'", input.name));
     }
     load(0);
   }
