@@ -164,6 +164,9 @@ int64_t serialized_size(const Model& model);
 // Writes to a temporary name, then renames: no broken file is left. Weights go to `<path>.data` above 2 GB.
 void save_model(const Model& model, const std::filesystem::path& path);
 
+// True when both would be written as the same bytes. Cheap where the models share their weights.
+bool equal(const Model& a, const Model& b);
+
 // The model without the bytes of its big weights, for runtimes that take them from memory:
 // every initializer of at least `threshold_bytes` becomes an external reference, listed here.
 struct DetachedModel {

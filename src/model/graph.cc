@@ -17,7 +17,7 @@ int64_t Tensor::element_count() const {
 
 bool Tensor::equals(const Tensor& other) const {
   return type_ == other.type_ && dims_ == other.dims_ && bytes_.size() == other.bytes_.size() &&
-         (bytes_.empty() || std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
+         (bytes_.data() == other.bytes_.data() || std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
 }
 
 Tensor float_tensor(std::vector<int64_t> dims, std::vector<float> values) {

@@ -132,6 +132,15 @@ void save_model(const Model& model, const std::filesystem::path& path) {
     save_external(model, path);
 }
 
+bool equal(const Model& a, const Model& b) {
+  const auto &left = a.graph.initializers, &right = b.graph.initializers;
+  if (left.size() != right.size() || a.graph.nodes.size() != b.graph.nodes.size()) return false;
+  for (size_t i = 0; i < left.size(); ++i)
+    if (left[i].name != right[i].name || !left[i].tensor.equals(right[i].tensor)) return false;
+  return internal::graph_head(a).SerializeAsString() == internal::graph_head(b).SerializeAsString() &&
+         internal::model_head(a).SerializeAsString() == internal::model_head(b).SerializeAsString();
+}
+
 DetachedModel serialize_detached(const Model& model, int64_t threshold_bytes) {
   DetachedModel detached;
   onnx::ModelProto proto = internal::model_head(model);

@@ -7,6 +7,9 @@
 namespace seqto {
 namespace {
 
+// Measured for comparison, not proposed by a strategy.
+bool is_reference(const Trial& trial) { return trial.id == "float" || trial.id == "published"; }
+
 class Incremental : public Strategy {
  public:
   Incremental(const SearchSpace& space, const StrategyOptions& options)
@@ -28,7 +31,7 @@ class Incremental : public Strategy {
   // last trial are proposed once more and dropped once more. A failed cycle is done as well.
   size_t cycles_done(const Study& study) const {
     for (const Trial& trial : study.trials() | std::views::reverse) {
-      if (trial.id != "float" && trial.excluded.size() <= order_.size() &&
+      if (!is_reference(trial) && trial.excluded.size() <= order_.size() &&
           std::equal(trial.excluded.begin(), trial.excluded.end(), order_.begin())) {
         return trial.excluded.size() + 1;
       }
@@ -38,7 +41,7 @@ class Incremental : public Strategy {
 
   bool stopped(const Study& study) const {
     for (const Trial& trial : study.trials() | std::views::reverse) {
-      if (trial.id == "float") continue;  // its loss is 0 by nature
+      if (is_reference(trial)) continue;
       if (trial.measurement)
         return objective(*trial.measurement, options_.threshold_loss) <= options_.threshold;
     }

@@ -1,0 +1,43 @@
+// Flags that several words share, and the objects that they describe.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "seqto/quantize.h"
+
+namespace seqto::cli {
+
+struct DataFlags {
+  std::string path;
+  DatasetOptions options;
+};
+void add_data_flags(CLI::App* word, DataFlags& flags, bool required);
+
+struct DeviceFlags {
+  std::string device = "cpu";
+  RunnerOptions options;
+};
+void add_device_flags(CLI::App* word, DeviceFlags& flags);
+
+struct QuantizeFlags {
+  QuantizeOptions options;
+  std::string activation_type = "int8", weight_type = "int8", method = "minmax";
+  std::string symmetric_weights;
+  // The options with the types parsed. Throws Error{kUsage}.
+  QuantizeOptions parsed() const;
+};
+void add_quantize_flags(CLI::App* word, QuantizeFlags& flags);
+
+// Model inputs that are not initializers: what a data set has to give.
+std::vector<ValueInfo> free_inputs(const Model& model);
+
+// Loads, names the nodes, infers shapes, and converts opsets that the quantizer cannot take; says so in the log.
+Model load_for_quantizing(const std::string& path, bool per_channel, const Env& env);
+
+std::vector<int64_t> all_samples(const Dataset& data);
+
+}  // namespace seqto::cli

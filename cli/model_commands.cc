@@ -1,0 +1,108 @@
+// inspect and prepare: about a model alone.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "flags.h"
+#include "seqto/report.h"
+
+namespace seqto::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string shape_text(const ValueInfo& v) {
+  if (!v.shape) return "?";
+  std::vector<std::string> dims;
+  for (const Dimension& d : *v.shape)
+    dims.push_back(d.value >= 0 ? std::to_string(d.value) : d.parameter.empty() ? "?" : d.parameter);
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+Json infos_json(const std::vector<ValueInfo>& infos) {
+  Json list = Json::array();
+  for (const ValueInfo& v : infos) {
+    Json shape = nullptr;
+    if (v.shape) {
+      shape = Json::array();
+      for (const Dimension& d : *v.shape) {
+        if (d.value >= 0) shape.push_back(d.value);
+        else shape.push_back(d.parameter);
+      }
+    }
+    list.push_back({{"name", v.name}, {"type", to_string(v.type)}, {"shape", shape}});
+  }
+  return list;
+}
+
+void inspect(const std::string& path, const Context& context) {
+  Model model = load_model(path);
+  name_nodes(model);
+  model = infer_shapes(model);
+  auto all = layers(model);
+  int64_t weights = 0, quantizable = 0;
+  for (const Layer& l : all) quantizable += l.quantizable;
+  for (const Initializer& i : model.graph.initializers) weights += static_cast<int64_t>(i.tensor.bytes().size());
+  if (context.json) {
+    Json list = Json::array();
+    for (const Layer& l : all)
+      list.push_back({{"name", l.id}, {"op_type", l.op_type}, {"output_shape", l.output_shape},
+                      {"weight_bytes", l.weight_bytes}, {"quantizable", l.quantizable}, {"reason", l.reason}});
+    Json result{{"model", path}, {"ir_version", model.ir_version}, {"opset", model.opset()},
+                {"inputs", infos_json(free_inputs(model))}, {"outputs", infos_json(model.graph.outputs)},
+                {"weight_bytes", weights}, {"layers", list}};
+    fmt::print("{}\n", result.dump(1));
+    return;
+  }
+  fmt::print("{}: opset {}, IR version {}, {} nodes, {} of weights\n", path, model.opset(), model.ir_version, all.size(),
+             format_bytes(weights));
+  for (const ValueInfo& v : free_inputs(model)) fmt::print("  input  {} {} {}\n", v.name, to_string(v.type), shape_text(v));
+  for (const ValueInfo& v : model.graph.outputs) fmt::print("  output {} {} {}\n", v.name, to_string(v.type), shape_text(v));
+  fmt::print("\n{:40} {:22} {:20} {:>10}  {}\n", "layer", "op", "output", "weights", "quantizable");
+  for (const Layer& l : all) {
+    std::string weight_text = l.weight_bytes ? format_bytes(l.weight_bytes) : "";
+    fmt::print("{:40} {:22} {:20} {:>10}  {}\n", l.id, l.op_type, fmt::format("{}", fmt::join(l.output_shape, "x")),
+               weight_text, l.quantizable ? "yes" : "no: " + l.reason);
+  }
+  fmt::print("\n{} of {} nodes can be quantized\n", quantizable, all.size());
+}
+
+void prepare_command(const std::string& path, const std::string& output, const PrepareOptions& options) {
+  Model model = load_model(path);
+  check_model(model);
+  Prepared prepared = prepare(model, options);
+  check_model(prepared.model);
+  save_model(prepared.model, output);
+  for (const auto& action : prepared.actions) fmt::print("{}\n", action);
+  fmt::print("wrote {} ({})\n", output, format_bytes(serialized_size(prepared.model)));
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Context& context) {
+  auto path = std::make_shared<std::string>();
+  auto* word = app.add_subcommand("inspect", "What is in a model: inputs, outputs, opset, layers");
+  word->add_option("model", *path, "ONNX file")->required();
+  word->callback([=, &context] { inspect(*path, context); });
+}
+
+void add_prepare(CLI::App& app, Context&) {
+  struct Flags {
+    std::string path, output;
+    PrepareOptions options;
+    bool keep_batch_norms = false;
+  };
+  auto f = std::make_shared<Flags>();
+  auto* word = app.add_subcommand("prepare", "Names, opset, BatchNormalization folding, shapes");
+  word->add_option("model", f->path, "ONNX file")->required();
+  word->add_option("-o,--output", f->output, "File to write")->required();
+  word->add_option("--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")->capture_default_str();
+  word->add_flag("--keep-batch-norms", f->keep_batch_norms, "Do not fold BatchNormalization");
+  word->callback([f] {
+    f->options.fold_batch_norms = !f->keep_batch_norms;
+    prepare_command(f->path, f->output, f->options);
+  });
+}
+
+}  // namespace seqto::cli

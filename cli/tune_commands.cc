@@ -1,0 +1,74 @@
+// tune and report: the main job and its pictures.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "flags.h"
+#include "seqto/tune.h"
+
+namespace seqto::cli {
+namespace {
+
+int terminal_columns() {
+  winsize size{};
+  return ::isatty(1) && ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60 ? size.ws_col : 100;
+}
+
+void show(const Summary& summary, const std::filesystem::path& dir, const Context& context) {
+  if (context.json) {
+    fmt::print("{}\n", summary_to_json(summary));
+    return;
+  }
+  fmt::print("{}\nreport: {}\n", summary_table(summary, terminal_columns()), (dir / "report.html").string());
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Context& context) {
+  struct Flags {
+    TuneOptions options;
+    DataFlags data;
+    DeviceFlags device;
+    QuantizeFlags quantize;
+    bool no_resume = false;
+  };
+  auto f = std::make_shared<Flags>();
+  TuneOptions& o = f->options;
+  auto* word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
+  word->add_option("model", o.model, "ONNX file")->required();
+  add_data_flags(word, f->data, true);
+  add_device_flags(word, f->device);
+  add_quantize_flags(word, f->quantize);
+  word->add_option("-o,--output", o.output, "Folder for the results")->required();
+  word->add_option("--strategy", o.strategy, "incremental")->capture_default_str();
+  word->add_option("--schemes", o.schemes, "Schemes to choose from")->delimiter(',')->capture_default_str();
+  word->add_option("--objectives", o.objectives, "What to minimise: kl, size, latency, ...")->delimiter(',')->capture_default_str();
+  word->add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")->capture_default_str();
+  word->add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
+  word->add_option("--max-time", o.max_time_seconds, "Stop after so many seconds (0: no limit)");
+  word->add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges")->capture_default_str();
+  word->add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")->capture_default_str();
+  word->add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")->capture_default_str();
+  word->add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv")->delimiter(',');
+  word->add_flag("--no-resume", f->no_resume, "Start anew even if the folder holds a study");
+  word->add_flag("--resume{true}", o.resume, "Go on with the study in the folder (default)");
+  word->callback([=, &context] {
+    TuneOptions& options = f->options;
+    options.data = f->data.path;
+    options.dataset = f->data.options;
+    options.device = f->device.device;
+    options.runner = f->device.options;
+    options.quantize = f->quantize.parsed();
+    options.resume = !f->no_resume;
+    show(tune(options, context.env), options.output, context);
+  });
+}
+
+void add_report(CLI::App& app, Context& context) {
+  auto dir = std::make_shared<std::string>();
+  auto* word = app.add_subcommand("report", "Draw the reports of a study again, without any runtime");
+  word->add_option("dir", *dir, "Folder that `seqto tune` wrote")->required();
+  word->callback([=, &context] { show(report(*dir), *dir, context); });
+}
+
+}  // namespace seqto::cli

@@ -1,0 +1,72 @@
+#include "orchestrator/notes.h"
+
+#include <nlohmann/json.hpp>
+
+namespace seqto::internal {
+
+using nlohmann::json;
+
+std::string ranges_to_json(const Ranges& ranges) {
+  json result = json::object();
+  for (const auto& [tensor, range] : ranges) result[tensor] = {range.lowest, range.highest};
+  return result.dump();
+}
+
+Ranges ranges_from_json(const std::string& text) {
+  Ranges ranges;
+  json parsed = json::parse(text);
+  for (const auto& [tensor, pair] : parsed.items())
+    ranges[tensor] = {pair.at(0).get<float>(), pair.at(1).get<float>()};
+  return ranges;
+}
+
+std::string sensitivity_to_json(const Sensitivity& sensitivity) {
+  json activations = json::array(), weights = json::array();
+  for (const auto& e : sensitivity.activations)
+    activations.push_back({{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
+  for (const auto& e : sensitivity.weights) weights.push_back({{"tensor", e.tensor}, {"sqnr", e.sqnr}});
+  return json{{"activations", activations}, {"weights", weights}}.dump();
+}
+
+Sensitivity sensitivity_from_json(const std::string& text) {
+  Sensitivity s;
+  json parsed = json::parse(text);
+  for (const auto& e : parsed.at("activations"))
+    s.activations.push_back({e.at("tensor"), e.at("qdq_err"), e.at("xmodel_err"), e.at("score")});
+  for (const auto& e : parsed.at("weights")) s.weights.push_back({e.at("tensor"), e.at("sqnr")});
+  return s;
+}
+
+std::string layers_to_json(const std::vector<Layer>& layers) {
+  json result = json::array();
+  for (const Layer& l : layers)
+    result.push_back({{"name", l.id}, {"op_type", l.op_type}, {"output_shape", l.output_shape},
+                      {"weight_bytes", l.weight_bytes}, {"quantizable", l.quantizable}, {"reason", l.reason}});
+  return result.dump();
+}
+
+std::vector<Layer> layers_from_json(const std::string& text) {
+  std::vector<Layer> layers;
+  json parsed = json::parse(text);
+  for (const auto& l : parsed)
+    layers.push_back({l.at("name"), l.at("op_type"), l.at("output_shape").get<std::vector<int64_t>>(),
+                      l.at("weight_bytes"), l.at("quantizable"), l.at("reason")});
+  return layers;
+}
+
+std::string ending_to_json(const Ending& ending) {
+  json latencies = json::object();
+  for (const auto& [id, l] : ending.latencies) latencies[id] = {l.median_ns, l.p10_ns, l.p90_ns};
+  return json{{"objectives", ending.objectives}, {"wall_seconds", ending.wall_seconds}, {"latencies", latencies},
+              {"notes", ending.notes}}
+      .dump();
+}
+
+Ending ending_from_json(const std::string& text) {
+  json parsed = json::parse(text);
+  Ending ending{parsed.at("objectives"), parsed.at("wall_seconds"), {}, parsed.at("notes")};
+  for (const auto& [id, l] : parsed.at("latencies").items()) ending.latencies[id] = {l.at(0), l.at(1), l.at(2)};
+  return ending;
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,29 @@
+// Room: orchestrator. What a study keeps beside its trials, as JSON lines and back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "seqto/analyze.h"
+#include "seqto/metrics.h"
+
+namespace seqto::internal {
+
+std::string ranges_to_json(const Ranges& ranges);
+Ranges ranges_from_json(const std::string& text);
+std::string sensitivity_to_json(const Sensitivity& sensitivity);
+Sensitivity sensitivity_from_json(const std::string& text);
+std::string layers_to_json(const std::vector<Layer>& layers);
+std::vector<Layer> layers_from_json(const std::string& text);
+
+// What the last run of tune() ended with.
+struct Ending {
+  std::vector<std::string> objectives;
+  double wall_seconds = 0;                  // of all runs
+  std::map<std::string, Latency> latencies;  // of the finalists, measured again side by side
+  std::vector<std::string> notes;
+};
+std::string ending_to_json(const Ending& ending);
+Ending ending_from_json(const std::string& text);
+
+}  // namespace seqto::internal

@@ -1,0 +1,326 @@
+#include "seqto/tune.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "orchestrator/evaluate.h"
+#include "orchestrator/glob.h"
+#include "orchestrator/notes.h"
+#include "orchestrator/summarize.h"
+#include "seqto/error.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+std::vector<ValueInfo> free_inputs(const Model& model) {
+  std::unordered_set<std::string> constants;
+  for (const Initializer& i : model.graph.initializers) constants.insert(i.name);
+  std::vector<ValueInfo> inputs;
+  for (const ValueInfo& v : model.graph.inputs)
+    if (!constants.contains(v.name)) inputs.push_back(v);
+  return inputs;
+}
+
+std::string options_json(const TuneOptions& o) {
+  const QuantizeOptions& q = o.quantize;
+  json j{{"strategy", o.strategy},
+         {"schemes", o.schemes},
+         {"exclude", o.exclude},
+         {"calibration_samples", o.calibration_samples},
+         {"evaluation_samples", o.evaluation_samples},
+         {"ranking_samples", o.ranking_samples},
+         {"device", o.device},
+         {"activation_type", to_string(q.activation_type)},
+         {"weight_type", to_string(q.weight_type)},
+         {"per_channel", q.per_channel},
+         {"reduce_range", q.reduce_range},
+         {"symmetric_activations", q.symmetric_activations},
+         {"op_types", q.op_types}};
+  if (q.symmetric_weights) j["symmetric_weights"] = *q.symmetric_weights;
+  return j.dump();
+}
+
+std::string environment_json(const TuneOptions& o, const Runner& runner) {
+  utsname host{};
+  ::uname(&host);
+  std::string cpu;
+  std::ifstream info("/proc/cpuinfo");  // absent on other systems: the report then has no processor's name
+  for (std::string line; cpu.empty() && std::getline(info, line);)
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos) cpu = line.substr(line.find(": ") + 2);
+  return json{{"seqto", SEQTO_VERSION}, {"runtime", runner.description()}, {"threads", o.runner.threads},
+              {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)}, {"cpu", cpu}}
+      .dump();
+}
+
+bool published_settings(const QuantizeOptions& q) {
+  QuantizeOptions d;
+  return q.activation_type == d.activation_type && q.weight_type == d.weight_type && !q.per_channel &&
+         !q.reduce_range && !q.symmetric_activations && !q.symmetric_weights && q.op_types.empty() &&
+         q.include.empty() && q.exclude.empty() && !q.min_real_range && !q.force_quantize_no_input_check;
+}
+
+void validate(const TuneOptions& o) {
+  auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
+  if (o.calibration_samples < 1) usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
+  if (o.output.empty()) usage("no output folder found; name one with -o DIR");
+  for (const auto& s : o.schemes) parse_scheme(s);
+  if (std::find(o.schemes.begin(), o.schemes.end(), "int8") == o.schemes.end() ||
+      std::find(o.schemes.begin(), o.schemes.end(), "float32") == o.schemes.end())
+    usage("strategy incremental chooses between int8 and float32; give --schemes int8,float32");
+  if (o.objectives.empty()) usage("no objectives found; give --objectives kl,size");
+  for (const auto& name : o.objectives) objective(Measurement{}, name);
+}
+
+// Everything between the inputs and the finished study; one object so that its steps read as a list.
+class Tuner {
+ public:
+  Tuner(const TuneOptions& options, const Env& env) : o_(options), env_(env) {}
+
+  Summary run() {
+    int64_t start = env_.clock_ns();
+    validate(o_);
+    prepare_inputs();
+    open_study();
+    measure_float();
+    calibrate_ranges();
+    measure_references();
+    rank();
+    bool interrupted = !search(start);
+    finish(start);
+    if (interrupted)
+      throw Error(Code::kInterrupted, fmt::format("[tune] interrupted after {} trials; {} holds a report of them; run the same "
+                                                  "command to go on",
+                                                  study_->trials().size(), o_.output.string()));
+    return report(o_.output);
+  }
+
+ private:
+  void prepare_inputs() {
+    model_ = load_model(o_.model);
+    check_model(model_);
+    require_quantizable(model_);
+    int64_t needed = o_.quantize.per_channel ? 13 : 11;
+    if (model_.opset() < needed) {
+      ending_.notes.push_back(fmt::format("opset {} converted to {}", model_.opset(), needed));
+      model_ = convert_opset(model_, needed);
+    }
+    name_nodes(model_);
+    model_ = infer_shapes(model_);
+    make_writable_folder(o_.output);
+    runner_ = make_runner(o_.device, o_.runner, env_);
+    data_ = open_dataset(o_.data, free_inputs(model_), o_.dataset);
+    split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
+    for (const auto& n : split_.notes) ending_.notes.push_back(n);
+    evaluation_.data = data_.get();
+    evaluation_.samples = split_.evaluation;
+    ending_.objectives = o_.objectives;
+    o_.quantize.exclude = expand_patterns(o_.exclude, model_);
+    all_ = uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude);
+  }
+
+  void open_study() {
+    StudyHeader header;
+    header.model_path = o_.model.string();
+    header.model_sha256 = sha256_file(o_.model);
+    header.model_size_bytes = static_cast<int64_t>(fs::file_size(o_.model));
+    header.data_fingerprint = data_->fingerprint();
+    header.options_json = options_json(o_);
+    header.environment_json = environment_json(o_, *runner_);
+    header.calibration_samples = static_cast<int64_t>(split_.calibration.size());
+    header.evaluation_samples = static_cast<int64_t>(split_.evaluation.size());
+    fs::path file = o_.output / "study.jsonl";
+    if (!o_.resume) fs::remove(file);
+    study_.emplace(Study::open(file, header));
+    if (!study_->trials().empty())
+      env_.log(LogLevel::kInfo, fmt::format("going on after {} trials", study_->trials().size()));
+    if (const auto* text = study_->noted("ending")) ending_.wall_seconds = ending_from_json(*text).wall_seconds;
+    if (!study_->noted("layers")) study_->note("layers", layers_to_json(layers(model_)));
+  }
+
+  // Its outputs are the reference of every loss, so they are made anew in every run.
+  void measure_float() {
+    if (data_->has_labels()) {
+      std::vector<int64_t> labels;
+      for (int64_t i : evaluation_.samples) labels.push_back(data_->read(i).label);
+      evaluation_.labels = std::move(labels);
+    }
+    auto session = runner_->load_file(o_.model.string());
+    Evaluated evaluated = measure(*session, evaluation_, env_);
+    for (float v : evaluated.outputs.values)
+      if (!std::isfinite(v))
+        throw Error(Code::kInvalidInput, "[evaluate] the float model's output holds NaN or infinity; finite values were "
+                                         "expected; check the model and the preprocessing");
+    evaluation_.reference = std::move(evaluated.outputs);
+    if (study_->find("float")) return;
+    Trial trial;
+    trial.id = "float";
+    trial.measurement = std::move(evaluated.measurement);
+    trial.measurement->size_bytes = static_cast<int64_t>(fs::file_size(o_.model));
+    study_->append(std::move(trial));
+  }
+
+  void calibrate_ranges() {
+    if (const auto* text = study_->noted("ranges")) {
+      ranges_ = ranges_from_json(*text);
+      return;
+    }
+    ranges_ = calibrate(model_, *data_, split_.calibration, *runner_, {.op_types = o_.quantize.op_types}, env_);
+    study_->note("ranges", ranges_to_json(ranges_));
+  }
+
+  void measure_references() {
+    quantizer_.emplace(model_, ranges_, o_.quantize);
+    if (!published_settings(o_.quantize)) {
+      // What size and losses are compared with stays the published quantization, whatever is searched.
+      Plan plan = uniform_plan(model_, Scheme::kInt8);
+      measure_once("published", plan, Quantizer(model_, ranges_, {}).quantize(plan));
+    }
+    last_ = quantizer_->quantize(all_);
+    measure_once("full", all_, *last_);
+  }
+
+  void measure_once(const std::string& id, const Plan& plan, const Model& candidate) {
+    if (study_->find(id)) return;
+    Trial trial;
+    trial.id = id;
+    trial.plan = plan;
+    trial = evaluate(candidate, std::move(trial), *runner_, evaluation_, env_);
+    if (!trial.measurement)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[tune] the fully quantized model does not run: {}; it is what candidates are compared with", trial.failure));
+    study_->append(std::move(trial));
+  }
+
+  void rank() {
+    if (const auto* text = study_->noted("sensitivity")) {
+      sensitivity_ = sensitivity_from_json(*text);
+      return;
+    }
+    size_t count = std::min(split_.calibration.size(), static_cast<size_t>(std::max<int64_t>(1, o_.ranking_samples)));
+    sensitivity_ = analyze(model_, *last_, *data_, std::span(split_.calibration).first(count), *runner_, env_);
+    study_->note("sensitivity", sensitivity_to_json(sensitivity_));
+  }
+
+  // False when interrupted.
+  bool search(int64_t start) {
+    SearchSpace space{&model_, exclusion_order(sensitivity_, model_), {}};
+    for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
+    auto strategy = make_strategy(o_.strategy, space, {.threshold = o_.threshold});
+    const Trial& latest = study_->trials().back();
+    if (latest.id != "full") last_ = quantizer_->quantize(latest.plan);
+    while (auto proposal = strategy->next(*study_)) {
+      if (env_.cancelled()) return false;
+      double seconds = static_cast<double>(env_.clock_ns() - start) / 1e9;
+      if (o_.max_time_seconds > 0 && seconds >= o_.max_time_seconds) return note_stop("--max-time");
+      if (o_.max_evaluations > 0 && static_cast<int64_t>(study_->trials().size()) >= o_.max_evaluations)
+        return note_stop("--max-evaluations");
+      Model candidate = quantizer_->quantize(proposal->plan);
+      if (equal(candidate, *last_)) continue;
+      Trial trial;
+      trial.id = proposal->plan.hash();
+      trial.plan = std::move(proposal->plan);
+      trial.excluded = std::move(proposal->excluded);
+      try {
+        trial = evaluate(candidate, std::move(trial), *runner_, evaluation_, env_);
+      } catch (const Error& error) {
+        if (error.code() == Code::kInterrupted) return false;
+        throw;
+      }
+      last_ = std::move(candidate);
+      std::string note = trial.measurement ? fmt::format("kl {:.4f}, {:.2f} MB", trial.measurement->losses.kl,
+                                                         static_cast<double>(trial.measurement->size_bytes) / 1e6)
+                                           : "failed";
+      env_.progress({"evaluate", static_cast<int64_t>(trial.excluded.size()), static_cast<int64_t>(space.exclusion_order.size()), note});
+      study_->append(std::move(trial));
+    }
+    return true;
+  }
+
+  bool note_stop(const char* limit) {
+    ending_.notes.push_back(fmt::format("stopped at {} after {} trials", limit, study_->trials().size()));
+    return true;
+  }
+
+  // The front's plans become files; what the reports call finalists are those files, loaded by the runtime and timed in turn.
+  void finish(int64_t start) {
+    write_file_atomic(o_.output / "models" / "float.onnx", read_file(o_.model));
+    std::vector<const Trial*> kept{study_->find("full")};
+    for (size_t i : front_of(*study_, o_.objectives)) kept.push_back(&study_->trials()[i]);
+    if (const Trial* published = study_->find("published")) {
+      save_model(Quantizer(model_, ranges_, {}).quantize(published->plan), o_.output / "models" / "published.onnx");
+      write_file_atomic(o_.output / "plans" / "published.json", plan_to_json(published->plan));
+    }
+    for (const Trial* t : kept) {
+      save_model(quantizer_->quantize(t->plan), o_.output / "models" / (t->id + ".onnx"));
+      write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(t->plan));
+    }
+    write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
+    time_finalists();
+    ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;
+    study_->note("ending", ending_to_json(ending_));
+  }
+
+  void time_finalists() {
+    constexpr size_t kRounds = 30;
+    Summary summary = summarize(*study_, o_.output, ending_);
+    std::vector<std::string> ids{"float", "full"};
+    for (const auto& id : summary.top)
+      if (id != "full") ids.push_back(id);
+    std::vector<std::unique_ptr<Session>> sessions;
+    for (const auto& id : ids) sessions.push_back(runner_->load_file((o_.output / "models" / (id + ".onnx")).string()));
+    std::vector<std::vector<int64_t>> times(ids.size());
+    for (size_t round = 0; round <= kRounds; ++round) {
+      auto inputs = data_->read(evaluation_.samples[round % evaluation_.samples.size()]).inputs;
+      for (size_t i = 0; i < sessions.size(); ++i) {
+        int64_t begin = env_.clock_ns();
+        sessions[i]->run(inputs);
+        if (round > 0) times[i].push_back(env_.clock_ns() - begin);
+      }
+    }
+    for (size_t i = 0; i < ids.size(); ++i) ending_.latencies[ids[i]] = summarize_latency(std::move(times[i]));
+  }
+
+  TuneOptions o_;
+  const Env& env_;
+  Model model_;
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<Dataset> data_;
+  Split split_;
+  EvaluationData evaluation_;
+  std::optional<Study> study_;
+  Ranges ranges_;
+  std::optional<Quantizer> quantizer_;
+  std::optional<Model> last_;  // the candidate before; equal ones are skipped
+  Plan all_;
+  Sensitivity sensitivity_;
+  Ending ending_;
+};
+
+}  // namespace
+
+Summary tune(const TuneOptions& options, const Env& env) { return Tuner(options, env).run(); }
+
+Summary report(const fs::path& dir) {
+  Study study = Study::read(dir / "study.jsonl");
+  Ending ending;
+  ending.objectives = {"kl", "size"};
+  if (const auto* text = study.noted("ending")) ending = ending_from_json(*text);
+  Summary summary = summarize(study, dir, ending);
+  write_file_atomic(dir / "summary.json", summary_to_json(summary));
+  write_report(summary, dir);
+  return summary;
+}
+
+}  // namespace seqto
