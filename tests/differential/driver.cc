@@ -52,6 +52,7 @@ QuantizeOptions read_options(const json& j) {
 json quantize_model(const json& request) {
   const json& options = request.at("options");
   Model model = infer_shapes(load_model(request.at("model").get<std::string>()));
+  if (model.opset() < 10) model = infer_shapes(convert_opset(model, 11));  // as onnxruntime does by itself
   Quantizer quantizer(std::move(model), load_ranges(request.at("ranges").get<std::string>()), read_options(options));
   Model quantized = quantizer.quantize_excluding(options.value("exclude", std::vector<std::string>{}));
   save_model(quantized, request.at("output").get<std::string>());
