@@ -1,11 +1,7 @@
 #include "flags.h"
 
-#include <fmt/format.h>
-
 #include <numeric>
-#include <unordered_set>
 
-#include "seqto/error.h"
 
 namespace seqto::cli {
 
@@ -46,24 +42,10 @@ QuantizeOptions QuantizeFlags::parsed() const {
   return o;
 }
 
-std::vector<ValueInfo> free_inputs(const Model& model) {
-  std::unordered_set<std::string> constants;
-  for (const Initializer& i : model.graph.initializers) constants.insert(i.name);
-  std::vector<ValueInfo> inputs;
-  for (const ValueInfo& v : model.graph.inputs)
-    if (!constants.contains(v.name)) inputs.push_back(v);
-  return inputs;
-}
-
 Model load_for_quantizing(const std::string& path, bool per_channel, const Env& env) {
-  Model model = load_model(path);
-  int64_t needed = per_channel ? 13 : 11;
-  if (model.opset() > 0 && model.opset() < needed) {
-    env.log(LogLevel::kInfo, fmt::format("opset {} converted to {}", model.opset(), needed));
-    model = convert_opset(model, needed);
-  }
-  name_nodes(model);
-  return infer_shapes(model);
+  Prepared prepared = quantizable_form(load_model(path), per_channel);
+  for (const auto& action : prepared.actions) env.log(LogLevel::kDebug, action);
+  return std::move(prepared.model);
 }
 
 std::vector<int64_t> all_samples(const Dataset& data) {

@@ -32,9 +32,6 @@ struct QuantizeFlags {
 };
 void add_quantize_flags(CLI::App* word, QuantizeFlags& flags);
 
-// Model inputs that are not initializers: what a data set has to give.
-std::vector<ValueInfo> free_inputs(const Model& model);
-
 // Loads, names the nodes, infers shapes, and converts opsets that the quantizer cannot take; says so in the log.
 Model load_for_quantizing(const std::string& path, bool per_channel, const Env& env);
 

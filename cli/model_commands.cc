@@ -50,14 +50,14 @@ void inspect(const std::string& path, const Context& context) {
       list.push_back({{"name", l.id}, {"op_type", l.op_type}, {"output_shape", l.output_shape},
                       {"weight_bytes", l.weight_bytes}, {"quantizable", l.quantizable}, {"reason", l.reason}});
     Json result{{"model", path}, {"ir_version", model.ir_version}, {"opset", model.opset()},
-                {"inputs", infos_json(free_inputs(model))}, {"outputs", infos_json(model.graph.outputs)},
+                {"inputs", infos_json(model.graph.free_inputs())}, {"outputs", infos_json(model.graph.outputs)},
                 {"weight_bytes", weights}, {"layers", list}};
     fmt::print("{}\n", result.dump(1));
     return;
   }
   fmt::print("{}: opset {}, IR version {}, {} nodes, {} of weights\n", path, model.opset(), model.ir_version, all.size(),
              format_bytes(weights));
-  for (const ValueInfo& v : free_inputs(model)) fmt::print("  input  {} {} {}\n", v.name, to_string(v.type), shape_text(v));
+  for (const ValueInfo& v : model.graph.free_inputs()) fmt::print("  input  {} {} {}\n", v.name, to_string(v.type), shape_text(v));
   for (const ValueInfo& v : model.graph.outputs) fmt::print("  output {} {} {}\n", v.name, to_string(v.type), shape_text(v));
   fmt::print("\n{:40} {:22} {:20} {:>10}  {}\n", "layer", "op", "output", "weights", "quantizable");
   for (const Layer& l : all) {

@@ -42,7 +42,7 @@ Ranges ranges_of(const Flags& f, const Model& model, const Context& context) {
   if (!f.ranges.empty()) return load_ranges(f.ranges);
   if (f.data.path.empty())
     throw Error(Code::kUsage, "[quantize] neither --data nor --ranges found; static quantization needs one of them");
-  auto data = open_dataset(f.data.path, free_inputs(model), f.data.options);
+  auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
   auto runner = make_runner(f.device.device, f.device.options, context.env);
   return calibrate(model, *data, all_samples(*data), *runner, {.op_types = f.quantize.options.op_types}, context.env);
 }
@@ -77,7 +77,7 @@ void quantize_command(const Flags& f, const Context& context) {
 void analyze_command(const Flags& f, const Context& context) {
   Model model = load(f, context);
   require_quantizable(model);
-  auto data = open_dataset(f.data.path, free_inputs(model), f.data.options);
+  auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
   auto runner = make_runner(f.device.device, f.device.options, context.env);
   auto samples = all_samples(*data);
   Model quantized;
@@ -107,7 +107,7 @@ void analyze_command(const Flags& f, const Context& context) {
 
 void run_command(const Flags& f, const Context& context) {
   Model model = load_model(f.model);
-  auto data = open_dataset(f.data.path, free_inputs(model), f.data.options);
+  auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
   auto runner = make_runner(f.device.device, f.device.options, context.env);
   auto session = runner->load_file(f.model);
   std::vector<std::vector<float>> values(session->output_names().size());

@@ -127,6 +127,7 @@ struct Graph {
   std::vector<Initializer> initializers;
 
   const Tensor* initializer(std::string_view name) const;  // linear; build an index for many look-ups
+  std::vector<ValueInfo> free_inputs() const;  // the inputs that are not initializers: what data have to give
 };
 
 struct Opset {
@@ -140,6 +141,7 @@ struct Model {
   Graph graph;
   std::string producer_name, producer_version;
   std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<std::filesystem::path> external_files;  // where weights were mapped from, when not from the model file
   std::string rest;  // serialized ModelProto of the fields not named above (functions, doc strings ...)
 
   int64_t opset() const;  // of ai.onnx

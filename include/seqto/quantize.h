@@ -31,7 +31,7 @@ struct CalibrateOptions {
   // Op types whose float inputs and outputs are observed; empty: the quantizer's default list.
   std::vector<std::string> op_types;
 };
-// One streaming pass over the samples in constant memory; min-max, per tensor, images with NaN skipped per tensor.
+// One streaming pass over the samples in constant memory; min-max, per tensor.
 // Throws Error{kInvalidInput} naming the tensor when a value is NaN or infinite.
 Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                  const CalibrateOptions& = {}, const Env& = {});
@@ -93,6 +93,10 @@ struct QuantizeOptions {
   std::vector<LayerId> include;              // empty: all
   std::vector<LayerId> exclude;
 };
+// The model as a Quantizer takes it: named nodes, inferred shapes, opset 11 or newer (13 for per-channel weights).
+// Nothing else is changed; the actions say what was.
+Prepared quantizable_form(const Model& model, bool per_channel);
+
 // The op types that are quantized when QuantizeOptions::op_types is empty.
 const std::vector<std::string>& default_op_types();
 

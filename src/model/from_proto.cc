@@ -17,6 +17,12 @@ class ExternalFiles {
  public:
   explicit ExternalFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
+  std::vector<std::filesystem::path> paths() const {
+    std::vector<std::filesystem::path> all;
+    for (const auto& [location, file] : files_) all.push_back(folder_ / location);
+    return all;
+  }
+
   std::shared_ptr<const MappedFile> open(const std::string& location, const std::string& tensor) {
     std::filesystem::path relative(location);
     bool escapes = relative.is_absolute() ||
@@ -199,6 +205,7 @@ Model from_proto(onnx::ModelProto proto, const std::filesystem::path& folder) {
   for (const auto& v : g.output()) model.graph.outputs.push_back(value_info_from(v));
   for (const auto& v : g.value_info()) model.graph.value_info.push_back(value_info_from(v));
 
+  model.external_files = files.paths();
   g.clear_name(), g.clear_node(), g.clear_initializer(), g.clear_input(), g.clear_output(), g.clear_value_info();
   proto.clear_ir_version(), proto.clear_producer_name(), proto.clear_producer_version();
   proto.clear_opset_import(), proto.clear_metadata_props();

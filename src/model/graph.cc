@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <unordered_set>
 
 #include "model/float16.h"
 #include "seqto/model.h"
@@ -17,7 +18,7 @@ int64_t Tensor::element_count() const {
 
 bool Tensor::equals(const Tensor& other) const {
   return type_ == other.type_ && dims_ == other.dims_ && bytes_.size() == other.bytes_.size() &&
-         (bytes_.data() == other.bytes_.data() || std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
+         (bytes_.data() == other.bytes_.data() || bytes_.empty() || std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
 }
 
 Tensor float_tensor(std::vector<int64_t> dims, std::vector<float> values) {
@@ -92,6 +93,15 @@ const Tensor* Graph::initializer(std::string_view wanted) const {
   for (const Initializer& i : initializers)
     if (i.name == wanted) return &i.tensor;
   return nullptr;
+}
+
+std::vector<ValueInfo> Graph::free_inputs() const {
+  std::unordered_set<std::string_view> constants;
+  for (const Initializer& i : initializers) constants.insert(i.name);
+  std::vector<ValueInfo> free;
+  for (const ValueInfo& v : inputs)
+    if (!constants.contains(v.name)) free.push_back(v);
+  return free;
 }
 
 int64_t Model::opset() const {

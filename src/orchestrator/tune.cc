@@ -7,7 +7,6 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -24,15 +23,6 @@ using namespace internal;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-std::vector<ValueInfo> free_inputs(const Model& model) {
-  std::unordered_set<std::string> constants;
-  for (const Initializer& i : model.graph.initializers) constants.insert(i.name);
-  std::vector<ValueInfo> inputs;
-  for (const ValueInfo& v : model.graph.inputs)
-    if (!constants.contains(v.name)) inputs.push_back(v);
-  return inputs;
-}
-
 std::string options_json(const TuneOptions& o) {
   const QuantizeOptions& q = o.quantize;
   json j{{"strategy", o.strategy},
@@ -47,7 +37,8 @@ std::string options_json(const TuneOptions& o) {
          {"per_channel", q.per_channel},
          {"reduce_range", q.reduce_range},
          {"symmetric_activations", q.symmetric_activations},
-         {"op_types", q.op_types}};
+         {"op_types", q.op_types},
+         {"include", q.include}};
   if (q.symmetric_weights) j["symmetric_weights"] = *q.symmetric_weights;
   return j.dump();
 }
@@ -99,28 +90,26 @@ class Tuner {
     rank();
     bool interrupted = !search(start);
     finish(start);
+    Summary summary = report(o_.output);
     if (interrupted)
       throw Error(Code::kInterrupted, fmt::format("[tune] interrupted after {} trials; {} holds a report of them; run the same "
                                                   "command to go on",
                                                   study_->trials().size(), o_.output.string()));
-    return report(o_.output);
+    return summary;
   }
 
  private:
   void prepare_inputs() {
     model_ = load_model(o_.model);
     check_model(model_);
+    external_files_ = model_.external_files;
     require_quantizable(model_);
-    int64_t needed = o_.quantize.per_channel ? 13 : 11;
-    if (model_.opset() < needed) {
-      ending_.notes.push_back(fmt::format("opset {} converted to {}", model_.opset(), needed));
-      model_ = convert_opset(model_, needed);
-    }
-    name_nodes(model_);
-    model_ = infer_shapes(model_);
+    Prepared prepared = quantizable_form(model_, o_.quantize.per_channel);
+    model_ = std::move(prepared.model);
+    ending_.notes = std::move(prepared.actions);
     make_writable_folder(o_.output);
     runner_ = make_runner(o_.device, o_.runner, env_);
-    data_ = open_dataset(o_.data, free_inputs(model_), o_.dataset);
+    data_ = open_dataset(o_.data, model_.graph.free_inputs(), o_.dataset);
     split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
     for (const auto& n : split_.notes) ending_.notes.push_back(n);
     evaluation_.data = data_.get();
@@ -134,7 +123,8 @@ class Tuner {
     StudyHeader header;
     header.model_path = o_.model.string();
     header.model_sha256 = sha256_file(o_.model);
-    header.model_size_bytes = static_cast<int64_t>(fs::file_size(o_.model));
+    for (const auto& file : external_files_) header.model_sha256 = sha256_hex(header.model_sha256 + sha256_file(file));
+    header.model_size_bytes = float_size();
     header.data_fingerprint = data_->fingerprint();
     header.options_json = options_json(o_);
     header.environment_json = environment_json(o_, *runner_);
@@ -167,7 +157,7 @@ class Tuner {
     Trial trial;
     trial.id = "float";
     trial.measurement = std::move(evaluated.measurement);
-    trial.measurement->size_bytes = static_cast<int64_t>(fs::file_size(o_.model));
+    trial.measurement->size_bytes = float_size();
     study_->append(std::move(trial));
   }
 
@@ -255,7 +245,9 @@ class Tuner {
 
   // The front's plans become files; what the reports call finalists are those files, loaded by the runtime and timed in turn.
   void finish(int64_t start) {
-    write_file_atomic(o_.output / "models" / "float.onnx", read_file(o_.model));
+    fs::path float_file = o_.output / "models" / "float.onnx";
+    if (external_files_.empty()) write_file_atomic(float_file, read_file(o_.model));
+    else save_model(load_model(o_.model), float_file);
     std::vector<const Trial*> kept{study_->find("full")};
     for (size_t i : front_of(*study_, o_.objectives)) kept.push_back(&study_->trials()[i]);
     if (const Trial* published = study_->find("published")) {
@@ -270,6 +262,12 @@ class Tuner {
     time_finalists();
     ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;
     study_->note("ending", ending_to_json(ending_));
+  }
+
+  int64_t float_size() const {
+    auto size = fs::file_size(o_.model);
+    for (const auto& file : external_files_) size += fs::file_size(file);
+    return static_cast<int64_t>(size);
   }
 
   void time_finalists() {
@@ -295,6 +293,7 @@ class Tuner {
   TuneOptions o_;
   const Env& env_;
   Model model_;
+  std::vector<fs::path> external_files_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Dataset> data_;
   Split split_;

@@ -30,16 +30,14 @@ std::vector<std::string> observed_tensors(const Model& model, const std::vector<
 // activation leaves the runtime and memory stays flat.
 Model with_extremes(const Model& model, const std::vector<std::string>& tensors) {
   Model result = model;
+  internal::GraphIndex index(model);
   for (const auto& tensor : tensors)
     for (const char* op : {"ReduceMin", "ReduceMax"}) {
       std::string output = tensor + "_" + op;
       Node node{output, op, "", {tensor}, {output}, {}, {}};
       node.set_attribute({"keepdims", int64_t{0}});
       result.graph.nodes.push_back(std::move(node));
-      auto info = std::find_if(model.graph.value_info.begin(), model.graph.value_info.end(),
-                               [&](const ValueInfo& v) { return v.name == tensor; });
-      DataType type = info == model.graph.value_info.end() ? DataType::kFloat : info->type;
-      result.graph.outputs.push_back({output, type, std::vector<Dimension>{}, ""});
+      result.graph.outputs.push_back({output, index.types.at(tensor), std::vector<Dimension>{}, ""});
     }
   internal::sort_nodes(result.graph);
   return result;

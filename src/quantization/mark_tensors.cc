@@ -128,15 +128,16 @@ class Marker {
         broadcast = true;
       }
     }
-    std::string input = n.inputs[0], weight_name = n.inputs[1];
-    std::string actual = bias(i, n.inputs[2], input, weight_name);
+    std::string input = n.inputs[0], weight_name = n.inputs[1], original = n.inputs[2];
+    std::string actual = bias(i, original, input, weight_name);
     if (!actual.empty() && broadcast) marks_.biases.back().broadcast = true;
     float beta = node(i).float_attribute("beta", 1.0f);
     if (beta == 1.0f) return;
     if (actual.empty()) return;
     // onnxruntime resets beta to 1 and quantizes C unscaled; we scale C.
     deviate("D1");
-    if (!options_.quantize_bias || index_.readers.at(n.inputs[2]) > 1) actual = own_copy(i, actual);
+    bool shared = actual == original && (!options_.quantize_bias || index_.readers.at(original) > 1);
+    if (shared) actual = own_copy(i, actual);
     marks_.beta[actual] = beta;
     node(i).set_attribute({"beta", 1.0f});
   }

@@ -80,6 +80,10 @@ void validate(const Model& model, const QuantizeOptions& options) {
 
 }  // namespace
 
+Prepared quantizable_form(const Model& model, bool per_channel) {
+  return prepare(model, {.min_opset = per_channel ? 13 : 11, .fold_batch_norms = false});
+}
+
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
   validate(model, options);
   impl_ = std::make_unique<Impl>(std::move(model), std::move(ranges), std::move(options));
