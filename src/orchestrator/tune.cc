@@ -112,6 +112,10 @@ class Tuner {
     data_ = open_dataset(o_.data, model_.graph.free_inputs(), o_.dataset);
     split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
     for (const auto& n : split_.notes) ending_.notes.push_back(n);
+    if (split_.evaluation.empty())
+      throw Error(Code::kInvalidInput, fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "
+                                                   "was expected for the evaluation; give more data or fewer --calibration-samples",
+                                                   data_->size()));
     evaluation_.data = data_.get();
     evaluation_.samples = split_.evaluation;
     ending_.objectives = o_.objectives;

@@ -1,0 +1,52 @@
+"""Small models and arrays for tests of the command line, and how it is called."""
+
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+SOURCE = pathlib.Path(os.environ.get("SEQTO_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+BINARY = os.environ.get("SEQTO_BINARY", str(SOURCE / "build/bin/seqto"))
+DIGITS = SOURCE / "examples/digits/model.onnx"
+DIGITS_DATA = SOURCE / "examples/digits/digits.npz"
+
+
+def seqto(*words, env=None, timeout=300):
+    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=timeout,
+                          env={**os.environ, **(env or {})})
+
+
+def save(path, nodes, inputs, outputs, weights=(), opset=17, ir_version=8):
+    """`inputs` and `outputs` are pairs of name and shape, float; `weights` pairs of name and array."""
+    info = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in part]
+            for part in (inputs, outputs)]
+    initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in weights]
+    graph = helper.make_graph(nodes, "g", *info, initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    onnx.save(model, str(path))
+    return path
+
+
+def weight(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def conv(path, channels=3, before=(), **options):
+    """One convolution on 8 x 8 pixels; `before` are op types between the input and it."""
+    nodes, name = [], "x"
+    for i, op in enumerate(before):
+        nodes.append(helper.make_node(op, [name], [f"t{i}"], name=f"before_{i}"))
+        name = f"t{i}"
+    nodes.append(helper.make_node("Conv", [name, "w"], ["c"], name="conv"))
+    nodes.append(helper.make_node("GlobalAveragePool", ["c"], ["p"], name="pool"))
+    nodes.append(helper.make_node("Flatten", ["p"], ["y"], name="flatten"))
+    return save(path, nodes, [("x", [1, channels, 8, 8])], [("y", [1, 4])],
+                [("w", weight(4, channels, 3, 3))], **options)
+
+
+def arrays(path, samples=20, shape=(3, 8, 8), shift=0.0):
+    np.savez(path, x=weight(samples, *shape, seed=1) + np.float32(shift))
+    return path
