@@ -1,0 +1,184 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/files.h"
+#include "model/float16.h"
+#include "model/sort_nodes.h"
+#include "seqto/error.h"
+#include "seqto/model.h"
+
+namespace seqto {
+namespace {
+
+Model small() {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,2,4,4] x) => (float[N,3,4,4] y)
+    <float[3,2,1,1] w = {1,2,3,4,5,6}, float[3] b = {0.5,-0.5,0}> {
+      c = Conv(x, w, b)
+      y = Relu(c)
+    })");
+  return model;
+}
+
+TEST(LoadModel, RoundTripIsIdentical) {
+  std::string bytes = serialize(small());
+  Model read = parse_model(bytes);
+  EXPECT_TRUE(equal(read, small()));
+  EXPECT_EQ(serialize(read), bytes);
+  EXPECT_EQ(serialized_size(read), static_cast<int64_t>(bytes.size()));
+  EXPECT_NO_THROW(check_model(read));
+}
+
+TEST(LoadModel, ManyShortInitializersKeepTheirBytes) {
+  // Short strings live inside their objects: views of them must survive the move into the list of pieces.
+  Model model = small();
+  for (int i = 0; i < 50; ++i)
+    model.graph.initializers.push_back({"i" + std::to_string(i), int64_tensor({1}, {i})});
+  Model read = parse_model(serialize(model));
+  for (int i = 0; i < 50; ++i)
+    EXPECT_EQ(read.graph.initializer("i" + std::to_string(i))->values<int64_t>()[0], i);
+}
+
+TEST(LoadModel, WhatIsBrokenIsNamed) {
+  std::string bytes = serialize(small());
+  for (auto [text, word] : {std::pair<std::string, const char*>{bytes.substr(0, bytes.size() / 2), "truncated"},
+                            {"plain text, no model", "not an ONNX model"}, {"", "not an ONNX model"}}) {
+    try {
+      parse_model(text);
+      FAIL() << word;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalidInput);
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(LoadModel, VersionsOutsideTheSupportedAreRejected) {
+  Model model = small();
+  model.ir_version = 99;
+  EXPECT_THROW(parse_model(serialize(model)), Error);
+  model = small();
+  model.opsets[0].version = 99;
+  EXPECT_THROW(parse_model(serialize(model)), Error);
+  model.opsets[0].version = 3;
+  EXPECT_THROW(parse_model(serialize(model)), Error);
+}
+
+TEST(SerializeDetached, SmallTensorsStayInside) {
+  Model model = small();
+  model.graph.initializers.push_back({"shape", int64_tensor({2}, {1, -1})});
+  model.graph.initializers.push_back({"big", float_tensor({512}, std::vector<float>(512, 1.0f))});
+  DetachedModel detached = serialize_detached(model, 1024);
+  ASSERT_EQ(detached.weights.size(), 1u);
+  EXPECT_EQ(detached.weights[0].name, "big");
+  EXPECT_LT(detached.proto.size(), 1024u);
+}
+
+TEST(NameNodes, StableAndUnique) {
+  Model model = small();
+  model.graph.nodes[0].name = "node_1";
+  model.graph.nodes[1].name = "";
+  name_nodes(model);
+  EXPECT_EQ(model.graph.nodes[0].name, "node_1");
+  EXPECT_EQ(model.graph.nodes[1].name, "node_1_1");
+  model.graph.nodes[0].name = model.graph.nodes[1].name = "same";
+  name_nodes(model);
+  EXPECT_NE(model.graph.nodes[0].name, model.graph.nodes[1].name);
+}
+
+TEST(InferShapes, FillsTensorsBetween) {
+  Model model = infer_shapes(small());
+  ASSERT_EQ(model.graph.value_info.size(), 1u);
+  EXPECT_EQ(model.graph.value_info[0].name, "c");
+  EXPECT_EQ(model.graph.value_info[0].shape->at(1).value, 3);
+}
+
+TEST(ConvertOpset, UpwardsOnly) {
+  Model model = convert_opset(small(), 19);
+  EXPECT_EQ(model.opset(), 19);
+  EXPECT_EQ(model.graph.nodes.size(), 2u);
+  EXPECT_THROW(convert_opset(small(), 99), Error);
+}
+
+TEST(FoldBatchNorms, WeightsAndBiasTakeTheScale) {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,1,2,2] x) => (float[1,2,2,2] y)
+    <float[2,1,1,1] w = {1,2}, float[2] s = {2,3}, float[2] t = {10,20}, float[2] m = {1,2}, float[2] v = {4,9}> {
+      c = Conv(x, w)
+      y = BatchNormalization<epsilon = 0.0>(c, s, t, m, v)
+    })");
+  EXPECT_EQ(fold_batch_norms(model), 1);
+  ASSERT_EQ(model.graph.nodes.size(), 1u);
+  EXPECT_EQ(model.graph.nodes[0].outputs[0], "y");
+  auto w = model.graph.initializer("w")->values<float>();
+  EXPECT_FLOAT_EQ(w[0], 1.0f);  // 1 * 2 / sqrt(4)
+  EXPECT_FLOAT_EQ(w[1], 2.0f);  // 2 * 3 / sqrt(9)
+  auto b = model.graph.initializer(model.graph.nodes[0].inputs[2])->values<float>();
+  EXPECT_FLOAT_EQ(b[0], 9.0f);   // (0 - 1) * 1 + 10
+  EXPECT_FLOAT_EQ(b[1], 18.0f);  // (0 - 2) * 1 + 20
+  EXPECT_EQ(model.graph.initializers.size(), 2u);
+  EXPECT_NO_THROW(check_model(model));
+}
+
+TEST(FoldBatchNorms, NotWhereTheLayerHasAnotherReader) {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,1,2,2] x) => (float[1,1,2,2] y, float[1,1,2,2] c)
+    <float[1,1,1,1] w = {1}, float[1] s = {2}, float[1] t = {1}, float[1] m = {1}, float[1] v = {4}> {
+      c = Conv(x, w)
+      y = BatchNormalization(c, s, t, m, v)
+    })");
+  EXPECT_EQ(fold_batch_norms(model), 0);
+  EXPECT_EQ(model.graph.nodes.size(), 2u);
+}
+
+TEST(SaveModel, ExternalWeightsAreFoundAgain) {
+  namespace fs = std::filesystem;
+  fs::path dir = fs::temp_directory_path() / "seqto_model_test";
+  save_model(small(), dir / "m.onnx");
+  EXPECT_TRUE(equal(load_model(dir / "m.onnx"), small()));
+  EXPECT_EQ(static_cast<int64_t>(fs::file_size(dir / "m.onnx")), serialized_size(small()));
+  fs::remove_all(dir);
+}
+
+TEST(SortNodes, EdgesGoForwardAndUnusedInitializersGo) {
+  Model model = small();
+  std::swap(model.graph.nodes[0], model.graph.nodes[1]);
+  model.graph.initializers.push_back({"unused", int64_tensor({1}, {1})});
+  internal::sort_nodes(model.graph);
+  internal::drop_unused_initializers(model.graph);
+  EXPECT_EQ(model.graph.nodes[0].op_type, "Conv");
+  EXPECT_EQ(model.graph.initializers.size(), 2u);
+}
+
+TEST(Tensor, EmptyOnesAreEqual) {
+  EXPECT_TRUE(float_tensor({0}, {}).equals(float_tensor({0}, {})));
+  EXPECT_FALSE(float_tensor({0}, {}).equals(float_tensor({0, 1}, {})));
+  EXPECT_FALSE(float_tensor({1}, {1}).equals(float_tensor({1}, {2})));
+}
+
+TEST(Float16, KnownAnswersAndEveryHalfThereAndBack) {
+  EXPECT_EQ(float_to_half(1.0f), 0x3c00);
+  EXPECT_EQ(float_to_half(65504.0f), 0x7bff);
+  EXPECT_EQ(float_to_half(65520.0f), 0x7c00);
+  EXPECT_EQ(float_to_half(5.9604645e-8f), 0x0001);
+  EXPECT_EQ(float_to_half(1.0f + 0x1p-11f), 0x3c00);  // half way: to even
+  for (uint32_t h = 0; h < 0x10000; ++h)
+    if (float f = half_to_float(static_cast<uint16_t>(h)); !std::isnan(f)) {
+      EXPECT_EQ(float_to_half(f), h);
+    }
+}
+
+TEST(DataTypes, NamesBothWays) {
+  EXPECT_EQ(to_string(DataType::kInt8), "int8");
+  EXPECT_EQ(parse_data_type("uint16"), DataType::kUint16);
+  EXPECT_EQ(element_bits(DataType::kInt4), 4u);
+  EXPECT_THROW(parse_data_type("int7"), Error);
+}
+
+}  // namespace
+}  // namespace seqto
