@@ -51,21 +51,23 @@ void one_more_candidate(const std::string& path) {
     rewrite_ratio.push_back(ours.back() / own);
   }
   std::filesystem::remove(file);
-  fmt::print("candidate: rewrite {:.3f} ms (goal 3); rewrite + load {:.1f} ms, the runtime's own load {:.1f} ms, ratio {:.2f} "
-             "(goal 1.2)\n",
-             1e3 * median(rewrite), 1e3 * median(ours), 1e3 * median(theirs), median(rewrite_ratio));
+  fmt::print(
+      "candidate: rewrite {:.3f} ms (goal 3); rewrite + load {:.1f} ms, the runtime's own load {:.1f} ms, ratio {:.2f} "
+      "(goal 1.2)\n",
+      1e3 * median(rewrite), 1e3 * median(ours), 1e3 * median(theirs), median(rewrite_ratio));
 }
 
 void thousand_nodes() {
-  std::string text = "<ir_version: 8, opset_import: [\"\" : 17]> g (float[1,8,16,16] t0) => (float[1,8,16,16] t1000) "
-                     "<float[8,8,1,1] w> {";
-  for (int i = 0; i < 1000; i += 2)
-    text += fmt::format("t{} = Conv(t{}, w) t{} = Relu(t{}) ", i + 1, i, i + 2, i + 1);
+  std::string text =
+      "<ir_version: 8, opset_import: [\"\" : 17]> g (float[1,8,16,16] t0) => (float[1,8,16,16] t1000) "
+      "<float[8,8,1,1] w> {";
+  for (int i = 0; i < 1000; i += 2) text += fmt::format("t{} = Conv(t{}, w) t{} = Relu(t{}) ", i + 1, i, i + 2, i + 1);
   Model model = parse_model_text(text + "}");
   model.graph.initializers.clear();
   for (int i = 0; i < 1000; i += 2) {
     std::vector<float> w(64);
-    for (size_t k = 0; k < w.size(); ++k) w[k] = static_cast<float>((k * 37 + static_cast<size_t>(i)) % 101) / 50.0f - 1.0f;
+    for (size_t k = 0; k < w.size(); ++k)
+      w[k] = static_cast<float>((k * 37 + static_cast<size_t>(i)) % 101) / 50.0f - 1.0f;
     model.graph.initializers.push_back({fmt::format("w{}", i), float_tensor({8, 8, 1, 1}, std::move(w))});
     model.graph.nodes[static_cast<size_t>(i)].inputs[1] = fmt::format("w{}", i);
   }

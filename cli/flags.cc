@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-
 namespace seqto::cli {
 
 void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
@@ -11,13 +10,16 @@ void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
   word->add_option("--labels", f.options.labels, "CSV with the columns file,label; its order is the data set's");
   word->add_option("--preprocess", f.options.preprocess, "JSON file, or one of imagenet, unit, none");
   word->add_option("--samples", f.options.samples, "Use the first N samples (0: all)")->check(CLI::NonNegativeNumber);
-  word->add_option("--random-samples", f.options.random_samples, "Use K samples drawn at random")->check(CLI::NonNegativeNumber);
+  word->add_option("--random-samples", f.options.random_samples, "Use K samples drawn at random")
+      ->check(CLI::NonNegativeNumber);
   word->add_option("--seed", f.options.seed, "Seed of the drawing");
 }
 
 void add_device_flags(CLI::App* word, DeviceFlags& f) {
   word->add_option("--device", f.device, "Where to run: cpu")->capture_default_str();
-  word->add_option("--threads", f.options.threads, "Threads of the runtime")->check(CLI::Range(1, 1024))->capture_default_str();
+  word->add_option("--threads", f.options.threads, "Threads of the runtime")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
 }
 
 void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
@@ -29,7 +31,9 @@ void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
   word->add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
   word->add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
       ->check(CLI::IsMember({"true", "false"}));
-  word->add_option("--method", f.method, "Calibration method: minmax")->check(CLI::IsMember({"minmax"}))->capture_default_str();
+  word->add_option("--method", f.method, "Calibration method: minmax")
+      ->check(CLI::IsMember({"minmax"}))
+      ->capture_default_str();
   word->add_option("--op-types", o.op_types, "Quantize these op types only")->delimiter(',');
   word->add_option("--include", o.include, "Quantize these nodes only")->delimiter(',');
 }

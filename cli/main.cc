@@ -38,7 +38,8 @@ class ProgressLine {
     double seconds = std::chrono::duration<double>(now - start_).count();
     std::string left;
     if (p.total > p.done && p.done > 0)
-      left = fmt::format(", about {:.0f} s left", seconds / static_cast<double>(p.done) * static_cast<double>(p.total - p.done));
+      left = fmt::format(", about {:.0f} s left",
+                         seconds / static_cast<double>(p.done) * static_cast<double>(p.total - p.done));
     std::string text = fmt::format("{} {}/{}{}{}{}", p.verb, p.done, p.total, left, p.note.empty() ? "" : ", ", p.note);
     if (terminal_) fmt::print(stderr, "\r\033[K{}{}", text, last_step ? "\n" : "");
     else fmt::print(stderr, "{}\n", text);

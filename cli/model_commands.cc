@@ -47,18 +47,28 @@ void inspect(const std::string& path, const Context& context) {
   if (context.json) {
     Json list = Json::array();
     for (const Layer& l : all)
-      list.push_back({{"name", l.id}, {"op_type", l.op_type}, {"output_shape", l.output_shape},
-                      {"weight_bytes", l.weight_bytes}, {"quantizable", l.quantizable}, {"reason", l.reason}});
-    Json result{{"model", path}, {"ir_version", model.ir_version}, {"opset", model.opset()},
-                {"inputs", infos_json(model.graph.free_inputs())}, {"outputs", infos_json(model.graph.outputs)},
-                {"weight_bytes", weights}, {"layers", list}};
+      list.push_back({{"name", l.id},
+                      {"op_type", l.op_type},
+                      {"output_shape", l.output_shape},
+                      {"weight_bytes", l.weight_bytes},
+                      {"quantizable", l.quantizable},
+                      {"reason", l.reason}});
+    Json result{{"model", path},
+                {"ir_version", model.ir_version},
+                {"opset", model.opset()},
+                {"inputs", infos_json(model.graph.free_inputs())},
+                {"outputs", infos_json(model.graph.outputs)},
+                {"weight_bytes", weights},
+                {"layers", list}};
     fmt::print("{}\n", result.dump(1));
     return;
   }
-  fmt::print("{}: opset {}, IR version {}, {} nodes, {} of weights\n", path, model.opset(), model.ir_version, all.size(),
-             format_bytes(weights));
-  for (const ValueInfo& v : model.graph.free_inputs()) fmt::print("  input  {} {} {}\n", v.name, to_string(v.type), shape_text(v));
-  for (const ValueInfo& v : model.graph.outputs) fmt::print("  output {} {} {}\n", v.name, to_string(v.type), shape_text(v));
+  fmt::print("{}: opset {}, IR version {}, {} nodes, {} of weights\n", path, model.opset(), model.ir_version,
+             all.size(), format_bytes(weights));
+  for (const ValueInfo& v : model.graph.free_inputs())
+    fmt::print("  input  {} {} {}\n", v.name, to_string(v.type), shape_text(v));
+  for (const ValueInfo& v : model.graph.outputs)
+    fmt::print("  output {} {} {}\n", v.name, to_string(v.type), shape_text(v));
   fmt::print("\n{:40} {:22} {:20} {:>10}  {}\n", "layer", "op", "output", "weights", "quantizable");
   for (const Layer& l : all) {
     std::string weight_text = l.weight_bytes ? format_bytes(l.weight_bytes) : "";
@@ -97,7 +107,8 @@ void add_prepare(CLI::App& app, Context&) {
   auto* word = app.add_subcommand("prepare", "Names, opset, BatchNormalization folding, shapes");
   word->add_option("model", f->path, "ONNX file")->required();
   word->add_option("-o,--output", f->output, "File to write")->required();
-  word->add_option("--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")->capture_default_str();
+  word->add_option("--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")
+      ->capture_default_str();
   word->add_flag("--keep-batch-norms", f->keep_batch_norms, "Do not fold BatchNormalization");
   word->callback([f] {
     f->options.fold_batch_norms = !f->keep_batch_norms;

@@ -26,7 +26,9 @@ struct Flags {
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw Error(Code::kInvalidInput, fmt::format("[read] {} cannot be read; an existing file was expected; check the path", path));
+  if (!file)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[read] {} cannot be read; an existing file was expected; check the path", path));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
@@ -60,14 +62,19 @@ void quantize_command(const Flags& f, const Context& context) {
   QuantizeOptions options = f.quantize.parsed();
   options.exclude = f.exclude;
   Quantizer quantizer(model, ranges_of(f, model, context), options);
-  Model result = f.plan.empty() ? quantizer.quantize_excluding({}) : quantizer.quantize(plan_from_json(read_text(f.plan)));
+  Model result =
+      f.plan.empty() ? quantizer.quantize_excluding({}) : quantizer.quantize(plan_from_json(read_text(f.plan)));
   check_model(result);
   save_model(result, f.output);
   int64_t before = serialized_size(model), after = serialized_size(result);
   for (const auto& id : quantizer.deviations())
-    context.env.log(LogLevel::kInfo, fmt::format("deviates from onnxruntime's quantizer at {} (docs/compatibility.md)", id));
+    context.env.log(LogLevel::kInfo,
+                    fmt::format("deviates from onnxruntime's quantizer at {} (docs/compatibility.md)", id));
   if (context.json) {
-    Json j{{"output", f.output}, {"size_bytes", after}, {"float_size_bytes", before}, {"deviations", quantizer.deviations()}};
+    Json j{{"output", f.output},
+           {"size_bytes", after},
+           {"float_size_bytes", before},
+           {"deviations", quantizer.deviations()}};
     fmt::print("{}\n", j.dump(1));
   } else {
     fmt::print("wrote {}: {} instead of {}\n", f.output, format_bytes(after), format_bytes(before));
@@ -84,8 +91,9 @@ void analyze_command(const Flags& f, const Context& context) {
   if (f.quantized.empty()) {
     QuantizeOptions options = f.quantize.parsed();
     options.exclude = f.exclude;
-    Ranges ranges = f.ranges.empty() ? calibrate(model, *data, samples, *runner, {.op_types = options.op_types}, context.env)
-                                     : load_ranges(f.ranges);
+    Ranges ranges = f.ranges.empty()
+                        ? calibrate(model, *data, samples, *runner, {.op_types = options.op_types}, context.env)
+                        : load_ranges(f.ranges);
     quantized = Quantizer(model, ranges, options).quantize_excluding({});
   } else {
     quantized = infer_shapes(load_model(f.quantized));
@@ -94,13 +102,18 @@ void analyze_command(const Flags& f, const Context& context) {
   if (context.json) {
     Json activations = Json::array(), weights = Json::array();
     for (const auto& e : s.activations)
-      activations.push_back({{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
+      activations.push_back(
+          {{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
     for (const auto& e : s.weights) weights.push_back({{"tensor", e.tensor}, {"sqnr", e.sqnr}});
-    fmt::print("{}\n", Json{{"activations", activations}, {"weights", weights}, {"exclusion_order", exclusion_order(s, model)}}.dump(1));
+    fmt::print(
+        "{}\n",
+        Json{{"activations", activations}, {"weights", weights}, {"exclusion_order", exclusion_order(s, model)}}.dump(
+            1));
     return;
   }
   fmt::print("{:48} {:>10} {:>12} {:>8}   (dB; larger is better)\n", "activation", "qdq_err", "xmodel_err", "score");
-  for (const auto& e : s.activations) fmt::print("{:48} {:10.2f} {:12.2f} {:8.4f}\n", e.tensor, e.qdq_err, e.xmodel_err, e.score);
+  for (const auto& e : s.activations)
+    fmt::print("{:48} {:10.2f} {:12.2f} {:8.4f}\n", e.tensor, e.qdq_err, e.xmodel_err, e.score);
   fmt::print("\n{:48} {:>10}\n", "weight", "SQNR");
   for (const auto& e : s.weights) fmt::print("{:48} {:10.2f}\n", e.tensor, e.sqnr);
 }
@@ -118,10 +131,12 @@ void run_command(const Flags& f, const Context& context) {
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (i == 0) dims[o] = outputs[o].dims();
       if (outputs[o].dims() != dims[o])
-        throw Error(Code::kInvalidInput, fmt::format("[run] output '{}' changes its shape from sample to sample; one shape was "
-                                                     "expected; run fewer samples",
-                                                     session->output_names()[o]));
-      for (int64_t k = 0; k < outputs[o].element_count(); ++k) values[o].push_back(static_cast<float>(element(outputs[o], k)));
+        throw Error(Code::kInvalidInput,
+                    fmt::format("[run] output '{}' changes its shape from sample to sample; one shape was "
+                                "expected; run fewer samples",
+                                session->output_names()[o]));
+      for (int64_t k = 0; k < outputs[o].element_count(); ++k)
+        values[o].push_back(static_cast<float>(element(outputs[o], k)));
     }
     context.env.progress({"run", i + 1, data->size(), ""});
   }

@@ -42,13 +42,17 @@ void add_tune(CLI::App& app, Context& context) {
   word->add_option("-o,--output", o.output, "Folder for the results")->required();
   word->add_option("--strategy", o.strategy, "incremental")->capture_default_str();
   word->add_option("--schemes", o.schemes, "Schemes to choose from")->delimiter(',')->capture_default_str();
-  word->add_option("--objectives", o.objectives, "What to minimise: kl, size, latency, ...")->delimiter(',')->capture_default_str();
+  word->add_option("--objectives", o.objectives, "What to minimise: kl, size, latency, ...")
+      ->delimiter(',')
+      ->capture_default_str();
   word->add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")->capture_default_str();
   word->add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
   word->add_option("--max-time", o.max_time_seconds, "Stop after so many seconds (0: no limit)");
   word->add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges")->capture_default_str();
-  word->add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")->capture_default_str();
-  word->add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")->capture_default_str();
+  word->add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
+      ->capture_default_str();
+  word->add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
+      ->capture_default_str();
   word->add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv")->delimiter(',');
   word->add_flag("--no-resume", f->no_resume, "Start anew even if the folder holds a study");
   word->add_flag("--resume{true}", o.resume, "Go on with the study in the folder (default)");

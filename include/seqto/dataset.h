@@ -37,9 +37,9 @@ struct Preprocess {
   int short_side = 0;         // resize so that the shorter side has this many pixels; 0: not
   int width = 0, height = 0;  // resize to exactly this; 0: not
   Filter filter = Filter::kBilinear;
-  int crop = 0;               // centre crop to crop x crop; 0: not
-  bool bgr = false;           // channel order of the tensor
-  bool nhwc = false;          // layout of the tensor
+  int crop = 0;       // centre crop to crop x crop; 0: not
+  bool bgr = false;   // channel order of the tensor
+  bool nhwc = false;  // layout of the tensor
   float scale = 1.0f / 255.0f;
   std::vector<float> mean{0, 0, 0}, std{1, 1, 1};
 };
@@ -47,8 +47,8 @@ struct Preprocess {
 Preprocess load_preprocess(const std::string& name_or_path);
 
 struct DatasetOptions {
-  std::string labels;      // CSV with the columns file,label; its order is the order of the data set
-  std::string preprocess;  // as load_preprocess() takes; empty: none for arrays, "unit" for images
+  std::string labels;          // CSV with the columns file,label; its order is the order of the data set
+  std::string preprocess;      // as load_preprocess() takes; empty: none for arrays, "unit" for images
   int64_t samples = 0;         // the first so many; 0: all
   int64_t random_samples = 0;  // so many drawn without replacement, in the data set's order; 0: off
   uint64_t seed = 0;
@@ -58,7 +58,7 @@ struct DatasetOptions {
 // `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first
 // axis: samples) or an .npy. `inputs` are the model's inputs without initializers.
 // Throws Error{kInvalidInput}: nothing there, folder empty, image unreadable, shape or channel
-// mismatch (checked on the first sample at once), labels missing for files, several inputs but one array.
+// mismatch (checked on the first sample at once), labels that name missing files, several inputs but one array.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 

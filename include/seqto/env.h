@@ -23,7 +23,7 @@ struct Progress {
 struct Env {
   std::function<void(LogLevel, std::string_view)> log = [](LogLevel, std::string_view) {};
   std::function<void(const Progress&)> progress = [](const Progress&) {};
-  std::function<int64_t()> now_ns;           // steady clock; empty means std::chrono::steady_clock
+  std::function<int64_t()> now_ns;                         // steady clock; empty means std::chrono::steady_clock
   std::function<bool()> cancelled = [] { return false; };  // true: stop at the next safe point
 
   int64_t clock_ns() const;

@@ -30,7 +30,7 @@ struct Losses {
   double top5_disagreement = 0;   // share of samples whose sets of first five differ
   double rank_dissimilarity = 0;  // (1 - weightedtau of the two top-5 lists) / 2, as published
   double mse = 0;
-  double cosine = 0;              // 1 - cosine similarity
+  double cosine = 0;  // 1 - cosine similarity
 };
 Losses compare(const Outputs& reference, const Outputs& candidate);
 
@@ -54,10 +54,10 @@ struct Measurement {
 
 // One candidate, evaluated or failed.
 struct Trial {
-  std::string id;                     // "float", "full" or the plan's hash
-  int64_t number = 0;                 // position in the study
+  std::string id;      // "float", "full" or the plan's hash
+  int64_t number = 0;  // position in the study
   Plan plan;
-  std::vector<std::string> excluded;  // what the strategy excluded, in its order
+  std::vector<std::string> excluded;       // what the strategy excluded, in its order
   std::optional<Measurement> measurement;  // absent: failed
   std::string failure;                     // why
 };
@@ -93,7 +93,7 @@ class Study {
   const StudyHeader& header() const { return header_; }
   const std::vector<Trial>& trials() const { return trials_; }
   const Trial* find(const std::string& id) const;  // the last of that id, or null; append() invalidates it
-  void append(Trial trial);  // numbers it
+  void append(Trial trial);                        // numbers it
   // Values beside the trials, kept by name: ranges, sensitivity. The JSON text must be one line.
   void note(const std::string& name, const std::string& json);
   const std::string* noted(const std::string& name) const;

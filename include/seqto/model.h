@@ -21,21 +21,35 @@ namespace seqto {
 
 // Numbers are those of ONNX's TensorProto.DataType.
 enum class DataType : int32_t {
-  kUndefined = 0, kFloat = 1, kUint8 = 2, kInt8 = 3, kUint16 = 4, kInt16 = 5, kInt32 = 6,
-  kInt64 = 7, kString = 8, kBool = 9, kFloat16 = 10, kDouble = 11, kUint32 = 12, kUint64 = 13,
-  kBfloat16 = 16, kFloat8e4m3fn = 17, kUint4 = 21, kInt4 = 22,
+  kUndefined = 0,
+  kFloat = 1,
+  kUint8 = 2,
+  kInt8 = 3,
+  kUint16 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kString = 8,
+  kBool = 9,
+  kFloat16 = 10,
+  kDouble = 11,
+  kUint32 = 12,
+  kUint64 = 13,
+  kBfloat16 = 16,
+  kFloat8e4m3fn = 17,
+  kUint4 = 21,
+  kInt4 = 22,
 };
-std::string_view to_string(DataType type);          // "float32", "int8" ...
-DataType parse_data_type(std::string_view name);    // throws Error{kUsage}
-size_t element_bits(DataType type);                 // 32, 8, 4 ...; 0 for strings
+std::string_view to_string(DataType type);        // "float32", "int8" ...
+DataType parse_data_type(std::string_view name);  // throws Error{kUsage}
+size_t element_bits(DataType type);               // 32, 8, 4 ...; 0 for strings
 
 // A dense tensor: little-endian bytes in C order, shared and immutable.
 // Strings are kept as ONNX's own serialized TensorProto (bytes() is not element data then).
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(DataType type, std::vector<int64_t> dims, std::shared_ptr<const void> owner,
-         std::span<const std::byte> bytes)
+  Tensor(DataType type, std::vector<int64_t> dims, std::shared_ptr<const void> owner, std::span<const std::byte> bytes)
       : type_(type), dims_(std::move(dims)), owner_(std::move(owner)), bytes_(bytes) {}
 
   // Takes the values over; `values.size()` is the product of dims.
@@ -82,16 +96,16 @@ struct OpaqueAttribute {
 
 struct Attribute {
   std::string name;
-  std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
-               std::vector<std::string>, Tensor, OpaqueAttribute>
+  std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>, Tensor,
+               OpaqueAttribute>
       value;
 };
 
 struct Node {
   std::string name;
   std::string op_type;
-  std::string domain;  // "" is ai.onnx
-  std::vector<std::string> inputs;   // "" where an optional input is absent
+  std::string domain;               // "" is ai.onnx
+  std::vector<std::string> inputs;  // "" where an optional input is absent
   std::vector<std::string> outputs;
   std::vector<Attribute> attributes;
   std::string rest;  // serialized NodeProto of the fields not named above (doc string ...)
@@ -104,7 +118,7 @@ struct Node {
 };
 
 struct Dimension {
-  int64_t value = -1;  // -1: not known
+  int64_t value = -1;     // -1: not known
   std::string parameter;  // symbolic name, may be empty
 };
 
@@ -196,7 +210,7 @@ Model convert_opset(const Model& model, int64_t version);
 int fold_batch_norms(Model& model);
 
 struct PrepareOptions {
-  int64_t min_opset = 13;       // lower opsets are converted up to it; 0 leaves the opset alone
+  int64_t min_opset = 13;  // lower opsets are converted up to it; 0 leaves the opset alone
   bool fold_batch_norms = true;
   bool infer_shapes = true;
 };

@@ -44,17 +44,17 @@ void save_ranges(const Ranges& ranges, const std::filesystem::path& path);
 
 // How one layer is stored and computed.
 enum class Scheme { kFloat32, kInt8 };
-std::string_view to_string(Scheme scheme);        // "float32", "int8"
-Scheme parse_scheme(std::string_view name);       // throws Error{kUsage}
+std::string_view to_string(Scheme scheme);   // "float32", "int8"
+Scheme parse_scheme(std::string_view name);  // throws Error{kUsage}
 
 // A layer is a node that the quantizer may touch.
 struct Layer {
   LayerId id;
   std::string op_type;
-  std::vector<int64_t> output_shape;   // -1 where unknown; empty: unknown or scalar
-  int64_t weight_bytes = 0;            // of its constant float inputs
+  std::vector<int64_t> output_shape;  // -1 where unknown; empty: unknown or scalar
+  int64_t weight_bytes = 0;           // of its constant float inputs
   bool quantizable = false;
-  std::string reason;                  // why not, when it is not
+  std::string reason;  // why not, when it is not
 };
 // Every node of the graph, in graph order.
 std::vector<Layer> layers(const Model& model);
@@ -78,19 +78,19 @@ struct QuantizeOptions {
   DataType activation_type = DataType::kInt8;
   DataType weight_type = DataType::kInt8;
   bool per_channel = false;
-  bool reduce_range = false;                 // 7-bit weights, for CPUs whose u8s8 kernels saturate
+  bool reduce_range = false;  // 7-bit weights, for CPUs whose u8s8 kernels saturate
   bool symmetric_activations = false;
-  std::optional<bool> symmetric_weights;     // unset: symmetric when the type is signed
+  std::optional<bool> symmetric_weights;           // unset: symmetric when the type is signed
   bool restricted_asymmetric_activations = false;  // uint8 only: zero point 0 or 128
-  std::optional<float> min_real_range;       // ranges are widened to at least this
-  bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
-  bool keep_removable_activations = false;   // never drop Relu/Clip that quantization makes superfluous
-  bool add_qdq_pair_to_weight = false;       // float weight -> Q -> DQ
+  std::optional<float> min_real_range;             // ranges are widened to at least this
+  bool force_quantize_no_input_check = false;      // pass-through ops quantize even if their input is not
+  bool keep_removable_activations = false;         // never drop Relu/Clip that quantization makes superfluous
+  bool add_qdq_pair_to_weight = false;             // float weight -> Q -> DQ
   bool quantize_bias = true;
   bool adjust_weight_scale_for_bias = true;  // keeps the int32 bias inside its range
   std::vector<std::string> op_types;         // empty: the default list
   std::vector<std::string> exclude_output_op_types;
-  std::vector<LayerId> include;              // empty: all
+  std::vector<LayerId> include;  // empty: all
   std::vector<LayerId> exclude;
 };
 // The model as a Quantizer takes it: named nodes, inferred shapes, opset 11 or newer (13 for per-channel weights).

@@ -19,8 +19,8 @@ struct TuneOptions {
   std::vector<std::string> schemes{"int8", "float32"};
   std::vector<std::string> objectives{"kl", "size"};
   double threshold = 0;
-  int64_t max_evaluations = 0;  // 0: no limit
-  double max_time_seconds = 0;  // 0: no limit
+  int64_t max_evaluations = 0;       // 0: no limit
+  double max_time_seconds = 0;       // 0: no limit
   std::vector<std::string> exclude;  // globs on node names or "op:Conv": float in every candidate
   // --- samples, in the data set's order and never overlapping
   int64_t calibration_samples = 50;

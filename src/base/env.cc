@@ -16,7 +16,8 @@ int64_t Env::clock_ns() const {
 
 void Env::stop_if_cancelled(std::string_view verb) const {
   if (cancelled && cancelled())
-    throw Error(Code::kInterrupted, fmt::format("[{}] interrupted; what is finished was saved; run it again to go on", verb));
+    throw Error(Code::kInterrupted,
+                fmt::format("[{}] interrupted; what is finished was saved; run it again to go on", verb));
 }
 
 }  // namespace seqto

@@ -15,8 +15,10 @@
 namespace seqto {
 namespace {
 
-[[noreturn]] void fail(std::string_view verb, const std::filesystem::path& path, int error, std::string_view what_to_do) {
-  throw Error(Code::kInvalidInput, fmt::format("[{}] {}: {}; {}", verb, path.string(), std::strerror(error), what_to_do));
+[[noreturn]] void fail(std::string_view verb, const std::filesystem::path& path, int error,
+                       std::string_view what_to_do) {
+  throw Error(Code::kInvalidInput,
+              fmt::format("[{}] {}: {}; {}", verb, path.string(), std::strerror(error), what_to_do));
 }
 
 class Descriptor {
@@ -86,7 +88,7 @@ void make_writable_folder(const std::filesystem::path& folder) {
 MappedFile::MappedFile(const std::filesystem::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail("read", path, errno, "an existing, readable file was expected; check the path");
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file.get(), &info) != 0) fail("read", path, errno, "check the path");
   if (S_ISDIR(info.st_mode)) fail("read", path, EISDIR, "a file was expected; check the path");
   if (info.st_size == 0) return;

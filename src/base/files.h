@@ -13,8 +13,8 @@ namespace seqto {
 // Throws Error{kInvalidInput} naming the path and the reason.
 std::string read_file(const std::filesystem::path& path);
 
-// Writes `<path>.tmp-<pid>`, then renames it to `path`; on failure the temporary file is removed and Error{kInvalidInput}
-// thrown. Missing parent folders are made.
+// Writes `<path>.tmp-<pid>`, then renames it to `path`; on failure the temporary file is removed and
+// Error{kInvalidInput} thrown. Missing parent folders are made.
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 // The same in pieces.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> pieces);

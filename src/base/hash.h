@@ -7,7 +7,7 @@
 
 namespace seqto {
 
-std::string sha256_hex(std::string_view bytes);  // 64 lower-case hex digits
+std::string sha256_hex(std::string_view bytes);              // 64 lower-case hex digits
 std::string sha256_file(const std::filesystem::path& path);  // throws Error{kInvalidInput} as read_file()
 
 }  // namespace seqto

@@ -144,7 +144,9 @@ class ImageDataset : public Dataset {
 
  private:
   static Tensor float_table(std::vector<float> values) {
-    return Tensor::from(DataType::kFloat, {static_cast<int64_t>(values.size())}, std::move(values));
+    // Read before the move: the order in which arguments are made is not defined.
+    const int64_t count = static_cast<int64_t>(values.size());
+    return Tensor::from(DataType::kFloat, {count}, std::move(values));
   }
 
   Tensor to_tensor(const Pixels& pixels) const {

@@ -32,8 +32,7 @@ double divergence(std::span<const float> reference, std::span<const float> candi
 double mean_square(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    const double difference =
-        a[i] == b[i] ? 0 : static_cast<double>(a[i]) - b[i];  // inf - inf is no difference
+    const double difference = a[i] == b[i] ? 0 : static_cast<double>(a[i]) - b[i];  // inf - inf is no difference
     sum += difference * difference;
   }
   return sum / static_cast<double>(a.size());
@@ -83,12 +82,10 @@ Losses compare_rows(std::span<const float> reference, std::span<const float> can
 
 Losses compare(const Outputs& reference, const Outputs& candidate) {
   if (reference.rows != candidate.rows || reference.columns != candidate.columns) {
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format(
-            "[compare] {} x {} outputs found; {} x {} expected, as the reference has; run both models "
-            "on the same samples",
-            candidate.rows, candidate.columns, reference.rows, reference.columns));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[compare] {} x {} outputs found; {} x {} expected, as the reference has; run both models "
+                            "on the same samples",
+                            candidate.rows, candidate.columns, reference.rows, reference.columns));
   }
   Losses mean;
   if (reference.columns == 0) return mean;
@@ -104,12 +101,10 @@ Losses compare(const Outputs& reference, const Outputs& candidate) {
 
 void Outputs::append(std::span<const float> row) {
   if (rows > 0 && static_cast<int64_t>(row.size()) != columns) {
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format(
-            "[run] an output of {} values found; {} expected, as for the samples before it; use inputs "
-            "of one shape",
-            row.size(), columns));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[run] an output of {} values found; {} expected, as for the samples before it; use inputs "
+                            "of one shape",
+                            row.size(), columns));
   }
   columns = static_cast<int64_t>(row.size());
   values.insert(values.end(), row.begin(), row.end());

@@ -22,9 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;  // of the file's form
 
 // Before the text of a note, which is kept as it came.
-std::string note_prefix(const std::string& name) {
-  return fmt::format("{{\"note\":{},\"value\":", Json(name).dump());
-}
+std::string note_prefix(const std::string& name) { return fmt::format("{{\"note\":{},\"value\":", Json(name).dump()); }
 
 }  // namespace
 
@@ -33,17 +31,15 @@ class Study::File {
  public:
   explicit File(const std::filesystem::path& path)
       // Close-on-exec: a worker process must not hold the lock after us.
-      : path_(path.string()),
-        descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+      : path_(path.string()), descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
     if (descriptor_ < 0) fail("cannot be opened for writing", "choose another folder");
     // A file system without locks is used without them.
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       ::close(descriptor_);
-      throw Error(
-          Code::kInvalidInput,
-          fmt::format("[study] {} is being written by another run; one at a time expected; wait for it or "
-                      "choose another folder",
-                      path_));
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[study] {} is being written by another run; one at a time expected; wait for it or "
+                              "choose another folder",
+                              path_));
     }
   }
   ~File() { ::close(descriptor_); }
@@ -51,8 +47,7 @@ class Study::File {
   File& operator=(const File&) = delete;
 
   void truncate(size_t size_bytes) {
-    if (ftruncate(descriptor_, static_cast<off_t>(size_bytes)) != 0)
-      fail("cannot be cut", "look at the disk");
+    if (ftruncate(descriptor_, static_cast<off_t>(size_bytes)) != 0) fail("cannot be cut", "look at the disk");
   }
 
   // One write: a killed process leaves the whole line or a torn end that open() cuts off. There is no fsync:
@@ -75,8 +70,8 @@ class Study::File {
 
  private:
   [[noreturn]] void fail(const char* what, const char* remedy) const {
-    throw Error(Code::kInvalidInput, fmt::format("[study] {} {}: {}; a writable file expected; {}", path_,
-                                                 what, std::strerror(errno), remedy));
+    throw Error(Code::kInvalidInput, fmt::format("[study] {} {}: {}; a writable file expected; {}", path_, what,
+                                                 std::strerror(errno), remedy));
   }
 
   std::string path_;
@@ -112,9 +107,8 @@ Study Study::open(const std::filesystem::path& file, const StudyHeader& header) 
 Study Study::read(const std::filesystem::path& file) {
   Study study;
   if (study.parse(read_file(file), file.string()) == 0) {
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[study] {} holds no study; a header line expected; run tune first", file.string()));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[study] {} holds no study; a header line expected; run tune first", file.string()));
   }
   return study;
 }
@@ -145,8 +139,8 @@ size_t Study::parse(std::string_view text, const std::string& name) {
       }
     } catch (const std::exception& error) {
       throw Error(Code::kInvalidInput,
-                  fmt::format("[study] {} line {}: {}; a study expected; choose another folder or delete it",
-                              name, number, error.what()));
+                  fmt::format("[study] {} line {}: {}; a study expected; choose another folder or delete it", name,
+                              number, error.what()));
     }
   }
 }

@@ -30,9 +30,8 @@ double macro_f1(const std::map<int64_t, ClassCounts>& classes) {
 std::map<std::string, double> task_metrics(const Outputs& outputs, std::span<const int64_t> labels) {
   if (labels.empty()) return {};
   if (static_cast<int64_t>(labels.size()) != outputs.rows) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[evaluate] {} labels found for {} samples; one for each expected", labels.size(),
-                            outputs.rows));
+    throw Error(Code::kInvalidInput, fmt::format("[evaluate] {} labels found for {} samples; one for each expected",
+                                                 labels.size(), outputs.rows));
   }
   int64_t samples = 0, top1 = 0, top5 = 0;
   std::map<int64_t, ClassCounts> classes;
@@ -51,9 +50,8 @@ std::map<std::string, double> task_metrics(const Outputs& outputs, std::span<con
   }
   if (samples == 0) return {};
   const auto all = static_cast<double>(samples);
-  return {{"top1", static_cast<double>(top1) / all},
-          {"top5", static_cast<double>(top5) / all},
-          {"f1", macro_f1(classes)}};
+  return {
+      {"top1", static_cast<double>(top1) / all}, {"top5", static_cast<double>(top5) / all}, {"f1", macro_f1(classes)}};
 }
 
 }  // namespace seqto

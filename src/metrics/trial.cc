@@ -24,8 +24,7 @@ double number_from_json(const Json& json) {
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  throw Error(Code::kInvalidInput,
-              "[study] \"" + text + "\" found; a number, \"inf\", \"-inf\" or \"nan\" expected");
+  throw Error(Code::kInvalidInput, "[study] \"" + text + "\" found; a number, \"inf\", \"-inf\" or \"nan\" expected");
 }
 
 void write_measurement(Json& json, const Measurement& measurement) {
@@ -51,8 +50,7 @@ Measurement read_measurement(const Json& json) {
   for (const LossField& field : kLossFields) {
     measurement.losses.*field.value = number_from_json(losses.at(std::string(field.name)));
   }
-  for (const auto& [name, value] : json.at("metrics").items())
-    measurement.metrics[name] = number_from_json(value);
+  for (const auto& [name, value] : json.at("metrics").items()) measurement.metrics[name] = number_from_json(value);
   return measurement;
 }
 

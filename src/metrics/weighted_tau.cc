@@ -45,8 +45,8 @@ double one_way_tau(std::span<const double> x, std::span<const double> y) {
     }
   }
   if (!x_varies || !y_varies) return std::numeric_limits<double>::quiet_NaN();
-  const double tau = (total - (tied_in_y + tied_in_x - tied_in_both) - 2 * exchanged) /
-                     std::sqrt(total - tied_in_x) / std::sqrt(total - tied_in_y);
+  const double tau = (total - (tied_in_y + tied_in_x - tied_in_both) - 2 * exchanged) / std::sqrt(total - tied_in_x) /
+                     std::sqrt(total - tied_in_y);
   return std::clamp(tau, -1.0, 1.0);
 }
 

@@ -36,8 +36,7 @@ Tensor scaled(const Tensor& weight, int axis, const std::vector<double>& factor)
   size_t inner = 1;
   for (size_t d = static_cast<size_t>(axis) + 1; d < weight.dims().size(); ++d)
     inner *= static_cast<size_t>(weight.dims()[d]);
-  for (size_t i = 0; i < in.size(); ++i)
-    out[i] = static_cast<float>(in[i] * factor[i / inner % factor.size()]);
+  for (size_t i = 0; i < in.size(); ++i) out[i] = static_cast<float>(in[i] * factor[i / inner % factor.size()]);
   return float_tensor(weight.dims(), std::move(out));
 }
 
@@ -64,7 +63,8 @@ int fold_batch_norms(Model& model) {
     if (norm.op_type != "BatchNormalization" || !norm.domain.empty() || norm.inputs.size() < 5) continue;
     if (norm.int_attribute("training_mode", 0) != 0) continue;
     bool other_outputs = false;
-    for (size_t o = 1; o < norm.outputs.size(); ++o) other_outputs |= !norm.outputs[o].empty() && readers.count[norm.outputs[o]] > 0;
+    for (size_t o = 1; o < norm.outputs.size(); ++o)
+      other_outputs |= !norm.outputs[o].empty() && readers.count[norm.outputs[o]] > 0;
     auto it = producer.find(norm.inputs[0]);
     if (other_outputs || it == producer.end() || readers.count[norm.inputs[0]] != 1) continue;
     Node& layer = graph.nodes[it->second];
@@ -112,7 +112,8 @@ int fold_batch_norms(Model& model) {
   graph.nodes = std::move(kept);
   Readers left(graph);
   std::erase_if(graph.initializers, [&](const Initializer& i) { return left.count[i.name] == 0; });
-  std::erase_if(graph.inputs, [&](const ValueInfo& v) { return initializer.contains(v.name) && left.count[v.name] == 0; });
+  std::erase_if(graph.inputs,
+                [&](const ValueInfo& v) { return initializer.contains(v.name) && left.count[v.name] == 0; });
   return folded;
 }
 

@@ -25,13 +25,13 @@ class ExternalFiles {
 
   std::shared_ptr<const MappedFile> open(const std::string& location, const std::string& tensor) {
     std::filesystem::path relative(location);
-    bool escapes = relative.is_absolute() ||
-                   std::find(relative.begin(), relative.end(), "..") != relative.end();
+    bool escapes = relative.is_absolute() || std::find(relative.begin(), relative.end(), "..") != relative.end();
     if (escapes)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[load] external weights of '{}' lie in '{}'; a file below the model's folder was expected; "
-                              "save the model again",
-                              tensor, location));
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[load] external weights of '{}' lie in '{}'; a file below the model's folder was expected; "
+                      "save the model again",
+                      tensor, location));
     auto& file = files_[location];
     if (!file) file = std::make_shared<MappedFile>(folder_ / relative);
     return file;
@@ -47,9 +47,7 @@ class ExternalFiles {
               fmt::format("[load] tensor '{}': {}; the file is damaged, export the model again", name, what));
 }
 
-int64_t byte_size(DataType type, int64_t count) {
-  return (count * static_cast<int64_t>(element_bits(type)) + 7) / 8;
-}
+int64_t byte_size(DataType type, int64_t count) { return (count * static_cast<int64_t>(element_bits(type)) + 7) / 8; }
 
 template <class To, class From>
 Tensor narrowed(DataType type, std::vector<int64_t> dims, const From& field) {
@@ -58,17 +56,26 @@ Tensor narrowed(DataType type, std::vector<int64_t> dims, const From& field) {
 
 Tensor typed_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t> dims) {
   switch (type) {
-    case DataType::kFloat: return narrowed<float>(type, std::move(dims), t.float_data());
-    case DataType::kDouble: return narrowed<double>(type, std::move(dims), t.double_data());
-    case DataType::kInt64: return narrowed<int64_t>(type, std::move(dims), t.int64_data());
-    case DataType::kUint64: return narrowed<uint64_t>(type, std::move(dims), t.uint64_data());
-    case DataType::kUint32: return narrowed<uint32_t>(type, std::move(dims), t.uint64_data());
-    case DataType::kInt32: return narrowed<int32_t>(type, std::move(dims), t.int32_data());
-    case DataType::kInt16: return narrowed<int16_t>(type, std::move(dims), t.int32_data());
+    case DataType::kFloat:
+      return narrowed<float>(type, std::move(dims), t.float_data());
+    case DataType::kDouble:
+      return narrowed<double>(type, std::move(dims), t.double_data());
+    case DataType::kInt64:
+      return narrowed<int64_t>(type, std::move(dims), t.int64_data());
+    case DataType::kUint64:
+      return narrowed<uint64_t>(type, std::move(dims), t.uint64_data());
+    case DataType::kUint32:
+      return narrowed<uint32_t>(type, std::move(dims), t.uint64_data());
+    case DataType::kInt32:
+      return narrowed<int32_t>(type, std::move(dims), t.int32_data());
+    case DataType::kInt16:
+      return narrowed<int16_t>(type, std::move(dims), t.int32_data());
     case DataType::kUint16:
     case DataType::kFloat16:
-    case DataType::kBfloat16: return narrowed<uint16_t>(type, std::move(dims), t.int32_data());
-    default: return narrowed<uint8_t>(type, std::move(dims), t.int32_data());
+    case DataType::kBfloat16:
+      return narrowed<uint16_t>(type, std::move(dims), t.int32_data());
+    default:
+      return narrowed<uint8_t>(type, std::move(dims), t.int32_data());
   }
 }
 
@@ -144,15 +151,22 @@ void collect_captures(const onnx::GraphProto& graph, std::unordered_set<std::str
 Attribute attribute_from(onnx::AttributeProto& a, ExternalFiles& files) {
   using onnx::AttributeProto;
   switch (a.type()) {
-    case AttributeProto::INT: return {a.name(), a.i()};
-    case AttributeProto::FLOAT: return {a.name(), a.f()};
-    case AttributeProto::STRING: return {a.name(), a.s()};
-    case AttributeProto::INTS: return {a.name(), std::vector<int64_t>(a.ints().begin(), a.ints().end())};
-    case AttributeProto::FLOATS: return {a.name(), std::vector<float>(a.floats().begin(), a.floats().end())};
+    case AttributeProto::INT:
+      return {a.name(), a.i()};
+    case AttributeProto::FLOAT:
+      return {a.name(), a.f()};
+    case AttributeProto::STRING:
+      return {a.name(), a.s()};
+    case AttributeProto::INTS:
+      return {a.name(), std::vector<int64_t>(a.ints().begin(), a.ints().end())};
+    case AttributeProto::FLOATS:
+      return {a.name(), std::vector<float>(a.floats().begin(), a.floats().end())};
     case AttributeProto::STRINGS:
       return {a.name(), std::vector<std::string>(a.strings().begin(), a.strings().end())};
-    case AttributeProto::TENSOR: return {a.name(), tensor_from(*a.mutable_t(), files)};
-    default: break;
+    case AttributeProto::TENSOR:
+      return {a.name(), tensor_from(*a.mutable_t(), files)};
+    default:
+      break;
   }
   OpaqueAttribute opaque{a.SerializeAsString(), {}};
   if (a.has_g()) collect_captures(a.g(), {}, opaque.captures);

@@ -18,7 +18,8 @@ int64_t Tensor::element_count() const {
 
 bool Tensor::equals(const Tensor& other) const {
   return type_ == other.type_ && dims_ == other.dims_ && bytes_.size() == other.bytes_.size() &&
-         (bytes_.data() == other.bytes_.data() || bytes_.empty() || std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
+         (bytes_.data() == other.bytes_.data() || bytes_.empty() ||
+          std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0);
 }
 
 Tensor float_tensor(std::vector<int64_t> dims, std::vector<float> values) {
@@ -32,26 +33,40 @@ Tensor int64_tensor(std::vector<int64_t> dims, std::vector<int64_t> values) {
 double element(const Tensor& tensor, int64_t index) {
   size_t i = static_cast<size_t>(index);
   switch (tensor.type()) {
-    case DataType::kFloat: return tensor.values<float>()[i];
-    case DataType::kDouble: return tensor.values<double>()[i];
-    case DataType::kFloat16: return half_to_float(tensor.values<uint16_t>()[i]);
-    case DataType::kBfloat16: return std::bit_cast<float>(static_cast<uint32_t>(tensor.values<uint16_t>()[i]) << 16);
-    case DataType::kInt8: return tensor.values<int8_t>()[i];
+    case DataType::kFloat:
+      return tensor.values<float>()[i];
+    case DataType::kDouble:
+      return tensor.values<double>()[i];
+    case DataType::kFloat16:
+      return half_to_float(tensor.values<uint16_t>()[i]);
+    case DataType::kBfloat16:
+      return std::bit_cast<float>(static_cast<uint32_t>(tensor.values<uint16_t>()[i]) << 16);
+    case DataType::kInt8:
+      return tensor.values<int8_t>()[i];
     case DataType::kUint8:
-    case DataType::kBool: return tensor.values<uint8_t>()[i];
-    case DataType::kInt16: return tensor.values<int16_t>()[i];
-    case DataType::kUint16: return tensor.values<uint16_t>()[i];
-    case DataType::kInt32: return tensor.values<int32_t>()[i];
-    case DataType::kUint32: return tensor.values<uint32_t>()[i];
-    case DataType::kInt64: return static_cast<double>(tensor.values<int64_t>()[i]);
-    case DataType::kUint64: return static_cast<double>(tensor.values<uint64_t>()[i]);
+    case DataType::kBool:
+      return tensor.values<uint8_t>()[i];
+    case DataType::kInt16:
+      return tensor.values<int16_t>()[i];
+    case DataType::kUint16:
+      return tensor.values<uint16_t>()[i];
+    case DataType::kInt32:
+      return tensor.values<int32_t>()[i];
+    case DataType::kUint32:
+      return tensor.values<uint32_t>()[i];
+    case DataType::kInt64:
+      return static_cast<double>(tensor.values<int64_t>()[i]);
+    case DataType::kUint64:
+      return static_cast<double>(tensor.values<uint64_t>()[i]);
     case DataType::kUint4:
     case DataType::kInt4: {
       uint8_t byte = tensor.values<uint8_t>()[i / 2];
       int nibble = i % 2 ? byte >> 4 : byte & 15;
       return tensor.type() == DataType::kInt4 && nibble > 7 ? nibble - 16 : nibble;
     }
-    default: assert(false); return 0;
+    default:
+      assert(false);
+      return 0;
   }
 }
 

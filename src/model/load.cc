@@ -20,8 +20,8 @@ onnx::ModelProto parse(std::string_view bytes, const std::string& where) {
                                                  where, bytes.size()));
   if (!parsed || !proto.has_graph() || proto.ir_version() == 0)
     throw Error(Code::kInvalidInput,
-                fmt::format("[load] {}: not an ONNX model ({} bytes); an .onnx file was expected; check the path", where,
-                            bytes.size()));
+                fmt::format("[load] {}: not an ONNX model ({} bytes); an .onnx file was expected; check the path",
+                            where, bytes.size()));
   return proto;
 }
 
@@ -31,15 +31,17 @@ void check_versions(const onnx::ModelProto& proto, const std::string& where) {
   constexpr int64_t kMaxOpset = 26;
   constexpr int64_t kMinOpset = 7;
   if (proto.ir_version() > kMaxIrVersion)
-    throw Error(Code::kInvalidInput, fmt::format("[load] {}: IR version {} found; at most {} is supported; export it with "
-                                                 "an older ONNX or set ir_version={}",
-                                                 where, proto.ir_version(), kMaxIrVersion, kMaxIrVersion));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[load] {}: IR version {} found; at most {} is supported; export it with "
+                            "an older ONNX or set ir_version={}",
+                            where, proto.ir_version(), kMaxIrVersion, kMaxIrVersion));
   for (const auto& o : proto.opset_import()) {
     if (!o.domain().empty() && o.domain() != "ai.onnx") continue;
     if (o.version() > kMaxOpset || o.version() < kMinOpset)
-      throw Error(Code::kInvalidInput, fmt::format("[load] {}: opset {} found; {} to {} are supported; export the model "
-                                                   "with another opset",
-                                                   where, o.version(), kMinOpset, kMaxOpset));
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[load] {}: opset {} found; {} to {} are supported; export the model "
+                              "with another opset",
+                              where, o.version(), kMinOpset, kMaxOpset));
     return;
   }
   for (const auto& o : proto.opset_import())
@@ -52,7 +54,8 @@ void check_versions(const onnx::ModelProto& proto, const std::string& where) {
 
 Model load_model(const std::filesystem::path& path) {
   MappedFile file(path);
-  onnx::ModelProto proto = parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
+  onnx::ModelProto proto =
+      parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
   check_versions(proto, path.string());
   return internal::from_proto(std::move(proto), path.parent_path());
 }

@@ -15,8 +15,9 @@ void check_model(const Model& model) {
   try {
     onnx::checker::check_model(internal::to_proto(model, internal::Weights::kAll));
   } catch (const std::exception& error) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[check] onnx.checker says: {}; a valid model was expected; export it again", error.what()));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[check] onnx.checker says: {}; a valid model was expected; export it again", error.what()));
   }
 }
 
@@ -54,10 +55,11 @@ Model convert_opset(const Model& model, int64_t version) {
         internal::to_proto(model, internal::Weights::kAll), static_cast<int>(version));
     return internal::from_proto(std::move(converted), "");
   } catch (const std::exception& error) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[prepare] opset {} found, {} wanted; ONNX's converter says: {}; export the model with opset {} "
-                            "or newer",
-                            model.opset(), version, error.what(), version));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[prepare] opset {} found, {} wanted; ONNX's converter says: {}; export the model with opset {} "
+                    "or newer",
+                    model.opset(), version, error.what(), version));
   }
 }
 

@@ -126,10 +126,8 @@ int64_t serialized_size(const Model& model) { return to_pieces(model).size; }
 
 void save_model(const Model& model, const std::filesystem::path& path) {
   Pieces pieces = to_pieces(model);
-  if (pieces.size < kProtobufLimit)
-    write_file_atomic(path, pieces.views);
-  else
-    save_external(model, path);
+  if (pieces.size < kProtobufLimit) write_file_atomic(path, pieces.views);
+  else save_external(model, path);
 }
 
 bool equal(const Model& a, const Model& b) {

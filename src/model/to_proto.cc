@@ -28,8 +28,7 @@ void set_attribute(const Attribute& from, onnx::AttributeProto& to) {
     const Tensor& tensor = std::get<Tensor>(from.value);
     to.set_type(AttributeProto::TENSOR);
     *to.mutable_t() = tensor_head({"", tensor});
-    if (tensor.type() != DataType::kString)
-      to.mutable_t()->set_raw_data(tensor.bytes().data(), tensor.bytes().size());
+    if (tensor.type() != DataType::kString) to.mutable_t()->set_raw_data(tensor.bytes().data(), tensor.bytes().size());
   }
 }
 
@@ -119,8 +118,7 @@ onnx::ModelProto to_proto(const Model& model, Weights weights) {
     onnx::TensorProto* t = proto.mutable_graph()->add_initializer();
     *t = tensor_head(i);
     bool keep = weights == Weights::kAll || i.tensor.bytes().size() <= kSmallBytes;
-    if (keep && i.tensor.type() != DataType::kString)
-      t->set_raw_data(i.tensor.bytes().data(), i.tensor.bytes().size());
+    if (keep && i.tensor.type() != DataType::kString) t->set_raw_data(i.tensor.bytes().data(), i.tensor.bytes().size());
   }
   return proto;
 }

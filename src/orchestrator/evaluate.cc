@@ -19,9 +19,10 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     times.push_back(env.clock_ns() - start);
     const Tensor& first = outputs.at(0);
     if (first.type() != DataType::kFloat)
-      throw Error(Code::kInvalidInput, fmt::format("[evaluate] the first output is {}; float32 was expected; put a float "
-                                                   "output first",
-                                                   to_string(first.type())));
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[evaluate] the first output is {}; float32 was expected; put a float "
+                              "output first",
+                              to_string(first.type())));
     result.outputs.append(first.values<float>());
   }
   result.measurement.latency = summarize_latency(std::move(times));

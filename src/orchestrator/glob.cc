@@ -46,8 +46,8 @@ std::vector<LayerId> expand_patterns(const std::vector<std::string>& patterns, c
     if (any) continue;
     std::vector<std::string> names;
     for (auto it = nearest.begin(); it != nearest.end() && names.size() < 3; ++it) names.push_back(it->second);
-    throw Error(Code::kUsage, fmt::format("[exclude] '{}' matches no {}; the nearest are: {}; correct the pattern", pattern,
-                                          by_op ? "op type" : "node", fmt::join(names, ", ")));
+    throw Error(Code::kUsage, fmt::format("[exclude] '{}' matches no {}; the nearest are: {}; correct the pattern",
+                                          pattern, by_op ? "op type" : "node", fmt::join(names, ", ")));
   }
   std::vector<LayerId> result;
   for (size_t i = 0; i < hit.size(); ++i)

@@ -15,15 +15,15 @@ std::string ranges_to_json(const Ranges& ranges) {
 Ranges ranges_from_json(const std::string& text) {
   Ranges ranges;
   json parsed = json::parse(text);
-  for (const auto& [tensor, pair] : parsed.items())
-    ranges[tensor] = {pair.at(0).get<float>(), pair.at(1).get<float>()};
+  for (const auto& [tensor, pair] : parsed.items()) ranges[tensor] = {pair.at(0).get<float>(), pair.at(1).get<float>()};
   return ranges;
 }
 
 std::string sensitivity_to_json(const Sensitivity& sensitivity) {
   json activations = json::array(), weights = json::array();
   for (const auto& e : sensitivity.activations)
-    activations.push_back({{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
+    activations.push_back(
+        {{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
   for (const auto& e : sensitivity.weights) weights.push_back({{"tensor", e.tensor}, {"sqnr", e.sqnr}});
   return json{{"activations", activations}, {"weights", weights}}.dump();
 }
@@ -40,8 +40,12 @@ Sensitivity sensitivity_from_json(const std::string& text) {
 std::string layers_to_json(const std::vector<Layer>& layers) {
   json result = json::array();
   for (const Layer& l : layers)
-    result.push_back({{"name", l.id}, {"op_type", l.op_type}, {"output_shape", l.output_shape},
-                      {"weight_bytes", l.weight_bytes}, {"quantizable", l.quantizable}, {"reason", l.reason}});
+    result.push_back({{"name", l.id},
+                      {"op_type", l.op_type},
+                      {"output_shape", l.output_shape},
+                      {"weight_bytes", l.weight_bytes},
+                      {"quantizable", l.quantizable},
+                      {"reason", l.reason}});
   return result.dump();
 }
 
@@ -57,7 +61,9 @@ std::vector<Layer> layers_from_json(const std::string& text) {
 std::string ending_to_json(const Ending& ending) {
   json latencies = json::object();
   for (const auto& [id, l] : ending.latencies) latencies[id] = {l.median_ns, l.p10_ns, l.p90_ns};
-  return json{{"objectives", ending.objectives}, {"wall_seconds", ending.wall_seconds}, {"latencies", latencies},
+  return json{{"objectives", ending.objectives},
+              {"wall_seconds", ending.wall_seconds},
+              {"latencies", latencies},
               {"notes", ending.notes}}
       .dump();
 }

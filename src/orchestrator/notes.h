@@ -19,7 +19,7 @@ std::vector<Layer> layers_from_json(const std::string& text);
 // What the last run of tune() ended with.
 struct Ending {
   std::vector<std::string> objectives;
-  double wall_seconds = 0;                  // of all runs
+  double wall_seconds = 0;                   // of all runs
   std::map<std::string, Latency> latencies;  // of the finalists, measured again side by side
   std::vector<std::string> notes;
 };

@@ -53,14 +53,16 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   const Trial* baseline = study.find("float");
   const Trial* full = reference_trial(study);
   if (!baseline || !full || !baseline->measurement || !full->measurement)
-    throw Error(Code::kInvalidInput, "[report] the study holds no float or fully quantized trial that worked; both were "
-                                     "expected; run `seqto tune` again");
+    throw Error(Code::kInvalidInput,
+                "[report] the study holds no float or fully quantized trial that worked; both were "
+                "expected; run `seqto tune` again");
   double float_size = static_cast<double>(baseline->measurement->size_bytes);
   double full_size = static_cast<double>(full->measurement->size_bytes);
   auto to_point = [&](const Trial& trial) {
     SummaryPoint p{trial, {}, {}, 0};
     if (trial.measurement && float_size != full_size)
-      p.size_reduction_kept = (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
+      p.size_reduction_kept =
+          (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
     if (auto it = ending.latencies.find(trial.id); it != ending.latencies.end() && p.trial.measurement)
       p.trial.measurement->latency = it->second;
     std::string file = "models/" + trial.id + ".onnx", plan = "plans/" + trial.id + ".json";
@@ -81,7 +83,8 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   }
   for (size_t i : nearest_to_ideal(points, 3)) s.top.push_back(s.front[i].trial.id);
   s.selected = s.top.empty() ? baseline->id : s.top.front();
-  s.hypervolume = scaled_hypervolume(points, point_of(*baseline, ending.objectives), point_of(*full, ending.objectives));
+  s.hypervolume =
+      scaled_hypervolume(points, point_of(*baseline, ending.objectives), point_of(*full, ending.objectives));
   for (const Trial& t : study.trials()) s.trials.push_back(to_point(t));
   if (const auto* text = study.noted("sensitivity")) s.sensitivity = sensitivity_from_json(*text);
   if (const auto* text = study.noted("layers")) s.layers = layers_from_json(*text);

@@ -50,8 +50,11 @@ std::string environment_json(const TuneOptions& o, const Runner& runner) {
   std::ifstream info("/proc/cpuinfo");  // absent on other systems: the report then has no processor's name
   for (std::string line; cpu.empty() && std::getline(info, line);)
     if (line.starts_with("model name") && line.find(": ") != std::string::npos) cpu = line.substr(line.find(": ") + 2);
-  return json{{"seqto", SEQTO_VERSION}, {"runtime", runner.description()}, {"threads", o.runner.threads},
-              {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)}, {"cpu", cpu}}
+  return json{{"seqto", SEQTO_VERSION},
+              {"runtime", runner.description()},
+              {"threads", o.runner.threads},
+              {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
+              {"cpu", cpu}}
       .dump();
 }
 
@@ -64,7 +67,8 @@ bool published_settings(const QuantizeOptions& q) {
 
 void validate(const TuneOptions& o) {
   auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
-  if (o.calibration_samples < 1) usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
+  if (o.calibration_samples < 1)
+    usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
   if (o.output.empty()) usage("no output folder found; name one with -o DIR");
   for (const auto& s : o.schemes) parse_scheme(s);
   if (std::find(o.schemes.begin(), o.schemes.end(), "int8") == o.schemes.end() ||
@@ -92,9 +96,10 @@ class Tuner {
     finish(start);
     Summary summary = report(o_.output);
     if (interrupted)
-      throw Error(Code::kInterrupted, fmt::format("[tune] interrupted after {} trials; {} holds a report of them; run the same "
-                                                  "command to go on",
-                                                  study_->trials().size(), o_.output.string()));
+      throw Error(Code::kInterrupted,
+                  fmt::format("[tune] interrupted after {} trials; {} holds a report of them; run the same "
+                              "command to go on",
+                              study_->trials().size(), o_.output.string()));
     return summary;
   }
 
@@ -113,9 +118,10 @@ class Tuner {
     split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
     for (const auto& n : split_.notes) ending_.notes.push_back(n);
     if (split_.evaluation.empty())
-      throw Error(Code::kInvalidInput, fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "
-                                                   "was expected for the evaluation; give more data or fewer --calibration-samples",
-                                                   data_->size()));
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "
+                              "was expected for the evaluation; give more data or fewer --calibration-samples",
+                              data_->size()));
     evaluation_.data = data_.get();
     evaluation_.samples = split_.evaluation;
     ending_.objectives = o_.objectives;
@@ -154,8 +160,9 @@ class Tuner {
     Evaluated evaluated = measure(*session, evaluation_, env_);
     for (float v : evaluated.outputs.values)
       if (!std::isfinite(v))
-        throw Error(Code::kInvalidInput, "[evaluate] the float model's output holds NaN or infinity; finite values were "
-                                         "expected; check the model and the preprocessing");
+        throw Error(Code::kInvalidInput,
+                    "[evaluate] the float model's output holds NaN or infinity; finite values were "
+                    "expected; check the model and the preprocessing");
     evaluation_.reference = std::move(evaluated.outputs);
     if (study_->find("float")) return;
     Trial trial;
@@ -192,8 +199,10 @@ class Tuner {
     trial.plan = plan;
     trial = evaluate(candidate, std::move(trial), *runner_, evaluation_, env_);
     if (!trial.measurement)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[tune] the fully quantized model does not run: {}; it is what candidates are compared with", trial.failure));
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[tune] the fully quantized model does not run: {}; it is what candidates are compared with",
+                      trial.failure));
     study_->append(std::move(trial));
   }
 
@@ -236,7 +245,8 @@ class Tuner {
       std::string note = trial.measurement ? fmt::format("kl {:.4f}, {:.2f} MB", trial.measurement->losses.kl,
                                                          static_cast<double>(trial.measurement->size_bytes) / 1e6)
                                            : "failed";
-      env_.progress({"evaluate", static_cast<int64_t>(trial.excluded.size()), static_cast<int64_t>(space.exclusion_order.size()), note});
+      env_.progress({"evaluate", static_cast<int64_t>(trial.excluded.size()),
+                     static_cast<int64_t>(space.exclusion_order.size()), note});
       study_->append(std::move(trial));
     }
     return true;
@@ -247,7 +257,8 @@ class Tuner {
     return true;
   }
 
-  // The front's plans become files; what the reports call finalists are those files, loaded by the runtime and timed in turn.
+  // The front's plans become files; what the reports call finalists are those files, loaded by the runtime and timed in
+  // turn.
   void finish(int64_t start) {
     fs::path float_file = o_.output / "models" / "float.onnx";
     if (external_files_.empty()) write_file_atomic(float_file, read_file(o_.model));

@@ -116,8 +116,8 @@ std::vector<ActivationError> activation_errors(const Model& float_model, const M
   }
   std::vector<ActivationError> errors;
   for (size_t i = 0; i < pairs.size(); ++i)
-    errors.push_back({pairs[i].tensor, decibels(sums[4 * i], sums[4 * i + 1]),
-                      decibels(sums[4 * i + 2], sums[4 * i + 3]), 0});
+    errors.push_back(
+        {pairs[i].tensor, decibels(sums[4 * i], sums[4 * i + 1]), decibels(sums[4 * i + 2], sums[4 * i + 3]), 0});
   return errors;
 }
 
@@ -135,10 +135,11 @@ std::vector<WeightError> weight_errors(const Model& float_model, const Model& qu
     const Tensor& scale = *index.initializers.at(n.inputs[1]);
     params.scale = internal::to_floats(scale);
     for (int64_t i = 0; i < scale.element_count(); ++i)
-      params.zero_point.push_back(n.inputs.size() > 2
-                                      ? static_cast<int32_t>(element(*index.initializers.at(n.inputs[2]),
-                                                                     index.initializers.at(n.inputs[2])->element_count() == 1 ? 0 : i))
-                                      : 0);
+      params.zero_point.push_back(
+          n.inputs.size() > 2
+              ? static_cast<int32_t>(element(*index.initializers.at(n.inputs[2]),
+                                             index.initializers.at(n.inputs[2])->element_count() == 1 ? 0 : i))
+              : 0);
     if (params.scale.size() > 1) params.axis = n.int_attribute("axis", 1);
     std::vector<float> was = internal::to_floats(*original->second), is = internal::dequantize(*code->second, params);
     if (was.size() != is.size()) continue;
@@ -155,8 +156,9 @@ std::vector<WeightError> weight_errors(const Model& float_model, const Model& qu
 
 void score(std::vector<ActivationError>& errors) {
   if (errors.empty()) return;
-  auto normalized = [&](double ActivationError::*field) {
-    auto [low, high] = std::minmax_element(errors.begin(), errors.end(), [&](const auto& a, const auto& b) { return a.*field < b.*field; });
+  auto normalized = [&](double ActivationError::* field) {
+    auto [low, high] = std::minmax_element(errors.begin(), errors.end(),
+                                           [&](const auto& a, const auto& b) { return a.*field < b.*field; });
     double lowest = (*low).*field, span = std::max((*high).*field - lowest, 1e-12);
     return [=](const ActivationError& e) { return (e.*field - lowest) / span; };
   };
@@ -174,7 +176,8 @@ Sensitivity analyze(const Model& float_model, const Model& quantized, const Data
   std::stable_sort(result.activations.begin(), result.activations.end(),
                    [](const auto& a, const auto& b) { return a.score > b.score; });
   result.weights = weight_errors(float_model, quantized);
-  std::stable_sort(result.weights.begin(), result.weights.end(), [](const auto& a, const auto& b) { return a.sqnr > b.sqnr; });
+  std::stable_sort(result.weights.begin(), result.weights.end(),
+                   [](const auto& a, const auto& b) { return a.sqnr > b.sqnr; });
   return result;
 }
 

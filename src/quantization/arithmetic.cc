@@ -13,14 +13,23 @@ namespace seqto::internal {
 QuantLimits quant_limits(DataType type, bool reduce_range, bool symmetric) {
   // type -> full, symmetric, reduced; the odd ones (int4's symmetric, int8's reduced) are onnxruntime's.
   switch (type) {
-    case DataType::kInt8: return reduce_range ? QuantLimits{-64, 64} : symmetric ? QuantLimits{-127, 127} : QuantLimits{-128, 127};
-    case DataType::kUint8: return reduce_range ? QuantLimits{0, 127} : QuantLimits{0, 255};
+    case DataType::kInt8:
+      return reduce_range ? QuantLimits{-64, 64} : symmetric ? QuantLimits{-127, 127} : QuantLimits{-128, 127};
+    case DataType::kUint8:
+      return reduce_range ? QuantLimits{0, 127} : QuantLimits{0, 255};
     case DataType::kInt16:
-      return reduce_range ? QuantLimits{-16384, 16384} : symmetric ? QuantLimits{-32767, 32767} : QuantLimits{-32768, 32767};
-    case DataType::kUint16: return reduce_range ? QuantLimits{0, 32767} : QuantLimits{0, 65535};
-    case DataType::kInt4: return reduce_range ? QuantLimits{-4, 3} : QuantLimits{-8, 7};
-    case DataType::kUint4: return reduce_range ? QuantLimits{0, 7} : QuantLimits{0, 15};
-    default: assert(false); return {};
+      return reduce_range ? QuantLimits{-16384, 16384}
+             : symmetric  ? QuantLimits{-32767, 32767}
+                          : QuantLimits{-32768, 32767};
+    case DataType::kUint16:
+      return reduce_range ? QuantLimits{0, 32767} : QuantLimits{0, 65535};
+    case DataType::kInt4:
+      return reduce_range ? QuantLimits{-4, 3} : QuantLimits{-8, 7};
+    case DataType::kUint4:
+      return reduce_range ? QuantLimits{0, 7} : QuantLimits{0, 15};
+    default:
+      assert(false);
+      return {};
   }
 }
 
@@ -148,7 +157,8 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
   params.axis = rule.axis;
   for (size_t c = 0; c < low.size(); ++c) {
     // An empty tensor has no range; onnxruntime gives it scale 1 and zero point 0, and so does a range of 0.
-    ScaleZeroPoint p = values.empty() ? ScaleZeroPoint{} : scale_zero_point(low[c], high[c], limits, rule.symmetric, rule.min_real_range);
+    ScaleZeroPoint p = values.empty() ? ScaleZeroPoint{}
+                                      : scale_zero_point(low[c], high[c], limits, rule.symmetric, rule.min_real_range);
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);
   }
@@ -167,11 +177,17 @@ Tensor quantize(const Tensor& values, const QuantParams& params) {
     in = converted;
   }
   switch (params.type) {
-    case DataType::kInt8: return quantize_as<int8_t>(in, values.dims(), params);
-    case DataType::kUint8: return quantize_as<uint8_t>(in, values.dims(), params);
-    case DataType::kInt16: return quantize_as<int16_t>(in, values.dims(), params);
-    case DataType::kUint16: return quantize_as<uint16_t>(in, values.dims(), params);
-    default: assert(false); return {};
+    case DataType::kInt8:
+      return quantize_as<int8_t>(in, values.dims(), params);
+    case DataType::kUint8:
+      return quantize_as<uint8_t>(in, values.dims(), params);
+    case DataType::kInt16:
+      return quantize_as<int16_t>(in, values.dims(), params);
+    case DataType::kUint16:
+      return quantize_as<uint16_t>(in, values.dims(), params);
+    default:
+      assert(false);
+      return {};
   }
 }
 

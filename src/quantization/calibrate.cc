@@ -26,8 +26,8 @@ std::vector<std::string> observed_tensors(const Model& model, const std::vector<
   return tensors;
 }
 
-// The model with one more output for every tensor: its smallest and largest value, found where the tensor is, so that no
-// activation leaves the runtime and memory stays flat.
+// The model with one more output for every tensor: its smallest and largest value, found where the tensor is, so that
+// no activation leaves the runtime and memory stays flat.
 Model with_extremes(const Model& model, const std::vector<std::string>& tensors) {
   Model result = model;
   internal::GraphIndex index(model);
@@ -50,7 +50,8 @@ Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_
   auto tensors = observed_tensors(model, options.op_types.empty() ? default_op_types() : options.op_types);
   auto session = runner.load(with_extremes(model, tensors), {SessionOptions::Optimization::kNone});
   size_t first = session->output_names().size() - 2 * tensors.size();
-  std::vector<Range> found(tensors.size(), {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()});
+  std::vector<Range> found(tensors.size(),
+                           {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()});
   int64_t done = 0;
   for (int64_t index : samples) {
     env.stop_if_cancelled("calibrate");
@@ -60,10 +61,11 @@ Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_
       float low = static_cast<float>(element(outputs[first + 2 * t], 0));
       float high = static_cast<float>(element(outputs[first + 2 * t + 1], 0));
       if (!std::isfinite(low) || !std::isfinite(high))
-        throw Error(Code::kInvalidInput,
-                    fmt::format("[calibrate] tensor '{}' holds {} for sample '{}'; finite values were expected; check the "
-                                "model and the preprocessing",
-                                tensors[t], std::isnan(low) || std::isnan(high) ? "NaN" : "infinity", sample.name));
+        throw Error(
+            Code::kInvalidInput,
+            fmt::format("[calibrate] tensor '{}' holds {} for sample '{}'; finite values were expected; check the "
+                        "model and the preprocessing",
+                        tensors[t], std::isnan(low) || std::isnan(high) ? "NaN" : "infinity", sample.name));
       found[t].lowest = std::min(found[t].lowest, low);
       found[t].highest = std::max(found[t].highest, high);
     }

@@ -66,7 +66,8 @@ class Marker {
     if (index_.is_float(name) && !marks_.tensors.contains(name)) marks_.tensors.set(name, {});
   }
   void weight(const std::string& name) {
-    if (index_.is_float(name) && !marks_.tensors.contains(name)) marks_.tensors.set(name, {.weight = true, .axis = {}, .provider = {}});
+    if (index_.is_float(name) && !marks_.tensors.contains(name))
+      marks_.tensors.set(name, {.weight = true, .axis = {}, .provider = {}});
   }
   void weight_per_channel(const std::string& name, int64_t axis) {
     auto it = index_.initializers.find(name);
@@ -259,7 +260,8 @@ class Marker {
     if (mode == "reflect" || mode == "edge" || mode == "wrap") return true;
     if (mode != "constant") return false;
     // Without a known type onnxruntime does not look at the value; initializers have none in its table.
-    if (!index_.types.contains(n.inputs[0]) || (index_.is_initializer(n.inputs[0]) && !index_.inputs.contains(n.inputs[0])))
+    if (!index_.types.contains(n.inputs[0]) ||
+        (index_.is_initializer(n.inputs[0]) && !index_.inputs.contains(n.inputs[0])))
       return false;
     if (index_.opset < 11) return n.float_attribute("value", 0) == 0;
     if (n.inputs.size() < 3 || n.inputs[2].empty()) return index_.is_float(n.inputs[0]);

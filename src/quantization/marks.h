@@ -17,26 +17,26 @@ struct GraphIndex {
   explicit GraphIndex(const Model& model);
 
   int64_t opset = 0;
-  std::unordered_map<std::string, DataType> types;            // of initializers and of inferred tensors
+  std::unordered_map<std::string, DataType> types;  // of initializers and of inferred tensors
   std::unordered_map<std::string, const Tensor*> initializers;
-  std::unordered_map<std::string, const Tensor*> constants;   // of Constant nodes
-  std::unordered_map<std::string, int> readers;               // edges, subgraph captures not counted
-  std::unordered_set<std::string> captured;                   // read by a subgraph
+  std::unordered_map<std::string, const Tensor*> constants;  // of Constant nodes
+  std::unordered_map<std::string, int> readers;              // edges, subgraph captures not counted
+  std::unordered_set<std::string> captured;                  // read by a subgraph
   std::unordered_set<std::string> inputs, outputs;
-  std::unordered_set<std::string> dequantized;                // outputs of DequantizeLinear nodes of the model itself
+  std::unordered_set<std::string> dequantized;  // outputs of DequantizeLinear nodes of the model itself
 
   bool is_initializer(const std::string& name) const { return initializers.contains(name); }
   bool is_float(const std::string& name) const;
 };
 
 struct Mark {
-  bool weight = false;             // weight type, else activation type
-  std::optional<int64_t> axis;     // per channel
-  std::string provider;            // not empty: same parameters as this tensor
+  bool weight = false;          // weight type, else activation type
+  std::optional<int64_t> axis;  // per channel
+  std::string provider;         // not empty: same parameters as this tensor
 };
 
 struct BiasMark {
-  std::string bias;    // initializer to quantize
+  std::string bias;  // initializer to quantize
   size_t node = 0;
   std::string input, weight;
   bool broadcast = false;  // to the weight's channels first
@@ -66,11 +66,11 @@ class MarkMap {
 };
 
 struct Marks {
-  std::vector<Node> nodes;              // the graph's nodes with the edges that marking changed
-  std::vector<bool> removed;            // Relu/Clip made superfluous
+  std::vector<Node> nodes;    // the graph's nodes with the edges that marking changed
+  std::vector<bool> removed;  // Relu/Clip made superfluous
   MarkMap tensors;
   std::vector<BiasMark> biases;
-  std::vector<Initializer> new_initializers;  // copies of biases
+  std::vector<Initializer> new_initializers;    // copies of biases
   std::unordered_map<std::string, float> beta;  // bias -> factor to fold into it
   std::vector<std::string> deviations;
 };

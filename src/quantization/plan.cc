@@ -35,12 +35,40 @@ Scheme parse_scheme(std::string_view name) {
 
 // The union of onnxruntime's registries for static quantization.
 const std::vector<std::string>& default_op_types() {
-  static const std::vector<std::string> kTypes{
-      "Add",        "ArgMax",      "AveragePool", "BatchNormalization", "Clip",       "Concat",    "Conv",
-      "ConvTranspose", "CumSum",   "EmbedLayerNormalization", "Flatten", "Gather",    "GatherElements", "Gemm",
-      "GlobalAveragePool", "InstanceNormalization", "LayerNormalization", "LeakyRelu", "MatMul", "MaxPool", "Mul",
-      "Pad",        "Relu",        "Reshape",     "Resize",             "Sigmoid",    "Slice",     "Softmax",
-      "Split",      "Squeeze",     "TopK",        "Transpose",          "Unsqueeze",  "Where"};
+  static const std::vector<std::string> kTypes{"Add",
+                                               "ArgMax",
+                                               "AveragePool",
+                                               "BatchNormalization",
+                                               "Clip",
+                                               "Concat",
+                                               "Conv",
+                                               "ConvTranspose",
+                                               "CumSum",
+                                               "EmbedLayerNormalization",
+                                               "Flatten",
+                                               "Gather",
+                                               "GatherElements",
+                                               "Gemm",
+                                               "GlobalAveragePool",
+                                               "InstanceNormalization",
+                                               "LayerNormalization",
+                                               "LeakyRelu",
+                                               "MatMul",
+                                               "MaxPool",
+                                               "Mul",
+                                               "Pad",
+                                               "Relu",
+                                               "Reshape",
+                                               "Resize",
+                                               "Sigmoid",
+                                               "Slice",
+                                               "Softmax",
+                                               "Split",
+                                               "Squeeze",
+                                               "TopK",
+                                               "Transpose",
+                                               "Unsqueeze",
+                                               "Where"};
   return kTypes;
 }
 
@@ -62,12 +90,10 @@ std::vector<Layer> layers(const Model& model) {
     if (!node.outputs.empty())
       if (auto it = infos.find(node.outputs[0]); it != infos.end() && it->second->shape)
         for (const Dimension& d : *it->second->shape) layer.output_shape.push_back(d.value);
-    if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear")
-      layer.reason = "is quantization itself";
+    if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear") layer.reason = "is quantization itself";
     else if (std::find(types.begin(), types.end(), node.op_type) == types.end())
       layer.reason = fmt::format("op type {} is not in the quantizer's list", node.op_type);
-    else
-      layer.quantizable = true;
+    else layer.quantizable = true;
     result.push_back(std::move(layer));
   }
   return result;
@@ -118,9 +144,10 @@ void require_quantizable(const Model& model) {
     for (const auto& name : node.inputs)
       if (constants.contains(name)) return;
   }
-  throw Error(Code::kInvalidInput,
-              "[quantize] nothing to quantize: the model has no Conv, ConvTranspose, Gemm, MatMul or Gather with constant "
-              "weights; the file would stay the same size; choose a model with such layers");
+  throw Error(
+      Code::kInvalidInput,
+      "[quantize] nothing to quantize: the model has no Conv, ConvTranspose, Gemm, MatMul or Gather with constant "
+      "weights; the file would stay the same size; choose a model with such layers");
 }
 
 }  // namespace seqto

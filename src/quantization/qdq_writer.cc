@@ -23,10 +23,14 @@ Tensor zero_point_tensor(const QuantParams& params, std::vector<int64_t> dims) {
     return Tensor::from(params.type, dims, std::vector<T>(params.zero_point.begin(), params.zero_point.end()));
   };
   switch (params.type) {
-    case DataType::kInt8: return as(int8_t{});
-    case DataType::kUint8: return as(uint8_t{});
-    case DataType::kInt16: return as(int16_t{});
-    default: return as(uint16_t{});
+    case DataType::kInt8:
+      return as(int8_t{});
+    case DataType::kUint8:
+      return as(uint8_t{});
+    case DataType::kInt16:
+      return as(int16_t{});
+    default:
+      return as(uint16_t{});
   }
 }
 
@@ -124,10 +128,11 @@ class Writer {
   void write_activation(const std::string& name) {
     const Range* range = ranges_.find(name);
     if (!range)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[quantize] no range for tensor '{}' found; every input and output of a quantized layer needs "
-                              "one; calibrate this model again",
-                              name));
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[quantize] no range for tensor '{}' found; every input and output of a quantized layer needs "
+                      "one; calibrate this model again",
+                      name));
     auto type = index_.types.find(name);
     Quantized q = add_params(name, activation_params(*range, options_),
                              type == index_.types.end() ? DataType::kFloat : type->second);
@@ -224,16 +229,22 @@ class Writer {
       }
       QuantizedBias q = quantize_bias(values, (*input_scale)[0], *weight_scale);
       const Tensor& original = bias_tensor(bias.bias);
-      std::vector<int64_t> dims = bias.broadcast ? std::vector<int64_t>{static_cast<int64_t>(values.size())} : original.dims();
+      std::vector<int64_t> dims =
+          bias.broadcast ? std::vector<int64_t>{static_cast<int64_t>(values.size())} : original.dims();
       std::string code = bias.bias + "_quantized";
       int64_t scales = static_cast<int64_t>(q.scale.size());
       added_.push_back({code, Tensor::from(DataType::kInt32, dims, std::move(q.values))});
       added_.push_back({code + "_scale", scale_tensor(q.scale, {scales}, original.type())});
       std::vector<int64_t> zero_dims = scales > 1 ? std::vector<int64_t>{scales} : std::vector<int64_t>{};
-      added_.push_back({code + "_zero_point",
-                        Tensor::from(DataType::kInt32, zero_dims, std::vector<int32_t>(static_cast<size_t>(scales), 0))});
-      Node node{bias.bias + "_DequantizeLinear", "DequantizeLinear", "", {code, code + "_scale", code + "_zero_point"},
-                {bias.bias}, {}, {}};
+      added_.push_back({code + "_zero_point", Tensor::from(DataType::kInt32, zero_dims,
+                                                           std::vector<int32_t>(static_cast<size_t>(scales), 0))});
+      Node node{bias.bias + "_DequantizeLinear",
+                "DequantizeLinear",
+                "",
+                {code, code + "_scale", code + "_zero_point"},
+                {bias.bias},
+                {},
+                {}};
       if (scales > 1) node.set_attribute({"axis", int64_t{0}});
       new_nodes_.push_back(std::move(node));
       dropped_.insert(bias.bias);

@@ -63,19 +63,22 @@ bool is_integer_type(DataType t) {
 void validate(const Model& model, const QuantizeOptions& options) {
   for (DataType t : {options.activation_type, options.weight_type})
     if (!is_integer_type(t))
-      throw Error(Code::kUsage, fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 expected", to_string(t)));
+      throw Error(Code::kUsage,
+                  fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 expected", to_string(t)));
   if (options.activation_type == DataType::kInt8 && options.weight_type == DataType::kUint8)
-    throw Error(Code::kUsage, "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
-                              "int8 weights or uint8 activations");
+    throw Error(Code::kUsage,
+                "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
+                "int8 weights or uint8 activations");
   auto is16 = [](DataType t) { return t == DataType::kInt16 || t == DataType::kUint16; };
   int64_t needed = is16(options.activation_type) || is16(options.weight_type) ? 21 : options.per_channel ? 13 : 10;
   for (const Initializer& i : model.graph.initializers)
     if (i.tensor.type() == DataType::kFloat16) needed = std::max<int64_t>(needed, 19);
   if (model.opset() < needed)
-    throw Error(Code::kInvalidInput,
-                fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
-                            "export with a newer opset",
-                            model.opset(), needed));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
+                    "export with a newer opset",
+                    model.opset(), needed));
 }
 
 }  // namespace

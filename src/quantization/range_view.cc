@@ -2,7 +2,8 @@
 
 namespace seqto::internal {
 
-RangeView::RangeView(const Model& model, const GraphIndex& index, const Ranges& ranges, const std::vector<bool>& selected)
+RangeView::RangeView(const Model& model, const GraphIndex& index, const Ranges& ranges,
+                     const std::vector<bool>& selected)
     : ranges_(ranges) {
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const Node& node = model.graph.nodes[i];

@@ -20,9 +20,7 @@ float number(const json& value) {
   return v->get<float>();
 }
 
-json array_of(float value) {
-  return {{"data", value}, {"dtype", "float32"}, {"CLS", "numpy.array"}};
-}
+json array_of(float value) { return {{"data", value}, {"dtype", "float32"}, {"CLS", "numpy.array"}}; }
 
 }  // namespace
 
@@ -37,10 +35,11 @@ Ranges load_ranges(const std::filesystem::path& path) {
     }
     return ranges;
   } catch (const json::exception& error) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[ranges] {}: {}; a calibration cache with data: {{tensor: {{lowest, highest}}}} was expected; "
-                            "write one with `seqto calibrate`",
-                            path.string(), error.what()));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[ranges] {}: {}; a calibration cache with data: {{tensor: {{lowest, highest}}}} was expected; "
+                    "write one with `seqto calibrate`",
+                    path.string(), error.what()));
   }
 }
 
@@ -49,7 +48,12 @@ void save_ranges(const Ranges& ranges, const std::filesystem::path& path) {
   for (const auto& [tensor, range] : ranges)
     data[tensor] = {{"lowest", array_of(range.lowest)}, {"highest", array_of(range.highest)}, {"CLS", "TensorData"}};
   json file{{"CLS", "TensorsData"},
-            {"calibration_method", {{"CLS", "CalibrationMethod", }, {"value", "CalibrationMethod.MinMax"}}},
+            {"calibration_method",
+             {{
+                  "CLS",
+                  "CalibrationMethod",
+              },
+              {"value", "CalibrationMethod.MinMax"}}},
             {"data", data},
             {"smooth_quant", false}};
   write_file_atomic(path, file.dump());

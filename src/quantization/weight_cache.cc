@@ -13,7 +13,8 @@ void append_bytes(std::string& key, const std::vector<T>& values) {
 }  // namespace
 
 const QuantParams& WeightCache::params(const std::string& name, const Tensor& weight, const WeightRule& rule) {
-  std::string key = fmt::format("{}\n{} {} {}", name, static_cast<int>(rule.type), rule.symmetric, rule.axis.value_or(-1));
+  std::string key =
+      fmt::format("{}\n{} {} {}", name, static_cast<int>(rule.type), rule.symmetric, rule.axis.value_or(-1));
   auto it = params_.find(key);
   if (it == params_.end()) it = params_.emplace(key, weight_params(weight, rule)).first;
   return it->second;

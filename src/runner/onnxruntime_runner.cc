@@ -82,7 +82,8 @@ class OnnxruntimeSession : public Session {
 
   std::vector<Tensor> run(std::span<const Tensor> inputs) override {
     if (inputs.size() != input_names_.size())
-      throw Error(Code::kInvalidInput, fmt::format("[run] {} inputs found; the model has {}", inputs.size(), input_names_.size()));
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[run] {} inputs found; the model has {}", inputs.size(), input_names_.size()));
     try {
       std::vector<Ort::Value> values;
       for (const Tensor& t : inputs) values.push_back(to_value(t));

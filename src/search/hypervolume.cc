@@ -35,8 +35,7 @@ double slabs(std::vector<Point> points, const Point& reference, size_t axes) {
 
 double hypervolume(std::span<const Point> points, const Point& reference) {
   assert(reference.size() >= 1 && reference.size() <= 4);
-  std::vector<Point>
-      inside;  // points that are not better than the reference everywhere (or hold NaN) add nothing
+  std::vector<Point> inside;  // points that are not better than the reference everywhere (or hold NaN) add nothing
   for (const Point& point : points) {
     assert(point.size() == reference.size());
     if (std::ranges::equal(point, reference, std::less())) inside.push_back(point);

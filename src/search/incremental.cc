@@ -12,8 +12,7 @@ bool is_reference(const Trial& trial) { return trial.id == "float" || trial.id =
 
 class Incremental : public Strategy {
  public:
-  Incremental(const SearchSpace& space, const StrategyOptions& options)
-      : layers_(space.layers), options_(options) {
+  Incremental(const SearchSpace& space, const StrategyOptions& options) : layers_(space.layers), options_(options) {
     std::unordered_set<std::string> seen;
     for (const std::string& entry : space.exclusion_order) {
       if (seen.insert(entry).second) order_.push_back(entry);
@@ -42,8 +41,7 @@ class Incremental : public Strategy {
   bool stopped(const Study& study) const {
     for (const Trial& trial : study.trials() | std::views::reverse) {
       if (is_reference(trial)) continue;
-      if (trial.measurement)
-        return objective(*trial.measurement, options_.threshold_loss) <= options_.threshold;
+      if (trial.measurement) return objective(*trial.measurement, options_.threshold_loss) <= options_.threshold;
     }
     return false;
   }

@@ -80,7 +80,10 @@ json call_function(const json& j) {
   }
   if (name == "quantize") {
     Tensor values = float_tensor(j.at("dims"), j.at("values"));
-    WeightRule rule{.type = type, .symmetric = symmetric, .reduce_range = reduce, .min_real_range = min_real_range,
+    WeightRule rule{.type = type,
+                    .symmetric = symmetric,
+                    .reduce_range = reduce,
+                    .min_real_range = min_real_range,
                     .axis = optional_of<int64_t>(j, "axis")};
     QuantParams params = weight_params(values, rule);
     Tensor q = quantize(values, params);
@@ -93,8 +96,8 @@ json call_function(const json& j) {
     return {{"scale", q.scale}, {"values", q.values}};
   }
   if (name == "adjust_weight_scale") {
-    QuantParams weight{.type = type, .scale = weight_scale,
-                       .zero_point = std::vector<int32_t>(weight_scale.size(), 0), .axis = {}};
+    QuantParams weight{
+        .type = type, .scale = weight_scale, .zero_point = std::vector<int32_t>(weight_scale.size(), 0), .axis = {}};
     if (j.value("per_channel", false)) weight.axis = 0;
     bool changed = adjust_weight_scale_for_bias(bias, input_scale, weight);
     return {{"changed", changed}, {"scale", weight.scale}};

@@ -55,21 +55,18 @@ TEST(Losses, KnownAnswers) {
 }
 
 TEST(Losses, FewerThanFiveClasses) {
-  expect_losses(compare(rows({{1, 2, 3}}), rows({{3, 2, 1}})), {.kl = 1.1504207652033582,
-                                                                .top1_disagreement = 1,
-                                                                .rank_dissimilarity = 1,
-                                                                .mse = 8.0 / 3,
-                                                                .cosine = 2.0 / 7});
+  expect_losses(
+      compare(rows({{1, 2, 3}}), rows({{3, 2, 1}})),
+      {.kl = 1.1504207652033582, .top1_disagreement = 1, .rank_dissimilarity = 1, .mse = 8.0 / 3, .cosine = 2.0 / 7});
   expect_losses(compare(rows({{1}, {2}}), rows({{1}, {4}})), {.mse = 2});
 }
 
 TEST(Losses, SharesOfZeroStayFinite) {
-  expect_losses(compare(rows({{80, 0, -80, 1}}), rows({{-80, 0, 80, 1}})),
-                {.kl = 27.631021115929546,
-                 .top1_disagreement = 1,
-                 .rank_dissimilarity = 0.34666666666666673,
-                 .mse = 12800,
-                 .cosine = 1.9998437622060776});
+  expect_losses(compare(rows({{80, 0, -80, 1}}), rows({{-80, 0, 80, 1}})), {.kl = 27.631021115929546,
+                                                                            .top1_disagreement = 1,
+                                                                            .rank_dissimilarity = 0.34666666666666673,
+                                                                            .mse = 12800,
+                                                                            .cosine = 1.9998437622060776});
 }
 
 TEST(Losses, EqualOutputsLoseNothingAtAll) {
@@ -80,8 +77,7 @@ TEST(Losses, EqualOutputsLoseNothingAtAll) {
     outputs.append(row);
     outputs.append(std::vector<float>(columns, 0.0f));
     const Losses losses = compare(outputs, outputs);
-    for (const LossField& field : kLossFields)
-      EXPECT_EQ(losses.*field.value, 0) << field.name << ' ' << columns;
+    for (const LossField& field : kLossFields) EXPECT_EQ(losses.*field.value, 0) << field.name << ' ' << columns;
   }
   // Four classes in the same order but of other scores: still no dissimilarity.
   EXPECT_EQ(compare(rows({{1, 2, 3, 4}}), rows({{1, 2, 3, 5}})).rank_dissimilarity, 0);

@@ -27,11 +27,10 @@ Trial measured(std::string id) {
   return {.id = std::move(id),
           .plan = {.schemes = {{"conv/1", Scheme::kInt8}, {"a \"b\"\n", Scheme::kFloat32}}},
           .excluded = {"x", "y"},
-          .measurement =
-              Measurement{.size_bytes = 123456789012345,
-                          .latency = {.median_ns = 3, .p10_ns = 2, .p90_ns = 5},
-                          .losses = {.kl = 0.1, .rank_dissimilarity = 1.0 / 3, .mse = 5e-324, .cosine = 1},
-                          .metrics = {{"top1", 0.7}, {"f1", 1e300}}}};
+          .measurement = Measurement{.size_bytes = 123456789012345,
+                                     .latency = {.median_ns = 3, .p10_ns = 2, .p90_ns = 5},
+                                     .losses = {.kl = 0.1, .rank_dissimilarity = 1.0 / 3, .mse = 5e-324, .cosine = 1},
+                                     .metrics = {{"top1", 0.7}, {"f1", 1e300}}}};
 }
 Trial failed(std::string id) { return {.id = std::move(id), .failure = "no kernel for \"Foo\"\nat all"}; }
 
@@ -100,9 +99,8 @@ class StudyTest : public testing::Test {
   }
   void write(const std::string& text) { std::ofstream(file_, std::ios::binary) << text; }
 
-  fs::path folder_ =
-      fs::path(testing::TempDir()) /
-      (std::string("seqto_study_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+  fs::path folder_ = fs::path(testing::TempDir()) /
+                     (std::string("seqto_study_") + testing::UnitTest::GetInstance()->current_test_info()->name());
   fs::path file_ = folder_ / "study.jsonl";
 };
 
@@ -177,11 +175,10 @@ TEST_F(StudyTest, AnotherStudyIsNamedFieldByField) {
   other.model_sha256 = "bb";
   other.calibration_samples = 6;
   other.options_json = R"({"strategy":"incremental","threshold":0.5})";
-  EXPECT_EQ(error_of_opening(other),
-            "[study] a study of something else in " + folder_.string() +
-                ": model_sha256 found \"aa\", expected \"bb\"; calibration_samples found 5, "
-                "expected 6; option threshold found 0, expected 0.5; choose another folder "
-                "or delete it");
+  EXPECT_EQ(error_of_opening(other), "[study] a study of something else in " + folder_.string() +
+                                         ": model_sha256 found \"aa\", expected \"bb\"; calibration_samples found 5, "
+                                         "expected 6; option threshold found 0, expected 0.5; choose another folder "
+                                         "or delete it");
   EXPECT_EQ(error_of_opening(kHeader), "");  // and nothing was touched
 }
 

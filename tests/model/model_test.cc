@@ -35,17 +35,16 @@ TEST(LoadModel, RoundTripIsIdentical) {
 TEST(LoadModel, ManyShortInitializersKeepTheirBytes) {
   // Short strings live inside their objects: views of them must survive the move into the list of pieces.
   Model model = small();
-  for (int i = 0; i < 50; ++i)
-    model.graph.initializers.push_back({"i" + std::to_string(i), int64_tensor({1}, {i})});
+  for (int i = 0; i < 50; ++i) model.graph.initializers.push_back({"i" + std::to_string(i), int64_tensor({1}, {i})});
   Model read = parse_model(serialize(model));
-  for (int i = 0; i < 50; ++i)
-    EXPECT_EQ(read.graph.initializer("i" + std::to_string(i))->values<int64_t>()[0], i);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(read.graph.initializer("i" + std::to_string(i))->values<int64_t>()[0], i);
 }
 
 TEST(LoadModel, WhatIsBrokenIsNamed) {
   std::string bytes = serialize(small());
   for (auto [text, word] : {std::pair<std::string, const char*>{bytes.substr(0, bytes.size() / 2), "truncated"},
-                            {"plain text, no model", "not an ONNX model"}, {"", "not an ONNX model"}}) {
+                            {"plain text, no model", "not an ONNX model"},
+                            {"", "not an ONNX model"}}) {
     try {
       parse_model(text);
       FAIL() << word;

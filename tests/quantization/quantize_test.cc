@@ -26,7 +26,7 @@ TEST(ScaleZeroPoint, KnownAnswers) {
   auto uint8 = quant_limits(DataType::kUint8);
   ScaleZeroPoint p = scale_zero_point(-1.0f, 3.0f, uint8, false);
   EXPECT_EQ(p.scale, static_cast<float>(4.0 / 255.0));
-  EXPECT_EQ(p.zero_point, 64);  // rint(63.75)
+  EXPECT_EQ(p.zero_point, 64);                                          // rint(63.75)
   EXPECT_EQ(scale_zero_point(2.0f, 3.0f, uint8, false).zero_point, 0);  // 0 is made part of the range
   EXPECT_EQ(scale_zero_point(-1.0f, 1.0f, uint8, true).zero_point, 128);
   EXPECT_EQ(scale_zero_point(0.0f, 0.0f, uint8, true).zero_point, 0);  // empty range: scale 1, zero point 0
@@ -117,12 +117,13 @@ TEST(Quantizer, CandidatesShareTheirWeights) {
 
 TEST(Quantizer, WhatItCannotDoIsAnError) {
   EXPECT_THROW(Quantizer(conv_relu(), {}, {}).quantize_excluding({}), Error);  // no ranges
-  EXPECT_THROW(Quantizer(conv_relu(), kRanges, {.activation_type = DataType::kInt8, .weight_type = DataType::kUint8}), Error);
+  EXPECT_THROW(Quantizer(conv_relu(), kRanges, {.activation_type = DataType::kInt8, .weight_type = DataType::kUint8}),
+               Error);
   Model old = conv_relu();
   old.opsets[0].version = 12;
   EXPECT_THROW(Quantizer(old, kRanges, {.per_channel = true}), Error);
-  Model nothing = parse_model_text(
-      R"(<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float[1] y) { y = Relu(x) })");
+  Model nothing =
+      parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float[1] y) { y = Relu(x) })");
   EXPECT_THROW(require_quantizable(nothing), Error);
 }
 

@@ -43,9 +43,8 @@ class IncrementalTest : public testing::Test {
     return proposed;
   }
 
-  fs::path file_ =
-      fs::path(testing::TempDir()) /
-      (std::string("seqto_") + testing::UnitTest::GetInstance()->current_test_info()->name() + ".jsonl");
+  fs::path file_ = fs::path(testing::TempDir()) /
+                   (std::string("seqto_") + testing::UnitTest::GetInstance()->current_test_info()->name() + ".jsonl");
   SearchSpace space_{.exclusion_order = {"t1", "b", "t2", "a", "b", "t3"}, .layers = {"a", "b", "c"}};
 };
 
@@ -53,10 +52,9 @@ TEST_F(IncrementalTest, ListGrowsByOneEntry) {
   Study study = open();
   study.append({.id = "float", .measurement = Measurement{}});
   const auto made = strategy();
-  EXPECT_EQ(
-      search(*made, study),
-      (std::vector<Names>{
-          {}, {"t1"}, {"t1", "b"}, {"t1", "b", "t2"}, {"t1", "b", "t2", "a"}, {"t1", "b", "t2", "a", "t3"}}));
+  EXPECT_EQ(search(*made, study),
+            (std::vector<Names>{
+                {}, {"t1"}, {"t1", "b"}, {"t1", "b", "t2"}, {"t1", "b", "t2", "a"}, {"t1", "b", "t2", "a", "t3"}}));
   ASSERT_EQ(study.trials().size(), 4u);
   EXPECT_EQ(study.trials()[1].plan.schemes.size(), 3u);
   EXPECT_EQ(study.trials()[3].plan.schemes, (std::map<LayerId, Scheme>{{"c", Scheme::kInt8}}));

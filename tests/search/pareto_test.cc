@@ -127,10 +127,9 @@ TEST(Objective, ByName) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kUsage);
-    EXPECT_STREQ(
-        error.what(),
-        "[tune] objective 'speed' found; one of size, latency, kl, top1_disagreement, top5_disagreement, "
-        "rank_dissimilarity, mse, cosine, top1 expected");
+    EXPECT_STREQ(error.what(),
+                 "[tune] objective 'speed' found; one of size, latency, kl, top1_disagreement, top5_disagreement, "
+                 "rank_dissimilarity, mse, cosine, top1 expected");
   }
 }
 

@@ -1,0 +1,104 @@
+#include "orchestrator/summarize.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "orchestrator/glob.h"
+#include "seqto/error.h"
+#include "seqto/tune.h"
+
+namespace seqto {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace internal;
+
+Trial trial(const std::string& id, int64_t size_bytes, double kl) {
+  Trial t;
+  t.id = id;
+  t.measurement.emplace();
+  t.measurement->size_bytes = size_bytes;
+  t.measurement->losses.kl = kl;
+  return t;
+}
+
+TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
+  fs::path dir = fs::temp_directory_path() / "seqto_summarize_test";
+  fs::remove_all(dir);
+  fs::create_directories(dir);
+  Study study = Study::open(dir / "study.jsonl", {});
+  study.append(trial("float", 1000, 0));
+  study.append(trial("full", 250, 1.0));
+  study.append(trial("middle", 300, 0.4));
+  study.append(trial("good", 500, 0.1));
+  study.append(trial("dominated", 600, 0.2));
+  study.append(trial("larger than float", 1100, 0.01));
+  Trial failed;
+  failed.id = "failed";
+  failed.failure = "it does not run";
+  study.append(failed);
+  Ending ending;
+  ending.objectives = {"kl", "size"};
+  Summary summary = summarize(study, dir, ending);
+  ASSERT_EQ(summary.front.size(), 3u);
+  EXPECT_EQ(summary.front[0].trial.id, "full");
+  EXPECT_EQ(summary.front[2].trial.id, "good");
+  EXPECT_NEAR(summary.front[2].size_reduction_kept, 500.0 / 750.0, 1e-12);
+  EXPECT_EQ(summary.fully_quantized.size_reduction_kept, 1.0);
+  EXPECT_EQ(summary.selected, "middle");  // nearest to the best of both, each scaled over the front
+  EXPECT_EQ(summary.trials.size(), 7u);
+  // Scaled: `full` (1, 0) adds nothing, `middle` is (0.4, 1/15), `good` (0.1, 1/3).
+  EXPECT_NEAR(summary.hypervolume, 0.3 * (2.0 / 3.0) + 0.6 * (14.0 / 15.0), 1e-12);
+  fs::remove_all(dir);
+}
+
+TEST(Tune, InvariantsHoldOnTheSample) {
+  fs::path dir = fs::temp_directory_path() / "seqto_tune_test";
+  fs::remove_all(dir);
+  TuneOptions options;
+  fs::path sample = fs::path(SEQTO_SOURCE_DIR) / "examples" / "digits";
+  options.model = sample / "model.onnx";
+  options.data = sample / "digits.npz";
+  options.calibration_samples = 32;
+  options.evaluation_samples = 64;
+  options.output = dir;
+  Summary summary = tune(options);
+  std::set<std::string> ids;
+  for (const SummaryPoint& p : summary.trials) EXPECT_TRUE(ids.insert(p.trial.id).second) << p.trial.id;
+  ASSERT_FALSE(summary.front.empty());
+  for (const SummaryPoint& p : summary.front) {
+    ASSERT_FALSE(p.file.empty());
+    EXPECT_EQ(static_cast<int64_t>(fs::file_size(dir / p.file)), p.trial.measurement->size_bytes);
+    EXPECT_NO_THROW(check_model(load_model(dir / p.file)));
+    for (const SummaryPoint& other : summary.trials) {
+      Point a{other.trial.measurement->losses.kl, static_cast<double>(other.trial.measurement->size_bytes)};
+      Point b{p.trial.measurement->losses.kl, static_cast<double>(p.trial.measurement->size_bytes)};
+      EXPECT_FALSE(dominates(a, b)) << other.trial.id << " dominates " << p.trial.id;
+    }
+  }
+  EXPECT_EQ(summary.baseline.trial.measurement->losses.kl, 0);
+  Summary redrawn = report(dir);
+  EXPECT_EQ(summary_to_json(redrawn), summary_to_json(summary));
+  fs::remove_all(dir);
+}
+
+TEST(ExpandPatterns, GlobsAndOpTypes) {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float[1] z) { y = Relu(x) z = Neg(y) })");
+  model.graph.nodes[0].name = "block/relu";
+  model.graph.nodes[1].name = "block/neg";
+  EXPECT_EQ(expand_patterns({"*relu"}, model), std::vector<LayerId>{"block/relu"});
+  EXPECT_EQ(expand_patterns({"op:Neg", "block*"}, model).size(), 2u);
+  EXPECT_TRUE(expand_patterns({}, model).empty());
+  try {
+    expand_patterns({"block/rely"}, model);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("block/relu"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace seqto
