@@ -1,4 +1,4 @@
-// Room: quantization. Ranges, schemes, plans, and the writer of quantized models.
+// Room: quantization. Schemes, plans, and the writer of quantized models.
 //
 // The rules are those of onnxruntime's static quantizer; docs/compatibility.md lists by id where we deviate.
 #pragma once
@@ -13,38 +13,24 @@
 #include <unordered_set>
 #include <vector>
 
-#include "seqto/dataset.h"
+#include "seqto/calibrate.h"
 #include "seqto/model.h"
-#include "seqto/runner.h"
 
 namespace seqto {
-
-// --- calibration -------------------------------------------------------------------------------
-
-struct Range {
-  float lowest = 0, highest = 0;
-};
-// Tensor name -> observed range. Independent of any plan: one calibration serves every candidate.
-using Ranges = std::unordered_map<std::string, Range>;
-
-struct CalibrateOptions {
-  // Op types whose float inputs and outputs are observed; empty: the quantizer's default list.
-  std::vector<std::string> op_types;
-};
-// One streaming pass over the samples in constant memory; min-max, per tensor.
-// Throws Error{kInvalidInput} naming the tensor when a value is NaN or infinite.
-Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                 const CalibrateOptions& = {}, const Env& = {});
-
-// onnxruntime's JSON calibration cache, both directions.
-Ranges load_ranges(const std::filesystem::path& path);
-void save_ranges(const Ranges& ranges, const std::filesystem::path& path);
 
 // --- schemes and plans -------------------------------------------------------------------------
 
 // How one layer is stored and computed.
-enum class Scheme { kFloat32, kInt8 };
-std::string_view to_string(Scheme scheme);   // "float32", "int8"
+enum class Scheme {
+  kFloat32,
+  kFloat16,      // weights stored and, where the device can, computed in float16
+  kInt8,         // static: weights and activations in the types of QuantizeOptions
+  kInt8Dynamic,  // weights int8, activations quantized at run time
+  kInt8Weights,  // weights int8, computed in float
+  kInt4Weights,  // weights in blocks of 4 bits, computed in float
+  kInt8wInt16a,  // static: int8 weights, int16 activations
+};
+std::string_view to_string(Scheme scheme);   // "float32", "float16", "int8", "int8_dynamic", "int8_weights" ...
 Scheme parse_scheme(std::string_view name);  // throws Error{kUsage}
 
 // A layer is a node that the quantizer may touch.

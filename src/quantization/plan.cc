@@ -13,8 +13,13 @@
 namespace seqto {
 namespace {
 
-constexpr std::array<std::pair<Scheme, std::string_view>, 2> kSchemes{
-    {{Scheme::kFloat32, "float32"}, {Scheme::kInt8, "int8"}}};
+constexpr std::array<std::pair<Scheme, std::string_view>, 7> kSchemes{{{Scheme::kFloat32, "float32"},
+                                                                      {Scheme::kFloat16, "float16"},
+                                                                      {Scheme::kInt8, "int8"},
+                                                                      {Scheme::kInt8Dynamic, "int8_dynamic"},
+                                                                      {Scheme::kInt8Weights, "int8_weights"},
+                                                                      {Scheme::kInt4Weights, "int4_weights"},
+                                                                      {Scheme::kInt8wInt16a, "int8w_int16a"}}};
 
 }  // namespace
 

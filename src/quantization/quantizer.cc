@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 
-#include "quantization/qdq_writer.h"
+#include "quantization/writers.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -95,15 +96,33 @@ Quantizer::~Quantizer() = default;
 Quantizer::Quantizer(Quantizer&&) noexcept = default;
 
 Model Quantizer::quantize(const Plan& plan) {
-  std::vector<bool> selected = impl_->eligible;
-  bool any = false;
+  Impl& q = *impl_;
+  std::map<Scheme, LayerSet> layers;
+  std::vector<bool> selected = q.eligible;
   for (size_t i = 0; i < selected.size(); ++i) {
-    auto it = plan.schemes.find(impl_->model.graph.nodes[i].name);
-    selected[i] = selected[i] && it != plan.schemes.end() && it->second == Scheme::kInt8;
-    any |= selected[i];
+    const LayerId& layer = q.model.graph.nodes[i].name;
+    auto it = plan.schemes.find(layer);
+    Scheme scheme = q.eligible[i] && it != plan.schemes.end() ? it->second : Scheme::kFloat32;
+    selected[i] = scheme == Scheme::kInt8;
+    layers[scheme].insert(layer);
   }
-  if (!any) return impl_->model;
-  return impl_->quantize(selected);
+  q.deviations.clear();
+  Model result = layers.contains(Scheme::kInt8) ? q.quantize(selected) : q.model;
+  auto rewrite = [&](Scheme scheme, auto write) {
+    if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
+  };
+  rewrite(Scheme::kInt8Dynamic, [&](const Model& model, const LayerSet& names) {
+    return write_dynamic(model, names, q.options, q.cache, q.deviations);
+  });
+  rewrite(Scheme::kInt8Weights, [&](const Model& model, const LayerSet& names) {
+    return write_int8_weights(model, names, q.options, q.cache);
+  });
+  rewrite(Scheme::kInt4Weights, [&](const Model& model, const LayerSet& names) {
+    return write_int4_weights(model, names, q.options, q.cache);
+  });
+  rewrite(Scheme::kFloat16,
+          [&](const Model& model, const LayerSet& names) { return write_float16(model, names, q.options); });
+  return result;
 }
 
 Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded) {

@@ -1,0 +1,62 @@
+// seqto analyze: how much each tensor suffers.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "seqto/analyze.h"
+#include "seqto/error.h"
+#include "word_flags.h"
+
+namespace seqto::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void analyze_command(const WordFlags& f, const Context& context) {
+  Model model = load_model_of(f, context);
+  require_quantizable(model);
+  auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
+  auto runner = make_runner(f.device.device, f.device.options, context.env);
+  auto samples = all_samples(*data);
+  Model quantized;
+  if (f.quantized.empty()) {
+    QuantizeOptions options = f.quantize.parsed();
+    options.exclude = f.exclude;
+    Ranges ranges = f.ranges.empty()
+                        ? calibrate(model, *data, samples, *runner, {.op_types = options.op_types}, context.env)
+                        : load_ranges(f.ranges);
+    quantized = Quantizer(model, ranges, options).quantize_excluding({});
+  } else {
+    quantized = infer_shapes(load_model(f.quantized));
+  }
+  Sensitivity s = analyze(model, quantized, *data, samples, *runner, context.env);
+  if (context.json) {
+    Json activations = Json::array(), weights = Json::array();
+    for (const auto& e : s.activations)
+      activations.push_back(
+          {{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
+    for (const auto& e : s.weights) weights.push_back({{"tensor", e.tensor}, {"sqnr", e.sqnr}});
+    fmt::print(
+        "{}\n",
+        Json{{"activations", activations}, {"weights", weights}, {"exclusion_order", exclusion_order(s, model)}}.dump(
+            1));
+    return;
+  }
+  fmt::print("{:48} {:>10} {:>12} {:>8}   (dB; larger is better)\n", "activation", "qdq_err", "xmodel_err", "score");
+  for (const auto& e : s.activations)
+    fmt::print("{:48} {:10.2f} {:12.2f} {:8.4f}\n", e.tensor, e.qdq_err, e.xmodel_err, e.score);
+  fmt::print("\n{:48} {:>10}\n", "weight", "SQNR");
+  for (const auto& e : s.weights) fmt::print("{:48} {:10.2f}\n", e.tensor, e.sqnr);
+}
+
+}  // namespace
+
+void add_analyze(CLI::App& app, Context& context) {
+  auto f = std::make_shared<WordFlags>();
+  auto* word = add_word(app, "analyze", "How much each tensor suffers from quantization", *f, true);
+  add_quantizer(word, *f);
+  word->add_option("--quantized", f->quantized, "The quantized model; default: quantized here");
+  word->callback([=, &context] { analyze_command(*f, context); });
+}
+
+}  // namespace seqto::cli

@@ -1,0 +1,26 @@
+// seqto calibrate: the ranges of a model's tensors.
+#include <fmt/format.h>
+
+#include "word_flags.h"
+
+namespace seqto::cli {
+namespace {
+
+void calibrate_command(const WordFlags& f, const Context& context) {
+  Model model = load_model_of(f, context);
+  Ranges ranges = ranges_of(f, model, context);
+  save_ranges(ranges, f.output);
+  fmt::print("wrote the ranges of {} tensors to {}\n", ranges.size(), f.output);
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Context& context) {
+  auto f = std::make_shared<WordFlags>();
+  auto* word = add_word(app, "calibrate", "The ranges of a model's tensors over the data", *f, true);
+  add_quantize_flags(word, f->quantize);
+  word->add_option("-o,--output", f->output, "JSON file to write")->required();
+  word->callback([=, &context] { calibrate_command(*f, context); });
+}
+
+}  // namespace seqto::cli

@@ -1,0 +1,52 @@
+#include "word_flags.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "seqto/error.h"
+
+namespace seqto::cli {
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path);
+  if (!file)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[read] {} cannot be read; an existing file was expected; check the path", path));
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Model load_model_of(const WordFlags& f, const Context& context) {
+  Model model = load_for_quantizing(f.model, f.quantize.options.per_channel, context.env);
+  if (f.prepare) model = prepare(model).model;
+  return model;
+}
+
+Ranges ranges_of(const WordFlags& f, const Model& model, const Context& context) {
+  if (!f.ranges.empty()) return load_ranges(f.ranges);
+  if (f.data.path.empty())
+    throw Error(Code::kUsage, "[quantize] neither --data nor --ranges found; static quantization needs one of them");
+  auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
+  auto runner = make_runner(f.device.device, f.device.options, context.env);
+  return calibrate(model, *data, all_samples(*data), *runner, {.op_types = f.quantize.options.op_types}, context.env);
+}
+
+CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data) {
+  auto* word = app.add_subcommand(name, help);
+  word->add_option("model", f.model, "ONNX file")->required();
+  add_data_flags(word, f.data, needs_data);
+  add_device_flags(word, f.device);
+  return word;
+}
+
+void add_quantizer(CLI::App* word, WordFlags& f) {
+  add_quantize_flags(word, f.quantize);
+  word->add_option("--ranges", f.ranges, "Calibration cache, as `seqto calibrate` or onnxruntime writes it");
+  word->add_option("--exclude", f.exclude, "Names of nodes to leave in float")->delimiter(',');
+  word->add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`");
+}
+
+}  // namespace seqto::cli

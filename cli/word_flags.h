@@ -1,0 +1,27 @@
+// What the words about one model and its data share: calibrate, quantize, analyze, run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "flags.h"
+
+namespace seqto::cli {
+
+struct WordFlags {
+  std::string model, output, ranges, plan, quantized, mode = "static";
+  std::vector<std::string> exclude;
+  bool prepare = false;
+  DataFlags data;
+  DeviceFlags device;
+  QuantizeFlags quantize;
+};
+CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data);
+void add_quantizer(CLI::App* word, WordFlags& f);
+
+Model load_model_of(const WordFlags& f, const Context& context);
+// From --ranges, or by calibration over --data.
+Ranges ranges_of(const WordFlags& f, const Model& model, const Context& context);
+std::string read_text(const std::string& path);
+
+}  // namespace seqto::cli

@@ -1,0 +1,25 @@
+// Room: quantization. What a plan asks for beside static QDQ; one rewriting after the other, each on the layers that it
+// is given by name. The static part comes first, so that it sees the tensors that were calibrated.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "quantization/qdq_writer.h"
+
+namespace seqto::internal {
+
+using LayerSet = std::unordered_set<LayerId>;
+
+// Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
+Model write_dynamic(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
+                    std::vector<std::string>& deviations);
+// Weights stored in 8 bits, computed in float.
+Model write_int8_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache);
+// Weights stored in blocks of 4 bits, computed in float.
+Model write_int4_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache);
+// Weights, and where the device can computation, in float16.
+Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options);
+
+}  // namespace seqto::internal
