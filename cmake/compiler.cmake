@@ -18,6 +18,12 @@ if(SEQTO_SANITIZE)
   add_link_options(-fsanitize=${SEQTO_SANITIZE})
 endif()
 
+# Vector kernels are chosen at run time; each set has a file and flags of its own (see CMakeLists.txt).
+set(SEQTO_X86 OFF)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(SEQTO_X86 ON)
+endif()
+
 find_program(SEQTO_CCACHE ccache)
 if(SEQTO_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${SEQTO_CCACHE}")

@@ -5,7 +5,8 @@ add_library(seqto_all INTERFACE)
 function(seqto_add_room room)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*.cc")
   # x_runner.cc or no_x_runner.cc: a back end that is left out is replaced by the file that says how to get it.
-  foreach(backend ONNXRUNTIME TVM)
+  # Likewise x86_kernels*.cc, or no_x86_kernels.cc on other processors.
+  foreach(backend ONNXRUNTIME TVM X86)
     string(TOLOWER ${backend} prefix)
     if(SEQTO_${backend})
       list(FILTER sources EXCLUDE REGEX "/no_${prefix}[^/]*\\.cc$")

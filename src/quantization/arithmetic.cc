@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "model/float16.h"
+#include "quantization/channels.h"
 
 namespace seqto::internal {
 
@@ -74,60 +75,10 @@ std::vector<float> to_floats(const Tensor& tensor) {
   }
   assert(tensor.type() == DataType::kFloat16);
   std::vector<float> out;
+  out.reserve(static_cast<size_t>(tensor.element_count()));
   for (uint16_t h : tensor.values<uint16_t>()) out.push_back(half_to_float(h));
   return out;
 }
-
-namespace {
-
-// A tensor seen as outer x channels x inner.
-struct Strides {
-  int64_t outer = 1, channels = 1, inner = 1;
-};
-Strides strides(const std::vector<int64_t>& dims, std::optional<int64_t> axis) {
-  Strides s;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (!axis) s.inner *= dims[d];
-    else if (static_cast<int64_t>(d) < *axis) s.outer *= dims[d];
-    else if (static_cast<int64_t>(d) == *axis) s.channels = dims[d];
-    else s.inner *= dims[d];
-  }
-  return s;
-}
-
-// Adding and taking away 1.5 * 2^23 rounds half to even in plain SSE2; the clamp before it keeps the trick exact and
-// changes nothing, since every type's range is far inside it.
-template <class T>
-void quantize_run(const float* in, T* out, int64_t n, float scale, float zero_point, float low, float high) {
-  constexpr float kMagic = 12582912.0f, kFar = 1 << 20;
-  for (int64_t i = 0; i < n; ++i) {
-    float x = in[i] / scale;
-    x = x < -kFar ? -kFar : x;
-    x = x > kFar ? kFar : x;
-    x = (x + kMagic) - kMagic;
-    x += zero_point;
-    x = x < low ? low : x;
-    x = x > high ? high : x;
-    out[i] = static_cast<T>(static_cast<int32_t>(x));
-  }
-}
-
-template <class T>
-Tensor quantize_as(std::span<const float> in, const std::vector<int64_t>& dims, const QuantParams& params) {
-  QuantLimits full = quant_limits(params.type);
-  std::vector<T> out(in.size());
-  Strides s = strides(dims, params.axis);
-  for (int64_t o = 0; o < s.outer; ++o)
-    for (int64_t c = 0; c < s.channels; ++c) {
-      int64_t at = (o * s.channels + c) * s.inner;
-      quantize_run(in.data() + at, out.data() + at, s.inner, params.scale[static_cast<size_t>(c)],
-                   static_cast<float>(params.zero_point[static_cast<size_t>(c)]), static_cast<float>(full.lowest),
-                   static_cast<float>(full.highest));
-    }
-  return Tensor::from(params.type, dims, std::move(out));
-}
-
-}  // namespace
 
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
   QuantLimits limits = quant_limits(rule.type, rule.reduce_range, rule.symmetric);
@@ -139,26 +90,15 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
     converted = to_floats(weight);
     values = converted;
   }
-  Strides s = strides(weight.dims(), rule.axis);
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  std::vector<float> low(static_cast<size_t>(s.channels), kInfinity), high(static_cast<size_t>(s.channels), -kInfinity);
-  for (int64_t o = 0; o < s.outer; ++o)
-    for (int64_t c = 0; c < s.channels; ++c) {
-      const float* p = values.data() + (o * s.channels + c) * s.inner;
-      float lo = low[static_cast<size_t>(c)], hi = high[static_cast<size_t>(c)];
-      for (int64_t i = 0; i < s.inner; ++i) {
-        lo = p[i] < lo ? p[i] : lo;
-        hi = p[i] > hi ? p[i] : hi;
-      }
-      low[static_cast<size_t>(c)] = lo, high[static_cast<size_t>(c)] = hi;
-    }
+  ChannelRanges ranges = channel_ranges(values, strides(weight.dims(), rule.axis));
   QuantParams params;
   params.type = rule.type;
   params.axis = rule.axis;
-  for (size_t c = 0; c < low.size(); ++c) {
+  for (size_t c = 0; c < ranges.low.size(); ++c) {
     // An empty tensor has no range; onnxruntime gives it scale 1 and zero point 0, and so does a range of 0.
-    ScaleZeroPoint p = values.empty() ? ScaleZeroPoint{}
-                                      : scale_zero_point(low[c], high[c], limits, rule.symmetric, rule.min_real_range);
+    ScaleZeroPoint p =
+        values.empty() ? ScaleZeroPoint{}
+                       : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric, rule.min_real_range);
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);
   }
@@ -176,31 +116,17 @@ Tensor quantize(const Tensor& values, const QuantParams& params) {
     converted = to_floats(values);
     in = converted;
   }
-  switch (params.type) {
-    case DataType::kInt8:
-      return quantize_as<int8_t>(in, values.dims(), params);
-    case DataType::kUint8:
-      return quantize_as<uint8_t>(in, values.dims(), params);
-    case DataType::kInt16:
-      return quantize_as<int16_t>(in, values.dims(), params);
-    case DataType::kUint16:
-      return quantize_as<uint16_t>(in, values.dims(), params);
-    default:
-      assert(false);
-      return {};
-  }
+  return quantize_channels(in, values.dims(), params);
 }
 
 std::vector<float> dequantize(const Tensor& quantized, const QuantParams& params) {
   Strides s = strides(quantized.dims(), params.axis);
   std::vector<float> out(static_cast<size_t>(quantized.element_count()));
-  for (int64_t o = 0; o < s.outer; ++o)
-    for (int64_t c = 0; c < s.channels; ++c)
-      for (int64_t i = 0; i < s.inner; ++i) {
-        int64_t at = (o * s.channels + c) * s.inner + i;
-        double q = element(quantized, at) - params.zero_point[static_cast<size_t>(c)];
-        out[static_cast<size_t>(at)] = static_cast<float>(q) * params.scale[static_cast<size_t>(c)];
-      }
+  for (size_t i = 0; i < out.size(); ++i) {
+    size_t c = i / s.inner % s.channels;
+    double q = element(quantized, static_cast<int64_t>(i)) - params.zero_point[c];
+    out[i] = static_cast<float>(q) * params.scale[c];
+  }
   return out;
 }
 

@@ -1,0 +1,29 @@
+// Room: quantization. A tensor's values by channel: ranges, and codes. Where the kernels meet shapes.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "quantization/arithmetic.h"
+#include "quantization/kernels.h"
+
+namespace seqto::internal {
+
+// A tensor seen as outer x channels x inner; without an axis all is inner.
+struct Strides {
+  size_t outer = 1, channels = 1, inner = 1;
+};
+Strides strides(const std::vector<int64_t>& dims, std::optional<int64_t> axis);
+
+struct ChannelRanges {
+  std::vector<float> low, high;  // infinity and -infinity where a channel has no number
+};
+ChannelRanges channel_ranges(std::span<const float> values, Strides shape,
+                             const Kernels& kernels = *supported_kernels().sets[0]);
+
+// 4-bit codes are packed two a byte, the earlier in the low half.
+Tensor quantize_channels(std::span<const float> values, const std::vector<int64_t>& dims, const QuantParams& params,
+                         const Kernels& kernels = *supported_kernels().sets[0]);
+
+}  // namespace seqto::internal
