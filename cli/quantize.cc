@@ -10,25 +10,44 @@
 namespace seqto::cli {
 namespace {
 
+// Only static schemes need to know what values activations take.
+bool needs_ranges(const std::optional<Plan>& plan) {
+  if (!plan) return true;
+  for (const auto& [layer, scheme] : plan->schemes)
+    if (scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a) return true;
+  return false;
+}
+
 void quantize_command(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
-  require_quantizable(model);
+  if (f.mode == "static") require_quantizable(model);
   QuantizeOptions options = f.quantize.parsed();
   options.exclude = f.exclude;
-  Quantizer quantizer(model, ranges_of(f, model, context), options);
-  Model result =
-      f.plan.empty() ? quantizer.quantize_excluding({}) : quantizer.quantize(plan_from_json(read_text(f.plan)));
+  Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
+  std::optional<Plan> plan;
+  if (!f.plan.empty()) plan = plan_from_json(read_text(f.plan));
+  else if (f.mode == "weights") plan = uniform_plan(model, stored);
+  else if (f.mode == "float16") plan = uniform_plan(model, Scheme::kFloat16);
+  if (plan && f.mode == "weights" && plan->schemes.empty())
+    throw Error(Code::kInvalidInput,
+                "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
+                "such layers");
+  Ranges ranges = needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{};
+  Quantizer quantizer(model, std::move(ranges), options);
+  Model result = plan ? quantizer.quantize(*plan) : quantizer.quantize_excluding({});
   check_model(result);
   save_model(result, f.output);
   int64_t before = serialized_size(model), after = serialized_size(result);
   for (const auto& id : quantizer.deviations())
     context.env.log(LogLevel::kInfo,
                     fmt::format("deviates from onnxruntime's quantizer at {} (docs/compatibility.md)", id));
+  for (const auto& note : quantizer.notes()) context.env.log(LogLevel::kInfo, note);
   if (context.json) {
     nlohmann::ordered_json j{{"output", f.output},
            {"size_bytes", after},
            {"float_size_bytes", before},
-           {"deviations", quantizer.deviations()}};
+           {"deviations", quantizer.deviations()},
+           {"notes", quantizer.notes()}};
     fmt::print("{}\n", j.dump(1));
   } else {
     fmt::print("wrote {}: {} instead of {}\n", f.output, format_bytes(after), format_bytes(before));
@@ -43,8 +62,14 @@ void add_quantize(CLI::App& app, Context& context) {
   add_quantizer(word, *f);
   word->add_option("-o,--output", f->output, "ONNX file to write")->required();
   word->add_option("--plan", f->plan, "Plan: which layer gets which scheme");
-  word->add_option("--mode", f->mode, "static")->check(CLI::IsMember({"static"}))->capture_default_str();
-  word->callback([=, &context] { quantize_command(*f, context); });
+  add_weight_flags(word, f->weights);
+  word->add_option("--mode", f->mode, "static, weights, float16")
+      ->check(CLI::IsMember({"static", "weights", "float16"}))
+      ->capture_default_str();
+  word->callback([=, &context] {
+    f->weight_type_given = word->count("--weight-type") > 0;
+    quantize_command(*f, context);
+  });
 }
 
 }  // namespace seqto::cli

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "flags.h"
+#include "weight_flags.h"
 
 namespace seqto::cli {
 
@@ -15,6 +16,8 @@ struct WordFlags {
   DataFlags data;
   DeviceFlags device;
   QuantizeFlags quantize;
+  WeightFlags weights;
+  bool weight_type_given = false;
 };
 CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data);
 void add_quantizer(CLI::App* word, WordFlags& f);

@@ -15,6 +15,7 @@
 
 #include "seqto/calibrate.h"
 #include "seqto/model.h"
+#include "seqto/weight_only.h"
 
 namespace seqto {
 
@@ -39,7 +40,8 @@ struct Layer {
   std::string op_type;
   std::vector<int64_t> output_shape;  // -1 where unknown; empty: unknown or scalar
   int64_t weight_bytes = 0;           // of its constant float inputs
-  bool quantizable = false;
+  bool quantizable = false;     // statically
+  std::vector<Scheme> schemes;  // all that can be written for it, float32 first
   std::string reason;  // why not, when it is not
 };
 // Every node of the graph, in graph order.
@@ -52,7 +54,7 @@ struct Plan {
   std::string hash() const;  // 16 hex digits; equal plans have equal hashes
   bool operator==(const Plan&) const = default;
 };
-// Every quantizable layer in `scheme`, except the excluded.
+// Every layer that can be written in `scheme`, except the excluded.
 Plan uniform_plan(const Model& model, Scheme scheme, const std::vector<LayerId>& excluded = {});
 std::string plan_to_json(const Plan& plan);
 Plan plan_from_json(const std::string& text);  // throws Error{kInvalidInput}
@@ -78,6 +80,8 @@ struct QuantizeOptions {
   std::vector<std::string> exclude_output_op_types;
   std::vector<LayerId> include;  // empty: all
   std::vector<LayerId> exclude;
+  WeightOnlyOptions weight_only;  // of int8_weights and int4_weights
+  Float16Options float16;
 };
 // The model as a Quantizer takes it: named nodes, inferred shapes, opset 11 or newer (13 for per-channel weights).
 // Nothing else is changed; the actions say what was.
@@ -102,6 +106,8 @@ class Quantizer {
   Model quantize_excluding(const std::vector<std::string>& excluded);
   // Ids of docs/compatibility.md at which the last model deviates from onnxruntime's.
   const std::vector<std::string>& deviations() const;
+  // What the last plan asked for and did not get, and constants that were changed to fit; one sentence each.
+  const std::vector<std::string>& notes() const;
 
  private:
   struct Impl;

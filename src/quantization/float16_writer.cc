@@ -3,7 +3,7 @@
 
 namespace seqto::internal {
 
-Model write_float16(const Model&, const LayerSet&, const QuantizeOptions&) {
+Model write_float16(const Model&, const LayerSet&, const QuantizeOptions&, WeightCache&, std::vector<std::string>&) {
   throw Error(Code::kUsage, "[quantize] this scheme is not written yet");
 }
 

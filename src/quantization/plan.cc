@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "base/hash.h"
+#include "quantization/weight_sites.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
 
@@ -77,9 +78,36 @@ const std::vector<std::string>& default_op_types() {
   return kTypes;
 }
 
+namespace {
+
+bool is_dynamic_op(const Node& node) {
+  for (const char* op : {"Attention", "Conv", "EmbedLayerNormalization", "Gather", "Gemm", "LSTM", "MatMul"})
+    if (node.op_type == op) return true;
+  return false;
+}
+
+std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal::ConstantOf& constant) {
+  std::vector<Scheme> schemes{Scheme::kFloat32};
+  bool opaque = std::any_of(node.attributes.begin(), node.attributes.end(), [](const Attribute& a) {
+    return std::holds_alternative<OpaqueAttribute>(a.value);
+  });
+  if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear" || opaque) return schemes;
+  schemes.push_back(Scheme::kFloat16);
+  if (statically) schemes.insert(schemes.end(), {Scheme::kInt8, Scheme::kInt8wInt16a});
+  bool weights = !internal::weight_sites(node, constant).empty();
+  if (weights && is_dynamic_op(node)) schemes.push_back(Scheme::kInt8Dynamic);
+  if (weights) schemes.insert(schemes.end(), {Scheme::kInt8Weights, Scheme::kInt4Weights});
+  return schemes;
+}
+
+}  // namespace
+
 std::vector<Layer> layers(const Model& model) {
   std::unordered_map<std::string, const Tensor*> constants;
   for (const Initializer& i : model.graph.initializers) constants[i.name] = &i.tensor;
+  for (const Node& node : model.graph.nodes)
+    if (const Attribute* value = node.op_type == "Constant" ? node.attribute("value") : nullptr)
+      if (const auto* tensor = std::get_if<Tensor>(&value->value)) constants[node.outputs[0]] = tensor;
   std::unordered_map<std::string, const ValueInfo*> infos;
   for (const auto* list : {&model.graph.value_info, &model.graph.outputs})
     for (const ValueInfo& v : *list) infos[v.name] = &v;
@@ -99,6 +127,10 @@ std::vector<Layer> layers(const Model& model) {
     else if (std::find(types.begin(), types.end(), node.op_type) == types.end())
       layer.reason = fmt::format("op type {} is not in the quantizer's list", node.op_type);
     else layer.quantizable = true;
+    layer.schemes = schemes_of(node, layer.quantizable, [&](const std::string& name) {
+      auto it = constants.find(name);
+      return it == constants.end() ? nullptr : it->second;
+    });
     result.push_back(std::move(layer));
   }
   return result;
@@ -115,7 +147,8 @@ Plan uniform_plan(const Model& model, Scheme scheme, const std::vector<LayerId>&
   std::unordered_set<std::string> out(excluded.begin(), excluded.end());
   Plan plan;
   for (const Layer& layer : layers(model))
-    if (layer.quantizable && !out.contains(layer.id)) plan.schemes[layer.id] = scheme;
+    if (std::find(layer.schemes.begin(), layer.schemes.end(), scheme) != layer.schemes.end() && !out.contains(layer.id))
+      plan.schemes[layer.id] = scheme;
   return plan;
 }
 

@@ -1,8 +1,10 @@
 // Room: quantization. From marks to a model in QDQ form.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "quantization/arithmetic.h"
 #include "quantization/marks.h"
@@ -14,10 +16,13 @@ class WeightCache {
  public:
   const QuantParams& params(const std::string& name, const Tensor& weight, const WeightRule& rule);
   Tensor quantized(const std::string& name, const Tensor& weight, const QuantParams& params);
+  // What `make` returns, made once for each key.
+  const std::vector<Tensor>& tensors(const std::string& key, const std::function<std::vector<Tensor>()>& make);
 
  private:
   std::unordered_map<std::string, QuantParams> params_;
   std::unordered_map<std::string, Tensor> quantized_;
+  std::unordered_map<std::string, std::vector<Tensor>> tensors_;
 };
 
 // A candidate's view of the ranges: those of the calibration, adjusted for the nodes that it quantizes.

@@ -18,9 +18,13 @@ struct Quantizer::Impl {
     std::unordered_set<std::string> op_types(types.begin(), types.end());
     std::unordered_set<std::string> include(options.include.begin(), options.include.end());
     std::unordered_set<std::string> exclude(options.exclude.begin(), options.exclude.end());
-    for (const Node& n : model.graph.nodes)
-      eligible.push_back((include.empty() || include.contains(n.name)) && op_types.contains(n.op_type) &&
-                         n.op_type != "QuantizeLinear" && n.op_type != "DequantizeLinear" && !exclude.contains(n.name));
+    for (const Node& n : model.graph.nodes) {
+      bool named = (include.empty() || include.contains(n.name)) && !exclude.contains(n.name) &&
+                   n.op_type != "QuantizeLinear" && n.op_type != "DequantizeLinear";
+      eligible.push_back(named && op_types.contains(n.op_type));
+      // What static quantization has no rule for can still have its weights stored in fewer bits.
+      allowed.push_back(named && (options.op_types.empty() || op_types.contains(n.op_type)));
+    }
   }
 
   Model quantize(const std::vector<bool>& selected) {
@@ -50,9 +54,10 @@ struct Quantizer::Impl {
   Ranges ranges;
   QuantizeOptions options;
   GraphIndex index;
-  std::vector<bool> eligible;
+  std::vector<bool> eligible;  // for static quantization
+  std::vector<bool> allowed;   // for the schemes that only change how weights are stored
   WeightCache cache;
-  std::vector<std::string> deviations;
+  std::vector<std::string> deviations, notes;
 };
 
 namespace {
@@ -102,11 +107,15 @@ Model Quantizer::quantize(const Plan& plan) {
   for (size_t i = 0; i < selected.size(); ++i) {
     const LayerId& layer = q.model.graph.nodes[i].name;
     auto it = plan.schemes.find(layer);
-    Scheme scheme = q.eligible[i] && it != plan.schemes.end() ? it->second : Scheme::kFloat32;
+    Scheme scheme = it != plan.schemes.end() ? it->second : Scheme::kFloat32;
+    bool stored_only =
+        scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
+    if (!(stored_only ? q.allowed : q.eligible)[i]) scheme = Scheme::kFloat32;
     selected[i] = scheme == Scheme::kInt8;
     layers[scheme].insert(layer);
   }
   q.deviations.clear();
+  q.notes.clear();
   Model result = layers.contains(Scheme::kInt8) ? q.quantize(selected) : q.model;
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
@@ -115,13 +124,14 @@ Model Quantizer::quantize(const Plan& plan) {
     return write_dynamic(model, names, q.options, q.cache, q.deviations);
   });
   rewrite(Scheme::kInt8Weights, [&](const Model& model, const LayerSet& names) {
-    return write_int8_weights(model, names, q.options, q.cache);
+    return write_int8_weights(model, names, q.options, q.cache, q.notes);
   });
   rewrite(Scheme::kInt4Weights, [&](const Model& model, const LayerSet& names) {
-    return write_int4_weights(model, names, q.options, q.cache);
+    return write_int4_weights(model, names, q.options, q.cache, q.notes);
   });
-  rewrite(Scheme::kFloat16,
-          [&](const Model& model, const LayerSet& names) { return write_float16(model, names, q.options); });
+  rewrite(Scheme::kFloat16, [&](const Model& model, const LayerSet& names) {
+    return write_float16(model, names, q.options, q.cache, q.notes);
+  });
   return result;
 }
 
@@ -134,5 +144,6 @@ Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded) {
 }
 
 const std::vector<std::string>& Quantizer::deviations() const { return impl_->deviations; }
+const std::vector<std::string>& Quantizer::notes() const { return impl_->notes; }
 
 }  // namespace seqto

@@ -30,4 +30,11 @@ Tensor WeightCache::quantized(const std::string& name, const Tensor& weight, con
   return it->second;
 }
 
+const std::vector<Tensor>& WeightCache::tensors(const std::string& key,
+                                                const std::function<std::vector<Tensor>()>& make) {
+  auto it = tensors_.find(key);
+  if (it == tensors_.end()) it = tensors_.emplace(key, make()).first;
+  return it->second;
+}
+
 }  // namespace seqto::internal

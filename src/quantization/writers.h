@@ -15,11 +15,15 @@ using LayerSet = std::unordered_set<LayerId>;
 // Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
 Model write_dynamic(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
                     std::vector<std::string>& deviations);
+// `notes` of these three: one sentence for each thing asked for that was not done, and for each value that was changed.
 // Weights stored in 8 bits, computed in float.
-Model write_int8_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache);
+Model write_int8_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
+                         std::vector<std::string>& notes);
 // Weights stored in blocks of 4 bits, computed in float.
-Model write_int4_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache);
+Model write_int4_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
+                         std::vector<std::string>& notes);
 // Weights, and where the device can computation, in float16.
-Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options);
+Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
+                    std::vector<std::string>& notes);
 
 }  // namespace seqto::internal

@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "quantization/blocks.h"
+#include "quantization/weight_sites.h"
+#include "seqto/error.h"
+#include "seqto/quantize.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+using Dims = std::vector<int64_t>;
+
+// Weights are given as shapes; their values differ, so that no two channels have one scale.
+Model model_of(std::string_view text, const std::vector<std::pair<std::string, Dims>>& weights) {
+  Model model = parse_model_text(text);
+  for (const auto& [name, dims] : weights) {
+    std::vector<float> values(static_cast<size_t>(Tensor(DataType::kFloat, dims, {}, {}).element_count()));
+    for (size_t k = 0; k < values.size(); ++k) values[k] = 0.01f * (static_cast<float>(k % 97) - 40.0f);
+    model.graph.initializers.push_back({name, float_tensor(dims, values)});
+  }
+  name_nodes(model);
+  return infer_shapes(model);
+}
+
+std::vector<std::string> op_types(const Model& model) {
+  std::vector<std::string> types;
+  for (const Node& n : model.graph.nodes) types.push_back(n.op_type);
+  return types;
+}
+
+Model write(const Model& model, Scheme scheme, const QuantizeOptions& options = {}) {
+  Quantizer quantizer(model, {}, options);
+  Model result = quantizer.quantize(uniform_plan(model, scheme));
+  EXPECT_NO_THROW(check_model(result));
+  return result;
+}
+
+Grouping grouping(const char* op, const Dims& dims, size_t input, std::vector<Attribute> attributes = {}) {
+  Node node{"n", op, "", {"x", "x", "x"}, {"y"}, std::move(attributes), {}};
+  node.inputs[input] = "w";
+  Tensor weight = float_tensor(dims, std::vector<float>(64, 1.0f));
+  auto sites = weight_sites(node, [&](const std::string& name) { return name == "w" ? &weight : nullptr; });
+  EXPECT_EQ(sites.size(), 1u);
+  return sites.at(0).grouping;
+}
+
+TEST(WeightSites, WhichElementsShareAScale) {
+  EXPECT_EQ(grouping("Conv", {4, 4, 2, 2}, 1), (Grouping{1, 1, 4, 16}));
+  EXPECT_EQ(grouping("ConvTranspose", {4, 4, 2, 2}, 1), (Grouping{1, 4, 4, 4}));
+  EXPECT_EQ(grouping("ConvTranspose", {8, 2, 2, 2}, 1, {{"group", int64_t{2}}}), (Grouping{2, 4, 2, 4}));
+  EXPECT_EQ(grouping("MatMul", {8, 8}, 1), (Grouping{1, 8, 8, 1}));
+  EXPECT_EQ(grouping("MatMul", {2, 8, 4}, 1), (Grouping{2, 8, 4, 1}));
+  EXPECT_EQ(grouping("MatMul", {2, 8, 4}, 0), (Grouping{1, 1, 16, 4}));
+  EXPECT_EQ(grouping("Gemm", {8, 8}, 1, {{"transB", int64_t{1}}}), (Grouping{1, 1, 8, 8}));
+  EXPECT_EQ(grouping("Gather", {16, 4}, 0), (Grouping{1, 1, 16, 4}));
+  EXPECT_EQ(grouping("Gather", {4, 16}, 0, {{"axis", int64_t{1}}}), (Grouping{1, 4, 16, 1}));
+  EXPECT_EQ(grouping("LSTM", {1, 16, 4}, 2), (Grouping{1, 1, 16, 4}));
+}
+
+TEST(Blocks, CutAlongTheSumAndPadded) {
+  Cut even = cut_into_blocks({1, 8, 3, 1}, 4);
+  EXPECT_EQ(even.blocks, (Grouping{2, 4, 3, 1}));
+  EXPECT_FALSE(even.is_padded());
+  Cut rest = cut_into_blocks({1, 1, 2, 5}, 4);
+  EXPECT_EQ(rest.blocks, (Grouping{1, 1, 4, 4}));
+  EXPECT_EQ(rest.padded, (Grouping{1, 1, 2, 8}));
+  Tensor padded = pad(float_tensor({2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), rest);
+  auto v = padded.values<float>();
+  EXPECT_EQ(std::vector<float>(v.begin(), v.end()),
+            (std::vector<float>{1, 2, 3, 4, 5, 0, 0, 0, 6, 7, 8, 9, 10, 0, 0, 0}));
+  EXPECT_EQ(cut_into_blocks({1, 8, 3, 1}, 8).blocks, (Grouping{1, 8, 3, 1}));  // one block is the channel
+}
+
+TEST(Blocks, ScalesBroadcastWhereGroupsFollowTheDims) {
+  EXPECT_EQ(scale_dims({4, 3, 2, 2}, {1, 1, 4, 12}), (Dims{4, 1, 1, 1}));
+  EXPECT_EQ(scale_dims({2, 8, 4}, {2, 8, 4, 1}), (Dims{2, 1, 4}));
+  EXPECT_EQ(scale_dims({4, 3, 2}, {1, 4, 3, 2}), (Dims{1, 3, 1}));
+  EXPECT_EQ(scale_dims({4, 3, 2}, {2, 2, 3, 2}), std::nullopt);  // groups inside the first dim
+}
+
+Model conv() {
+  return model_of(R"(<ir_version: 8, opset_import: ["" : 17]>
+                     g (float[1,16,4,4] x) => (float[1,32,4,4] y) { y = Conv(x, w, b) })",
+                  {{"w", {32, 16, 1, 1}}, {"b", {32}}});
+}
+
+TEST(Int8Weights, CastAndMulAlone) {
+  Model model = conv();
+  Model result = write(model, Scheme::kInt8Weights);
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "Mul", "Conv"}));
+  EXPECT_EQ(result.graph.initializer("w"), nullptr);
+  EXPECT_EQ(result.graph.initializer("w_quantized")->type(), DataType::kInt8);
+  EXPECT_EQ(result.graph.initializer("w_scale")->dims(), (Dims{32, 1, 1, 1}));
+  EXPECT_EQ(result.graph.nodes.back().name, model.graph.nodes[0].name);
+  EXPECT_NE(result.graph.initializer("b"), nullptr);
+}
+
+TEST(Int8Weights, AsymmetricHasAZeroPoint) {
+  Model model = conv();
+  QuantizeOptions options;
+  options.weight_only.int8_symmetric = false;
+  Model result = write(model, Scheme::kInt8Weights, options);
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "Sub", "Mul", "Conv"}));
+  EXPECT_EQ(result.graph.initializer("w_quantized")->type(), DataType::kUint8);
+}
+
+TEST(Int8Weights, SharedWeightIsStoredOnceAndFloatWhereTheLayerIs) {
+  Model model = model_of(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[4,32] x) => (float[4,32] y) {
+      a = MatMul(x, w)
+      b = MatMul(a, w)
+      y = MatMul(b, w)
+    })", {{"w", {32, 32}}});
+  Quantizer quantizer(model, {}, {});
+  Model result = quantizer.quantize(Plan{{{"node_0", Scheme::kInt8Weights}, {"node_1", Scheme::kInt8Weights}}});
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "Mul", "MatMul", "MatMul", "MatMul"}));
+  EXPECT_EQ(result.graph.nodes[2].inputs[1], "w_dequantized");
+  EXPECT_EQ(result.graph.nodes[3].inputs[1], "w_dequantized");
+  EXPECT_EQ(result.graph.nodes[4].inputs[1], "w");
+}
+
+TEST(Int8Weights, WhatWouldNotShrinkStaysAndIsSaid) {
+  Model model = model_of(R"(
+    <ir_version: 8, opset_import: ["" : 17]> g (float[1,2] x) => (float[1,2] y) { y = MatMul(x, w) })",
+                         {{"w", {2, 2}}});
+  Quantizer quantizer(model, {}, {});
+  EXPECT_EQ(op_types(quantizer.quantize(uniform_plan(model, Scheme::kInt8Weights))), op_types(model));
+  ASSERT_EQ(quantizer.notes().size(), 1u);
+  EXPECT_NE(quantizer.notes()[0].find("not make the file smaller"), std::string::npos);
+}
+
+TEST(Int8Weights, InitializersOfOldModelsStayConstant) {
+  Model model = model_of(R"(
+    <ir_version: 3, opset_import: ["" : 11]>
+    g (float[4,32] x, float[32,32] w, float[32] b) => (float[4,32] y) {
+      m = MatMul(x, w)
+      y = Add(m, b)
+    })", {{"w", {32, 32}}, {"b", {32}}});
+  Model result = write(model, Scheme::kInt8Weights);
+  EXPECT_EQ(result.ir_version, 4);
+  EXPECT_EQ(result.graph.inputs.size(), 1u);
+}
+
+TEST(Layers, SayWhichSchemesAreOpenToThem) {
+  Model model = conv();
+  auto schemes = layers(model).at(0).schemes;
+  for (Scheme s : {Scheme::kFloat32, Scheme::kFloat16, Scheme::kInt8, Scheme::kInt8Weights, Scheme::kInt4Weights})
+    EXPECT_NE(std::find(schemes.begin(), schemes.end(), s), schemes.end()) << to_string(s);
+}
+
+}  // namespace
+}  // namespace seqto
