@@ -35,6 +35,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
   Ranges ranges = needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{};
   Quantizer quantizer(model, std::move(ranges), options);
   Model result = plan ? quantizer.quantize(*plan) : quantizer.quantize_excluding({});
+  result = corrected(model, std::move(result), f.improve, f.data, f.device, context.env);
   check_model(result);
   save_model(result, f.output);
   int64_t before = serialized_size(model), after = serialized_size(result);
@@ -60,6 +61,7 @@ void add_quantize(CLI::App& app, Context& context) {
   auto f = std::make_shared<WordFlags>();
   auto* word = add_word(app, "quantize", "One quantized model", *f, false);
   add_quantizer(word, *f);
+  add_improve_flags(word, f->improve);
   word->add_option("-o,--output", f->output, "ONNX file to write")->required();
   word->add_option("--plan", f->plan, "Plan: which layer gets which scheme");
   add_weight_flags(word, f->weights);

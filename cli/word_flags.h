@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "flags.h"
+#include "improve_flags.h"
 #include "weight_flags.h"
 
 namespace seqto::cli {
@@ -18,6 +19,7 @@ struct WordFlags {
   QuantizeFlags quantize;
   WeightFlags weights;
   bool weight_type_given = false;
+  ImproveFlags improve;
 };
 CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data);
 void add_quantizer(CLI::App* word, WordFlags& f);

@@ -1,0 +1,21 @@
+// Flags of what makes quantized models more accurate; see docs/accuracy.md.
+#pragma once
+
+#include <string>
+
+#include "flags.h"
+#include "seqto/improve.h"
+
+namespace seqto::cli {
+
+struct ImproveFlags {
+  std::string bias_correction = "none";
+};
+void add_improve_flags(CLI::App* word, ImproveFlags& flags);
+
+// The quantized model with the corrections that the flags ask for. Throws Error{kUsage} where they need data and none
+// are given.
+Model corrected(const Model& float_model, Model quantized, const ImproveFlags& flags, const DataFlags& data,
+                const DeviceFlags& device, const Env& env);
+
+}  // namespace seqto::cli

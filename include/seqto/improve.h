@@ -1,0 +1,44 @@
+// Room: quantization. What makes a quantized model more accurate and costs nothing when it runs: the file stays a plain
+// one of the same size, with the same operators.
+//
+// Before calibration a model can be rewritten into an equal one that is easier to quantize (equalize); after quantization the biases can take up
+// the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells what each is worth on real models.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "seqto/dataset.h"
+#include "seqto/quantize.h"
+#include "seqto/runner.h"
+
+namespace seqto {
+
+// --- bias correction ---------------------------------------------------------------------------
+
+// Rounding shifts the mean of a layer's output, channel by channel; the bias can take the shift back
+// (Nagel et al. 2019, section 4.2). Layers: Conv, ConvTranspose and Gemm with constant weights that have the same name
+// in both models, static (int32 biases) or with quantized weights alone (float biases). A layer without bias gets one.
+enum class BiasCorrection {
+  kNone,
+  kFast,  // each layer's own error, on the float model's activations: one pass over the samples, and the shifts of a
+          // layer hold whatever other layers are quantized
+  kFull,  // layer after layer in the quantized model itself, its layers before corrected: one pass for each depth
+};
+std::string_view to_string(BiasCorrection correction);         // "none", "fast", "full"
+BiasCorrection parse_bias_correction(std::string_view name);  // throws Error{kUsage}
+
+// What to add to the biases, by layer and output channel, in real values.
+using BiasShifts = std::map<LayerId, std::vector<float>>;
+
+// Streams the samples in constant memory; only channel means leave the runtime. `quantized` was made of `float_model`.
+BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction, const Dataset& data,
+                       std::span<const int64_t> samples, Runner& runner, const Env& env = {});
+
+// The quantized model with shifted biases, int32 biases in their own steps. Shifts of layers that are not in the model,
+// or that it holds in float, have no effect. A bias that several layers share is copied.
+Model shift_biases(const Model& quantized, const BiasShifts& shifts);
+
+}  // namespace seqto

@@ -1,0 +1,72 @@
+#include "quantization/channel_means.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "model/sort_nodes.h"
+
+namespace seqto::internal {
+namespace {
+
+// ReduceMean over every axis but 1; from opset 18 on the axes are an input.
+void add_mean(Graph& graph, int64_t opset, const ChannelTensor& tensor) {
+  std::string output = tensor.name + "_seqto_mean";
+  std::vector<int64_t> axes;
+  for (size_t a = 0; a < tensor.rank; ++a)
+    if (a != 1) axes.push_back(static_cast<int64_t>(a));
+  Node node{output, "ReduceMean", "", {tensor.name}, {output}, {}, {}};
+  node.set_attribute({"keepdims", int64_t{0}});
+  if (opset < 18) {
+    node.set_attribute({"axes", std::move(axes)});
+  } else {
+    node.inputs.push_back(output + "_axes");
+    int64_t count = static_cast<int64_t>(axes.size());
+    graph.initializers.push_back({output + "_axes", int64_tensor({count}, std::move(axes))});
+  }
+  graph.nodes.push_back(std::move(node));
+  graph.outputs.push_back({output, DataType::kFloat, {}, ""});
+}
+
+Model with_means(const Model& model, std::span<const ChannelTensor> tensors) {
+  Model result = model;
+  std::vector<std::string> names;
+  for (const ChannelTensor& t : tensors) names.push_back(t.name);
+  keep_ancestors(result.graph, names);
+  result.graph.outputs.clear();
+  for (const ChannelTensor& t : tensors) add_mean(result.graph, model.opset(), t);
+  drop_unused_initializers(result.graph);
+  return result;
+}
+
+}  // namespace
+
+void keep_ancestors(Graph& graph, std::span<const std::string> tensors) {
+  std::unordered_set<std::string> needed(tensors.begin(), tensors.end());
+  std::vector<Node> kept;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (!std::ranges::any_of(node->outputs, [&](const auto& name) { return needed.contains(name); })) continue;
+    for_each_read(*node, [&](const std::string& name) { needed.insert(name); });
+    kept.push_back(std::move(*node));
+  }
+  std::ranges::reverse(kept);
+  graph.nodes = std::move(kept);
+}
+
+std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
+                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                               const Env& env) {
+  auto session = runner.load(with_means(model, tensors));
+  std::vector<std::vector<double>> means(tensors.size());
+  for (int64_t sample : samples) {
+    env.stop_if_cancelled("quantize");
+    auto outputs = session->run(data.read(sample).inputs);
+    for (size_t t = 0; t < outputs.size(); ++t) {
+      means[t].resize(static_cast<size_t>(outputs[t].element_count()));
+      for (size_t c = 0; c < means[t].size(); ++c)
+        means[t][c] += element(outputs[t], static_cast<int64_t>(c)) / static_cast<double>(samples.size());
+    }
+  }
+  return means;
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,28 @@
+// Room: quantization. Means of tensors by channel over a data set, taken inside the runtime.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "seqto/dataset.h"
+#include "seqto/runner.h"
+
+namespace seqto::internal {
+
+// A tensor with the channels on axis 1, as Conv and Gemm write it.
+struct ChannelTensor {
+  std::string name;
+  size_t rank = 4;
+};
+
+// The mean of every channel over all other axes and the samples. Only the part of the model that the tensors need is
+// run, as far as possible by the kernels of the deployed model.
+std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
+                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                               const Env& env);
+
+// Removes the nodes that none of `tensors` needs. The graph's nodes are in topological order.
+void keep_ancestors(Graph& graph, std::span<const std::string> tensors);
+
+}  // namespace seqto::internal

@@ -1,0 +1,105 @@
+"""What makes quantized models more accurate, measured with onnxruntime: each claim on a model small enough to know it."""
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from testing.models import save, seqto, weight  # noqa: E402
+
+LAYERS = ("stem", "depthwise", "project", "classify")
+
+
+def outputs(model, x, tensors=None):
+    if tensors:
+        model = onnx.ModelProto.FromString(model.SerializeToString())
+        del model.graph.output[:]
+        model.graph.output.extend(helper.make_tensor_value_info(t, 1, None) for t in tensors)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    runs = [session.run(None, {"x": v[None]}) for v in x]
+    return [np.concatenate(parts).astype(np.float64) for parts in zip(*runs)]
+
+
+def network(path, opset=17, shared=False):
+    """Two kinds of convolution, one of them without a bias, and a classifier whose bias can be that of the stem."""
+    node = helper.make_node
+    nodes = [node("Conv", ["x", "w0", "b0"], ["stem_out"], name="stem", pads=[1, 1, 1, 1]),
+             node("Relu", ["stem_out"], ["t0"], name="relu0"),
+             node("Conv", ["t0", "w1"], ["depthwise_out"], name="depthwise", group=8, pads=[1, 1, 1, 1]),
+             node("Relu", ["depthwise_out"], ["t1"], name="relu1"),
+             node("Conv", ["t1", "w2", "b2"], ["project_out"], name="project"),
+             node("GlobalAveragePool", ["project_out"], ["t2"], name="pool"),
+             node("Flatten", ["t2"], ["t3"], name="flatten"),
+             node("Gemm", ["t3", "w3", "b0" if shared else "b3"], ["y"], name="classify")]
+    # Channels of very different size, so that one scale for all of them rounds the small ones away.
+    sizes = np.geomspace(0.02, 1, 8, dtype=np.float32)
+    weights = [("w0", weight(8, 3, 3, 3) * sizes[:, None, None, None]), ("b0", weight(8, seed=3) * sizes),
+               ("w1", weight(8, 1, 3, 3, seed=4) * sizes[:, None, None, None]),
+               ("w2", weight(6, 8, 1, 1, seed=5)), ("b2", weight(6, seed=6)), ("w3", weight(6, 8, seed=7))]
+    if not shared:
+        weights.append(("b3", weight(8, seed=8)))
+    return save(path, nodes, [("x", [1, 3, 8, 8])], [("y", [1, 8])], weights, opset=opset)
+
+
+def quantize(folder, model, *flags):
+    result = seqto("quantize", model, "--data", folder / "data.npz", "-o", folder / "q.onnx", *flags)
+    assert result.returncode == 0, result.stderr
+    return onnx.load(folder / "q.onnx")
+
+
+def mean_errors(float_model, quantized, x):
+    """By layer: the mean error of each channel, as a share of the channels' mean magnitude."""
+    named = {n.name: n.output[0] for n in quantized.graph.node}
+    wanted = outputs(float_model, x, [f"{n}_out" if n != "classify" else "y" for n in LAYERS])
+    found = outputs(quantized, x, [named[n] for n in LAYERS])
+    errors = []
+    for a, b in zip(wanted, found):
+        axes = tuple(i for i in range(a.ndim) if i != 1)
+        errors.append(np.abs((a - b).mean(axes)).max() / np.abs(a).mean())
+    return np.array(errors)
+
+
+def bias_correction(folder):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(24, 3, 8, 8)).astype(np.float32)
+    np.savez(folder / "data.npz", x=x)
+    for opset, shared, flags in ((17, False, []), (18, True, []), (21, False, ["--per-channel", "--activation-type", "uint8"])):
+        path = network(folder / "model.onnx", opset, shared)
+        model = onnx.load(path)
+        plain = quantize(folder, path, *flags)
+        fast = quantize(folder, path, "--bias-correction", "fast", *flags)
+        full = quantize(folder, path, "--bias-correction", "full", *flags)
+        none, local, whole = (mean_errors(model, q, x) for q in (plain, fast, full))
+        # One step of an int32 bias is far below a thousandth of an output.
+        assert whole.max() < 2e-3, f"opset {opset}: mean errors {whole} after full correction"
+        assert local.sum() < none.sum(), f"opset {opset}: {local.sum()} after fast correction, {none.sum()} without"
+        assert local[0] < none[0] / 2, f"first layer: {none[0]}, {local[0]}; it sees the true input, so fast correction is whole"
+        # The same operators: what was fused before is fused now.
+        kinds = [sorted(n.op_type for n in q.graph.node) for q in (plain, full)]
+        assert [k for k in kinds[1] if k != "DequantizeLinear"] == [k for k in kinds[0] if k != "DequantizeLinear"]
+        error = [np.square(outputs(model, x)[0] - outputs(q, x)[0]).mean() for q in (plain, full)]
+        assert error[1] < error[0], error
+        print(f"bias correction, opset {opset}: squared error {error[0]:.5f}, corrected {error[1]:.5f}")
+
+
+def usage(folder):
+    path = network(folder / "model.onnx")
+    result = seqto("quantize", path, "--ranges", "r.json", "-o", folder / "q.onnx", "--bias-correction", "slow")
+    assert result.returncode == 2 and "--bias-correction" in result.stderr, result.stderr
+
+
+def main():
+    for test in (bias_correction, usage):
+        with tempfile.TemporaryDirectory() as scratch:
+            test(Path(scratch))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
