@@ -1,10 +1,47 @@
+// Weights in float16, turned back to float when the runtime loads the model.
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "quantization/float16_compute.h"
+#include "quantization/graph_edit.h"
+#include "quantization/halves.h"
 #include "quantization/writers.h"
-#include "seqto/error.h"
 
 namespace seqto::internal {
+namespace {
 
-Model write_float16(const Model&, const LayerSet&, const QuantizeOptions&, WeightCache&, std::vector<std::string>&) {
-  throw Error(Code::kUsage, "[quantize] this scheme is not written yet");
+// What a Cast and its names take in the file, about.
+constexpr int64_t kOverheadBytes = 128;
+
+bool shrinks(const Tensor* constant) {
+  return constant && constant->type() == DataType::kFloat && std::ssize(constant->bytes()) > 2 * kOverheadBytes;
+}
+
+}  // namespace
+
+Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
+                    std::vector<std::string>& notes) {
+  if (options.float16.compute) return compute_in_float16(model, layers, options.float16, cache, notes);
+  GraphEdit edit(model);
+  std::unordered_map<std::string, std::string> restored;
+  for (Node& node : edit.nodes()) {
+    if (!layers.contains(node.name)) continue;
+    for (std::string& input : node.inputs) {
+      const Tensor* constant = edit.constant(input);
+      if (!shrinks(constant)) continue;
+      auto [it, is_new] = restored.try_emplace(input);
+      if (is_new) {
+        const auto& halves = cache.tensors("float16\n" + input, [&] {
+          return std::vector{to_halves(input, *constant, options.float16, notes)};
+        });
+        std::string stored = edit.add(input + "_float16", halves[0]);
+        it->second = edit.compute("Cast", {stored}, input + "_float", {{"to", static_cast<int64_t>(DataType::kFloat)}});
+      }
+      input = it->second;
+    }
+  }
+  return edit.finish();
 }
 
 }  // namespace seqto::internal

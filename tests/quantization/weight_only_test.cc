@@ -103,7 +103,7 @@ TEST(Int8Weights, AsymmetricHasAZeroPoint) {
   QuantizeOptions options;
   options.weight_only.int8_symmetric = false;
   Model result = write(model, Scheme::kInt8Weights, options);
-  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "Sub", "Mul", "Conv"}));
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "Cast", "Sub", "Mul", "Conv"}));
   EXPECT_EQ(result.graph.initializer("w_quantized")->type(), DataType::kUint8);
 }
 
@@ -143,6 +143,99 @@ TEST(Int8Weights, InitializersOfOldModelsStayConstant) {
   Model result = write(model, Scheme::kInt8Weights);
   EXPECT_EQ(result.ir_version, 4);
   EXPECT_EQ(result.graph.inputs.size(), 1u);
+}
+
+// --- float16
+
+Model two_layers() {
+  return model_of(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[4,32] x) => (float[4,32] y) {
+      a = MatMul(x, w)
+      r = Relu(a)
+      y = MatMul(r, v)
+    })", {{"w", {32, 32}}, {"v", {32, 32}}});
+}
+
+Plan matmuls(Scheme scheme) { return Plan{{{"node_0", scheme}, {"node_2", scheme}}}; }
+
+TEST(Float16, WeightsAreStoredAndComputationIsFloat) {
+  Model result = write(two_layers(), Scheme::kFloat16);
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "Cast", "MatMul", "Relu", "MatMul"}));
+  EXPECT_EQ(result.graph.initializer("w_float16")->type(), DataType::kFloat16);
+  EXPECT_EQ(result.graph.initializer("w"), nullptr);
+}
+
+TEST(Float16, CastsOnlyAtTheBorder) {
+  Model model = two_layers();
+  QuantizeOptions options;
+  options.float16.compute = true;
+  Quantizer quantizer(model, {}, options);
+  // Relu joins its neighbours, although the plan does not name it.
+  Model result = quantizer.quantize(matmuls(Scheme::kFloat16));
+  EXPECT_NO_THROW(check_model(result));
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "MatMul", "Relu", "MatMul", "Cast"}));
+  EXPECT_EQ(result.graph.outputs[0].type, DataType::kFloat);
+  // Behind the last layer it would not save a Cast, and stays.
+  Model first = quantizer.quantize(Plan{{{"node_0", Scheme::kFloat16}}});
+  EXPECT_EQ(op_types(first), (std::vector<std::string>{"Cast", "MatMul", "Cast", "Relu", "MatMul"}));
+}
+
+TEST(Float16, InputsAndOutputsOnDemand) {
+  Model model = two_layers();
+  QuantizeOptions options;
+  options.float16.compute = true;
+  options.float16.keep_io_types = false;
+  Model result = write(model, Scheme::kFloat16, options);
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"MatMul", "Relu", "MatMul"}));
+  EXPECT_EQ(result.graph.inputs[0].type, DataType::kFloat16);
+  EXPECT_EQ(result.graph.outputs[0].type, DataType::kFloat16);
+  EXPECT_EQ(result.graph.inputs[0].name, "x");
+  EXPECT_EQ(result.graph.outputs[0].name, "y");
+}
+
+TEST(Float16, BlockedTypesStayFloatAndItIsSaid) {
+  Model model = two_layers();
+  QuantizeOptions options;
+  options.float16.compute = true;
+  options.float16.op_block_list = {"Relu"};
+  Quantizer quantizer(model, {}, options);
+  Model result = quantizer.quantize(uniform_plan(model, Scheme::kFloat16));
+  EXPECT_NO_THROW(check_model(result));
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "MatMul", "Cast", "Relu", "Cast", "MatMul", "Cast"}));
+  ASSERT_EQ(quantizer.notes().size(), 1u);
+  EXPECT_NE(quantizer.notes()[0].find("Relu is in the block list"), std::string::npos);
+}
+
+TEST(Float16, WhatASubgraphReadsStaysFloat) {
+  Model model = model_of(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[4,32] x, bool c) => (float[4,32] y) {
+      a = MatMul(x, w)
+      y = If (c) <then_branch = t () => (float[4,32] p) { p = Relu(a) },
+                  else_branch = e () => (float[4,32] q) { q = Neg(a) }>
+    })", {{"w", {32, 32}}});
+  QuantizeOptions options;
+  options.float16.compute = true;
+  Model result = write(model, Scheme::kFloat16, options);
+  EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "MatMul", "Cast", "If"}));
+  EXPECT_EQ(result.graph.nodes[2].outputs[0], "a");
+}
+
+TEST(Float16, ConstantsBeyondTheRangeAreSaidOrRefused) {
+  Model model = two_layers();
+  std::vector<float> values(32 * 32, 1.0f);
+  values[5] = -1e6f;
+  model.graph.initializers[0].tensor = float_tensor({32, 32}, values);
+  Quantizer quantizer(model, {}, {});
+  Model result = quantizer.quantize(matmuls(Scheme::kFloat16));
+  EXPECT_EQ(element(*result.graph.initializer("w_float16"), 5), -65504.0);
+  ASSERT_EQ(quantizer.notes().size(), 1u);
+  EXPECT_NE(quantizer.notes()[0].find("1 of 1024 values of constant 'w'"), std::string::npos);
+  QuantizeOptions options;
+  options.float16.strict = true;
+  Quantizer strict(model, {}, options);
+  EXPECT_THROW(strict.quantize(matmuls(Scheme::kFloat16)), Error);
 }
 
 TEST(Layers, SayWhichSchemesAreOpenToThem) {
