@@ -48,6 +48,12 @@ std::string GraphEdit::add_int64s(const std::vector<int64_t>& values) {
   return name;
 }
 
+std::string GraphEdit::add_uint8(uint8_t value) {
+  auto& name = uint8s_[value];
+  if (name.empty()) name = add(fmt::format("byte_{}", value), Tensor::from(DataType::kUint8, {}, std::vector{value}));
+  return name;
+}
+
 std::string GraphEdit::compute(const char* op_type, std::vector<std::string> inputs, const std::string& wanted_output,
                                std::vector<Attribute> attributes) {
   std::string output = fresh(wanted_output);
@@ -65,15 +71,19 @@ void GraphEdit::require_opset(const std::string& domain, int64_t version) {
   model_.opsets.push_back({domain, version});
 }
 
-Model GraphEdit::finish() {
-  Graph& graph = model_.graph;
-  if (!added_.empty() && model_.ir_version < 4) {
+void GraphEdit::require_ir_version(int64_t version) {
+  if (model_.ir_version < 4 && version >= 4) {
     // Before IR 4 every initializer had to be an input and was constant nevertheless; from 4 on it would not be.
     std::unordered_set<std::string> initializers;
-    for (const Initializer& i : graph.initializers) initializers.insert(i.name);
-    std::erase_if(graph.inputs, [&](const ValueInfo& v) { return initializers.contains(v.name); });
-    model_.ir_version = 4;
+    for (const Initializer& i : model_.graph.initializers) initializers.insert(i.name);
+    std::erase_if(model_.graph.inputs, [&](const ValueInfo& v) { return initializers.contains(v.name); });
   }
+  model_.ir_version = std::max(model_.ir_version, version);
+}
+
+Model GraphEdit::finish() {
+  Graph& graph = model_.graph;
+  if (!added_.empty()) require_ir_version(4);
   std::unordered_set<std::string> read;
   for (const Node& n : graph.nodes) for_each_read(n, [&](const std::string& name) { read.insert(name); });
   for (const ValueInfo& v : graph.outputs) read.insert(v.name);

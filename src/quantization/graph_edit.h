@@ -26,10 +26,12 @@ class GraphEdit {
   std::string add(const std::string& wanted, Tensor tensor);
   // A small int64 vector, written once however often it is asked for.
   std::string add_int64s(const std::vector<int64_t>& values);
+  std::string add_uint8(uint8_t value);
   // Adds a node that reads only constants, before all others; returns its output's name.
   std::string compute(const char* op_type, std::vector<std::string> inputs, const std::string& wanted_output,
                       std::vector<Attribute> attributes = {});
   void require_opset(const std::string& domain, int64_t version);
+  void require_ir_version(int64_t version);
 
   // The rewritten model; constants that nothing reads any more are gone.
   Model finish();
@@ -39,6 +41,7 @@ class GraphEdit {
   std::unordered_map<std::string, const Tensor*> constants_;
   std::unordered_set<std::string> names_;
   std::map<std::vector<int64_t>, std::string> int64s_;
+  std::map<uint8_t, std::string> uint8s_;
   std::vector<Node> computed_;
   std::vector<Initializer> added_;
 };

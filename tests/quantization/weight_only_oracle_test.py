@@ -1,6 +1,8 @@
-"""Weights in 8 bits and float16: the model with them gives exactly what the float model gives with the weights that
-numpy quantizes and dequantizes; it passes the checker, loads, runs, and costs no node once it is loaded."""
+"""Weights in 8 and 4 bits. 8 bits and folded 4 bits: the model with them gives exactly what the float model gives with the weights that
+numpy quantizes and dequantizes; it passes the checker, loads, runs, and costs no node once it is loaded.
+MatMulNBits: codes, scales and zero points equal onnxruntime's own kernels bit for bit."""
 
+import itertools
 import os
 import pathlib
 import sys
@@ -11,6 +13,7 @@ try:
     import onnx
     import onnxruntime
     from onnx import helper, numpy_helper
+    from onnxruntime.capi import _pybind_state as state
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -64,25 +67,25 @@ def along(array, order, keep, block, function):
 
 
 def lstm_weights():
-    return [("w", weight(1, 64, 12, seed=1)), ("r", weight(1, 64, 16, seed=2))]
+    return [("w", weight(1, 256, 12, seed=1)), ("r", weight(1, 256, 64, seed=2))]
 
 
 # name -> nodes, input shape, output shape, weights, order of axes and number of them that name a channel
 CASES = {
-    "conv": ([helper.make_node("Conv", ["x", "w"], ["y"])], [1, 6, 8, 8], [1, 40, 6, 6],
-             [("w", weight(40, 6, 3, 3))], (0, 1, 2, 3), 1),
+    "conv": ([helper.make_node("Conv", ["x", "w"], ["y"])], [1, 6, 8, 8], [1, 160, 6, 6],
+             [("w", weight(160, 6, 3, 3))], (0, 1, 2, 3), 1),
     "depthwise": ([helper.make_node("Conv", ["x", "w"], ["y"], group=64)], [1, 64, 8, 8], [1, 64, 6, 6],
                   [("w", weight(64, 1, 3, 3))], (0, 1, 2, 3), 1),
     "transposed": ([helper.make_node("ConvTranspose", ["x", "w"], ["y"])], [1, 20, 4, 4], [1, 12, 5, 5],
                    [("w", weight(20, 12, 2, 2))], (1, 0, 2, 3), 1),
     "matmul": ([helper.make_node("MatMul", ["x", "w"], ["y"])], [3, 70], [3, 24], [("w", weight(70, 24))], (1, 0), 1),
-    "batched_matmul": ([helper.make_node("MatMul", ["x", "w"], ["y"])], [2, 3, 40], [2, 3, 24],
-                       [("w", weight(2, 40, 24))], (0, 2, 1), 2),
+    "batched_matmul": ([helper.make_node("MatMul", ["x", "w"], ["y"])], [2, 3, 48], [2, 3, 64],
+                       [("w", weight(2, 48, 64))], (0, 2, 1), 2),
     "gemm": ([helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)], [3, 70], [3, 24], [("w", weight(24, 70))],
              (0, 1), 1),
     "gather": ([helper.make_node("Cast", ["x"], ["i"], to=onnx.TensorProto.INT64),
                 helper.make_node("Gather", ["w", "i"], ["y"])], [5], [5, 48], [("w", weight(50, 48))], (0, 1), 1),
-    "lstm": ([helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=16)], [7, 2, 12], [7, 1, 2, 16],
+    "lstm": ([helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=64)], [7, 2, 12], [7, 1, 2, 64],
              lstm_weights(), (0, 1, 2), 2),
 }
 
@@ -114,9 +117,145 @@ def weights_in_8_bits(folder):
         one(folder, name, 16, symmetric, ["--weight-block-size", 16])
 
 
+def four_bits(block_of):
+    """Blocks along the last axis as MatMulNBits rounds them, and back."""
+    def function(blocks):
+        low, high = blocks.min(axis=-1, keepdims=True), blocks.max(axis=-1, keepdims=True)
+        if block_of == "symmetric":
+            scale = np.where(np.abs(high) > np.abs(low), high, low) / np.float32(-8)
+            zero = np.full_like(scale, 8)
+        else:
+            low, high = np.minimum(low, 0), np.maximum(high, 0)
+            scale = (high - low) / np.float32(15)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                zero = np.where(scale != 0, np.floor(-low / scale + np.float32(0.5)), 0).astype(np.float32)
+        with np.errstate(divide="ignore"):
+            reciprocal = np.where(scale != 0, np.float32(1) / scale, 0).astype(np.float32)
+        exact = np.clip(blocks * reciprocal + zero, 0, 15)
+        codes = np.floor(exact) + (exact - np.floor(exact) >= 0.5)
+        return (codes - zero).astype(np.float32) * scale
+    return function
+
+
+def weights_in_4_bits(folder):
+    """Folded; weights that are too small for it are stored in 8 bits instead."""
+    for name in CASES:
+        for symmetry in ("symmetric", "asymmetric"):
+            flags = ["--weight-type", "int4" if symmetry == "symmetric" else "uint4", "--int4-format", "folded",
+                     "--weight-block-size", 16]
+            if name in ("conv", "gather", "batched_matmul", "lstm"):
+                one(folder, name, 16, four_bits(symmetry), flags)
+
+
+def kernel(w, block, bits, symmetric):
+    rows, columns = w.shape
+    blocks = -(-rows // block)
+    padded = np.pad(w, ((0, blocks * block - rows), (0, 0)))
+    codes = np.zeros((columns, blocks, block * bits // 8), np.uint8)
+    scales = np.zeros((columns, blocks), np.float32)
+    zeros = np.zeros((columns, -(-blocks * bits // 8)), np.uint8)
+    run = {2: state.quantize_matmul_2bits, 4: state.quantize_matmul_4bits, 8: state.quantize_matmul_8bits}[bits]
+    run(codes, padded, scales, zeros, block, columns, rows, symmetric)
+    return codes, scales, zeros
+
+
+def awkward(rows, columns, seed):
+    """Ties, blocks of zeros, of one sign, of one value."""
+    w = np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
+    w[:, 0] = np.linspace(-1, 1, rows)
+    w[:, 1] = np.round(w[:, 1] * 8) / 8
+    w[: rows // 2, 2] = 0
+    w[:, 3] = np.abs(w[:, 3]) + 1
+    w[:, 4] = -3
+    w[::2, 5] = 1.5
+    w[1::2, 5] = -1.5
+    return w
+
+
+def matmul_nbits(folder):
+    source, target = folder / "nbits.onnx", folder / "nbits_out.onnx"
+    for rows, columns, block, bits, symmetric in itertools.product((96, 100), (17,), (16, 32, 64), (2, 4), (True, False)):
+        w = awkward(rows, columns, rows + block)
+        for op, stored in (("MatMul", w), ("Gemm", w.T.copy())):
+            attributes = {"transB": 1} if op == "Gemm" else {}
+            inputs = ["x", "w", "c"] if op == "Gemm" else ["x", "w"]
+            save(source, [helper.make_node(op, inputs, ["y"], **attributes)], [("x", [5, rows])], [("y", [5, columns])],
+                 [("w", stored), ("c", weight(columns))][: len(inputs) - 1])
+            result = seqto("quantize", source, "-o", target, "--mode", "weights", "--weight-bits", bits,
+                           "--weight-block-size", block, "--symmetric-weights", str(symmetric).lower())
+            assert result.returncode == 0, result.stderr
+            model = onnx.load(target)
+            onnx.checker.check_model(model, full_check=True)
+            node = [n for n in model.graph.node if n.op_type == "MatMulNBits"][0]
+            arrays = {i.name: numpy_helper.to_array(i) for i in model.graph.initializer}
+            got = [arrays[name] for name in node.input[1:]]
+            expected = kernel(w, block, bits, symmetric)[: 2 if symmetric else 3]
+            for a, b in zip(expected, got, strict=True):
+                assert np.array_equal(a.view(np.uint8), b.view(np.uint8)), (rows, block, bits, symmetric, op)
+            x = R.normal(size=(5, rows)).astype(np.float32)
+            near, exact = outputs(target, {"x": x})[0], outputs(source, {"x": x})[0]
+            assert np.abs(near - exact).max() < (0.25 if bits == 4 else 1) * np.abs(exact).max()
+
+
+def qdq(folder):
+    source, target = folder / "qdq.onnx", folder / "qdq_out.onnx"
+    for rows, block, symmetric in itertools.product((96, 100), (16, 32), (True, False)):
+        w = awkward(rows, 18, rows + block)
+        save(source, [helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", [5, rows])], [("y", [5, 18])], [("w", w)],
+             opset=21, ir_version=10)
+        result = seqto("quantize", source, "-o", target, "--mode", "weights", "--weight-bits", 4, "--int4-format", "qdq",
+                       "--weight-block-size", block, "--symmetric-weights", str(symmetric).lower())
+        assert result.returncode == 0, result.stderr
+        model = onnx.load(target)
+        onnx.checker.check_model(model, full_check=True)
+        packed, blocks = np.zeros((rows * 18 + 1) // 2, np.uint8), -(-rows // block)
+        scales, zeros = np.zeros((blocks, 18), np.float32), np.zeros((18 * blocks + 1) // 2, np.uint8)
+        state.quantize_qdq_matmul_4bits(packed, w, scales, zeros, block, 18, rows, symmetric)
+        raw = {i.name: np.frombuffer(i.raw_data, np.uint8) for i in model.graph.initializer}
+        got = [raw[name] for name in model.graph.node[0].input]
+        for a, b in zip([packed, scales.view(np.uint8).ravel(), zeros][: len(got)], got, strict=True):
+            assert np.array_equal(a, b), (rows, block, symmetric)
+        x = R.normal(size=(5, rows)).astype(np.float32)
+        near, exact = outputs(target, {"x": x})[0], outputs(source, {"x": x})[0]
+        assert np.abs(near - exact).max() < 0.25 * np.abs(exact).max()
+
+
+def gather(folder):
+    source, target = folder / "gather.onnx", folder / "gather_out.onnx"
+    nodes = [helper.make_node("Cast", ["x"], ["i"], to=onnx.TensorProto.INT64),
+             helper.make_node("Gather", ["w", "i"], ["y"])]
+    w = awkward(96, 64, 1).T.copy()  # rows of 96: three blocks of 32
+    save(source, nodes, [("x", [64])], [("y", [64, 96])], [("w", w)])
+    for symmetric in (True, False):
+        result = seqto("quantize", source, "-o", target, "--mode", "weights", "--weight-bits", 4,
+                       "--weight-block-size", 32, "--symmetric-weights", str(symmetric).lower())
+        assert result.returncode == 0, result.stderr
+        onnx.checker.check_model(str(target), full_check=True)
+        assert onnx.load(target).graph.node[1].op_type == "GatherBlockQuantized"
+        blocks = w.reshape(-1, 32)
+        low, high = blocks.min(1, keepdims=True), blocks.max(1, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if symmetric:
+                scale = np.where(np.abs(high) > np.abs(low), high, low) / np.float32(-8)
+                codes = np.where(scale == 0, 0, np.clip(np.rint(blocks / scale), -8, 7))
+            else:
+                low, high = np.minimum(low, 0), np.maximum(high, 0)
+                scale = (high - low) / np.float32(15)
+                zero = np.where(scale == 0, 8, np.clip(np.rint(-low / scale), 0, 15)).astype(np.float32)
+                codes = np.where(scale == 0, 8, np.clip(np.rint(blocks / scale + zero), 0, 15)) - zero
+        expected = (codes.astype(np.float32) * scale).reshape(w.shape)
+        got = outputs(target, {"x": np.arange(64, dtype=np.float32)})[0]
+        assert np.array_equal(expected, got), symmetric
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        weights_in_8_bits(pathlib.Path(folder))
+        folder = pathlib.Path(folder)
+        weights_in_8_bits(folder)
+        weights_in_4_bits(folder)
+        matmul_nbits(folder)
+        qdq(folder)
+        gather(folder)
     print("ok")
 
 
