@@ -5,6 +5,7 @@
 
 #include "seqto/analyze.h"
 #include "seqto/error.h"
+#include "seqto/patterns.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -21,7 +22,8 @@ void analyze_command(const WordFlags& f, const Context& context) {
   Model quantized;
   if (f.quantized.empty()) {
     QuantizeOptions options = f.quantize.parsed();
-    options.exclude = f.exclude;
+    options.exclude = expand_patterns(f.exclude, model);
+    options.include = expand_patterns(options.include, model);
     Ranges ranges = f.ranges.empty()
                         ? calibrate(model, *data, samples, *runner, {.op_types = options.op_types}, context.env)
                         : load_ranges(f.ranges);

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "flags.h"
+#include "seqto/explain.h"
 #include "seqto/report.h"
 
 namespace seqto::cli {
@@ -41,6 +43,9 @@ void inspect(const std::string& path, const Context& context) {
   name_nodes(model);
   model = infer_shapes(model);
   auto all = layers(model);
+  QuantizedForm form = quantized_form(model);
+  std::map<std::string, std::string> schemes;
+  for (const LayerReport& r : explain(model)) schemes[r.name] = r.scheme;
   int64_t weights = 0, quantizable = 0;
   for (const Layer& l : all) quantizable += l.quantizable;
   for (const Initializer& i : model.graph.initializers) weights += static_cast<int64_t>(i.tensor.bytes().size());
@@ -51,6 +56,7 @@ void inspect(const std::string& path, const Context& context) {
                       {"op_type", l.op_type},
                       {"output_shape", l.output_shape},
                       {"weight_bytes", l.weight_bytes},
+                      {"scheme", schemes[l.id]},
                       {"quantizable", l.quantizable},
                       {"reason", l.reason}});
     Json result{{"model", path},
@@ -59,6 +65,11 @@ void inspect(const std::string& path, const Context& context) {
                 {"inputs", infos_json(model.graph.free_inputs())},
                 {"outputs", infos_json(model.graph.outputs)},
                 {"weight_bytes", weights},
+                {"form", form.form},
+                {"quantize_nodes", form.quantize_nodes},
+                {"dequantize_nodes", form.dequantize_nodes},
+                {"quantized_operators", form.operators},
+                {"schemes", form.layers},
                 {"layers", list}};
     fmt::print("{}\n", result.dump(1));
     return;
@@ -69,6 +80,9 @@ void inspect(const std::string& path, const Context& context) {
     fmt::print("  input  {} {} {}\n", v.name, to_string(v.type), shape_text(v));
   for (const ValueInfo& v : model.graph.outputs)
     fmt::print("  output {} {} {}\n", v.name, to_string(v.type), shape_text(v));
+  if (form.form != "float")
+    fmt::print("  quantized: {}; {} QuantizeLinear, {} DequantizeLinear, {} quantized operators\n", form.form,
+               form.quantize_nodes, form.dequantize_nodes, form.operators);
   fmt::print("\n{:40} {:22} {:20} {:>10}  {}\n", "layer", "op", "output", "weights", "quantizable");
   for (const Layer& l : all) {
     std::string weight_text = l.weight_bytes ? format_bytes(l.weight_bytes) : "";

@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "layer_table.h"
 #include "seqto/error.h"
+#include "seqto/patterns.h"
 #include "seqto/report.h"
 #include "word_flags.h"
 
@@ -22,7 +24,8 @@ void quantize_command(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
   if (f.mode == "static") require_quantizable(model);
   QuantizeOptions options = f.quantize.parsed();
-  options.exclude = f.exclude;
+  options.exclude = expand_patterns(f.exclude, model);
+  options.include = expand_patterns(options.include, model);
   Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   std::optional<Plan> plan;
   if (!f.plan.empty()) plan = plan_from_json(read_text(f.plan));
@@ -43,14 +46,18 @@ void quantize_command(const WordFlags& f, const Context& context) {
     context.env.log(LogLevel::kInfo,
                     fmt::format("deviates from onnxruntime's quantizer at {} (docs/compatibility.md)", id));
   for (const auto& note : quantizer.notes()) context.env.log(LogLevel::kInfo, note);
+  std::vector<LayerReport> layers;
+  if (f.explain) layers = explain(model, result, {options, plan, quantizer.layer_deviations()});
   if (context.json) {
     nlohmann::ordered_json j{{"output", f.output},
            {"size_bytes", after},
            {"float_size_bytes", before},
            {"deviations", quantizer.deviations()},
            {"notes", quantizer.notes()}};
+    if (f.explain) j["layers"] = layers_json(layers);
     fmt::print("{}\n", j.dump(1));
   } else {
+    if (f.explain) print_layers(layers);
     fmt::print("wrote {}: {} instead of {}\n", f.output, format_bytes(after), format_bytes(before));
   }
 }
@@ -64,6 +71,7 @@ void add_quantize(CLI::App& app, Context& context) {
   add_improve_flags(word, f->improve);
   word->add_option("-o,--output", f->output, "ONNX file to write")->required();
   word->add_option("--plan", f->plan, "Plan: which layer gets which scheme");
+  word->add_flag("--explain", f->explain, "Say for every layer what was done and why");
   add_weight_flags(word, f->weights);
   word->add_option("--mode", f->mode, "static, weights, float16")
       ->check(CLI::IsMember({"static", "weights", "float16"}))

@@ -108,6 +108,8 @@ class Quantizer {
   const std::vector<std::string>& deviations() const;
   // What the last plan asked for and did not get, and constants that were changed to fit; one sentence each.
   const std::vector<std::string>& notes() const;
+  // Those of them that belong to a layer, by layer.
+  const std::map<LayerId, std::vector<std::string>>& layer_deviations() const;
 
  private:
   struct Impl;

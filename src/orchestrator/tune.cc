@@ -11,10 +11,10 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "orchestrator/evaluate.h"
-#include "orchestrator/glob.h"
 #include "orchestrator/notes.h"
 #include "orchestrator/summarize.h"
 #include "seqto/error.h"
+#include "seqto/patterns.h"
 
 namespace seqto {
 namespace {

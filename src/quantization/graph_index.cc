@@ -1,5 +1,7 @@
 #include "quantization/marks.h"
 
+#include <algorithm>
+
 namespace seqto::internal {
 
 GraphIndex::GraphIndex(const Model& model) : opset(model.opset()) {
@@ -27,6 +29,14 @@ GraphIndex::GraphIndex(const Model& model) : opset(model.opset()) {
 bool GraphIndex::is_float(const std::string& name) const {
   auto it = types.find(name);
   return it != types.end() && (it->second == DataType::kFloat || it->second == DataType::kFloat16);
+}
+
+void Marks::deviate(const char* id, const LayerId& layer) {
+  auto add = [&](std::vector<std::string>& ids) {
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.emplace_back(id);
+  };
+  add(deviations);
+  if (!layer.empty()) add(layer_deviations[layer]);
 }
 
 Mark* MarkMap::find(const std::string& name) {

@@ -55,6 +55,7 @@ class Marker {
         {"LayerNormalization", &Marker::mark_normalization},
         {"BatchNormalization", &Marker::mark_normalization},
     };
+    current_ = node(i).name;
     auto it = kRules.find(node(i).op_type);
     if (it != kRules.end()) (this->*it->second)(i);
     else mark_generic(i);
@@ -360,10 +361,7 @@ class Marker {
     return std::find(list.begin(), list.end(), n.op_type) != list.end();
   }
   Node& node(size_t i) { return marks_.nodes[i]; }
-  void deviate(const char* id) {
-    if (std::find(marks_.deviations.begin(), marks_.deviations.end(), id) == marks_.deviations.end())
-      marks_.deviations.emplace_back(id);
-  }
+  void deviate(const char* id) { marks_.deviate(id, current_); }
 
   const Model& model_;
   const GraphIndex& index_;
@@ -371,6 +369,7 @@ class Marker {
   const BoundsOf& bounds_;
   Marks marks_;
   std::unordered_set<std::string> marked_biases_;
+  LayerId current_;  // the layer whose rule runs
 };
 
 }  // namespace

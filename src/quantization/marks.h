@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -73,6 +74,9 @@ struct Marks {
   std::vector<Initializer> new_initializers;    // copies of biases
   std::unordered_map<std::string, float> beta;  // bias -> factor to fold into it
   std::vector<std::string> deviations;
+  std::map<LayerId, std::vector<std::string>> layer_deviations;  // those that belong to a layer
+
+  void deviate(const char* id, const LayerId& layer = "");
 };
 
 // Real bounds that the quantized tensor can take; nothing when its range is unknown.

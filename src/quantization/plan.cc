@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "base/hash.h"
+#include "quantization/layer_form.h"
 #include "quantization/weight_sites.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
@@ -91,13 +92,40 @@ std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal
   bool opaque = std::any_of(node.attributes.begin(), node.attributes.end(), [](const Attribute& a) {
     return std::holds_alternative<OpaqueAttribute>(a.value);
   });
-  if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear" || opaque) return schemes;
+  if (opaque) return schemes;
   schemes.push_back(Scheme::kFloat16);
   if (statically) schemes.insert(schemes.end(), {Scheme::kInt8, Scheme::kInt8wInt16a});
   bool weights = !internal::weight_sites(node, constant).empty();
   if (weights && is_dynamic_op(node)) schemes.push_back(Scheme::kInt8Dynamic);
   if (weights) schemes.insert(schemes.end(), {Scheme::kInt8Weights, Scheme::kInt4Weights});
   return schemes;
+}
+
+bool is_quantized(const Node& node, const internal::LayerForms& forms) {
+  Scheme scheme = forms.of(node).scheme;
+  return forms.is_plumbing(node) || (scheme != Scheme::kFloat32 && scheme != Scheme::kFloat16);
+}
+
+// Why the quantizer cannot touch a node; "" where it can.
+std::string why_not(const Node& node, const internal::LayerForms& forms) {
+  if (forms.is_plumbing(node)) return "is quantization itself";
+  internal::LayerForm form = forms.of(node);
+  if (form.scheme != Scheme::kFloat32 && form.scheme != Scheme::kFloat16)
+    return fmt::format("is {} already: {}", to_string(form.scheme), form.how);
+  const auto& types = default_op_types();
+  if (std::find(types.begin(), types.end(), node.op_type) == types.end())
+    return fmt::format("op type {} is not in the quantizer's list", node.op_type);
+  std::string unknown;
+  auto tensors = internal::LayerForms::data_inputs(node);
+  for (size_t k = 0; k <= tensors.size(); ++k) {
+    if (k == tensors.size() && node.outputs.empty()) break;
+    const std::string& tensor = k < tensors.size() ? node.inputs[tensors[k]] : node.outputs[0];
+    auto kind = forms.input(tensor).kind;
+    if (kind == internal::InputForm::Kind::kUnknown) unknown = tensor;
+    else if (kind != internal::InputForm::Kind::kOther) return "";
+  }
+  if (unknown.empty()) return "reads and writes no float tensor";
+  return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
 }
 
 }  // namespace
@@ -111,7 +139,7 @@ std::vector<Layer> layers(const Model& model) {
   std::unordered_map<std::string, const ValueInfo*> infos;
   for (const auto* list : {&model.graph.value_info, &model.graph.outputs})
     for (const ValueInfo& v : *list) infos[v.name] = &v;
-  const auto& types = default_op_types();
+  internal::LayerForms forms(model);
   std::vector<Layer> result;
   for (const Node& node : model.graph.nodes) {
     Layer layer;
@@ -123,14 +151,14 @@ std::vector<Layer> layers(const Model& model) {
     if (!node.outputs.empty())
       if (auto it = infos.find(node.outputs[0]); it != infos.end() && it->second->shape)
         for (const Dimension& d : *it->second->shape) layer.output_shape.push_back(d.value);
-    if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear") layer.reason = "is quantization itself";
-    else if (std::find(types.begin(), types.end(), node.op_type) == types.end())
-      layer.reason = fmt::format("op type {} is not in the quantizer's list", node.op_type);
-    else layer.quantizable = true;
-    layer.schemes = schemes_of(node, layer.quantizable, [&](const std::string& name) {
-      auto it = constants.find(name);
-      return it == constants.end() ? nullptr : it->second;
-    });
+    layer.reason = why_not(node, forms);
+    layer.quantizable = layer.reason.empty();
+    layer.schemes = {Scheme::kFloat32};
+    if (!is_quantized(node, forms))
+      layer.schemes = schemes_of(node, layer.quantizable, [&](const std::string& name) {
+        auto it = constants.find(name);
+        return it == constants.end() ? nullptr : it->second;
+      });
     result.push_back(std::move(layer));
   }
   return result;

@@ -167,7 +167,7 @@ class Writer {
           waiting.emplace_back(name, mark);
         } else if (provider->second.params.axis) {
           // A vector of scales makes no sense on another tensor.
-          deviate("D18");
+          marks_.deviate("D18");
           write_activation(name);
         } else {
           Quantized shared = provider->second;
@@ -177,7 +177,7 @@ class Writer {
       }
       if (waiting.size() == left.size()) {
         // The provider is never quantized (its type is unknown, or it is dequantized already): stand alone.
-        deviate("D5");
+        marks_.deviate("D5");
         auto first = waiting.front().first;
         waiting.erase(waiting.begin());
         if (ranges_.find(first) && !index_.dequantized.contains(first)) write_activation(first);
@@ -223,7 +223,7 @@ class Writer {
                     (weight_scale->size() == 1 || weight_scale->size() == values.size());
       if (values_.contains(bias.bias)) continue;  // an activation elsewhere: it has its 8-bit form already
       if (!options_.quantize_bias || !usable) {
-        if (options_.quantize_bias) deviate("D12");
+        if (options_.quantize_bias) marks_.deviate("D12", marks_.nodes[bias.node].name);
         if (marks_.beta.contains(bias.bias)) keep_scaled(bias, values);
         continue;
       }
@@ -315,11 +315,6 @@ class Writer {
     result.producer_name = "seqto";
     result.producer_version = SEQTO_VERSION;
     return result;
-  }
-
-  void deviate(const char* id) {
-    if (std::find(marks_.deviations.begin(), marks_.deviations.end(), id) == marks_.deviations.end())
-      marks_.deviations.emplace_back(id);
   }
 
   const Model& model_;

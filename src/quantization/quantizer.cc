@@ -40,6 +40,7 @@ struct Quantizer::Impl {
     Marks marks = mark_tensors(model, index, selected, options, bounds);
     Model result = write_qdq(model, index, marks, view, options, cache);
     deviations = std::move(marks.deviations);
+    layer_deviations = std::move(marks.layer_deviations);
     // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown.
     for (size_t i = 0; i < selected.size(); ++i) {
       const Node& n = model.graph.nodes[i];
@@ -58,6 +59,7 @@ struct Quantizer::Impl {
   std::vector<bool> allowed;   // for the schemes that only change how weights are stored
   WeightCache cache;
   std::vector<std::string> deviations, notes;
+  std::map<LayerId, std::vector<std::string>> layer_deviations;
 };
 
 namespace {
@@ -116,6 +118,7 @@ Model Quantizer::quantize(const Plan& plan) {
   }
   q.deviations.clear();
   q.notes.clear();
+  q.layer_deviations.clear();
   Model result = layers.contains(Scheme::kInt8) ? q.quantize(selected) : q.model;
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
@@ -145,5 +148,9 @@ Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded) {
 
 const std::vector<std::string>& Quantizer::deviations() const { return impl_->deviations; }
 const std::vector<std::string>& Quantizer::notes() const { return impl_->notes; }
+
+const std::map<LayerId, std::vector<std::string>>& Quantizer::layer_deviations() const {
+  return impl_->layer_deviations;
+}
 
 }  // namespace seqto

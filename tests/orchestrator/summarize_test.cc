@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <set>
 
-#include "orchestrator/glob.h"
 #include "seqto/error.h"
+#include "seqto/patterns.h"
 #include "seqto/tune.h"
 
 namespace seqto {

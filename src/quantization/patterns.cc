@@ -1,4 +1,4 @@
-#include "orchestrator/glob.h"
+#include "seqto/patterns.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 
 #include "seqto/error.h"
 
-namespace seqto::internal {
+namespace seqto {
 namespace {
 
 size_t edit_distance(const std::string& a, const std::string& b) {
@@ -39,14 +39,14 @@ std::vector<LayerId> expand_patterns(const std::vector<std::string>& patterns, c
     for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
       const Node& n = model.graph.nodes[i];
       const std::string& subject = by_op ? n.op_type : n.name;
-      bool matches = ::fnmatch(text.c_str(), subject.c_str(), 0) == 0;
+      bool matches = text == subject || ::fnmatch(text.c_str(), subject.c_str(), 0) == 0;
       if (matches) hit[i] = any = true;
       nearest.insert({edit_distance(text, subject), subject});
     }
     if (any) continue;
     std::vector<std::string> names;
     for (auto it = nearest.begin(); it != nearest.end() && names.size() < 3; ++it) names.push_back(it->second);
-    throw Error(Code::kUsage, fmt::format("[exclude] '{}' matches no {}; the nearest are: {}; correct the pattern",
+    throw Error(Code::kUsage, fmt::format("[pattern] '{}' matches no {}; the nearest are: {}; correct the pattern",
                                           pattern, by_op ? "op type" : "node", fmt::join(names, ", ")));
   }
   std::vector<LayerId> result;
@@ -55,4 +55,4 @@ std::vector<LayerId> expand_patterns(const std::vector<std::string>& patterns, c
   return result;
 }
 
-}  // namespace seqto::internal
+}  // namespace seqto
