@@ -9,17 +9,26 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
                    "Let biases take up the mean error of their layers: none, fast or full")
       ->check(CLI::IsMember({"none", "fast", "full"}))
       ->capture_default_str();
+  word->add_option("--rounding", f.rounding,
+                   "nearest, or learned: each weight rounded so that its layer's output comes near the float model's")
+      ->check(CLI::IsMember({"nearest", "learned"}))
+      ->capture_default_str();
 }
 
 Model corrected(const Model& float_model, Model quantized, const ImproveFlags& f, const DataFlags& data_flags,
                 const DeviceFlags& device, const Env& env) {
   BiasCorrection correction = parse_bias_correction(f.bias_correction);
-  if (correction == BiasCorrection::kNone) return quantized;
+  bool learned = f.rounding == "learned";
+  if (correction == BiasCorrection::kNone && !learned) return quantized;
   if (data_flags.path.empty())
-    throw Error(Code::kUsage, "[quantize] --bias-correction without --data found; it runs both models on samples");
+    throw Error(Code::kUsage,
+                "[quantize] --bias-correction or --rounding without --data found; they run both models on samples");
   auto data = open_dataset(data_flags.path, float_model.graph.free_inputs(), data_flags.options);
   auto runner = make_runner(device.device, device.options, env);
-  auto shifts = bias_shifts(float_model, quantized, correction, *data, all_samples(*data), *runner, env);
+  auto samples = all_samples(*data);
+  if (learned) quantized = apply_rounding(quantized, learn_rounding(float_model, quantized, *data, samples, *runner, {}, env));
+  if (correction == BiasCorrection::kNone) return quantized;
+  auto shifts = bias_shifts(float_model, quantized, correction, *data, samples, *runner, env);
   return shift_biases(quantized, shifts);
 }
 

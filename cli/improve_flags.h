@@ -5,11 +5,12 @@
 
 #include "flags.h"
 #include "seqto/improve.h"
+#include "seqto/rounding.h"
 
 namespace seqto::cli {
 
 struct ImproveFlags {
-  std::string bias_correction = "none";
+  std::string bias_correction = "none", rounding = "nearest";
 };
 void add_improve_flags(CLI::App* word, ImproveFlags& flags);
 

@@ -29,6 +29,12 @@ seqto_library(nettle nettle/sha2.h nettle)
 seqto_library(duktape duktape.h duktape)
 target_link_libraries(seqto::duktape INTERFACE m)
 
+# Dense linear algebra, headers only.
+find_path(SEQTO_eigen_INCLUDE Eigen/Core PATH_SUFFIXES eigen3 REQUIRED)
+add_library(seqto::eigen INTERFACE IMPORTED)
+target_include_directories(seqto::eigen SYSTEM INTERFACE "${SEQTO_eigen_INCLUDE}")
+target_compile_definitions(seqto::eigen INTERFACE EIGEN_MPL2_ONLY)
+
 # spdlog is used from its headers, with the fmt above in place of its own copy.
 find_path(SEQTO_spdlog_INCLUDE spdlog/spdlog.h REQUIRED)
 add_library(seqto::spdlog INTERFACE IMPORTED)

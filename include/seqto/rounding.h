@@ -1,0 +1,50 @@
+// Room: quantization. Rounding learned on data: each weight goes up or down so that its layer's output, not the weight
+// itself, comes nearest to the float model's.
+//
+// The layers are taken in the order of the graph. A layer's inputs are those that it really gets, from the quantized
+// layers before it; the target is its output in the float model. Both enter as second moments, collected in one pass
+// for each depth of the graph, so memory does not grow with the number of samples. Given the moments the answer is
+// closed: successive rounding along a Cholesky factor (as OBQ and GPTQ do; Nagel et al. 2020 state the objective), a
+// few sweeps of coordinate descent, and a bias that takes up what is left of the mean. Scales and zero points stay, so
+// file and speed stay what they were.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "seqto/dataset.h"
+#include "seqto/quantize.h"
+#include "seqto/runner.h"
+
+namespace seqto {
+
+struct RoundingOptions {
+  // Samples used at most, the first ones.
+  int64_t max_samples = 128;
+  // Rows of a layer's moments, over all samples, for each of its weights of one output; more make the moments
+  // steadier, fewer the pass faster. Positions of a big feature map beyond that are skipped evenly.
+  int64_t rows_per_weight = 32;
+};
+
+struct RoundedLayer {
+  Tensor codes;             // of the weight's type and shape
+  std::vector<float> bias;  // the layer's bias in real values; empty: left as it is
+  // Mean squared error of the layer's output on the samples, summed over its channels. `nearest` has a corrected bias
+  // too; `learned` is never larger.
+  double error_nearest = 0, error_learned = 0;
+};
+using Rounding = std::map<LayerId, RoundedLayer>;
+
+// Layers: Conv (1-D, 2-D, grouped), Gemm and MatMul with constant weights behind a DequantizeLinear that nothing else
+// reads, of the same name in both models. `quantized` was made of `float_model`. Others are left alone.
+// Deterministic. Cost: one pass of half the network, in both forms, for each depth.
+Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
+                        std::span<const int64_t> samples, Runner& runner, const RoundingOptions& = {}, const Env& = {});
+
+// `quantized` with these codes and biases. Layers that it does not hold in this form are left alone.
+Model apply_rounding(const Model& quantized, const Rounding& rounding);
+
+}  // namespace seqto

@@ -1,0 +1,128 @@
+#include "quantization/coded_layers.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "model/sort_nodes.h"
+
+namespace seqto::internal {
+namespace {
+
+bool is_code_type(DataType t) {
+  return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16;
+}
+
+class Finder {
+ public:
+  explicit Finder(const Model& model) : model_(model) {
+    for (const Initializer& i : model.graph.initializers) initializers_[i.name] = &i.tensor;
+    for (const Node& n : model.graph.nodes) {
+      for (const auto& name : n.outputs) producers_[name] = &n;
+      for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
+    }
+    for (const ValueInfo& v : model.graph.outputs) ++readers_[v.name];
+  }
+
+  std::vector<CodedLayer> run() {
+    std::vector<CodedLayer> layers;
+    std::unordered_map<std::string, int> depths;
+    for (const Node& n : model_.graph.nodes) {
+      int depth = 0;
+      for_each_read(n, [&](const std::string& name) {
+        if (auto it = depths.find(name); it != depths.end()) depth = std::max(depth, it->second);
+      });
+      if (auto layer = read(n)) {
+        layer->depth = depth++;
+        layers.push_back(std::move(*layer));
+      }
+      for (const auto& name : n.outputs) depths[name] = depth;
+    }
+    return layers;
+  }
+
+ private:
+  const Tensor* initializer(const std::string& name) const {
+    auto it = initializers_.find(name);
+    return it == initializers_.end() ? nullptr : it->second;
+  }
+
+  // The DequantizeLinear of an initializer, both read once.
+  const Node* own_codes(const std::string& name) const {
+    auto it = producers_.find(name);
+    if (it == producers_.end() || it->second->op_type != "DequantizeLinear" || readers_.at(name) != 1) return nullptr;
+    const Node* n = it->second;
+    bool own = initializer(n->inputs[0]) && readers_.at(n->inputs[0]) == 1 && initializer(n->inputs[1]);
+    return own ? n : nullptr;
+  }
+
+  std::optional<CodedLayer> read(const Node& node) const {
+    bool known = node.domain.empty() && (node.op_type == "Conv" || node.op_type == "Gemm" || node.op_type == "MatMul");
+    if (!known || node.name.empty() || !producers_.contains(node.inputs[0])) return {};
+    const Node* source = own_codes(node.inputs[1]);
+    if (!source) return {};
+    const Tensor& codes = *initializer(source->inputs[0]);
+    const Tensor& scale = *initializer(source->inputs[1]);
+    auto layout = weight_layout(node, codes.dims());
+    if (!layout || !is_code_type(codes.type()) || scale.type() != DataType::kFloat) return {};
+    CodedLayer layer{&node, 0, node.inputs[0], source->inputs[0], *layout, to_floats(scale), 0, {}, {}};
+    if (layer.scale.size() != 1 && static_cast<int64_t>(layer.scale.size()) != layout->outputs) return {};
+    if (layer.scale.size() != 1 && scale.dims().size() != 1) return {};
+    if (!read_zero_point(*source, layer)) return {};
+    read_bias(node, layer);
+    return layer;
+  }
+
+  // Zero points that differ between the channels are not written by anybody: symmetric weights have 0.
+  bool read_zero_point(const Node& source, CodedLayer& layer) const {
+    if (source.inputs.size() < 3 || source.inputs[2].empty()) return true;
+    const Tensor* zero = initializer(source.inputs[2]);
+    if (!zero) return false;
+    layer.zero_point = static_cast<int32_t>(element(*zero, 0));
+    for (int64_t i = 1; i < zero->element_count(); ++i)
+      if (element(*zero, i) != layer.zero_point) return false;
+    return true;
+  }
+
+  void read_bias(const Node& node, CodedLayer& layer) const {
+    if (node.inputs.size() < 3 || node.inputs[2].empty()) return;
+    const std::string& name = node.inputs[2];
+    auto fits = [&](const Tensor* t) { return t && t->element_count() == layer.layout.outputs && t->dims().size() == 1; };
+    if (fits(initializer(name)) && initializer(name)->type() == DataType::kFloat && readers_.at(name) == 1) {
+      layer.bias = name;
+    } else if (const Node* source = own_codes(name); source && fits(initializer(source->inputs[0]))) {
+      bool int32 = initializer(source->inputs[0])->type() == DataType::kInt32;
+      auto scale = to_floats(*initializer(source->inputs[1]));
+      if (!int32 || (scale.size() != 1 && static_cast<int64_t>(scale.size()) != layer.layout.outputs)) return;
+      layer.bias = source->inputs[0];
+      layer.bias_scale = std::move(scale);
+    }
+  }
+
+  const Model& model_;
+  std::unordered_map<std::string, const Tensor*> initializers_;
+  std::unordered_map<std::string, const Node*> producers_;
+  std::unordered_map<std::string, int> readers_;
+};
+
+}  // namespace
+
+std::optional<WeightLayout> weight_layout(const Node& node, const std::vector<int64_t>& dims) {
+  if (node.op_type == "MatMul") return dims.size() == 2 ? std::optional(WeightLayout{1, dims[1], dims[0], true}) : std::nullopt;
+  if (node.op_type == "Gemm") {
+    bool plain = dims.size() == 2 && node.int_attribute("transA", 0) == 0 && node.float_attribute("alpha", 1) == 1 &&
+                 node.float_attribute("beta", 1) == 1;
+    if (!plain) return {};
+    bool inputs_first = node.int_attribute("transB", 0) == 0;
+    return WeightLayout{1, dims[inputs_first ? 1 : 0], dims[inputs_first ? 0 : 1], inputs_first};
+  }
+  std::string pad = node.string_attribute("auto_pad", "NOTSET");
+  int64_t groups = node.int_attribute("group", 1);
+  if (dims.size() < 3 || dims.size() > 4 || (pad != "NOTSET" && pad != "VALID") || groups < 1 || dims[0] % groups) return {};
+  int64_t inputs = 1;
+  for (size_t a = 1; a < dims.size(); ++a) inputs *= dims[a];
+  return WeightLayout{groups, dims[0], inputs, false};
+}
+
+std::vector<CodedLayer> coded_layers(const Model& model) { return Finder(model).run(); }
+
+}  // namespace seqto::internal

@@ -1,0 +1,40 @@
+// Room: quantization. The layers of a model in QDQ form whose weights are stored as codes, and how their weights lie.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quantization/arithmetic.h"
+#include "seqto/model.h"
+
+namespace seqto::internal {
+
+// A weight as a matrix an output and group: real = (code - zero_point) * scale[output].
+struct WeightLayout {
+  int64_t groups = 1, outputs = 0, inputs = 0;  // outputs of all groups; inputs of one output
+  bool inputs_first = false;                    // stored inputs x outputs
+  size_t at(int64_t output, int64_t input) const {
+    return static_cast<size_t>(inputs_first ? input * outputs + output : output * inputs + input);
+  }
+};
+
+struct CodedLayer {
+  const Node* node = nullptr;  // of the model
+  int depth = 0;               // coded layers before it on the longest path
+  std::string input;           // produced by a node
+  std::string codes;           // initializer
+  WeightLayout layout;
+  std::vector<float> scale;  // one, or one an output
+  int32_t zero_point = 0;
+  std::string bias;               // initializer, int32 or float; empty: none that is the layer's own
+  std::vector<float> bias_scale;  // of an int32 bias
+};
+// Conv of one or two dimensions, Gemm and MatMul in graph order, whose codes of 8 or 16 bits nothing else reads. The
+// model must outlive the result.
+std::vector<CodedLayer> coded_layers(const Model& model);
+
+// How the weights of this node lie, nothing where its attributes are beyond what layers are learned for.
+std::optional<WeightLayout> weight_layout(const Node& node, const std::vector<int64_t>& dims);
+
+}  // namespace seqto::internal

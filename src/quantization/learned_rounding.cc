@@ -1,0 +1,241 @@
+// Rounding learned layer by layer: what moves between the models, the moments and the codes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "model/sort_nodes.h"
+#include "quantization/channel_means.h"
+#include "quantization/coded_layers.h"
+#include "quantization/layer_rows.h"
+#include "quantization/round_weights.h"
+#include "seqto/rounding.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+using Eigen::Index;
+using Eigen::MatrixXd;
+
+// At least so many positions of a sample, for the means.
+constexpr int64_t kPositions = 256;
+
+// The part of the model that computes these tensors.
+Model part_for(const Model& model, const std::vector<std::string>& tensors) {
+  Model part = model;
+  keep_ancestors(part.graph, tensors);
+  part.graph.outputs.clear();
+  part.graph.value_info.clear();
+  for (const auto& name : tensors) part.graph.outputs.push_back({name, DataType::kFloat, {}, ""});
+  drop_unused_initializers(part.graph);
+  return part;
+}
+
+// A layer to learn, with what is collected for it.
+struct Task {
+  CodedLayer layer;
+  const Node* original = nullptr;  // in the float model
+  const Tensor* weight = nullptr;
+  std::vector<Moments> even, odd;  // one a group; samples in turn
+
+  void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
+    LayerRows rows = layer_rows(*layer.node, weight->dims(), input, output, positions,
+                                static_cast<uint64_t>(sample) * 2654435761u);
+    const WeightLayout& l = layer.layout;
+    auto& halves = sample % 2 ? odd : even;
+    Index inputs = l.inputs, outputs = l.outputs / l.groups;
+    if (even.empty()) even.assign(static_cast<size_t>(l.groups), Moments(inputs, outputs)), odd = even;
+    for (Index g = 0; g < l.groups; ++g)
+      halves[static_cast<size_t>(g)].add(rows.inputs.middleRows(g * inputs, inputs),
+                                         rows.outputs.middleRows(g * outputs, outputs));
+  }
+};
+
+MatrixXd group_weights(const Task& task, const std::vector<float>& values, int64_t group) {
+  const WeightLayout& l = task.layer.layout;
+  int64_t outputs = l.outputs / l.groups;
+  MatrixXd weight(outputs, l.inputs);
+  for (int64_t o = 0; o < outputs; ++o)
+    for (int64_t i = 0; i < l.inputs; ++i) weight(o, i) = values[l.at(group * outputs + o, i)];
+  return weight;
+}
+
+Steps group_steps(const CodedLayer& layer, DataType type, int64_t group) {
+  int64_t outputs = layer.layout.outputs / layer.layout.groups;
+  QuantLimits limits = quant_limits(type);
+  Steps steps{Eigen::VectorXd(outputs), limits.lowest - layer.zero_point, limits.highest - layer.zero_point};
+  for (int64_t o = 0; o < outputs; ++o)
+    steps.scale(o) = layer.scale.size() == 1 ? layer.scale[0] : layer.scale[static_cast<size_t>(group * outputs + o)];
+  return steps;
+}
+
+Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, const std::vector<int32_t>& codes) {
+  auto as = [&]<class T>(T) { return Tensor::from(type, dims, std::vector<T>(codes.begin(), codes.end())); };
+  switch (type) {
+    case DataType::kInt8:
+      return as(int8_t{});
+    case DataType::kUint8:
+      return as(uint8_t{});
+    case DataType::kInt16:
+      return as(int16_t{});
+    default:
+      return as(uint16_t{});
+  }
+}
+
+double best_ridge(const Task& task, const std::vector<float>& weights, bool with_bias) {
+  Eigen::VectorXd errors = Eigen::VectorXd::Zero(ridge_candidates().size());
+  bool halves = task.even[0].rows > 0 && task.odd[0].rows > 0;
+  for (size_t g = 0; halves && g < task.even.size(); ++g)
+    add_held_out_errors(group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], with_bias,
+                        errors);
+  Index best = 0;
+  for (Index i = 1; i < errors.size(); ++i)
+    if (errors(i) < errors(best)) best = i;
+  return ridge_candidates()(best);
+}
+
+RoundedLayer round_layer(Task& task, DataType type, double ridge, const std::vector<float>& weights) {
+  const CodedLayer& layer = task.layer;
+  const WeightLayout& l = layer.layout;
+  bool with_bias = !layer.bias.empty();
+  RoundedLayer result;
+  std::vector<int32_t> codes(weights.size());
+  int64_t outputs = l.outputs / l.groups;
+  for (int64_t g = 0; g < l.groups; ++g) {
+    Moments& moments = task.even[static_cast<size_t>(g)];
+    moments += task.odd[static_cast<size_t>(g)];
+    Rounded r = round_weights(group_weights(task, weights, g), moments, group_steps(layer, type, g), ridge, with_bias);
+    for (int64_t o = 0; o < outputs; ++o)
+      for (int64_t i = 0; i < l.inputs; ++i)
+        codes[l.at(g * outputs + o, i)] = static_cast<int32_t>(r.codes(o, i)) + layer.zero_point;
+    for (double b : r.bias) result.bias.push_back(static_cast<float>(b));
+    result.error_nearest += r.error_nearest;
+    result.error_learned += r.error_learned;
+  }
+  result.codes = codes_tensor(type, task.weight->dims(), codes);
+  return result;
+}
+
+void replace(Model& model, const CodedLayer& layer, const RoundedLayer& rounded) {
+  for (Initializer& i : model.graph.initializers) {
+    if (i.name == layer.codes) i.tensor = rounded.codes;
+    if (rounded.bias.empty() || i.name != layer.bias) continue;
+    if (layer.bias_scale.empty()) {
+      i.tensor = float_tensor(i.tensor.dims(), rounded.bias);
+    } else {
+      std::vector<int32_t> codes;
+      for (size_t o = 0; o < rounded.bias.size(); ++o) {
+        double step = layer.bias_scale[layer.bias_scale.size() == 1 ? 0 : o];
+        codes.push_back(static_cast<int32_t>(std::clamp(std::nearbyint(rounded.bias[o] / step), -2147483648.0, 2147483647.0)));
+      }
+      i.tensor = Tensor::from(DataType::kInt32, i.tensor.dims(), std::move(codes));
+    }
+  }
+}
+
+class Learner {
+ public:
+  Learner(const Model& float_model, const Model& quantized, const Dataset& data, std::span<const int64_t> samples,
+          Runner& runner, const RoundingOptions& options, const Env& env)
+      : float_model_(float_model), quantized_(quantized), data_(data), runner_(runner), options_(options), env_(env) {
+    samples_ = samples.first(std::min(samples.size(), static_cast<size_t>(options.max_samples)));
+    for (const Node& n : float_model.graph.nodes) nodes_[n.name] = &n;
+    for (const Initializer& i : float_model.graph.initializers) initializers_[i.name] = &i.tensor;
+  }
+
+  Rounding run() {
+    // Of a copy: quantized_ changes while the layers are learned.
+    const Model before = quantized_;
+    std::map<int, std::vector<Task>> levels;
+    for (CodedLayer& layer : coded_layers(before))
+      if (auto task = make_task(std::move(layer))) levels[task->layer.depth].push_back(std::move(*task));
+    Rounding result;
+    int64_t done = 0;
+    for (auto& [depth, tasks] : levels) {
+      env_.progress({"round", done++, static_cast<int64_t>(levels.size()), ""});
+      collect(tasks);
+      for (Task& task : tasks) learn(task, result);
+      tasks.clear();
+    }
+    env_.progress({"round", done, done, ""});
+    return result;
+  }
+
+ private:
+  std::optional<Task> make_task(CodedLayer layer) const {
+    auto node = nodes_.find(layer.node->name);
+    if (node == nodes_.end() || node->second->op_type != layer.node->op_type) return {};
+    auto weight = initializers_.find(node->second->inputs[1]);
+    if (weight == initializers_.end() || weight->second->type() != DataType::kFloat) return {};
+    if (weight_layout(*node->second, weight->second->dims())->outputs != layer.layout.outputs) return {};
+    return Task{std::move(layer), node->second, weight->second, {}, {}};
+  }
+
+  void collect(std::vector<Task>& tasks) {
+    std::vector<std::string> inputs, targets;
+    for (const Task& t : tasks) {
+      if (std::ranges::find(inputs, t.layer.input) == inputs.end()) inputs.push_back(t.layer.input);
+      targets.push_back(t.original->outputs[0]);
+    }
+    auto coded = runner_.load(part_for(quantized_, inputs));
+    auto original = runner_.load(part_for(float_model_, targets));
+    for (size_t s = 0; s < samples_.size(); ++s) {
+      env_.stop_if_cancelled("round");
+      Sample sample = data_.read(samples_[s]);
+      auto given = coded->run(sample.inputs), wanted = original->run(sample.inputs);
+      for (size_t t = 0; t < tasks.size(); ++t) {
+        auto input = static_cast<size_t>(std::ranges::find(inputs, tasks[t].layer.input) - inputs.begin());
+        tasks[t].add(given[input], wanted[t], static_cast<int64_t>(s), positions(tasks[t].layer.layout));
+      }
+    }
+  }
+
+  int64_t positions(const WeightLayout& layout) const {
+    int64_t rows = options_.rows_per_weight * layout.inputs, samples = std::max<int64_t>(1, std::ssize(samples_));
+    return std::max(kPositions, (rows + samples - 1) / samples);
+  }
+
+  void learn(Task& task, Rounding& result) {
+    std::vector<float> weights = to_floats(*task.weight);
+    double ridge = best_ridge(task, weights, !task.layer.bias.empty());
+    const Tensor* codes = quantized_.graph.initializer(task.layer.codes);
+    RoundedLayer rounded = round_layer(task, codes->type(), ridge, weights);
+    env_.log(LogLevel::kDebug, fmt::format("rounding of {}: squared error {:.4g} instead of {:.4g}, ridge {}",
+                                           task.layer.node->name, rounded.error_learned, rounded.error_nearest, ridge));
+    replace(quantized_, task.layer, rounded);
+    result[task.layer.node->name] = std::move(rounded);
+  }
+
+  const Model& float_model_;
+  Model quantized_;
+  const Dataset& data_;
+  std::span<const int64_t> samples_;
+  Runner& runner_;
+  RoundingOptions options_;
+  const Env& env_;
+  std::unordered_map<std::string, const Node*> nodes_;
+  std::unordered_map<std::string, const Tensor*> initializers_;
+};
+
+}  // namespace
+
+Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
+                        std::span<const int64_t> samples, Runner& runner, const RoundingOptions& options, const Env& env) {
+  return Learner(float_model, quantized, data, samples, runner, options, env).run();
+}
+
+Model apply_rounding(const Model& quantized, const Rounding& rounding) {
+  Model result = quantized;
+  for (const CodedLayer& layer : coded_layers(quantized)) {
+    auto it = rounding.find(layer.node->name);
+    const Tensor* codes = quantized.graph.initializer(layer.codes);
+    if (it == rounding.end() || it->second.codes.type() != codes->type() || it->second.codes.dims() != codes->dims())
+      continue;
+    replace(result, layer, it->second);
+  }
+  return result;
+}
+
+}  // namespace seqto

@@ -1,0 +1,205 @@
+#include "quantization/round_weights.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace seqto::internal {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::MatrixXf;
+using Eigen::VectorXd;
+
+// Kept away from singular: inputs that are always zero, fewer rows than inputs.
+constexpr double kDamping = 0.01;
+constexpr int kSweeps = 4;
+// Up to so many weights of one output every combination of up and down is tried.
+constexpr Index kExhaustive = 9;
+
+// Means of products; with a bias, of the deviations from the mean, which is what the bias cannot take up.
+struct Covariance {
+  MatrixXd xx, yx;
+  VectorXd yy;
+};
+Covariance covariance(const Moments& m, bool centred) {
+  double rows = std::max(m.rows, 1.0);
+  Covariance c{m.xx / rows, m.yx / rows, m.yy / rows};
+  if (!centred) return c;
+  VectorXd x = m.x / rows, y = m.y / rows;
+  c.xx.noalias() -= x * x.transpose();
+  c.yx.noalias() -= y * x.transpose();
+  c.yy -= y.cwiseProduct(y);
+  return c;
+}
+
+double mean_square(const MatrixXd& xx) { return std::max(xx.diagonal().mean(), 1e-30); }
+
+MatrixXd damped(const MatrixXd& xx, double ridge) {
+  MatrixXd result = xx;
+  result.diagonal().array() += ridge * mean_square(xx);
+  return result;
+}
+
+// The weights that bring the quantized layer's inputs nearest to the targets, drawn towards the given ones.
+MatrixXd fitted(const MatrixXd& weight, const Covariance& c, double ridge) {
+  if (!std::isfinite(ridge)) return weight;
+  Eigen::LLT<MatrixXf> factor(damped(c.xx, ridge).cast<float>());
+  MatrixXf left = (c.yx - weight * c.xx).transpose().cast<float>();
+  return weight + factor.solve(left).transpose().cast<double>();
+}
+
+// Each output's mean squared error with these weights.
+VectorXd errors_of(const MatrixXd& weight, const Covariance& c) {
+  return c.yy + ((weight * c.xx - 2 * c.yx).cwiseProduct(weight)).rowwise().sum();
+}
+
+double code(double value, const Steps& steps) {
+  return std::clamp(std::nearbyint(value), double(steps.lowest), double(steps.highest));
+}
+
+MatrixXd nearest_codes(const MatrixXd& weight, const Steps& steps) {
+  MatrixXd codes = steps.scale.cwiseInverse().asDiagonal() * weight;
+  return codes.unaryExpr([&](double v) { return code(v, steps); });
+}
+
+// Rounds one input after the other, the ones with the largest values first; each takes up the error of those before
+// it, as far as it is correlated with them. With xx = R R', R upper triangular, that error is a product with R's column.
+MatrixXd successive_codes(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps) {
+  Index n = weight.cols(), outputs = weight.rows();
+  std::vector<Index> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  // Reversed: the factor comes out lower triangular, and is read from its end.
+  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return xx(a, a) < xx(b, b); });
+  MatrixXf sorted(n, n);
+  for (Index j = 0; j < n; ++j)
+    for (Index i = 0; i < n; ++i)
+      sorted(i, j) = static_cast<float>(xx(order[static_cast<size_t>(i)], order[static_cast<size_t>(j)]));
+  MatrixXf factor = Eigen::LLT<MatrixXf>(sorted).matrixL();
+  constexpr Index kBlock = 32;
+  MatrixXf left = MatrixXf::Zero(outputs, n);  // real error of the weights done
+  MatrixXd codes(outputs, n);
+  for (Index end = n; end > 0; end -= std::min(end, kBlock)) {
+    Index first = std::max<Index>(0, end - kBlock);
+    MatrixXf carried = left.rightCols(n - end) * factor.bottomRows(n - end).middleCols(first, end - first);
+    for (Index i = end - 1; i >= first; --i) {
+      Eigen::VectorXf sum = carried.col(i - first) + left.middleCols(i + 1, end - i - 1) * factor.col(i).segment(i + 1, end - i - 1);
+      Index source = order[static_cast<size_t>(i)];
+      for (Index o = 0; o < outputs; ++o) {
+        double value = weight(o, source) + double(sum(o)) / double(factor(i, i));
+        double q = code(value / steps.scale(o), steps);
+        codes(o, source) = q;
+        left(o, i) = static_cast<float>(weight(o, source) - q * steps.scale(o));
+      }
+    }
+  }
+  return codes;
+}
+
+// Moves single codes by whole steps while that lowers an output's error.
+void descend(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps, MatrixXd& codes) {
+  MatrixXd gradient = (weight - steps.scale.asDiagonal() * codes) * xx;
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    bool moved = false;
+    for (Index i = 0; i < codes.cols(); ++i)
+      for (Index o = 0; o < codes.rows(); ++o) {
+        if (!(xx(i, i) > 0)) continue;
+        double step = code(codes(o, i) + gradient(o, i) / (xx(i, i) * steps.scale(o)), steps) - codes(o, i);
+        if (step == 0) continue;
+        codes(o, i) += step;
+        gradient.row(o) -= step * steps.scale(o) * xx.row(i);
+        moved = true;
+      }
+    if (!moved) break;
+  }
+}
+
+// The best of all combinations of down and up, in Gray code: each differs from the one before in one weight.
+Eigen::RowVectorXd best_combination(const Eigen::RowVectorXd& weight, const MatrixXd& xx, double scale, const Steps& steps) {
+  Index n = weight.size();
+  Eigen::RowVectorXd codes(n), best;
+  for (Index i = 0; i < n; ++i) codes(i) = std::clamp(std::floor(weight(i) / scale), double(steps.lowest), double(steps.highest - 1));
+  best = codes;
+  Eigen::RowVectorXd gradient = (weight - scale * codes) * xx;
+  Eigen::RowVectorXd step = Eigen::RowVectorXd::Ones(n);
+  double change = 0, lowest = 0;
+  for (uint32_t k = 1; k < (1u << n); ++k) {
+    Index i = std::countr_zero(k);
+    double d = step(i) * scale;
+    change += d * (d * xx(i, i) - 2 * gradient(i));
+    gradient -= d * xx.row(i);
+    codes(i) += step(i);
+    step(i) = -step(i);
+    if (change < lowest) lowest = change, best = codes;
+  }
+  return best;
+}
+
+MatrixXd learned_codes(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps) {
+  if (weight.cols() > kExhaustive) return successive_codes(weight, xx, steps);
+  MatrixXd codes(weight.rows(), weight.cols());
+  for (Index o = 0; o < weight.rows(); ++o) codes.row(o) = best_combination(weight.row(o), xx, steps.scale(o), steps);
+  return codes;
+}
+
+}  // namespace
+
+Moments::Moments(Index inputs, Index outputs)
+    : xx(MatrixXd::Zero(inputs, inputs)),
+      yx(MatrixXd::Zero(outputs, inputs)),
+      x(VectorXd::Zero(inputs)),
+      y(VectorXd::Zero(outputs)),
+      yy(VectorXd::Zero(outputs)) {}
+
+void Moments::add(const MatrixXf& inputs, const MatrixXf& outputs) {
+  MatrixXf square = MatrixXf::Zero(inputs.rows(), inputs.rows());
+  square.selfadjointView<Eigen::Lower>().rankUpdate(inputs);
+  square.triangularView<Eigen::StrictlyUpper>() = square.transpose();
+  xx += square.cast<double>();
+  yx += MatrixXf(outputs * inputs.transpose()).cast<double>();
+  x += inputs.cast<double>().rowwise().sum();
+  y += outputs.cast<double>().rowwise().sum();
+  yy += outputs.cast<double>().rowwise().squaredNorm();
+  rows += static_cast<double>(inputs.cols());
+}
+
+Moments& Moments::operator+=(const Moments& other) {
+  xx += other.xx, yx += other.yx;
+  x += other.x, y += other.y, yy += other.yy;
+  rows += other.rows;
+  return *this;
+}
+
+const VectorXd& ridge_candidates() {
+  static const VectorXd candidates{{std::numeric_limits<double>::infinity(), 1.0, 0.1, 0.01}};
+  return candidates;
+}
+
+void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias, VectorXd& errors) {
+  Covariance halves[]{covariance(even, with_bias), covariance(odd, with_bias)};
+  for (Index i = 0; i < errors.size(); ++i)
+    for (int half : {0, 1})
+      errors(i) += errors_of(fitted(weight, halves[half], ridge_candidates()(i)), halves[1 - half]).sum();
+}
+
+Rounded round_weights(const MatrixXd& weight, const Moments& moments, const Steps& steps, double ridge, bool with_bias) {
+  Covariance c = covariance(moments, with_bias);
+  MatrixXd target = fitted(weight, c, ridge), xx = damped(c.xx, kDamping);
+  Rounded result{learned_codes(target, xx, steps), {}, 0, 0};
+  descend(target, xx, steps, result.codes);
+  // What the damping or the ridge made worse than plain rounding on these very samples is taken back.
+  MatrixXd nearest = nearest_codes(weight, steps);
+  VectorXd before = errors_of(steps.scale.asDiagonal() * nearest, c), after = errors_of(steps.scale.asDiagonal() * result.codes, c);
+  for (Index o = 0; o < weight.rows(); ++o)
+    if (!(after(o) <= before(o))) result.codes.row(o) = nearest.row(o), after(o) = before(o);
+  result.error_nearest = before.sum(), result.error_learned = after.sum();
+  if (with_bias) result.bias = (moments.y - steps.scale.asDiagonal() * (result.codes * moments.x)) / std::max(moments.rows, 1.0);
+  return result;
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,118 @@
+#include "quantization/round_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "quantization/layer_rows.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+using Eigen::MatrixXd;
+using Eigen::MatrixXf;
+
+constexpr double kNoFit = std::numeric_limits<double>::infinity();
+
+// Inputs that are correlated, as the channels of a feature map are.
+MatrixXf correlated(int inputs, int rows, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  MatrixXf mix = MatrixXf::NullaryExpr(inputs, inputs, [&] { return normal(random); });
+  MatrixXf free = MatrixXf::NullaryExpr(inputs, rows, [&] { return normal(random); });
+  return (mix * free).array() + 1.0f;
+}
+
+double output_error(const MatrixXd& weight, const MatrixXf& x, const MatrixXf& y) {
+  MatrixXd left = y.cast<double>() - weight * x.cast<double>();
+  left.colwise() -= left.rowwise().mean();
+  return left.squaredNorm() / static_cast<double>(x.cols());
+}
+
+TEST(RoundWeights, FourWeightsAsByBruteForce) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    MatrixXf x = correlated(4, 64, seed);
+    MatrixXd weight = correlated(4, 1, seed + 100).transpose().cast<double>();
+    MatrixXf y = weight.cast<float>() * x;
+    Moments moments(4, 1);
+    moments.add(x, y);
+    Steps steps{Eigen::VectorXd::Constant(1, 0.25), -128, 127};
+    Rounded found = round_weights(weight, moments, steps, kNoFit, true);
+    double best = std::numeric_limits<double>::infinity();
+    for (int k = 0; k < 16; ++k) {
+      MatrixXd codes(1, 4);
+      for (int i = 0; i < 4; ++i) codes(0, i) = std::floor(weight(0, i) / 0.25) + ((k >> i) & 1);
+      best = std::min(best, output_error(codes * 0.25, x, y));
+    }
+    // Whole steps beyond up and down may do better still. The damping of the objective shows in the third figure.
+    EXPECT_LE(output_error(found.codes * 0.25, x, y), best * 1.05 + 1e-9) << seed;
+    EXPECT_NEAR(output_error(found.codes * 0.25, x, y), found.error_learned, 1e-3 * best + 1e-6) << seed;
+  }
+}
+
+TEST(RoundWeights, NeverWorseThanNearestAndMostlyMuchBetter) {
+  double before = 0, after = 0;
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    MatrixXf x = correlated(40, 300, seed);
+    MatrixXd weight = correlated(6, 40, seed + 50).cast<double>();
+    Moments moments(40, 6);
+    moments.add(x, weight.cast<float>() * x);
+    Steps steps{Eigen::VectorXd::Constant(6, 0.5), -128, 127};
+    Rounded found = round_weights(weight, moments, steps, kNoFit, seed % 2 == 0);
+    EXPECT_LE(found.error_learned, found.error_nearest);
+    EXPECT_EQ(found.bias.size(), seed % 2 == 0 ? 6 : 0);
+    before += found.error_nearest, after += found.error_learned;
+  }
+  EXPECT_LT(after, 0.5 * before);
+}
+
+TEST(RoundWeights, CodesStayInsideTheirType) {
+  MatrixXf x = correlated(3, 20, 1);
+  MatrixXd weight = MatrixXd::Constant(1, 3, 100.0);
+  Moments moments(3, 1);
+  moments.add(x, weight.cast<float>() * x);
+  Rounded found = round_weights(weight, moments, {Eigen::VectorXd::Constant(1, 1.0), -8, 7}, kNoFit, true);
+  EXPECT_EQ(found.codes, MatrixXd::Constant(1, 3, 7.0));
+}
+
+TEST(RoundWeights, InputsThatAreAlwaysZeroAreRoundedToNearest) {
+  MatrixXf x = MatrixXf::Zero(12, 8);
+  Moments moments(12, 1);
+  moments.add(x, MatrixXf::Zero(1, 8));
+  MatrixXd weight = MatrixXd::Constant(1, 12, 0.6);
+  Rounded found = round_weights(weight, moments, {Eigen::VectorXd::Constant(1, 1.0), -8, 7}, kNoFit, false);
+  EXPECT_EQ(found.codes, MatrixXd::Ones(1, 12));
+}
+
+TEST(HeldOutErrors, FitWhereTheInputsAreSystematicallyWrong) {
+  // The inputs arrive 20 % too small: refitting helps on the other half; with nothing wrong it cannot.
+  MatrixXd weight = correlated(2, 8, 3).cast<double>();
+  Eigen::VectorXd wrong = Eigen::VectorXd::Zero(ridge_candidates().size()), right = wrong;
+  Moments even(8, 2), odd(8, 2), even_right(8, 2), odd_right(8, 2);
+  MatrixXf a = correlated(8, 200, 7), b = correlated(8, 200, 7 + 1);
+  even.add(a * 0.8f, weight.cast<float>() * a), odd.add(b * 0.8f, weight.cast<float>() * b);
+  even_right.add(a, weight.cast<float>() * a), odd_right.add(b, weight.cast<float>() * b);
+  add_held_out_errors(weight, even, odd, true, wrong);
+  add_held_out_errors(weight, even_right, odd_right, true, right);
+  EXPECT_LT(wrong.tail(3).minCoeff(), 0.5 * wrong(0));
+  EXPECT_LT(right(0), 1e-3 * wrong(0));
+}
+
+TEST(LayerRows, PatchesOfAConvolution) {
+  Node node{"c", "Conv", "", {"x", "w"}, {"y"}, {}, {}};
+  node.set_attribute({"pads", std::vector<int64_t>{1, 0, 0, 0}});
+  node.set_attribute({"strides", std::vector<int64_t>{1, 2}});
+  Tensor x = float_tensor({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  Tensor y = float_tensor({1, 1, 2, 2}, {10, 20, 30, 40});
+  LayerRows rows = layer_rows(node, {1, 1, 2, 2}, x, y, 100, 0);
+  MatrixXf inputs{{0, 0, 1, 3}, {0, 0, 2, 4}, {1, 3, 5, 7}, {2, 4, 6, 8}};
+  EXPECT_EQ(rows.inputs, inputs);
+  EXPECT_EQ(rows.outputs, (MatrixXf{{10, 20, 30, 40}}));
+  EXPECT_EQ(layer_rows(node, {1, 1, 2, 2}, x, y, 2, 1).outputs, (MatrixXf{{10, 30}}));
+}
+
+}  // namespace
+}  // namespace seqto
