@@ -1,5 +1,6 @@
-// Room: quantization. What makes a quantized model more accurate and costs nothing when it runs: the file stays a plain
-// one of the same size, with the same operators.
+// Room: quantization. What makes a quantized model more accurate and costs nothing when it runs.
+//
+// The file stays a plain one of the same size, with the same operators.
 //
 // Before calibration a model can be rewritten into an equal one that is easier to quantize (equalize); after quantization the biases can take up
 // the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells what each is worth on real models.

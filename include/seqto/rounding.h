@@ -1,6 +1,6 @@
-// Room: quantization. Rounding learned on data: each weight goes up or down so that its layer's output, not the weight
-// itself, comes nearest to the float model's.
+// Room: quantization. Rounding learned on data.
 //
+// Each weight goes up or down so that its layer's output, not the weight itself, comes nearest to the float model's.
 // The layers are taken in the order of the graph. A layer's inputs are those that it really gets, from the quantized
 // layers before it; the target is its output in the float model. Both enter as second moments, collected in one pass
 // for each depth of the graph, so memory does not grow with the number of samples. Given the moments the answer is
