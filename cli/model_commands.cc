@@ -38,6 +38,12 @@ Json infos_json(const std::vector<ValueInfo>& infos) {
   return list;
 }
 
+std::vector<std::string> names_of(const std::vector<Scheme>& schemes) {
+  std::vector<std::string> names;
+  for (Scheme s : schemes) names.emplace_back(to_string(s));
+  return names;
+}
+
 void inspect(const std::string& path, const Context& context) {
   Model model = load_model(path);
   name_nodes(model);
@@ -58,6 +64,7 @@ void inspect(const std::string& path, const Context& context) {
                       {"weight_bytes", l.weight_bytes},
                       {"scheme", schemes[l.id]},
                       {"quantizable", l.quantizable},
+                      {"schemes", names_of(l.schemes)},
                       {"reason", l.reason}});
     Json result{{"model", path},
                 {"ir_version", model.ir_version},

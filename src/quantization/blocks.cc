@@ -6,6 +6,12 @@
 namespace seqto::internal {
 namespace {
 
+// The shortest equal parts of at most `longest` that `length` can be cut into as few of.
+int64_t equal_part(int64_t length, int64_t longest) {
+  int64_t parts = (length + longest - 1) / longest;
+  return (length + parts - 1) / parts;
+}
+
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 std::vector<int64_t> shape(const Grouping& g) { return {g.outer, g.before, g.channels, g.after}; }
@@ -16,12 +22,13 @@ Cut cut_into_blocks(const Grouping& whole, int64_t block_size) {
   Cut cut{whole, whole, whole};
   if (block_size <= 0 || block_size >= whole.before * whole.after) return cut;
   if (whole.before > 1) {
-    int64_t rows = std::max<int64_t>(1, block_size / whole.after);
+    int64_t rows = equal_part(whole.before, std::max<int64_t>(1, block_size / whole.after));
     cut.padded.before = round_up(whole.before, rows);
     cut.blocks = {whole.outer * (cut.padded.before / rows), rows, whole.channels, whole.after};
   } else {
-    cut.padded.after = round_up(whole.after, block_size);
-    cut.blocks = {whole.outer, 1, whole.channels * (cut.padded.after / block_size), block_size};
+    int64_t block = equal_part(whole.after, block_size);
+    cut.padded.after = round_up(whole.after, block);
+    cut.blocks = {whole.outer, 1, whole.channels * (cut.padded.after / block), block};
   }
   return cut;
 }

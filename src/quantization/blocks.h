@@ -15,7 +15,8 @@ struct Cut {
   Grouping blocks;  // of the padded weight
   bool is_padded() const { return padded != whole; }
 };
-// Blocks of `block_size` elements along what the layer sums over; 0: the whole channel.
+// Blocks of at most `block_size` elements along what the layer sums over, as few as that takes and all of one length,
+// so that little is padded; 0: the whole channel.
 Cut cut_into_blocks(const Grouping& whole, int64_t block_size);
 
 // The weight as [outer, before, channels, after] of cut.padded, zeros added at the end of before or after.

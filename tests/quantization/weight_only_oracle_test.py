@@ -53,12 +53,15 @@ def asymmetric(blocks):
     return (np.clip(np.rint(blocks / scale) + zero, 0, 255) - zero).astype(np.float32) * scale
 
 
-def along(array, order, keep, block, function):
+def along(name, array, order, keep, block, function):
     """Applies function to groups: axes in `order`, the first `keep` of which name a channel, in blocks of the rest."""
     moved = np.transpose(array, order)
     flat = moved.reshape(int(np.prod(moved.shape[:keep])), -1)
     n = flat.shape[1]
     if block and block < n:
+        unit = 4 if name == "transposed" else 1  # its blocks are whole kernels of 2 x 2
+        parts = -(-n // block)
+        block = unit * -(-(n // unit) // parts)  # as few blocks as that takes, all of one length
         padded = np.pad(flat, ((0, 0), (0, -n % block))).reshape(flat.shape[0], -1, block)
         done = function(padded).reshape(flat.shape[0], -1)[:, :n]
     else:
@@ -94,7 +97,7 @@ def one(folder, name, block, function, flags):
     nodes, in_shape, out_shape, weights, order, keep = CASES[name]
     files = [folder / f"{name}_{kind}.onnx" for kind in ("float", "expected", "written", "optimized")]
     save(files[0], nodes, [("x", in_shape)], [("y", out_shape)], weights)
-    exact = [(n, along(w, order, keep, block, function)) for n, w in weights]
+    exact = [(n, along(name, w, order, keep, block, function)) for n, w in weights]
     save(files[1], nodes, [("x", in_shape)], [("y", out_shape)], exact)
     result = seqto("quantize", files[0], "-o", files[2], "--mode", "weights", *flags)
     assert result.returncode == 0, result.stderr
