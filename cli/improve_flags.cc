@@ -1,10 +1,21 @@
 #include "improve_flags.h"
 
+#include <fmt/format.h>
+
 #include "seqto/error.h"
 
 namespace seqto::cli {
+namespace {
+
+void require_data(const char* flag, const DataFlags& data) {
+  if (data.path.empty())
+    throw Error(Code::kUsage, fmt::format("[quantize] {} without --data found; it runs the model on samples", flag));
+}
+
+}  // namespace
 
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
+  word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
   word->add_option("--bias-correction", f.bias_correction,
                    "Let biases take up the mean error of their layers: none, fast or full")
       ->check(CLI::IsMember({"none", "fast", "full"}))
@@ -15,14 +26,21 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
       ->capture_default_str();
 }
 
+Model improved(Model model, const ImproveFlags& f, bool per_channel, const DataFlags& data_flags,
+               const DeviceFlags& device, const Env& env) {
+  if (!f.equalize) return model;
+  require_data("--equalize", data_flags);
+  auto data = open_dataset(data_flags.path, model.graph.free_inputs(), data_flags.options);
+  auto runner = make_runner(device.device, device.options, env);
+  return equalize(model, *data, all_samples(*data), *runner, {.per_channel = per_channel}, env);
+}
+
 Model corrected(const Model& float_model, Model quantized, const ImproveFlags& f, const DataFlags& data_flags,
                 const DeviceFlags& device, const Env& env) {
   BiasCorrection correction = parse_bias_correction(f.bias_correction);
   bool learned = f.rounding == "learned";
   if (correction == BiasCorrection::kNone && !learned) return quantized;
-  if (data_flags.path.empty())
-    throw Error(Code::kUsage,
-                "[quantize] --bias-correction or --rounding without --data found; they run both models on samples");
+  require_data(learned ? "--rounding learned" : "--bias-correction", data_flags);
   auto data = open_dataset(data_flags.path, float_model.graph.free_inputs(), data_flags.options);
   auto runner = make_runner(device.device, device.options, env);
   auto samples = all_samples(*data);

@@ -10,9 +10,14 @@
 namespace seqto::cli {
 
 struct ImproveFlags {
+  bool equalize = false;
   std::string bias_correction = "none", rounding = "nearest";
 };
 void add_improve_flags(CLI::App* word, ImproveFlags& flags);
+
+// The model as it is calibrated and quantized: rewritten where the flags ask for it.
+Model improved(Model model, const ImproveFlags& flags, bool per_channel, const DataFlags& data,
+               const DeviceFlags& device, const Env& env);
 
 // The quantized model with the corrections that the flags ask for. Throws Error{kUsage} where they need data and none
 // are given.

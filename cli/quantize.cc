@@ -35,6 +35,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
     throw Error(Code::kInvalidInput,
                 "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
                 "such layers");
+  model = improved(std::move(model), f.improve, options.per_channel, f.data, f.device, context.env);
   Ranges ranges = needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{};
   Quantizer quantizer(model, std::move(ranges), options);
   Model result = plan ? quantizer.quantize(*plan) : quantizer.quantize_excluding({});

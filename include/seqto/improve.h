@@ -17,6 +17,23 @@
 
 namespace seqto {
 
+// --- equalization ------------------------------------------------------------------------------
+
+struct EqualizeOptions {
+  // How much of the difference between a tensor's channels goes into the weights of the layers that read it: 0 evens out
+  // those weights alone, 1 the activations alone.
+  double activation_share = 0.7;
+  // The weights will have a scale for each channel; depthwise layers then take up any difference.
+  bool per_channel = false;
+};
+// The same function with channels of more equal size (Nagel et al. 2019, section 4.1, with the activations' ranges
+// beside the weights'): where a layer writes what others read through operators that let a positive factor pass (Relu, pooling,
+// Add of two such tensors), each channel is divided by a factor there and its weights multiplied here. Through a
+// Clip(0, b) only as far as the samples leave room below b: on other samples the model may then cut off values that lie
+// above all that were seen, as quantization does. One pass over the samples; no operator is added.
+Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+               const EqualizeOptions& = {}, const Env& env = {});
+
 // --- bias correction ---------------------------------------------------------------------------
 
 // Rounding shifts the mean of a layer's output, channel by channel; the bias can take the shift back

@@ -1,6 +1,7 @@
 #include "quantization/channel_means.h"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_set>
 
 #include "model/sort_nodes.h"
@@ -8,13 +9,17 @@
 namespace seqto::internal {
 namespace {
 
-// ReduceMean over every axis but 1; from opset 18 on the axes are an input.
-void add_mean(Graph& graph, int64_t opset, const ChannelTensor& tensor) {
-  std::string output = tensor.name + "_seqto_mean";
+// A reduction over every axis but the channels'; from opset 18 on the axes are an input.
+void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, const char* op_type) {
+  std::string output = tensor.name + "_seqto_channels";
   std::vector<int64_t> axes;
   for (size_t a = 0; a < tensor.rank; ++a)
-    if (a != 1) axes.push_back(static_cast<int64_t>(a));
-  Node node{output, "ReduceMean", "", {tensor.name}, {output}, {}, {}};
+    if (a != tensor.axis) axes.push_back(static_cast<int64_t>(a));
+  Node node{output, op_type, "", {tensor.name}, {output}, {}, {}};
+  if (std::string_view(op_type) == "ReduceMax") {
+    node.inputs[0] = output + "_magnitude";
+    graph.nodes.push_back({node.inputs[0], "Abs", "", {tensor.name}, {node.inputs[0]}, {}, {}});
+  }
   node.set_attribute({"keepdims", int64_t{0}});
   if (opset < 18) {
     node.set_attribute({"axes", std::move(axes)});
@@ -27,15 +32,24 @@ void add_mean(Graph& graph, int64_t opset, const ChannelTensor& tensor) {
   graph.outputs.push_back({output, DataType::kFloat, {}, ""});
 }
 
-Model with_means(const Model& model, std::span<const ChannelTensor> tensors) {
+Model with_reductions(const Model& model, std::span<const ChannelTensor> tensors, const char* op_type) {
   Model result = model;
   std::vector<std::string> names;
   for (const ChannelTensor& t : tensors) names.push_back(t.name);
   keep_ancestors(result.graph, names);
   result.graph.outputs.clear();
-  for (const ChannelTensor& t : tensors) add_mean(result.graph, model.opset(), t);
+  for (const ChannelTensor& t : tensors) add_reduction(result.graph, model.opset(), t, op_type);
   drop_unused_initializers(result.graph);
   return result;
+}
+
+template <class F>
+void for_each_output(Session& session, const Dataset& data, std::span<const int64_t> samples, const Env& env, F f) {
+  for (int64_t sample : samples) {
+    env.stop_if_cancelled("quantize");
+    auto outputs = session.run(data.read(sample).inputs);
+    for (size_t t = 0; t < outputs.size(); ++t) f(t, outputs[t]);
+  }
 }
 
 }  // namespace
@@ -55,18 +69,27 @@ void keep_ancestors(Graph& graph, std::span<const std::string> tensors) {
 std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
                                                const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                                                const Env& env) {
-  auto session = runner.load(with_means(model, tensors));
+  auto session = runner.load(with_reductions(model, tensors, "ReduceMean"));
   std::vector<std::vector<double>> means(tensors.size());
-  for (int64_t sample : samples) {
-    env.stop_if_cancelled("quantize");
-    auto outputs = session->run(data.read(sample).inputs);
-    for (size_t t = 0; t < outputs.size(); ++t) {
-      means[t].resize(static_cast<size_t>(outputs[t].element_count()));
-      for (size_t c = 0; c < means[t].size(); ++c)
-        means[t][c] += element(outputs[t], static_cast<int64_t>(c)) / static_cast<double>(samples.size());
-    }
-  }
+  for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
+    means[t].resize(static_cast<size_t>(output.element_count()));
+    for (size_t c = 0; c < means[t].size(); ++c)
+      means[t][c] += element(output, static_cast<int64_t>(c)) / static_cast<double>(samples.size());
+  });
   return means;
+}
+
+std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,
+                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                               const Env& env) {
+  auto session = runner.load(with_reductions(model, tensors, "ReduceMax"));
+  std::vector<std::vector<float>> maxima(tensors.size());
+  for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
+    maxima[t].resize(static_cast<size_t>(output.element_count()));
+    for (size_t c = 0; c < maxima[t].size(); ++c)
+      maxima[t][c] = std::max(maxima[t][c], static_cast<float>(element(output, static_cast<int64_t>(c))));
+  });
+  return maxima;
 }
 
 }  // namespace seqto::internal

@@ -1,4 +1,4 @@
-// Room: quantization. Means of tensors by channel over a data set, taken inside the runtime.
+// Room: quantization. Means and maxima of tensors by channel over a data set, taken inside the runtime.
 #pragma once
 
 #include <span>
@@ -10,15 +10,21 @@
 
 namespace seqto::internal {
 
-// A tensor with the channels on axis 1, as Conv and Gemm write it.
+// A tensor and which of its axes the channels are on.
 struct ChannelTensor {
   std::string name;
   size_t rank = 4;
+  size_t axis = 1;  // of the channels
 };
 
 // The mean of every channel over all other axes and the samples. Only the part of the model that the tensors need is
 // run, as far as possible by the kernels of the deployed model.
 std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
+                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                               const Env& env);
+
+// The largest magnitude of every channel, of the graph as written.
+std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,
                                                const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                                                const Env& env);
 
