@@ -12,7 +12,7 @@ namespace {
 
 using Kind = InputForm::Kind;
 
-constexpr int kLongestChain = 8;  // Cast, Sub, Mul, Reshape, Transpose between a stored weight and its layer
+constexpr int kLongestChain = 16;  // BitShift, Cast, Sub, Mul, Reshape ... between a stored weight and its layer
 
 bool is_integer_code(DataType t) {
   return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16 ||
@@ -32,7 +32,7 @@ bool keeps_codes(std::string_view op) {
 
 bool unfolds_weights(std::string_view op) {
   return in(op, {"Cast", "Mul", "Sub", "Add", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice",
-                 "DequantizeLinear", "QuantizeLinear", "Identity", "Concat", "Expand"});
+                 "DequantizeLinear", "QuantizeLinear", "Identity", "Concat", "Expand", "BitShift"});
 }
 
 }  // namespace
@@ -104,6 +104,13 @@ const Tensor* LayerForms::stored(const std::string& tensor, int depth) const {
   return largest;
 }
 
+// True where two weights share a byte.
+bool LayerForms::is_packed(const std::string& tensor, int depth) const {
+  const Node* n = producer(tensor);
+  if (!n || depth == kLongestChain || !unfolds_weights(n->op_type)) return false;
+  return n->op_type == "BitShift" || (!n->inputs.empty() && is_packed(n->inputs[0], depth + 1));
+}
+
 InputForm LayerForms::input(const std::string& name) const {
   InputForm form;
   if (name.empty()) return form;
@@ -120,6 +127,7 @@ InputForm LayerForms::input(const std::string& name) const {
     bool direct = index_.is_initializer(name) || index_.constants.contains(name);
     if (is_integer_code(t->type()) && (linear || !direct)) {
       form.kind = Kind::kQuantizedWeight;
+      if (is_packed(name)) form.type = DataType::kUint4;
       if (n && n->op_type == "Mul")
         for (const auto& factor : n->inputs)
           if (auto it = index_.initializers.find(factor); it != index_.initializers.end())
@@ -242,7 +250,7 @@ void LayerForms::find_plumbing(const Model& model) {
       if (!p || unfolds_weights(n.op_type)) continue;
       const Tensor* t = stored(name);
       if (t && (is_integer_code(t->type()) || t->type() == DataType::kFloat16) &&
-          in(p->op_type, {"Cast", "Mul", "Sub", "Reshape", "Transpose"}))
+          in(p->op_type, {"Cast", "Mul", "Sub", "Reshape", "Transpose", "Slice"}))
         add_producers(add_producers, name, 0);
     }
     // float16 islands stand between Casts; integer products are followed by Cast, Mul and the bias.

@@ -52,6 +52,7 @@ class LayerForms {
 
  private:
   const Tensor* stored(const std::string& tensor, int depth = 0) const;
+  bool is_packed(const std::string& tensor, int depth = 0) const;
   bool computes_on_codes(const Node& node) const;
   bool output_is_quantized(const Node& node) const;
   void find_plumbing(const Model& model);

@@ -10,6 +10,7 @@
 #include "quantization/layer_form.h"
 #include "quantization/weight_sites.h"
 #include "seqto/error.h"
+#include "seqto/explain.h"
 #include "seqto/quantize.h"
 
 namespace seqto {
@@ -210,6 +211,11 @@ void require_quantizable(const Model& model) {
     for (const auto& name : node.inputs)
       if (constants.contains(name)) return;
   }
+  if (std::string form = quantized_form(model).form; form != "float" && form != "float16")
+    throw Error(Code::kInvalidInput,
+                fmt::format("[quantize] a model that is quantized already ({}) found; layers with float weights were "
+                            "expected; turn it back to float with `seqto prepare MODEL --dequantize -o FLOAT` first",
+                            form));
   throw Error(
       Code::kInvalidInput,
       "[quantize] nothing to quantize: the model has no Conv, ConvTranspose, Gemm, MatMul or Gather with constant "

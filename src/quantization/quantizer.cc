@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <unordered_map>
 
 #include "quantization/writers.h"
 #include "seqto/error.h"
@@ -89,6 +90,33 @@ void validate(const Model& model, const QuantizeOptions& options) {
                     model.opset(), needed));
 }
 
+// A weight that a static layer shares is quantized for all its readers, as onnxruntime does. Layers that the plan gives
+// another scheme than static or float read it as it was.
+void give_back_weights(Model& result, const Model& original, const std::map<LayerId, Scheme>& schemes) {
+  std::unordered_map<std::string, const Node*> nodes;
+  for (const Node& n : original.graph.nodes) nodes[n.name] = &n;
+  std::unordered_map<std::string, const Tensor*> weights;
+  for (const Initializer& i : original.graph.initializers)
+    if (i.tensor.is_float()) weights[i.name] = &i.tensor;
+  for (const Initializer& i : result.graph.initializers) weights.erase(i.name);  // still there
+  for (Node& node : result.graph.nodes) {
+    auto scheme = schemes.find(node.name);
+    auto before = nodes.find(node.name);
+    if (scheme == schemes.end() || before == nodes.end()) continue;
+    if (scheme->second == Scheme::kInt8 || scheme->second == Scheme::kInt8wInt16a || scheme->second == Scheme::kFloat32)
+      continue;
+    const auto& inputs = before->second->inputs;
+    for (size_t k = 0; k < node.inputs.size() && k < inputs.size(); ++k) {
+      if (node.inputs[k] == inputs[k] || !original.graph.initializer(inputs[k])) continue;
+      node.inputs[k] = inputs[k];
+      if (auto it = weights.find(inputs[k]); it != weights.end()) {
+        result.graph.initializers.push_back({inputs[k], *it->second});
+        weights.erase(it);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Prepared quantizable_form(const Model& model, bool per_channel) {
@@ -120,6 +148,7 @@ Model Quantizer::quantize(const Plan& plan) {
   q.notes.clear();
   q.layer_deviations.clear();
   Model result = layers.contains(Scheme::kInt8) ? q.quantize(selected) : q.model;
+  if (layers.contains(Scheme::kInt8)) give_back_weights(result, q.model, plan.schemes);
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
   };

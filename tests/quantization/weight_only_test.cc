@@ -123,6 +123,24 @@ TEST(Int8Weights, SharedWeightIsStoredOnceAndFloatWhereTheLayerIs) {
   EXPECT_EQ(result.graph.nodes[4].inputs[1], "w");
 }
 
+TEST(Int8Weights, SharedWithAStaticLayerEachHasItsOwn) {
+  Model model = model_of(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[4,32] x) => (float[4,32] y) {
+      a = MatMul(x, w)
+      y = MatMul(a, w)
+    })", {{"w", {32, 32}}});
+  Quantizer quantizer(model, {{"x", {-1, 1}}, {"a", {-9, 9}}, {"y", {-99, 99}}}, {});
+  for (Scheme scheme : {Scheme::kInt8Weights, Scheme::kInt4Weights, Scheme::kFloat16}) {
+    Model result = quantizer.quantize(Plan{{{"node_0", Scheme::kInt8}, {"node_1", scheme}}});
+    EXPECT_NO_THROW(check_model(result));
+    EXPECT_TRUE(quantizer.notes().empty());
+    EXPECT_EQ(result.graph.initializer("w"), nullptr);
+    for (const Node& n : result.graph.nodes)
+      if (n.name == "node_1") EXPECT_NE(n.inputs[1], "w_DequantizeLinear_Output") << to_string(scheme);
+  }
+}
+
 TEST(Int8Weights, WhatWouldNotShrinkStaysAndIsSaid) {
   Model model = model_of(R"(
     <ir_version: 8, opset_import: ["" : 17]> g (float[1,2] x) => (float[1,2] y) { y = MatMul(x, w) })",
