@@ -1,5 +1,8 @@
 // seqto analyze: how much each tensor suffers.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +15,10 @@ namespace seqto::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+void print_channels(const std::vector<double>& channels) {
+  if (!channels.empty()) fmt::print("    by channel: {:.2f}\n", fmt::join(channels, " "));
+}
 
 void analyze_command(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
@@ -31,13 +38,18 @@ void analyze_command(const WordFlags& f, const Context& context) {
   } else {
     quantized = infer_shapes(load_model(f.quantized));
   }
-  Sensitivity s = analyze(model, quantized, *data, samples, *runner, context.env);
+  Sensitivity s = analyze(model, quantized, *data, samples, *runner, context.env, {f.channels});
   if (context.json) {
     Json activations = Json::array(), weights = Json::array();
-    for (const auto& e : s.activations)
-      activations.push_back(
-          {{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
-    for (const auto& e : s.weights) weights.push_back({{"tensor", e.tensor}, {"sqnr", e.sqnr}});
+    for (const auto& e : s.activations) {
+      activations.push_back({{"tensor", e.tensor}, {"qdq_err", nullptr}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
+      if (!std::isnan(e.qdq_err)) activations.back()["qdq_err"] = e.qdq_err;
+      if (f.channels) activations.back()["channels"] = e.channels;
+    }
+    for (const auto& e : s.weights) {
+      weights.push_back({{"tensor", e.tensor}, {"sqnr", e.sqnr}});
+      if (f.channels) weights.back()["channels"] = e.channels;
+    }
     fmt::print(
         "{}\n",
         Json{{"activations", activations}, {"weights", weights}, {"exclusion_order", exclusion_order(s, model)}}.dump(
@@ -45,10 +57,16 @@ void analyze_command(const WordFlags& f, const Context& context) {
     return;
   }
   fmt::print("{:48} {:>10} {:>12} {:>8}   (dB; larger is better)\n", "activation", "qdq_err", "xmodel_err", "score");
-  for (const auto& e : s.activations)
-    fmt::print("{:48} {:10.2f} {:12.2f} {:8.4f}\n", e.tensor, e.qdq_err, e.xmodel_err, e.score);
+  for (const auto& e : s.activations) {
+    std::string qdq = std::isnan(e.qdq_err) ? "-" : fmt::format("{:.2f}", e.qdq_err);
+    fmt::print("{:48} {:>10} {:12.2f} {:8.4f}\n", e.tensor, qdq, e.xmodel_err, e.score);
+    print_channels(e.channels);
+  }
   fmt::print("\n{:48} {:>10}\n", "weight", "SQNR");
-  for (const auto& e : s.weights) fmt::print("{:48} {:10.2f}\n", e.tensor, e.sqnr);
+  for (const auto& e : s.weights) {
+    fmt::print("{:48} {:10.2f}\n", e.tensor, e.sqnr);
+    print_channels(e.channels);
+  }
 }
 
 }  // namespace
@@ -57,7 +75,8 @@ void add_analyze(CLI::App& app, Context& context) {
   auto f = std::make_shared<WordFlags>();
   auto* word = add_word(app, "analyze", "How much each tensor suffers from quantization", *f, true);
   add_quantizer(word, *f);
-  word->add_option("--quantized", f->quantized, "The quantized model; default: quantized here");
+  word->add_option("--quantized", f->quantized, "The quantized model, of any tool and form; default: quantized here");
+  word->add_flag("--per-channel-detail", f->channels, "Also every channel: outputs of weights, axis 1 of activations");
   word->callback([=, &context] { analyze_command(*f, context); });
 }
 

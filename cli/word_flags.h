@@ -13,7 +13,7 @@ namespace seqto::cli {
 struct WordFlags {
   std::string model, output, ranges, plan, quantized, mode = "static";
   std::vector<std::string> exclude;
-  bool prepare = false, explain = false;
+  bool prepare = false, explain = false, channels = false;
   DataFlags data;
   DeviceFlags device;
   QuantizeFlags quantize;

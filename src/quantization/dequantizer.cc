@@ -126,10 +126,6 @@ Dequantized Dequantizer::run() {
     if (rule == rules().end()) other(n);
     else (this->*rule->second)(n), ++operators_;
   }
-  if (operators_ == 0 && weights_.empty())
-    throw Error(Code::kInvalidInput,
-                "[dequantize] no quantized operator, QuantizeLinear or DequantizeLinear found; a quantized model was "
-                "expected; this one is float already");
   finish_outputs();
   std::erase_if(nodes_, [&](const Node& n) { return dropped_.contains(n.outputs[0]); });
   result_.model = model_;
@@ -299,7 +295,12 @@ namespace seqto {
 Dequantized dequantize(const Model& model) {
   Model sorted = model;
   internal::sort_nodes(sorted.graph);
-  return internal::Dequantizer(sorted).run();
+  Dequantized twin = internal::Dequantizer(sorted).run();
+  if (twin.actions.empty())
+    throw Error(Code::kInvalidInput,
+                "[dequantize] no quantized operator, QuantizeLinear or DequantizeLinear found; a quantized model was "
+                "expected; this one is float already");
+  return twin;
 }
 
 }  // namespace seqto
