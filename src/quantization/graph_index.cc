@@ -24,6 +24,17 @@ GraphIndex::GraphIndex(const Model& model) : opset(model.opset()) {
         if (const auto* tensor = std::get_if<Tensor>(&a->value)) constants[node.outputs[0]] = tensor;
     if (node.op_type == "DequantizeLinear") dequantized.insert(node.outputs.begin(), node.outputs.end());
   }
+  find_pairs(graph);
+}
+
+void GraphIndex::find_pairs(const Graph& graph) {
+  std::unordered_map<std::string, std::string> quantized;  // codes -> tensor
+  for (const Node& node : graph.nodes)
+    if (node.op_type == "QuantizeLinear" && !is_initializer(node.inputs[0])) quantized[node.outputs[0]] = node.inputs[0];
+  for (const Node& node : graph.nodes)
+    if (auto it = node.op_type == "DequantizeLinear" ? quantized.find(node.inputs[0]) : quantized.end();
+        it != quantized.end())
+      pairs.try_emplace(it->second, node.outputs[0]);
 }
 
 bool GraphIndex::is_float(const std::string& name) const {

@@ -56,14 +56,30 @@ class Marker {
         {"BatchNormalization", &Marker::mark_normalization},
     };
     current_ = node(i).name;
+    read_existing_pairs(i);
     auto it = kRules.find(node(i).op_type);
     if (it != kRules.end()) (this->*it->second)(i);
     else mark_generic(i);
   }
 
+  // What the model quantizes already stays as it is: its readers take it from there, and it gets no second pair.
+  void read_existing_pairs(size_t i) {
+    for (auto& name : node(i).inputs)
+      if (auto pair = index_.pairs.find(name); pair != index_.pairs.end()) {
+        name = pair->second;
+        deviate("D41");
+      }
+  }
+  bool has_pair(const std::string& name) {
+    bool has = index_.pairs.contains(name);
+    if (has) deviate("D41");
+    return has;
+  }
+
   // --- marks
 
   void activation(const std::string& name) {
+    if (has_pair(name)) return;
     if (index_.is_float(name) && !marks_.tensors.contains(name)) marks_.tensors.set(name, {});
   }
   void weight(const std::string& name) {
@@ -76,6 +92,7 @@ class Marker {
       marks_.tensors.set(name, {.weight = true, .axis = axis, .provider = {}});
   }
   void same_as(const std::string& output, const std::string& input) {
+    if (has_pair(output)) return;
     if (index_.is_float(output)) marks_.tensors.set(output, {.weight = false, .axis = {}, .provider = input});
   }
   bool is_marked(const std::string& name) const {
@@ -191,6 +208,7 @@ class Marker {
     if (!possible) return false;
     if (index_.captured.contains(input)) return deviate("D33"), false;
     if (excludes_output(n)) return deviate("D4"), false;
+    if (has_pair(output)) return false;
     if (!within_clip(n, *bounds)) return deviate("D2"), false;
     return true;
   }

@@ -26,8 +26,14 @@ struct GraphIndex {
   std::unordered_set<std::string> inputs, outputs;
   std::unordered_set<std::string> dequantized;  // outputs of DequantizeLinear nodes of the model itself
 
+  // Tensor -> output of the Q/DQ pair that the model brings for it.
+  std::unordered_map<std::string, std::string> pairs;
+
   bool is_initializer(const std::string& name) const { return initializers.contains(name); }
   bool is_float(const std::string& name) const;
+
+ private:
+  void find_pairs(const Graph& graph);
 };
 
 struct Mark {

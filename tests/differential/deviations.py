@@ -73,11 +73,14 @@ def allowed(model, ranges, o):
     rank = lambda t: len(initializers[t].dims) if t in initializers else 0
     produced_by = {t: n for n in graph.node for t in n.output}
     captured = {i for n in graph.node for a in n.attribute if a.HasField("g") for m in a.g.node for i in m.input}
+    quantized = {m.input[0] for m in graph.node if m.op_type == "QuantizeLinear"}
     biases, weights = [], []
     for n in graph.node:
         if not selected(n, o) or not n.input:
             continue
         attributes = {a.name: a for a in n.attribute}
+        if quantized & {*n.input, *n.output}:
+            ids.add("D41")
         third = n.input[2] if len(n.input) > 2 else ""
         if n.op_type == "Gemm" and third in initializers:
             if "beta" in attributes and attributes["beta"].f != 1.0:

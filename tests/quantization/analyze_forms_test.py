@@ -130,7 +130,7 @@ class Analyze(forms.Dequantize):
                 now, was_t = (tensors(p, {t: None}, self.samples)[t] for p in (self.quantized, self.model))
                 self.assertAlmostEqual(e["xmodel_err"], decibels(was_t, now), delta=0.02, msg=(words, t))
 
-    test_static_forms = test_dynamic_lstm = test_refused = None
+    test_static_forms = test_completed = test_dynamic_lstm = test_refused = None
 
 
 if __name__ == "__main__":

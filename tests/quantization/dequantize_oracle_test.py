@@ -146,6 +146,32 @@ class Dequantize(unittest.TestCase):
             expected, found = run(self.quantized, self.samples), run(self.twin, self.samples)
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
+    def test_completed(self):
+        """A partly quantized model keeps its pairs with their scales; the rest is quantized, no tensor twice."""
+        q.quantize_static(str(self.model), str(self.quantized), Samples(self.samples),
+                          nodes_to_quantize=["c1_node", "r1_node", "e_node"])
+        out = self.dir / "whole.onnx"
+        done = models.seqto("quantize", self.quantized, "--data", self.data, "-o", out, "--explain", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        brought, whole = onnx.load(str(self.quantized)), onnx.load(str(out))
+        of = lambda model, op: {n.input[0]: n for n in model.graph.node if n.op_type == op}
+        for op in ("QuantizeLinear", "DequantizeLinear"):
+            before, after = of(brought, op), of(whole, op)
+            for tensor, n in before.items():
+                self.assertEqual(list(after[tensor].input), list(n.input))
+        first, now = constants(self.quantized), constants(out)
+        for name in first:
+            if name.endswith(("_scale", "_zero_point", "_quantized")):
+                np.testing.assert_array_equal(first[name], now[name], name)
+        quantizers = [n.input[0] for n in whole.graph.node if n.op_type == "QuantizeLinear"]
+        self.assertEqual(len(quantizers), len(set(quantizers)))
+        self.assertFalse({n.output[0] for n in whole.graph.node if n.op_type == "DequantizeLinear"} & set(quantizers))
+        layers = {l["name"]: l["scheme"] for l in json.loads(done.stdout)["layers"]}
+        for name in ("c1_node", "c2_node", "s_node", "e_node", "h_node", "y_node"):
+            self.assertEqual(layers[name], "int8", name)
+        expected, found = run(self.model, self.samples), run(out, self.samples)
+        self.assertLess(np.linalg.norm(found - expected), 0.1 * np.linalg.norm(expected))
+
     def test_refused(self):
         q.quantize_static(str(self.model), str(self.quantized), Samples(self.samples))
         for words in (["quantize"], ["tune"]):
