@@ -29,15 +29,30 @@ class Session {
   virtual const std::vector<std::string>& output_names() const = 0;
 };
 
+// Is shown tensors where they lie, while a session runs.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // `tensor` counts the names given to load_observed(). The values are the runtime's own: read them before returning.
+  // One tensor may come in several pieces, and its elements in another order than the model's. Called on the thread
+  // that runs the session, one piece at a time. Must not throw.
+  virtual void observe(size_t tensor, DataType type, std::span<const std::byte> values) = 0;
+};
+
 // A device with its runtime. Sessions may outlive nothing: destroy them before their Runner.
 class Runner {
  public:
   virtual ~Runner() = default;
   // Throws Error{kInvalidInput} with the runtime's words when it does not take the model.
   virtual std::unique_ptr<Session> load(const Model& model, const SessionOptions& = {}) = 0;
+  // As load(); every run shows `tensors`, by name, to the observer, which outlives the session. Nothing is copied out
+  // where the runtime can help it; a runner that cannot makes them outputs of the model.
+  virtual std::unique_ptr<Session> load_observed(const Model& model, std::span<const std::string> tensors,
+                                                 Observer& observer, const SessionOptions& = {});
   // As load(), from a file on disk, read by the runtime itself.
   virtual std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& = {}) = 0;
   virtual std::string description() const = 0;  // "onnxruntime 1.31.1 (cpu, 1 thread)"
+  virtual int threads() const { return 1; }     // that a session may keep busy
 };
 
 struct RunnerOptions {

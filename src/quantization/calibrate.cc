@@ -1,17 +1,25 @@
+#include "seqto/calibrate.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
+#include <future>
 #include <unordered_set>
 
-#include "model/sort_nodes.h"
 #include "quantization/marks.h"
+#include "quantization/range_observer.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
 
 namespace seqto {
 namespace {
+
+using internal::RangeObserver;
+
+constexpr std::array<std::string_view, 6> kMethods{"minmax",     "moving_average", "entropy",
+                                                   "percentile", "mse",            "distribution"};
 
 std::vector<std::string> observed_tensors(const Model& model, const std::vector<std::string>& op_types) {
   internal::GraphIndex index(model);
@@ -26,53 +34,104 @@ std::vector<std::string> observed_tensors(const Model& model, const std::vector<
   return tensors;
 }
 
-// The model with one more output for every tensor: its smallest and largest value, found where the tensor is, so that
-// no activation leaves the runtime and memory stays flat.
-Model with_extremes(const Model& model, const std::vector<std::string>& tensors) {
-  Model result = model;
-  internal::GraphIndex index(model);
-  for (const auto& tensor : tensors)
-    for (const char* op : {"ReduceMin", "ReduceMax"}) {
-      std::string output = tensor + "_" + op;
-      Node node{output, op, "", {tensor}, {output}, {}, {}};
-      node.set_attribute({"keepdims", int64_t{0}});
-      result.graph.nodes.push_back(std::move(node));
-      result.graph.outputs.push_back({output, index.types.at(tensor), std::vector<Dimension>{}, ""});
+void validate(const CalibrateOptions& o) {
+  auto usage = [](std::string text) { throw Error(Code::kUsage, "[calibrate] " + std::move(text)); };
+  if (!(o.percentile > 0 && o.percentile <= 100))
+    usage(fmt::format("percentile {} found; a number above 0 and up to 100 was expected", o.percentile));
+  if (o.bins < 0 || o.bins > 1 << 20) usage(fmt::format("{} bins found; 1 to 1048576 were expected", o.bins));
+  if (o.quantized_bins < 2) usage(fmt::format("{} quantized bins found; at least 2 were expected", o.quantized_bins));
+  if (!(o.moving_average_constant >= 0 && o.moving_average_constant <= 1))
+    usage(fmt::format("moving average constant {} found; 0 to 1 was expected", o.moving_average_constant));
+  if (o.chunk_samples < 0) usage(fmt::format("chunks of {} samples found; 0 or more was expected", o.chunk_samples));
+  auto uses = [&](CalibrationMethod m) {
+    return o.method == m || std::any_of(o.tensor_methods.begin(), o.tensor_methods.end(),
+                                        [&](const auto& entry) { return entry.second == m; });
+  };
+  if (uses(CalibrationMethod::kDistribution) && internal::bins_of(o) < 512)
+    usage(fmt::format("{} bins found; distribution needs at least 512", internal::bins_of(o)));
+}
+
+// Runs the samples in order. With more than one thread the next sample is decoded while this one is run.
+class Pass {
+ public:
+  Pass(const Dataset& data, std::span<const int64_t> samples, int threads, const Env& env)
+      : data_(data), samples_(samples), threads_(threads), env_(env) {}
+
+  void run(Session& session, RangeObserver& observer, int64_t done, int64_t total) {
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      env_.stop_if_cancelled("calibrate");
+      Sample sample = take(i);
+      session.run(sample.inputs);
+      observer.end_sample(sample.name);
+      env_.progress({"calibrate", ++done, total, ""});
     }
-  internal::sort_nodes(result.graph);
-  return result;
+  }
+
+ private:
+  Sample take(size_t i) {
+    if (threads_ <= 1) return data_.read(samples_[i]);
+    Sample sample = next_.valid() ? next_.get() : data_.read(samples_[i]);
+    if (i + 1 < samples_.size())
+      next_ = std::async(std::launch::async, [this, i] { return data_.read(samples_[i + 1]); });
+    return sample;
+  }
+
+  const Dataset& data_;
+  std::span<const int64_t> samples_;
+  int threads_;
+  const Env& env_;
+  std::future<Sample> next_;
+};
+
+// Gives every tensor that needs one a histogram over the range that the first pass found.
+std::vector<std::string> add_histograms(RangeObserver& observer, const CalibrateOptions& options) {
+  std::vector<std::string> names;
+  for (auto& t : observer.tensors()) {
+    names.push_back(t.name);
+    if (!internal::needs_histogram(t.method) || t.all.empty()) {
+      names.back().clear();
+      continue;
+    }
+    const float low = t.all.lowest(), high = t.all.highest();
+    const float largest = std::max(std::abs(low), std::abs(high));
+    t.histogram = t.wants_magnitude
+                      ? internal::FixedHistogram(t.smallest_magnitude, largest, internal::bins_of(options), true)
+                      : internal::FixedHistogram(-largest, largest, internal::bins_of(options), false);
+  }
+  observer.count_only();
+  return names;
 }
 
 }  // namespace
 
+std::string_view to_string(CalibrationMethod method) { return kMethods[static_cast<size_t>(method)]; }
+
+CalibrationMethod parse_calibration_method(std::string_view name) {
+  auto it = std::find(kMethods.begin(), kMethods.end(), name);
+  if (it == kMethods.end())
+    throw Error(Code::kUsage, fmt::format("[calibrate] method '{}' found; one of minmax, moving_average, entropy, "
+                                          "percentile, mse, distribution was expected",
+                                          name));
+  return static_cast<CalibrationMethod>(it - kMethods.begin());
+}
+
 Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                  const CalibrateOptions& options, const Env& env) {
+  validate(options);
   auto tensors = observed_tensors(model, options.op_types.empty() ? default_op_types() : options.op_types);
-  auto session = runner.load(with_extremes(model, tensors), {SessionOptions::Optimization::kNone});
-  size_t first = session->output_names().size() - 2 * tensors.size();
-  std::vector<Range> found(tensors.size(),
-                           {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()});
-  int64_t done = 0;
-  for (int64_t index : samples) {
-    env.stop_if_cancelled("calibrate");
-    Sample sample = data.read(index);
-    auto outputs = session->run(sample.inputs);
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      float low = static_cast<float>(element(outputs[first + 2 * t], 0));
-      float high = static_cast<float>(element(outputs[first + 2 * t + 1], 0));
-      if (!std::isfinite(low) || !std::isfinite(high))
-        throw Error(
-            Code::kInvalidInput,
-            fmt::format("[calibrate] tensor '{}' holds {} for sample '{}'; finite values were expected; check the "
-                        "model and the preprocessing",
-                        tensors[t], std::isnan(low) || std::isnan(high) ? "NaN" : "infinity", sample.name));
-      found[t].lowest = std::min(found[t].lowest, low);
-      found[t].highest = std::max(found[t].highest, high);
-    }
-    env.progress({"calibrate", ++done, static_cast<int64_t>(samples.size()), ""});
+  RangeObserver observer(tensors, options);
+  const SessionOptions how{options.exact ? SessionOptions::Optimization::kNone : SessionOptions::Optimization::kAll};
+  const bool counts = std::any_of(observer.tensors().begin(), observer.tensors().end(),
+                                  [](const auto& t) { return internal::needs_histogram(t.method); });
+  const int64_t count = static_cast<int64_t>(samples.size()), total = options.exact && counts ? 2 * count : count;
+  Pass pass(data, samples, runner.threads(), env);
+  pass.run(*runner.load_observed(model, tensors, observer, how), observer, 0, total);
+  if (total > count) {
+    auto counted = add_histograms(observer, options);
+    pass.run(*runner.load_observed(model, counted, observer, how), observer, count, total);
   }
   Ranges ranges;
-  for (size_t t = 0; t < tensors.size(); ++t) ranges[tensors[t]] = found[t];
+  for (auto& t : observer.tensors()) ranges[t.name] = observer.range_of(t);
   return ranges;
 }
 

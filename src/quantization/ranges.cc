@@ -43,7 +43,7 @@ Ranges load_ranges(const std::filesystem::path& path) {
   }
 }
 
-void save_ranges(const Ranges& ranges, const std::filesystem::path& path) {
+void save_ranges(const Ranges& ranges, const std::filesystem::path& path, CalibrationMethod) {
   json data = json::object();
   for (const auto& [tensor, range] : ranges)
     data[tensor] = {{"lowest", array_of(range.lowest)}, {"highest", array_of(range.highest)}, {"CLS", "TensorData"}};

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "runner/insert_observers.h"
+#include "runner/onnxruntime_observe.h"
 #include "seqto/error.h"
 
 #ifndef SEQTO_DEFAULT_ORT_LIBRARY
@@ -20,6 +22,7 @@ constexpr int kOldestMinor = 20;
 
 struct Library {
   const OrtApi* api = nullptr;
+  uint32_t api_version = 0;
   std::string version, path, failure;
 };
 
@@ -45,7 +48,8 @@ Library open_library(const std::string& path) {
     library.failure = fmt::format("{} is version {}, too old", path, library.version);
     return library;
   }
-  library.api = get_base()->GetApi(static_cast<uint32_t>(std::min(minor, ORT_API_VERSION)));
+  library.api_version = static_cast<uint32_t>(std::min(minor, ORT_API_VERSION));
+  library.api = get_base()->GetApi(library.api_version);
   if (!library.api) library.failure = path + " offers no usable interface";
   return library;
 }
@@ -67,10 +71,17 @@ Error runtime_error(std::string_view verb, const Ort::Exception& error) {
   return Error(Code::kInvalidInput, fmt::format("[{}] ONNX Runtime does not take the model: {}", verb, error.what()));
 }
 
+// What an observed session keeps beside it.
+struct Observation {
+  Observer* observer = nullptr;
+  std::unique_ptr<ObserveDomain> domain;
+  std::vector<ObservedInput> inputs;
+};
+
 class OnnxruntimeSession : public Session {
  public:
-  OnnxruntimeSession(Ort::Session session, std::vector<Initializer> weights)
-      : weights_(std::move(weights)), session_(std::move(session)) {
+  OnnxruntimeSession(Ort::Session session, std::vector<Initializer> weights, Observation observation = {})
+      : weights_(std::move(weights)), observation_(std::move(observation)), session_(std::move(session)) {
     Ort::AllocatorWithDefaultOptions allocator;
     for (size_t i = 0; i < session_.GetInputCount(); ++i)
       input_names_.push_back(session_.GetInputNameAllocated(i, allocator).get());
@@ -84,6 +95,8 @@ class OnnxruntimeSession : public Session {
     if (inputs.size() != input_names_.size())
       throw Error(Code::kInvalidInput,
                   fmt::format("[run] {} inputs found; the model has {}", inputs.size(), input_names_.size()));
+    for (auto [tensor, input] : observation_.inputs)
+      observation_.observer->observe(tensor, inputs[input].type(), inputs[input].bytes());
     try {
       std::vector<Ort::Value> values;
       for (const Tensor& t : inputs) values.push_back(to_value(t));
@@ -119,6 +132,7 @@ class OnnxruntimeSession : public Session {
   }
 
   std::vector<Initializer> weights_;  // the session reads them in place
+  Observation observation_;
   Ort::Session session_;
   std::vector<std::string> input_names_, output_names_;
   std::vector<const char*> input_pointers_, output_pointers_;
@@ -127,24 +141,21 @@ class OnnxruntimeSession : public Session {
 class OnnxruntimeRunner : public Runner {
  public:
   OnnxruntimeRunner(const Library& library, const RunnerOptions& options)
-      : env_(ORT_LOGGING_LEVEL_ERROR, "seqto"), version_(library.version), threads_(options.threads) {}
+      : env_(ORT_LOGGING_LEVEL_ERROR, "seqto"), version_(library.version), api_version_(library.api_version),
+        threads_(options.threads) {}
 
   std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
-    DetachedModel detached = serialize_detached(model);
-    try {
-      Ort::SessionOptions o = session_options(options);
-      std::vector<std::string> names;
-      std::vector<Ort::Value> values;
-      for (const Initializer& w : detached.weights) {
-        names.push_back(w.name);
-        values.push_back(OnnxruntimeSession::to_value(w.tensor));
-      }
-      if (!names.empty()) o.AddExternalInitializers(names, values);
-      Ort::Session session(env_, detached.proto.data(), detached.proto.size(), o);
-      return std::make_unique<OnnxruntimeSession>(std::move(session), std::move(detached.weights));
-    } catch (const Ort::Exception& error) {
-      throw runtime_error("load", error);
-    }
+    return load_with(model, session_options(options), {});
+  }
+
+  std::unique_ptr<Session> load_observed(const Model& model, std::span<const std::string> tensors, Observer& observer,
+                                         const SessionOptions& options) override {
+    Instrumented instrumented = insert_observers(model, tensors);
+    Observation observation{&observer, std::make_unique<ObserveDomain>(observer, api_version_),
+                            std::move(instrumented.inputs)};
+    Ort::SessionOptions o = session_options(options);
+    o.Add(observation.domain->get());
+    return load_with(instrumented.model, std::move(o), std::move(observation));
   }
 
   std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
@@ -156,11 +167,31 @@ class OnnxruntimeRunner : public Runner {
     }
   }
 
+  int threads() const override { return threads_; }
+
   std::string description() const override {
     return fmt::format("onnxruntime {} (cpu, {} thread{})", version_, threads_, threads_ == 1 ? "" : "s");
   }
 
  private:
+  std::unique_ptr<Session> load_with(const Model& model, Ort::SessionOptions o, Observation observation) {
+    DetachedModel detached = serialize_detached(model);
+    try {
+      std::vector<std::string> names;
+      std::vector<Ort::Value> values;
+      for (const Initializer& w : detached.weights) {
+        names.push_back(w.name);
+        values.push_back(OnnxruntimeSession::to_value(w.tensor));
+      }
+      if (!names.empty()) o.AddExternalInitializers(names, values);
+      Ort::Session session(env_, detached.proto.data(), detached.proto.size(), o);
+      return std::make_unique<OnnxruntimeSession>(std::move(session), std::move(detached.weights),
+                                                  std::move(observation));
+    } catch (const Ort::Exception& error) {
+      throw runtime_error("load", error);
+    }
+  }
+
   Ort::SessionOptions session_options(const SessionOptions& options) const {
     Ort::SessionOptions o;
     o.SetIntraOpNumThreads(threads_);
@@ -173,6 +204,7 @@ class OnnxruntimeRunner : public Runner {
 
   Ort::Env env_;
   std::string version_;
+  uint32_t api_version_;
   int threads_;
 };
 

@@ -1,0 +1,163 @@
+#include "quantization/histograms.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cmath>
+
+namespace seqto::internal {
+namespace {
+
+// Values are taken in blocks: bin numbers by a loop that vectorises, then the counting.
+constexpr size_t kBlock = 1024;
+
+}  // namespace
+
+void LaneCounter::begin(size_t bins) { lanes_.assign(bins * kLanes, 0); }
+
+void LaneCounter::add(std::span<const int32_t> bins) {
+  uint32_t* lanes = lanes_.data();
+  size_t stride = lanes_.size() / kLanes, i = 0;
+  for (; i + kLanes <= bins.size(); i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane) ++lanes[lane * stride + static_cast<size_t>(bins[i + lane])];
+  for (; i < bins.size(); ++i) ++lanes[static_cast<size_t>(bins[i])];
+}
+
+void LaneCounter::end(std::vector<int64_t>& counts) {
+  size_t stride = lanes_.size() / kLanes;
+  for (size_t lane = 0; lane < kLanes; ++lane)
+    for (size_t b = 0; b < stride; ++b) counts[b] += lanes_[lane * stride + b];
+}
+
+std::vector<float> uniform_edges(float first, float last, int bins) {
+  if (first == last) {
+    first -= 0.5f;
+    last += 0.5f;
+  }
+  std::vector<float> edges(static_cast<size_t>(bins) + 1);
+  float step = (last - first) / static_cast<float>(bins);
+  for (size_t i = 0; i < edges.size(); ++i) {
+    float offset = static_cast<float>(i) * step;
+    edges[i] = offset + first;
+  }
+  edges.back() = last;
+  return edges;
+}
+
+FixedHistogram::FixedHistogram(float first, float last, int bins, bool magnitudes) : magnitudes_(magnitudes) {
+  histogram_.edges = uniform_edges(first, last, bins);
+  histogram_.counts.resize(static_cast<size_t>(bins));
+  first_ = histogram_.edges.front();
+  bins_per_unit_ = static_cast<float>(bins) / (histogram_.edges.back() - first_);
+}
+
+void FixedHistogram::add(std::span<const float> values, LaneCounter& counter) {
+  counter.begin(histogram_.counts.size());
+  if (magnitudes_) count<true>(values, counter);
+  else count<false>(values, counter);
+  counter.end(histogram_.counts);
+}
+
+template <bool kMagnitudes>
+void FixedHistogram::count(std::span<const float> values, LaneCounter& counter) {
+  std::array<int32_t, kBlock> bins;
+  std::array<float, kBlock> taken;
+  const float* edges = histogram_.edges.data();
+  const int32_t last = static_cast<int32_t>(histogram_.counts.size()) - 1;
+  const float first = first_, scale = bins_per_unit_;
+  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, values.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      float v = kMagnitudes ? std::abs(values[begin + i]) : values[begin + i];
+      int32_t bin = static_cast<int32_t>((v - first) * scale);
+      bins[i] = std::clamp(bin, 0, last);
+      taken[i] = v;
+    }
+    // The quotient may be off by its rounding; the edges decide.
+    for (size_t i = 0; i < count; ++i) {
+      int32_t bin = bins[i];
+      bin -= bin > 0 && taken[i] < edges[bin];
+      bin += bin < last && taken[i] >= edges[bin + 1];
+      bins[i] = bin;
+    }
+    counter.add({bins.data(), count});
+  }
+}
+
+GrowingHistogram::GrowingHistogram(int bins)
+    : half_(static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(bins, 4))))),
+      counts_(2 * static_cast<size_t>(half_)) {}
+
+void GrowingHistogram::add(std::span<const float> values, float magnitude, LaneCounter& counter) {
+  if (values.empty()) return;
+  int exponent = kUnset;
+  if (magnitude > 0) {
+    std::frexp(magnitude, &exponent);         // magnitude < 2^exponent
+    exponent = std::max(exponent, -100);  // so that the factor below stays finite
+  }
+  if (exponent > exponent_) grow(exponent);
+  if (exponent_ == kUnset) {
+    zeros_ += static_cast<int64_t>(values.size());
+    return;
+  }
+  const float scale = std::ldexp(static_cast<float>(half_), -exponent_);  // a power of two: v * scale is exact
+  const int32_t half = half_;
+  std::array<int32_t, kBlock> bins;
+  counter.begin(counts_.size());
+  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, values.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      float position = values[begin + i] * scale;
+      int32_t bin = static_cast<int32_t>(position);
+      bin -= static_cast<float>(bin) > position;  // towards minus infinity
+      bins[i] = bin + half;
+    }
+    counter.add({bins.data(), count});
+  }
+  counter.end(counts_);
+}
+
+void GrowingHistogram::grow(int exponent) {
+  const size_t half = static_cast<size_t>(half_);
+  if (exponent_ == kUnset) {
+    counts_[half] += zeros_;
+    zeros_ = 0;
+    exponent_ = exponent;
+  }
+  for (; exponent_ < exponent; ++exponent_) {
+    std::vector<int64_t> merged(counts_.size());
+    for (size_t i = 0; i < counts_.size(); ++i) merged[half / 2 + i / 2] += counts_[i];
+    counts_ = std::move(merged);
+  }
+}
+
+Histogram GrowingHistogram::between(size_t begin, size_t end, const std::vector<int64_t>& counts) const {
+  Histogram result;
+  const int shift = exponent_ - std::countr_zero(static_cast<unsigned>(half_));
+  for (size_t i = begin; i <= end; ++i)
+    result.edges.push_back(std::ldexp(static_cast<float>(static_cast<int64_t>(i) - half_), shift));
+  result.counts.assign(counts.begin() + static_cast<std::ptrdiff_t>(begin),
+                       counts.begin() + static_cast<std::ptrdiff_t>(end));
+  return result;
+}
+
+Histogram GrowingHistogram::histogram() const {
+  if (exponent_ == kUnset) return {{zeros_}, {0, 0}};
+  size_t begin = 0, end = counts_.size();
+  while (begin < end && counts_[begin] == 0) ++begin;
+  while (end > begin && counts_[end - 1] == 0) --end;
+  return between(begin, end, counts_);
+}
+
+Histogram GrowingHistogram::magnitudes() const {
+  if (exponent_ == kUnset) return {{zeros_}, {0, 0}};
+  const size_t half = static_cast<size_t>(half_);
+  std::vector<int64_t> folded(counts_.size());
+  for (size_t i = 0; i < half; ++i) folded[half + i] = counts_[half + i] + counts_[half - 1 - i];
+  size_t end = folded.size();
+  while (end > half + 1 && folded[end - 1] == 0) --end;
+  return between(half, end, folded);
+}
+
+}  // namespace seqto::internal

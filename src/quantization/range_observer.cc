@@ -1,0 +1,140 @@
+#include "quantization/range_observer.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/pairwise_sum.h"
+#include "model/float16.h"
+#include "quantization/thresholds.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+CalibrationMethod method_of(const std::string& tensor, const CalibrateOptions& options) {
+  for (const auto& [pattern, method] : options.tensor_methods)
+    if (::fnmatch(pattern.c_str(), tensor.c_str(), 0) == 0) return method;
+  return options.method;
+}
+
+void make_symmetric(Range& range) {
+  float largest = std::max(std::abs(range.lowest), std::abs(range.highest));
+  range = {-largest, largest};
+}
+
+float mean(const std::vector<float>& values) {
+  return pairwise_sum<float>(values) / static_cast<float>(values.size());
+}
+
+}  // namespace
+
+bool needs_histogram(CalibrationMethod method) {
+  return method != CalibrationMethod::kMinMax && method != CalibrationMethod::kMovingAverage;
+}
+
+int bins_of(const CalibrateOptions& options) { return options.bins > 0 ? options.bins : 2048; }
+
+RangeObserver::RangeObserver(const std::vector<std::string>& tensors, const CalibrateOptions& options)
+    : options_(options) {
+  for (const auto& name : tensors) {
+    TensorStatistics& t = tensors_.emplace_back();
+    t.name = name;
+    t.method = method_of(name, options);
+    t.wants_magnitude = t.method == CalibrationMethod::kPercentile && symmetric(t.method);
+    if (needs_histogram(t.method) && !options.exact) t.histogram = GrowingHistogram(bins_of(options));
+  }
+}
+
+bool RangeObserver::symmetric(CalibrationMethod method) const {
+  return options_.symmetric.value_or(method == CalibrationMethod::kPercentile);
+}
+
+void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::byte> bytes) {
+  std::span<const float> values(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
+  if (type == DataType::kFloat16) {
+    std::span<const uint16_t> halves(reinterpret_cast<const uint16_t*>(bytes.data()), bytes.size() / sizeof(uint16_t));
+    widened_.resize(halves.size());
+    std::transform(halves.begin(), halves.end(), widened_.begin(), half_to_float);
+    values = widened_;
+  }
+  TensorStatistics& t = tensors_[tensor];
+  if (auto* fixed = std::get_if<FixedHistogram>(&t.histogram)) fixed->add(values, counter_);
+  if (counting_only_) return;
+  Extremes piece;
+  piece.add(values);
+  t.sample.lowest_key = std::min(t.sample.lowest_key, piece.lowest_key);
+  t.sample.highest_key = std::max(t.sample.highest_key, piece.highest_key);
+  if (t.wants_magnitude) t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(values));
+  if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
+    float largest = std::max(std::abs(piece.lowest()), std::abs(piece.highest()));
+    if (std::isfinite(largest)) growing->add(values, largest, counter_);  // else end_sample() throws
+  }
+}
+
+void RangeObserver::end_sample(const std::string& name) {
+  for (TensorStatistics& t : tensors_) {
+    if (t.sample.empty()) continue;
+    const float low = t.sample.lowest(), high = t.sample.highest();
+    if (!std::isfinite(low) || !std::isfinite(high))
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[calibrate] tensor '{}' holds {} for sample '{}'; finite values were expected; check the "
+                      "model and the preprocessing",
+                      t.name, std::isnan(low) || std::isnan(high) ? "NaN" : "infinity", name));
+    t.all.lowest_key = std::min(t.all.lowest_key, t.sample.lowest_key);
+    t.all.highest_key = std::max(t.all.highest_key, t.sample.highest_key);
+    t.sample = {};
+    if (t.method != CalibrationMethod::kMovingAverage) continue;
+    t.lows.push_back(low);
+    t.highs.push_back(high);
+    if (options_.chunk_samples > 0 && static_cast<int64_t>(t.lows.size()) >= options_.chunk_samples) end_chunk(t);
+  }
+}
+
+void RangeObserver::end_chunk(TensorStatistics& t) const {
+  if (t.lows.empty()) return;
+  Range chunk{mean(t.lows), mean(t.highs)};
+  if (symmetric(t.method)) make_symmetric(chunk);
+  if (t.averaged) {
+    const float c = options_.moving_average_constant;
+    chunk.lowest = t.averaged->lowest + c * (chunk.lowest - t.averaged->lowest);
+    chunk.highest = t.averaged->highest + c * (chunk.highest - t.averaged->highest);
+  }
+  t.averaged = chunk;
+  t.lows.clear();
+  t.highs.clear();
+}
+
+Range RangeObserver::range_of(TensorStatistics& t) const {
+  Range range{t.all.empty() ? 0.0f : t.all.lowest(), t.all.empty() ? 0.0f : t.all.highest()};
+  if (t.method == CalibrationMethod::kMovingAverage) {
+    end_chunk(t);
+    return t.averaged.value_or(Range{});
+  }
+  const bool both = symmetric(t.method);
+  if (t.method == CalibrationMethod::kMinMax) {
+    if (both) make_symmetric(range);
+    return range;
+  }
+  Histogram histogram;
+  if (auto* fixed = std::get_if<FixedHistogram>(&t.histogram)) histogram = fixed->histogram();
+  if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram))
+    histogram = t.wants_magnitude ? growing->magnitudes() : growing->histogram();
+  if (histogram.counts.empty()) return range;
+  const float lowest = range.lowest, highest = range.highest;
+  if (t.method == CalibrationMethod::kPercentile)
+    range = percentile_range(histogram, lowest, highest, options_.percentile, both);
+  else if (t.method == CalibrationMethod::kEntropy)
+    range = entropy_range(histogram, lowest, highest, options_.quantized_bins);
+  else if (t.method == CalibrationMethod::kMse)
+    range = mse_range(histogram, lowest, highest, options_.activation_type, both);
+  else
+    range = distribution_range(histogram);
+  range.histogram = std::make_shared<const Histogram>(std::move(histogram));
+  return range;
+}
+
+}  // namespace seqto::internal
