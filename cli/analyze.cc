@@ -32,7 +32,7 @@ void analyze_command(const WordFlags& f, const Context& context) {
     options.exclude = expand_patterns(f.exclude, model);
     options.include = expand_patterns(options.include, model);
     Ranges ranges = f.ranges.empty()
-                        ? calibrate(model, *data, samples, *runner, {.op_types = options.op_types}, context.env)
+                        ? calibrate(model, *data, samples, *runner, f.quantize.calibration(), context.env)
                         : load_ranges(f.ranges);
     quantized = Quantizer(model, ranges, options).quantize_excluding({});
   } else {

@@ -6,10 +6,11 @@
 namespace seqto::cli {
 namespace {
 
-void calibrate_command(const WordFlags& f, const Context& context) {
+void calibrate_command(const WordFlags& f, const std::string& tensorrt_table, const Context& context) {
   Model model = load_model_of(f, context);
   Ranges ranges = ranges_of(f, model, context);
-  save_ranges(ranges, f.output);
+  save_ranges(ranges, f.output, f.quantize.calibration().method);
+  if (!tensorrt_table.empty()) save_tensorrt_tables(ranges, tensorrt_table, f.quantize.calibration().method);
   fmt::print("wrote the ranges of {} tensors to {}\n", ranges.size(), f.output);
 }
 
@@ -20,7 +21,9 @@ void add_calibrate(CLI::App& app, Context& context) {
   auto* word = add_word(app, "calibrate", "The ranges of a model's tensors over the data", *f, true);
   add_quantize_flags(word, f->quantize);
   word->add_option("-o,--output", f->output, "JSON file to write")->required();
-  word->callback([=, &context] { calibrate_command(*f, context); });
+  auto table = std::make_shared<std::string>();
+  word->add_option("--tensorrt-table", *table, "Also write TensorRT's tables: PREFIX.json, .flatbuffers, .cache");
+  word->callback([=, &context] { calibrate_command(*f, *table, context); });
 }
 
 }  // namespace seqto::cli

@@ -31,9 +31,7 @@ void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
   word->add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
   word->add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
       ->check(CLI::IsMember({"true", "false"}));
-  word->add_option("--method", f.method, "Calibration method: minmax")
-      ->check(CLI::IsMember({"minmax"}))
-      ->capture_default_str();
+  add_calibrate_flags(word, f.calibrate);
   word->add_option("--op-types", o.op_types, "Quantize these op types only")->delimiter(',');
   word->add_option("--include", o.include, "Quantize these nodes only")->delimiter(',');
 }

@@ -23,12 +23,23 @@ struct DeviceFlags {
 };
 void add_device_flags(CLI::App* word, DeviceFlags& flags);
 
+struct CalibrateFlags {
+  CalibrateOptions options;
+  std::string method = "minmax", symmetric_ranges;
+  std::vector<std::string> tensor_methods;
+  // The options with the methods parsed. Throws Error{kUsage}.
+  CalibrateOptions parsed(const QuantizeOptions& quantize) const;
+};
+void add_calibrate_flags(CLI::App* word, CalibrateFlags& flags);
+
 struct QuantizeFlags {
   QuantizeOptions options;
-  std::string activation_type = "int8", weight_type = "int8", method = "minmax";
+  std::string activation_type = "int8", weight_type = "int8";
   std::string symmetric_weights;
+  CalibrateFlags calibrate;
   // The options with the types parsed. Throws Error{kUsage}.
   QuantizeOptions parsed() const;
+  CalibrateOptions calibration() const { return calibrate.parsed(parsed()); }
 };
 void add_quantize_flags(CLI::App* word, QuantizeFlags& flags);
 

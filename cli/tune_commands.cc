@@ -63,6 +63,7 @@ void add_tune(CLI::App& app, Context& context) {
     options.device = f->device.device;
     options.runner = f->device.options;
     options.quantize = f->quantize.parsed();
+    options.calibrate = f->quantize.calibration();
     options.resume = !f->no_resume;
     show(tune(options, context.env), options.output, context);
   });

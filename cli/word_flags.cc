@@ -29,9 +29,11 @@ Ranges ranges_of(const WordFlags& f, const Model& model, const Context& context)
   if (!f.ranges.empty()) return load_ranges(f.ranges);
   if (f.data.path.empty())
     throw Error(Code::kUsage, "[quantize] neither --data nor --ranges found; static quantization needs one of them");
-  auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
+  DatasetOptions options = f.data.options;
+  options.cache_bytes = 0;  // every sample is read once or twice: memory stays flat
+  auto data = open_dataset(f.data.path, model.graph.free_inputs(), options);
   auto runner = make_runner(f.device.device, f.device.options, context.env);
-  return calibrate(model, *data, all_samples(*data), *runner, {.op_types = f.quantize.options.op_types}, context.env);
+  return calibrate(model, *data, all_samples(*data), *runner, f.quantize.calibration(), context.env);
 }
 
 CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data) {

@@ -83,6 +83,7 @@ void save_ranges(const Ranges& ranges, const std::filesystem::path& path,
                  CalibrationMethod method = CalibrationMethod::kMinMax);
 
 // TensorRT's tables, as onnxruntime's write_calibration_table makes them: <prefix>.json, .flatbuffers and .cache.
-void save_tensorrt_tables(const Ranges& ranges, const std::filesystem::path& prefix);
+void save_tensorrt_tables(const Ranges& ranges, const std::filesystem::path& prefix,
+                          CalibrationMethod method = CalibrationMethod::kMinMax);
 
 }  // namespace seqto

@@ -28,6 +28,7 @@ struct TuneOptions {
   int64_t ranking_samples = 10;    // of the calibration samples, for the error analysis
   // --- quantizer; the published settings
   QuantizeOptions quantize;
+  CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says
   // --- device
   std::string device = "cpu";
   RunnerOptions runner;

@@ -23,6 +23,31 @@ using namespace internal;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+CalibrateOptions calibration_of(const TuneOptions& o) {
+  CalibrateOptions c = o.calibrate;
+  c.op_types = o.quantize.op_types;
+  c.activation_type = o.quantize.activation_type;
+  if (o.strategy == "incremental") c.exact = true;
+  return c;
+}
+
+// What differs from the published calibration, min-max.
+json calibration_json(const CalibrateOptions& c) {
+  const CalibrateOptions d;
+  json j = json::object();
+  if (c.method != d.method) j["method"] = to_string(c.method);
+  for (const auto& [pattern, method] : c.tensor_methods) j["tensor_methods"].push_back({pattern, to_string(method)});
+  if (!c.exact) j["exact"] = false;
+  if (c.symmetric) j["symmetric"] = *c.symmetric;
+  if (c.chunk_samples != d.chunk_samples) j["chunk_samples"] = c.chunk_samples;
+  if (c.moving_average_constant != d.moving_average_constant)
+    j["moving_average_constant"] = c.moving_average_constant;
+  if (c.bins != d.bins) j["bins"] = c.bins;
+  if (c.quantized_bins != d.quantized_bins) j["quantized_bins"] = c.quantized_bins;
+  if (c.percentile != d.percentile) j["percentile"] = c.percentile;
+  return j;
+}
+
 std::string options_json(const TuneOptions& o) {
   const QuantizeOptions& q = o.quantize;
   json j{{"strategy", o.strategy},
@@ -40,6 +65,7 @@ std::string options_json(const TuneOptions& o) {
          {"op_types", q.op_types},
          {"include", q.include}};
   if (q.symmetric_weights) j["symmetric_weights"] = *q.symmetric_weights;
+  if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
   return j.dump();
 }
 
@@ -177,7 +203,7 @@ class Tuner {
       ranges_ = ranges_from_json(*text);
       return;
     }
-    ranges_ = calibrate(model_, *data_, split_.calibration, *runner_, {.op_types = o_.quantize.op_types}, env_);
+    ranges_ = calibrate(model_, *data_, split_.calibration, *runner_, calibration_of(o_), env_);
     study_->note("ranges", ranges_to_json(ranges_));
   }
 

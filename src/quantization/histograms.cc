@@ -14,20 +14,24 @@ constexpr size_t kBlock = 1024;
 
 }  // namespace
 
-void LaneCounter::begin(size_t bins) { lanes_.assign(bins * kLanes, 0); }
-
-void LaneCounter::add(std::span<const int32_t> bins) {
+void LaneCounts::add(std::span<const int32_t> bins) {
+  constexpr uint64_t kMost = uint64_t{1} << 32;  // then a lane might overflow
+  if (in_lanes_ + bins.size() >= kMost) totals();
+  in_lanes_ += bins.size();
   uint32_t* lanes = lanes_.data();
-  size_t stride = lanes_.size() / kLanes, i = 0;
+  const size_t stride = totals_.size();
+  size_t i = 0;
   for (; i + kLanes <= bins.size(); i += kLanes)
     for (size_t lane = 0; lane < kLanes; ++lane) ++lanes[lane * stride + static_cast<size_t>(bins[i + lane])];
   for (; i < bins.size(); ++i) ++lanes[static_cast<size_t>(bins[i])];
 }
 
-void LaneCounter::end(std::vector<int64_t>& counts) {
-  size_t stride = lanes_.size() / kLanes;
+std::vector<int64_t>& LaneCounts::totals() {
   for (size_t lane = 0; lane < kLanes; ++lane)
-    for (size_t b = 0; b < stride; ++b) counts[b] += lanes_[lane * stride + b];
+    for (size_t b = 0; b < totals_.size(); ++b) totals_[b] += lanes_[lane * totals_.size() + b];
+  std::fill(lanes_.begin(), lanes_.end(), 0);
+  in_lanes_ = 0;
+  return totals_;
 }
 
 std::vector<float> uniform_edges(float first, float last, int bins) {
@@ -45,26 +49,23 @@ std::vector<float> uniform_edges(float first, float last, int bins) {
   return edges;
 }
 
-FixedHistogram::FixedHistogram(float first, float last, int bins, bool magnitudes) : magnitudes_(magnitudes) {
-  histogram_.edges = uniform_edges(first, last, bins);
-  histogram_.counts.resize(static_cast<size_t>(bins));
-  first_ = histogram_.edges.front();
-  bins_per_unit_ = static_cast<float>(bins) / (histogram_.edges.back() - first_);
+FixedHistogram::FixedHistogram(float first, float last, int bins, bool magnitudes) 
+    : edges_(uniform_edges(first, last, bins)), counts_(static_cast<size_t>(bins)), magnitudes_(magnitudes) {
+  first_ = edges_.front();
+  bins_per_unit_ = static_cast<float>(bins) / (edges_.back() - first_);
 }
 
-void FixedHistogram::add(std::span<const float> values, LaneCounter& counter) {
-  counter.begin(histogram_.counts.size());
-  if (magnitudes_) count<true>(values, counter);
-  else count<false>(values, counter);
-  counter.end(histogram_.counts);
+void FixedHistogram::add(std::span<const float> values) {
+  if (magnitudes_) count<true>(values);
+  else count<false>(values);
 }
 
 template <bool kMagnitudes>
-void FixedHistogram::count(std::span<const float> values, LaneCounter& counter) {
+void FixedHistogram::count(std::span<const float> values) {
   std::array<int32_t, kBlock> bins;
   std::array<float, kBlock> taken;
-  const float* edges = histogram_.edges.data();
-  const int32_t last = static_cast<int32_t>(histogram_.counts.size()) - 1;
+  const float* edges = edges_.data();
+  const int32_t last = static_cast<int32_t>(edges_.size()) - 2;
   const float first = first_, scale = bins_per_unit_;
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, values.size() - begin);
@@ -81,7 +82,7 @@ void FixedHistogram::count(std::span<const float> values, LaneCounter& counter) 
       bin += bin < last && taken[i] >= edges[bin + 1];
       bins[i] = bin;
     }
-    counter.add({bins.data(), count});
+    counts_.add({bins.data(), count});
   }
 }
 
@@ -89,7 +90,7 @@ GrowingHistogram::GrowingHistogram(int bins)
     : half_(static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(bins, 4))))),
       counts_(2 * static_cast<size_t>(half_)) {}
 
-void GrowingHistogram::add(std::span<const float> values, float magnitude, LaneCounter& counter) {
+void GrowingHistogram::add(std::span<const float> values, float magnitude) {
   if (values.empty()) return;
   int exponent = kUnset;
   if (magnitude > 0) {
@@ -104,7 +105,6 @@ void GrowingHistogram::add(std::span<const float> values, float magnitude, LaneC
   const float scale = std::ldexp(static_cast<float>(half_), -exponent_);  // a power of two: v * scale is exact
   const int32_t half = half_;
   std::array<int32_t, kBlock> bins;
-  counter.begin(counts_.size());
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, values.size() - begin);
     for (size_t i = 0; i < count; ++i) {
@@ -113,22 +113,22 @@ void GrowingHistogram::add(std::span<const float> values, float magnitude, LaneC
       bin -= static_cast<float>(bin) > position;  // towards minus infinity
       bins[i] = bin + half;
     }
-    counter.add({bins.data(), count});
+    counts_.add({bins.data(), count});
   }
-  counter.end(counts_);
 }
 
 void GrowingHistogram::grow(int exponent) {
   const size_t half = static_cast<size_t>(half_);
   if (exponent_ == kUnset) {
-    counts_[half] += zeros_;
+    counts_.totals()[half] += zeros_;
     zeros_ = 0;
     exponent_ = exponent;
   }
   for (; exponent_ < exponent; ++exponent_) {
-    std::vector<int64_t> merged(counts_.size());
-    for (size_t i = 0; i < counts_.size(); ++i) merged[half / 2 + i / 2] += counts_[i];
-    counts_ = std::move(merged);
+    std::vector<int64_t>& counts = counts_.totals();
+    std::vector<int64_t> merged(counts.size());
+    for (size_t i = 0; i < counts.size(); ++i) merged[half / 2 + i / 2] += counts[i];
+    counts = std::move(merged);
   }
 }
 
@@ -142,19 +142,21 @@ Histogram GrowingHistogram::between(size_t begin, size_t end, const std::vector<
   return result;
 }
 
-Histogram GrowingHistogram::histogram() const {
+Histogram GrowingHistogram::histogram() {
   if (exponent_ == kUnset) return {{zeros_}, {0, 0}};
-  size_t begin = 0, end = counts_.size();
-  while (begin < end && counts_[begin] == 0) ++begin;
-  while (end > begin && counts_[end - 1] == 0) --end;
-  return between(begin, end, counts_);
+  const std::vector<int64_t>& counts = counts_.totals();
+  size_t begin = 0, end = counts.size();
+  while (begin < end && counts[begin] == 0) ++begin;
+  while (end > begin && counts[end - 1] == 0) --end;
+  return between(begin, end, counts);
 }
 
-Histogram GrowingHistogram::magnitudes() const {
+Histogram GrowingHistogram::magnitudes() {
   if (exponent_ == kUnset) return {{zeros_}, {0, 0}};
   const size_t half = static_cast<size_t>(half_);
-  std::vector<int64_t> folded(counts_.size());
-  for (size_t i = 0; i < half; ++i) folded[half + i] = counts_[half + i] + counts_[half - 1 - i];
+  const std::vector<int64_t>& counts = counts_.totals();
+  std::vector<int64_t> folded(counts.size());
+  for (size_t i = 0; i < half; ++i) folded[half + i] = counts[half + i] + counts[half - 1 - i];
   size_t end = folded.size();
   while (end > half + 1 && folded[end - 1] == 0) --end;
   return between(half, end, folded);

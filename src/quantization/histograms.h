@@ -9,17 +9,19 @@
 namespace seqto::internal {
 
 // Counters in several lanes, so that a run of equal values (zeros after Relu) does not wait for its own last store.
-// One serves many histograms in turn.
-class LaneCounter {
+class LaneCounts {
  public:
   static constexpr size_t kLanes = 4;
-  // counts[bins[i]] += 1 for every i; fewer than 2^32 values.
-  void begin(size_t bins);
+  explicit LaneCounts(size_t bins = 0) : lanes_(bins * kLanes), totals_(bins) {}
+  // Adds 1 to each of the bins.
   void add(std::span<const int32_t> bins);
-  void end(std::vector<int64_t>& counts);
+  // The counts so far; the lanes are empty then.
+  std::vector<int64_t>& totals();
 
  private:
   std::vector<uint32_t> lanes_;
+  std::vector<int64_t> totals_;
+  uint64_t in_lanes_ = 0;
 };
 
 // numpy's edges of `bins` equal bins over [first, last] in float32: two separately rounded operations an edge.
@@ -30,14 +32,15 @@ class FixedHistogram {
  public:
   // `magnitudes`: counts |v| instead of v.
   FixedHistogram(float first, float last, int bins, bool magnitudes);
-  void add(std::span<const float> values, LaneCounter& counter);
-  const Histogram& histogram() const { return histogram_; }
+  void add(std::span<const float> values);
+  Histogram histogram() { return {counts_.totals(), edges_}; }
 
  private:
   template <bool kMagnitudes>
-  void count(std::span<const float> values, LaneCounter& counter);
+  void count(std::span<const float> values);
 
-  Histogram histogram_;
+  std::vector<float> edges_;
+  LaneCounts counts_;
   float first_ = 0, bins_per_unit_ = 0;
   bool magnitudes_ = false;
 };
@@ -49,11 +52,11 @@ class GrowingHistogram {
   // At least `bins` of its bins lie between -m and m, m the largest magnitude seen.
   explicit GrowingHistogram(int bins);
   // `magnitude`: the largest |v| of the values.
-  void add(std::span<const float> values, float magnitude, LaneCounter& counter);
+  void add(std::span<const float> values, float magnitude);
   // The bins between the first and the last that hold anything.
-  Histogram histogram() const;
+  Histogram histogram();
   // Of |v|.
-  Histogram magnitudes() const;
+  Histogram magnitudes();
 
  private:
   void grow(int exponent);
@@ -63,7 +66,7 @@ class GrowingHistogram {
   int half_;                // bins on each side of 0, a power of two
   int exponent_ = kUnset;   // T = 2^exponent_
   int64_t zeros_ = 0;       // values seen while all were 0
-  std::vector<int64_t> counts_;
+  LaneCounts counts_;
 };
 
 }  // namespace seqto::internal

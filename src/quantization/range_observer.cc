@@ -61,7 +61,7 @@ void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::b
     values = widened_;
   }
   TensorStatistics& t = tensors_[tensor];
-  if (auto* fixed = std::get_if<FixedHistogram>(&t.histogram)) fixed->add(values, counter_);
+  if (auto* fixed = std::get_if<FixedHistogram>(&t.histogram)) fixed->add(values);
   if (counting_only_) return;
   Extremes piece;
   piece.add(values);
@@ -70,7 +70,7 @@ void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::b
   if (t.wants_magnitude) t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(values));
   if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
     float largest = std::max(std::abs(piece.lowest()), std::abs(piece.highest()));
-    if (std::isfinite(largest)) growing->add(values, largest, counter_);  // else end_sample() throws
+    if (std::isfinite(largest)) growing->add(values, largest);  // else end_sample() throws
   }
 }
 

@@ -46,7 +46,6 @@ class RangeObserver : public Observer {
 
   CalibrateOptions options_;
   std::vector<TensorStatistics> tensors_;
-  LaneCounter counter_;
   std::vector<float> widened_;  // of float16
   bool counting_only_ = false;
 };

@@ -24,10 +24,11 @@ std::unordered_set<std::string> used_names(const Graph& graph) {
 }  // namespace
 
 Instrumented insert_observers(const Model& model, std::span<const std::string> tensors) {
-  Instrumented result{model, {}};
+  Instrumented result{model, {}, {}};
   Graph& graph = result.model.graph;
   std::unordered_map<std::string, size_t> wanted;
-  for (size_t t = 0; t < tensors.size(); ++t) wanted[tensors[t]] = t;
+  for (size_t t = 0; t < tensors.size(); ++t)
+    if (!tensors[t].empty()) wanted[tensors[t]] = t;
   const auto inputs = model.graph.free_inputs();
   for (size_t i = 0; i < inputs.size(); ++i)
     if (auto it = wanted.find(inputs[i].name); it != wanted.end()) result.inputs.push_back({it->second, i});
@@ -42,6 +43,8 @@ Instrumented insert_observers(const Model& model, std::span<const std::string> t
       std::string hidden = unused_name(output + "_unobserved", used);
       Node observe{hidden + "_observe", "Observe", kObserveDomain, {hidden}, {output}, {}, {}};
       observe.set_attribute({"tensor", static_cast<int64_t>(it->second)});
+      observe.set_attribute({"channels", int64_t{0}});
+      observe.set_attribute({"block", int64_t{0}});
       observers.push_back(std::move(observe));
       output = hidden;
     }

@@ -3,10 +3,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <onnxruntime_cxx_api.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
+#include "base/files.h"
 #include "runner/insert_observers.h"
 #include "runner/onnxruntime_observe.h"
 #include "seqto/error.h"
@@ -71,11 +74,28 @@ Error runtime_error(std::string_view verb, const Ort::Exception& error) {
   return Error(Code::kInvalidInput, fmt::format("[{}] ONNX Runtime does not take the model: {}", verb, error.what()));
 }
 
+// A file without a place on disk.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(::memfd_create("seqto", MFD_CLOEXEC)) {}
+  ~MemoryFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  std::string bytes() const { return read_file(path()); }
+
+ private:
+  int descriptor_;
+};
+
 // What an observed session keeps beside it.
 struct Observation {
   Observer* observer = nullptr;
   std::unique_ptr<ObserveDomain> domain;
   std::vector<ObservedInput> inputs;
+  std::vector<ObservedConstant> constants;
 };
 
 class OnnxruntimeSession : public Session {
@@ -97,6 +117,8 @@ class OnnxruntimeSession : public Session {
                   fmt::format("[run] {} inputs found; the model has {}", inputs.size(), input_names_.size()));
     for (auto [tensor, input] : observation_.inputs)
       observation_.observer->observe(tensor, inputs[input].type(), inputs[input].bytes());
+    for (const auto& [tensor, value] : observation_.constants)
+      observation_.observer->observe(tensor, value.type(), value.bytes());
     try {
       std::vector<Ort::Value> values;
       for (const Tensor& t : inputs) values.push_back(to_value(t));
@@ -150,12 +172,9 @@ class OnnxruntimeRunner : public Runner {
 
   std::unique_ptr<Session> load_observed(const Model& model, std::span<const std::string> tensors, Observer& observer,
                                          const SessionOptions& options) override {
-    Instrumented instrumented = insert_observers(model, tensors);
-    Observation observation{&observer, std::make_unique<ObserveDomain>(observer, api_version_),
-                            std::move(instrumented.inputs)};
-    Ort::SessionOptions o = session_options(options);
-    o.Add(observation.domain->get());
-    return load_with(instrumented.model, std::move(o), std::move(observation));
+    if (options.optimization == SessionOptions::Optimization::kAll)
+      if (auto session = load_optimized(model, tensors, observer)) return session;
+    return load_instrumented(insert_observers(model, tensors), observer, options);
   }
 
   std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
@@ -174,6 +193,67 @@ class OnnxruntimeRunner : public Runner {
   }
 
  private:
+  std::unique_ptr<Session> load_instrumented(Instrumented instrumented, Observer& observer,
+                                             const SessionOptions& options) {
+    Observation observation{&observer, std::make_unique<ObserveDomain>(observer, api_version_),
+                            std::move(instrumented.inputs), std::move(instrumented.constants)};
+    Ort::SessionOptions o = session_options(options);
+    o.Add(observation.domain->get());
+    return load_with(instrumented.model, std::move(o), std::move(observation));
+  }
+
+  // Observers put into the graph that the runtime made of the model; nothing where that cannot be done.
+  std::unique_ptr<Session> load_optimized(const Model& model, std::span<const std::string> tensors,
+                                          Observer& observer) {
+    constexpr int64_t kMostBytes = int64_t{1} << 30;  // the optimised graph is written down with its weights
+    if (serialized_size(model) > kMostBytes) return nullptr;
+    Preparation preparation = prepare_for_optimizing(model, tensors);
+    auto optimized = optimize(preparation.model);
+    if (!optimized) return nullptr;
+    auto instrumented = observe_optimized(*optimized, model, preparation, tensors, channel_block());
+    if (!instrumented) return nullptr;
+    try {
+      return load_instrumented(std::move(*instrumented), observer, {SessionOptions::Optimization::kNone});
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }
+
+  // The model as the runtime rewrites it for this machine.
+  std::optional<Model> optimize(const Model& model) const {
+    MemoryFile file;
+    try {
+      Ort::SessionOptions o = session_options({});
+      o.SetOptimizedModelFilePath(file.path().c_str());
+      o.SetLogSeverityLevel(ORT_LOGGING_LEVEL_ERROR);  // it warns that the graph is for this machine only
+      std::string bytes = serialize(model);
+      Ort::Session session(env_, bytes.data(), bytes.size(), o);
+      return parse_model(file.bytes());
+    } catch (const Ort::Exception&) {
+      return std::nullopt;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  // How many channels lie together in the runtime's blocked layout on this machine: asked by reordering 16 channels
+  // of two pixels.
+  int64_t channel_block() {
+    Model model;
+    model.ir_version = 8;
+    model.opsets = {{"", 17}, {"com.microsoft.nchwc", 1}};
+    std::vector<Dimension> dims{{1, ""}, {16, ""}, {1, ""}, {2, ""}};
+    model.graph.name = "block";
+    model.graph.inputs = {{"x", DataType::kFloat, dims, ""}};
+    model.graph.outputs = {{"y", DataType::kFloat, std::nullopt, ""}};
+    model.graph.nodes = {{"reorder", "ReorderInput", "com.microsoft.nchwc", {"x"}, {"y"}, {}, {}}};
+    std::vector<float> values(32);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / 2);
+    Tensor input = float_tensor({1, 16, 1, 2}, std::move(values));
+    auto result = load(model, {SessionOptions::Optimization::kNone})->run(std::span(&input, 1))[0];
+    return result.values<float>()[8] == 8.0f ? 16 : 8;
+  }
+
   std::unique_ptr<Session> load_with(const Model& model, Ort::SessionOptions o, Observation observation) {
     DetachedModel detached = serialize_detached(model);
     try {

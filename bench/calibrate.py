@@ -1,0 +1,119 @@
+"""Calibration against plain inference of the same images: time as a ratio, peak memory over the number of samples.
+
+One run interleaves all contestants; the figures are medians over ROUNDS of the CPU time of a whole process (one thread:
+what other programs do meanwhile does not count), model loading and image decoding included on every side of seqto.
+onnxruntime's calibrator gets decoded arrays for nothing.
+
+SEQTO_CASES_DIR holds the models; ./dev bench calibrate
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROUNDS = int(os.environ.get("ROUNDS", 3))
+IMAGES = int(os.environ.get("IMAGES", 100))
+SEQTO = os.environ["SEQTO_BINARY"]
+
+
+def measure(command):
+    """CPU seconds, wall seconds and peak MB of a process."""
+    before = time.perf_counter()
+    with open(os.devnull, "w") as null:
+        process = subprocess.Popen([str(c) for c in command], stdout=null, stderr=null)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0, command
+    return usage.ru_utime + usage.ru_stime, time.perf_counter() - before, usage.ru_maxrss / 1024
+
+
+def contestants(model, images, preprocess, out):
+    data = ["--data", images, "--preprocess", preprocess, "--threads", "1"]
+    calibrate = [SEQTO, "calibrate", model, *data, "-o", out / "ranges.json"]
+    return {
+        "plain inference": [SEQTO, "run", model, *data, "-o", out / "outputs.npz"],
+        "minmax, fast": [*calibrate, "--fast-ranges"],
+        "minmax, exact": calibrate,
+        **{f"{m}, fast": [*calibrate, "--fast-ranges", "--method", m] for m in ("entropy", "percentile", "mse")},
+        **{f"{m}, exact": [*calibrate, "--method", m] for m in ("entropy", "percentile", "mse")},
+        "onnxruntime's minmax": [sys.executable, "-B", __file__, "--onnxruntime", model, str(IMAGES)],
+    }
+
+
+def onnxruntime_minmax(model, count):
+    """The calibrator alone; its inputs are the arrays of one decoded batch, again and again."""
+    import numpy as np
+    import onnxruntime
+    from onnxruntime.quantization import CalibrationMethod, create_calibrator
+
+    new = onnxruntime.SessionOptions
+
+    def one_thread():
+        options = new()
+        options.intra_op_num_threads = 1
+        return options
+
+    onnxruntime.SessionOptions = one_thread
+    session = onnxruntime.InferenceSession(model)
+    shape = [d if isinstance(d, int) else 1 for d in session.get_inputs()[0].shape]
+    values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+    class Reader:
+        left = count
+
+        def get_next(self):
+            self.left -= 1
+            return {session.get_inputs()[0].name: values} if self.left >= 0 else None
+
+    with tempfile.TemporaryDirectory() as folder:
+        calibrator = create_calibrator(model, augmented_model_path=folder + "/augmented.onnx", calibrate_method=CalibrationMethod.MinMax)
+        calibrator.collect_data(Reader())
+        calibrator.compute_data()
+
+
+def main():
+    root = Path(os.environ["SEQTO_CASES_DIR"])
+    if not root.is_dir():
+        print(f"skipped: no cases at {root}")
+        return 77
+    folder = root / "mobilenetv2"
+    case = json.loads((folder / "case.json").read_text())
+    source = sorted(p for p in (folder / case["data"]).iterdir() if p.suffix.lower() in (".jpg", ".jpeg", ".png"))
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch)
+
+        def images(count):
+            target = out / f"images{count}"
+            target.mkdir()
+            for i in range(count):
+                (target / f"{i:05}{source[i % len(source)].suffix}").symlink_to(source[i % len(source)].resolve())
+            return target
+
+        sides = contestants(folder / case["model"], images(IMAGES), folder / case["preprocess"], out)
+        results = {name: [] for name in sides}
+        for _ in range(ROUNDS):
+            for name, command in sides.items():
+                results[name].append(measure(command))
+        plain = statistics.median(r[0] for r in results["plain inference"])
+        print(f"{'mobilenetv2, ' + str(IMAGES) + ' images, 1 thread':32} {'CPU s':>8} {'ratio':>6} {'wall s':>8} {'peak MB':>8}")
+        for name, rows in results.items():
+            cpu, wall, peak = (statistics.median(r[k] for r in rows) for k in range(3))
+            print(f"{name:32} {cpu:8.2f} {cpu / plain:6.2f} {wall:8.2f} {peak:8.0f}")
+        many = images(10 * IMAGES)
+        for method in ("minmax", "percentile"):
+            for flag in ("--fast-ranges", "--exact-ranges"):
+                few_mb, many_mb = (measure([SEQTO, "calibrate", folder / case["model"], "--data", d, "--preprocess", folder / case["preprocess"],
+                                            "--threads", "1", "-o", out / "r.json", "--method", method, flag])[2]
+                                   for d in (out / f"images{IMAGES}", many))
+                print(f"peak memory of {method} {flag}: {few_mb:.0f} MB for {IMAGES} images, {many_mb:.0f} MB for {10 * IMAGES}")
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] == "--onnxruntime":
+        onnxruntime_minmax(sys.argv[2], int(sys.argv[3]))
+        sys.exit(0)
+    sys.exit(main())

@@ -1,0 +1,41 @@
+// The flags of calibration.
+#include "flags.h"
+#include "seqto/error.h"
+
+namespace seqto::cli {
+
+void add_calibrate_flags(CLI::App* word, CalibrateFlags& f) {
+  CalibrateOptions& o = f.options;
+  word->add_option("--method", f.method, "Calibration: minmax, moving_average, entropy, percentile, mse, distribution")
+      ->capture_default_str();
+  word->add_option("--tensor-method", f.tensor_methods, "PATTERN=METHOD: another method for some tensors")
+      ->delimiter(',');
+  word->add_flag("--exact-ranges,!--fast-ranges", o.exact,
+                 "Exactly onnxruntime's ranges | one pass over the optimised model, equal but for rounding");
+  word->add_option("--symmetric-ranges", f.symmetric_ranges, "true or false; default: true for percentile")
+      ->check(CLI::IsMember({"true", "false"}));
+  word->add_option("--percentile", o.percentile, "Percent of the values that stay inside")->capture_default_str();
+  word->add_option("--bins", o.bins, "Bins of the histograms (0: 2048)")->capture_default_str();
+  word->add_option("--quantized-bins", o.quantized_bins, "Steps that entropy reckons with")->capture_default_str();
+  word->add_option("--moving-average-constant", o.moving_average_constant, "Weight of a new chunk")
+      ->capture_default_str();
+  word->add_option("--chunk-samples", o.chunk_samples, "Samples averaged before they move the range (0: all)")
+      ->capture_default_str();
+}
+
+CalibrateOptions CalibrateFlags::parsed(const QuantizeOptions& quantize) const {
+  CalibrateOptions o = options;
+  o.method = parse_calibration_method(method);
+  for (const auto& text : tensor_methods) {
+    size_t equals = text.rfind('=');
+    if (equals == std::string::npos || equals == 0)
+      throw Error(Code::kUsage, "[calibrate] --tensor-method " + text + " found; PATTERN=METHOD was expected");
+    o.tensor_methods.emplace_back(text.substr(0, equals), parse_calibration_method(text.substr(equals + 1)));
+  }
+  if (!symmetric_ranges.empty()) o.symmetric = symmetric_ranges == "true";
+  o.op_types = quantize.op_types;
+  o.activation_type = quantize.activation_type;
+  return o;
+}
+
+}  // namespace seqto::cli
