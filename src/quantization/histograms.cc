@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
 #include <cmath>
 
 namespace seqto::internal {
 namespace {
 
 // Values are taken in blocks: bin numbers by a loop that vectorises, then the counting.
-constexpr size_t kBlock = 1024;
+constexpr size_t kBlock = 256;
 
 }  // namespace
 
@@ -64,26 +63,43 @@ template <bool kMagnitudes>
 void FixedHistogram::count(std::span<const float> values) {
   std::array<int32_t, kBlock> bins;
   std::array<float, kBlock> taken;
-  const float* edges = edges_.data();
   const int32_t last = static_cast<int32_t>(edges_.size()) - 2;
   const float first = first_, scale = bins_per_unit_;
+  // Half a bin from the outer edges is safe: what lies beyond them is the edge itself. So is 0, which is common (Relu)
+  // and lies on an edge. Elsewhere the quotient decides where it is far enough from a whole number for its rounding
+  // and that of the edges.
+  const float lowest = 0.5f, highest = static_cast<float>(last) + 0.5f, doubt = 6e-7f * static_cast<float>(last + 1);
+  const float zero = static_cast<float>(bin_of(0)) + 0.5f;
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, values.size() - begin);
+    int32_t doubtful = 0;
     for (size_t i = 0; i < count; ++i) {
       float v = kMagnitudes ? std::abs(values[begin + i]) : values[begin + i];
-      int32_t bin = static_cast<int32_t>((v - first) * scale);
-      bins[i] = std::clamp(bin, 0, last);
-      taken[i] = v;
-    }
-    // The quotient may be off by its rounding; the edges decide.
-    for (size_t i = 0; i < count; ++i) {
-      int32_t bin = bins[i];
-      bin -= bin > 0 && taken[i] < edges[bin];
-      bin += bin < last && taken[i] >= edges[bin + 1];
+      float position = (v - first) * scale;
+      position = position < lowest ? lowest : position;
+      position = position > highest ? highest : position;
+      position = v == 0 ? zero : position;
+      int32_t bin = static_cast<int32_t>(position);
+      float beyond = position - static_cast<float>(bin);
+      doubtful |= static_cast<int32_t>(beyond < doubt) | static_cast<int32_t>(beyond > 1 - doubt);
       bins[i] = bin;
+      taken[i] = beyond;
+    }
+    if (doubtful) {
+      for (size_t i = 0; i < count; ++i) {
+        if (taken[i] >= doubt && taken[i] <= 1 - doubt) continue;
+        float v = values[begin + i];
+        bins[i] = bin_of(kMagnitudes ? std::abs(v) : v);
+      }
     }
     counts_.add({bins.data(), count});
   }
+}
+
+// The last bin whose lower edge is at most v.
+int32_t FixedHistogram::bin_of(float v) const {
+  auto above = std::upper_bound(edges_.begin() + 1, edges_.end() - 1, v);
+  return static_cast<int32_t>(above - edges_.begin()) - 1;
 }
 
 GrowingHistogram::GrowingHistogram(int bins)

@@ -38,6 +38,7 @@ class FixedHistogram {
  private:
   template <bool kMagnitudes>
   void count(std::span<const float> values);
+  int32_t bin_of(float v) const;
 
   std::vector<float> edges_;
   LaneCounts counts_;

@@ -67,7 +67,7 @@ void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::b
   piece.add(values);
   t.sample.lowest_key = std::min(t.sample.lowest_key, piece.lowest_key);
   t.sample.highest_key = std::max(t.sample.highest_key, piece.highest_key);
-  if (t.wants_magnitude) t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(values));
+  if (t.wants_magnitude && options_.exact) t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(values));
   if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
     float largest = std::max(std::abs(piece.lowest()), std::abs(piece.highest()));
     if (std::isfinite(largest)) growing->add(values, largest);  // else end_sample() throws

@@ -23,7 +23,7 @@ Range clipped(float low, float high, float lowest, float highest) {
 // cost(low, high) takes places: 0 is the innermost, `steps` the outermost.
 template <class Cost>
 std::pair<int, int> descend(int steps, bool low_moves, bool high_moves, Cost cost) {
-  constexpr int kRounds = 4;
+  constexpr int kRounds = 8;
   std::pair<int, int> best{steps, steps};
   double least = cost(steps, steps);
   for (int round = 0; round < kRounds; ++round) {
@@ -37,6 +37,54 @@ std::pair<int, int> descend(int steps, bool low_moves, bool high_moves, Cost cos
   }
   return best;
 }
+
+// The divergence for the bins [begin, end) kept. Sums over runs of bins come from tables, so that a candidate costs
+// one logarithm a step: within a step Q is one number q over the n occupied bins, whose p log p is summed beforehand.
+class EntropyCost {
+ public:
+  EntropyCost(const std::vector<int64_t>& counts, int quantized_bins)
+      : counts_(counts), levels_(static_cast<size_t>(quantized_bins)) {
+    for (size_t i = 0; i < counts.size(); ++i) {
+      const double p = static_cast<double>(counts[i]);
+      sum_.push_back(sum_.back() + p);
+      p_log_p_.push_back(p_log_p_.back() + x_log_x(p));
+      occupied_.push_back(occupied_.back() + (p != 0));
+    }
+  }
+
+  double operator()(size_t begin, size_t end) const {
+    // What a kept bin can miss: without it a bin that only holds tails would cost infinity.
+    constexpr double kFloor = 1e-9;
+    const double total = sum_.back(), kept = sum_[end] - sum_[begin];
+    if (kept == 0) return std::numeric_limits<double>::infinity();
+    const double left = sum_[begin], right = total - sum_[end];
+    const size_t size = end - begin;
+    double p_log_p = p_log_p_[end] - p_log_p_[begin], p_log_q = 0;
+    for (size_t level = 0; level < levels_; ++level) {
+      const size_t from = begin + level * size / levels_, to = begin + (level + 1) * size / levels_;
+      const double sum = sum_[to] - sum_[from];
+      if (sum > 0) p_log_q += sum * std::log(sum / (occupied_[to] - occupied_[from]) / kept + kFloor);
+    }
+    // The ends also hold the tails.
+    auto add_tail = [&](size_t bin, size_t from, size_t to, double tail) {
+      if (tail == 0) return;
+      const double own = static_cast<double>(counts_[bin]);
+      const double q = own > 0 ? (sum_[to] - sum_[from]) / (occupied_[to] - occupied_[from]) / kept : 0;
+      p_log_p += x_log_x(own + tail) - x_log_x(own);
+      p_log_q += tail * std::log(q + kFloor);
+    };
+    add_tail(begin, begin, begin + std::max<size_t>(1, size / levels_), left);
+    add_tail(end - 1, begin + (levels_ - 1) * size / levels_, end, right);
+    return (p_log_p - p_log_q) / total - std::log(total);
+  }
+
+ private:
+  static double x_log_x(double x) { return x > 0 ? x * std::log(x) : 0; }
+
+  const std::vector<int64_t>& counts_;
+  size_t levels_;
+  std::vector<double> sum_{0}, p_log_p_{0}, occupied_{0};
+};
 
 }  // namespace
 
@@ -57,47 +105,23 @@ Range percentile_range(const Histogram& histogram, float lowest, float highest, 
   return clipped(edge(cut), edge(1.0 - cut), lowest, highest);
 }
 
-double entropy_divergence(const std::vector<int64_t>& counts, size_t begin, size_t end, int quantized_bins) {
-  // What a kept bin can miss: without it a bin that only holds tails would cost infinity.
-  constexpr double kFloor = 1e-9;
-  const size_t size = end - begin;
-  std::vector<double> p(counts.begin() + static_cast<std::ptrdiff_t>(begin),
-                        counts.begin() + static_cast<std::ptrdiff_t>(end));
-  const double kept = std::accumulate(p.begin(), p.end(), 0.0);
-  if (kept == 0) return std::numeric_limits<double>::infinity();
-  std::vector<double> q(size);
-  const size_t levels = static_cast<size_t>(quantized_bins);
-  for (size_t level = 0; level < levels; ++level) {
-    const size_t from = level * size / levels, to = (level + 1) * size / levels;
-    double sum = 0, occupied = 0;
-    for (size_t i = from; i < to; ++i) {
-      sum += p[i];
-      occupied += p[i] != 0;
-    }
-    for (size_t i = from; i < to; ++i) q[i] = p[i] != 0 ? sum / occupied : 0;
-  }
-  p.front() += static_cast<double>(std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(begin), int64_t{0}));
-  p.back() += static_cast<double>(std::accumulate(counts.begin() + static_cast<std::ptrdiff_t>(end), counts.end(), int64_t{0}));
-  const double total = std::accumulate(p.begin(), p.end(), 0.0);
-  double divergence = 0;
-  for (size_t i = 0; i < size; ++i)
-    if (p[i] != 0) divergence += p[i] / total * std::log(p[i] / total / (q[i] / kept + kFloor));
-  return divergence;
-}
-
 Range entropy_range(const Histogram& histogram, float lowest, float highest, int quantized_bins) {
-  constexpr int kSteps = 128;
-  const size_t bins = histogram.counts.size();
-  if (bins <= static_cast<size_t>(quantized_bins)) return {lowest, highest};
-  // The bin with 0 stays inside, since every quantized range holds 0.
+  constexpr int kSteps = 64;
+  const std::vector<int64_t>& counts = histogram.counts;
+  // The bin with 0 stays inside, since every quantized range holds 0; empty bins outside the values do not count.
   auto upper = std::upper_bound(histogram.edges.begin(), histogram.edges.end(), 0.0f);
-  const size_t zero = std::clamp<size_t>(static_cast<size_t>(upper - histogram.edges.begin()), 1, bins) - 1;
-  auto begin_at = [&](int place) { return zero - zero * static_cast<size_t>(place) / kSteps; };
-  auto end_at = [&](int place) { return zero + 1 + (bins - zero - 1) * static_cast<size_t>(place) / kSteps; };
+  const size_t zero = std::clamp<size_t>(static_cast<size_t>(upper - histogram.edges.begin()), 1, counts.size()) - 1;
+  size_t first = 0, last = counts.size();
+  while (first < zero && counts[first] == 0) ++first;
+  while (last > zero + 1 && counts[last - 1] == 0) --last;
+  if (last - first <= static_cast<size_t>(quantized_bins)) return {lowest, highest};
+  auto begin_at = [&](int place) { return zero - (zero - first) * static_cast<size_t>(place) / kSteps; };
+  auto end_at = [&](int place) { return zero + 1 + (last - zero - 1) * static_cast<size_t>(place) / kSteps; };
+  EntropyCost divergence(counts, quantized_bins);
   auto cost = [&](int low, int high) {
     const size_t begin = begin_at(low), end = end_at(high);
     if (end - begin < static_cast<size_t>(quantized_bins)) return std::numeric_limits<double>::infinity();
-    return entropy_divergence(histogram.counts, begin, end, quantized_bins);
+    return divergence(begin, end);
   };
   const auto [low, high] = descend(kSteps, lowest < 0, highest > 0, cost);
   return clipped(low == kSteps ? lowest : histogram.edges[begin_at(low)],

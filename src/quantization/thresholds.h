@@ -12,8 +12,6 @@ Range percentile_range(const Histogram& histogram, float lowest, float highest, 
 // Minimises the KL divergence between the histogram with its tails put on the ends and its copy in `quantized_bins`
 // steps. Histograms of no more bins than that keep the whole range.
 Range entropy_range(const Histogram& histogram, float lowest, float highest, int quantized_bins);
-// The divergence for the bins [begin, end) kept; infinity when they are empty.
-double entropy_divergence(const std::vector<int64_t>& counts, size_t begin, size_t end, int quantized_bins);
 
 // Minimises the sum over the bins of count * (centre - quantized centre)^2, quantized in `type`.
 Range mse_range(const Histogram& histogram, float lowest, float highest, DataType type, bool symmetric);

@@ -114,17 +114,21 @@ def check_entropy(name, model, data, scratch):
         low, high = float(r.lowest), float(r.highest)
         full = observed[tensor]
         assert low >= full.lowest and high <= full.highest
-        begin = int(np.argmin(np.abs(edges - low))) if low > full.lowest else 0
-        end = int(np.argmin(np.abs(edges - high))) if high < full.highest else len(counts)
-        assert kl(counts, begin, end, 256) <= kl(counts, 0, len(counts), 256) + 1e-9, (name, tensor)
-        cut += (begin, end) != (0, len(counts))
-        # No other end does better alone.
         zero = max(int(np.searchsorted(edges, 0, side="right")) - 1, 0)
+        occupied = np.flatnonzero(counts)
+        first, last = min(occupied[0], zero), max(occupied[-1], zero) + 1
+        begin = int(np.argmin(np.abs(edges - low))) if low > full.lowest else first
+        end = int(np.argmin(np.abs(edges - high))) if high < full.highest else last
         best = kl(counts, begin, end, 256)
-        for place in range(0, 129, 8):
-            e = zero + 1 + (len(counts) - zero - 1) * place // 128
+        assert best <= kl(counts, first, last, 256) + 1e-9, (name, tensor)
+        cut += (begin, end) != (first, last)
+        # No other end does better alone.
+        for place in range(0, 65, 4):
+            b, e = zero - (zero - first) * place // 64, zero + 1 + (last - zero - 1) * place // 64
             if e - begin >= 256 and full.highest > 0:
-                assert best <= kl(counts, begin, e, 256) + 1e-9, (name, tensor, place)
+                assert best <= kl(counts, begin, e, 256) + 1e-9, (name, tensor, place, "high")
+            if end - b >= 256 and full.lowest < 0:
+                assert best <= kl(counts, b, end, 256) + 1e-9, (name, tensor, place, "low")
     assert cut > 0, "entropy never clips"
     print(f"{name} entropy: minimum of the formula; clips {cut} tensors")
 
