@@ -1,4 +1,6 @@
 // The flags of calibration.
+#include <fmt/format.h>
+
 #include "flags.h"
 #include "seqto/error.h"
 
@@ -29,7 +31,7 @@ CalibrateOptions CalibrateFlags::parsed(const QuantizeOptions& quantize) const {
   for (const auto& text : tensor_methods) {
     size_t equals = text.rfind('=');
     if (equals == std::string::npos || equals == 0)
-      throw Error(Code::kUsage, "[calibrate] --tensor-method " + text + " found; PATTERN=METHOD was expected");
+      throw Error(Code::kUsage, fmt::format("[calibrate] --tensor-method {} found; PATTERN=METHOD was expected", text));
     o.tensor_methods.emplace_back(text.substr(0, equals), parse_calibration_method(text.substr(equals + 1)));
   }
   if (!symmetric_ranges.empty()) o.symmetric = symmetric_ranges == "true";

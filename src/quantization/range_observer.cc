@@ -133,6 +133,11 @@ Range RangeObserver::range_of(TensorStatistics& t) const {
     range = mse_range(histogram, lowest, highest, options_.activation_type, both);
   else
     range = distribution_range(histogram);
+  if (t.method == CalibrationMethod::kDistribution && !options_.exact) {
+    // Growing bins end at a power of two.
+    range.highest = std::max(std::abs(lowest), std::abs(highest));
+    range.lowest = -range.highest;
+  }
   range.histogram = std::make_shared<const Histogram>(std::move(histogram));
   return range;
 }
