@@ -86,7 +86,9 @@ class Finder {
   void read_bias(const Node& node, CodedLayer& layer) const {
     if (node.inputs.size() < 3 || node.inputs[2].empty()) return;
     const std::string& name = node.inputs[2];
-    auto fits = [&](const Tensor* t) { return t && t->element_count() == layer.layout.outputs && t->dims().size() == 1; };
+    auto fits = [&](const Tensor* t) {
+      return t && t->element_count() == layer.layout.outputs && t->dims().size() == 1;
+    };
     if (fits(initializer(name)) && initializer(name)->type() == DataType::kFloat && readers_.at(name) == 1) {
       layer.bias = name;
     } else if (const Node* source = own_codes(name); source && fits(initializer(source->inputs[0]))) {
@@ -107,7 +109,8 @@ class Finder {
 }  // namespace
 
 std::optional<WeightLayout> weight_layout(const Node& node, const std::vector<int64_t>& dims) {
-  if (node.op_type == "MatMul") return dims.size() == 2 ? std::optional(WeightLayout{1, dims[1], dims[0], true}) : std::nullopt;
+  if (node.op_type == "MatMul")
+    return dims.size() == 2 ? std::optional(WeightLayout{1, dims[1], dims[0], true}) : std::nullopt;
   if (node.op_type == "Gemm") {
     bool plain = dims.size() == 2 && node.int_attribute("transA", 0) == 0 && node.float_attribute("alpha", 1) == 1 &&
                  node.float_attribute("beta", 1) == 1;
@@ -117,7 +120,8 @@ std::optional<WeightLayout> weight_layout(const Node& node, const std::vector<in
   }
   std::string pad = node.string_attribute("auto_pad", "NOTSET");
   int64_t groups = node.int_attribute("group", 1);
-  if (dims.size() < 3 || dims.size() > 4 || (pad != "NOTSET" && pad != "VALID") || groups < 1 || dims[0] % groups) return {};
+  if (dims.size() < 3 || dims.size() > 4 || (pad != "NOTSET" && pad != "VALID") || groups < 1 || dims[0] % groups)
+    return {};
   int64_t inputs = 1;
   for (size_t a = 1; a < dims.size(); ++a) inputs *= dims[a];
   return WeightLayout{groups, dims[0], inputs, false};

@@ -11,7 +11,8 @@ std::vector<int64_t> spaced(int64_t count, int64_t wanted, uint64_t offset) {
   std::vector<int64_t> result(static_cast<size_t>(std::min(count, wanted)));
   int64_t taken = static_cast<int64_t>(result.size());
   int64_t shift = count ? static_cast<int64_t>(offset % static_cast<uint64_t>(count)) : 0;
-  for (int64_t i = 0; i < taken; ++i) result[static_cast<size_t>(i)] = (i * count + (taken < count ? shift : 0)) / taken;
+  for (int64_t i = 0; i < taken; ++i)
+    result[static_cast<size_t>(i)] = (i * count + (taken < count ? shift : 0)) / taken;
   return result;
 }
 
@@ -28,7 +29,8 @@ LayerRows matrix_rows(const Tensor& input, const Tensor& output, int64_t positio
   LayerRows rows{{inputs, static_cast<Index>(taken.size())}, {outputs, static_cast<Index>(taken.size())}};
   for (size_t p = 0; p < taken.size(); ++p) {
     Index column = static_cast<Index>(p);
-    rows.inputs.col(column) = Eigen::Map<const Eigen::VectorXf>(input.values<float>().data() + taken[p] * inputs, inputs);
+    rows.inputs.col(column) =
+        Eigen::Map<const Eigen::VectorXf>(input.values<float>().data() + taken[p] * inputs, inputs);
     rows.outputs.col(column) =
         Eigen::Map<const Eigen::VectorXf>(output.values<float>().data() + taken[p] * outputs, outputs);
   }
@@ -40,7 +42,8 @@ struct Geometry {
   int64_t channels, height, width, outputs, out_height, out_width, kernel_h, kernel_w;
   int64_t stride_h = 1, stride_w, dilation_h = 1, dilation_w, top = 0, left;
 
-  Geometry(const Node& node, const std::vector<int64_t>& weight, const std::vector<int64_t>& in, const std::vector<int64_t>& out) {
+  Geometry(const Node& node, const std::vector<int64_t>& weight, const std::vector<int64_t>& in,
+           const std::vector<int64_t>& out) {
     bool plane = in.size() == 4;
     size_t spatial = in.size() - 2;
     auto stride = ints(node, "strides", spatial, 1), dilation = ints(node, "dilations", spatial, 1);
@@ -81,8 +84,8 @@ LayerRows conv_rows(const Geometry& g, const Tensor& input, const Tensor& output
 
 }  // namespace
 
-LayerRows layer_rows(const Node& node, const std::vector<int64_t>& weight_dims, const Tensor& input, const Tensor& output,
-                     int64_t positions, uint64_t offset) {
+LayerRows layer_rows(const Node& node, const std::vector<int64_t>& weight_dims, const Tensor& input,
+                     const Tensor& output, int64_t positions, uint64_t offset) {
   if (node.op_type != "Conv") return matrix_rows(input, output, positions, offset);
   return conv_rows(Geometry(node, weight_dims, input.dims(), output.dims()), input, output, positions, offset);
 }

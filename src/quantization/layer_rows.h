@@ -14,7 +14,7 @@ struct LayerRows {
   Eigen::MatrixXf inputs, outputs;
 };
 // At most `positions` of the layer's output positions, evenly spaced; `offset` shifts them. `weight_dims` of a Conv.
-LayerRows layer_rows(const Node& node, const std::vector<int64_t>& weight_dims, const Tensor& input, const Tensor& output,
-                     int64_t positions, uint64_t offset);
+LayerRows layer_rows(const Node& node, const std::vector<int64_t>& weight_dims, const Tensor& input,
+                     const Tensor& output, int64_t positions, uint64_t offset);
 
 }  // namespace seqto::internal

@@ -40,8 +40,8 @@ struct Task {
   std::vector<Moments> even, odd;  // one a group; samples in turn
 
   void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
-    LayerRows rows = layer_rows(*layer.node, weight->dims(), input, output, positions,
-                                static_cast<uint64_t>(sample) * 2654435761u);
+    LayerRows rows =
+        layer_rows(*layer.node, weight->dims(), input, output, positions, static_cast<uint64_t>(sample) * 2654435761u);
     const WeightLayout& l = layer.layout;
     auto& halves = sample % 2 ? odd : even;
     Index inputs = l.inputs, outputs = l.outputs / l.groups;
@@ -128,7 +128,8 @@ void replace(Model& model, const CodedLayer& layer, const RoundedLayer& rounded)
       std::vector<int32_t> codes;
       for (size_t o = 0; o < rounded.bias.size(); ++o) {
         double step = layer.bias_scale[layer.bias_scale.size() == 1 ? 0 : o];
-        codes.push_back(static_cast<int32_t>(std::clamp(std::nearbyint(rounded.bias[o] / step), -2147483648.0, 2147483647.0)));
+        codes.push_back(
+            static_cast<int32_t>(std::clamp(std::nearbyint(rounded.bias[o] / step), -2147483648.0, 2147483647.0)));
       }
       i.tensor = Tensor::from(DataType::kInt32, i.tensor.dims(), std::move(codes));
     }
@@ -222,7 +223,8 @@ class Learner {
 }  // namespace
 
 Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
-                        std::span<const int64_t> samples, Runner& runner, const RoundingOptions& options, const Env& env) {
+                        std::span<const int64_t> samples, Runner& runner, const RoundingOptions& options,
+                        const Env& env) {
   return Learner(float_model, quantized, data, samples, runner, options, env).run();
 }
 

@@ -69,7 +69,8 @@ MatrixXd nearest_codes(const MatrixXd& weight, const Steps& steps) {
 }
 
 // Rounds one input after the other, the ones with the largest values first; each takes up the error of those before
-// it, as far as it is correlated with them. With xx = R R', R upper triangular, that error is a product with R's column.
+// it, as far as it is correlated with them. With xx = R R', R upper triangular, that error is a product with R's
+// column.
 MatrixXd successive_codes(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps) {
   Index n = weight.cols(), outputs = weight.rows();
   std::vector<Index> order(static_cast<size_t>(n));
@@ -88,7 +89,8 @@ MatrixXd successive_codes(const MatrixXd& weight, const MatrixXd& xx, const Step
     Index first = std::max<Index>(0, end - kBlock);
     MatrixXf carried = left.rightCols(n - end) * factor.bottomRows(n - end).middleCols(first, end - first);
     for (Index i = end - 1; i >= first; --i) {
-      Eigen::VectorXf sum = carried.col(i - first) + left.middleCols(i + 1, end - i - 1) * factor.col(i).segment(i + 1, end - i - 1);
+      Eigen::VectorXf sum =
+          carried.col(i - first) + left.middleCols(i + 1, end - i - 1) * factor.col(i).segment(i + 1, end - i - 1);
       Index source = order[static_cast<size_t>(i)];
       for (Index o = 0; o < outputs; ++o) {
         double value = weight(o, source) + double(sum(o)) / double(factor(i, i));
@@ -120,10 +122,12 @@ void descend(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps, Mat
 }
 
 // The best of all combinations of down and up, in Gray code: each differs from the one before in one weight.
-Eigen::RowVectorXd best_combination(const Eigen::RowVectorXd& weight, const MatrixXd& xx, double scale, const Steps& steps) {
+Eigen::RowVectorXd best_combination(const Eigen::RowVectorXd& weight, const MatrixXd& xx, double scale,
+                                    const Steps& steps) {
   Index n = weight.size();
   Eigen::RowVectorXd codes(n), best;
-  for (Index i = 0; i < n; ++i) codes(i) = std::clamp(std::floor(weight(i) / scale), double(steps.lowest), double(steps.highest - 1));
+  for (Index i = 0; i < n; ++i)
+    codes(i) = std::clamp(std::floor(weight(i) / scale), double(steps.lowest), double(steps.highest - 1));
   best = codes;
   Eigen::RowVectorXd gradient = (weight - scale * codes) * xx;
   Eigen::RowVectorXd step = Eigen::RowVectorXd::Ones(n);
@@ -180,25 +184,29 @@ const VectorXd& ridge_candidates() {
   return candidates;
 }
 
-void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias, VectorXd& errors) {
+void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
+                         VectorXd& errors) {
   Covariance halves[]{covariance(even, with_bias), covariance(odd, with_bias)};
   for (Index i = 0; i < errors.size(); ++i)
     for (int half : {0, 1})
       errors(i) += errors_of(fitted(weight, halves[half], ridge_candidates()(i)), halves[1 - half]).sum();
 }
 
-Rounded round_weights(const MatrixXd& weight, const Moments& moments, const Steps& steps, double ridge, bool with_bias) {
+Rounded round_weights(const MatrixXd& weight, const Moments& moments, const Steps& steps, double ridge,
+                      bool with_bias) {
   Covariance c = covariance(moments, with_bias);
   MatrixXd target = fitted(weight, c, ridge), xx = damped(c.xx, kDamping);
   Rounded result{learned_codes(target, xx, steps), {}, 0, 0};
   descend(target, xx, steps, result.codes);
   // What the damping or the ridge made worse than plain rounding on these very samples is taken back.
   MatrixXd nearest = nearest_codes(weight, steps);
-  VectorXd before = errors_of(steps.scale.asDiagonal() * nearest, c), after = errors_of(steps.scale.asDiagonal() * result.codes, c);
+  VectorXd before = errors_of(steps.scale.asDiagonal() * nearest, c),
+           after = errors_of(steps.scale.asDiagonal() * result.codes, c);
   for (Index o = 0; o < weight.rows(); ++o)
     if (!(after(o) <= before(o))) result.codes.row(o) = nearest.row(o), after(o) = before(o);
   result.error_nearest = before.sum(), result.error_learned = after.sum();
-  if (with_bias) result.bias = (moments.y - steps.scale.asDiagonal() * (result.codes * moments.x)) / std::max(moments.rows, 1.0);
+  if (with_bias)
+    result.bias = (moments.y - steps.scale.asDiagonal() * (result.codes * moments.x)) / std::max(moments.rows, 1.0);
   return result;
 }
 

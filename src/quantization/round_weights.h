@@ -27,14 +27,14 @@ struct Steps {
 };
 
 struct Rounded {
-  Eigen::MatrixXd codes;  // outputs x inputs
-  Eigen::VectorXd bias;   // empty without one
+  Eigen::MatrixXd codes;                        // outputs x inputs
+  Eigen::VectorXd bias;                         // empty without one
   double error_nearest = 0, error_learned = 0;  // sums over the outputs of the mean squared error
 };
 
-// The ridge, in units of the inputs' mean square, with which a least-squares fit of one half of the data serves the other half
-// best; infinity when the weights as they are serve better than any fit. Several matrices of one layer share a ridge:
-// errors[i] += held-out error with ridge_candidates()[i].
+// The ridge, in units of the inputs' mean square, with which a least-squares fit of one half of the data serves the
+// other half best; infinity when the weights as they are serve better than any fit. Several matrices of one layer share
+// a ridge: errors[i] += held-out error with ridge_candidates()[i].
 const Eigen::VectorXd& ridge_candidates();
 void add_held_out_errors(const Eigen::MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
                          Eigen::VectorXd& errors);

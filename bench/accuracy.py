@@ -1,0 +1,246 @@
+"""Accuracy of uniform static int8 on every case: onnxruntime's quantizer, seqto with each improver alone and with the
+recommended ones together, NNCF. The same calibration samples for all, the same evaluation samples, in one run; latency
+interleaved, ONNX Runtime on one CPU thread, relative to the float model. Writes the tables of docs/accuracy.md.
+
+usage: ./dev bench accuracy      SEQTO_BENCH_CASE=resnet8[,resnet20]  some cases only; docs/accuracy.md stays
+                                 SEQTO_NNCF_PYTHON=PATH  a Python that has nncf, instead of a venv in .cache/nncf
+"""
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnxruntime import quantization as ortq
+
+CALIBRATION, EVALUATION, ROUNDS = 50, 150, 15
+NNCF_VERSION = "3.4.0"
+BASE = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
+IMPROVERS = {
+    "percentile": ["--method", "percentile"],
+    "entropy": ["--method", "entropy"],
+    "mse": ["--method", "mse"],
+    "weight clipping": ["--weight-clipping", "mse"],
+    "equalize": ["--equalize"],
+    "smooth-quant": ["--smooth-quant"],
+    "bias correction, fast": ["--bias-correction", "fast"],
+    "bias correction, full": ["--bias-correction", "full"],
+    "learned rounding": ["--rounding", "learned"],
+}
+NNCF_SCRIPT = """
+import sys, numpy as np, onnx, nncf
+source, data, output, fast = sys.argv[1:]
+x = np.load(data)["x"]
+model = onnx.load(source)
+weights = {i.name for i in model.graph.initializer}
+name = next(i.name for i in model.graph.input if i.name not in weights)
+q = nncf.quantize(model, nncf.Dataset(list(x), lambda v: {name: v[None]}), preset=nncf.QuantizationPreset.MIXED,
+                  subset_size=len(x), fast_bias_correction=fast == "fast")
+onnx.save(q, output)
+"""
+
+
+class Reader(ortq.CalibrationDataReader):
+    def __init__(self, name, x):
+        self.samples = iter({name: v[None]} for v in x)
+
+    def get_next(self):
+        return next(self.samples, None)
+
+
+def input_name(model):
+    weights = {i.name for i in model.graph.initializer}
+    return next(i.name for i in model.graph.input if i.name not in weights)
+
+
+def session(path):
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def outputs(path, x):
+    s = session(path)
+    name = s.get_inputs()[0].name
+    return np.stack([s.run(None, {name: v[None]})[0].reshape(-1) for v in x]).astype(np.float64)
+
+
+def losses(reference, candidate):
+    log = lambda z: z - z.max(1, keepdims=True) - np.log(np.exp(z - z.max(1, keepdims=True)).sum(1, keepdims=True))
+    p, q = log(reference), log(candidate)
+    return {"kl": float((np.exp(p) * (p - q)).sum(1).mean()),
+            "disagreement": float((reference.argmax(1) != candidate.argmax(1)).mean())}
+
+
+def latencies(paths, x):
+    """Median run time of each model over the float one's; one run of each in turn."""
+    sessions = {k: session(p) for k, p in paths.items()}
+    times = {k: [] for k in sessions}
+    for r in range(ROUNDS + 3):
+        for k, s in sessions.items():
+            start = time.perf_counter()
+            s.run(None, {s.get_inputs()[0].name: x[r % len(x)][None]})
+            if r >= 3:
+                times[k].append(time.perf_counter() - start)
+    medians = {k: statistics.median(v) for k, v in times.items()}
+    return {k: v / medians["float"] for k, v in medians.items()}
+
+
+def nncf_python(root):
+    if "SEQTO_NNCF_PYTHON" in os.environ:
+        return os.environ["SEQTO_NNCF_PYTHON"]
+    python = root / ".cache" / "nncf" / "bin" / "python"
+    try:
+        if not python.exists():
+            subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
+        has = subprocess.run([python, "-c", "import nncf"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if has.returncode:
+            subprocess.run([python, "-m", "pip", "install", "-q", f"nncf=={NNCF_VERSION}", "onnx", "onnxruntime"], check=True)
+        return str(python)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"accuracy: NNCF skipped, it cannot be installed: {error}", flush=True)
+        return None
+
+
+class Case:
+    def __init__(self, folder, scratch):
+        info = json.loads((folder / "case.json").read_text())
+        self.name, self.model, self.scratch = folder.name, folder / info["model"], scratch
+        if info["data"].endswith(".npz"):
+            x = np.load(folder / info["data"])["x"][: CALIBRATION + EVALUATION]
+        else:
+            inputs = scratch / "inputs.npz"
+            script = folder.parent.parent / "bench" / "make_inputs.py"
+            subprocess.run([sys.executable, script, folder, inputs, "--limit", str(CALIBRATION + EVALUATION)], check=True,
+                           stdout=subprocess.DEVNULL)
+            x = np.load(inputs)["x"]
+        x = x.astype(np.float32)
+        self.calibration, self.evaluation = x[:CALIBRATION], x[CALIBRATION:]
+        self.data = scratch / "calibration.npz"
+        np.savez(self.data, x=self.calibration)
+
+    def onnxruntime(self, path, activation, per_channel):
+        model = onnx.load(self.model)
+        ortq.quantize_static(str(self.model), str(path), Reader(input_name(model), self.calibration), per_channel=per_channel,
+                             activation_type=activation, weight_type=ortq.QuantType.QInt8)
+
+    def seqto(self, path, flags):
+        subprocess.run([os.environ["SEQTO_BINARY"], "quantize", self.model, "-o", path, "--data", self.data, "-q", *flags],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def nncf(self, path, python, speed):
+        source = self.scratch / "opset13.onnx"
+        model = onnx.load(self.model)
+        if model.opset_import[0].version < 13:  # it takes nothing older
+            model = onnx.version_converter.convert_version(model, 13)
+        onnx.save(model, source)
+        subprocess.run([python, "-c", NNCF_SCRIPT, source, self.data, path, speed], check=True, timeout=900,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def run(self, methods):
+        paths, figures = {"float": self.model}, {}
+        reference = outputs(self.model, self.evaluation)
+        for name, make in methods.items():
+            path = self.scratch / f"{len(paths)}.onnx"
+            start = time.perf_counter()
+            try:
+                make(self, path)
+                figures[name] = losses(reference, outputs(path, self.evaluation))
+                figures[name]["seconds"] = time.perf_counter() - start
+                paths[name] = path
+            except Exception as error:  # a quantizer that cannot do a model is a result
+                why = (getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace").strip()
+                print(f"{self.name:17} {name:28} fails: {why.splitlines()[-1][:160] if why else error}", flush=True)
+                continue
+        for name, ratio in latencies(paths, self.evaluation).items():
+            if name != "float":
+                figures[name]["latency"] = ratio
+                print(f"{self.name:17} {name:28} " + "  ".join(f"{k} {v:.4g}" for k, v in figures[name].items()), flush=True)
+        return figures
+
+
+def methods_of(root):
+    help_text = subprocess.run([os.environ["SEQTO_BINARY"], "quantize", "--help"], capture_output=True, text=True).stdout
+    known = lambda flags: flags[0] in help_text and (len(flags) < 2 or flags[1] in help_text)
+    methods = {
+        "onnxruntime S8S8 per tensor": lambda c, p: c.onnxruntime(p, ortq.QuantType.QInt8, False),
+        "onnxruntime U8S8 per channel": lambda c, p: c.onnxruntime(p, ortq.QuantType.QUInt8, True),
+        "seqto U8S8 per channel": lambda c, p: c.seqto(p, BASE),
+    }
+    for name, flags in IMPROVERS.items():
+        if known(flags):
+            methods[f"+ {name}"] = lambda c, p, flags=flags: c.seqto(p, BASE + flags)
+        else:
+            print(f"accuracy: {' '.join(flags)} skipped, this build has no such flag", flush=True)
+    pairs = [f for f in (["--method", "mse"], ["--equalize"], ["--rounding", "learned"]) if known(f)]
+    together = [word for pair in pairs for word in pair]
+    methods["+ " + " ".join(w.lstrip("-") for w in together)] = lambda c, p: c.seqto(p, BASE + together)
+    python = nncf_python(root)
+    if python:
+        for speed in ("fast", "full"):
+            methods[f"NNCF {NNCF_VERSION}, {speed} bias correction"] = lambda c, p, s=speed: c.nncf(p, python, s)
+    return methods
+
+
+def table(results, methods, key, form):
+    lines = ["| | " + " | ".join(results) + " |", "|---" * (len(results) + 1) + "|"]
+    for name in methods:
+        row = [form(figures[name][key]) if name in figures else "fails" for figures in results.values()]
+        lines.append(f"| {name} | " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def write_document(path, results, methods):
+    begin, end = "<!-- tables: written by bench/accuracy.py -->", "<!-- end of tables -->"
+    text = path.read_text()
+    body = f"""`./dev bench accuracy` on {datetime.date.today()}, onnxruntime {ort.__version__}, one CPU thread; {CALIBRATION} calibration and
+up to {EVALUATION} evaluation samples. "+" is seqto's U8S8 per channel with this flag more.
+
+Mean KL divergence from the float model:
+
+{table(results, methods, "kl", lambda v: f"{v:.3g}")}
+
+Share of the samples with another best class:
+
+{table(results, methods, "disagreement", lambda v: f"{100 * v:.1f} %")}
+
+Median latency over the float model's:
+
+{table(results, methods, "latency", lambda v: f"{v:.2f}")}
+
+Seconds to quantize, calibration and start included:
+
+{table(results, methods, "seconds", lambda v: f"{v:.1f}")}
+"""
+    before, rest = text.split(begin)
+    path.write_text(before + begin + "\n" + body + rest[rest.index(end):])
+
+
+def main():
+    cases, root = Path(os.environ["SEQTO_CASES_DIR"]), Path(os.environ["SEQTO_SOURCE_DIR"])
+    wanted = [n for n in os.environ.get("SEQTO_BENCH_CASE", "").split(",") if n]
+    folders = [f.parent for f in sorted(cases.glob("*/case.json")) if json.loads(f.read_text())["data"]]
+    folders = [f for f in folders if not wanted or f.name in wanted]
+    if not folders:
+        print("accuracy: skipped, the cases are not there")
+        return 0
+    methods, results = methods_of(root), {}
+    for folder in folders:
+        with tempfile.TemporaryDirectory() as scratch:
+            results[folder.name] = Case(folder, Path(scratch)).run(methods)
+    print(table(results, methods, "kl", lambda v: f"{v:.3g}"))
+    if not wanted:
+        write_document(root / "docs" / "accuracy.md", results, methods)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
