@@ -2,7 +2,7 @@
 recommended ones together, NNCF. The same calibration samples for all, the same evaluation samples, in one run; latency
 interleaved, ONNX Runtime on one CPU thread, relative to the float model. Writes the tables of docs/accuracy.md.
 
-usage: ./dev bench accuracy      SEQTO_BENCH_CASE=resnet8[,resnet20]  some cases only; docs/accuracy.md stays
+usage: ./dev bench accuracy      SEQTO_BENCH_CASE=resnet8[,resnet20]  some cases only, in this order
                                  SEQTO_NNCF_PYTHON=PATH  a Python that has nncf, instead of a venv in .cache/nncf
 """
 import datetime
@@ -158,12 +158,12 @@ class Case:
                 paths[name] = path
             except Exception as error:  # a quantizer that cannot do a model is a result
                 why = (getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace").strip()
-                print(f"{self.name:17} {name:28} fails: {why.splitlines()[-1][:160] if why else error}", flush=True)
+                print(f"{self.name:17} {name:32} fails: {why.splitlines()[-1][:160] if why else error}", flush=True)
                 continue
         for name, ratio in latencies(paths, self.evaluation).items():
             if name != "float":
                 figures[name]["latency"] = ratio
-                print(f"{self.name:17} {name:28} " + "  ".join(f"{k} {v:.4g}" for k, v in figures[name].items()), flush=True)
+                print(f"{self.name:17} {name:32} " + "  ".join(f"{k} {v:.4g}" for k, v in figures[name].items()), flush=True)
         return figures
 
 
@@ -201,7 +201,8 @@ def table(results, methods, key, form):
 def write_document(path, results, methods):
     begin, end = "<!-- tables: written by bench/accuracy.py -->", "<!-- end of tables -->"
     text = path.read_text()
-    body = f"""`./dev bench accuracy` on {datetime.date.today()}, onnxruntime {ort.__version__}, one CPU thread; {CALIBRATION} calibration and
+    only = f"SEQTO_BENCH_CASE={','.join(results)} " if "SEQTO_BENCH_CASE" in os.environ else ""
+    body = f"""`{only}./dev bench accuracy` on {datetime.date.today()}, onnxruntime {ort.__version__}, one CPU thread; {CALIBRATION} calibration and
 up to {EVALUATION} evaluation samples. "+" is seqto's U8S8 per channel with this flag more.
 
 Mean KL divergence from the float model:
@@ -228,7 +229,8 @@ def main():
     cases, root = Path(os.environ["SEQTO_CASES_DIR"]), Path(os.environ["SEQTO_SOURCE_DIR"])
     wanted = [n for n in os.environ.get("SEQTO_BENCH_CASE", "").split(",") if n]
     folders = [f.parent for f in sorted(cases.glob("*/case.json")) if json.loads(f.read_text())["data"]]
-    folders = [f for f in folders if not wanted or f.name in wanted]
+    if wanted:
+        folders = sorted((f for f in folders if f.name in wanted), key=lambda f: wanted.index(f.name))
     if not folders:
         print("accuracy: skipped, the cases are not there")
         return 0
@@ -236,9 +238,8 @@ def main():
     for folder in folders:
         with tempfile.TemporaryDirectory() as scratch:
             results[folder.name] = Case(folder, Path(scratch)).run(methods)
+        write_document(root / "docs" / "accuracy.md", results, methods)  # after each case: a long run may be cut short
     print(table(results, methods, "kl", lambda v: f"{v:.3g}"))
-    if not wanted:
-        write_document(root / "docs" / "accuracy.md", results, methods)
     return 0
 
 

@@ -15,6 +15,7 @@ void require_data(const char* flag, const DataFlags& data) {
 }  // namespace
 
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
+  word->add_flag("--improve", f.improve, "What helps most on average, for some more time: --equalize --rounding learned");
   word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
   word->add_option("--bias-correction", f.bias_correction,
                    "Let biases take up the mean error of their layers: none, fast or full")
@@ -28,8 +29,8 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
 
 Model improved(Model model, const ImproveFlags& f, bool per_channel, const DataFlags& data_flags,
                const DeviceFlags& device, const Env& env) {
-  if (!f.equalize) return model;
-  require_data("--equalize", data_flags);
+  if (!f.equalize && !f.improve) return model;
+  require_data(f.improve ? "--improve" : "--equalize", data_flags);
   auto data = open_dataset(data_flags.path, model.graph.free_inputs(), data_flags.options);
   auto runner = make_runner(device.device, device.options, env);
   return equalize(model, *data, all_samples(*data), *runner, {.per_channel = per_channel}, env);
@@ -38,13 +39,14 @@ Model improved(Model model, const ImproveFlags& f, bool per_channel, const DataF
 Model corrected(const Model& float_model, Model quantized, const ImproveFlags& f, const DataFlags& data_flags,
                 const DeviceFlags& device, const Env& env) {
   BiasCorrection correction = parse_bias_correction(f.bias_correction);
-  bool learned = f.rounding == "learned";
+  bool learned = f.rounding == "learned" || f.improve;
   if (correction == BiasCorrection::kNone && !learned) return quantized;
   require_data(learned ? "--rounding learned" : "--bias-correction", data_flags);
   auto data = open_dataset(data_flags.path, float_model.graph.free_inputs(), data_flags.options);
   auto runner = make_runner(device.device, device.options, env);
   auto samples = all_samples(*data);
-  if (learned) quantized = apply_rounding(quantized, learn_rounding(float_model, quantized, *data, samples, *runner, {}, env));
+  if (learned)
+    quantized = apply_rounding(quantized, learn_rounding(float_model, quantized, *data, samples, *runner, {}, env));
   if (correction == BiasCorrection::kNone) return quantized;
   auto shifts = bias_shifts(float_model, quantized, correction, *data, samples, *runner, env);
   return shift_biases(quantized, shifts);

@@ -10,6 +10,7 @@
 namespace seqto::cli {
 
 struct ImproveFlags {
+  bool improve = false;  // what docs/accuracy.md recommends
   bool equalize = false;
   std::string bias_correction = "none", rounding = "nearest";
 };
