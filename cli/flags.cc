@@ -44,8 +44,8 @@ QuantizeOptions QuantizeFlags::parsed() const {
   return o;
 }
 
-Model load_for_quantizing(const std::string& path, bool per_channel, const Env& env) {
-  Prepared prepared = quantizable_form(load_model(path), per_channel);
+Model load_for_quantizing(const std::string& path, const QuantizeOptions& options, const Env& env) {
+  Prepared prepared = quantizable_form(load_model(path), options);
   for (const auto& action : prepared.actions) env.log(LogLevel::kDebug, action);
   return std::move(prepared.model);
 }

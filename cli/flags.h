@@ -44,7 +44,7 @@ struct QuantizeFlags {
 void add_quantize_flags(CLI::App* word, QuantizeFlags& flags);
 
 // Loads, names the nodes, infers shapes, and converts opsets that the quantizer cannot take; says so in the log.
-Model load_for_quantizing(const std::string& path, bool per_channel, const Env& env);
+Model load_for_quantizing(const std::string& path, const QuantizeOptions& options, const Env& env);
 
 std::vector<int64_t> all_samples(const Dataset& data);
 

@@ -20,7 +20,7 @@ std::string read_text(const std::string& path) {
 }
 
 Model load_model_of(const WordFlags& f, const Context& context) {
-  Model model = load_for_quantizing(f.model, f.quantize.options.per_channel, context.env);
+  Model model = load_for_quantizing(f.model, f.quantize.parsed(), context.env);
   if (f.prepare) model = prepare(model).model;
   return model;
 }

@@ -15,6 +15,7 @@
 
 #include "seqto/calibrate.h"
 #include "seqto/model.h"
+#include "seqto/tensor_overrides.h"
 #include "seqto/weight_only.h"
 
 namespace seqto {
@@ -80,12 +81,24 @@ struct QuantizeOptions {
   std::vector<std::string> exclude_output_op_types;
   std::vector<LayerId> include;  // empty: all
   std::vector<LayerId> exclude;
+  bool dedicated_qdq_pair = false;   // every quantized reader of an activation gets a pair of its own
+  bool use_qdq_contrib_ops = false;  // Q/DQ of the domain com.microsoft; by itself for 4 and 16 bits below opset 21
+  int64_t block_size = 0;            // weights of rank 2: a scale for so many values along the axis; needs opset 21
+  // Channel axis of the constant inputs of MatMul and of the normalizations, in place of 1; negative from the end.
+  std::map<std::string, int64_t> op_type_per_channel_axis;
+  TensorOverrides tensor_overrides;
+  // Follow onnxruntime also where we deviate, wherever its model can be loaded (docs/compatibility.md).
+  bool compat_onnxruntime = false;
   WeightOnlyOptions weight_only;  // of int8_weights and int4_weights
   Float16Options float16;
 };
-// The model as a Quantizer takes it: named nodes, inferred shapes, opset 11 or newer (13 for per-channel weights).
-// Nothing else is changed; the actions say what was.
-Prepared quantizable_form(const Model& model, bool per_channel);
+// All fields as one JSON object, under their names; absent ones keep their defaults.
+std::string quantize_options_to_json(const QuantizeOptions& options);
+QuantizeOptions quantize_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
+
+// The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for
+// per-channel weights, 21 for 16 bits and for blocks. Nothing else is changed; the actions say what was.
+Prepared quantizable_form(const Model& model, const QuantizeOptions& options);
 
 // The op types that are quantized when QuantizeOptions::op_types is empty.
 const std::vector<std::string>& default_op_types();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace seqto {
@@ -29,6 +30,16 @@ inline uint16_t float_to_half(float value) {
   }
   uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+// One rounding: the float in between keeps what is cut off in its last bit.
+inline uint16_t double_to_half(double value) {
+  float between = static_cast<float>(value);
+  if (static_cast<double>(between) != value && std::isfinite(between)) {
+    if (std::fabs(static_cast<double>(between)) > std::fabs(value)) between = std::nextafter(between, 0.0f);
+    between = std::bit_cast<float>(std::bit_cast<uint32_t>(between) | 1u);
+  }
+  return float_to_half(between);
 }
 
 }  // namespace seqto

@@ -49,7 +49,6 @@ json calibration_json(const CalibrateOptions& c) {
 }
 
 std::string options_json(const TuneOptions& o) {
-  const QuantizeOptions& q = o.quantize;
   json j{{"strategy", o.strategy},
          {"schemes", o.schemes},
          {"exclude", o.exclude},
@@ -57,14 +56,7 @@ std::string options_json(const TuneOptions& o) {
          {"evaluation_samples", o.evaluation_samples},
          {"ranking_samples", o.ranking_samples},
          {"device", o.device},
-         {"activation_type", to_string(q.activation_type)},
-         {"weight_type", to_string(q.weight_type)},
-         {"per_channel", q.per_channel},
-         {"reduce_range", q.reduce_range},
-         {"symmetric_activations", q.symmetric_activations},
-         {"op_types", q.op_types},
-         {"include", q.include}};
-  if (q.symmetric_weights) j["symmetric_weights"] = *q.symmetric_weights;
+         {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
   if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
   return j.dump();
 }
@@ -85,10 +77,7 @@ std::string environment_json(const TuneOptions& o, const Runner& runner) {
 }
 
 bool published_settings(const QuantizeOptions& q) {
-  QuantizeOptions d;
-  return q.activation_type == d.activation_type && q.weight_type == d.weight_type && !q.per_channel &&
-         !q.reduce_range && !q.symmetric_activations && !q.symmetric_weights && q.op_types.empty() &&
-         q.include.empty() && q.exclude.empty() && !q.min_real_range && !q.force_quantize_no_input_check;
+  return quantize_options_to_json(q) == quantize_options_to_json({});
 }
 
 void validate(const TuneOptions& o) {
@@ -135,7 +124,7 @@ class Tuner {
     check_model(model_);
     external_files_ = model_.external_files;
     require_quantizable(model_);
-    Prepared prepared = quantizable_form(model_, o_.quantize.per_channel);
+    Prepared prepared = quantizable_form(model_, o_.quantize);
     model_ = std::move(prepared.model);
     ending_.notes = std::move(prepared.actions);
     make_writable_folder(o_.output);

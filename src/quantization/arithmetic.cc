@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "model/float16.h"
+#include "quantization/linear_blocks.h"
 #include "quantization/channels.h"
 
 namespace seqto::internal {
@@ -34,21 +35,30 @@ QuantLimits quant_limits(DataType type, bool reduce_range, bool symmetric) {
   }
 }
 
+float rounded(double value, DataType float_type) {
+  if (float_type == DataType::kFloat16) return half_to_float(double_to_half(value));
+  return static_cast<float>(value);
+}
+
+double smallest_normal(DataType float_type) {
+  return float_type == DataType::kFloat16 ? 0x1p-14 : static_cast<double>(FLT_MIN);
+}
+
 ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
-                                std::optional<float> min_real_range) {
+                                std::optional<float> min_real_range, DataType float_type) {
   rmin = std::min(rmin, 0.0f);
   rmax = std::max(rmax, 0.0f);
-  if (min_real_range) rmax = std::max(rmax, rmin + *min_real_range);
+  if (min_real_range) rmax = std::max(rmax, rounded(rmin + rounded(*min_real_range, float_type), float_type));
   if (symmetric) {
     rmax = std::max(std::fabs(rmin), std::fabs(rmax));
     rmin = -rmax;
   }
   double scale = (static_cast<double>(rmax) - static_cast<double>(rmin)) /
                  (static_cast<double>(limits.highest) - static_cast<double>(limits.lowest));
-  if (scale < static_cast<double>(FLT_MIN)) return {1.0f, 0};
+  if (scale < smallest_normal(float_type)) return {1.0f, 0};
   double zero_point = symmetric ? std::nearbyint((limits.lowest + limits.highest) / 2.0)
                                 : std::nearbyint(limits.lowest - static_cast<double>(rmin) / scale);
-  return {static_cast<float>(scale), static_cast<int32_t>(zero_point)};
+  return {rounded(scale, float_type), static_cast<int32_t>(zero_point)};
 }
 
 ScaleZeroPoint snapped_scale_zero_point(float rmin_in, float rmax_in, std::optional<float> min_real_range) {
@@ -80,6 +90,22 @@ std::vector<float> to_floats(const Tensor& tensor) {
   return out;
 }
 
+std::vector<int64_t> scale_dims(const QuantParams& params, const std::vector<int64_t>& dims) {
+  if (!params.axis) return {};
+  if (params.block_size == 0) return {static_cast<int64_t>(params.scale.size())};
+  std::vector<int64_t> blocks = dims;
+  int64_t& along = blocks[static_cast<size_t>(*params.axis)];
+  along = (along + params.block_size - 1) / params.block_size;
+  return blocks;
+}
+
+Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> values) {
+  std::vector<uint8_t> bytes((values.size() + 1) / 2, 0);
+  for (size_t i = 0; i < values.size(); ++i)
+    bytes[i / 2] = static_cast<uint8_t>(bytes[i / 2] | ((values[i] & 15) << (i % 2 ? 4 : 0)));
+  return Tensor::from(type, std::move(dims), std::move(bytes));
+}
+
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
   QuantLimits limits = quant_limits(rule.type, rule.reduce_range, rule.symmetric);
   std::vector<float> converted;
@@ -90,20 +116,23 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
     converted = to_floats(weight);
     values = converted;
   }
+  if (rule.block_size > 0) return block_params(values, weight.dims(), rule, weight.type());
   ChannelRanges ranges = channel_ranges(values, strides(weight.dims(), rule.axis));
   QuantParams params;
   params.type = rule.type;
   params.axis = rule.axis;
   for (size_t c = 0; c < ranges.low.size(); ++c) {
+    if (c < rule.bounds.size()) {
+      if (auto low = rule.bounds[c].first) ranges.low[c] = rounded(*low, weight.type());
+      if (auto high = rule.bounds[c].second) ranges.high[c] = rounded(*high, weight.type());
+    }
     // An empty tensor has no range; onnxruntime gives it scale 1 and zero point 0, and so does a range of 0.
-    ScaleZeroPoint p =
-        values.empty() ? ScaleZeroPoint{}
-                       : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric, rule.min_real_range);
+    ScaleZeroPoint p = values.empty() ? ScaleZeroPoint{}
+                                      : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric,
+                                                         rule.min_real_range, weight.type());
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);
   }
-  if (weight.type() == DataType::kFloat16)
-    for (float& scale : params.scale) scale = half_to_float(float_to_half(scale));
   return params;
 }
 
@@ -116,33 +145,42 @@ Tensor quantize(const Tensor& values, const QuantParams& params) {
     converted = to_floats(values);
     in = converted;
   }
+  if (params.block_size > 0) return quantize_blocks(in, values.dims(), params);
   return quantize_channels(in, values.dims(), params);
 }
 
 std::vector<float> dequantize(const Tensor& quantized, const QuantParams& params) {
   Strides s = strides(quantized.dims(), params.axis);
+  std::optional<Blocks> blocks;
+  if (params.block_size > 0) blocks.emplace(quantized.dims(), *params.axis, params.block_size);
   std::vector<float> out(static_cast<size_t>(quantized.element_count()));
   for (size_t i = 0; i < out.size(); ++i) {
     size_t c = i / s.inner % s.channels;
-    double q = element(quantized, static_cast<int64_t>(i)) - params.zero_point[c];
-    out[i] = static_cast<float>(q) * params.scale[c];
+    size_t k = blocks ? blocks->scale_index(i / s.inner / s.channels, c, i % s.inner) : c;
+    double q = element(quantized, static_cast<int64_t>(i)) - params.zero_point[k];
+    out[i] = static_cast<float>(q) * params.scale[k];
   }
   return out;
 }
 
-QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std::span<const float> weight_scale) {
+QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std::span<const float> weight_scale,
+                            DataType float_type, float beta) {
   QuantizedBias result;
-  for (float w : weight_scale) result.scale.push_back(input_scale * w);
+  for (float w : weight_scale)
+    result.scale.push_back(rounded(rounded(input_scale * w, float_type) * beta, float_type));
   for (size_t i = 0; i < bias.size(); ++i) {
     double scale = result.scale[result.scale.size() == 1 ? 0 : i];
     double q = std::nearbyint(static_cast<double>(bias[i]) / scale);
+    if (std::isnan(q)) q = static_cast<double>(INT32_MIN);  // 0 / 0, where beta is 0: what the cast gives on x86
     q = std::clamp(q, static_cast<double>(INT32_MIN), static_cast<double>(INT32_MAX));
     result.values.push_back(static_cast<int32_t>(q));
   }
   return result;
 }
 
-bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale, QuantParams& weight) {
+bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale, QuantParams& weight,
+                                  DataType float_type) {
+  if (weight.block_size > 0) return false;
   constexpr double kMargin = 1.0001;
   constexpr double kRange = 2147483647.0 - -2147483647.0;
   bool changed = false;
@@ -150,7 +188,7 @@ bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale
     double smallest_valid = width / kRange;
     double candidate = static_cast<double>(input_scale) * static_cast<double>(scale);
     if (candidate < smallest_valid && candidate > 0) {
-      scale = static_cast<float>(static_cast<double>(scale) * (smallest_valid / candidate));
+      scale = rounded(static_cast<double>(scale) * (smallest_valid / candidate), float_type);
       changed = true;
     }
   };
@@ -161,7 +199,8 @@ bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale
   } else {
     for (size_t c = 0; c < weight.scale.size() && c < bias.size(); ++c) {
       // numpy keeps float here (a float scalar times Python numbers), but not in the per-tensor path.
-      float width = static_cast<float>(kMargin) * (2.0f * std::fabs(bias[c]));
+      float doubled = rounded(2.0f * std::fabs(bias[c]), float_type);
+      float width = rounded(rounded(kMargin, float_type) * doubled, float_type);
       adjust(weight.scale[c], static_cast<double>(width));
     }
   }

@@ -22,18 +22,23 @@ struct ScaleZeroPoint {
 };
 // Affine parameters of [rmin, rmax] widened to hold 0 (and to `min_real_range`); the quotient is taken in double and
 // rounded once. A range that is empty or below float's smallest normal gives scale 1, zero point 0.
+// For a float16 tensor sums and scale are rounded to float16, and its smallest normal is the limit.
 ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
-                                std::optional<float> min_real_range = {});
+                                std::optional<float> min_real_range = {}, DataType float_type = DataType::kFloat);
 // uint8 only: the zero point is 0 where nothing is negative, else 128; the scale covers both sides.
 ScaleZeroPoint snapped_scale_zero_point(float rmin, float rmax, std::optional<float> min_real_range = {});
 
-// Parameters of one tensor: one scale, or one per index of `axis`.
+// Parameters of one tensor: one scale, one per index of `axis`, or one per block of `block_size` values along it (then
+// in the order of a tensor of the same rank that has one element a block).
 struct QuantParams {
   DataType type = DataType::kInt8;
   std::vector<float> scale;
   std::vector<int32_t> zero_point;
   std::optional<int64_t> axis;  // set: per channel
+  int64_t block_size = 0;       // more than 0: per block of the axis
 };
+// Dims of the scale of a tensor with these dims.
+std::vector<int64_t> scale_dims(const QuantParams& params, const std::vector<int64_t>& dims);
 
 struct WeightRule {
   DataType type = DataType::kInt8;
@@ -41,6 +46,11 @@ struct WeightRule {
   bool reduce_range = false;
   std::optional<float> min_real_range;
   std::optional<int64_t> axis;
+  // Real bounds in place of the observed, for the first so many channels.
+  std::vector<std::pair<std::optional<float>, std::optional<float>>> bounds;
+  // Rank 2 only. As in onnxruntime neither reduce_range nor min_real_range nor bounds count then, and the zero point
+  // comes from the rounded scale.
+  int64_t block_size = 0;
 };
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule);
 
@@ -54,10 +64,19 @@ struct QuantizedBias {
   std::vector<float> scale;
   std::vector<int32_t> values;
 };
-QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std::span<const float> weight_scale);
+QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std::span<const float> weight_scale,
+                            DataType float_type = DataType::kFloat, float beta = 1);
 
 // Enlarges weight scales whose product with the input's would push the bias out of int32; true if any changed.
-bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale, QuantParams& weight);
+bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale, QuantParams& weight,
+                                  DataType float_type = DataType::kFloat);
+
+// Integers of up to 8 bits as a tensor of int4 or uint4: two a byte, the first in the low half.
+Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> values);
+
+// A value of a tensor of this type: rounded to float16 where it is that.
+float rounded(double value, DataType float_type);
+double smallest_normal(DataType float_type);  // scales below it count as 0
 
 // Values as float, whatever the float type.
 std::vector<float> to_floats(const Tensor& tensor);

@@ -7,6 +7,7 @@
 
 #include "quantization/arithmetic.h"
 #include "quantization/marks.h"
+#include "quantization/overrides.h"
 
 namespace seqto::internal {
 namespace {
@@ -20,8 +21,12 @@ class Marker {
   }
 
   Marks run(const std::vector<bool>& selected) {
-    for (size_t i = 0; i < marks_.nodes.size(); ++i)
-      if (selected[i]) mark_node(i);
+    for (size_t i = 0; i < marks_.nodes.size(); ++i) {
+      if (!selected[i]) continue;
+      mark_node(i);
+      for (const auto& name : node(i).inputs) marks_.receivers[name].push_back(i);
+    }
+    settle_weights(marks_, index_, selected, options_);
     return std::move(marks_);
   }
 
@@ -84,16 +89,16 @@ class Marker {
   }
   void weight(const std::string& name) {
     if (index_.is_float(name) && !marks_.tensors.contains(name))
-      marks_.tensors.set(name, {.weight = true, .axis = {}, .provider = {}});
+      marks_.tensors.set(name, {.weight = true});
   }
   void weight_per_channel(const std::string& name, int64_t axis) {
     auto it = index_.initializers.find(name);
     if (it != index_.initializers.end() && it->second->is_float())
-      marks_.tensors.set(name, {.weight = true, .axis = axis, .provider = {}});
+      marks_.tensors.set(name, {.weight = true, .axis = axis});
   }
-  void same_as(const std::string& output, const std::string& input) {
+  void same_as(const std::string& output, const std::string& input, const Node& n) {
     if (has_pair(output)) return;
-    if (index_.is_float(output)) marks_.tensors.set(output, {.weight = false, .axis = {}, .provider = input});
+    if (index_.is_float(output)) marks_.tensors.set(output, {.provider = input, .provider_node = n.name});
   }
   bool is_marked(const std::string& name) const {
     return marks_.tensors.contains(name) || marked_biases_.contains(name);
@@ -152,9 +157,14 @@ class Marker {
     if (!actual.empty() && broadcast) marks_.biases.back().broadcast = true;
     float beta = node(i).float_attribute("beta", 1.0f);
     if (beta == 1.0f) return;
-    if (actual.empty()) return;
     // onnxruntime resets beta to 1 and quantizes C unscaled; we scale C.
+    if (options_.compat_onnxruntime) {
+      if (!actual.empty()) marks_.biases.back().multiplier = beta;
+      node(i).set_attribute({"beta", 1.0f});
+      return;
+    }
     deviate("D1");
+    if (actual.empty()) return;  // C has parameters of its own, or stays float: beta does its work
     bool shared = actual == original && (!options_.quantize_bias || index_.readers.at(original) > 1);
     if (shared) actual = own_copy(i, actual);
     marks_.beta[actual] = beta;
@@ -169,9 +179,11 @@ class Marker {
         activation(name);
         continue;
       }
-      auto axis = channel_axis(name, 1);
+      auto axis = channel_axis(name, 1, n.op_type);
+      bool asked = options_.op_type_per_channel_axis.contains(n.op_type) || overrides_of(options_, name);
       bool columns_of_b = k == 1 && index_.initializers.at(name)->dims().size() == 2;
-      if (axis && !columns_of_b) {
+      bool runs = k == 0 || !fuses_8_bits(options_, n.inputs[0], name);
+      if (axis && !columns_of_b && !asked && !(options_.compat_onnxruntime && runs)) {
         axis.reset();  // axis 1 would be the reduction's
         deviate("D14");
       }
@@ -203,12 +215,14 @@ class Marker {
     const std::string &input = n.inputs[0], &output = n.outputs[0];
     auto bounds = bounds_(output);
     auto readers = index_.readers.find(input);
-    bool possible = bounds && bounds_(input) && readers != index_.readers.end() && readers->second == 1 &&
+    auto upstream = bounds_(input);
+    bool possible = bounds && upstream && !bounds->converted && !upstream->converted && readers != index_.readers.end() && readers->second == 1 &&
                     !index_.outputs.contains(input) && !index_.inputs.contains(input);
     if (!possible) return false;
     if (index_.captured.contains(input)) return deviate("D33"), false;
-    if (excludes_output(n)) return deviate("D4"), false;
     if (has_pair(output)) return false;
+    if (options_.compat_onnxruntime) return true;
+    if (excludes_output(n)) return deviate("D4"), false;
     if (!within_clip(n, *bounds)) return deviate("D2"), false;
     return true;
   }
@@ -247,14 +261,14 @@ class Marker {
     if (n.op_type == "MaxPool" && index_.opset < 12) return;
     if (options_.force_quantize_no_input_check) activation(n.inputs[0]);
     else if (!is_marked(n.inputs[0])) return;
-    if (!excludes_output(n)) same_as(n.outputs[0], n.inputs[0]);
+    if (!excludes_output(n)) same_as(n.outputs[0], n.inputs[0], n);
   }
 
   void mark_split(size_t i) {
     const Node& n = node(i);
     if (!is_marked(n.inputs[0])) activation(n.inputs[0]);
     if (!excludes_output(n))
-      for (const auto& o : n.outputs) same_as(o, n.inputs[0]);
+      for (const auto& o : n.outputs) same_as(o, n.inputs[0], n);
   }
 
   void mark_gather(size_t i) {
@@ -263,14 +277,14 @@ class Marker {
     bool float_weight = it != index_.initializers.end() && it->second->is_float();
     if (float_weight || options_.force_quantize_no_input_check) activation(n.inputs[0]);
     else if (!is_marked(n.inputs[0])) return;
-    same_as(n.outputs[0], n.inputs[0]);
+    same_as(n.outputs[0], n.inputs[0], n);
   }
 
   void mark_pad(size_t i) {
     const Node& n = node(i);
     for (const auto& name : n.inputs) activation(name);
     if (excludes_output(n)) return;
-    if (pad_keeps_params(n)) same_as(n.outputs[0], n.inputs[0]);
+    if (pad_keeps_params(n)) same_as(n.outputs[0], n.inputs[0], n);
     else activation(n.outputs[0]);
   }
 
@@ -302,9 +316,9 @@ class Marker {
   void mark_normalization(size_t i) {
     const Node& n = node(i);
     activation(n.inputs[0]);
-    auto axis = channel_axis(n.inputs[1], 1);
+    auto axis = channel_axis(n.inputs[1], 1, n.op_type);
     bool has_bias = n.inputs.size() > 2 && !n.inputs[2].empty();
-    if (axis && has_bias) {
+    if (axis && has_bias && index_.initializers.at(n.inputs[1])->dims().size() > 1) {
       axis.reset();  // scales of rank 2 and more: the bias has no such axis
       deviate("D15");
     }
@@ -317,15 +331,27 @@ class Marker {
 
   // Returns the initializer that will be quantized, or "" when the bias stays float.
   std::string bias(size_t i, std::string name, const std::string& input, const std::string& weight_name) {
+    if (overrides_of(options_, name)) {  // a weight like any other, with the parameters that were asked for
+      auto axis = channel_axis(name, 0);
+      if (axis) weight_per_channel(name, *axis);
+      else weight(name);
+      return "";
+    }
     auto it = index_.initializers.find(name);
     if (it == index_.initializers.end() || !it->second->is_float()) return "";
     std::string input_copy = input, weight_copy = weight_name;
     if (marked_biases_.contains(name)) {
-      if (node(i).name.empty()) deviate("D9");
+      std::string original = name;
       name = own_copy(i, name);
+      if (node(i).name.empty() && options_.compat_onnxruntime) {
+        for (Node& other : marks_.nodes)  // found by its name there, and so is every other unnamed node
+          if (other.name.empty()) std::replace(other.inputs.begin(), other.inputs.end(), original, name);
+      } else if (node(i).name.empty()) {
+        deviate("D9");
+      }
     }
     marked_biases_.insert(name);
-    marks_.biases.push_back({name, i, input_copy, weight_copy, false});
+    marks_.biases.push_back({.bias = name, .node = i, .input = input_copy, .weight = weight_copy});
     return name;
   }
 
@@ -363,11 +389,16 @@ class Marker {
 
   // --- questions
 
-  std::optional<int64_t> channel_axis(const std::string& name, int64_t axis) const {
+  // The rule's axis unless the options for its op type say otherwise, or an override of the tensor.
+  std::optional<int64_t> channel_axis(const std::string& name, int64_t axis, const std::string& op_type = "") const {
     auto it = index_.initializers.find(name);
-    if (!options_.per_channel || it == index_.initializers.end()) return {};
-    if (axis >= static_cast<int64_t>(it->second->dims().size())) return {};
-    return axis;
+    if (it == index_.initializers.end()) return {};
+    const auto* overrides = overrides_of(options_, name);
+    if (overrides ? !overrides->front().axis : !options_.per_channel) return {};
+    auto asked = options_.op_type_per_channel_axis.find(op_type);
+    if (asked != options_.op_type_per_channel_axis.end()) axis = asked->second;
+    if (overrides) axis = *overrides->front().axis;
+    return normalized_axis(axis, it->second->dims().size());
   }
   const Tensor* constant(const std::string& name) const {
     if (auto it = index_.constants.find(name); it != index_.constants.end()) return it->second;

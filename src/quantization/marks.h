@@ -39,7 +39,10 @@ struct GraphIndex {
 struct Mark {
   bool weight = false;          // weight type, else activation type
   std::optional<int64_t> axis;  // per channel
-  std::string provider;         // not empty: same parameters as this tensor
+  std::string provider;         // not empty: same parameters as this tensor ...
+  LayerId provider_node;        // ... has for this reader
+  bool whole = false;           // per tensor whatever an override's axis says
+  bool blocked = false;         // QuantizeOptions::block_size applies
 };
 
 struct BiasMark {
@@ -47,6 +50,7 @@ struct BiasMark {
   size_t node = 0;
   std::string input, weight;
   bool broadcast = false;  // to the weight's channels first
+  float multiplier = 1;    // onnxruntime's: of the scale, where it drops a Gemm's beta
 };
 
 // Insertion order is kept; overwriting keeps the place, as a Python dict does.
@@ -79,17 +83,26 @@ struct Marks {
   std::vector<BiasMark> biases;
   std::vector<Initializer> new_initializers;    // copies of biases
   std::unordered_map<std::string, float> beta;  // bias -> factor to fold into it
+  std::unordered_map<std::string, std::vector<size_t>> receivers;  // marked nodes that read a tensor, once an edge
   std::vector<std::string> deviations;
   std::map<LayerId, std::vector<std::string>> layer_deviations;  // those that belong to a layer
 
   void deviate(const char* id, const LayerId& layer = "");
 };
 
-// Real bounds that the quantized tensor can take; nothing when its range is unknown.
+// Real bounds that the quantized tensor can take, nothing when its range is unknown; whether it is converted.
 struct RealBounds {
   double lowest = 0, highest = 0, step = 1;
+  bool converted = false;
 };
 using BoundsOf = std::function<std::optional<RealBounds>(const std::string& tensor)>;
+
+// True when the runtime may compute on the integers of both: what is odd about the parameters then matters.
+bool fuses_8_bits(const QuantizeOptions& options, const std::string& activation, const std::string& weight);
+
+// After all marks are there: which weights are blocked, and which cannot have the axis that was asked for.
+void settle_weights(Marks& marks, const GraphIndex& index, const std::vector<bool>& selected,
+                    const QuantizeOptions& options);
 
 // `selected[i]`: node i is to be quantized.
 Marks mark_tensors(const Model& model, const GraphIndex& index, const std::vector<bool>& selected,

@@ -23,6 +23,9 @@ Tensor zero_point_tensor(const QuantParams& params, std::vector<int64_t> dims) {
     return Tensor::from(params.type, dims, std::vector<T>(params.zero_point.begin(), params.zero_point.end()));
   };
   switch (params.type) {
+    case DataType::kInt4:
+    case DataType::kUint4:
+      return packed_4_bits(params.type, dims, std::vector<uint8_t>(params.zero_point.begin(), params.zero_point.end()));
     case DataType::kInt8:
       return as(int8_t{});
     case DataType::kUint8:
@@ -36,9 +39,10 @@ Tensor zero_point_tensor(const QuantParams& params, std::vector<int64_t> dims) {
 
 class Writer {
  public:
-  Writer(const Model& model, const GraphIndex& index, Marks& marks, const RangeView& ranges,
+  Writer(const Model& model, const GraphIndex& index, Marks& marks, const ActivationParams& activations,
          const QuantizeOptions& options, WeightCache& cache)
-      : model_(model), index_(index), marks_(marks), ranges_(ranges), options_(options), cache_(cache) {
+      : model_(model), index_(index), marks_(marks), activations_(activations), options_(options), cache_(cache) {
+    if (in_contrib_domain(options, index.opset)) domain_ = "com.microsoft";
     for (size_t i = 0; i < marks_.nodes.size(); ++i) {
       for (const auto& name : marks_.nodes[i].inputs)
         if (!name.empty()) readers_[name].push_back(i);
@@ -57,9 +61,18 @@ class Writer {
   }
 
  private:
-  struct Quantized {
+  struct Linear {
     std::string scale, zero_point;  // initializers
     QuantParams params;
+  };
+  struct Quantized {
+    Linear original;
+    std::optional<Linear> converted;  // mixed precision: what some readers get
+    std::unordered_set<std::string> converted_readers;
+
+    const Linear& read_by(const LayerId& node) const {
+      return converted && converted_readers.contains(node) ? *converted : original;
+    }
   };
 
   // --- parameters
@@ -68,29 +81,71 @@ class Writer {
     marks_.tensors.for_each([&](const std::string& name, const Mark& mark) {
       auto it = index_.initializers.find(name);
       if (it == index_.initializers.end()) return;
-      WeightRule rule;
-      rule.type = mark.weight ? options_.weight_type : options_.activation_type;
-      bool signed_type = rule.type == DataType::kInt8 || rule.type == DataType::kInt16;
-      rule.symmetric = mark.axis || (mark.weight ? options_.symmetric_weights.value_or(signed_type)
-                                                 : options_.symmetric_activations);
-      rule.reduce_range = options_.reduce_range;
-      rule.min_real_range = options_.min_real_range;
-      rule.axis = mark.axis;
-      weights_[name] = cache_.params(name, *it->second, rule);
+      auto given = given_params(name, mark, *it->second);
+      weights_[name] = given ? *given : cache_.params(name, *it->second, weight_rule(name, mark, *it->second));
     });
+  }
+
+  // Scales and zero points that a user set.
+  std::optional<QuantParams> given_params(const std::string& name, const Mark& mark, const Tensor& weight) const {
+    const auto* overrides = overrides_of(options_, name);
+    if (!overrides || !overrides->front().scale || (mark.whole && overrides->front().axis)) return {};
+    QuantParams params;
+    params.type = type_of(name, mark);
+    size_t count = 1;
+    if (overrides->front().axis) {
+      params.axis = normalized_axis(*overrides->front().axis, weight.dims().size());
+      count = static_cast<size_t>(weight.dims()[static_cast<size_t>(*params.axis)]);
+    }
+    for (size_t c = 0; c < count; ++c) {
+      const TensorOverride& o = c < overrides->size() ? (*overrides)[c] : overrides->front();
+      params.scale.push_back(rounded(*o.scale, weight.type()));
+      params.zero_point.push_back(*o.zero_point);
+    }
+    return params;
+  }
+
+  DataType type_of(const std::string& name, const Mark& mark) const {
+    return mark.weight ? weight_type_of(options_, name) : activation_type_of(options_, name);
+  }
+
+  WeightRule weight_rule(const std::string& name, const Mark& mark, const Tensor& weight) const {
+    const auto* overrides = overrides_of(options_, name);
+    WeightRule rule;
+    rule.type = type_of(name, mark);
+    rule.axis = mark.axis;
+    if (overrides && overrides->front().axis)
+      rule.axis = normalized_axis(*overrides->front().axis, weight.dims().size());
+    if (mark.whole) rule.axis.reset();
+    bool signed_type = rule.type == DataType::kInt8 || rule.type == DataType::kInt16 || rule.type == DataType::kInt4;
+    rule.symmetric = rule.axis || (mark.weight ? options_.symmetric_weights.value_or(signed_type)
+                                               : options_.symmetric_activations);
+    rule.reduce_range = options_.reduce_range;
+    rule.min_real_range = options_.min_real_range;
+    if (overrides) {
+      rule.symmetric = overrides->front().symmetric.value_or(rule.symmetric);
+      rule.reduce_range = overrides->front().reduce_range.value_or(rule.reduce_range);
+      bool channels = !mark.whole || !overrides->front().axis;  // bounds of channels are no bounds of the whole
+      if (channels)
+        for (const TensorOverride& o : *overrides) rule.bounds.emplace_back(o.rmin, o.rmax);
+    }
+    if (mark.blocked) {
+      rule.block_size = options_.block_size;
+      rule.axis = rule.axis.value_or(0);
+    }
+    return rule;
   }
 
   void adjust_weights() {
     for (const BiasMark& bias : marks_.biases) {
-      const Range* range = ranges_.find(bias.input);
+      auto input = activations_.read_by(bias.input, node_name(bias));
       auto weight = weights_.find(bias.weight);
-      if (!range || !marks_.tensors.contains(bias.input) || weight == weights_.end()) continue;
+      if (!input || !marks_.tensors.contains(bias.input) || weight == weights_.end()) continue;
       QuantParams& params = weight->second;
       bool signed_type = params.type == DataType::kInt8 || params.type == DataType::kInt16;
       bool all_zero = std::all_of(params.zero_point.begin(), params.zero_point.end(), [](int32_t z) { return z == 0; });
       if (!signed_type || !all_zero) continue;
-      float input_scale = activation_params(*range, options_).scale[0];
-      adjust_weight_scale_for_bias(bias_values(bias), input_scale, params);
+      adjust_weight_scale_for_bias(bias_values(bias), input->scale[0], params, bias_tensor(bias.bias).type());
     }
   }
 
@@ -110,37 +165,47 @@ class Writer {
   void write_weight(const std::string& name) {
     const QuantParams& params = weights_.at(name);
     const Tensor& weight = *index_.initializers.at(name);
-    Quantized q = add_params(name, params, weight.type());
+    Linear q = add_params(name, params, scale_dims(params, weight.dims()), weight.type());
     std::string output = name + "_DequantizeLinear_Output";
     replace_inputs(name, output);
-    if (options_.add_qdq_pair_to_weight) {
-      std::string code = name + "_QuantizeLinear_Output";
-      add_linear("QuantizeLinear", name, code, name + "_QuantizeLinear", q);
-      add_linear("DequantizeLinear", code, output, name + "_DequantizeLinear", q);
-    } else {
-      std::string code = name + "_quantized";
-      added_.push_back({code, cache_.quantized(name, weight, params)});
-      add_linear("DequantizeLinear", code, output, name + "_DequantizeLinear", q);
-    }
-    values_[name] = std::move(q);
+    std::string code = name + (options_.add_qdq_pair_to_weight ? "_QuantizeLinear_Output" : "_quantized");
+    if (options_.add_qdq_pair_to_weight) add_linear("QuantizeLinear", name, code, name + "_QuantizeLinear", q);
+    else added_.push_back({code, cache_.quantized(name, weight, params)});
+    add_linear("DequantizeLinear", code, output, name + "_DequantizeLinear", q);
+    values_[name] = {std::move(q), {}, {}};
   }
 
   void write_activation(const std::string& name) {
-    const Range* range = ranges_.find(name);
-    if (!range)
+    auto params = activations_.original(name);
+    if (!params)
       throw Error(
           Code::kInvalidInput,
           fmt::format("[quantize] no range for tensor '{}' found; every input and output of a quantized layer needs "
                       "one; calibrate this model again",
                       name));
-    auto type = index_.types.find(name);
-    Quantized q = add_params(name, activation_params(*range, options_),
-                             type == index_.types.end() ? DataType::kFloat : type->second);
-    write_pair(name, q);
+    write_tensor(name, add_params(name, *params, {}, activations_.float_type(name)));
+  }
+
+  // Q and DQ of an activation; where it is converted, the second pair behind the first.
+  void write_tensor(const std::string& name, Linear original) {
+    Quantized q{std::move(original), {}, {}};
+    if (auto params = activations_.converted(name)) {
+      q.converted = add_params(name, *params, {}, activations_.float_type(name), "_convert");
+      write_converted(name, q);
+    } else if (options_.dedicated_qdq_pair && receiver_count(name) > 1) {
+      write_dedicated_pairs(name, q.original);
+    } else {
+      write_pair(name, q.original);
+    }
     values_[name] = std::move(q);
   }
 
-  void write_pair(const std::string& name, const Quantized& q) {
+  size_t receiver_count(const std::string& name) const {
+    auto it = marks_.receivers.find(name);
+    return it == marks_.receivers.end() ? 0 : it->second.size();
+  }
+
+  void write_pair(const std::string& name, const Linear& q) {
     std::string input = name, output = name + "_DequantizeLinear_Output";
     if (index_.outputs.contains(name)) {
       input = name + "_QuantizeLinear_Input";
@@ -149,9 +214,66 @@ class Writer {
     } else {
       replace_inputs(name, output);
     }
-    std::string code = name + "_QuantizeLinear_Output";
-    add_linear("QuantizeLinear", input, code, name + "_QuantizeLinear", q);
-    add_linear("DequantizeLinear", code, output, name + "_DequantizeLinear", q);
+    add_pair(name, input, output, "", q);
+  }
+
+  // A pair for every edge to a quantized node; a node that reads the tensor twice leaves the second one unread.
+  void write_dedicated_pairs(const std::string& name, const Linear& q) {
+    size_t k = 0;
+    for (size_t i : marks_.receivers.at(name)) {
+      std::string suffix = fmt::format("_{}", ++k);
+      std::string output = name + "_DequantizeLinear_Output" + suffix;
+      add_pair(name, name, output, suffix, q);
+      replace_inputs_of(i, name, output);
+    }
+  }
+
+  void add_pair(const std::string& name, const std::string& input, const std::string& output, const std::string& suffix,
+                const Linear& q) {
+    std::string code = name + "_QuantizeLinear_Output" + suffix;
+    add_linear("QuantizeLinear", input, code, name + "_QuantizeLinear" + suffix, q);
+    add_linear("DequantizeLinear", code, output, name + "_DequantizeLinear" + suffix, q);
+  }
+
+  // producer -> Q -> DQ -> readers of the original type
+  //               -> DQ' -> Q2 -> DQ2 -> readers of the converted type; DQ' is DQ where nobody reads the original.
+  void write_converted(const std::string& name, Quantized& q) {
+    std::unordered_set<std::string> receivers, originals;
+    if (auto it = marks_.receivers.find(name); it != marks_.receivers.end())
+      for (size_t i : it->second) receivers.insert(marks_.nodes[i].name);
+    if (options_.dedicated_qdq_pair && receiver_count(name) > 1)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[quantize] tensor '{}' is converted between types and dedicated pairs were asked for; "
+                              "onnxruntime has no form for both; leave one of them out",
+                              name));
+    const auto& asked = overrides_of(options_, name)->front().convert->recv_nodes;
+    if (asked) {
+      q.converted_readers.insert(asked->begin(), asked->end());
+      for (const auto& r : receivers)
+        if (!asked->contains(r)) originals.insert(r);
+    } else {
+      q.converted_readers = receivers;
+    }
+    bool all = q.converted_readers.size() == receivers.size(), is_output = index_.outputs.contains(name);
+    std::string converted = name + "_convert", input = name, code = name + "_QuantizeLinear_Output";
+    if (is_output) {
+      input = name + "_QuantizeLinear_Input";
+      replace_outputs(name, input);
+    }
+    std::string first = is_output && !all ? name : name + "_DequantizeLinear_Output";
+    add_linear("QuantizeLinear", input, code, name + "_QuantizeLinear", q.original);
+    if (first != name) replace_inputs_by_name(originals, name, first);
+    add_linear("DequantizeLinear", code, first, name + "_DequantizeLinear", q.original);
+    std::string between = first;
+    if (!all) {
+      between = converted + "_QuantizeLinear_Input";
+      add_linear("DequantizeLinear", code, between, converted + "_clone_DequantizeLinear", q.original);
+    }
+    std::string second_code = converted + "_QuantizeLinear_Output";
+    std::string second = is_output && all ? name : converted + "_DequantizeLinear_Output";
+    add_linear("QuantizeLinear", between, second_code, converted + "_QuantizeLinear", *q.converted);
+    if (second != name) replace_inputs_by_name(q.converted_readers, name, second);
+    add_linear("DequantizeLinear", second_code, second, converted + "_DequantizeLinear", *q.converted);
   }
 
   void write_shared_params() {
@@ -165,14 +287,12 @@ class Writer {
         auto provider = values_.find(mark.provider);
         if (provider == values_.end()) {
           waiting.emplace_back(name, mark);
-        } else if (provider->second.params.axis) {
+        } else if (provider->second.original.params.axis) {
           // A vector of scales makes no sense on another tensor.
           marks_.deviate("D18");
           write_activation(name);
         } else {
-          Quantized shared = provider->second;
-          write_pair(name, shared);
-          values_[name] = std::move(shared);
+          write_tensor(name, Linear(provider->second.read_by(mark.provider_node)));
         }
       }
       if (waiting.size() == left.size()) {
@@ -180,7 +300,7 @@ class Writer {
         marks_.deviate("D5");
         auto first = waiting.front().first;
         waiting.erase(waiting.begin());
-        if (ranges_.find(first) && !index_.dequantized.contains(first)) write_activation(first);
+        if (activations_.original(first) && !index_.dequantized.contains(first)) write_activation(first);
       }
       left = std::move(waiting);
     }
@@ -204,30 +324,43 @@ class Writer {
     return *index_.initializers.at(name);
   }
 
-  std::optional<std::vector<float>> scale_of(const std::string& tensor) const {
-    if (auto it = values_.find(tensor); it != values_.end()) return it->second.params.scale;
+  const LayerId& node_name(const BiasMark& bias) const { return marks_.nodes[bias.node].name; }
+
+  // Parameters of a tensor as this node reads it, also of those that the model brought along.
+  std::optional<QuantParams> params_of(const std::string& tensor, const LayerId& node) const {
+    if (auto it = values_.find(tensor); it != values_.end()) return it->second.read_by(node).params;
     for (const Node& n : model_.graph.nodes) {
       bool source = n.op_type == "DequantizeLinear" && !n.outputs.empty() && n.outputs[0] == tensor;
       if (!source) continue;
       auto it = index_.initializers.find(n.inputs[1]);
-      if (it != index_.initializers.end() && it->second->is_float()) return to_floats(*it->second);
+      if (it != index_.initializers.end() && it->second->is_float())
+        return QuantParams{DataType::kInt8, to_floats(*it->second), {}, {}};
     }
     return {};
   }
 
+  // Whether int32 values with the product of the scales say the same as the bias.
+  bool fits(const QuantParams& weight, const Tensor* tensor, size_t bias_size) const {
+    if (weight.block_size > 0 && (!tensor || scale_dims(weight, tensor->dims())[0] != 1)) return false;
+    return weight.scale.size() == 1 || weight.scale.size() == bias_size;
+  }
+
   void write_biases() {
     for (const BiasMark& bias : marks_.biases) {
-      auto input_scale = scale_of(bias.input), weight_scale = scale_of(bias.weight);
+      auto input = params_of(bias.input, node_name(bias)), weight = params_of(bias.weight, node_name(bias));
       std::vector<float> values = bias_values(bias);
-      bool usable = input_scale && weight_scale && input_scale->size() == 1 &&
-                    (weight_scale->size() == 1 || weight_scale->size() == values.size());
+      auto tensor = index_.initializers.find(bias.weight);
+      bool usable = input && weight && input->scale.size() == 1 &&
+                    fits(*weight, tensor == index_.initializers.end() ? nullptr : tensor->second, values.size());
       if (values_.contains(bias.bias)) continue;  // an activation elsewhere: it has its 8-bit form already
       if (!options_.quantize_bias || !usable) {
         if (options_.quantize_bias) marks_.deviate("D12", marks_.nodes[bias.node].name);
         if (marks_.beta.contains(bias.bias)) keep_scaled(bias, values);
         continue;
       }
-      QuantizedBias q = quantize_bias(values, (*input_scale)[0], *weight_scale);
+      std::vector<float> weight_scale = weight->scale;
+      DataType float_type = bias_tensor(bias.bias).type();
+      QuantizedBias q = quantize_bias(values, input->scale[0], weight_scale, float_type, bias.multiplier);
       const Tensor& original = bias_tensor(bias.bias);
       std::vector<int64_t> dims =
           bias.broadcast ? std::vector<int64_t>{static_cast<int64_t>(values.size())} : original.dims();
@@ -240,7 +373,7 @@ class Writer {
                                                            std::vector<int32_t>(static_cast<size_t>(scales), 0))});
       Node node{bias.bias + "_DequantizeLinear",
                 "DequantizeLinear",
-                "",
+                domain_,
                 {code, code + "_scale", code + "_zero_point"},
                 {bias.bias},
                 {},
@@ -263,20 +396,34 @@ class Writer {
 
   // --- graph
 
-  Quantized add_params(const std::string& name, const QuantParams& params, DataType float_type) {
-    std::vector<int64_t> dims;
-    if (params.axis) dims.push_back(static_cast<int64_t>(params.scale.size()));
-    Quantized q{name + "_scale", name + "_zero_point", params};
+  Linear add_params(const std::string& name, const QuantParams& params, const std::vector<int64_t>& dims,
+                    DataType float_type, const std::string& suffix = "") {
+    Linear q{name + "_scale" + suffix, name + "_zero_point" + suffix, params};
     added_.push_back({q.scale, scale_tensor(params.scale, dims, float_type)});
     added_.push_back({q.zero_point, zero_point_tensor(params, dims)});
     return q;
   }
 
   void add_linear(const char* op_type, const std::string& input, const std::string& output, const std::string& name,
-                  const Quantized& q) {
-    Node node{name, op_type, "", {input, q.scale, q.zero_point}, {output}, {}, {}};
+                  const Linear& q) {
+    Node node{name, op_type, domain_, {input, q.scale, q.zero_point}, {output}, {}, {}};
     if (q.params.axis) node.set_attribute({"axis", *q.params.axis});
+    if (q.params.block_size > 0) node.set_attribute({"block_size", q.params.block_size});
     new_nodes_.push_back(std::move(node));
+  }
+
+  void replace_inputs_of(size_t i, const std::string& from, const std::string& to) {
+    for (auto& name : marks_.nodes[i].inputs)
+      if (name == from) {
+        name = to;
+        readers_[to].push_back(i);
+      }
+  }
+
+  void replace_inputs_by_name(const std::unordered_set<std::string>& nodes, const std::string& from,
+                              const std::string& to) {
+    for (size_t i = 0; i < marks_.nodes.size(); ++i)
+      if (nodes.contains(marks_.nodes[i].name)) replace_inputs_of(i, from, to);
   }
 
   void replace_inputs(const std::string& from, const std::string& to) {
@@ -301,6 +448,7 @@ class Writer {
   Model assemble() {
     Model result = model_;
     Graph& graph = result.graph;
+    if (!domain_.empty()) import_contrib_domain(result);
     graph.nodes.clear();
     for (size_t i = 0; i < marks_.nodes.size(); ++i)
       if (!marks_.removed[i]) graph.nodes.push_back(std::move(marks_.nodes[i]));
@@ -317,10 +465,15 @@ class Writer {
     return result;
   }
 
+  static void import_contrib_domain(Model& model) {
+    std::erase_if(model.opsets, [](const Opset& o) { return o.domain == "com.microsoft"; });
+    model.opsets.push_back({"com.microsoft", 1});
+  }
+
   const Model& model_;
   const GraphIndex& index_;
   Marks& marks_;
-  const RangeView& ranges_;
+  const ActivationParams& activations_;
   const QuantizeOptions& options_;
   WeightCache& cache_;
   std::unordered_map<std::string, std::vector<size_t>> readers_, producers_;
@@ -329,13 +482,14 @@ class Writer {
   std::unordered_set<std::string> dropped_;
   std::vector<Node> new_nodes_;
   std::vector<Initializer> added_;
+  std::string domain_;  // of Q and DQ
 };
 
 }  // namespace
 
-Model write_qdq(const Model& model, const GraphIndex& index, Marks& marks, const RangeView& ranges,
+Model write_qdq(const Model& model, const GraphIndex& index, Marks& marks, const ActivationParams& activations,
                 const QuantizeOptions& options, WeightCache& cache) {
-  return Writer(model, index, marks, ranges, options, cache).run();
+  return Writer(model, index, marks, activations, options, cache).run();
 }
 
 }  // namespace seqto::internal

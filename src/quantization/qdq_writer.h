@@ -8,6 +8,7 @@
 
 #include "quantization/arithmetic.h"
 #include "quantization/marks.h"
+#include "quantization/overrides.h"
 
 namespace seqto::internal {
 
@@ -36,12 +37,30 @@ class RangeView {
   std::unordered_map<std::string, Range> adjusted_;
 };
 
-// Parameters of an activation with this range.
-QuantParams activation_params(const Range& range, const QuantizeOptions& options);
+// Parameters of activations, from their ranges and overrides; nothing where there is no range.
+class ActivationParams {
+ public:
+  ActivationParams(const RangeView& ranges, const GraphIndex& index, const QuantizeOptions& options)
+      : ranges_(ranges), index_(index), options_(options) {}
+
+  std::optional<QuantParams> original(const std::string& tensor) const;
+  // The second form, of tensors that are converted for some of their readers.
+  std::optional<QuantParams> converted(const std::string& tensor) const;
+  // The form that this node reads.
+  std::optional<QuantParams> read_by(const std::string& tensor, const LayerId& node) const;
+  DataType float_type(const std::string& tensor) const;
+
+ private:
+  QuantParams of(const Range& range, DataType float_type, const ParamsOverride* o) const;
+
+  const RangeView& ranges_;
+  const GraphIndex& index_;
+  const QuantizeOptions& options_;
+};
 
 // Throws Error{kInvalidInput} naming the tensor where a range is missing. Ids of deviations are added to
 // marks.deviations.
-Model write_qdq(const Model& model, const GraphIndex& index, Marks& marks, const RangeView& ranges,
+Model write_qdq(const Model& model, const GraphIndex& index, Marks& marks, const ActivationParams& activations,
                 const QuantizeOptions& options, WeightCache& cache);
 
 }  // namespace seqto::internal

@@ -30,16 +30,17 @@ struct Quantizer::Impl {
 
   Model quantize(const std::vector<bool>& selected) {
     RangeView view(model, index, ranges, selected);
+    ActivationParams params(view, index, options);
     auto bounds = [&](const std::string& tensor) -> std::optional<RealBounds> {
-      const Range* range = view.find(tensor);
-      if (!range) return {};
-      QuantParams p = activation_params(*range, options);
-      QuantLimits limits = quant_limits(p.type);
-      double scale = p.scale[0];
-      return RealBounds{(limits.lowest - p.zero_point[0]) * scale, (limits.highest - p.zero_point[0]) * scale, scale};
+      auto p = params.original(tensor);
+      if (!p) return {};
+      QuantLimits limits = quant_limits(p->type);
+      double scale = p->scale[0];
+      return RealBounds{(limits.lowest - p->zero_point[0]) * scale, (limits.highest - p->zero_point[0]) * scale, scale,
+                        params.converted(tensor).has_value()};
     };
     Marks marks = mark_tensors(model, index, selected, options, bounds);
-    Model result = write_qdq(model, index, marks, view, options, cache);
+    Model result = write_qdq(model, index, marks, params, options, cache);
     deviations = std::move(marks.deviations);
     layer_deviations = std::move(marks.layer_deviations);
     // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown.
@@ -66,28 +67,39 @@ struct Quantizer::Impl {
 namespace {
 
 bool is_integer_type(DataType t) {
-  return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16;
+  return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16 ||
+         t == DataType::kInt4 || t == DataType::kUint4;
+}
+
+// What cannot be written at the model's opset; Q and DQ of com.microsoft have all types and axes at any.
+void require_opset(const Model& model, const QuantizeOptions& options) {
+  int64_t needed = options.block_size > 0 ? 21 : 10;
+  if (!in_contrib_domain(options, model.opset())) {
+    if (required_opset(options) == 13) needed = std::max<int64_t>(needed, 13);
+    for (const Initializer& i : model.graph.initializers)
+      if (i.tensor.type() == DataType::kFloat16) needed = std::max<int64_t>(needed, 19);
+  }
+  if (model.opset() >= needed) return;
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
+                  "export with a newer opset",
+                  model.opset(), needed));
 }
 
 void validate(const Model& model, const QuantizeOptions& options) {
   for (DataType t : {options.activation_type, options.weight_type})
     if (!is_integer_type(t))
       throw Error(Code::kUsage,
-                  fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 expected", to_string(t)));
+                  fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 int4 uint4 expected", to_string(t)));
   if (options.activation_type == DataType::kInt8 && options.weight_type == DataType::kUint8)
     throw Error(Code::kUsage,
                 "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
                 "int8 weights or uint8 activations");
-  auto is16 = [](DataType t) { return t == DataType::kInt16 || t == DataType::kUint16; };
-  int64_t needed = is16(options.activation_type) || is16(options.weight_type) ? 21 : options.per_channel ? 13 : 10;
-  for (const Initializer& i : model.graph.initializers)
-    if (i.tensor.type() == DataType::kFloat16) needed = std::max<int64_t>(needed, 19);
-  if (model.opset() < needed)
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
-                    "export with a newer opset",
-                    model.opset(), needed));
+  if (options.block_size < 0)
+    throw Error(Code::kUsage, fmt::format("[quantize] block_size {} found; 0 or more expected", options.block_size));
+  validate_overrides(model, options);
+  require_opset(model, options);
 }
 
 // A weight that a static layer shares is quantized for all its readers, as onnxruntime does. Layers that the plan gives
@@ -119,8 +131,8 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
 
 }  // namespace
 
-Prepared quantizable_form(const Model& model, bool per_channel) {
-  return prepare(model, {.min_opset = per_channel ? 13 : 11, .fold_batch_norms = false});
+Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
+  return prepare(model, {.min_opset = required_opset(options), .fold_batch_norms = false});
 }
 
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {

@@ -14,7 +14,8 @@ void append_bytes(std::string& key, const std::vector<T>& values) {
 
 const QuantParams& WeightCache::params(const std::string& name, const Tensor& weight, const WeightRule& rule) {
   std::string key =
-      fmt::format("{}\n{} {} {}", name, static_cast<int>(rule.type), rule.symmetric, rule.axis.value_or(-1));
+      fmt::format("{}\n{} {} {} {}", name, static_cast<int>(rule.type), rule.symmetric, rule.axis.value_or(-1),
+                  rule.block_size);
   auto it = params_.find(key);
   if (it == params_.end()) it = params_.emplace(key, weight_params(weight, rule)).first;
   return it->second;
@@ -22,7 +23,8 @@ const QuantParams& WeightCache::params(const std::string& name, const Tensor& we
 
 Tensor WeightCache::quantized(const std::string& name, const Tensor& weight, const QuantParams& params) {
   // The scales are part of the key: a bias can enlarge them in one candidate and not in another.
-  std::string key = fmt::format("{}\n{} {}\n", name, static_cast<int>(params.type), params.axis.value_or(-1));
+  std::string key = fmt::format("{}\n{} {} {}\n", name, static_cast<int>(params.type), params.axis.value_or(-1),
+                                params.block_size);
   append_bytes(key, params.scale);
   append_bytes(key, params.zero_point);
   auto it = quantized_.find(key);

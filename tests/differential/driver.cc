@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "quantization/arithmetic.h"
+#include "quantization/overrides.h"
 #include "seqto/error.h"
 #include "seqto/model.h"
 #include "seqto/quantize.h"
@@ -26,35 +27,21 @@ std::optional<T> optional_of(const json& j, const char* key) {
   return j[key].get<T>();
 }
 
-QuantizeOptions read_options(const json& j) {
-  QuantizeOptions o;
-  o.activation_type = parse_data_type(j.value("activation_type", "int8"));
-  o.weight_type = parse_data_type(j.value("weight_type", "int8"));
-  o.per_channel = j.value("per_channel", o.per_channel);
-  o.reduce_range = j.value("reduce_range", o.reduce_range);
-  o.symmetric_activations = j.value("symmetric_activations", o.symmetric_activations);
-  o.symmetric_weights = optional_of<bool>(j, "symmetric_weights");
-  o.restricted_asymmetric_activations =
-      j.value("restricted_asymmetric_activations", o.restricted_asymmetric_activations);
-  o.min_real_range = optional_of<float>(j, "min_real_range");
-  o.force_quantize_no_input_check = j.value("force_quantize_no_input_check", o.force_quantize_no_input_check);
-  o.keep_removable_activations = j.value("keep_removable_activations", o.keep_removable_activations);
-  o.add_qdq_pair_to_weight = j.value("add_qdq_pair_to_weight", o.add_qdq_pair_to_weight);
-  o.quantize_bias = j.value("quantize_bias", o.quantize_bias);
-  o.adjust_weight_scale_for_bias = j.value("adjust_weight_scale_for_bias", o.adjust_weight_scale_for_bias);
-  o.op_types = j.value("op_types", o.op_types);
-  o.exclude_output_op_types = j.value("exclude_output_op_types", o.exclude_output_op_types);
-  o.include = j.value("include", o.include);
-  return o;
+// The opsets that onnxruntime's quantizer converts to by itself; nodes stay unnamed here, as in it, where "" in a list of
+// names hits all of them.
+Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options) {
+  model = infer_shapes(model);
+  int64_t needed = options.block_size > 0 || internal::uses_16_bits(options) ? 21 : model.opset() < 10 ? 11 : 0;
+  return model.opset() < needed ? infer_shapes(convert_opset(model, needed)) : model;
 }
 
-// Nodes stay unnamed here, as in onnxruntime's own quantizer, where "" in a list of names hits all of them.
 json quantize_model(const json& request) {
-  const json& options = request.at("options");
-  Model model = infer_shapes(load_model(request.at("model").get<std::string>()));
-  if (model.opset() < 10) model = infer_shapes(convert_opset(model, 11));  // as onnxruntime does by itself
-  Quantizer quantizer(std::move(model), load_ranges(request.at("ranges").get<std::string>()), read_options(options));
-  Model quantized = quantizer.quantize_excluding(options.value("exclude", std::vector<std::string>{}));
+  QuantizeOptions options = quantize_options_from_json(request.at("options").dump());
+  Model model = as_onnxruntime_takes_it(load_model(request.at("model").get<std::string>()), options);
+  std::vector<std::string> excluded = std::move(options.exclude);
+  options.exclude.clear();
+  Quantizer quantizer(std::move(model), load_ranges(request.at("ranges").get<std::string>()), options);
+  Model quantized = quantizer.quantize_excluding(excluded);
   save_model(quantized, request.at("output").get<std::string>());
   return {{"deviations", quantizer.deviations()}};
 }

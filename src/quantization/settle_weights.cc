@@ -1,0 +1,93 @@
+// Weights whose parameters depend on all their readers: blocks, and axes that a user asked for.
+#include <algorithm>
+
+#include "quantization/marks.h"
+#include "quantization/overrides.h"
+
+namespace seqto::internal {
+
+bool fuses_8_bits(const QuantizeOptions& options, const std::string& activation, const std::string& weight) {
+  return is_8_bits(activation_type_of(options, activation)) && is_8_bits(weight_type_of(options, weight));
+}
+
+namespace {
+
+class Settler {
+ public:
+  Settler(Marks& marks, const GraphIndex& index, const QuantizeOptions& options)
+      : marks_(marks), index_(index), options_(options) {}
+
+  void run(const std::vector<bool>& selected) {
+    if (options_.block_size > 0) block_weights();
+    for (size_t i = 0; i < selected.size(); ++i)
+      if (selected[i] && !marks_.removed[i]) settle(marks_.nodes[i]);
+  }
+
+ private:
+  void block_weights() {
+    marks_.tensors.for_each([&](const std::string& name, Mark& mark) {
+      auto it = index_.initializers.find(name);
+      const auto* overrides = overrides_of(options_, name);
+      if (!mark.weight || it == index_.initializers.end() || (overrides && overrides->front().scale)) return;
+      mark.blocked = it->second->dims().size() == 2;
+      if (!mark.blocked) deviate("D36");  // onnxruntime stops here
+    });
+  }
+
+  void settle(const Node& n) {
+    bool matmul = n.op_type == "MatMul";
+    if (!matmul && n.op_type != "Conv" && n.op_type != "Gemm") return;
+    if (n.inputs.size() < 2 || !index_.is_initializer(n.inputs[1])) return;
+    Mark* mark = marks_.tensors.find(n.inputs[1]);
+    if (!mark || !mark->provider.empty() || !fuses_8_bits(options_, n.inputs[0], n.inputs[1])) return;
+    if (mark->blocked && matmul) {
+      mark->blocked = false;  // the runtime's integer MatMul has no blocks and fails
+      deviate("D36");
+    }
+    auto axis = final_axis(n.inputs[1], *mark);
+    if (!axis || mark->blocked || *axis == output_axis(n)) return;
+    if (options_.compat_onnxruntime && runs_with(n, *axis)) return;
+    mark->whole = true;  // the runtime's integer kernels take the scales for those of the output's channels
+    deviate("D35");
+  }
+
+  std::optional<int64_t> final_axis(const std::string& name, const Mark& mark) const {
+    const auto* overrides = overrides_of(options_, name);
+    if (mark.whole) return {};
+    if (overrides && overrides->front().axis)
+      return normalized_axis(*overrides->front().axis, index_.initializers.at(name)->dims().size());
+    return mark.axis;
+  }
+
+  int64_t output_axis(const Node& n) const {
+    if (n.op_type == "Conv") return 0;
+    if (n.op_type == "Gemm") return n.int_attribute("transB", 0) > 0 ? 0 : 1;
+    return index_.initializers.at(n.inputs[1])->dims().size() == 2 ? 1 : -1;
+  }
+
+  // Wrong results where both axes have the same size, an error where not, except in Gemm.
+  bool runs_with(const Node& n, int64_t axis) const {
+    const auto& dims = index_.initializers.at(n.inputs[1])->dims();
+    int64_t output = output_axis(n);
+    if (n.op_type == "Gemm") return true;
+    return output >= 0 && dims[static_cast<size_t>(axis)] == dims[static_cast<size_t>(output)];
+  }
+
+  void deviate(const char* id) {
+    if (std::find(marks_.deviations.begin(), marks_.deviations.end(), id) == marks_.deviations.end())
+      marks_.deviations.emplace_back(id);
+  }
+
+  Marks& marks_;
+  const GraphIndex& index_;
+  const QuantizeOptions& options_;
+};
+
+}  // namespace
+
+void settle_weights(Marks& marks, const GraphIndex& index, const std::vector<bool>& selected,
+                    const QuantizeOptions& options) {
+  Settler(marks, index, options).run(selected);
+}
+
+}  // namespace seqto::internal
