@@ -1,6 +1,11 @@
-#include "flags.h"
+#include "word_flags.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <numeric>
+
+#include "seqto/error.h"
 
 namespace seqto::cli {
 
@@ -24,8 +29,8 @@ void add_device_flags(CLI::App* word, DeviceFlags& f) {
 
 void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
   QuantizeOptions& o = f.options;
-  word->add_option("--activation-type", f.activation_type, "int8, uint8, int16, uint16")->capture_default_str();
-  word->add_option("--weight-type", f.weight_type, "int8, uint8, int16, uint16")->capture_default_str();
+  word->add_option("--activation-type", f.activation_type, "int8, uint8, int16, uint16, int4, uint4")->capture_default_str();
+  word->add_option("--weight-type", f.weight_type, "int8, uint8, int16, uint16, int4, uint4")->capture_default_str();
   word->add_flag("--per-channel", o.per_channel, "One scale per output channel of a weight");
   word->add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
   word->add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
@@ -34,13 +39,37 @@ void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
   add_calibrate_flags(word, f.calibrate);
   word->add_option("--op-types", o.op_types, "Quantize these op types only")->delimiter(',');
   word->add_option("--include", o.include, "Quantize these nodes only")->delimiter(',');
+  add_qdq_flags(word, f);
 }
+
+namespace {
+
+std::map<std::string, int64_t> axes_by_op_type(const std::vector<std::string>& pairs) {
+  std::map<std::string, int64_t> axes;
+  for (const auto& pair : pairs) {
+    size_t at = pair.find('=');
+    int64_t axis = 0;
+    const char* end = pair.data() + pair.size();
+    bool good = at != std::string::npos && std::from_chars(pair.data() + at + 1, end, axis) ==
+                                               std::from_chars_result{end, std::errc()};
+    if (!good)
+      throw Error(Code::kUsage,
+                  fmt::format("[quantize] --op-type-per-channel-axis {} found; TYPE=AXIS as in MatMul=0 expected", pair));
+    axes[pair.substr(0, at)] = axis;
+  }
+  return axes;
+}
+
+}  // namespace
 
 QuantizeOptions QuantizeFlags::parsed() const {
   QuantizeOptions o = options;
   o.activation_type = parse_data_type(activation_type);
   o.weight_type = parse_data_type(weight_type);
   if (!symmetric_weights.empty()) o.symmetric_weights = symmetric_weights == "true";
+  o.op_type_per_channel_axis = axes_by_op_type(op_type_per_channel_axis);
+  if (!tensor_overrides.empty()) o.tensor_overrides = tensor_overrides_from_json(read_text(tensor_overrides));
+  o.compat_onnxruntime = !compat.empty();
   return o;
 }
 

@@ -35,13 +35,15 @@ void add_calibrate_flags(CLI::App* word, CalibrateFlags& flags);
 struct QuantizeFlags {
   QuantizeOptions options;
   std::string activation_type = "int8", weight_type = "int8";
-  std::string symmetric_weights;
+  std::string symmetric_weights, tensor_overrides, compat;
+  std::vector<std::string> op_type_per_channel_axis;  // "MatMul=0"
   CalibrateFlags calibrate;
   // The options with the types parsed. Throws Error{kUsage}.
   QuantizeOptions parsed() const;
   CalibrateOptions calibration() const { return calibrate.parsed(parsed()); }
 };
 void add_quantize_flags(CLI::App* word, QuantizeFlags& flags);
+void add_qdq_flags(CLI::App* word, QuantizeFlags& flags);  // the rarer half of them
 
 // Loads, names the nodes, infers shapes, and converts opsets that the quantizer cannot take; says so in the log.
 Model load_for_quantizing(const std::string& path, const QuantizeOptions& options, const Env& env);

@@ -45,6 +45,18 @@ bool is_4_bits(DataType t) { return t == DataType::kInt4 || t == DataType::kUint
 
 bool uses_16_bits(const QuantizeOptions& options) { return any_type(options, is_16_bits); }
 bool uses_4_bits(const QuantizeOptions& options) { return any_type(options, is_4_bits); }
+bool hides_4_bits(const QuantizeOptions& options) {
+  QuantizeOptions seen = options;
+  seen.tensor_overrides.clear();
+  for (const auto& [tensor, list] : options.tensor_overrides) {
+    bool empty = list.empty() || tensor_overrides_to_json({{"", {list.front()}}}) == R"({"":[{}]})";
+    if (empty) continue;
+    seen.tensor_overrides[tensor] = list;
+    break;
+  }
+  return uses_4_bits(options) && !uses_4_bits(seen);
+}
+
 bool is_8_bits(DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; }
 
 int64_t required_opset(const QuantizeOptions& options) {

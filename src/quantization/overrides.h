@@ -19,6 +19,8 @@ DataType weight_type_of(const QuantizeOptions& options, const std::string& tenso
 bool uses_16_bits(const QuantizeOptions& options);
 bool uses_4_bits(const QuantizeOptions& options);
 bool is_8_bits(DataType type);
+// True when 4-bit types are only in entries behind the first that is not empty: onnxruntime does not see those.
+bool hides_4_bits(const QuantizeOptions& options);
 
 // The opset that Q and DQ of these options need in the standard domain, 4 bits aside, which onnxruntime does not convert for.
 int64_t required_opset(const QuantizeOptions& options);

@@ -43,14 +43,20 @@ struct Quantizer::Impl {
     Model result = write_qdq(model, index, marks, params, options, cache);
     deviations = std::move(marks.deviations);
     layer_deviations = std::move(marks.layer_deviations);
-    // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown.
+    if (index.opset < 21 && !options.use_qdq_contrib_ops && hides_4_bits(options)) deviate("D24");
     for (size_t i = 0; i < selected.size(); ++i) {
       const Node& n = model.graph.nodes[i];
-      bool unknown = selected[i] && n.op_type == "Softmax" && !ranges.contains(n.outputs[0]);
-      if (unknown && std::find(deviations.begin(), deviations.end(), "D34") == deviations.end())
-        deviations.emplace_back("D34");
+      if (!selected[i] || n.op_type != "Softmax") continue;
+      // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown ...
+      if (!ranges.contains(n.outputs[0])) deviate("D34");
+      // ... and gives it a scale in float32 whatever its type is.
+      else if (params.float_type(n.outputs[0]) == DataType::kFloat16) deviate("D17");
     }
     return result;
+  }
+
+  void deviate(const char* id) {
+    if (std::find(deviations.begin(), deviations.end(), id) == deviations.end()) deviations.emplace_back(id);
   }
 
   Model model;

@@ -1,6 +1,4 @@
 // Weights whose parameters depend on all their readers: blocks, and axes that a user asked for.
-#include <algorithm>
-
 #include "quantization/marks.h"
 #include "quantization/overrides.h"
 
@@ -30,7 +28,7 @@ class Settler {
       const auto* overrides = overrides_of(options_, name);
       if (!mark.weight || it == index_.initializers.end() || (overrides && overrides->front().scale)) return;
       mark.blocked = it->second->dims().size() == 2;
-      if (!mark.blocked) deviate("D36");  // onnxruntime stops here
+      if (!mark.blocked) marks_.deviate("D36");  // onnxruntime stops here
     });
   }
 
@@ -42,13 +40,13 @@ class Settler {
     if (!mark || !mark->provider.empty() || !fuses_8_bits(options_, n.inputs[0], n.inputs[1])) return;
     if (mark->blocked && matmul) {
       mark->blocked = false;  // the runtime's integer MatMul has no blocks and fails
-      deviate("D36");
+      marks_.deviate("D36", n.name);
     }
     auto axis = final_axis(n.inputs[1], *mark);
     if (!axis || mark->blocked || *axis == output_axis(n)) return;
     if (options_.compat_onnxruntime && runs_with(n, *axis)) return;
     mark->whole = true;  // the runtime's integer kernels take the scales for those of the output's channels
-    deviate("D35");
+    marks_.deviate("D35", n.name);
   }
 
   std::optional<int64_t> final_axis(const std::string& name, const Mark& mark) const {
@@ -71,11 +69,6 @@ class Settler {
     int64_t output = output_axis(n);
     if (n.op_type == "Gemm") return true;
     return output >= 0 && dims[static_cast<size_t>(axis)] == dims[static_cast<size_t>(output)];
-  }
-
-  void deviate(const char* id) {
-    if (std::find(marks_.deviations.begin(), marks_.deviations.end(), id) == marks_.deviations.end())
-      marks_.deviations.emplace_back(id);
   }
 
   Marks& marks_;

@@ -83,7 +83,8 @@ TensorOverrides tensor_overrides_from_json(const std::string& text) {
   TensorOverrides overrides;
   std::string tensor;
   try {
-    for (const auto& [name, entries] : json::parse(text).items()) {
+    const json parsed = json::parse(text);
+    for (const auto& [name, entries] : parsed.items()) {
       tensor = name;
       if (!entries.is_array()) throw Error(Code::kInvalidInput, "no list was found");
       auto& list = overrides[name];

@@ -10,7 +10,26 @@ from onnxruntime.quantization.quant_utils import compute_scale_zp, get_qmin_qmax
 
 from oracle import DEFAULT_OPS
 
-TENSOR_TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
+TENSOR_TYPES = {n: getattr(TensorProto, n.upper()) for n in ("int8", "uint8", "int16", "uint16", "int4", "uint4")}
+
+
+def override(tensor, o):
+    entries = o["tensor_overrides"].get(tensor)
+    return entries[0] if entries else {}
+
+
+def per_channel(tensor, o):
+    return "axis" in override(tensor, o) if tensor in o["tensor_overrides"] else o["per_channel"]
+
+
+def bits(kind):
+    return int(kind.lstrip("uint") or 0)
+
+
+def override_types(o):
+    """The types of each tensor's overrides, in the order of the dictionary."""
+    return [{e[k]["quant_type"] if k == "convert" else e[k] for e in entries for k in ("quant_type", "convert") if k in e}
+            for entries in o["tensor_overrides"].values()]
 
 
 def selected(node, o):
@@ -20,16 +39,21 @@ def selected(node, o):
             and node.op_type not in ("QuantizeLinear", "DequantizeLinear"))
 
 
-def real_bounds(low, high, o):
+def real_bounds(tensor, low, high, o):
     """The smallest and largest value of the quantized tensor, and its step."""
-    qtype = TENSOR_TYPES[o["activation_type"]]
-    symmetric = o["symmetric_activations"]
+    given = override(tensor, o)
+    qtype = TENSOR_TYPES[given.get("quant_type", o["activation_type"])]
+    symmetric = given.get("symmetric", o["symmetric_activations"])
+    low, high = given.get("rmin", low), given.get("rmax", high)
     qmin, qmax = get_qmin_qmax_for_qType(qtype, symmetric=symmetric)
-    zero, scale = compute_scale_zp(np.float32(low), np.float32(high), qmin, qmax, symmetric, o["min_real_range"])
-    if o["restricted_asymmetric_activations"] and qtype == TensorProto.UINT8 and not symmetric:
+    if "scale" in given:
+        zero, scale = given["zero_point"], given["scale"]
+    elif o["restricted_asymmetric_activations"] and qtype == TensorProto.UINT8 and not symmetric:
         zero, scale = snap_zero_point_to_uint8(np.float32(low), np.float32(high), qmin=qmin, qmax=qmax,
                                                min_real_range=o["min_real_range"])
-    full = (-128, 127) if qtype == TensorProto.INT8 else (0, 255)
+    else:
+        zero, scale = compute_scale_zp(np.float32(low), np.float32(high), qmin, qmax, symmetric, o["min_real_range"])
+    full = [int(q) for q in get_qmin_qmax_for_qType(qtype)]
     zero, scale = float(np.asarray(zero)), float(np.asarray(scale))
     return (full[0] - zero) * scale, (full[1] - zero) * scale, scale
 
@@ -47,7 +71,7 @@ def clips_more(node, constants, ranges, o):
             if name:
                 value = float(constants[name])
                 low, high = (value, high) if i == 0 else (low, value)
-    bottom, top, step = real_bounds(*ranges[node.output[0]], o)
+    bottom, top, step = real_bounds(node.output[0], *ranges[node.output[0]], o)
     return bottom < low - 0.5 * step or top > high + 0.5 * step
 
 
@@ -85,7 +109,7 @@ def allowed(model, ranges, o):
         if n.op_type == "Gemm" and third in initializers:
             if "beta" in attributes and attributes["beta"].f != 1.0:
                 ids.add("D1")
-            if o["per_channel"] and rank(third) != 1 or third in initializers and list(initializers[third].dims) == [1]:
+            if per_channel(n.input[1], o) and rank(third) != 1 or third in initializers and list(initializers[third].dims) == [1]:
                 ids.add("D15")
         if n.op_type in ("Relu", "Clip"):
             if clips_more(n, constants, ranges, o):
@@ -94,8 +118,11 @@ def allowed(model, ranges, o):
                 ids.add("D4")
             if n.input[0] in captured:
                 ids.add("D33")
-        if n.op_type == "ConvTranspose" and o["per_channel"] and third and "group" in attributes and attributes["group"].i > 1:
+        if n.op_type == "ConvTranspose" and per_channel(n.input[1], o) and third and "group" in attributes and attributes["group"].i > 1:
             ids.add("D13")
+        if n.op_type in ("Conv", "Gemm", "MatMul") and n.input[1] in initializers and (
+                "axis" in override(n.input[1], o) or n.op_type in o["op_type_per_channel_axis"] or o["block_size"]):
+            ids.add("D35")
         if n.op_type == "MatMul" and o["per_channel"] and (n.input[0] in initializers or rank(n.input[1]) > 2):
             ids.add("D14")
         if n.op_type in ("Conv", "ConvTranspose", "Gemm") or "Normalization" in n.op_type:
@@ -105,23 +132,43 @@ def allowed(model, ranges, o):
             provider = produced_by.get(n.input[0])
             if provider is not None and (provider.domain not in ("", "ai.onnx") or provider.op_type == "DequantizeLinear"):
                 ids.add("D5")
-        if n.op_type == "Gather" and n.input[0] in initializers and o["per_channel"]:
+        if n.op_type == "Gather" and n.input[0] in initializers and (o["per_channel"] or o["block_size"] or "axis" in override(n.input[0], o)):
             ids.add("D18")
         if n.op_type == "Softmax" and n.output[0] not in calibrated:
             ids.add("D34")
+        if n.op_type == "Softmax" and any(c.dtype == np.float16 for c in constants.values()):
+            ids.add("D17")
+    if o["block_size"]:
+        ids.add("D36")
+    if opset(model) < 21 and not o["use_qdq_contrib_ops"] and any({"int4", "uint4"} & t for t in override_types(o)[1:]):
+        ids.add("D24")
     names = [b for b, _ in biases if b in initializers]
     if any(names.count(b) > 1 and any(b == c and name == "" for c, name in biases) for b in names):
         ids.add("D9")
-    return ids
+    return ids - RESTORED if o["compat_onnxruntime"] else ids
 
 
+# What compat_onnxruntime follows.
+RESTORED = {"D1", "D2", "D4", "D9"}
 # Allowed only where onnxruntime's own quantizer stops with an error, or its model does not run.
 WHERE_IT_FAILS = {"D5", "D12", "D34"}
 
 
+def opset(model):
+    return next(p.version for p in model.opset_import if p.domain in ("", "ai.onnx"))
+
+
 def rejects(model, o):
     """Why we refuse what onnxruntime takes (X in docs/compatibility.md), or None."""
-    opset = next(p.version for p in model.opset_import if p.domain in ("", "ai.onnx"))
-    if o["per_channel"] and opset < 13:
+    types = set().union({o["activation_type"], o["weight_type"]}, *override_types(o))
+    if any(("scale" in e) != ("zero_point" in e) for entries in o["tensor_overrides"].values() for e in entries):
+        return "X24"
+    if o["block_size"] or any(bits(t) == 16 for t in types):
+        return None  # converted to opset 21
+    if o["use_qdq_contrib_ops"] or opset(model) < 21 and any(bits(t) == 4 for t in types):
+        return None  # com.microsoft's Q and DQ have axis and float16 at every opset
+    if opset(model) < 13 and (o["per_channel"] or any("axis" in e[0] for e in o["tensor_overrides"].values())):
         return "X16"
+    if opset(model) < 19 and any(i.data_type == TensorProto.FLOAT16 for i in model.graph.initializer):
+        return "X17"
     return None

@@ -26,15 +26,16 @@ from onnx import numpy_helper
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import canonical  # noqa: E402
 import cases  # noqa: E402
+import coverage  # noqa: E402
 import deviations  # noqa: E402
 import graphs  # noqa: E402
 import oracle  # noqa: E402
 
 DRIVER = os.environ.get("SEQTO_DRIVER", "build/bin/seqto_differential_driver")
 # The runtime's optimizer on correct models: it moves int8 pairs at opset 21 and later with the wrong type, gives integers
-# to a ReduceMax that has no such kernel, limits the scales of one kernel; nor can it put some pairs of the source beside
-# new ones.
-RUNTIME_FAULTS = ("output_dtype INT8 does not match", "operator (ReduceMax)", "parameter out of computation range")
+# to a ReduceMax that has no such kernel, to QLinear kernels scales in float16 that they do not take, limits the scales of
+# one kernel; nor can it put some pairs of the source beside new ones.
+RUNTIME_FAULTS = ("of operator (QLinear", "output_dtype INT8 does not match", "operator (ReduceMax)", "parameter out of computation range")
 folder, driver = None, None  # of this worker process
 
 
@@ -117,14 +118,14 @@ def compare(model, ranges, options, inputs):
         path.unlink(missing_ok=True)
     error = None
     try:
-        oracle.quantize(source, cache, options, theirs)
+        oracle.cached_quantize(source, cache, options, theirs)
     except Exception as e:
-        error = f"{type(e).__name__}: {str(e)[:200]}"
+        error = str(e) if isinstance(e, oracle.Refused) else f"{type(e).__name__}: {str(e)[:200]}"
     reply = ask_driver(dict(model=str(source), ranges=str(cache), options=options, output=str(ours)))
     found = reply.get("deviations", [])
     if reply["status"] == "error":
         if error:
-            return "both refuse", "", []
+            return "both refuse", f"{error} | {reply['message']}", []
         why = deviations.rejects(model, options)
         return (why, "", [why]) if why else ("FAIL ours refuses", reply["message"], [])
     if words := invalid(model, ours):
@@ -169,7 +170,16 @@ def run_seed(seed):
         verdict, detail, found = compare(case.model, ranges, options, case.inputs)
     except Exception as e:
         verdict, detail, found = "FAIL crash", f"{type(e).__name__}: {e}", []
-    return f"seed {seed}", verdict, detail, found, case.kinds, options
+    return f"seed {seed}", verdict, detail, found, entered(case.model, verdict, found, case.kinds, options), options
+
+
+def entered(model, verdict, ids, kinds, options):
+    """The case's features, and with "+" before them the rules and quirks that it went through."""
+    if verdict.startswith("FAIL") or verdict == "both refuse":
+        return kinds
+    ours = folder / "actual.onnx"
+    refused_by_id = verdict.startswith("X")
+    return kinds + Counter("+" + r for r in coverage.rules(model, None if refused_by_id else onnx.load(ours), options, ids))
 
 
 def run_case(job):
@@ -207,7 +217,7 @@ def self_test(count):
         if scale is None:
             continue
         value = numpy_helper.to_array(scale).copy()
-        value.flat[0] = np.nextafter(value.flat[0], np.float32(9))
+        value.flat[0] = np.nextafter(value.flat[0], value.dtype.type(9))
         changed = onnx.ModelProto()
         changed.CopyFrom(model)
         next(i for i in changed.graph.initializer if i.name == scale.name).CopyFrom(numpy_helper.from_array(value, scale.name))
@@ -218,14 +228,15 @@ def self_test(count):
 
 
 def report(results, minimum):
-    verdicts, kinds, ids, failures, total = Counter(), Counter(), Counter(), [], 0
+    verdicts, kinds, rules, ids, failures, total = Counter(), Counter(), Counter(), Counter(), [], 0
     shown = Counter()
     for label, verdict, detail, found, features, options in results:
         total += 1
         verdicts[verdict] += 1
         ids.update(set(found))
+        rules.update(k[1:] for k in features if k.startswith("+"))
         if verdict == "equal":
-            kinds.update({k: 1 for k in features})
+            kinds.update({k: 1 for k in features if not k.startswith("+")})
         if verdict.startswith("FAIL"):
             failures.append(label)
             shown[verdict] += 1
@@ -235,12 +246,16 @@ def report(results, minimum):
     print("verdicts:", dict(verdicts.most_common()))
     print("deviations:", dict(sorted(ids.items())))
     print("equal cases by rule:", ", ".join(f"{k} {n}" for k, n in sorted(kinds.items())))
-    rare = [k for k in graphs.EMITTERS if kinds[k] < minimum]
+    rare = [k for k in graphs.EMITTERS if minimum and kinds[k] < minimum]
     if rare:
         print(f"FAIL fewer than {minimum} equal cases of: {rare}")
+    missing = [r for r in coverage.REQUIRED if minimum is not None and not rules[r]]
+    print("rules and quirks:", ", ".join(f"{r} {n}" for r, n in sorted(rules.items())))
+    if missing:
+        print(f"FAIL never met: {missing}")
     if failures:
         print(f"{len(failures)} of {total} failed; again with --seed S --only: {failures[:40]}")
-    return not failures and not rare
+    return not failures and not rare and not missing
 
 
 def main():
@@ -264,7 +279,7 @@ def main():
     with multiprocessing.get_context("fork").Pool(min(2, os.cpu_count() or 1), start_worker, (None,)) as pool:
         if not a.cases:
             seeds = range(a.seed, a.seed + a.count)
-            ok = report(pool.imap(run_seed, seeds, chunksize=4), 20 if a.count >= 1000 else 0)
+            ok = report(pool.imap(run_seed, seeds, chunksize=4), 20 if a.count >= 1000 else 0 if a.count >= 500 else None)
             print(f"{a.count} graphs in {time.time() - start:.0f} s", flush=True)
         root = os.environ.get("SEQTO_CASES_DIR", "")
         if a.graphs:
@@ -274,7 +289,7 @@ def main():
         else:
             start = time.time()
             jobs = [(name, root, number) for name in cases.names(root) for number in range(8)]
-            ok = report(pool.imap(run_case, jobs), 0) and ok
+            ok = report(pool.imap(run_case, jobs), None) and ok
             print(f"{len(jobs)} rows over real models in {time.time() - start:.0f} s")
     return 0 if ok else 1
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 OPSETS = [17] * 10 + [11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22]
@@ -788,4 +789,44 @@ def finish(b):
                for _ in range(2)]
     for node in b.nodes:
         b.note("node " + node.op_type)
+    if b.chance(0.04) and not any(n.op_type in ("Cast", "LayerNormalization") or n.domain for n in b.nodes):
+        half = as_float16(model)
+        if loads(half):
+            b.note("float16")
+            model, samples = half, [{n: x.astype(np.float16) for n, x in s.items()} for s in samples]
     return Case(model, samples, b.kinds)
+
+
+def loads(model):
+    try:
+        ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        return True
+    except Exception:  # an op that has no float16 at this opset
+        return False
+
+
+def as_float16(model):
+    """The model with every float tensor in float16."""
+    half = onnx.ModelProto()
+    half.CopyFrom(model)
+    tensors = list(half.graph.initializer)
+
+    def change(graph):
+        for value in [*graph.input, *graph.output, *graph.value_info]:
+            if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+                value.type.tensor_type.elem_type = TensorProto.FLOAT16
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    change(attribute.g)
+                if attribute.HasField("t"):
+                    tensors.append(attribute.t)
+
+    change(half.graph)
+    resize_scales = {n.input[2] for n in half.graph.node if n.op_type == "Resize"}
+    for tensor in tensors:
+        if tensor.data_type == TensorProto.FLOAT and tensor.name not in resize_scales:
+            with np.errstate(over="ignore"):
+                value = np.clip(numpy_helper.to_array(tensor), -6e4, 6e4).astype(np.float16)
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    return half

@@ -1,0 +1,36 @@
+// Flags of static quantization that few runs need: onnxruntime's extra options by the names of QuantizeOptions.
+#include "flags.h"
+
+namespace seqto::cli {
+
+void add_qdq_flags(CLI::App* word, QuantizeFlags& f) {
+  QuantizeOptions& o = f.options;
+  const char* group = "Static quantization in detail";
+  auto flag = [&](const char* name, bool& field, const char* help) { word->add_flag(name, field, help)->group(group); };
+  auto option = [&](const char* name, auto& field, const char* help) {
+    return word->add_option(name, field, help)->group(group);
+  };
+  flag("--restricted-asymmetric-activations", o.restricted_asymmetric_activations, "uint8: zero point 0 or 128 only");
+  option("--min-real-range", o.min_real_range, "Widen ranges to at least this");
+  flag("--force-quantize-no-input-check", o.force_quantize_no_input_check,
+       "Quantize Reshape, Transpose, ... even if their input is float");
+  flag("--keep-removable-activations", o.keep_removable_activations, "Keep every Relu and Clip");
+  flag("--add-qdq-pair-to-weight", o.add_qdq_pair_to_weight, "Weights stay float, with Q and DQ behind them");
+  flag("--quantize-bias,!--no-quantize-bias", o.quantize_bias, "Biases as int32 (default)");
+  flag("--adjust-weight-scale-for-bias,!--no-adjust-weight-scale-for-bias", o.adjust_weight_scale_for_bias,
+       "Enlarge weight scales where a bias would leave int32 (default)");
+  option("--exclude-output-op-types", o.exclude_output_op_types, "Leave the outputs of these op types float")
+      ->delimiter(',');
+  flag("--dedicated-qdq-pair", o.dedicated_qdq_pair, "A Q/DQ pair for every reader of an activation");
+  flag("--use-qdq-contrib-ops", o.use_qdq_contrib_ops, "Q and DQ of the domain com.microsoft");
+  option("--block-size", o.block_size, "Weights of rank 2: a scale for so many values (0: none; needs opset 21)")
+      ->check(CLI::NonNegativeNumber);
+  option("--op-type-per-channel-axis", f.op_type_per_channel_axis, "Channel axis by op type, as in MatMul=0")
+      ->delimiter(',');
+  option("--tensor-overrides", f.tensor_overrides, "JSON file: types and scales of single tensors")
+      ->check(CLI::ExistingFile);
+  option("--compat", f.compat, "onnxruntime: follow it also in its oddities, see docs/compatibility.md")
+      ->check(CLI::IsMember({"onnxruntime"}));
+}
+
+}  // namespace seqto::cli
