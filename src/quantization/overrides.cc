@@ -143,7 +143,7 @@ class Validator {
     if (list.size() > 1 && static_cast<int64_t>(list.size()) != channels)
       fail(fmt::format("{} entries found, one or {} expected", list.size(), channels));
     for (const TensorOverride& o : list) {
-      check_params(o, options_.weight_type);
+      check_params(o, first.quant_type.value_or(options_.weight_type));
       if (o.convert) fail("convert is for activations only");
       if (o.rmin.has_value() != o.rmax.has_value()) fail("rmin and rmax belong together, one was found");
       bool other = (o.quant_type && o.quant_type != first.quant_type) || (o.symmetric && o.symmetric != first.symmetric) ||
