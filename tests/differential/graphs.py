@@ -211,6 +211,9 @@ def conv_relu(b):
     if b.chance(0.08):
         b.note("activation's input is a graph output")
         b.outputs.append(t)
+    if b.chance(0.05):
+        b.note("activation's input is read by a body")
+        if_body(b, t)
     if b.chance(0.5):
         (t,) = b.add("Relu", [t], [b.shapes[t]])
         if b.chance(0.3):
@@ -692,8 +695,8 @@ def custom_domain(b):
 
 
 @emitter
-def if_body(b):
-    t = b.tensor()
+def if_body(b, t=None):
+    t = t or b.tensor()
     c = b.constant(np.float32(b.rng.normal()), "w")
     if b.chance(0.4):
         same = [n for n, v in b.constants.items() if v.dtype == np.float32 and v.ndim == 1 and n.startswith("w")]

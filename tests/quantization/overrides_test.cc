@@ -39,7 +39,7 @@ TEST(Overrides, EveryEntryIsExamined) {
            {R"("x": [{"convert": {}}]})", "no quant_type"},
            {R"("x": [{"convert": {"quant_type": "int8"}}]})", "has already"},
            {R"("nothing": [{}]})", "no such tensor"}})
-    EXPECT_NE(refusal(first + entry + "}").find(words), std::string::npos) << entry << refusal(first + entry + "}");
+    EXPECT_NE(refusal(first + entry).find(words), std::string::npos) << entry << refusal(first + entry);
 }
 
 TEST(Overrides, ChannelsAgree) {
