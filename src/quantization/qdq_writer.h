@@ -37,6 +37,10 @@ class RangeView {
   std::unordered_map<std::string, Range> adjusted_;
 };
 
+// Parameters of an activation with this range, as an override wants them where there is one.
+QuantParams activation_params(const Range& range, const QuantizeOptions& options,
+                              DataType float_type = DataType::kFloat, const ParamsOverride* set = nullptr);
+
 // Parameters of activations, from their ranges and overrides; nothing where there is no range.
 class ActivationParams {
  public:
@@ -51,8 +55,6 @@ class ActivationParams {
   DataType float_type(const std::string& tensor) const;
 
  private:
-  QuantParams of(const Range& range, DataType float_type, const ParamsOverride* o) const;
-
   const RangeView& ranges_;
   const GraphIndex& index_;
   const QuantizeOptions& options_;

@@ -26,18 +26,19 @@ const Range* RangeView::find(const std::string& tensor) const {
   return it == ranges_.end() ? nullptr : &it->second;
 }
 
-QuantParams ActivationParams::of(const Range& range, DataType float_type, const ParamsOverride* o) const {
-  DataType type = o && o->quant_type ? *o->quant_type : options_.activation_type;
+QuantParams activation_params(const Range& range, const QuantizeOptions& options, DataType float_type,
+                              const ParamsOverride* o) {
+  DataType type = o && o->quant_type ? *o->quant_type : options.activation_type;
   if (o && o->scale) return {type, {rounded(*o->scale, float_type)}, {*o->zero_point}, {}};
   float low = o ? o->rmin.value_or(range.lowest) : range.lowest;
   float high = o ? o->rmax.value_or(range.highest) : range.highest;
-  bool symmetric = o ? o->symmetric.value_or(options_.symmetric_activations) : options_.symmetric_activations;
+  bool symmetric = o ? o->symmetric.value_or(options.symmetric_activations) : options.symmetric_activations;
   ScaleZeroPoint p;
-  if (options_.restricted_asymmetric_activations && type == DataType::kUint8 && !symmetric) {
-    p = snapped_scale_zero_point(low, high, options_.min_real_range);
+  if (options.restricted_asymmetric_activations && type == DataType::kUint8 && !symmetric) {
+    p = snapped_scale_zero_point(low, high, options.min_real_range);
     p.scale = rounded(p.scale, float_type);
   } else {
-    p = scale_zero_point(low, high, quant_limits(type, false, symmetric), symmetric, options_.min_real_range,
+    p = scale_zero_point(low, high, quant_limits(type, false, symmetric), symmetric, options.min_real_range,
                          float_type);
   }
   return {type, {p.scale}, {p.zero_point}, {}};
@@ -47,14 +48,14 @@ std::optional<QuantParams> ActivationParams::original(const std::string& tensor)
   const Range* range = ranges_.find(tensor);
   if (!range) return {};
   const auto* list = overrides_of(options_, tensor);
-  return of(*range, float_type(tensor), list ? &list->front() : nullptr);
+  return activation_params(*range, options_, float_type(tensor), list ? &list->front() : nullptr);
 }
 
 std::optional<QuantParams> ActivationParams::converted(const std::string& tensor) const {
   const Range* range = ranges_.find(tensor);
   const auto* list = overrides_of(options_, tensor);
   if (!range || !list || !list->front().convert) return {};
-  return of(*range, float_type(tensor), &*list->front().convert);
+  return activation_params(*range, options_, float_type(tensor), &*list->front().convert);
 }
 
 std::optional<QuantParams> ActivationParams::read_by(const std::string& tensor, const LayerId& node) const {

@@ -260,7 +260,7 @@ def report(results, minimum):
 
 def main():
     a = argparse.ArgumentParser()
-    a.add_argument("--count", type=int, default=int(os.environ.get("SEQTO_DIFFERENTIAL_COUNT", 1000)))
+    a.add_argument("--count", type=int, default=int(os.environ.get("SEQTO_DIFFERENTIAL_COUNT", 600)))
     a.add_argument("--seed", type=int, default=0)
     for flag in ("--only", "--graphs", "--cases", "--self-test"):
         a.add_argument(flag, action="store_true")
