@@ -53,8 +53,12 @@ std::vector<Layer> layers_from_json(const std::string& text) {
   std::vector<Layer> layers;
   json parsed = json::parse(text);
   for (const auto& l : parsed)
-    layers.push_back({l.at("name"), l.at("op_type"), l.at("output_shape").get<std::vector<int64_t>>(),
-                      l.at("weight_bytes"), l.at("quantizable"), l.at("reason")});
+    layers.push_back({.id = l.at("name"),
+                      .op_type = l.at("op_type"),
+                      .output_shape = l.at("output_shape").get<std::vector<int64_t>>(),
+                      .weight_bytes = l.at("weight_bytes"),
+                      .quantizable = l.at("quantizable"),
+                      .reason = l.at("reason")});
   return layers;
 }
 
