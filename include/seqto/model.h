@@ -18,6 +18,9 @@
 #include <vector>
 
 namespace seqto {
+namespace internal {
+class MappedValues;
+}
 
 // Numbers are those of ONNX's TensorProto.DataType.
 enum class DataType : int32_t {
@@ -44,13 +47,18 @@ std::string_view to_string(DataType type);        // "float32", "int8" ...
 DataType parse_data_type(std::string_view name);  // throws Error{kUsage}
 size_t element_bits(DataType type);               // 32, 8, 4 ...; 0 for strings
 
-// A dense tensor: little-endian bytes in C order, shared and immutable.
+// A dense tensor: little-endian bytes in C order, shared and immutable. Weights of a file stay in the file, mapped into
+// memory, until they are read.
 // Strings are kept as ONNX's own serialized TensorProto (bytes() is not element data then).
 class Tensor {
  public:
   Tensor() = default;
   Tensor(DataType type, std::vector<int64_t> dims, std::shared_ptr<const void> owner, std::span<const std::byte> bytes)
       : type_(type), dims_(std::move(dims)), owner_(std::move(owner)), bytes_(bytes) {}
+
+  // A tensor in a mapped file, at any address.
+  static Tensor in_file(DataType type, std::vector<int64_t> dims, std::shared_ptr<const internal::MappedValues> file,
+                        std::span<const std::byte> bytes);
 
   // Takes the values over; `values.size()` is the product of dims.
   template <class T>
@@ -62,24 +70,39 @@ class Tensor {
 
   DataType type() const { return type_; }
   const std::vector<int64_t>& dims() const { return dims_; }
+  // At any address: a file puts them where it likes. Use values() or aligned() for elements.
   std::span<const std::byte> bytes() const { return bytes_; }
   int64_t element_count() const;
   bool is_float() const { return type_ == DataType::kFloat || type_ == DataType::kFloat16; }
 
-  // The elements; T must have the element's size. Data is aligned for T.
+  // The elements; T must have the element's size. Data is aligned for T; where a file has it at an odd address, this
+  // costs a copy, made once for all copies of this tensor and kept as long as they live.
   template <class T>
   std::span<const T> values() const {
-    return {reinterpret_cast<const T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+    auto bytes = aligned_bytes(alignof(T));
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
+  // The same tensor with bytes() aligned for its elements, as a runtime needs that takes weights from memory.
+  Tensor aligned() const;
   // The same bytes under another shape of equal element count.
-  Tensor reshaped(std::vector<int64_t> dims) const { return Tensor(type_, std::move(dims), owner_, bytes_); }
+  Tensor reshaped(std::vector<int64_t> dims) const;
+  // Gives the memory of a file's bytes back to the system, which reads them again when they are needed: for weights
+  // that have been quantized. Does nothing to other tensors; the value stays the same.
+  void release() const;
   // True when type, dims and bytes are equal.
   bool equals(const Tensor& other) const;
 
  private:
   DataType type_ = DataType::kUndefined;
   std::vector<int64_t> dims_;
+  std::span<const std::byte> aligned_bytes(size_t alignment) const {
+    bool fits = reinterpret_cast<uintptr_t>(bytes_.data()) % alignment == 0;
+    return fits || !file_ ? bytes_ : aligned_copy();
+  }
+  std::span<const std::byte> aligned_copy() const;
+
   std::shared_ptr<const void> owner_;
+  std::shared_ptr<const internal::MappedValues> file_;  // set: the bytes lie in a mapped file
   std::span<const std::byte> bytes_;
 };
 
@@ -177,7 +200,8 @@ Model parse_model_text(std::string_view text);
 std::string serialize(const Model& model);
 // The size that serialize() would return, without building it.
 int64_t serialized_size(const Model& model);
-// Writes to a temporary name, then renames: no broken file is left. Weights go to `<path>.data` above 2 GB.
+// Writes to a temporary name, then renames: no broken file is left, however the process ends. Weights go to
+// `<path>.data` above 2 GB.
 void save_model(const Model& model, const std::filesystem::path& path);
 
 // True when both would be written as the same bytes. Cheap where the models share their weights.
@@ -196,7 +220,8 @@ DetachedModel serialize_detached(const Model& model, int64_t threshold_bytes = 1
 // onnx.checker with full shape check. Throws Error{kInvalidInput} with the checker's words.
 void check_model(const Model& model);
 
-// Fills graph.value_info by ONNX's shape inference. Nothing is thrown where inference gives up.
+// Fills graph.value_info by ONNX's shape inference, symbolic dimensions and values of shapes included. Nothing is
+// thrown where inference gives up.
 Model infer_shapes(const Model& model);
 
 // Gives every unnamed node the name `node_<index>` as the published tool does, and every repeated name a suffix.
@@ -209,8 +234,13 @@ Model convert_opset(const Model& model, int64_t version);
 // returns how many were folded.
 int fold_batch_norms(Model& model);
 
+// Makes initializers of the main graph's Constant nodes, so that weights kept there are quantized as weights; returns
+// how many.
+int lift_constants(Model& model);
+
 struct PrepareOptions {
   int64_t min_opset = 13;  // lower opsets are converted up to it; 0 leaves the opset alone
+  bool lift_constants = true;
   bool fold_batch_norms = true;
   bool infer_shapes = true;
 };

@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <utility>
 
 #include "seqto/error.h"
 
@@ -35,12 +39,22 @@ class Descriptor {
   int fd_;
 };
 
-void write_whole(int fd, std::string_view piece, const std::filesystem::path& path) {
-  while (!piece.empty()) {
-    ssize_t n = ::write(fd, piece.data(), piece.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("write", path, errno, "make room or choose another folder");
-    piece.remove_prefix(static_cast<size_t>(n));
+constexpr std::string_view kTemporary = ".tmp-";
+
+// Temporary files of `path` whose writer was killed: those that nobody holds a lock on. A file so young that its writer
+// may not have come to locking it stays.
+void remove_stale_temporaries(const std::filesystem::path& path) {
+  constexpr time_t kYoungSeconds = 5;
+  std::string prefix = path.filename().string() + std::string(kTemporary);
+  std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    Descriptor file(::open(entry.path().c_str(), O_WRONLY | O_CLOEXEC));
+    struct stat info{};
+    bool dead = file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && ::fstat(file.get(), &info) == 0 &&
+                ::time(nullptr) - info.st_ctime > kYoungSeconds;
+    if (dead) ::unlink(entry.path().c_str());
   }
 }
 
@@ -57,22 +71,46 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view conte
 }
 
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
-  if (path.has_parent_path()) {
+  PendingFile file(path);
+  for (auto piece : pieces) file.write(piece);
+  file.commit();
+}
+
+PendingFile::PendingFile(std::filesystem::path path) : path_(std::move(path)) {
+  if (path_.has_parent_path()) {
     std::error_code error;
-    std::filesystem::create_directories(path.parent_path(), error);
-    if (error) fail("write", path.parent_path(), error.value(), "a writable folder was expected; choose another");
+    std::filesystem::create_directories(path_.parent_path(), error);
+    if (error) fail("write", path_.parent_path(), error.value(), "a writable folder was expected; choose another");
   }
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".tmp-{}", ::getpid());
-  try {
-    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (file.get() < 0) fail("write", path, errno, "a writable folder was expected; choose another");
-    for (auto piece : pieces) write_whole(file.get(), piece, path);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("write", path, errno, "choose another name");
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
+  remove_stale_temporaries(path_);
+  // Several threads may write the same file.
+  static std::atomic<unsigned> serial{0};
+  temporary_ = path_;
+  temporary_ += fmt::format("{}{}-{}", kTemporary, ::getpid(), serial++);
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail("write", path_, errno, "a writable folder was expected; choose another");
+  // The lock says that the writer lives; the system drops it with the process, however that ends.
+  ::flock(fd_, LOCK_EX | LOCK_NB);
+}
+
+PendingFile::~PendingFile() {
+  if (fd_ < 0) return;
+  ::unlink(temporary_.c_str());
+  ::close(fd_);
+}
+
+void PendingFile::write(std::string_view piece) {
+  while (!piece.empty()) {
+    ssize_t n = ::write(fd_, piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write", path_, errno, "make room or choose another folder");
+    piece.remove_prefix(static_cast<size_t>(n));
   }
+}
+
+void PendingFile::commit() {
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("write", path_, errno, "choose another name");
+  ::close(std::exchange(fd_, -1));
 }
 
 void make_writable_folder(const std::filesystem::path& folder) {
@@ -85,6 +123,20 @@ void make_writable_folder(const std::filesystem::path& folder) {
   ::unlink(probe.c_str());
 }
 
+TemporaryFolder::TemporaryFolder() {
+  std::error_code error;
+  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  if (error) parent = "/tmp";
+  std::string name = (parent / "seqto-XXXXXX").string();
+  if (!::mkdtemp(name.data())) fail("write", parent, errno, "a writable folder was expected; set TMPDIR to one");
+  path = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
 MappedFile::MappedFile(const std::filesystem::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail("read", path, errno, "an existing, readable file was expected; check the path");
@@ -95,6 +147,15 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) fail("read", path, errno, "a regular file was expected; check the path");
   bytes_ = {static_cast<const std::byte*>(data), static_cast<size_t>(info.st_size)};
+}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  static const auto kPage = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  // Whole pages only: the ends may hold the neighbours' bytes.
+  uintptr_t begin = (reinterpret_cast<uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;
+  uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / kPage * kPage;
+  // Only advice: where it is not taken the pages just stay.
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

@@ -13,15 +13,40 @@ namespace seqto {
 // Throws Error{kInvalidInput} naming the path and the reason.
 std::string read_file(const std::filesystem::path& path);
 
-// Writes `<path>.tmp-<pid>`, then renames it to `path`; on failure the temporary file is removed and
-// Error{kInvalidInput} thrown. Missing parent folders are made.
+// Writes under a temporary name, then renames it to `path`; on failure the temporary file is removed and
+// Error{kInvalidInput} thrown. Missing parent folders are made. What a killed process left behind is removed.
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 // The same in pieces.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 
+// A file being written: nothing is seen at `path` before commit(). Without it the temporary file is removed.
+class PendingFile {
+ public:
+  explicit PendingFile(std::filesystem::path path);
+  ~PendingFile();
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+  void write(std::string_view piece);
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  int fd_ = -1;
+};
+
 // Makes the folder and its parents, and makes sure that a file can be made in it.
 // Throws Error{kInvalidInput} otherwise.
 void make_writable_folder(const std::filesystem::path& folder);
+
+// A folder of one's own below $TMPDIR, gone with this object; what was mapped from it stays readable.
+// Throws Error{kInvalidInput} where none can be made.
+struct TemporaryFolder {
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::filesystem::path path;
+};
 
 // A file mapped read-only; its bytes live as long as this object.
 class MappedFile {
@@ -31,6 +56,8 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   std::span<const std::byte> bytes() const { return bytes_; }
+  // Gives the memory of `part` back to the system; it is read from the file again when it is needed.
+  void release(std::span<const std::byte> part) const;
 
  private:
   std::span<const std::byte> bytes_;

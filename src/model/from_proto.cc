@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/files.h"
+#include "model/mapped_values.h"
 #include "model/proto.h"
 #include "seqto/error.h"
 
@@ -79,6 +81,11 @@ Tensor typed_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t
   }
 }
 
+Tensor in_file(DataType type, std::vector<int64_t> dims, std::shared_ptr<const MappedFile> file,
+               std::span<const std::byte> bytes) {
+  return Tensor::in_file(type, std::move(dims), std::make_shared<const MappedValues>(std::move(file), bytes), bytes);
+}
+
 Tensor external_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t> dims, ExternalFiles& files) {
   std::string location;
   size_t offset = 0, length = 0;
@@ -94,14 +101,12 @@ Tensor external_data(const onnx::TensorProto& t, DataType type, std::vector<int6
     bad_tensor(t.name(), fmt::format("bytes {}..{} of '{}' found missing, the file has {}", offset, offset + length,
                                      location, bytes.size()));
   bytes = bytes.subspan(offset, has_length ? length : bytes.size() - offset);
-  size_t alignment = std::max<size_t>(1, element_bits(type) / 8);
-  if (reinterpret_cast<uintptr_t>(bytes.data()) % alignment == 0)
-    return Tensor(type, std::move(dims), std::move(file), bytes);
-  auto copy = std::make_shared<std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return Tensor(type, std::move(dims), copy, std::as_bytes(std::span(copy->data(), copy->size())));
+  return in_file(type, std::move(dims), std::move(file), bytes);
 }
 
-Tensor tensor_from(onnx::TensorProto& t, ExternalFiles& files) {
+// `raw`: the bytes where they were not read with the proto.
+Tensor tensor_from(onnx::TensorProto& t, ExternalFiles& files, const std::shared_ptr<const MappedFile>& file = nullptr,
+                   std::string_view raw = {}) {
   auto type = static_cast<DataType>(t.data_type());
   std::vector<int64_t> dims(t.dims().begin(), t.dims().end());
   int64_t count = 1;
@@ -116,6 +121,8 @@ Tensor tensor_from(onnx::TensorProto& t, ExternalFiles& files) {
   }
   if (t.data_location() == onnx::TensorProto::EXTERNAL) {
     result = external_data(t, type, dims, files);
+  } else if (raw.data()) {
+    result = in_file(type, dims, file, std::as_bytes(std::span(raw)));
   } else if (t.has_raw_data()) {
     auto raw = std::make_shared<std::string>();
     raw->swap(*t.mutable_raw_data());
@@ -148,6 +155,23 @@ void collect_captures(const onnx::GraphProto& graph, std::unordered_set<std::str
   for (const auto& v : graph.output()) use(v.name());
 }
 
+// A subgraph is kept as bytes, which the folder of its external weights is not part of: they are brought inside.
+void bring_inside(onnx::GraphProto& graph, ExternalFiles& files) {
+  auto bring = [&](onnx::TensorProto& t) {
+    if (t.data_location() != onnx::TensorProto::EXTERNAL) return;
+    auto bytes = tensor_from(t, files).bytes();
+    t.set_raw_data(bytes.data(), bytes.size());
+    t.clear_external_data(), t.clear_data_location();
+  };
+  for (auto& t : *graph.mutable_initializer()) bring(t);
+  for (auto& node : *graph.mutable_node())
+    for (auto& a : *node.mutable_attribute()) {
+      if (a.has_t()) bring(*a.mutable_t());
+      if (a.has_g()) bring_inside(*a.mutable_g(), files);
+      for (auto& g : *a.mutable_graphs()) bring_inside(g, files);
+    }
+}
+
 Attribute attribute_from(onnx::AttributeProto& a, ExternalFiles& files) {
   using onnx::AttributeProto;
   switch (a.type()) {
@@ -168,6 +192,8 @@ Attribute attribute_from(onnx::AttributeProto& a, ExternalFiles& files) {
     default:
       break;
   }
+  if (a.has_g()) bring_inside(*a.mutable_g(), files);
+  for (auto& g : *a.mutable_graphs()) bring_inside(g, files);
   OpaqueAttribute opaque{a.SerializeAsString(), {}};
   if (a.has_g()) collect_captures(a.g(), {}, opaque.captures);
   for (const auto& g : a.graphs()) collect_captures(g, {}, opaque.captures);
@@ -203,8 +229,11 @@ ValueInfo value_info_from(const onnx::ValueInfoProto& v) {
 
 }  // namespace
 
-Model from_proto(onnx::ModelProto proto, const std::filesystem::path& folder) {
-  ExternalFiles files(folder);
+Model from_proto(onnx::ModelProto proto, const Outside& outside) {
+  ExternalFiles files(outside.folder);
+  std::unordered_map<std::string, const Tensor*> left_out;
+  if (outside.left_out)
+    for (const Initializer& i : outside.left_out->graph.initializers) left_out[i.name] = &i.tensor;
   Model model;
   model.ir_version = proto.ir_version();
   model.producer_name = proto.producer_name();
@@ -214,7 +243,14 @@ Model from_proto(onnx::ModelProto proto, const std::filesystem::path& folder) {
   onnx::GraphProto& g = *proto.mutable_graph();
   model.graph.name = g.name();
   for (auto& n : *g.mutable_node()) model.graph.nodes.push_back(node_from(n, files));
-  for (auto& t : *g.mutable_initializer()) model.graph.initializers.push_back({t.name(), tensor_from(t, files)});
+  size_t next = 0;
+  for (auto& t : *g.mutable_initializer()) {
+    auto known = t.has_raw_data() ? left_out.end() : left_out.find(t.name());
+    std::string_view raw = next < outside.raw_data.size() ? outside.raw_data[next] : std::string_view();
+    ++next;
+    model.graph.initializers.push_back(
+        {t.name(), known != left_out.end() ? *known->second : tensor_from(t, files, outside.file, raw)});
+  }
   for (const auto& v : g.input()) model.graph.inputs.push_back(value_info_from(v));
   for (const auto& v : g.output()) model.graph.outputs.push_back(value_info_from(v));
   for (const auto& v : g.value_info()) model.graph.value_info.push_back(value_info_from(v));

@@ -1,4 +1,5 @@
 // Small questions to tensors, nodes, graphs and models.
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cmath>
@@ -6,9 +7,44 @@
 #include <unordered_set>
 
 #include "model/float16.h"
+#include "model/mapped_values.h"
 #include "seqto/model.h"
 
 namespace seqto {
+
+std::span<const std::byte> internal::MappedValues::aligned_copy() const {
+  std::call_once(once_, [&] {
+    copy_.reset(new std::byte[bytes_.size()]);
+    std::memcpy(copy_.get(), bytes_.data(), bytes_.size());
+    release();
+  });
+  return {copy_.get(), bytes_.size()};
+}
+
+Tensor Tensor::in_file(DataType type, std::vector<int64_t> dims, std::shared_ptr<const internal::MappedValues> file,
+                       std::span<const std::byte> bytes) {
+  Tensor tensor(type, std::move(dims), nullptr, bytes);
+  tensor.file_ = std::move(file);
+  return tensor;
+}
+
+std::span<const std::byte> Tensor::aligned_copy() const { return file_->aligned_copy(); }
+
+Tensor Tensor::aligned() const {
+  auto bytes = aligned_bytes(std::max<size_t>(1, element_bits(type_) / 8));
+  if (bytes.data() == bytes_.data()) return *this;
+  return Tensor(type_, dims_, std::shared_ptr<const void>(file_), bytes);
+}
+
+Tensor Tensor::reshaped(std::vector<int64_t> dims) const {
+  Tensor other = *this;
+  other.dims_ = std::move(dims);
+  return other;
+}
+
+void Tensor::release() const {
+  if (file_) file_->release();
+}
 
 int64_t Tensor::element_count() const {
   int64_t count = 1;

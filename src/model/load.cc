@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "model/proto.h"
+#include "model/wire.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -53,17 +54,20 @@ void check_versions(const onnx::ModelProto& proto, const std::string& where) {
 }  // namespace
 
 Model load_model(const std::filesystem::path& path) {
-  MappedFile file(path);
-  onnx::ModelProto proto =
-      parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
+  auto file = std::make_shared<const MappedFile>(path);
+  std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  auto light = internal::without_weights(bytes);
+  onnx::ModelProto proto = parse(light ? std::string_view(light->bytes) : bytes, path.string());
   check_versions(proto, path.string());
-  return internal::from_proto(std::move(proto), path.parent_path());
+  internal::Outside outside{.folder = path.parent_path(), .file = file};
+  if (light) outside.raw_data = std::move(light->raw_data);
+  return internal::from_proto(std::move(proto), outside);
 }
 
 Model parse_model(std::string_view bytes) {
   onnx::ModelProto proto = parse(bytes, "model in memory");
   check_versions(proto, "model in memory");
-  return internal::from_proto(std::move(proto), "");
+  return internal::from_proto(std::move(proto), {});
 }
 
 Model parse_model_text(std::string_view text) {
@@ -73,7 +77,7 @@ Model parse_model_text(std::string_view text) {
   auto status = parser.Parse(proto);
   if (!status.IsOK())
     throw Error(Code::kInvalidInput, fmt::format("[parse] {}; ONNX's text form was expected", status.ErrorMessage()));
-  return internal::from_proto(std::move(proto), "");
+  return internal::from_proto(std::move(proto), {});
 }
 
 }  // namespace seqto

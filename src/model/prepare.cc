@@ -11,9 +11,26 @@
 
 namespace seqto {
 
+namespace {
+
+// With data propagation: the values of small integer tensors, which shapes are made of, are followed as well.
+void infer(onnx::ModelProto& proto) {
+  onnx::ModelProto untouched = proto;
+  try {
+    onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(),
+                                       onnx::ShapeInferenceOptions(/*check_type=*/false, /*strict_mode=*/0,
+                                                                   /*data_prop=*/true));
+  } catch (const std::exception&) {
+    proto = std::move(untouched);
+    onnx::shape_inference::InferShapes(proto);
+  }
+}
+
+}  // namespace
+
 void check_model(const Model& model) {
   try {
-    onnx::checker::check_model(internal::to_proto(model, internal::Weights::kAll));
+    onnx::checker::check_model(internal::to_proto(model, internal::Weights::kSmallElseEmpty));
   } catch (const std::exception& error) {
     throw Error(
         Code::kInvalidInput,
@@ -23,10 +40,10 @@ void check_model(const Model& model) {
 
 Model infer_shapes(const Model& model) {
   onnx::ModelProto proto = internal::to_proto(model, internal::Weights::kSmallOnly);
-  onnx::shape_inference::InferShapes(proto);
+  infer(proto);
   proto.mutable_graph()->clear_initializer();  // big ones came without their bytes
   Model inferred = model;
-  Model read = internal::from_proto(std::move(proto), "");
+  Model read = internal::from_proto(std::move(proto), {});
   inferred.graph.value_info = std::move(read.graph.value_info);
   inferred.graph.outputs = std::move(read.graph.outputs);
   return inferred;
@@ -52,8 +69,8 @@ void name_nodes(Model& model) {
 Model convert_opset(const Model& model, int64_t version) {
   try {
     onnx::ModelProto converted = onnx::version_conversion::ConvertVersion(
-        internal::to_proto(model, internal::Weights::kAll), static_cast<int>(version));
-    return internal::from_proto(std::move(converted), "");
+        internal::to_proto(model, internal::Weights::kSmallOnly), static_cast<int>(version));
+    return internal::from_proto(std::move(converted), {.left_out = &model});
   } catch (const std::exception& error) {
     throw Error(
         Code::kInvalidInput,
@@ -74,6 +91,10 @@ Prepared prepare(const Model& model, const PrepareOptions& options) {
     result.model = convert_opset(result.model, options.min_opset);
     name_nodes(result.model);
     say(fmt::format("converted opset {} to {}", model.opset(), options.min_opset));
+  }
+  if (options.lift_constants) {
+    int lifted = lift_constants(result.model);
+    if (lifted > 0) say(fmt::format("made initializers of {} Constant nodes", lifted));
   }
   if (options.fold_batch_norms) {
     int folded = fold_batch_norms(result.model);

@@ -2,20 +2,14 @@
 
 #include "base/files.h"
 #include "model/proto.h"
+#include "model/varint.h"
 #include "seqto/error.h"
 
 namespace seqto {
 namespace {
 
-void put_varint(std::string& out, uint64_t value) {
-  for (; value >= 128; value >>= 7) out += static_cast<char>(value | 128);
-  out += static_cast<char>(value);
-}
-size_t varint_size(uint64_t value) {
-  size_t n = 1;
-  for (; value >= 128; value >>= 7) ++n;
-  return n;
-}
+using internal::put_varint;
+using internal::varint_size;
 
 // Field numbers of onnx.proto, with wire type 2 (length-delimited).
 constexpr char kModelGraph = 7 << 3 | 2;
@@ -75,7 +69,8 @@ Pieces to_pieces(const Model& model) {
 
 constexpr int64_t kProtobufLimit = (int64_t{1} << 31) - (1 << 20);
 
-// Above protobuf's 2 GB the weights go to one file beside the model.
+// Above protobuf's 2 GB the weights go to one file beside the model. Both are written under temporary names; the old
+// model goes before the new weights come, so that no model is ever seen with the weights of another.
 void save_external(const Model& model, const std::filesystem::path& path) {
   std::filesystem::path data_path = path;
   data_path += ".data";
@@ -108,8 +103,13 @@ void save_external(const Model& model, const std::filesystem::path& path) {
     pieces.push_back(raw);
     offset += static_cast<int64_t>(raw.size());
   }
-  write_file_atomic(data_path, pieces);
-  write_file_atomic(path, proto.SerializeAsString());
+  PendingFile data(data_path), head(path);
+  for (auto piece : pieces) data.write(piece);
+  head.write(proto.SerializeAsString());
+  std::error_code none_there;
+  if (std::filesystem::exists(data_path)) std::filesystem::remove(path, none_there);
+  data.commit();
+  head.commit();
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ DetachedModel serialize_detached(const Model& model, int64_t threshold_bytes) {
     t->set_data_location(onnx::TensorProto::EXTERNAL);
     auto* location = t->add_external_data();
     location->set_key("location"), location->set_value("memory");
-    detached.weights.push_back(i);
+    detached.weights.push_back({i.name, i.tensor.aligned()});
   }
   detached.proto = proto.SerializeAsString();
   return detached;

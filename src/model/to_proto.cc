@@ -118,7 +118,9 @@ onnx::ModelProto to_proto(const Model& model, Weights weights) {
     onnx::TensorProto* t = proto.mutable_graph()->add_initializer();
     *t = tensor_head(i);
     bool keep = weights == Weights::kAll || i.tensor.bytes().size() <= kSmallBytes;
-    if (keep && i.tensor.type() != DataType::kString) t->set_raw_data(i.tensor.bytes().data(), i.tensor.bytes().size());
+    if (i.tensor.type() == DataType::kString) continue;
+    if (keep) t->set_raw_data(i.tensor.bytes().data(), i.tensor.bytes().size());
+    else if (weights == Weights::kSmallElseEmpty) t->clear_dims(), t->add_dims(0), t->set_raw_data("");
   }
   return proto;
 }

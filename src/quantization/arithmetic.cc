@@ -109,14 +109,9 @@ Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const u
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
   QuantLimits limits = quant_limits(rule.type, rule.reduce_range, rule.symmetric);
   std::vector<float> converted;
-  std::span<const float> values;
-  if (weight.type() == DataType::kFloat) {
-    values = weight.values<float>();
-  } else {
-    converted = to_floats(weight);
-    values = converted;
-  }
-  if (rule.block_size > 0) return block_params(values, weight.dims(), rule, weight.type());
+  if (rule.block_size > 0) return block_params(to_floats(weight), weight.dims(), rule, weight.type());
+  if (weight.type() != DataType::kFloat) converted = to_floats(weight);
+  Floats values = weight.type() == DataType::kFloat ? Floats(weight) : Floats(converted);
   ChannelRanges ranges = channel_ranges(values, strides(weight.dims(), rule.axis));
   QuantParams params;
   params.type = rule.type;
@@ -127,9 +122,9 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
       if (auto high = rule.bounds[c].second) ranges.high[c] = rounded(*high, weight.type());
     }
     // An empty tensor has no range; onnxruntime gives it scale 1 and zero point 0, and so does a range of 0.
-    ScaleZeroPoint p = values.empty() ? ScaleZeroPoint{}
-                                      : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric,
-                                                         rule.min_real_range, weight.type());
+    ScaleZeroPoint p = values.count == 0 ? ScaleZeroPoint{}
+                                         : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric,
+                                                            rule.min_real_range, weight.type());
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);
   }
@@ -137,16 +132,9 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
 }
 
 Tensor quantize(const Tensor& values, const QuantParams& params) {
-  std::vector<float> converted;
-  std::span<const float> in;
-  if (values.type() == DataType::kFloat) {
-    in = values.values<float>();
-  } else {
-    converted = to_floats(values);
-    in = converted;
-  }
-  if (params.block_size > 0) return quantize_blocks(in, values.dims(), params);
-  return quantize_channels(in, values.dims(), params);
+  if (params.block_size > 0) return quantize_blocks(to_floats(values), values.dims(), params);
+  if (values.type() == DataType::kFloat) return quantize_channels(Floats(values), values.dims(), params);
+  return quantize_channels(to_floats(values), values.dims(), params);
 }
 
 std::vector<float> dequantize(const Tensor& quantized, const QuantParams& params) {

@@ -29,14 +29,14 @@ std::vector<T> repeated(std::span<const T> from, size_t times) {
   return out;
 }
 
-void short_ranges(std::span<const float> values, Strides s, const Kernels& kernels, ChannelRanges& ranges) {
+void short_ranges(Floats values, Strides s, const Kernels& kernels, ChannelRanges& ranges) {
   std::vector<float> low, high;
   for_each_block(s, [&](size_t first, size_t channels) {
     size_t columns = channels * s.inner;
     low.assign(columns, std::numeric_limits<float>::infinity());
     high.assign(columns, -std::numeric_limits<float>::infinity());
     for (size_t o = 0; o < s.outer; ++o)
-      kernels.min_max_columns(values.data() + (o * s.channels + first) * s.inner, columns, low.data(), high.data());
+      kernels.min_max_columns(values.data + (o * s.channels + first) * s.inner, columns, low.data(), high.data());
     for (size_t c = 0; c < channels; ++c) {
       ranges.low[first + c] = *std::min_element(&low[c * s.inner], &low[c * s.inner] + s.inner);
       ranges.high[first + c] = *std::max_element(&high[c * s.inner], &high[c * s.inner] + s.inner);
@@ -51,13 +51,13 @@ auto columns_kernel(const Kernels& k, uint8_t) { return k.quantize_columns8; }
 auto columns_kernel(const Kernels& k, uint16_t) { return k.quantize_columns16; }
 
 template <class T>
-void quantize_to(std::span<const float> in, T* out, Strides s, const QuantParams& params, const Kernels& kernels) {
+void quantize_to(Floats in, T* out, Strides s, const QuantParams& params, const Kernels& kernels) {
   QuantLimits full = quant_limits(params.type);
   CodeRange range{full.lowest, full.highest};
   if (s.inner >= kShortRun || s.outer * s.channels == 1) {
     auto kernel = run_kernel(kernels, T{});
     for (size_t r = 0; r < s.outer * s.channels; ++r)
-      kernel(in.data() + r * s.inner, out + r * s.inner, s.inner, params.scale[r % s.channels],
+      kernel(in.data + r * s.inner, out + r * s.inner, s.inner, params.scale[r % s.channels],
              params.zero_point[r % s.channels], range);
     return;
   }
@@ -67,18 +67,18 @@ void quantize_to(std::span<const float> in, T* out, Strides s, const QuantParams
     auto zero_point = repeated(std::span(params.zero_point).subspan(first, channels), s.inner);
     for (size_t o = 0; o < s.outer; ++o) {
       size_t at = (o * s.channels + first) * s.inner;
-      kernel(in.data() + at, out + at, channels * s.inner, scale.data(), zero_point.data(), range);
+      kernel(in.data + at, out + at, channels * s.inner, scale.data(), zero_point.data(), range);
     }
   });
 }
 
 template <class T>
-Tensor codes_as(std::span<const float> in, const std::vector<int64_t>& dims, const QuantParams& params,
+Tensor codes_as(Floats in, const std::vector<int64_t>& dims, const QuantParams& params,
                 const Kernels& kernels) {
   // Not a vector: it would write zeros first, a pass over memory more.
-  std::shared_ptr<T[]> out(new T[in.size()]);
+  std::shared_ptr<T[]> out(new T[in.count]);
   quantize_to(in, out.get(), strides(dims, params.axis), params, kernels);
-  return Tensor(params.type, dims, out, std::as_bytes(std::span<const T>(out.get(), in.size())));
+  return Tensor(params.type, dims, out, std::as_bytes(std::span<const T>(out.get(), in.count)));
 }
 
 Tensor packed(const Tensor& codes) {
@@ -103,7 +103,7 @@ Strides strides(const std::vector<int64_t>& dims, std::optional<int64_t> axis) {
   return s;
 }
 
-ChannelRanges channel_ranges(std::span<const float> values, Strides s, const Kernels& kernels) {
+ChannelRanges channel_ranges(Floats values, Strides s, const Kernels& kernels) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   ChannelRanges ranges{std::vector<float>(s.channels, kInfinity), std::vector<float>(s.channels, -kInfinity)};
   if (s.inner == 0) return ranges;
@@ -112,11 +112,11 @@ ChannelRanges channel_ranges(std::span<const float> values, Strides s, const Ker
     return ranges;
   }
   for (size_t r = 0; r < s.outer * s.channels; ++r)
-    kernels.min_max(values.data() + r * s.inner, s.inner, &ranges.low[r % s.channels], &ranges.high[r % s.channels]);
+    kernels.min_max(values.data + r * s.inner, s.inner, &ranges.low[r % s.channels], &ranges.high[r % s.channels]);
   return ranges;
 }
 
-Tensor quantize_channels(std::span<const float> in, const std::vector<int64_t>& dims, const QuantParams& params,
+Tensor quantize_channels(Floats in, const std::vector<int64_t>& dims, const QuantParams& params,
                          const Kernels& kernels) {
   switch (params.type) {
     case DataType::kInt8:

@@ -23,7 +23,7 @@ inline int32_t one_code(float x, float scale, int32_t zero_point, float low, flo
 }
 
 template <class V>
-void min_max(const float* in, size_t n, float* low, float* high) {
+void min_max(const FileFloat* in, size_t n, float* low, float* high) {
   // Four accumulators hide the latency of one.
   typename V::Floats lo[4], hi[4];
   for (int k = 0; k < 4; ++k) lo[k] = V::all(*low), hi[k] = V::all(*high);
@@ -48,7 +48,7 @@ void min_max(const float* in, size_t n, float* low, float* high) {
 }
 
 template <class V>
-void min_max_columns(const float* in, size_t n, float* low, float* high) {
+void min_max_columns(const FileFloat* in, size_t n, float* low, float* high) {
   size_t i = 0;
   for (; i + V::kLanes <= n; i += V::kLanes) {
     typename V::Floats x = V::load(in + i);
@@ -62,7 +62,7 @@ void min_max_columns(const float* in, size_t n, float* low, float* high) {
 }
 
 template <class V, class T>
-void quantize(const float* in, T* out, size_t n, float scale, int32_t zero_point, CodeRange range) {
+void quantize(const FileFloat* in, T* out, size_t n, float scale, int32_t zero_point, CodeRange range) {
   typename V::Floats divisor = V::all(scale);
   const float lowest = static_cast<float>(range.lowest - zero_point);
   const float highest = static_cast<float>(range.highest - zero_point);
@@ -79,7 +79,7 @@ void quantize(const float* in, T* out, size_t n, float scale, int32_t zero_point
 }
 
 template <class V, class T>
-void quantize_columns(const float* in, T* out, size_t n, const float* scale, const int32_t* zero_point,
+void quantize_columns(const FileFloat* in, T* out, size_t n, const float* scale, const int32_t* zero_point,
                       CodeRange range) {
   typename V::Ints lowest = V::all(range.lowest), highest = V::all(range.highest);
   size_t i = 0;

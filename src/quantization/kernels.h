@@ -10,6 +10,9 @@
 
 namespace seqto::internal {
 
+// A float at any address: that is where a file may hold its weights.
+using FileFloat = float __attribute__((aligned(1)));
+
 // code = clamp(round(x / scale) + zero_point, lowest, highest), stored in the low 8 or 16 bits.
 struct CodeRange {
   int32_t lowest = -128, highest = 127;
@@ -19,17 +22,17 @@ struct Kernels {
   const char* name;  // "portable", "avx2", "avx512"
 
   // Widens [*low, *high] by n values.
-  void (*min_max)(const float* in, size_t n, float* low, float* high);
+  void (*min_max)(const FileFloat* in, size_t n, float* low, float* high);
   // The same, with a range of its own for each of the n columns.
-  void (*min_max_columns)(const float* in, size_t n, float* low, float* high);
+  void (*min_max_columns)(const FileFloat* in, size_t n, float* low, float* high);
 
   // One scale for all n values.
-  void (*quantize8)(const float* in, uint8_t* out, size_t n, float scale, int32_t zero_point, CodeRange range);
-  void (*quantize16)(const float* in, uint16_t* out, size_t n, float scale, int32_t zero_point, CodeRange range);
+  void (*quantize8)(const FileFloat* in, uint8_t* out, size_t n, float scale, int32_t zero_point, CodeRange range);
+  void (*quantize16)(const FileFloat* in, uint16_t* out, size_t n, float scale, int32_t zero_point, CodeRange range);
   // A scale and zero point for each of the n columns.
-  void (*quantize_columns8)(const float* in, uint8_t* out, size_t n, const float* scale, const int32_t* zero_point,
+  void (*quantize_columns8)(const FileFloat* in, uint8_t* out, size_t n, const float* scale, const int32_t* zero_point,
                             CodeRange range);
-  void (*quantize_columns16)(const float* in, uint16_t* out, size_t n, const float* scale, const int32_t* zero_point,
+  void (*quantize_columns16)(const FileFloat* in, uint16_t* out, size_t n, const float* scale, const int32_t* zero_point,
                              CodeRange range);
 };
 

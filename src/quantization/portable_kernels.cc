@@ -11,7 +11,7 @@ struct Plain {
 
   static Floats all(float x) { return x; }
   static Ints all(int32_t x) { return x; }
-  static Floats load(const float* from) { return *from; }
+  static Floats load(const FileFloat* from) { return *from; }
   static Ints load(const int32_t* from) { return *from; }
   static void store(float* to, Floats x) { *to = x; }
   static Floats min(Floats x, Floats otherwise) { return x < otherwise ? x : otherwise; }

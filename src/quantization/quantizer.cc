@@ -138,7 +138,8 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
 }  // namespace
 
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
-  return prepare(model, {.min_opset = required_opset(options), .fold_batch_norms = false});
+  return prepare(model,
+                 {.min_opset = required_opset(options), .lift_constants = false, .fold_batch_norms = false});
 }
 
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {

@@ -28,7 +28,10 @@ Tensor WeightCache::quantized(const std::string& name, const Tensor& weight, con
   append_bytes(key, params.scale);
   append_bytes(key, params.zero_point);
   auto it = quantized_.find(key);
-  if (it == quantized_.end()) it = quantized_.emplace(key, quantize(weight, params)).first;
+  if (it == quantized_.end()) {
+    it = quantized_.emplace(key, quantize(weight, params)).first;
+    weight.release();
+  }
   return it->second;
 }
 

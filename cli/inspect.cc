@@ -1,4 +1,4 @@
-// inspect and prepare: about a model alone.
+// seqto inspect: what is in a model.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "flags.h"
-#include "seqto/dequantize.h"
 #include "seqto/explain.h"
 #include "seqto/report.h"
 
@@ -100,23 +99,6 @@ void inspect(const std::string& path, const Context& context) {
   fmt::print("\n{} of {} nodes can be quantized\n", quantizable, all.size());
 }
 
-// A quantized model's float twin; its ranges to `ranges`, if named.
-Model back_to_float(const Model& model, const std::string& ranges) {
-  Dequantized twin = dequantize(model);
-  for (const auto& action : twin.actions) fmt::print("{}\n", action);
-  if (!ranges.empty()) save_ranges(twin.ranges, ranges);
-  return std::move(twin.model);
-}
-
-void prepare_command(Model model, const std::string& output, const PrepareOptions& options) {
-  check_model(model);
-  Prepared prepared = prepare(model, options);
-  check_model(prepared.model);
-  save_model(prepared.model, output);
-  for (const auto& action : prepared.actions) fmt::print("{}\n", action);
-  fmt::print("wrote {} ({})\n", output, format_bytes(serialized_size(prepared.model)));
-}
-
 }  // namespace
 
 void add_inspect(CLI::App& app, Context& context) {
@@ -124,31 +106,6 @@ void add_inspect(CLI::App& app, Context& context) {
   auto* word = app.add_subcommand("inspect", "What is in a model: inputs, outputs, opset, layers");
   word->add_option("model", *path, "ONNX file")->required();
   word->callback([=, &context] { inspect(*path, context); });
-}
-
-void add_prepare(CLI::App& app, Context&) {
-  struct Flags {
-    std::string path, output;
-    PrepareOptions options;
-    bool keep_batch_norms = false, dequantize = false;
-    std::string ranges;
-  };
-  auto f = std::make_shared<Flags>();
-  auto* word = app.add_subcommand("prepare", "Names, opset, BatchNormalization folding, shapes");
-  word->add_option("model", f->path, "ONNX file")->required();
-  word->add_option("-o,--output", f->output, "File to write")->required();
-  word->add_option("--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")
-      ->capture_default_str();
-  word->add_flag("--keep-batch-norms", f->keep_batch_norms, "Do not fold BatchNormalization");
-  auto* dequantize = word->add_flag("--dequantize", f->dequantize, "Turn a quantized model back to float first");
-  word->add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
-      ->needs(dequantize);
-  word->callback([f] {
-    f->options.fold_batch_norms = !f->keep_batch_norms;
-    Model model = load_model(f->path);
-    if (f->dequantize) model = back_to_float(model, f->ranges);
-    prepare_command(std::move(model), f->output, f->options);
-  });
 }
 
 }  // namespace seqto::cli

@@ -1,0 +1,88 @@
+// seqto prepare: a model made ready for calibration and quantization.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "flags.h"
+#include "seqto/dequantize.h"
+#include "seqto/preprocess.h"
+#include "seqto/report.h"
+
+namespace seqto::cli {
+namespace {
+
+struct Flags {
+  std::string path, output, ranges;
+  PrepareOptions options;
+  DeviceFlags device;
+  bool keep_batch_norms = false, keep_constants = false, skip_optimization = false, skip_shapes = false,
+       dequantize = false;
+};
+
+// A quantized model's float twin; its ranges to `ranges`, if named.
+Prepared back_to_float(const Model& model, const std::string& ranges) {
+  Dequantized twin = dequantize(model);
+  if (!ranges.empty()) save_ranges(twin.ranges, ranges);
+  return {std::move(twin.model), std::move(twin.actions)};
+}
+
+void prepare_command(const Flags& f, const Context& context) {
+  Model model = load_model(f.path);
+  std::vector<std::string> actions;
+  if (f.dequantize) {
+    Prepared twin = back_to_float(model, f.ranges);
+    model = std::move(twin.model), actions = std::move(twin.actions);
+  }
+  check_model(model);
+  PrepareOptions options = f.options;
+  options.fold_batch_norms = !f.keep_batch_norms;
+  options.lift_constants = !f.keep_constants;
+  options.infer_shapes = !f.skip_shapes;
+  std::unique_ptr<Runner> runner;
+  // The runtime folds them as well, and renames tensors that the ranges of a float twin name.
+  if (!f.skip_optimization && !f.keep_batch_norms && !f.dequantize)
+    runner = make_runner(f.device.device, f.device.options, context.env);
+  Prepared prepared = preprocess(model, runner.get(), options);
+  prepared.actions.insert(prepared.actions.begin(), actions.begin(), actions.end());
+  check_model(prepared.model);
+  save_model(prepared.model, f.output);
+  int64_t size = serialized_size(prepared.model);
+  if (context.json) {
+    nlohmann::ordered_json j{{"output", f.output},
+                             {"size_bytes", size},
+                             {"opset", prepared.model.opset()},
+                             {"nodes", prepared.model.graph.nodes.size()},
+                             {"nodes_before", model.graph.nodes.size()},
+                             {"actions", prepared.actions}};
+    fmt::print("{}\n", j.dump(1));
+    return;
+  }
+  for (const auto& action : prepared.actions) fmt::print("{}\n", action);
+  fmt::print("wrote {} ({})\n", f.output, format_bytes(size));
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app, Context& context) {
+  auto f = std::make_shared<Flags>();
+  auto* word =
+      app.add_subcommand("prepare", "Names, opset, optimization by the runtime, BatchNormalization folding, shapes");
+  word->add_option("model", f->path, "ONNX file")->required();
+  word->add_option("-o,--output", f->output, "File to write")->required();
+  word->add_option("--opset,--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")
+      ->capture_default_str();
+  word->add_flag("--skip-optimization", f->skip_optimization, "Without the runtime's basic optimization");
+  word->add_flag("--skip-shapes", f->skip_shapes, "Without shape inference");
+  word->add_flag("--keep-batch-norms", f->keep_batch_norms,
+                 "Do not fold BatchNormalization; without the runtime's optimization then, which would");
+  word->add_flag("--keep-constants", f->keep_constants, "Leave Constant nodes as they are");
+  auto* dequantize =
+      word->add_flag("--dequantize", f->dequantize,
+                     "Turn a quantized model back to float first; without the runtime's optimization then");
+  word->add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
+      ->needs(dequantize);
+  add_device_flags(word, f->device);
+  word->callback([=, &context] { prepare_command(*f, context); });
+}
+
+}  // namespace seqto::cli

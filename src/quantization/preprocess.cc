@@ -1,0 +1,68 @@
+#include "seqto/preprocess.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "seqto/error.h"
+
+namespace seqto {
+namespace {
+
+std::map<std::string, int> op_counts(const Model& model) {
+  std::map<std::string, int> counts;
+  for (const Node& node : model.graph.nodes) ++counts[node.op_type];
+  return counts;
+}
+
+// "-2 BatchNormalization, -1 Identity": what became less or more.
+std::string difference(const Model& before, const Model& after) {
+  std::map<std::string, int> change = op_counts(after);
+  for (const auto& [type, count] : op_counts(before)) change[type] -= count;
+  std::string text;
+  for (const auto& [type, count] : change)
+    if (count != 0) text += fmt::format("{}{:+} {}", text.empty() ? "" : ", ", count, type);
+  return text.empty() ? "no change" : text;
+}
+
+// The runtime imports every domain that it knows; those that no node uses go again.
+void keep_used_domains(Model& model, const Model& original) {
+  std::unordered_set<std::string> used;
+  for (const Opset& o : original.opsets) used.insert(o.domain);
+  for (const Node& n : model.graph.nodes) used.insert(n.domain);
+  std::erase_if(model.opsets, [&](const Opset& o) { return !o.domain.empty() && !used.contains(o.domain); });
+}
+
+Model optimized(const Model& model, Runner& runner) {
+  Model result = runner.optimized(model);
+  keep_used_domains(result, model);
+  result.external_files = model.external_files;
+  result.producer_name = model.producer_name;
+  result.producer_version = model.producer_version;
+  return result;
+}
+
+}  // namespace
+
+Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& options) {
+  PrepareOptions before = options;
+  before.fold_batch_norms = before.infer_shapes = false;
+  Prepared first = prepare(model, before);
+  if (runner) {
+    try {
+      Model better = optimized(first.model, *runner);
+      first.actions.push_back(fmt::format("basic optimization by the runtime: {}", difference(first.model, better)));
+      first.model = std::move(better);
+    } catch (const Error& error) {
+      if (error.code() != Code::kInvalidInput) throw;
+      first.actions.push_back(fmt::format("not optimized: {}", error.what()));
+    }
+  }
+  Prepared second = prepare(first.model, options);
+  second.actions.insert(second.actions.begin(), first.actions.begin(), first.actions.end());
+  return second;
+}
+
+}  // namespace seqto

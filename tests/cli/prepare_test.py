@@ -1,0 +1,200 @@
+"""seqto prepare beside onnxruntime's quant_pre_process: the same nodes, the same outputs; and where that one fails."""
+
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+CASES = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", ""))
+
+
+def ops(path):
+    return collections.Counter(n.op_type for n in onnx.load(str(path)).graph.node)
+
+
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def feed(path, seed=0):
+    """Random inputs; a symbolic dimension is 1, and long where it is the last."""
+    rng = np.random.default_rng(seed)
+    inputs = {}
+    for i in session(path).get_inputs():
+        last = len(i.shape) - 1
+        shape = [d if isinstance(d, int) else 512 if k == last > 0 else 1 for k, d in enumerate(i.shape)]
+        inputs[i.name] = (np.full(shape, 16000, np.int64) if "int64" in i.type
+                          else rng.normal(size=shape).astype(np.float32))
+    return inputs
+
+
+class Prepare(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-prepare-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.out = self.dir / "out.onnx"
+
+    def prepare(self, model, *words, env=None):
+        done = models.seqto("--json", "prepare", model, "-o", self.out, *words, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        onnx.checker.check_model(str(self.out), full_check=True)
+        return json.loads(done.stdout)
+
+    def same_outputs(self, model, inputs=None, rtol=1e-4):
+        inputs = inputs or feed(model)
+        for a, b in zip(session(model).run(None, inputs), session(self.out).run(None, inputs)):
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.abs(a).max())
+
+    def test_cases_beside_quant_pre_process(self):
+        found = sorted(CASES.glob("*/case.json")) if CASES.name else []
+        if not found:
+            self.skipTest("the cases are not there")
+        for case in found:
+            with self.subTest(case=case.parent.name):
+                model = case.parent / json.loads(case.read_text())["model"]
+                theirs = self.dir / "theirs.onnx"
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    quant_pre_process(str(model), str(theirs), skip_symbolic_shape=True)
+                self.prepare(model, "--opset", "11")
+                self.assertEqual(ops(self.out), ops(theirs))
+                self.same_outputs(model)
+
+    def conv_with_norm(self, opset=17, weight_as_constant=False):
+        path = self.dir / "m.onnx"
+        weight = models.weight(4, 3, 3, 3)
+        nodes = [helper.make_node("Identity", ["x"], ["i"]),
+                 helper.make_node("Conv", ["i", "w"], ["c"], name="conv"),
+                 helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["b"], name="norm"),
+                 helper.make_node("Relu", ["b"], ["y"], name="relu")]
+        if weight_as_constant:
+            nodes.insert(0, helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(weight)))
+        weights = [(n, np.abs(models.weight(4, seed=k)) + 1) for k, n in enumerate(("scale", "shift", "mean", "var"))]
+        return models.save(path, nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 6, 6])],
+                           weights + ([] if weight_as_constant else [("w", weight)]), opset=opset)
+
+    def test_says_what_it_did(self):
+        model = self.conv_with_norm(opset=11)
+        said = self.prepare(model)
+        self.assertEqual(ops(self.out), {"Conv": 1, "Relu": 1})
+        self.assertEqual([n.name for n in onnx.load(str(self.out)).graph.node], ["conv", "relu"])
+        self.assertEqual((said["opset"], said["nodes"], said["nodes_before"]), (13, 2, 4))
+        text = " ".join(said["actions"])
+        for part in ("named 1 nodes", "opset 11 to 13", "-1 BatchNormalization", "-1 Identity", "inferred"):
+            self.assertIn(part, text)
+        self.same_outputs(model)
+
+    def test_flags(self):
+        model = self.conv_with_norm(weight_as_constant=True)
+        self.prepare(model, "--keep-batch-norms")
+        self.assertEqual(ops(self.out), {"Identity": 1, "Conv": 1, "BatchNormalization": 1, "Relu": 1})
+        self.prepare(model, "--keep-batch-norms", "--keep-constants")
+        self.assertEqual(ops(self.out)["Constant"], 1)
+        self.prepare(model, "--skip-optimization")
+        self.assertEqual(ops(self.out), {"Identity": 1, "Conv": 1, "Relu": 1})
+        self.same_outputs(model)
+        self.prepare(model, "--opset", "19")
+        self.assertEqual(onnx.load(str(self.out)).opset_import[0].version, 19)
+
+    def test_weights_of_constant_nodes_are_quantized_as_weights(self):
+        model = self.conv_with_norm(weight_as_constant=True)
+        self.prepare(model)
+        data = models.arrays(self.dir / "d.npz")
+        quantized = self.dir / "q.onnx"
+        done = models.seqto("quantize", self.out, "--data", data, "-o", quantized)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        kinds = {t.data_type for t in onnx.load(str(quantized)).graph.initializer if list(t.dims) == [4, 3, 3, 3]}
+        self.assertEqual(kinds, {TensorProto.INT8})
+
+    def test_old_opsets_and_upsample(self):
+        for opset in (7, 8, 9, 10):
+            with self.subTest(opset=opset):
+                model = self.dir / f"o{opset}.onnx"
+                scales = [1.0, 1.0, 2.0, 2.0]
+                if opset < 9:
+                    up = helper.make_node("Upsample", ["c"], ["y"], name="up", mode="nearest", scales=scales)
+                else:
+                    up = helper.make_node("Upsample" if opset == 9 else "Resize", ["c", "s"], ["y"], name="up",
+                                          mode="nearest")
+                weights = [("w", models.weight(4, 3, 3, 3))] + ([("s", np.float32(scales))] if opset >= 9 else [])
+                models.save(model, [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), up],
+                            [("x", [1, 3, 8, 8])], [("y", [1, 4, 12, 12])], weights, opset=opset, ir_version=4)
+                self.prepare(model)
+                converted = onnx.load(str(self.out))
+                self.assertEqual({n.op_type for n in converted.graph.node}, {"Conv", "Resize"})
+                self.assertEqual(converted.opset_import[0].version, 13)
+                self.same_outputs(model)
+
+    def test_symbolic_dimensions_are_carried_on(self):
+        path = self.dir / "s.onnx"
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+                 helper.make_node("Shape", ["c"], ["shape"]),
+                 helper.make_node("Gather", ["shape", "zero"], ["n"]),
+                 helper.make_node("Unsqueeze", ["n", "axes"], ["n1"]),
+                 helper.make_node("Concat", ["n1", "rest"], ["target"], axis=0),
+                 helper.make_node("Reshape", ["c", "target"], ["r"]),
+                 helper.make_node("Relu", ["r"], ["y"])]
+        weights = [("w", models.weight(4, 3, 3, 3)), ("zero", np.int64(0)), ("axes", np.int64([0])),
+                   ("rest", np.int64([4, 36]))]
+        models.save(path, nodes, [("x", ["N", 3, 8, 8])], [("y", ["N", 4, 36])], weights)
+        self.prepare(path, "--skip-optimization")
+        shapes = {v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
+                  for v in onnx.load(str(self.out)).graph.value_info}
+        self.assertEqual(shapes["c"], ["N", 4, 6, 6])
+        self.assertEqual(shapes["r"], ["N", 4, 36])
+
+    def test_nothing_is_written_beside_the_model(self):
+        folder, temporary = self.dir / "models", self.dir / "tmp"
+        folder.mkdir(), temporary.mkdir()
+        model = shutil.copy(self.conv_with_norm(), folder / "m.onnx")
+        folder.chmod(0o555)
+        self.addCleanup(folder.chmod, 0o755)
+        before = folder.stat().st_mtime_ns
+        self.prepare(model, env={"TMPDIR": str(temporary)})
+        self.assertEqual(folder.stat().st_mtime_ns, before)
+        self.assertEqual(list(folder.iterdir()), [model])
+        self.assertEqual(list(temporary.glob("seqto*")), [], "what was temporary is gone")
+
+    def test_many_at_once_to_one_output(self):
+        model = self.conv_with_norm()
+        self.prepare(model)
+        expected = self.out.read_bytes()
+        words = [models.BINARY, "prepare", str(model), "-o"]
+        outputs = [self.dir / "same.onnx"] * 3 + [self.dir / f"{i}.onnx" for i in range(3)]
+        running = [subprocess.Popen([*words, str(o)], stdout=subprocess.DEVNULL) for o in outputs]
+        self.assertEqual([p.wait() for p in running], [0] * len(running))
+        for o in outputs:
+            self.assertEqual(o.read_bytes(), expected)
+
+    def test_a_model_that_the_runtime_does_not_take_is_still_prepared(self):
+        path = self.dir / "custom.onnx"
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Fancy", ["c"], ["y"], domain="mine")]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 6, 6])],
+                                  [numpy_helper.from_array(models.weight(4, 3, 3, 3), "w")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)],
+                                    ir_version=8), str(path))
+        said = self.prepare(path)
+        self.assertIn("not optimized", " ".join(said["actions"]))
+        self.assertEqual(ops(self.out), {"Conv": 1, "Fancy": 1})
+
+
+if __name__ == "__main__":
+    unittest.main()
