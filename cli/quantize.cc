@@ -22,14 +22,17 @@ bool needs_ranges(const std::optional<Plan>& plan) {
 
 void quantize_command(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
-  if (f.mode == "static") require_quantizable(model);
+  bool dynamic = f.mode == "dynamic";
+  if (dynamic || f.mode == "static") require_quantizable(model, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);
   QuantizeOptions options = f.quantize.parsed();
   options.exclude = expand_patterns(f.exclude, model);
   options.include = expand_patterns(options.include, model);
+  options.format = parse_quant_format(f.format);
   Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   std::optional<Plan> plan;
   if (!f.plan.empty()) plan = plan_from_json(read_text(f.plan));
   else if (f.mode == "weights") plan = uniform_plan(model, stored);
+  else if (dynamic) plan = uniform_plan(model, Scheme::kInt8Dynamic);
   else if (f.mode == "float16") plan = uniform_plan(model, Scheme::kFloat16);
   if (plan && f.mode == "weights" && plan->schemes.empty())
     throw Error(Code::kInvalidInput,
@@ -38,7 +41,9 @@ void quantize_command(const WordFlags& f, const Context& context) {
   model = improved(std::move(model), f.improve, options.per_channel, f.data, f.device, context.env);
   Ranges ranges = needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{};
   Quantizer quantizer(model, std::move(ranges), options);
-  Model result = plan ? quantizer.quantize(*plan) : quantizer.quantize_excluding({});
+  Model result = f.plan.empty() && dynamic ? quantizer.quantize_excluding({}, Scheme::kInt8Dynamic)
+                 : plan                    ? quantizer.quantize(*plan)
+                                           : quantizer.quantize_excluding({});
   result = corrected(model, std::move(result), f.improve, f.data, f.device, context.env);
   check_model(result);
   save_model(result, f.output);
@@ -74,9 +79,10 @@ void add_quantize(CLI::App& app, Context& context) {
   word->add_option("--plan", f->plan, "Plan: which layer gets which scheme");
   word->add_flag("--explain", f->explain, "Say for every layer what was done and why");
   add_weight_flags(word, f->weights);
-  word->add_option("--mode", f->mode, "static, weights, float16")
-      ->check(CLI::IsMember({"static", "weights", "float16"}))
+  word->add_option("--mode", f->mode, "static, dynamic, weights, float16")
+      ->check(CLI::IsMember({"static", "dynamic", "weights", "float16"}))
       ->capture_default_str();
+  word->add_option("--format", f->format, "Of static layers: qdq, qoperator")->capture_default_str();
   word->callback([=, &context] {
     f->weight_type_given = word->count("--weight-type") > 0;
     quantize_command(*f, context);

@@ -11,7 +11,7 @@
 namespace seqto::cli {
 
 struct WordFlags {
-  std::string model, output, ranges, plan, quantized, mode = "static";
+  std::string model, output, ranges, plan, quantized, mode = "static", format = "qdq";
   std::vector<std::string> exclude;
   bool prepare = false, explain = false, channels = false;
   DataFlags data;

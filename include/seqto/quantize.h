@@ -62,8 +62,17 @@ Plan plan_from_json(const std::string& text);  // throws Error{kInvalidInput}
 
 // --- quantizing --------------------------------------------------------------------------------
 
+// How static int8 layers are written; the schemes of other layers have a form of their own.
+enum class QuantFormat {
+  kQdq,        // QuantizeLinear/DequantizeLinear pairs around float operators: runtimes fuse them
+  kQoperator,  // QLinearConv, QGemm ...: operators on int8 tensors
+};
+std::string_view to_string(QuantFormat format);         // "qdq", "qoperator"
+QuantFormat parse_quant_format(std::string_view name);  // throws Error{kUsage}
+
 // Field by field onnxruntime's options; defaults are its defaults.
 struct QuantizeOptions {
+  QuantFormat format = QuantFormat::kQdq;
   DataType activation_type = DataType::kInt8;
   DataType weight_type = DataType::kInt8;
   bool per_channel = false;
@@ -77,7 +86,11 @@ struct QuantizeOptions {
   bool add_qdq_pair_to_weight = false;             // float weight -> Q -> DQ
   bool quantize_bias = true;
   bool adjust_weight_scale_for_bias = true;  // keeps the int32 bias inside its range
-  std::vector<std::string> op_types;         // empty: the default list
+  // QOperator form and dynamic quantization:
+  std::optional<bool> matmul_const_b_only;  // MatMul and Gemm of two activations stay float; unset: in dynamic alone
+  bool enable_subgraph = false;             // the bodies of If, Loop and Scan too
+  bool nnapi_sigmoid = false;               // Sigmoid's output gets scale 1/256, zero point 0
+  std::vector<std::string> op_types;        // empty: the default list
   std::vector<std::string> exclude_output_op_types;
   std::vector<LayerId> include;  // empty: all
   std::vector<LayerId> exclude;
@@ -101,7 +114,7 @@ QuantizeOptions quantize_options_from_json(const std::string& text);  // throws 
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options);
 
 // The op types that are quantized when QuantizeOptions::op_types is empty.
-const std::vector<std::string>& default_op_types();
+const std::vector<std::string>& default_op_types(Scheme scheme = Scheme::kInt8);
 
 // Makes candidates of one model. Construction indexes the model once; quantize() then costs milliseconds:
 // quantized weights are made once per (weight, parameters) and shared by all candidates.
@@ -113,10 +126,10 @@ class Quantizer {
   ~Quantizer();
   Quantizer(Quantizer&&) noexcept;
 
-  // QDQ form of the plan. Throws Error{kInvalidInput} where a range is missing.
+  // The model under the plan. Throws Error{kInvalidInput} where a range is missing.
   Model quantize(const Plan& plan);
   // The same with onnxruntime's exclusion list: names that are no node have no effect.
-  Model quantize_excluding(const std::vector<std::string>& excluded);
+  Model quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme = Scheme::kInt8);
   // Ids of docs/compatibility.md at which the last model deviates from onnxruntime's.
   const std::vector<std::string>& deviations() const;
   // What the last plan asked for and did not get, and constants that were changed to fit; one sentence each.
@@ -130,6 +143,6 @@ class Quantizer {
 };
 
 // True if any layer can be quantized; throws Error{kInvalidInput} "nothing to quantize: ..." otherwise.
-void require_quantizable(const Model& model);
+void require_quantizable(const Model& model, Scheme scheme = Scheme::kInt8);
 
 }  // namespace seqto

@@ -1,12 +1,13 @@
 #include "model/sort_nodes.h"
 
+#include <algorithm>
 #include <cassert>
 #include <unordered_map>
 #include <unordered_set>
 
 namespace seqto::internal {
 
-void sort_nodes(Graph& graph) {
+bool sort_nodes(Graph& graph) {
   std::unordered_map<std::string, size_t> producer;
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for (const auto& o : graph.nodes[i].outputs)
@@ -38,10 +39,12 @@ void sort_nodes(Graph& graph) {
       }
     }
   }
+  if (std::is_sorted(order.begin(), order.end())) return false;
   std::vector<Node> sorted;
   sorted.reserve(order.size());
   for (size_t i : order) sorted.push_back(std::move(graph.nodes[i]));
   graph.nodes = std::move(sorted);
+  return true;
 }
 
 void drop_unused_initializers(Graph& graph) {

@@ -5,9 +5,9 @@
 
 namespace seqto::internal {
 
-// Topological order, as close to the present one as can be; edges into subgraphs count.
+// Topological order, as close to the present one as can be; edges into subgraphs count. True if anything moved.
 // A cycle (our own mistake) ends in an assert.
-void sort_nodes(Graph& graph);
+bool sort_nodes(Graph& graph);
 
 // Removes initializers that no node, subgraph or graph output reads, also from the graph's inputs.
 void drop_unused_initializers(Graph& graph);

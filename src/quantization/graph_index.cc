@@ -50,6 +50,12 @@ void Marks::deviate(const char* id, const LayerId& layer) {
   if (!layer.empty()) add(layer_deviations[layer]);
 }
 
+const Tensor* GraphIndex::constant(const std::string& name) const {
+  if (auto it = constants.find(name); it != constants.end()) return it->second;
+  if (auto it = initializers.find(name); it != initializers.end()) return it->second;
+  return nullptr;
+}
+
 Mark* MarkMap::find(const std::string& name) {
   auto it = index_.find(name);
   return it == index_.end() ? nullptr : &entries_[it->second].mark;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "quantization/arithmetic.h"
+#include "quantization/clip_bounds.h"
 #include "quantization/marks.h"
 #include "quantization/overrides.h"
 
@@ -223,36 +224,8 @@ class Marker {
     if (has_pair(output)) return false;
     if (options_.compat_onnxruntime) return true;
     if (excludes_output(n)) return deviate("D4"), false;
-    if (!within_clip(n, *bounds)) return deviate("D2"), false;
+    if (!within_clip(n, index_, *bounds)) return deviate("D2"), false;
     return true;
-  }
-
-  // True when no value that the quantized tensor can take would be changed by the activation.
-  bool within_clip(const Node& n, const RealBounds& bounds) {
-    double low = 0, high = std::numeric_limits<double>::infinity();
-    if (n.op_type == "Clip") {
-      auto known = clip_bounds(n);
-      if (!known) return false;
-      std::tie(low, high) = *known;
-    }
-    double slack = bounds.step * 0.5000001;
-    return bounds.lowest >= low - slack && bounds.highest <= high + slack;
-  }
-
-  std::optional<std::pair<double, double>> clip_bounds(const Node& n) {
-    std::pair<double, double> result{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-    if (index_.opset < 11) {
-      result = {n.float_attribute("min", std::numeric_limits<float>::lowest()),
-                n.float_attribute("max", std::numeric_limits<float>::max())};
-      return result;
-    }
-    for (size_t k = 1; k < n.inputs.size() && k < 3; ++k) {
-      if (n.inputs[k].empty()) continue;
-      const Tensor* t = constant(n.inputs[k]);
-      if (!t || t->element_count() != 1) return {};
-      (k == 1 ? result.first : result.second) = element(*t, 0);
-    }
-    return result;
   }
 
   void mark_pass_through(size_t i) {
@@ -298,7 +271,7 @@ class Marker {
       return false;
     if (index_.opset < 11) return n.float_attribute("value", 0) == 0;
     if (n.inputs.size() < 3 || n.inputs[2].empty()) return index_.is_float(n.inputs[0]);
-    const Tensor* value = constant(n.inputs[2]);
+    const Tensor* value = index_.constant(n.inputs[2]);
     return value && value->is_float() && value->element_count() == 1 && element(*value, 0) == 0;
   }
 
@@ -399,11 +372,6 @@ class Marker {
     if (asked != options_.op_type_per_channel_axis.end()) axis = asked->second;
     if (overrides) axis = *overrides->front().axis;
     return normalized_axis(axis, it->second->dims().size());
-  }
-  const Tensor* constant(const std::string& name) const {
-    if (auto it = index_.constants.find(name); it != index_.constants.end()) return it->second;
-    if (auto it = index_.initializers.find(name); it != index_.initializers.end()) return it->second;
-    return nullptr;
   }
   bool excludes_output(const Node& n) const {
     const auto& list = options_.exclude_output_op_types;

@@ -31,6 +31,8 @@ struct GraphIndex {
 
   bool is_initializer(const std::string& name) const { return initializers.contains(name); }
   bool is_float(const std::string& name) const;
+  // Value of an initializer or a Constant node; null for what is computed.
+  const Tensor* constant(const std::string& name) const;
 
  private:
   void find_pairs(const Graph& graph);

@@ -61,7 +61,7 @@ bool is_8_bits(DataType t) { return t == DataType::kInt8 || t == DataType::kUint
 
 int64_t required_opset(const QuantizeOptions& options) {
   if (options.block_size > 0 || uses_16_bits(options)) return 21;
-  bool per_channel = options.per_channel;
+  bool per_channel = options.per_channel && options.format == QuantFormat::kQdq;
   for (const auto& [tensor, list] : options.tensor_overrides)
     for (const TensorOverride& o : list) per_channel |= o.axis.has_value();
   return per_channel ? 13 : 11;

@@ -41,51 +41,35 @@ Scheme parse_scheme(std::string_view name) {
   throw Error(Code::kUsage, fmt::format("[plan] scheme '{}' found; one of{} expected", name, known));
 }
 
-// The union of onnxruntime's registries for static quantization.
-const std::vector<std::string>& default_op_types() {
-  static const std::vector<std::string> kTypes{"Add",
-                                               "ArgMax",
-                                               "AveragePool",
-                                               "BatchNormalization",
-                                               "Clip",
-                                               "Concat",
-                                               "Conv",
-                                               "ConvTranspose",
-                                               "CumSum",
-                                               "EmbedLayerNormalization",
-                                               "Flatten",
-                                               "Gather",
-                                               "GatherElements",
-                                               "Gemm",
-                                               "GlobalAveragePool",
-                                               "InstanceNormalization",
-                                               "LayerNormalization",
-                                               "LeakyRelu",
-                                               "MatMul",
-                                               "MaxPool",
-                                               "Mul",
-                                               "Pad",
-                                               "Relu",
-                                               "Reshape",
-                                               "Resize",
-                                               "Sigmoid",
-                                               "Slice",
-                                               "Softmax",
-                                               "Split",
-                                               "Squeeze",
-                                               "TopK",
-                                               "Transpose",
-                                               "Unsqueeze",
-                                               "Where"};
-  return kTypes;
+std::string_view to_string(QuantFormat format) { return format == QuantFormat::kQdq ? "qdq" : "qoperator"; }
+
+QuantFormat parse_quant_format(std::string_view name) {
+  for (QuantFormat format : {QuantFormat::kQdq, QuantFormat::kQoperator})
+    if (to_string(format) == name) return format;
+  throw Error(Code::kUsage, fmt::format("[quantize] format '{}' found; one of qdq qoperator expected", name));
+}
+
+const std::vector<std::string>& default_op_types(Scheme scheme) {
+  // onnxruntime's list for integer operators, with the Gemm that it turns into MatMul and Add.
+  static const std::vector<std::string> kDynamic{
+      "Attention", "Conv", "EmbedLayerNormalization", "Gather", "Gemm", "LSTM", "MatMul", "Transpose"};
+  // The union of its registries for static quantization.
+  static const std::vector<std::string> kStatic{
+      "Add",         "ArgMax",       "AveragePool",        "BatchNormalization",    "Clip",
+      "Concat",      "Conv",         "ConvTranspose",      "CumSum",                "EmbedLayerNormalization",
+      "Flatten",     "Gather",       "GatherElements",     "Gemm",                  "GlobalAveragePool",
+      "LeakyRelu",   "MatMul",       "InstanceNormalization", "LayerNormalization", "MaxPool",
+      "Mul",         "Pad",          "Relu",               "Reshape",               "Resize",
+      "Sigmoid",     "Slice",        "Softmax",            "Split",                 "Squeeze",
+      "TopK",        "Transpose",    "Unsqueeze",          "Where"};
+  return scheme == Scheme::kInt8Dynamic ? kDynamic : kStatic;
 }
 
 namespace {
 
 bool is_dynamic_op(const Node& node) {
-  for (const char* op : {"Attention", "Conv", "EmbedLayerNormalization", "Gather", "Gemm", "LSTM", "MatMul"})
-    if (node.op_type == op) return true;
-  return false;
+  const auto& types = default_op_types(Scheme::kInt8Dynamic);
+  return std::find(types.begin(), types.end(), node.op_type) != types.end();
 }
 
 std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal::ConstantOf& constant) {
@@ -200,13 +184,15 @@ Plan plan_from_json(const std::string& text) {
   }
 }
 
-void require_quantizable(const Model& model) {
+void require_quantizable(const Model& model, Scheme scheme) {
   std::unordered_set<std::string> constants;
   for (const Initializer& i : model.graph.initializers)
     if (i.tensor.is_float()) constants.insert(i.name);
   for (const Node& node : model.graph.nodes) {
     bool weighted = node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "Gemm" ||
                     node.op_type == "MatMul" || node.op_type == "Gather";
+    if (scheme == Scheme::kInt8Dynamic)
+      weighted |= node.op_type == "LSTM" || node.op_type == "Attention" || node.op_type == "EmbedLayerNormalization";
     if (!weighted) continue;
     for (const auto& name : node.inputs)
       if (constants.contains(name)) return;

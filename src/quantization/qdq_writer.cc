@@ -9,8 +9,6 @@
 #include "seqto/error.h"
 
 namespace seqto::internal {
-namespace {
-
 Tensor scale_tensor(const std::vector<float>& values, std::vector<int64_t> dims, DataType type) {
   if (type != DataType::kFloat16) return float_tensor(std::move(dims), values);
   std::vector<uint16_t> halves;
@@ -36,6 +34,8 @@ Tensor zero_point_tensor(const QuantParams& params, std::vector<int64_t> dims) {
       return as(uint16_t{});
   }
 }
+
+namespace {
 
 class Writer {
  public:

@@ -19,8 +19,13 @@ class WeightCache {
   Tensor quantized(const std::string& name, const Tensor& weight, const QuantParams& params);
   // What `make` returns, made once for each key.
   const std::vector<Tensor>& tensors(const std::string& key, const std::function<std::vector<Tensor>()>& make);
+  // The same with the last two dimensions exchanged; `dims`: the shape of the codes before that.
+  Tensor transposed(const std::string& name, const Tensor& weight, const QuantParams& params,
+                    const std::vector<int64_t>& dims);
 
  private:
+  static std::string key(const std::string& name, const QuantParams& params);
+
   std::unordered_map<std::string, QuantParams> params_;
   std::unordered_map<std::string, Tensor> quantized_;
   std::unordered_map<std::string, std::vector<Tensor>> tensors_;
@@ -36,6 +41,10 @@ class RangeView {
   const Ranges& ranges_;
   std::unordered_map<std::string, Range> adjusted_;
 };
+
+// A quantizer's scales as a tensor of the tensor's own float type, and its zero points as one of the quantized type.
+Tensor scale_tensor(const std::vector<float>& values, std::vector<int64_t> dims, DataType type = DataType::kFloat);
+Tensor zero_point_tensor(const QuantParams& params, std::vector<int64_t> dims);
 
 // Parameters of an activation with this range, as an override wants them where there is one.
 QuantParams activation_params(const Range& range, const QuantizeOptions& options,

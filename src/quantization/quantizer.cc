@@ -15,22 +15,38 @@ using namespace internal;
 struct Quantizer::Impl {
   Impl(Model m, Ranges r, QuantizeOptions o)
       : model(std::move(m)), ranges(std::move(r)), options(std::move(o)), index(model) {
-    const auto& types = options.op_types.empty() ? default_op_types() : options.op_types;
-    std::unordered_set<std::string> op_types(types.begin(), types.end());
-    std::unordered_set<std::string> include(options.include.begin(), options.include.end());
-    std::unordered_set<std::string> exclude(options.exclude.begin(), options.exclude.end());
+    include.insert(options.include.begin(), options.include.end());
+    exclude.insert(options.exclude.begin(), options.exclude.end());
     for (const Node& n : model.graph.nodes) {
-      bool named = (include.empty() || include.contains(n.name)) && !exclude.contains(n.name) &&
-                   n.op_type != "QuantizeLinear" && n.op_type != "DequantizeLinear";
-      eligible.push_back(named && op_types.contains(n.op_type));
+      eligible.push_back(is_eligible(n, Scheme::kInt8));
       // What static quantization has no rule for can still have its weights stored in fewer bits.
-      allowed.push_back(named && (options.op_types.empty() || op_types.contains(n.op_type)));
+      allowed.push_back(is_named(n) && (options.op_types.empty() || is_eligible(n, Scheme::kInt8)));
     }
   }
 
+  bool is_named(const Node& n) const {
+    return (include.empty() || include.contains(n.name)) && !exclude.contains(n.name);
+  }
+
+  // onnxruntime's gate: by name and op type.
+  bool is_eligible(const Node& n, Scheme scheme) const {
+    const auto& types = options.op_types.empty() ? default_op_types(scheme) : options.op_types;
+    auto listed = [&](std::string_view type) { return std::find(types.begin(), types.end(), type) != types.end(); };
+    bool dense = scheme == Scheme::kInt8Dynamic && n.op_type == "Gemm" && listed("MatMul");
+    return is_named(n) && (dense || listed(n.op_type)) && n.op_type != "QuantizeLinear" &&
+           n.op_type != "DequantizeLinear";
+  }
+
   Model quantize(const std::vector<bool>& selected) {
+    deviations.clear();
     RangeView view(model, index, ranges, selected);
     ActivationParams params(view, index, options);
+    if (options.format == QuantFormat::kQoperator) {
+      LayerSet layers;
+      for (size_t i = 0; i < selected.size(); ++i)
+        if (selected[i]) layers.insert(model.graph.nodes[i].name);
+      return write_qoperator(model, index, layers, view, options, cache, deviations);
+    }
     auto bounds = [&](const std::string& tensor) -> std::optional<RealBounds> {
       auto p = params.original(tensor);
       if (!p) return {};
@@ -63,6 +79,7 @@ struct Quantizer::Impl {
   Ranges ranges;
   QuantizeOptions options;
   GraphIndex index;
+  std::unordered_set<std::string> include, exclude;
   std::vector<bool> eligible;  // for static quantization
   std::vector<bool> allowed;   // for the schemes that only change how weights are stored
   WeightCache cache;
@@ -159,7 +176,10 @@ Model Quantizer::quantize(const Plan& plan) {
     Scheme scheme = it != plan.schemes.end() ? it->second : Scheme::kFloat32;
     bool stored_only =
         scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
-    if (!(stored_only ? q.allowed : q.eligible)[i]) scheme = Scheme::kFloat32;
+    bool possible = stored_only                        ? q.allowed[i]
+                    : scheme == Scheme::kInt8Dynamic ? q.is_eligible(q.model.graph.nodes[i], scheme)
+                                                     : q.eligible[i];
+    if (!possible) scheme = Scheme::kFloat32;
     selected[i] = scheme == Scheme::kInt8;
     layers[scheme].insert(layer);
   }
@@ -186,8 +206,21 @@ Model Quantizer::quantize(const Plan& plan) {
   return result;
 }
 
-Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded) {
+Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme) {
   std::unordered_set<std::string> out(excluded.begin(), excluded.end());
+  if (scheme == Scheme::kInt8Dynamic) {
+    LayerSet layers;
+    for (const Node& n : impl_->model.graph.nodes)
+      if (impl_->is_eligible(n, scheme) && !out.contains(n.name)) layers.insert(n.name);
+    impl_->deviations.clear();
+    return write_dynamic(impl_->model, layers, impl_->options, impl_->cache, impl_->deviations);
+  }
+  if (scheme != Scheme::kInt8) {
+    Plan plan;
+    for (const Node& n : impl_->model.graph.nodes)
+      if (impl_->is_eligible(n, scheme) && !out.contains(n.name)) plan.schemes[n.name] = scheme;
+    return quantize(plan);
+  }
   std::vector<bool> selected = impl_->eligible;
   for (size_t i = 0; i < selected.size(); ++i)
     selected[i] = selected[i] && !out.contains(impl_->model.graph.nodes[i].name);

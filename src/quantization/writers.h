@@ -6,12 +6,13 @@
 #include <unordered_set>
 #include <vector>
 
-#include "quantization/qdq_writer.h"
+#include "quantization/operator_writer.h"
 
 namespace seqto::internal {
 
-using LayerSet = std::unordered_set<LayerId>;
-
+// Static, as operators on quantized tensors: onnxruntime's QOperator form.
+Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
+                      const QuantizeOptions& options, WeightCache& cache, std::vector<std::string>& deviations);
 // Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
 Model write_dynamic(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
                     std::vector<std::string>& deviations);
