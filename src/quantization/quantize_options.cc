@@ -14,6 +14,7 @@ using nlohmann::json;
 // Calls f(name, field) for every field; Options is QuantizeOptions or const QuantizeOptions.
 template <class Options, class F>
 void for_each_field(Options& o, F f) {
+  f("format", o.format);
   f("activation_type", o.activation_type);
   f("weight_type", o.weight_type);
   f("per_channel", o.per_channel);
@@ -27,6 +28,9 @@ void for_each_field(Options& o, F f) {
   f("add_qdq_pair_to_weight", o.add_qdq_pair_to_weight);
   f("quantize_bias", o.quantize_bias);
   f("adjust_weight_scale_for_bias", o.adjust_weight_scale_for_bias);
+  f("matmul_const_b_only", o.matmul_const_b_only);
+  f("enable_subgraph", o.enable_subgraph);
+  f("nnapi_sigmoid", o.nnapi_sigmoid);
   f("op_types", o.op_types);
   f("exclude_output_op_types", o.exclude_output_op_types);
   f("include", o.include);
@@ -57,6 +61,7 @@ json to_json(const T& value) {
   return value;
 }
 json to_json(const DataType& type) { return to_string(type); }
+json to_json(const QuantFormat& format) { return to_string(format); }
 json to_json(const Int4Format& format) { return to_string(format); }
 json to_json(const TensorOverrides& overrides) { return json::parse(tensor_overrides_to_json(overrides)); }
 template <class T>
@@ -69,6 +74,7 @@ void from_json(const json& j, T& value) {
   value = j.get<T>();
 }
 void from_json(const json& j, DataType& type) { type = parse_data_type(j.get<std::string>()); }
+void from_json(const json& j, QuantFormat& format) { format = parse_quant_format(j.get<std::string>()); }
 void from_json(const json& j, Int4Format& format) { format = parse_int4_format(j.get<std::string>()); }
 void from_json(const json& j, TensorOverrides& overrides) { overrides = tensor_overrides_from_json(j.dump()); }
 template <class T>

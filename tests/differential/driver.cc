@@ -1,7 +1,8 @@
 // Quantizes on request, so that the comparison with onnxruntime can run thousands of cases in one process.
 //
 // A line of JSON on stdin, a line of JSON on stdout:
-//   {"model": path, "ranges": path, "options": {...}, "output": path}   fields of options as in QuantizeOptions
+//   {"model": path, "ranges": path, "options": {...}, "output": path, "scheme": "int8" | "int8_dynamic"}
+//     fields of options as in QuantizeOptions
 //     -> {"status": "ok" | "error", "message": text, "deviations": [id ...]}
 //   {"function": "scale_zero_point" | "quantize" | "quantize_bias" | "adjust_weight_scale", ...}
 //     -> {"status": "ok", ...}   the arithmetic alone
@@ -41,7 +42,7 @@ json quantize_model(const json& request) {
   std::vector<std::string> excluded = std::move(options.exclude);
   options.exclude.clear();
   Quantizer quantizer(std::move(model), load_ranges(request.at("ranges").get<std::string>()), options);
-  Model quantized = quantizer.quantize_excluding(excluded);
+  Model quantized = quantizer.quantize_excluding(excluded, parse_scheme(request.value("scheme", "int8")));
   save_model(quantized, request.at("output").get<std::string>());
   return {{"deviations", quantizer.deviations()}};
 }
