@@ -33,6 +33,7 @@ bool write_matmul(OperatorWriter& w, const Node& n) {
   if (!w.is_float(a) && !w.is_float(b)) return false;
   if (is_excluded_product(w, b)) return false;
   if (!w.quantizable(a) || !w.quantizable(b)) return w.deviate("D12"), false;
+  if (!w.is_float(a) && !w.is_float(n.outputs[0])) w.deviate("D47");
   QuantizedTensor x = w.activation(a);
   emit_integer(w, n, "MatMulInteger", {x, w.weight(b, w.options().weight_type, column_axis(w, b))}, n.outputs[0]);
   return true;
@@ -74,7 +75,7 @@ void emit_dense(OperatorWriter& w, const Node& n, const std::string& y) {
   std::vector<int64_t> params;
   if (w.options().per_channel) axis = 0, params.push_back(value->dims()[0]);
   if (auto it = w.index().readers.find(b); it != w.index().readers.end() && it->second > 1) w.deviate("D41");
-  emit_integer(w, product, "MatMulInteger", {x, w.transposed_weight(b, *value, type, axis, value->dims(), params)}, y);
+  emit_integer(w, product, "MatMulInteger", {x, w.transposed_weight(b, *value, w.rule_of(type, axis, true), value->dims(), params)}, y);
 }
 
 bool is_dense(const Node& n) {
@@ -89,6 +90,8 @@ bool write_gemm(OperatorWriter& w, const Node& n) {
   bool is_float = w.is_float(n.inputs[0]) || w.is_float(b);
   if (!constant_or_plain || !is_float || !w.quantizable(n.inputs[0]) || !w.quantizable(b))
     return w.deviate("D42"), false;
+  if (!w.is_float(n.inputs[0])) w.deviate("D47");
+  if (!w.options().include.empty() && !n.name.empty()) w.deviate("D42");  // there it has another name by then
   if (n.inputs.size() > 2 && n.inputs[2].empty()) w.deviate("D12");
   if (n.inputs.size() < 3 || n.inputs[2].empty()) return emit_dense(w, n, n.outputs[0]), true;
   std::string product = w.fresh(n.outputs[0] + "_MatMul");
@@ -101,9 +104,12 @@ bool write_gemm(OperatorWriter& w, const Node& n) {
 // W or R: [directions, 4 * hidden, inputs], stored as [directions, inputs, 4 * hidden].
 QuantizedTensor lstm_weight(OperatorWriter& w, const std::string& name, const Tensor& value) {
   const auto& dims = value.dims();
-  if (!w.options().per_channel) return w.transposed_weight(name, value, DataType::kInt8, 0, dims, {dims[0]});
+  WeightRule rule = w.rule_of(DataType::kInt8, 0, true);
+  if (!rule.symmetric) w.deviate("D48");  // the operator takes no zero point but 0
+  rule.symmetric = true;
+  if (!w.options().per_channel) return w.transposed_weight(name, value, rule, dims, {dims[0]});
   Tensor rows = value.reshaped({dims[0] * dims[1], dims[2]});
-  return w.transposed_weight(name, rows, DataType::kInt8, 0, dims, {dims[0], dims[1]});
+  return w.transposed_weight(name, rows, rule, dims, {dims[0], dims[1]});
 }
 
 bool write_lstm(OperatorWriter& w, const Node& n) {
@@ -163,7 +169,7 @@ const std::unordered_map<std::string, RuleFunction>& rules() {
 bool write_node(OperatorWriter& w, const Node& n, const LayerSet& layers) {
   auto rule = rules().find(n.op_type);
   if (rule == rules().end() || n.inputs.empty()) return false;
-  if (layers.contains(n.name)) {
+  if (is_selected(w, n, layers)) {
     w.note_half(n.inputs[0]);
     return rule->second(w, n);
   }

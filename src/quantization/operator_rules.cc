@@ -13,10 +13,16 @@ bool is_excluded_product(const OperatorWriter& w, const std::string& b) {
   return w.options().matmul_const_b_only.value_or(!w.is_static()) && !w.initializer(b);
 }
 
+bool is_selected(const OperatorWriter& w, const Node& n, const LayerSet& layers) {
+  return layers.contains(n.name) && lists_op_type(w.options(), w.is_static() ? Scheme::kInt8 : Scheme::kInt8Dynamic, n);
+}
+
 bool write_gather(OperatorWriter& w, const Node& n) {
   const Tensor* table = w.initializer(n.inputs[0]);
   if (!table || table->type() != DataType::kFloat) return false;
-  QuantizedTensor y = w.activation(n.inputs[0]);
+  const QuantizedTensor* known = w.find(n.inputs[0]);
+  bool usable = known && !known->params.axis && known->params.type != DataType::kInt32;
+  QuantizedTensor y = usable ? *known : w.activation(n.inputs[0]);
   Node gather = n;
   gather.inputs[0] = y.codes;
   gather.outputs[0] = y.codes = w.fresh(n.outputs[0] + "_quantized");
@@ -27,14 +33,11 @@ bool write_gather(OperatorWriter& w, const Node& n) {
 
 bool write_moved(OperatorWriter& w, const Node& n) {
   if (!w.is_float(n.inputs[0])) return false;
-  if (w.is_static() && w.options().force_quantize_no_input_check) {
-    if (!w.initializer(n.inputs[0])) return false;
-  } else {
-    const QuantizedTensor* x = w.find(n.inputs[0]);
-    if (!x) return false;
-    if (x->params.axis || x->params.type == DataType::kInt32) return w.deviate("D18"), false;
-  }
-  QuantizedTensor y = w.activation(n.inputs[0]);
+  const QuantizedTensor* x = w.find(n.inputs[0]);
+  bool force = w.options().force_quantize_no_input_check;
+  if (force ? !w.initializer(n.inputs[0]) : !x) return false;
+  if (x && (x->params.axis || x->params.type == DataType::kInt32)) return w.deviate("D18"), false;
+  QuantizedTensor y = x ? *x : w.activation(n.inputs[0]);  // of whatever type: values only move
   Node moved = n;
   moved.inputs[0] = y.codes;
   for (size_t i = 1; i < n.inputs.size(); ++i) w.ensure_float(n.inputs[i]);

@@ -15,6 +15,8 @@ bool is_signed(DataType t) { return t == DataType::kInt8 || t == DataType::kInt1
 bool fits(const QuantizedTensor& q, std::optional<int64_t> axis) {
   return q.params.type != DataType::kInt32 && (!q.params.axis || q.params.axis == axis);
 }
+// Codes in the weight's type are no activation in another: the runtime has no operators for the mixture.
+bool fits_activation(const QuantizedTensor& q, DataType type) { return fits(q, {}) && q.params.type == type; }
 
 // A constant that is dequantized somewhere comes from there everywhere: a name has one source.
 void drop_rewritten_initializers(Graph& graph) {
@@ -91,6 +93,13 @@ bool OperatorWriter::quantizable(const std::string& tensor) const {
   return !other_type && !tensor.empty() && (!context_.ranges || context_.ranges->find(tensor));
 }
 
+bool lists_op_type(const QuantizeOptions& options, Scheme scheme, const Node& n) {
+  const auto& types = options.op_types.empty() ? default_op_types(scheme) : options.op_types;
+  auto listed = [&](std::string_view type) { return std::find(types.begin(), types.end(), type) != types.end(); };
+  bool dense = scheme == Scheme::kInt8Dynamic && n.op_type == "Gemm" && listed("MatMul");
+  return dense || listed(n.op_type);
+}
+
 std::optional<RealBounds> bounds_of(const QuantizedTensor& tensor) {
   const QuantParams& p = tensor.params;
   if (p.scale.size() != 1 || p.axis || p.type == DataType::kInt32) return {};
@@ -116,10 +125,11 @@ QuantizedTensor OperatorWriter::names_for(const std::string& tensor, QuantParams
   return {fresh(tensor + "_quantized"), fresh(tensor + "_scale"), fresh(tensor + "_zero_point"), std::move(params)};
 }
 
-QuantizedTensor& OperatorWriter::constant(const std::string& tensor, const Tensor& value, const WeightRule& rule) {
+QuantizedTensor& OperatorWriter::constant(const std::string& tensor, const Tensor& value, const WeightRule& rule,
+                                          bool as_weight) {
   std::string key = tensor;
   if (auto it = values_.find(key); it != values_.end()) {
-    if (fits(it->second, rule.axis)) return it->second;
+    if (as_weight ? fits(it->second, rule.axis) : fits_activation(it->second, rule.type)) return it->second;
     deviate(it->second.params.type == DataType::kInt32 ? "D9" : "D18");
     key = fmt::format("{}\n{} {}", tensor, static_cast<int>(rule.type), rule.axis.value_or(-1));
     if (auto other = values_.find(key); other != values_.end()) return other->second;
@@ -134,25 +144,28 @@ QuantizedTensor& OperatorWriter::constant(const std::string& tensor, const Tenso
 const QuantizedTensor& OperatorWriter::activation(const std::string& tensor) {
   if (!is_local(tensor)) return parent_->activation(tensor);
   if (const Tensor* value = initializer(tensor))
-    return constant(tensor, *value, rule_of(context_.activation_type(), {}, false));
-  if (auto it = values_.find(tensor); it != values_.end() && fits(it->second, {})) return it->second;
+    return constant(tensor, *value, rule_of(context_.activation_type(), {}, false), false);
+  auto it = values_.find(tensor);
+  if (it == values_.end()) return quantize_here(tensor);
+  bool has_range = !is_static() || context_.ranges->find(tensor);
+  if (fits_activation(it->second, context_.activation_type()) || !has_range) return it->second;
+  deviate("D18");
   return quantize_here(tensor);
 }
 
 QuantizedTensor& OperatorWriter::weight(const std::string& tensor, DataType type, std::optional<int64_t> axis) {
   if (!is_local(tensor)) return parent_->weight(tensor, type, axis);
-  if (const Tensor* value = initializer(tensor)) return constant(tensor, *value, rule_of(type, axis, true));
+  if (const Tensor* value = initializer(tensor)) return constant(tensor, *value, rule_of(type, axis, true), true);
   return const_cast<QuantizedTensor&>(activation(tensor));
 }
 
-const QuantizedTensor& OperatorWriter::transposed_weight(const std::string& tensor, const Tensor& value, DataType type,
-                                                         std::optional<int64_t> axis, std::vector<int64_t> dims,
+const QuantizedTensor& OperatorWriter::transposed_weight(const std::string& tensor, const Tensor& value,
+                                                         const WeightRule& rule, std::vector<int64_t> dims,
                                                          std::vector<int64_t> param_dims) {
-  if (!is_local(tensor)) return parent_->transposed_weight(tensor, value, type, axis, dims, param_dims);
-  std::string key = fmt::format("{}\ntransposed {} {}", tensor, axis.value_or(-1), fmt::join(value.dims(), " "));
+  if (!is_local(tensor)) return parent_->transposed_weight(tensor, value, rule, dims, param_dims);
+  std::string key = fmt::format("{}\ntransposed {} {}", tensor, rule.axis.value_or(-1), fmt::join(value.dims(), " "));
   if (auto it = values_.find(key); it != values_.end()) return it->second;
-  QuantizedTensor& q = values_[key] =
-      names_for(tensor, context_.cache.params(key, value, rule_of(type, axis, true)));
+  QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(key, value, rule));
   constants_.push_back({&q, key, value, std::move(param_dims), std::move(dims)});
   return q;
 }

@@ -58,15 +58,17 @@ class OperatorWriter {
   // True when activation() has what it needs: a range, an initializer, or run time.
   bool quantizable(const std::string& tensor) const;
 
+  // How a constant is quantized in this type, as a weight or as an activation.
+  WeightRule rule_of(DataType type, std::optional<int64_t> axis, bool as_weight) const;
+
   // --- what a rule reads
   const QuantizedTensor& activation(const std::string& tensor);
   // Of a constant in this type, per channel where an axis is given; of anything else as activation().
   QuantizedTensor& weight(const std::string& tensor, DataType type, std::optional<int64_t> axis);
-  // A constant that lies in the file as [..., columns, rows]: codes with the last two dimensions exchanged, `axis` that
-  // of the original, parameters of shape `param_dims`, codes of shape `dims` before the exchange.
-  const QuantizedTensor& transposed_weight(const std::string& tensor, const Tensor& value, DataType type,
-                                           std::optional<int64_t> axis, std::vector<int64_t> dims,
-                                           std::vector<int64_t> param_dims);
+  // A constant that lies in the file as [..., columns, rows]: codes with the last two dimensions exchanged, the rule's
+  // axis that of the original, parameters of shape `param_dims`, codes of shape `dims` before the exchange.
+  const QuantizedTensor& transposed_weight(const std::string& tensor, const Tensor& value, const WeightRule& rule,
+                                           std::vector<int64_t> dims, std::vector<int64_t> param_dims);
   // The weight with scales that keep this bias inside int32: enlarged in place, or in a copy where another bias relies
   // on the present ones.
   QuantizedTensor& fit_to_bias(const std::string& tensor, QuantizedTensor& weight, const Tensor& bias,
@@ -101,8 +103,7 @@ class OperatorWriter {
   };
 
   bool is_local(const std::string& tensor) const;
-  WeightRule rule_of(DataType type, std::optional<int64_t> axis, bool as_weight) const;
-  QuantizedTensor& constant(const std::string& tensor, const Tensor& value, const WeightRule& rule);
+  QuantizedTensor& constant(const std::string& tensor, const Tensor& value, const WeightRule& rule, bool as_weight);
   QuantizedTensor names_for(const std::string& tensor, QuantParams params);
   const QuantizedTensor& quantize_here(const std::string& tensor);
   Node with_bodies_written(Node node, const Rule& rule);
@@ -121,6 +122,9 @@ class OperatorWriter {
   std::vector<Initializer> added_;
   std::vector<Node> nodes_;
 };
+
+// True when the options' list, or else the scheme's own, has the op type of this node.
+bool lists_op_type(const QuantizeOptions& options, Scheme scheme, const Node& n);
 
 // Real bounds of the values that the codes stand for; nothing where the parameters are not known.
 std::optional<RealBounds> bounds_of(const QuantizedTensor& tensor);

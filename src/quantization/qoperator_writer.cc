@@ -225,8 +225,9 @@ void note_where(const OperatorWriter& w, const Node& n, bool selected) {
 bool write_node(OperatorWriter& w, const Node& n, const LayerSet& layers) {
   auto rule = rules().find(n.op_type);
   if (rule == rules().end() || n.inputs.empty()) return false;
-  if (n.op_type == "Where") note_where(w, n, layers.contains(n.name));
-  if (!layers.contains(n.name)) return false;
+  bool selected = is_selected(w, n, layers);
+  if (n.op_type == "Where") note_where(w, n, selected);
+  if (!selected) return false;
   w.note_half(n.inputs[0]);
   return rule->second(w, n);
 }

@@ -30,10 +30,7 @@ struct Quantizer::Impl {
 
   // onnxruntime's gate: by name and op type.
   bool is_eligible(const Node& n, Scheme scheme) const {
-    const auto& types = options.op_types.empty() ? default_op_types(scheme) : options.op_types;
-    auto listed = [&](std::string_view type) { return std::find(types.begin(), types.end(), type) != types.end(); };
-    bool dense = scheme == Scheme::kInt8Dynamic && n.op_type == "Gemm" && listed("MatMul");
-    return is_named(n) && (dense || listed(n.op_type)) && n.op_type != "QuantizeLinear" &&
+    return is_named(n) && lists_op_type(options, scheme, n) && n.op_type != "QuantizeLinear" &&
            n.op_type != "DequantizeLinear";
   }
 
@@ -45,7 +42,9 @@ struct Quantizer::Impl {
       LayerSet layers;
       for (size_t i = 0; i < selected.size(); ++i)
         if (selected[i]) layers.insert(model.graph.nodes[i].name);
-      return write_qoperator(model, index, layers, view, options, cache, deviations);
+      Model result = write_qoperator(model, index, layers, view, options, cache, deviations);
+      note_softmax(selected);
+      return result;
     }
     auto bounds = [&](const std::string& tensor) -> std::optional<RealBounds> {
       auto p = params.original(tensor);
@@ -60,15 +59,21 @@ struct Quantizer::Impl {
     deviations = std::move(marks.deviations);
     layer_deviations = std::move(marks.layer_deviations);
     if (index.opset < 21 && !options.use_qdq_contrib_ops && hides_4_bits(options)) deviate("D24");
+    note_softmax(selected);
+    for (size_t i = 0; i < selected.size(); ++i)
+      // onnxruntime gives a Softmax a scale in float32 whatever its type is.
+      if (selected[i] && model.graph.nodes[i].op_type == "Softmax" &&
+          params.float_type(model.graph.nodes[i].outputs[0]) == DataType::kFloat16)
+        deviate("D17");
+    return result;
+  }
+
+  // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown.
+  void note_softmax(const std::vector<bool>& selected) {
     for (size_t i = 0; i < selected.size(); ++i) {
       const Node& n = model.graph.nodes[i];
-      if (!selected[i] || n.op_type != "Softmax") continue;
-      // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown ...
-      if (!ranges.contains(n.outputs[0])) deviate("D34");
-      // ... and gives it a scale in float32 whatever its type is.
-      else if (params.float_type(n.outputs[0]) == DataType::kFloat16) deviate("D17");
+      if (selected[i] && n.op_type == "Softmax" && !ranges.contains(n.outputs[0])) deviate("D34");
     }
-    return result;
   }
 
   void deviate(const char* id) {

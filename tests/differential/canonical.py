@@ -10,7 +10,7 @@ import sys
 from collections import Counter, namedtuple
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 sys.setrecursionlimit(20000)
 Canonical = namedtuple("Canonical", "outputs nodes initializers inputs opsets described")
@@ -48,7 +48,15 @@ class Scope:
         for tensor in graph.initializer:
             self.constants[tensor.name] = self.keys[tensor.name] = tensor_key(tensor)
         self.producers = {o: node for node in graph.node for o in node.output if o}
+        self.ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
         self.outer, self.node_keys, self.open = outer, {}, set()
+
+    def normalized(self, node):
+        """Axes of constants counted from the front: -1 and 1 are the same of a matrix."""
+        for a in node.attribute:
+            if node.op_type == "DequantizeLinear" and a.name == "axis" and a.i < 0 and node.input[0] in self.ranks:
+                a = helper.make_attribute("axis", a.i + self.ranks[node.input[0]])
+            yield a
 
     def key(self, name):
         if name in self.keys:
@@ -67,7 +75,7 @@ class Scope:
     def node_key(self, node):
         if id(node) not in self.node_keys:
             domain = "" if node.domain == "ai.onnx" else node.domain
-            attributes = sorted(attribute_key(a, self) for a in node.attribute)
+            attributes = sorted(attribute_key(a, self) for a in self.normalized(node))
             self.node_keys[id(node)] = digest(domain, node.op_type, attributes, [self.key(i) for i in node.input],
                                               [bool(o) for o in node.output])
         return self.node_keys[id(node)]

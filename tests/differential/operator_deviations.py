@@ -8,7 +8,7 @@ from deviations import adjusted, clips_more, selected
 from oracle import DEFAULT_OPS
 
 # Allowed only where onnxruntime's own quantizer stops with an error, or its model does not run.
-WHERE_IT_FAILS = {"D9", "D11", "D12", "D16", "D18", "D33"}
+WHERE_IT_FAILS = {"D9", "D11", "D12", "D16", "D18", "D33", "D34", "D47"}
 
 
 def is_sorted(graph):
@@ -52,6 +52,8 @@ class Facts:
 
 def of_gemm(f, n):
     ids, c = set(), n.input[2] if len(n.input) > 2 else None
+    if c == "":
+        ids.add("D12")
     if f.form == "dynamic":
         named = f.selected(type(n)(name=n.name, op_type="MatMul"))
         constant = n.input[1] in f.initializers
@@ -60,7 +62,7 @@ def of_gemm(f, n):
         if attribute(n, "transB", 0) and constant and f.readers[n.input[1]] > 1:
             ids.add("D41")
         return ids
-    if not f.selected(n) or c is None:
+    if not f.selected(n) or not c:
         return ids
     if c not in f.initializers:
         return {"D12"}
@@ -92,6 +94,8 @@ def of_layer(f, n):
     if n.op_type == "LSTM":
         if attribute(n, "layout", 0):
             ids.add("D28")
+        if f.o["symmetric_weights"] is False:
+            ids.add("D48")
         if f.readers[n.input[1]] > 1 or f.readers[n.input[2]] > 1:
             ids.add("D43")
     return ids
@@ -137,7 +141,11 @@ def of_other(f, n):
 
 def allowed(form, model, ranges, o):
     f = Facts(form, model, ranges, o)
-    ids = set() if is_sorted(f.graph) else {"D29"}
+    ids = set() if is_sorted(f.graph) else {"D29", "D47"}
+    # A constant that the first reader made a weight is no activation in another type.
+    types = {"uint8" if form == "dynamic" else o["activation_type"], o["weight_type"]}
+    if any(f.readers[i] > 1 for i in f.initializers) and (len(types) > 1 or o["per_channel"]):
+        ids.add("D18")
     for n in f.graph.node:
         ids |= of_layer(f, n) | of_other(f, n)
     return ids

@@ -14,21 +14,14 @@ def lstm(b):
     length, batch, width = b.shapes[t]
     hidden, directions = b.integer(1, 6), b.pick([1, 1, 2])
     direction = "bidirectional" if directions == 2 else b.pick(["forward", "reverse"])
-    layout = {}
-    if b.chance(0.1) and directions == 1:
-        b.note("LSTM of the second layout")
-        layout, length, batch = {"layout": 1}, batch, length
     inputs = [t, b.weight(directions, 4 * hidden, width), b.weight(directions, 4 * hidden, hidden)]
     if b.chance(0.7):
         inputs.append(b.constant(b.values((directions, 8 * hidden)), "c"))
-        if b.chance(0.3) and not layout:
+        if b.chance(0.3):
             state = lambda: b.constant(b.values((directions, batch, hidden)), "c")
             inputs += ["", state(), state()]
     b.note(f"LSTM {direction}")
-    if layout:
-        b.add("LSTM", inputs, [(batch, length, directions, hidden)], hidden_size=hidden, direction=direction, **layout)
-    else:
-        b.add("LSTM", inputs, [(length, directions, batch, hidden)], hidden_size=hidden, direction=direction)
+    b.add("LSTM", inputs, [(length, directions, batch, hidden)], hidden_size=hidden, direction=direction)
 
 
 @emitter
@@ -77,6 +70,28 @@ def layer_chain(b):
                  b.pick(["conv", "matmul", "gemm", "softmax", "concat"])):
         if graphs.EMITTERS[name](b) is False:
             return False
+
+
+@emitter
+def siblings(b):
+    """A layer and an operator that moves values, both on the same tensor."""
+    t = b.tensor(lambda s: len(s) == 2 and min(s) >= 1)
+    if not t:
+        return False
+    rows, depth = b.shapes[t]
+    columns = b.integer(1, 6)
+    b.add("MatMul", [t, b.weight(depth, columns)], [(rows, columns)])
+    b.add("Transpose", [t], [(depth, rows)], perm=[1, 0])
+
+
+@emitter
+def conv_flatten(b):
+    if graphs.EMITTERS["conv"](b) is False:
+        return False
+    t = list(b.shapes)[-1]
+    s = b.shapes[t]
+    (t,) = b.add("Flatten", [t], [(s[0], int(np.prod(s[1:])))])
+    b.add("Gemm", [t, b.weight(b.shapes[t][1], 3)], [(s[0], 3)])
 
 
 @emitter
