@@ -53,7 +53,7 @@ bool write_conv(OperatorWriter& w, const Node& n) {
   std::vector<int64_t> shape(filter->dims().size(), 1);
   shape[1] = -1;
   int64_t rank = static_cast<int64_t>(shape.size());
-  w.ensure_float(n.inputs[2]);
+  w.read_float(n.inputs[2]);
   std::string dims = w.add_initializer(y + "_bias_reshape_shape", int64_tensor({rank}, std::move(shape)));
   w.emit({"", "Reshape", "", {n.inputs[2], dims}, {shaped}, {}, {}});
   w.emit({y + "_bias_add", "Add", "", {scaled, shaped}, {y}, {}, {}});
@@ -90,10 +90,12 @@ bool write_gemm(OperatorWriter& w, const Node& n) {
   bool is_float = w.is_float(n.inputs[0]) || w.is_float(b);
   if (!constant_or_plain || !is_float || !w.quantizable(n.inputs[0]) || !w.quantizable(b))
     return w.deviate("D42"), false;
-  if (!w.is_float(n.inputs[0])) w.deviate("D47");
+  bool has_bias = n.inputs.size() > 2 && !n.inputs[2].empty();
+  bool type_known = w.is_float(n.inputs[0]) || (!has_bias && w.is_float(n.outputs[0]));
   if (!w.options().include.empty() && !n.name.empty()) w.deviate("D42");  // there it has another name by then
-  if (n.inputs.size() > 2 && n.inputs[2].empty()) w.deviate("D12");
-  if (n.inputs.size() < 3 || n.inputs[2].empty()) return emit_dense(w, n, n.outputs[0]), true;
+  else if (!type_known) w.deviate("D47");
+  if (n.inputs.size() > 2 && !has_bias) w.deviate("D12");
+  if (!has_bias) return emit_dense(w, n, n.outputs[0]), true;
   std::string product = w.fresh(n.outputs[0] + "_MatMul");
   emit_dense(w, n, product);
   w.ensure_float(n.inputs[2]);
@@ -126,7 +128,8 @@ bool write_lstm(OperatorWriter& w, const Node& n) {
   std::vector<std::string> inputs = n.inputs;
   inputs.resize(kInputs);
   inputs[1] = inputs[2] = "";
-  for (const auto& name : inputs) w.ensure_float(name);
+  w.ensure_float(n.inputs[0]);
+  for (const auto& name : inputs) w.read_float(name);
   inputs[1] = W.codes, inputs[2] = R.codes;
   for (const auto& name : {W.scale, W.zero_point, R.scale, R.zero_point}) inputs.push_back(name);
   Node node = quantized_node(n, "DynamicQuantizeLSTM", std::move(inputs), n.outputs);
@@ -144,7 +147,7 @@ bool write_attention(OperatorWriter& w, const Node& n) {
   if (!w.quantizable(n.inputs[0]) || !w.quantizable(n.inputs[1])) return w.deviate("D12"), false;
   auto input = [&](size_t i) {
     std::string name = i < n.inputs.size() ? n.inputs[i] : "";
-    w.ensure_float(name);
+    w.read_float(name);
     return name;
   };
   QuantizedTensor x = w.activation(n.inputs[0]);

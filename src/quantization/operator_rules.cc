@@ -14,6 +14,11 @@ bool is_excluded_product(const OperatorWriter& w, const std::string& b) {
 }
 
 bool is_selected(const OperatorWriter& w, const Node& n, const LayerSet& layers) {
+  bool contrib = n.op_type == "Attention" || n.op_type == "EmbedLayerNormalization";
+  if (n.domain != (contrib ? "com.microsoft" : "")) {
+    if (layers.contains(n.name)) w.deviate("D49");
+    return false;
+  }
   return layers.contains(n.name) && lists_op_type(w.options(), w.is_static() ? Scheme::kInt8 : Scheme::kInt8Dynamic, n);
 }
 
@@ -40,7 +45,7 @@ bool write_moved(OperatorWriter& w, const Node& n) {
   QuantizedTensor y = x ? *x : w.activation(n.inputs[0]);  // of whatever type: values only move
   Node moved = n;
   moved.inputs[0] = y.codes;
-  for (size_t i = 1; i < n.inputs.size(); ++i) w.ensure_float(n.inputs[i]);
+  for (size_t i = 1; i < n.inputs.size(); ++i) w.read_float(n.inputs[i]);
   moved.outputs[0] = y.codes = w.fresh(n.outputs[0] + "_quantized");
   w.define(n.outputs[0], std::move(y));
   w.emit(std::move(moved));

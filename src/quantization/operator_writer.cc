@@ -201,14 +201,12 @@ QuantizedTensor& OperatorWriter::fit_to_bias(const std::string& tensor, Quantize
                                              const QuantizedTensor& input) {
   const QuantizeOptions& o = options();
   const Tensor* value = initializer(tensor);
-  bool one_scale_expected = !o.per_channel, one_scale = !weight.params.axis;
-  bool centred = std::all_of(weight.params.zero_point.begin(), weight.params.zero_point.end(),
-                             [](int32_t z) { return z == 0; });
-  if (!value || !o.adjust_weight_scale_for_bias || o.weight_type != DataType::kInt8 ||
-      weight.params.type != DataType::kInt8 || !centred || one_scale != one_scale_expected)
-    return weight;
   QuantParams params = weight.params;
-  if (!adjust_weight_scale_for_bias(to_floats(bias), input.params.scale[0], params)) return weight;
+  bool centred = std::all_of(params.zero_point.begin(), params.zero_point.end(), [](int32_t z) { return z == 0; });
+  bool applies = o.adjust_weight_scale_for_bias && o.weight_type == DataType::kInt8 && centred &&
+                 params.axis.has_value() == o.per_channel && (!value || params.type == DataType::kInt8);
+  if (!applies || !adjust_weight_scale_for_bias(to_floats(bias), input.params.scale[0], params)) return weight;
+  if (!value) return deviate("D10"), weight;  // there the bias goes by a scale that the computed weight does not have
   if (!biased_.contains(weight.codes)) {
     weight.params = std::move(params);
     return weight;
@@ -254,9 +252,7 @@ void OperatorWriter::emit(Node node) {
 void OperatorWriter::emit_float(const Node& node) {
   for (const auto& name : node.inputs) ensure_float(name);
   size_t before = nodes_.size();
-  for_each_read(node, [&](const std::string& name) {
-    if (!initializer(name)) ensure_float(name);  // a body reads the initializer as it is
-  });
+  for_each_read(node, [&](const std::string& name) { read_float(name); });
   if (nodes_.size() > before) deviate("D33");
   emit(node);
 }
@@ -277,6 +273,10 @@ void OperatorWriter::ensure_float(const std::string& tensor) {
   Node node{tensor + "_DequantizeLinear", "DequantizeLinear", "", {q.codes, q.scale, q.zero_point}, {tensor}, {}, {}};
   if (q.params.axis) node.set_attribute({"axis", *q.params.axis});
   emit(std::move(node));
+}
+
+void OperatorWriter::read_float(const std::string& tensor) {
+  if (!initializer(tensor)) ensure_float(tensor);
 }
 
 bool OperatorWriter::needs_dequantizing(const std::string& tensor) const {

@@ -86,7 +86,7 @@ def of_layer(f, n):
     if n.op_type in ("Conv", "Gemm") and f.form == "qoperator":
         if f.readers[bias] > 1:
             ids.add("D9")
-        if f.readers[weight] > 1:
+        if f.readers[weight] > 1 or weight not in f.initializers:
             ids.add("D10")
     if n.op_type in ("MatMul", "Attention") and f.o["per_channel"] and weight in f.initializers:
         if len(f.initializers[weight].dims) != 2:
@@ -146,6 +146,10 @@ def allowed(form, model, ranges, o):
     types = {"uint8" if form == "dynamic" else o["activation_type"], o["weight_type"]}
     if any(f.readers[i] > 1 for i in f.initializers) and (len(types) > 1 or o["per_channel"]):
         ids.add("D18")
+    if any(a.HasField("g") for n in f.graph.node for a in n.attribute):
+        ids.add("D33")
+    if any(n.domain and n.op_type in DEFAULT_OPS and n.op_type != "EmbedLayerNormalization" for n in f.graph.node):
+        ids.add("D49")
     for n in f.graph.node:
         ids |= of_layer(f, n) | of_other(f, n)
     return ids

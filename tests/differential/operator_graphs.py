@@ -128,5 +128,5 @@ def body_with_layer(b):
 
 
 graphs.WEIGHTS.update(lstm=4, attention=3, embed_layer_norm=2, layer_chain=4, body_with_layer=0.5, average_pool_dilated=0.3,
-                      gather_table=2)
+                      gather_table=2, unsqueeze=2, elementwise=2)
 generate = graphs.generate
