@@ -13,7 +13,7 @@ namespace seqto::internal {
 
 // Observe(x) -> x: shows its input, attribute `tensor`, and passes it on.
 // ObserveClip(x) -> y: shows x, attribute `tensor` (-1: not), clips it to `lowest`, `highest` and shows y, attribute
-// `clipped_tensor` (-1: not). Attributes `channels`, `block` of both: the layout is N, C/block, H, W, block with
+// `clipped_tensor` (-1: not). ObserveClipInPlace writes over its input, which nothing else may read. Attributes `channels`, `block` of both: the layout is N, C/block, H, W, block with
 // padded channels, which are not shown; 0: dense.
 constexpr const char* kObserveDomain = "seqto";
 

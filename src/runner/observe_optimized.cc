@@ -61,7 +61,10 @@ class Rewriter {
       for (size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i].name == tensors[t]) result_.inputs.push_back({t, i});
     }
-    for (const Node& n : optimized.graph.nodes) for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
+    for (const Node& n : optimized.graph.nodes) {
+      if (n.op_type == "Conv" && n.outputs.size() == 1) fresh_.insert(n.outputs[0]);
+      for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
+    }
   }
 
   std::optional<Instrumented> run() {
@@ -91,6 +94,7 @@ class Rewriter {
         }
         places_[n.inputs[0]] = {static_cast<int64_t>(it->second), n.int_attribute("channels", 0)};
         dropped_.insert(output);
+        --readers_[n.inputs[0]];
       }
     }
     size_t named = static_cast<size_t>(std::count_if(tensors_.begin(), tensors_.end(), [](auto& t) { return !t.empty(); }));
@@ -150,7 +154,8 @@ class Rewriter {
   Node clip(const Node& activation, Bounds bounds, std::unordered_set<std::string>& done) const {
     const std::string &input = activation.inputs[0], &output = activation.outputs[0];
     auto before = places_.find(input), after = places_.find(output);
-    Node node{activation.name, "ObserveClip", kObserveDomain, {input}, {output}, {}, {}};
+    const char* type = owned(input) ? "ObserveClipInPlace" : "ObserveClip";
+    Node node{activation.name, type, kObserveDomain, {input}, {output}, {}, {}};
     // Of several readers of one tensor the first shows it.
     const bool show = before != places_.end() && done.insert(input).second;
     done.insert(output);
@@ -163,6 +168,11 @@ class Rewriter {
     return node;
   }
 
+  // Made in memory of its own, by an op that never passes an input on, and read once.
+  bool owned(const std::string& tensor) const {
+    return fresh_.contains(tensor) && readers_.at(tensor) == 1 && !kept_outputs_.contains(tensor);
+  }
+
   void set_layout(Node& node, int64_t channels) const {
     node.set_attribute({"channels", channels});
     node.set_attribute({"block", channels > 0 ? block_ : int64_t{0}});
@@ -171,7 +181,7 @@ class Rewriter {
   const Preparation& preparation_;
   std::span<const std::string> tensors_;
   int64_t block_;
-  std::unordered_set<std::string> kept_outputs_, dropped_;
+  std::unordered_set<std::string> kept_outputs_, dropped_, fresh_;
   std::unordered_map<std::string, size_t> wanted_;
   std::unordered_map<std::string, int> readers_;
   std::unordered_map<std::string, Place> places_;

@@ -188,12 +188,23 @@ struct ObserveOp : ObserverOp<ObserveOp, ObserveKernel> {
   const char* GetName() const { return "Observe"; }
 };
 
+// The runtime shares the memory where it can prove that it may; of shapes that it does not know it cannot.
 struct ObserveClipOp : ObserverOp<ObserveClipOp, ObserveClipKernel> {
   ObserveClipOp(Observer& o, uint32_t api_version) : ObserverOp(o, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, api_version) {
     GetMayInplace = first_to_first;
     ReleaseMayInplace = release_map;
   }
   const char* GetName() const { return "ObserveClip"; }
+};
+
+// For inputs that are known to be nobody else's: always in place.
+struct ObserveClipInPlaceOp : ObserverOp<ObserveClipInPlaceOp, ObserveClipKernel> {
+  ObserveClipInPlaceOp(Observer& o, uint32_t api_version)
+      : ObserverOp(o, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, api_version) {
+    GetAliasMap = first_to_first;
+    ReleaseAliasMap = release_map;
+  }
+  const char* GetName() const { return "ObserveClipInPlace"; }
 };
 
 }  // namespace
@@ -203,13 +214,16 @@ struct ObserveDomain::Impl {
       : float32(observer, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, version),
         float16(observer, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16, version),
         clip(observer, version),
+        clip_in_place(observer, version),
         domain(kObserveDomain) {
     domain.Add(&float32);
     domain.Add(&float16);
     domain.Add(&clip);
+    domain.Add(&clip_in_place);
   }
   ObserveOp float32, float16;
   ObserveClipOp clip;
+  ObserveClipInPlaceOp clip_in_place;
   Ort::CustomOpDomain domain;
 };
 
