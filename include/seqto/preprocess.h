@@ -8,8 +8,8 @@ namespace seqto {
 
 // prepare() and, with a runner, its basic optimization: what onnxruntime's quant_pre_process does. Nothing is written
 // beside the model; weights stay mapped. In this order: names, opset (Upsample becomes Resize), constants,
-// optimization, batch normalizations, shapes. A model that the runtime does not take is left as it is; the actions say why.
-// A name of a layer stays where the layer stays.
+// optimization, batch normalizations, shapes, and the metadata tag by which onnxruntime knows it. A model that the
+// runtime does not take is left as it is; the actions say why. A name of a layer stays where the layer stays.
 Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& = {});
 
 }  // namespace seqto

@@ -50,17 +50,23 @@ Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& op
   PrepareOptions before = options;
   before.fold_batch_norms = before.infer_shapes = false;
   Prepared first = prepare(model, before);
+  bool done = false;
   if (runner) {
     try {
       Model better = optimized(first.model, *runner);
       first.actions.push_back(fmt::format("basic optimization by the runtime: {}", difference(first.model, better)));
       first.model = std::move(better);
+      done = options.infer_shapes;
     } catch (const Error& error) {
       if (error.code() != Code::kInvalidInput) throw;
       first.actions.push_back(fmt::format("not optimized: {}", error.what()));
     }
   }
   Prepared second = prepare(first.model, options);
+  // What onnxruntime's quantizer looks for before it advises to preprocess.
+  const std::pair<std::string, std::string> tag{"onnx.quant.pre_process", "onnxruntime.quant"};
+  auto& metadata = second.model.metadata;
+  if (done && std::find(metadata.begin(), metadata.end(), tag) == metadata.end()) metadata.push_back(tag);
   second.actions.insert(second.actions.begin(), first.actions.begin(), first.actions.end());
   return second;
 }

@@ -75,6 +75,8 @@ class Prepare(unittest.TestCase):
                     quant_pre_process(str(model), str(theirs), skip_symbolic_shape=True)
                 self.prepare(model, "--opset", "11")
                 self.assertEqual(ops(self.out), ops(theirs))
+                self.assertEqual(*({p.key: p.value for p in onnx.load(str(f)).metadata_props
+                                    if p.key == "onnx.quant.pre_process"} for f in (self.out, theirs)))
                 self.same_outputs(model)
 
     def conv_with_norm(self, opset=17, weight_as_constant=False):
