@@ -99,13 +99,27 @@ bool is_integer_type(DataType t) {
          t == DataType::kInt4 || t == DataType::kUint4;
 }
 
+// True when a node of the types that are quantized has to do with a float16 tensor.
+bool reads_float16(const Model& model, const QuantizeOptions& options) {
+  GraphIndex index(model);
+  const auto& types = options.op_types.empty() ? default_op_types() : options.op_types;
+  std::unordered_set<std::string> op_types(types.begin(), types.end());
+  auto is_float16 = [&](const std::string& name) {
+    auto it = index.types.find(name);
+    return it != index.types.end() && it->second == DataType::kFloat16;
+  };
+  return std::any_of(model.graph.nodes.begin(), model.graph.nodes.end(), [&](const Node& n) {
+    return op_types.contains(n.op_type) && (std::any_of(n.inputs.begin(), n.inputs.end(), is_float16) ||
+                                            std::any_of(n.outputs.begin(), n.outputs.end(), is_float16));
+  });
+}
+
 // What cannot be written at the model's opset; Q and DQ of com.microsoft have all types and axes at any.
 void require_opset(const Model& model, const QuantizeOptions& options) {
   int64_t needed = options.block_size > 0 ? 21 : 10;
   if (!in_contrib_domain(options, model.opset())) {
     if (required_opset(options) == 13) needed = std::max<int64_t>(needed, 13);
-    for (const Initializer& i : model.graph.initializers)
-      if (i.tensor.type() == DataType::kFloat16) needed = std::max<int64_t>(needed, 19);
+    if (reads_float16(model, options)) needed = std::max<int64_t>(needed, 19);
   }
   if (model.opset() >= needed) return;
   throw Error(

@@ -1,4 +1,5 @@
-// Weights whose parameters depend on all their readers: blocks, and axes that a user asked for.
+// What depends on all readers of a tensor, or on what the runtime cannot load: blocks, axes that a user asked for, 4-bit
+// activations behind Relu and Clip.
 #include "quantization/marks.h"
 #include "quantization/overrides.h"
 
@@ -19,6 +20,8 @@ class Settler {
     if (options_.block_size > 0) block_weights();
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i] && !marks_.removed[i]) settle(marks_.nodes[i]);
+    for (size_t i = 0; i < marks_.nodes.size(); ++i)
+      if (!marks_.removed[i]) settle_activation(marks_.nodes[i]);
   }
 
  private:
@@ -32,21 +35,46 @@ class Settler {
     });
   }
 
+  // The runtime's optimizer stops at Relu and Clip before a QuantizeLinear of 4 bits.
+  void settle_activation(const Node& n) {
+    if ((n.op_type != "Relu" && n.op_type != "Clip") || n.outputs.empty() || !marks_.tensors.contains(n.outputs[0]))
+      return;
+    if (!has_4_bits(n.outputs[0])) return;
+    marks_.tensors.erase(n.outputs[0]);
+    marks_.deviate("D37", n.name);
+  }
+
+  bool has_4_bits(std::string tensor) {
+    auto is_4_bits = [](DataType t) { return t == DataType::kInt4 || t == DataType::kUint4; };
+    for (Mark* mark = marks_.tensors.find(tensor); mark && !mark->provider.empty(); mark = marks_.tensors.find(tensor))
+      tensor = mark->provider;
+    const auto* overrides = overrides_of(options_, tensor);
+    if (overrides && overrides->front().convert && is_4_bits(*overrides->front().convert->quant_type)) return true;
+    return is_4_bits(activation_type_of(options_, tensor));
+  }
+
   void settle(const Node& n) {
     bool matmul = n.op_type == "MatMul";
     if (!matmul && n.op_type != "Conv" && n.op_type != "Gemm") return;
-    if (n.inputs.size() < 2 || !index_.is_initializer(n.inputs[1])) return;
+    if (n.inputs.size() < 2) return;
+    if (matmul) settle_blocks(n, n.inputs[0], n.inputs[1]);
+    if (matmul) settle_blocks(n, n.inputs[1], n.inputs[0]);
+    if (!index_.is_initializer(n.inputs[1])) return;
     Mark* mark = marks_.tensors.find(n.inputs[1]);
     if (!mark || !mark->provider.empty() || !fuses_8_bits(options_, n.inputs[0], n.inputs[1])) return;
-    if (mark->blocked && matmul) {
-      mark->blocked = false;  // the runtime's integer MatMul has no blocks and fails
-      marks_.deviate("D36", n.name);
-    }
     auto axis = final_axis(n.inputs[1], *mark);
     if (!axis || mark->blocked || *axis == output_axis(n)) return;
     if (options_.compat_onnxruntime && runs_with(n, *axis)) return;
     mark->whole = true;  // the runtime's integer kernels take the scales for those of the output's channels
     marks_.deviate("D35", n.name);
+  }
+
+  // The runtime's integer MatMul has no blocks and fails.
+  void settle_blocks(const Node& n, const std::string& weight, const std::string& other) {
+    Mark* mark = marks_.tensors.find(weight);
+    if (!mark || !mark->blocked || !fuses_8_bits(options_, other, weight)) return;
+    mark->blocked = false;
+    marks_.deviate("D36", n.name);
   }
 
   std::optional<int64_t> final_axis(const std::string& name, const Mark& mark) const {

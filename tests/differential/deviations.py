@@ -104,7 +104,7 @@ def allowed(model, ranges, o):
             continue
         attributes = {a.name: a for a in n.attribute}
         if quantized & {*n.input, *n.output}:
-            ids.add("D41")
+            ids |= {"D41", "D5"}  # what shares the parameters of such a tensor has its own
         third = n.input[2] if len(n.input) > 2 else ""
         if n.op_type == "Gemm" and third in initializers:
             if "beta" in attributes and attributes["beta"].f != 1.0:
@@ -140,6 +140,8 @@ def allowed(model, ranges, o):
             ids.add("D17")
     if o["block_size"]:
         ids.add("D36")
+    if any(bits(t) == 4 for t in {o["activation_type"]}.union(*override_types(o))):
+        ids |= {"D37", "D5"}  # what shares the parameters of a tensor that stays float has its own
     if opset(model) < 21 and not o["use_qdq_contrib_ops"] and any({"int4", "uint4"} & t for t in override_types(o)[1:]):
         ids.add("D24")
     names = [b for b, _ in biases if b in initializers]
@@ -169,6 +171,6 @@ def rejects(model, o):
         return None  # com.microsoft's Q and DQ have axis and float16 at every opset
     if opset(model) < 13 and (o["per_channel"] or any("axis" in e[0] for e in o["tensor_overrides"].values())):
         return "X16"
-    if opset(model) < 19 and any(i.data_type == TensorProto.FLOAT16 for i in model.graph.initializer):
+    if opset(model) < 19 and any(i.type.tensor_type.elem_type == TensorProto.FLOAT16 for i in model.graph.input):
         return "X17"
     return None
