@@ -142,7 +142,7 @@ class Marker {
     else weight(n.inputs[1]);
     if (n.inputs.size() != 3 || !index_.is_initializer(n.inputs[2])) return;
     bool broadcast = false;
-    if (axis) {
+    if (axis && !overrides_of(options_, n.inputs[2])) {
       const auto& dims = index_.initializers.at(n.inputs[2])->dims();
       int64_t channels = index_.initializers.at(n.inputs[1])->dims()[static_cast<size_t>(*axis)];
       if (dims != std::vector<int64_t>{channels}) {
@@ -183,7 +183,8 @@ class Marker {
       auto axis = channel_axis(name, 1, n.op_type);
       bool asked = options_.op_type_per_channel_axis.contains(n.op_type) || overrides_of(options_, name);
       bool columns_of_b = k == 1 && index_.initializers.at(name)->dims().size() == 2;
-      bool runs = k == 0 || !fuses_8_bits(options_, n.inputs[0], name);
+      bool runs = k == 0 ? left_operand_runs(options_, name, n.inputs.back())
+                         : !fuses_8_bits(options_, n.inputs[0], name);
       if (axis && !columns_of_b && !asked && !(options_.compat_onnxruntime && runs)) {
         axis.reset();  // axis 1 would be the reduction's
         deviate("D14");

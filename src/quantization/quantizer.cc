@@ -55,6 +55,12 @@ struct Quantizer::Impl {
                         params.converted(tensor).has_value()};
     };
     Marks marks = mark_tensors(model, index, selected, options, bounds);
+    bool snapped_float16 = false;  // onnxruntime gives such a tensor a scale in float32
+    marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
+      snapped_float16 |= options.restricted_asymmetric_activations && mark.provider.empty() &&
+                         !index.is_initializer(name) && params.float_type(name) == DataType::kFloat16;
+    });
+    if (snapped_float16) marks.deviate("D17");
     Model result = write_qdq(model, index, marks, params, options, cache);
     deviations = std::move(marks.deviations);
     layer_deviations = std::move(marks.layer_deviations);

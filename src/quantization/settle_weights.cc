@@ -1,5 +1,8 @@
 // What depends on all readers of a tensor, or on what the runtime cannot load: blocks, axes that a user asked for, 4-bit
-// activations behind Relu and Clip.
+// activations behind Relu, Clip and MaxPool.
+#include <string_view>
+#include <unordered_set>
+
 #include "quantization/marks.h"
 #include "quantization/overrides.h"
 
@@ -7,6 +10,10 @@ namespace seqto::internal {
 
 bool fuses_8_bits(const QuantizeOptions& options, const std::string& activation, const std::string& weight) {
   return is_8_bits(activation_type_of(options, activation)) && is_8_bits(weight_type_of(options, weight));
+}
+
+bool left_operand_runs(const QuantizeOptions& options, const std::string& weight, const std::string& activation) {
+  return !fuses_8_bits(options, activation, weight) || weight_type_of(options, weight) == DataType::kInt8;
 }
 
 namespace {
@@ -35,12 +42,18 @@ class Settler {
     });
   }
 
-  // The runtime's optimizer stops at Relu and Clip before a QuantizeLinear of 4 bits.
+  // The runtime's optimizer stops at Relu and Clip before a QuantizeLinear of 4 bits, and moves one from before MaxPool to
+  // behind it, for which there is no kernel.
   void settle_activation(const Node& n) {
-    if ((n.op_type != "Relu" && n.op_type != "Clip") || n.outputs.empty() || !marks_.tensors.contains(n.outputs[0]))
-      return;
-    if (!has_4_bits(n.outputs[0])) return;
-    marks_.tensors.erase(n.outputs[0]);
+    bool pool = n.op_type == "MaxPool";
+    if ((!pool && n.op_type != "Relu" && n.op_type != "Clip") || n.inputs.empty() || n.outputs.empty()) return;
+    if (pool) leave_4_bits(n.inputs[0], n);
+    leave_4_bits(n.outputs[0], n);
+  }
+
+  void leave_4_bits(const std::string& tensor, const Node& n) {
+    if (!marks_.tensors.contains(tensor) || index_.is_initializer(tensor) || !has_4_bits(tensor)) return;
+    marks_.tensors.erase(tensor);
     marks_.deviate("D37", n.name);
   }
 
@@ -55,10 +68,11 @@ class Settler {
 
   void settle(const Node& n) {
     bool matmul = n.op_type == "MatMul";
-    if (!matmul && n.op_type != "Conv" && n.op_type != "Gemm") return;
+    if (!matmul && n.op_type != "Conv" && n.op_type != "Gemm") return settle_constants(n);
     if (n.inputs.size() < 2) return;
     if (matmul) settle_blocks(n, n.inputs[0], n.inputs[1]);
     if (matmul) settle_blocks(n, n.inputs[1], n.inputs[0]);
+    if (matmul) settle_left_operand(n);
     if (!index_.is_initializer(n.inputs[1])) return;
     Mark* mark = marks_.tensors.find(n.inputs[1]);
     if (!mark || !mark->provider.empty() || !fuses_8_bits(options_, n.inputs[0], n.inputs[1])) return;
@@ -66,6 +80,32 @@ class Settler {
     if (!axis || mark->blocked || *axis == output_axis(n)) return;
     if (options_.compat_onnxruntime && runs_with(n, *axis)) return;
     mark->whole = true;  // the runtime's integer kernels take the scales for those of the output's channels
+    marks_.deviate("D35", n.name);
+  }
+
+  // The runtime's integer Add, Mul, Concat ... take one scale an input.
+  void settle_constants(const Node& n) {
+    static const std::unordered_set<std::string_view> kFollowAnAxis{
+        "ConvTranspose", "Gather", "GatherElements", "InstanceNormalization", "LayerNormalization",
+        "BatchNormalization"};
+    if (kFollowAnAxis.contains(n.op_type) || !is_8_bits(options_.activation_type)) return;
+    for (const auto& name : n.inputs) {
+      Mark* mark = index_.is_initializer(name) ? marks_.tensors.find(name) : nullptr;
+      if (!mark || !mark->provider.empty() || (!mark->blocked && !final_axis(name, *mark))) continue;
+      DataType type = mark->weight ? weight_type_of(options_, name) : activation_type_of(options_, name);
+      if (!is_8_bits(type)) continue;
+      mark->whole = true;
+      mark->blocked = false;
+      marks_.deviate("D35", n.name);
+    }
+  }
+
+  // The runtime's integer MatMul takes a constant of uint8 on the left, with one scale.
+  void settle_left_operand(const Node& n) {
+    Mark* mark = index_.is_initializer(n.inputs[0]) ? marks_.tensors.find(n.inputs[0]) : nullptr;
+    if (!mark || !mark->provider.empty() || !final_axis(n.inputs[0], *mark)) return;
+    if (left_operand_runs(options_, n.inputs[0], n.inputs[1])) return;
+    mark->whole = true;
     marks_.deviate("D35", n.name);
   }
 

@@ -120,8 +120,11 @@ def allowed(model, ranges, o):
                 ids.add("D33")
         if n.op_type == "ConvTranspose" and per_channel(n.input[1], o) and third and "group" in attributes and attributes["group"].i > 1:
             ids.add("D13")
-        if n.op_type in ("Conv", "Gemm", "MatMul") and n.input[1] in initializers and (
-                "axis" in override(n.input[1], o) or n.op_type in o["op_type_per_channel_axis"] or o["block_size"]):
+        if n.op_type in ("Conv", "Gemm", "MatMul") and any(i in initializers for i in n.input[:2]) and (
+                any("axis" in override(i, o) for i in n.input[:2]) or n.op_type in o["op_type_per_channel_axis"] or o["block_size"]):
+            ids.add("D35")
+        if n.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul") and any(
+                i in initializers and (per_channel(i, o) or o["block_size"]) for i in n.input):
             ids.add("D35")
         if n.op_type == "MatMul" and o["per_channel"] and (n.input[0] in initializers or rank(n.input[1]) > 2):
             ids.add("D14")
@@ -140,6 +143,8 @@ def allowed(model, ranges, o):
             ids.add("D17")
     if o["block_size"]:
         ids.add("D36")
+    if o["restricted_asymmetric_activations"] and graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT16:
+        ids.add("D17")
     if any(bits(t) == 4 for t in {o["activation_type"]}.union(*override_types(o))):
         ids |= {"D37", "D5"}  # what shares the parameters of a tensor that stays float has its own
     if opset(model) < 21 and not o["use_qdq_contrib_ops"] and any({"int4", "uint4"} & t for t in override_types(o)[1:]):

@@ -256,7 +256,8 @@ def observe(model, inputs, tensors):
         for t in tensors:
             if t in graph_inputs:
                 seen.setdefault(t, []).append(x[t])
-    return {t: (min(a.min() for a in v), max(a.max() for a in v))
+    finite = lambda x: np.clip(x, np.finfo(x.dtype).min, np.finfo(x.dtype).max)  # float16 overflows soon
+    return {t: (finite(min(a.min() for a in v)), finite(max(a.max() for a in v)))
             for t, v in seen.items() if all(a.size for a in v)}
 
 
