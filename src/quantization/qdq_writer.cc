@@ -313,7 +313,7 @@ class Writer {
     if (auto it = marks_.beta.find(bias.bias); it != marks_.beta.end())
       for (float& v : values) v *= it->second;
     auto weight = weights_.find(bias.weight);
-    if (bias.broadcast && weight != weights_.end() && values.size() == 1)
+    if (bias.broadcast && weight != weights_.end() && values.size() == 1 && weight->second.block_size == 0)
       values.assign(weight->second.scale.size(), values[0]);
     return values;
   }
