@@ -732,7 +732,7 @@ WEIGHTS = dict(conv=4, conv_relu=6, gemm=3, matmul=3, binary=2, relu=2, clip=2, 
                custom_domain=0.4, argmax=0.5, integer_path=0.5, cast=0.5, add_bias=1, prelu=0.7)
 
 
-def generate(seed, node_count=None):
+def generate(seed, node_count=None, float16=True):
     b = Builder(seed)
     node_count = node_count or b.integer(4, 24)
     batch = b.pick([1, 1, 2])
@@ -759,10 +759,10 @@ def generate(seed, node_count=None):
             b.note(name)
         if max(np.prod(s) for s in b.shapes.values()) > 20000:
             break
-    return finish(b)
+    return finish(b, float16)
 
 
-def finish(b):
+def finish(b, float16):
     read = {i for n in b.nodes for i in n.input}
     read |= {i for n in b.nodes for a in n.attribute if a.HasField("g") for m in a.g.node for i in m.input}
     given = {i[0] for i in b.inputs} | set(b.constants)
@@ -792,7 +792,7 @@ def finish(b):
                for _ in range(2)]
     for node in b.nodes:
         b.note("node " + node.op_type)
-    if b.chance(0.04) and not any(n.op_type in ("Cast", "LayerNormalization") or n.domain for n in b.nodes):
+    if float16 and b.chance(0.04) and not any(n.op_type in ("Cast", "LayerNormalization") or n.domain for n in b.nodes):
         half = as_float16(model)
         if loads(half):
             b.note("float16")

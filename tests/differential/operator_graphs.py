@@ -1,4 +1,6 @@
 """The generated graphs of graphs.py with the kinds that QOperator form and dynamic quantization know beside them."""
+import functools
+
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -129,4 +131,4 @@ def body_with_layer(b):
 
 graphs.WEIGHTS.update(lstm=4, attention=3, embed_layer_norm=2, layer_chain=4, body_with_layer=0.5, average_pool_dilated=0.3,
                       gather_table=2, unsqueeze=2, elementwise=2)
-generate = graphs.generate
+generate = functools.partial(graphs.generate, float16=False)

@@ -31,7 +31,8 @@ import oracle  # noqa: E402
 
 FORMS = ("qoperator", "dynamic")
 QDQ_ONLY = ("keep_removable_activations", "add_qdq_pair_to_weight", "quantize_bias", "adjust_weight_scale_for_bias",
-            "exclude_output_op_types")
+            "exclude_output_op_types", "dedicated_qdq_pair", "use_qdq_contrib_ops", "block_size", "op_type_per_channel_axis",
+            "tensor_overrides", "compat_onnxruntime")
 MOVED = ("Split", "Pad", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Transpose", "Gather", "ArgMax")
 EXPECTED = {  # operators that equal models must show, one at least for every entry of onnxruntime's registries
     "qoperator": ["QLinearConv", "QGemm", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearLeakyRelu", "QLinearSigmoid",
@@ -47,6 +48,9 @@ def random_options(form, seed, model):
     o = oracle.random_options(np.random.default_rng([seed, 2]), model)
     for name in QDQ_ONLY:
         o[name] = oracle.DEFAULTS[name]
+    for name in ("activation_type", "weight_type"):
+        if o[name] not in ("int8", "uint8"):
+            o[name] = oracle.DEFAULTS[name]
     o = {k: v for k, v in o.items() if k in oracle.DEFAULTS or k in KNOWN}
     if form == "dynamic":
         o["activation_type"], o["weight_type"] = "uint8", ["int8", "uint8"][int(rng.integers(2))]
