@@ -29,7 +29,8 @@ void add_device_flags(CLI::App* word, DeviceFlags& f) {
 
 void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
   QuantizeOptions& o = f.options;
-  word->add_option("--activation-type", f.activation_type, "int8, uint8, int16, uint16, int4, uint4")->capture_default_str();
+  word->add_option("--activation-type", f.activation_type, "int8, uint8, int16, uint16, int4, uint4")
+      ->capture_default_str();
   word->add_option("--weight-type", f.weight_type, "int8, uint8, int16, uint16, int4, uint4")->capture_default_str();
   word->add_flag("--per-channel", o.per_channel, "One scale per output channel of a weight");
   word->add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
@@ -50,11 +51,12 @@ std::map<std::string, int64_t> axes_by_op_type(const std::vector<std::string>& p
     size_t at = pair.find('=');
     int64_t axis = 0;
     const char* end = pair.data() + pair.size();
-    bool good = at != std::string::npos && std::from_chars(pair.data() + at + 1, end, axis) ==
-                                               std::from_chars_result{end, std::errc()};
+    bool good = at != std::string::npos &&
+                std::from_chars(pair.data() + at + 1, end, axis) == std::from_chars_result{end, std::errc()};
     if (!good)
-      throw Error(Code::kUsage,
-                  fmt::format("[quantize] --op-type-per-channel-axis {} found; TYPE=AXIS as in MatMul=0 expected", pair));
+      throw Error(
+          Code::kUsage,
+          fmt::format("[quantize] --op-type-per-channel-axis {} found; TYPE=AXIS as in MatMul=0 expected", pair));
     axes[pair.substr(0, at)] = axis;
   }
   return axes;

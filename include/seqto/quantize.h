@@ -41,9 +41,9 @@ struct Layer {
   std::string op_type;
   std::vector<int64_t> output_shape;  // -1 where unknown; empty: unknown or scalar
   int64_t weight_bytes = 0;           // of its constant float inputs
-  bool quantizable = false;     // statically
-  std::vector<Scheme> schemes;  // all that can be written for it, float32 first
-  std::string reason;  // why not, when it is not
+  bool quantizable = false;           // statically
+  std::vector<Scheme> schemes;        // all that can be written for it, float32 first
+  std::string reason;                 // why not, when it is not
 };
 // Every node of the graph, in graph order.
 std::vector<Layer> layers(const Model& model);

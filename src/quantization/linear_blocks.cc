@@ -72,7 +72,8 @@ QuantParams block_params(std::span<const float> values, const std::vector<int64_
         low[k] = std::min(low[k], x);
         high[k] = std::max(high[k], x);
       }
-  QuantParams params{.type = rule.type, .scale = {}, .zero_point = {}, .axis = rule.axis, .block_size = rule.block_size};
+  QuantParams params{
+      .type = rule.type, .scale = {}, .zero_point = {}, .axis = rule.axis, .block_size = rule.block_size};
   QuantLimits limits = quant_limits(rule.type, false, rule.symmetric);
   for (size_t k = 0; k < low.size(); ++k) {
     ScaleZeroPoint p = block_scale_zero_point(low[k], high[k], limits, rule.symmetric, float_type);
@@ -88,8 +89,7 @@ Tensor quantize_blocks(std::span<const float> values, const std::vector<int64_t>
   if (params.type == DataType::kInt16 || params.type == DataType::kUint16)
     return Tensor::from(params.type, dims, codes<uint16_t>(values, b, params, k.quantize16, k.quantize_columns16));
   auto bytes = codes<uint8_t>(values, b, params, k.quantize8, k.quantize_columns8);
-  if (params.type == DataType::kInt4 || params.type == DataType::kUint4)
-    return packed_4_bits(params.type, dims, bytes);
+  if (params.type == DataType::kInt4 || params.type == DataType::kUint4) return packed_4_bits(params.type, dims, bytes);
   return Tensor::from(params.type, dims, std::move(bytes));
 }
 

@@ -89,8 +89,7 @@ class Marker {
     if (index_.is_float(name) && !marks_.tensors.contains(name)) marks_.tensors.set(name, {});
   }
   void weight(const std::string& name) {
-    if (index_.is_float(name) && !marks_.tensors.contains(name))
-      marks_.tensors.set(name, {.weight = true});
+    if (index_.is_float(name) && !marks_.tensors.contains(name)) marks_.tensors.set(name, {.weight = true});
   }
   void weight_per_channel(const std::string& name, int64_t axis) {
     auto it = index_.initializers.find(name);
@@ -183,8 +182,8 @@ class Marker {
       auto axis = channel_axis(name, 1, n.op_type);
       bool asked = options_.op_type_per_channel_axis.contains(n.op_type) || overrides_of(options_, name);
       bool columns_of_b = k == 1 && index_.initializers.at(name)->dims().size() == 2;
-      bool runs = k == 0 ? left_operand_runs(options_, name, n.inputs.back())
-                         : !fuses_8_bits(options_, n.inputs[0], name);
+      bool runs =
+          k == 0 ? left_operand_runs(options_, name, n.inputs.back()) : !fuses_8_bits(options_, n.inputs[0], name);
       if (axis && !columns_of_b && !asked && !(options_.compat_onnxruntime && runs)) {
         axis.reset();  // axis 1 would be the reduction's
         deviate("D14");
@@ -218,8 +217,9 @@ class Marker {
     auto bounds = bounds_(output);
     auto readers = index_.readers.find(input);
     auto upstream = bounds_(input);
-    bool possible = bounds && upstream && !bounds->converted && !upstream->converted && readers != index_.readers.end() && readers->second == 1 &&
-                    !index_.outputs.contains(input) && !index_.inputs.contains(input);
+    bool possible = bounds && upstream && !bounds->converted && !upstream->converted &&
+                    readers != index_.readers.end() && readers->second == 1 && !index_.outputs.contains(input) &&
+                    !index_.inputs.contains(input);
     if (!possible) return false;
     if (index_.captured.contains(input)) return deviate("D33"), false;
     if (has_pair(output)) return false;

@@ -83,8 +83,8 @@ struct Marks {
   std::vector<bool> removed;  // Relu/Clip made superfluous
   MarkMap tensors;
   std::vector<BiasMark> biases;
-  std::vector<Initializer> new_initializers;    // copies of biases
-  std::unordered_map<std::string, float> beta;  // bias -> factor to fold into it
+  std::vector<Initializer> new_initializers;                       // copies of biases
+  std::unordered_map<std::string, float> beta;                     // bias -> factor to fold into it
   std::unordered_map<std::string, std::vector<size_t>> receivers;  // marked nodes that read a tensor, once an edge
   std::vector<std::string> deviations;
   std::map<LayerId, std::vector<std::string>> layer_deviations;  // those that belong to a layer

@@ -146,7 +146,8 @@ class Validator {
       check_params(o, first.quant_type.value_or(options_.weight_type));
       if (o.convert) fail("convert is for activations only");
       if (o.rmin.has_value() != o.rmax.has_value()) fail("rmin and rmax belong together, one was found");
-      bool other = (o.quant_type && o.quant_type != first.quant_type) || (o.symmetric && o.symmetric != first.symmetric) ||
+      bool other = (o.quant_type && o.quant_type != first.quant_type) ||
+                   (o.symmetric && o.symmetric != first.symmetric) ||
                    (o.reduce_range && o.reduce_range != first.reduce_range) ||
                    (o.axis && normalized_axis(*o.axis, it->second->dims().size()) != axis);
       if (other) fail("quant_type, symmetric, reduce_range or axis differ between channels");

@@ -22,7 +22,8 @@ bool is_8_bits(DataType type);
 // True when 4-bit types are only in entries behind the first that is not empty: onnxruntime does not see those.
 bool hides_4_bits(const QuantizeOptions& options);
 
-// The opset that Q and DQ of these options need in the standard domain, 4 bits aside, which onnxruntime does not convert for.
+// The opset that Q and DQ of these options need in the standard domain, 4 bits aside, which onnxruntime does not
+// convert for.
 int64_t required_opset(const QuantizeOptions& options);
 // Q and DQ of com.microsoft: asked for, or types that the model's opset has not.
 bool in_contrib_domain(const QuantizeOptions& options, int64_t opset);

@@ -118,8 +118,8 @@ class Writer {
       rule.axis = normalized_axis(*overrides->front().axis, weight.dims().size());
     if (mark.whole) rule.axis.reset();
     bool signed_type = rule.type == DataType::kInt8 || rule.type == DataType::kInt16 || rule.type == DataType::kInt4;
-    rule.symmetric = rule.axis || (mark.weight ? options_.symmetric_weights.value_or(signed_type)
-                                               : options_.symmetric_activations);
+    rule.symmetric =
+        rule.axis || (mark.weight ? options_.symmetric_weights.value_or(signed_type) : options_.symmetric_activations);
     rule.reduce_range = options_.reduce_range;
     rule.min_real_range = options_.min_real_range;
     if (overrides) {

@@ -55,12 +55,14 @@ struct Quantizer::Impl {
                         params.converted(tensor).has_value()};
     };
     Marks marks = mark_tensors(model, index, selected, options, bounds);
-    bool snapped_float16 = false;  // onnxruntime gives such a tensor a scale in float32
+    bool float32_scale = false;  // onnxruntime gives such a tensor a scale in float32
     marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
-      snapped_float16 |= options.restricted_asymmetric_activations && mark.provider.empty() &&
-                         !index.is_initializer(name) && params.float_type(name) == DataType::kFloat16;
+      const auto* overrides = overrides_of(options, name);
+      bool given = options.restricted_asymmetric_activations || (overrides && overrides->front().scale);
+      float32_scale |= given && mark.provider.empty() && !index.is_initializer(name) &&
+                       params.float_type(name) == DataType::kFloat16;
     });
-    if (snapped_float16) marks.deviate("D17");
+    if (float32_scale) marks.deviate("D17");
     Model result = write_qdq(model, index, marks, params, options, cache);
     deviations = std::move(marks.deviations);
     layer_deviations = std::move(marks.layer_deviations);
@@ -138,8 +140,9 @@ void require_opset(const Model& model, const QuantizeOptions& options) {
 void validate(const Model& model, const QuantizeOptions& options) {
   for (DataType t : {options.activation_type, options.weight_type})
     if (!is_integer_type(t))
-      throw Error(Code::kUsage,
-                  fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 int4 uint4 expected", to_string(t)));
+      throw Error(
+          Code::kUsage,
+          fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 int4 uint4 expected", to_string(t)));
   if (options.activation_type == DataType::kInt8 && options.weight_type == DataType::kUint8)
     throw Error(Code::kUsage,
                 "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
@@ -180,8 +183,7 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
 }  // namespace
 
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
-  return prepare(model,
-                 {.min_opset = required_opset(options), .lift_constants = false, .fold_batch_norms = false});
+  return prepare(model, {.min_opset = required_opset(options), .lift_constants = false, .fold_batch_norms = false});
 }
 
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
@@ -199,9 +201,8 @@ Model Quantizer::quantize(const Plan& plan) {
     const LayerId& layer = q.model.graph.nodes[i].name;
     auto it = plan.schemes.find(layer);
     Scheme scheme = it != plan.schemes.end() ? it->second : Scheme::kFloat32;
-    bool stored_only =
-        scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
-    bool possible = stored_only                        ? q.allowed[i]
+    bool stored_only = scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
+    bool possible = stored_only                      ? q.allowed[i]
                     : scheme == Scheme::kInt8Dynamic ? q.is_eligible(q.model.graph.nodes[i], scheme)
                                                      : q.eligible[i];
     if (!possible) scheme = Scheme::kFloat32;

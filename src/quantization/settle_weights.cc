@@ -1,5 +1,5 @@
-// What depends on all readers of a tensor, or on what the runtime cannot load: blocks, axes that a user asked for, 4-bit
-// activations behind Relu, Clip and MaxPool.
+// What depends on all readers of a tensor, or on what the runtime cannot load: blocks, axes that a user asked for,
+// 4-bit activations behind Relu, Clip and MaxPool.
 #include <string_view>
 #include <unordered_set>
 
@@ -42,8 +42,8 @@ class Settler {
     });
   }
 
-  // The runtime's optimizer stops at Relu and Clip before a QuantizeLinear of 4 bits, and moves one from before MaxPool to
-  // behind it, for which there is no kernel.
+  // The runtime's optimizer stops at Relu and Clip before a QuantizeLinear of 4 bits, and moves one from before MaxPool
+  // to behind it, for which there is no kernel.
   void settle_activation(const Node& n) {
     bool pool = n.op_type == "MaxPool";
     if ((!pool && n.op_type != "Relu" && n.op_type != "Clip") || n.inputs.empty() || n.outputs.empty()) return;
@@ -85,9 +85,9 @@ class Settler {
 
   // The runtime's integer Add, Mul, Concat ... take one scale an input.
   void settle_constants(const Node& n) {
-    static const std::unordered_set<std::string_view> kFollowAnAxis{
-        "ConvTranspose", "Gather", "GatherElements", "InstanceNormalization", "LayerNormalization",
-        "BatchNormalization"};
+    static const std::unordered_set<std::string_view> kFollowAnAxis{"ConvTranspose",      "Gather",
+                                                                    "GatherElements",     "InstanceNormalization",
+                                                                    "LayerNormalization", "BatchNormalization"};
     if (kFollowAnAxis.contains(n.op_type) || !is_8_bits(options_.activation_type)) return;
     for (const auto& name : n.inputs) {
       Mark* mark = index_.is_initializer(name) ? marks_.tensors.find(name) : nullptr;

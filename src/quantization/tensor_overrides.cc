@@ -15,11 +15,11 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::pair<std::string_view, DataType>, 6> kQuantTypes{{{"QInt8", DataType::kInt8},
-                                                                           {"QUInt8", DataType::kUint8},
-                                                                           {"QInt16", DataType::kInt16},
-                                                                           {"QUInt16", DataType::kUint16},
-                                                                           {"QInt4", DataType::kInt4},
-                                                                           {"QUInt4", DataType::kUint4}}};
+                                                                            {"QUInt8", DataType::kUint8},
+                                                                            {"QInt16", DataType::kInt16},
+                                                                            {"QUInt16", DataType::kUint16},
+                                                                            {"QInt4", DataType::kInt4},
+                                                                            {"QUInt4", DataType::kUint4}}};
 
 DataType quant_type(const std::string& name) {
   for (auto [n, type] : kQuantTypes)

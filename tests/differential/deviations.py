@@ -52,7 +52,8 @@ def real_bounds(tensor, low, high, o):
         zero, scale = snap_zero_point_to_uint8(np.float32(low), np.float32(high), qmin=qmin, qmax=qmax,
                                                min_real_range=o["min_real_range"])
     else:
-        zero, scale = compute_scale_zp(np.float32(low), np.float32(high), qmin, qmax, symmetric, o["min_real_range"])
+        kind = np.float16 if isinstance(low, np.float16) else np.float32
+        zero, scale = compute_scale_zp(kind(low), kind(high), qmin, qmax, symmetric, o["min_real_range"])
     full = [int(q) for q in get_qmin_qmax_for_qType(qtype)]
     zero, scale = float(np.asarray(zero)), float(np.asarray(scale))
     return (full[0] - zero) * scale, (full[1] - zero) * scale, scale
@@ -143,10 +144,10 @@ def allowed(model, ranges, o):
             ids.add("D17")
     if o["block_size"]:
         ids.add("D36")
-    if o["restricted_asymmetric_activations"] and graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT16:
+    if (o["restricted_asymmetric_activations"] or o["tensor_overrides"]) and graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT16:
         ids.add("D17")
     if any(bits(t) == 4 for t in {o["activation_type"]}.union(*override_types(o))):
-        ids |= {"D37", "D5"}  # what shares the parameters of a tensor that stays float has its own
+        ids |= {"D37", "D5", "D12"}  # what shares parameters with a tensor that stays float has its own; a bias needs both
     if opset(model) < 21 and not o["use_qdq_contrib_ops"] and any({"int4", "uint4"} & t for t in override_types(o)[1:]):
         ids.add("D24")
     names = [b for b, _ in biases if b in initializers]

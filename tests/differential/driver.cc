@@ -28,8 +28,8 @@ std::optional<T> optional_of(const json& j, const char* key) {
   return j[key].get<T>();
 }
 
-// The opsets that onnxruntime's quantizer converts to by itself; nodes stay unnamed here, as in it, where "" in a list of
-// names hits all of them.
+// The opsets that onnxruntime's quantizer converts to by itself; nodes stay unnamed here, as in it, where "" in a list
+// of names hits all of them.
 Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options) {
   model = infer_shapes(model);
   int64_t needed = options.block_size > 0 || internal::uses_16_bits(options) ? 21 : model.opset() < 10 ? 11 : 0;
