@@ -37,6 +37,9 @@ void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
   word->add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
   word->add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
       ->check(CLI::IsMember({"true", "false"}));
+  word->add_option("--weight-clipping", f.weight_clipping, "none, or mse: ranges with the smallest error of each weight")
+      ->check(CLI::IsMember({"none", "mse"}))
+      ->capture_default_str();
   add_calibrate_flags(word, f.calibrate);
   word->add_option("--op-types", o.op_types, "Quantize these op types only")->delimiter(',');
   word->add_option("--include", o.include, "Quantize these nodes only")->delimiter(',');
@@ -68,6 +71,7 @@ QuantizeOptions QuantizeFlags::parsed() const {
   QuantizeOptions o = options;
   o.activation_type = parse_data_type(activation_type);
   o.weight_type = parse_data_type(weight_type);
+  o.weight_clipping = parse_weight_clipping(weight_clipping);
   if (!symmetric_weights.empty()) o.symmetric_weights = symmetric_weights == "true";
   o.op_type_per_channel_axis = axes_by_op_type(op_type_per_channel_axis);
   if (!tensor_overrides.empty()) o.tensor_overrides = tensor_overrides_from_json(read_text(tensor_overrides));

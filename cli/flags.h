@@ -35,7 +35,7 @@ void add_calibrate_flags(CLI::App* word, CalibrateFlags& flags);
 struct QuantizeFlags {
   QuantizeOptions options;
   std::string activation_type = "int8", weight_type = "int8";
-  std::string symmetric_weights, tensor_overrides, compat;
+  std::string symmetric_weights, tensor_overrides, compat, weight_clipping = "none";
   std::vector<std::string> op_type_per_channel_axis;  // "MatMul=0"
   CalibrateFlags calibrate;
   // The options with the types parsed. Throws Error{kUsage}.

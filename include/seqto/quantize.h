@@ -70,12 +70,21 @@ enum class QuantFormat {
 std::string_view to_string(QuantFormat format);         // "qdq", "qoperator"
 QuantFormat parse_quant_format(std::string_view name);  // throws Error{kUsage}
 
+// How the range of a weight is chosen.
+enum class WeightClipping {
+  kNone,  // its smallest and largest value, as onnxruntime does
+  kMse,   // the range, tensor by tensor or channel by channel, with the smallest squared error of the weight
+};
+std::string_view to_string(WeightClipping clipping);          // "none", "mse"
+WeightClipping parse_weight_clipping(std::string_view name);  // throws Error{kUsage}
+
 // Field by field onnxruntime's options; defaults are its defaults.
 struct QuantizeOptions {
   QuantFormat format = QuantFormat::kQdq;
   DataType activation_type = DataType::kInt8;
   DataType weight_type = DataType::kInt8;
   bool per_channel = false;
+  WeightClipping weight_clipping = WeightClipping::kNone;  // ours; of static layers
   bool reduce_range = false;  // 7-bit weights, for CPUs whose u8s8 kernels saturate
   bool symmetric_activations = false;
   std::optional<bool> symmetric_weights;           // unset: symmetric when the type is signed

@@ -107,6 +107,8 @@ Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const u
 }
 
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
+  if (rule.clipping == WeightClipping::kMse && rule.block_size == 0 && rule.bounds.empty())
+    return mse_weight_params(weight, rule);
   QuantLimits limits = quant_limits(rule.type, rule.reduce_range, rule.symmetric);
   std::vector<float> converted;
   if (rule.block_size > 0) return block_params(to_floats(weight), weight.dims(), rule, weight.type());

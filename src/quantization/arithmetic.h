@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "seqto/model.h"
+#include "seqto/quantize.h"
 
 namespace seqto::internal {
 
@@ -51,8 +51,12 @@ struct WeightRule {
   // Rank 2 only. As in onnxruntime neither reduce_range nor min_real_range nor bounds count then, and the zero point
   // comes from the rounded scale.
   int64_t block_size = 0;
+  WeightClipping clipping = WeightClipping::kNone;
 };
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule);
+
+// Of all ranges within min-max, tried in steps, the one with the smallest squared error of the weight, by channel.
+QuantParams mse_weight_params(const Tensor& weight, const WeightRule& rule);
 
 // q = clip(rint(x / scale) + zero_point) in float, clipped to the full range of the type.
 Tensor quantize(const Tensor& values, const QuantParams& params);

@@ -122,6 +122,7 @@ class Writer {
         rule.axis || (mark.weight ? options_.symmetric_weights.value_or(signed_type) : options_.symmetric_activations);
     rule.reduce_range = options_.reduce_range;
     rule.min_real_range = options_.min_real_range;
+    if (mark.weight) rule.clipping = options_.weight_clipping;
     if (overrides) {
       rule.symmetric = overrides->front().symmetric.value_or(rule.symmetric);
       rule.reduce_range = overrides->front().reduce_range.value_or(rule.reduce_range);

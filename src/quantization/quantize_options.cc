@@ -40,6 +40,7 @@ void for_each_field(Options& o, F f) {
   f("block_size", o.block_size);
   f("op_type_per_channel_axis", o.op_type_per_channel_axis);
   f("tensor_overrides", o.tensor_overrides);
+  f("weight_clipping", o.weight_clipping);
   f("compat_onnxruntime", o.compat_onnxruntime);
   f("int8_block_size", o.weight_only.int8_block_size);
   f("int8_symmetric", o.weight_only.int8_symmetric);
@@ -62,6 +63,7 @@ json to_json(const T& value) {
 }
 json to_json(const DataType& type) { return to_string(type); }
 json to_json(const QuantFormat& format) { return to_string(format); }
+json to_json(const WeightClipping& clipping) { return to_string(clipping); }
 json to_json(const Int4Format& format) { return to_string(format); }
 json to_json(const TensorOverrides& overrides) { return json::parse(tensor_overrides_to_json(overrides)); }
 template <class T>
@@ -75,6 +77,7 @@ void from_json(const json& j, T& value) {
 }
 void from_json(const json& j, DataType& type) { type = parse_data_type(j.get<std::string>()); }
 void from_json(const json& j, QuantFormat& format) { format = parse_quant_format(j.get<std::string>()); }
+void from_json(const json& j, WeightClipping& clipping) { clipping = parse_weight_clipping(j.get<std::string>()); }
 void from_json(const json& j, Int4Format& format) { format = parse_int4_format(j.get<std::string>()); }
 void from_json(const json& j, TensorOverrides& overrides) { overrides = tensor_overrides_from_json(j.dump()); }
 template <class T>
