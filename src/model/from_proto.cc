@@ -194,10 +194,7 @@ Attribute attribute_from(onnx::AttributeProto& a, ExternalFiles& files) {
   }
   if (a.has_g()) bring_inside(*a.mutable_g(), files);
   for (auto& g : *a.mutable_graphs()) bring_inside(g, files);
-  OpaqueAttribute opaque{a.SerializeAsString(), {}};
-  if (a.has_g()) collect_captures(a.g(), {}, opaque.captures);
-  for (const auto& g : a.graphs()) collect_captures(g, {}, opaque.captures);
-  return {a.name(), std::move(opaque)};
+  return {a.name(), opaque_attribute(a)};
 }
 
 Node node_from(onnx::NodeProto& n, ExternalFiles& files) {
@@ -228,6 +225,13 @@ ValueInfo value_info_from(const onnx::ValueInfoProto& v) {
 }
 
 }  // namespace
+
+OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto) {
+  OpaqueAttribute opaque{proto.SerializeAsString(), {}};
+  if (proto.has_g()) collect_captures(proto.g(), {}, opaque.captures);
+  for (const auto& g : proto.graphs()) collect_captures(g, {}, opaque.captures);
+  return opaque;
+}
 
 Model from_proto(onnx::ModelProto proto, const Outside& outside) {
   ExternalFiles files(outside.folder);

@@ -74,7 +74,7 @@ void emit_dense(OperatorWriter& w, const Node& n, const std::string& y) {
   std::optional<int64_t> axis;
   std::vector<int64_t> params;
   if (w.options().per_channel) axis = 0, params.push_back(value->dims()[0]);
-  if (auto it = w.index().readers.find(b); it != w.index().readers.end() && it->second > 1) w.deviate("D41");
+  if (auto it = w.index().readers.find(b); it != w.index().readers.end() && it->second > 1) w.deviate("D50");
   emit_integer(w, product, "MatMulInteger", {x, w.transposed_weight(b, *value, w.rule_of(type, axis, true), value->dims(), params)}, y);
 }
 
@@ -183,12 +183,15 @@ bool write_node(OperatorWriter& w, const Node& n, const LayerSet& layers) {
 }  // namespace
 
 Model write_dynamic(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                    std::vector<std::string>& deviations) {
+                    const DeviationLog& deviations) {
   if (model.opset() < 11)
     throw Error(Code::kInvalidInput,
                 fmt::format("[quantize] opset {} found; activations are quantized at run time from opset 11 on; run "
                             "`seqto prepare` first or export with a newer opset",
                             model.opset()));
+  if (options.weight_type != DataType::kInt8 && options.weight_type != DataType::kUint8)
+    throw Error(Code::kUsage, fmt::format("[quantize] {} weights found; integer operators take int8 or uint8",
+                                          to_string(options.weight_type)));
   GraphIndex index(model);
   OperatorContext context{options, nullptr, cache, deviations};
   OperatorWriter writer(model, index, context);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "model/bodies.h"
 #include "model/sort_nodes.h"
 
 namespace seqto::internal {
@@ -28,13 +29,19 @@ void drop_rewritten_initializers(Graph& graph) {
 
 }  // namespace
 
-void OperatorContext::deviate(const char* id) const {
-  if (std::find(deviations.begin(), deviations.end(), id) == deviations.end()) deviations.emplace_back(id);
+void DeviationLog::add(const char* id, const LayerId& layer) const {
+  auto add_to = [&](std::vector<std::string>& list) {
+    if (std::find(list.begin(), list.end(), id) == list.end()) list.emplace_back(id);
+  };
+  add_to(ids);
+  if (!layer.empty()) add_to(by_layer[layer]);
 }
 
 OperatorWriter::OperatorWriter(const Model& model, const GraphIndex& index, const OperatorContext& context,
                                OperatorWriter* parent)
     : model_(model), index_(index), context_(context), parent_(parent) {
+  // Constants of bodies may have equal names.
+  if (parent) scope_ = fmt::format("{}{}/{}:", parent->scope_, parent->layer_, parent->bodies_++);
   for (const ValueInfo& v : model.graph.inputs) {
     taken_.insert(v.name);
     if (!index.is_initializer(v.name)) available_.insert(v.name);
@@ -46,13 +53,34 @@ OperatorWriter::OperatorWriter(const Model& model, const GraphIndex& index, cons
 Graph OperatorWriter::run(const Rule& rule) {
   Graph graph = model_.graph;
   if (sort_nodes(graph)) deviate("D29");
-  for (const Node& node : graph.nodes)
+  for (Node& node : graph.nodes) {
+    if (options().enable_subgraph) write_bodies(node, rule);
+    layer_ = node.name;
     if (!rule(*this, node)) emit_float(node);
+  }
+  layer_.clear();
   for (const ValueInfo& v : graph.outputs) ensure_float(v.name);
   graph.nodes = std::move(nodes_);
   write_constants(graph);
   for (Initializer& i : added_) graph.initializers.push_back(std::move(i));
+  drop_rewritten_initializers(graph);
+  drop_unused_initializers(graph);
+  sort_nodes(graph);
   return graph;
+}
+
+// What a body reads from around it is quantized around it, once for all its readers.
+void OperatorWriter::write_bodies(Node& node, const Rule& rule) {
+  for (Attribute& a : node.attributes) {
+    const auto* opaque = std::get_if<OpaqueAttribute>(&a.value);
+    if (!opaque) continue;
+    std::vector<Model> bodies = parse_bodies(*opaque, model_.opsets);
+    for (Model& body : bodies) {
+      GraphIndex index(body);
+      body.graph = OperatorWriter(body, index, context_, this).run(rule);
+    }
+    if (!bodies.empty()) a.value = with_bodies(*opaque, bodies);
+  }
 }
 
 // --- questions
@@ -134,10 +162,10 @@ QuantizedTensor& OperatorWriter::constant(const std::string& tensor, const Tenso
     key = fmt::format("{}\n{} {}", tensor, static_cast<int>(rule.type), rule.axis.value_or(-1));
     if (auto other = values_.find(key); other != values_.end()) return other->second;
   }
-  QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(tensor, value, rule));
+  QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(scope_ + tensor, value, rule));
   std::vector<int64_t> param_dims;
   if (rule.axis) param_dims.push_back(static_cast<int64_t>(q.params.scale.size()));
-  constants_.push_back({&q, tensor, value, std::move(param_dims), {}});
+  constants_.push_back({&q, scope_ + tensor, value, std::move(param_dims), {}});
   return q;
 }
 
@@ -163,7 +191,7 @@ const QuantizedTensor& OperatorWriter::transposed_weight(const std::string& tens
                                                          const WeightRule& rule, std::vector<int64_t> dims,
                                                          std::vector<int64_t> param_dims) {
   if (!is_local(tensor)) return parent_->transposed_weight(tensor, value, rule, dims, param_dims);
-  std::string key = fmt::format("{}\ntransposed {} {}", tensor, rule.axis.value_or(-1), fmt::join(value.dims(), " "));
+  std::string key = fmt::format("{}{}\ntransposed {} {}", scope_, tensor, rule.axis.value_or(-1), fmt::join(value.dims(), " "));
   if (auto it = values_.find(key); it != values_.end()) return it->second;
   QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(key, value, rule));
   constants_.push_back({&q, key, value, std::move(param_dims), std::move(dims)});
@@ -215,7 +243,7 @@ QuantizedTensor& OperatorWriter::fit_to_bias(const std::string& tensor, Quantize
   QuantizedTensor& copy = values_[fresh(tensor + "_copy")] = names_for(tensor, std::move(params));
   std::vector<int64_t> dims;
   if (copy.params.axis) dims.push_back(static_cast<int64_t>(copy.params.scale.size()));
-  constants_.push_back({&copy, tensor, *value, std::move(dims), {}});
+  constants_.push_back({&copy, scope_ + tensor, *value, std::move(dims), {}});
   return copy;
 }
 
@@ -260,6 +288,7 @@ void OperatorWriter::emit_float(const Node& node) {
 void OperatorWriter::ensure_float(const std::string& tensor) {
   if (tensor.empty() || available_.contains(tensor)) return;
   if (!is_local(tensor)) {
+    if (parent_->needs_dequantizing(tensor)) deviate("D33");
     parent_->ensure_float(tensor);
     return;
   }
@@ -310,7 +339,7 @@ std::string OperatorWriter::fresh(const std::string& name) {
   };
   std::string free = name;
   for (int k = 1; !is_free(free); ++k) free = fmt::format("{}_{}", name, k);
-  taken_.insert(free);
+  for (OperatorWriter* w = this; w; w = w->parent_) w->taken_.insert(free);
   return free;
 }
 
@@ -338,15 +367,14 @@ Node quantized_node(const Node& from, const std::string& op_type, std::vector<st
 Model with_graph(const Model& model, Graph graph) {
   Model result = model;
   result.graph = std::move(graph);
-  drop_rewritten_initializers(result.graph);
-  drop_unused_initializers(result.graph);
-  sort_nodes(result.graph);
   auto imports = [&](const std::string& domain) {
     return std::any_of(result.opsets.begin(), result.opsets.end(), [&](const Opset& o) { return o.domain == domain; });
   };
-  auto contrib = [](const Node& n) { return n.domain == "com.microsoft"; };
-  if (!imports("com.microsoft") && std::any_of(result.graph.nodes.begin(), result.graph.nodes.end(), contrib))
-    result.opsets.push_back({"com.microsoft", 1});
+  bool contrib = false;
+  auto look = [&](const Node& n) { contrib |= n.domain == "com.microsoft"; };
+  std::for_each(result.graph.nodes.begin(), result.graph.nodes.end(), look);
+  for_each_body_node(result, look);
+  if (contrib && !imports("com.microsoft")) result.opsets.push_back({"com.microsoft", 1});
   // Initializers that are no graph inputs came with version 4.
   result.ir_version = std::max<int64_t>(result.ir_version, 4);
   result.producer_name = "seqto";

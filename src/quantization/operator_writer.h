@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -21,16 +22,23 @@ struct QuantizedTensor {
   QuantParams params;  // no scale in it: known at run time only
 };
 
+// Where ids of docs/compatibility.md are written down, for the model and for the layer at which they arose.
+struct DeviationLog {
+  std::vector<std::string>& ids;
+  std::map<LayerId, std::vector<std::string>>& by_layer;
+
+  void add(const char* id, const LayerId& layer) const;
+};
+
 // What does not change between a graph and the bodies inside it.
 struct OperatorContext {
   const QuantizeOptions& options;
   const RangeView* ranges;  // null: activations are quantized at run time
   WeightCache& cache;
-  std::vector<std::string>& deviations;
+  DeviationLog deviations;
 
   bool is_static() const { return ranges != nullptr; }
   DataType activation_type() const { return is_static() ? options.activation_type : DataType::kUint8; }
-  void deviate(const char* id) const;
 };
 
 class OperatorWriter {
@@ -92,7 +100,7 @@ class OperatorWriter {
   // The product of two scales, written once for nodes without a name.
   std::string scale_product(const std::string& a, const std::string& b, const std::string& node_name);
   std::string fresh(const std::string& name);
-  void deviate(const char* id) const { context_.deviate(id); }
+  void deviate(const char* id) const { context_.deviations.add(id, layer_); }
 
  private:
   struct Constant {  // codes are made when the graph is complete: a bias may still change the scale
@@ -107,13 +115,16 @@ class OperatorWriter {
   QuantizedTensor& constant(const std::string& tensor, const Tensor& value, const WeightRule& rule, bool as_weight);
   QuantizedTensor names_for(const std::string& tensor, QuantParams params);
   const QuantizedTensor& quantize_here(const std::string& tensor);
-  Node with_bodies_written(Node node, const Rule& rule);
+  void write_bodies(Node& node, const Rule& rule);
   void write_constants(Graph& graph);
 
   const Model& model_;
   const GraphIndex& index_;
   OperatorContext context_;
   OperatorWriter* parent_;
+  std::string scope_;  // in front of the names of a body's constants where they are cached
+  LayerId layer_;      // being written
+  int bodies_ = 0;
   std::unordered_map<std::string, QuantizedTensor> values_;
   std::unordered_set<std::string> available_;  // in float: graph inputs and what nodes have written
   std::unordered_set<std::string> taken_;
@@ -134,7 +145,7 @@ std::optional<RealBounds> bounds_of(const QuantizedTensor& tensor);
 Node quantized_node(const Node& from, const std::string& op_type, std::vector<std::string> inputs,
                     std::vector<std::string> outputs, const std::string& domain = "com.microsoft");
 
-// The graph in place of the model's own: sorted, without unused initializers, with the opsets that it needs.
+// The graph in place of the model's own, with the opsets that it needs.
 Model with_graph(const Model& model, Graph graph);
 
 }  // namespace seqto::internal

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "model/bodies.h"
 #include "quantization/writers.h"
 #include "seqto/error.h"
 
@@ -15,6 +16,10 @@ using namespace internal;
 struct Quantizer::Impl {
   Impl(Model m, Ranges r, QuantizeOptions o)
       : model(std::move(m)), ranges(std::move(r)), options(std::move(o)), index(model) {
+    if (options.enable_subgraph) {
+      model = infer_bodies(model);
+      index = GraphIndex(model);
+    }
     include.insert(options.include.begin(), options.include.end());
     exclude.insert(options.exclude.begin(), options.exclude.end());
     for (const Node& n : model.graph.nodes) {
@@ -34,15 +39,29 @@ struct Quantizer::Impl {
            n.op_type != "DequantizeLinear";
   }
 
-  Model quantize(const std::vector<bool>& selected) {
+  // Those nodes of bodies that are eligible and that `wanted` accepts by name.
+  template <class F>
+  LayerSet body_layers(Scheme scheme, F wanted) const {
+    LayerSet layers;
+    if (!options.enable_subgraph) return layers;
+    for_each_body_node(model, [&](const Node& n) {
+      if (is_eligible(n, scheme) && wanted(n.name)) layers.insert(n.name);
+    });
+    return layers;
+  }
+
+  DeviationLog log() { return {deviations, layer_deviations}; }
+
+  // `layers`: of bodies.
+  Model quantize(const std::vector<bool>& selected, LayerSet layers) {
     deviations.clear();
     RangeView view(model, index, ranges, selected);
     ActivationParams params(view, index, options);
     if (options.format == QuantFormat::kQoperator) {
-      LayerSet layers;
+      layer_deviations.clear();
       for (size_t i = 0; i < selected.size(); ++i)
         if (selected[i]) layers.insert(model.graph.nodes[i].name);
-      Model result = write_qoperator(model, index, layers, view, options, cache, deviations);
+      Model result = write_qoperator(model, index, layers, view, options, cache, log());
       note_softmax(selected);
       return result;
     }
@@ -147,6 +166,11 @@ void validate(const Model& model, const QuantizeOptions& options) {
     throw Error(Code::kUsage,
                 "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
                 "int8 weights or uint8 activations");
+  auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
+  if (options.format == QuantFormat::kQoperator && !(is8(options.activation_type) && is8(options.weight_type)))
+    throw Error(Code::kUsage, fmt::format("[quantize] {} activations and {} weights found; QOperator form has 8-bit types "
+                                          "only; use --format qdq",
+                                          to_string(options.activation_type), to_string(options.weight_type)));
   if (options.block_size < 0)
     throw Error(Code::kUsage, fmt::format("[quantize] block_size {} found; 0 or more expected", options.block_size));
   validate_overrides(model, options);
@@ -212,13 +236,21 @@ Model Quantizer::quantize(const Plan& plan) {
   q.deviations.clear();
   q.notes.clear();
   q.layer_deviations.clear();
-  Model result = layers.contains(Scheme::kInt8) ? q.quantize(selected) : q.model;
+  auto in_bodies = [&](Scheme scheme) {
+    return q.body_layers(scheme, [&](const LayerId& name) {
+      auto it = plan.schemes.find(name);
+      return it != plan.schemes.end() && it->second == scheme;
+    });
+  };
+  for (Scheme scheme : {Scheme::kInt8, Scheme::kInt8Dynamic})
+    if (LayerSet inner = in_bodies(scheme); !inner.empty()) layers[scheme].merge(inner);
+  Model result = layers.contains(Scheme::kInt8) ? q.quantize(selected, layers[Scheme::kInt8]) : q.model;
   if (layers.contains(Scheme::kInt8)) give_back_weights(result, q.model, plan.schemes);
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
   };
   rewrite(Scheme::kInt8Dynamic, [&](const Model& model, const LayerSet& names) {
-    return write_dynamic(model, names, q.options, q.cache, q.deviations);
+    return write_dynamic(model, names, q.options, q.cache, q.log());
   });
   rewrite(Scheme::kInt8Weights, [&](const Model& model, const LayerSet& names) {
     return write_int8_weights(model, names, q.options, q.cache, q.notes);
@@ -233,13 +265,15 @@ Model Quantizer::quantize(const Plan& plan) {
 }
 
 Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme) {
+  Impl& q = *impl_;
   std::unordered_set<std::string> out(excluded.begin(), excluded.end());
+  LayerSet layers = q.body_layers(scheme, [&](const LayerId& name) { return !out.contains(name); });
   if (scheme == Scheme::kInt8Dynamic) {
-    LayerSet layers;
-    for (const Node& n : impl_->model.graph.nodes)
-      if (impl_->is_eligible(n, scheme) && !out.contains(n.name)) layers.insert(n.name);
-    impl_->deviations.clear();
-    return write_dynamic(impl_->model, layers, impl_->options, impl_->cache, impl_->deviations);
+    for (const Node& n : q.model.graph.nodes)
+      if (q.is_eligible(n, scheme) && !out.contains(n.name)) layers.insert(n.name);
+    q.deviations.clear();
+    q.layer_deviations.clear();
+    return write_dynamic(q.model, layers, q.options, q.cache, q.log());
   }
   if (scheme != Scheme::kInt8) {
     Plan plan;
@@ -250,7 +284,7 @@ Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Sc
   std::vector<bool> selected = impl_->eligible;
   for (size_t i = 0; i < selected.size(); ++i)
     selected[i] = selected[i] && !out.contains(impl_->model.graph.nodes[i].name);
-  return impl_->quantize(selected);
+  return impl_->quantize(selected, std::move(layers));
 }
 
 const std::vector<std::string>& Quantizer::deviations() const { return impl_->deviations; }

@@ -12,10 +12,10 @@ namespace seqto::internal {
 
 // Static, as operators on quantized tensors: onnxruntime's QOperator form.
 Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
-                      const QuantizeOptions& options, WeightCache& cache, std::vector<std::string>& deviations);
+                      const QuantizeOptions& options, WeightCache& cache, const DeviationLog& deviations);
 // Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
 Model write_dynamic(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                    std::vector<std::string>& deviations);
+                    const DeviationLog& deviations);
 // `notes` of these three: one sentence for each thing asked for that was not done, and for each value that was changed.
 // Weights stored in 8 bits, computed in float.
 Model write_int8_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,

@@ -60,7 +60,7 @@ def of_gemm(f, n):
         if is_dense(n) and (not named or not constant or f.o["include"] or n.name in f.o["exclude"]):
             ids.add("D42")
         if attribute(n, "transB", 0) and constant and f.readers[n.input[1]] > 1:
-            ids.add("D41")
+            ids.add("D50")
         return ids
     if not f.selected(n) or not c:
         return ids
@@ -148,6 +148,8 @@ def allowed(form, model, ranges, o):
         ids.add("D18")
     if any(a.HasField("g") for n in f.graph.node for a in n.attribute):
         ids.add("D33")
+    if o["enable_subgraph"] and form == "qoperator":
+        ids |= {"D2", "D3", "D12", "D31"}  # what is inside bodies has no ranges
     if any(n.domain and n.op_type in DEFAULT_OPS and n.op_type != "EmbedLayerNormalization" for n in f.graph.node):
         ids.add("D49")
     for n in f.graph.node:

@@ -57,7 +57,7 @@ def random_options(form, seed, model):
         if o["op_types"]:
             o["op_types"] = [t for t in o["op_types"] if t in IntegerOpsRegistry]
     o["matmul_const_b_only"] = [None, None, True, False][int(rng.integers(4))]
-    o["enable_subgraph"] = False
+    o["enable_subgraph"] = bool(rng.random() < 0.5) and any(n.op_type == "If" for n in model.graph.node)
     return o
 
 
