@@ -15,16 +15,14 @@ void compare_values(std::string& text, const std::string& name, const Json& foun
   text += fmt::format("{} found {}, expected {}", name, found.dump(), expected.dump());
 }
 
-// Options differ key by key: the whole text twice would hide the one that matters.
-void compare_options(std::string& text, const std::string& found, const std::string& expected) {
-  const Json a = Json::parse(found, nullptr, false), b = Json::parse(expected, nullptr, false);
-  if (!a.is_object() || !b.is_object()) return compare_values(text, "options_json", found, expected);
+// Objects differ key by key: the whole text twice would hide the one that matters.
+void compare_options(std::string& text, const std::string& name, const Json& found, const Json& expected) {
+  if (!found.is_object() || !expected.is_object()) return compare_values(text, name, found, expected);
   std::set<std::string> keys;
-  for (const auto& item : a.items()) keys.insert(item.key());
-  for (const auto& item : b.items()) keys.insert(item.key());
-  for (const std::string& key : keys) {
-    compare_values(text, "option " + key, a.value(key, Json()), b.value(key, Json()));
-  }
+  for (const auto& item : found.items()) keys.insert(item.key());
+  for (const auto& item : expected.items()) keys.insert(item.key());
+  for (const std::string& key : keys)
+    compare_options(text, name + " " + key, found.value(key, Json()), expected.value(key, Json()));
 }
 
 }  // namespace
@@ -60,7 +58,11 @@ std::string differences(const StudyHeader& found, const StudyHeader& expected) {
                            "search_samples", "evaluation_samples"}) {
     compare_values(text, name, a.at(name), b.at(name));
   }
-  compare_options(text, found.options_json, expected.options_json);
+  const Json mine = Json::parse(found.options_json, nullptr, false);
+  const Json theirs = Json::parse(expected.options_json, nullptr, false);
+  bool objects = mine.is_object() && theirs.is_object();
+  compare_options(text, objects ? "option" : "options_json", objects ? mine : Json(found.options_json),
+                  objects ? theirs : Json(expected.options_json));
   return text;
 }
 

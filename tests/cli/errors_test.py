@@ -225,7 +225,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(first.returncode, 0, first.stderr)
         before = {p: p.read_bytes() for p in self.out.rglob("*") if p.is_file()}
         other = models.conv(self.dir / "other.onnx", before=["Relu"])
-        for model, more, differs in ((other, [], "model"), (self.model, ["--per-channel"], "option per_channel"),
+        for model, more, differs in ((other, [], "model"), (self.model, ["--per-channel"], "option quantize per_channel"),
                                      (self.model, ["--samples", 19], "data")):
             done = models.seqto("tune", model, *words, *more)
             self.assertEqual(done.returncode, INVALID, done.stderr)

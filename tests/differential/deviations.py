@@ -70,7 +70,7 @@ def clips_more(node, constants, ranges, o):
             if name and name not in constants:
                 return True  # bounds are computed: nobody knows
             if name:
-                value = float(constants[name])
+                value = np.asarray(constants[name]).item()
                 low, high = (value, high) if i == 0 else (low, value)
     bottom, top, step = real_bounds(node.output[0], *ranges[node.output[0]], o)
     return bottom < low - 0.5 * step or top > high + 0.5 * step
