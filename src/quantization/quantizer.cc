@@ -156,6 +156,17 @@ void require_opset(const Model& model, const QuantizeOptions& options) {
                   model.opset(), needed));
 }
 
+void validate_qoperator(const QuantizeOptions& options) {
+  auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
+  if (!is8(options.activation_type) || !is8(options.weight_type))
+    throw Error(Code::kUsage, fmt::format("[quantize] {} activations and {} weights found; QOperator form has 8-bit types "
+                                          "only; use --format qdq",
+                                          to_string(options.activation_type), to_string(options.weight_type)));
+  if (!options.tensor_overrides.empty())
+    throw Error(Code::kUsage,
+                "[quantize] overrides of single tensors found; QOperator form takes none; use --format qdq");
+}
+
 void validate(const Model& model, const QuantizeOptions& options) {
   for (DataType t : {options.activation_type, options.weight_type})
     if (!is_integer_type(t))
@@ -166,11 +177,7 @@ void validate(const Model& model, const QuantizeOptions& options) {
     throw Error(Code::kUsage,
                 "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
                 "int8 weights or uint8 activations");
-  auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
-  if (options.format == QuantFormat::kQoperator && !(is8(options.activation_type) && is8(options.weight_type)))
-    throw Error(Code::kUsage, fmt::format("[quantize] {} activations and {} weights found; QOperator form has 8-bit types "
-                                          "only; use --format qdq",
-                                          to_string(options.activation_type), to_string(options.weight_type)));
+  if (options.format == QuantFormat::kQoperator) validate_qoperator(options);
   if (options.block_size < 0)
     throw Error(Code::kUsage, fmt::format("[quantize] block_size {} found; 0 or more expected", options.block_size));
   validate_overrides(model, options);

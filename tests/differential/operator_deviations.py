@@ -1,7 +1,7 @@
 """Where QOperator form and dynamic quantization mean to differ from onnxruntime's, derived from model and options alone."""
 from collections import Counter
 
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 from onnxruntime.quantization.registry import IntegerOpsRegistry
 
 from deviations import adjusted, clips_more, selected
@@ -150,6 +150,10 @@ def allowed(form, model, ranges, o):
         ids.add("D33")
     if o["enable_subgraph"] and form == "qoperator":
         ids |= {"D2", "D3", "D12", "D31"}  # what is inside bodies has no ranges
+    if any(i.data_type == TensorProto.FLOAT16 for i in f.graph.initializer) or any(
+            v.type.tensor_type.elem_type == TensorProto.FLOAT16 for v in list(f.graph.input) + list(f.graph.output)) or any(
+            attribute(n, "to", 0) == TensorProto.FLOAT16 for n in f.graph.node if n.op_type == "Cast"):
+        ids.add("D17")
     if any(n.domain and n.op_type in DEFAULT_OPS and n.op_type != "EmbedLayerNormalization" for n in f.graph.node):
         ids.add("D49")
     for n in f.graph.node:

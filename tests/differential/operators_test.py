@@ -24,15 +24,13 @@ from onnxruntime.quantization.registry import IntegerOpsRegistry
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import canonical  # noqa: E402
+import deviations  # noqa: E402
 import differential_test as base  # noqa: E402
 import operator_deviations  # noqa: E402
 import operator_graphs  # noqa: E402
 import oracle  # noqa: E402
 
 FORMS = ("qoperator", "dynamic")
-QDQ_ONLY = ("keep_removable_activations", "add_qdq_pair_to_weight", "quantize_bias", "adjust_weight_scale_for_bias",
-            "exclude_output_op_types", "dedicated_qdq_pair", "use_qdq_contrib_ops", "block_size", "op_type_per_channel_axis",
-            "tensor_overrides", "compat_onnxruntime")
 MOVED = ("Split", "Pad", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Transpose", "Gather", "ArgMax")
 EXPECTED = {  # operators that equal models must show, one at least for every entry of onnxruntime's registries
     "qoperator": ["QLinearConv", "QGemm", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearLeakyRelu", "QLinearSigmoid",
@@ -46,12 +44,9 @@ EXPECTED = {  # operators that equal models must show, one at least for every en
 def random_options(form, seed, model):
     rng = np.random.default_rng([seed, 5])
     o = oracle.random_options(np.random.default_rng([seed, 2]), model)
-    for name in QDQ_ONLY:
-        o[name] = oracle.DEFAULTS[name]
-    for name in ("activation_type", "weight_type"):
-        if o[name] not in ("int8", "uint8"):
-            o[name] = oracle.DEFAULTS[name]
-    o = {k: v for k, v in o.items() if k in oracle.DEFAULTS or k in KNOWN}
+    o = {k: v if k in KNOWN else oracle.DEFAULTS[k] for k, v in o.items()}
+    if not {o["activation_type"], o["weight_type"]} <= {"int8", "uint8"}:
+        o["activation_type"], o["weight_type"] = "uint8", "int8"
     if form == "dynamic":
         o["activation_type"], o["weight_type"] = "uint8", ["int8", "uint8"][int(rng.integers(2))]
         if o["op_types"]:
@@ -103,6 +98,8 @@ def compare(form, model, ranges, o, inputs):
     reply = base.ask_driver(dict(model=str(source), ranges=str(cache), options=options, output=str(ours), scheme=scheme))
     found = reply.get("deviations", [])
     if reply["status"] == "error":
+        if why := deviations.rejects(model, o):
+            return why, "", [why], None
         return ("both refuse", "", [], None) if error else ("FAIL ours refuses", reply["message"], [], None)
     if words := base.invalid(model, ours):
         return "FAIL our model is not valid", words, found, None
