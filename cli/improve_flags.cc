@@ -17,6 +17,12 @@ void require_data(const char* flag, const DataFlags& data) {
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
   word->add_flag("--improve", f.improve, "What helps most on average, for some more time: --equalize --rounding learned");
   word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
+  word->add_flag("--smooth-quant", f.smooth,
+                 "Move outlier channels of activations into the weights of MatMul and Gemm; static and dynamic");
+  word->add_option("--smooth-alpha", f.smooth_alpha,
+                   "How much of them: 0 to 1, or auto: for each activation the best on a few samples")
+      ->check(CLI::Range(0.0, 1.0) | CLI::IsMember({"auto"}))
+      ->capture_default_str();
   word->add_option("--bias-correction", f.bias_correction,
                    "Let biases take up the mean error of their layers: none, fast or full")
       ->check(CLI::IsMember({"none", "fast", "full"}))
@@ -27,13 +33,21 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
       ->capture_default_str();
 }
 
-Model improved(Model model, const ImproveFlags& f, bool per_channel, const DataFlags& data_flags,
-               const DeviceFlags& device, const Env& env) {
-  if (!f.equalize && !f.improve) return model;
-  require_data(f.improve ? "--improve" : "--equalize", data_flags);
+Model improved(Model model, const ImproveFlags& f, const QuantizeOptions& options, bool dynamic,
+               const DataFlags& data_flags, const DeviceFlags& device, const Env& env) {
+  bool equalized = f.equalize || f.improve;
+  if (!equalized && !f.smooth) return model;
+  require_data(f.improve ? "--improve" : f.equalize ? "--equalize" : "--smooth-quant", data_flags);
   auto data = open_dataset(data_flags.path, model.graph.free_inputs(), data_flags.options);
   auto runner = make_runner(device.device, device.options, env);
-  return equalize(model, *data, all_samples(*data), *runner, {.per_channel = per_channel}, env);
+  auto samples = all_samples(*data);
+  if (equalized) model = equalize(model, *data, samples, *runner, {.per_channel = options.per_channel}, env);
+  if (!f.smooth) return model;
+  SmoothOptions smoothing{.per_channel = options.per_channel};
+  if (f.smooth_alpha == "auto") smoothing.alpha.reset();
+  else smoothing.alpha = std::stod(f.smooth_alpha);
+  if (!dynamic) smoothing.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
+  return smooth(model, *data, samples, *runner, smoothing, env);
 }
 
 Model corrected(const Model& float_model, Model quantized, const ImproveFlags& f, const DataFlags& data_flags,

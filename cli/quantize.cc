@@ -38,7 +38,14 @@ void quantize_command(const WordFlags& f, const Context& context) {
     throw Error(Code::kInvalidInput,
                 "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
                 "such layers");
-  model = improved(std::move(model), f.improve, options.per_channel, f.data, f.device, context.env);
+  if (f.improve.smooth && !dynamic && f.mode != "static")
+    throw Error(Code::kUsage, fmt::format("[quantize] --smooth-quant with --mode {} found, which quantizes no "
+                                          "activations; use it with static or dynamic", f.mode));
+  if (f.improve.smooth && !f.ranges.empty())
+    throw Error(Code::kUsage, "[quantize] --smooth-quant with --ranges found; smoothing changes the ranges of "
+                              "activations; leave --ranges out");
+  model = improved(std::move(model), f.improve, options, dynamic, f.data, f.device, context.env);
+  for (LayerId& added : smoothing_layers(model)) options.exclude.push_back(std::move(added));
   Ranges ranges = needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{};
   Quantizer quantizer(model, std::move(ranges), options);
   Model result = f.plan.empty() && dynamic ? quantizer.quantize_excluding({}, Scheme::kInt8Dynamic)

@@ -2,12 +2,14 @@
 //
 // The file stays a plain one of the same size, with the same operators.
 //
-// Before calibration a model can be rewritten into an equal one that is easier to quantize (equalize); after quantization the biases can take up
+// Before calibration a model can be rewritten into an equal one that is easier to quantize (equalize, smooth); after quantization the biases can take up
 // the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells what each is worth on real models.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +35,27 @@ struct EqualizeOptions {
 // above all that were seen, as quantization does. One pass over the samples; no operator is added.
 Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                const EqualizeOptions& = {}, const Env& env = {});
+
+// --- smoothing ---------------------------------------------------------------------------------
+
+struct SmoothOptions {
+  // How much of the difference between an activation's channels goes into the weights: 0 evens out the weights alone, 1
+  // the activations alone. Unset: for each activation the one from 0.3 to 0.9 under which its layers' outputs come
+  // nearest to the float ones on a few samples, or none where that is nearer.
+  std::optional<double> alpha = 0.5;
+  bool per_channel = false;  // the weights will have a scale for each output channel; only asked where alpha is unset
+  // Op types whose outputs will be quantized: behind them a Mul would come too late, and none is added.
+  std::vector<std::string> quantized_ops;
+};
+// The same function with activations of MatMul and Gemm that have no outlier channels (Xiao et al. 2022, SmoothQuant):
+// channel k is divided by max|X_k|^alpha / max|W_k|^(1-alpha), the weights multiplied. The division is folded into the
+// normalization, Mul, MatMul, Gemm or Conv that X comes from, also through Relu, Transpose and the Add of a bias; where X
+// has another reader, or comes from anything else, a Mul named `<X>_smooth` is added in front of its layers. Weights that
+// other nodes share or that are inputs of the model stay as they are. One pass over the samples in constant memory.
+Model smooth(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+             const SmoothOptions& = {}, const Env& env = {});
+// The Mul nodes that smooth() added: to be left in float, since they divide before anything is rounded.
+std::vector<LayerId> smoothing_layers(const Model& model);
 
 // --- bias correction ---------------------------------------------------------------------------
 

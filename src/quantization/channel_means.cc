@@ -16,9 +16,16 @@ void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, con
   for (size_t a = 0; a < tensor.rank; ++a)
     if (a != tensor.axis) axes.push_back(static_cast<int64_t>(a));
   Node node{output, op_type, "", {tensor.name}, {output}, {}, {}};
+  if (tensor.last_of > 0) {
+    axes = {0};
+    node.inputs[0] = output + "_rows";
+    graph.initializers.push_back({output + "_shape", int64_tensor({2}, {-1, tensor.last_of})});
+    graph.nodes.push_back({node.inputs[0], "Reshape", "", {tensor.name, output + "_shape"}, {node.inputs[0]}, {}, {}});
+  }
   if (std::string_view(op_type) == "ReduceMax") {
-    node.inputs[0] = output + "_magnitude";
-    graph.nodes.push_back({node.inputs[0], "Abs", "", {tensor.name}, {node.inputs[0]}, {}, {}});
+    std::string magnitude = output + "_magnitude";
+    graph.nodes.push_back({magnitude, "Abs", "", {node.inputs[0]}, {magnitude}, {}, {}});
+    node.inputs[0] = magnitude;
   }
   node.set_attribute({"keepdims", int64_t{0}});
   if (opset < 18) {

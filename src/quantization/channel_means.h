@@ -15,6 +15,7 @@ struct ChannelTensor {
   std::string name;
   size_t rank = 4;
   size_t axis = 1;  // of the channels
+  int64_t last_of = 0;  // not 0: the channels are the last axis, so many, whatever the rank
 };
 
 // The mean of every channel over all other axes and the samples. Only the part of the model that the tensors need is
