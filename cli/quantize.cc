@@ -40,10 +40,12 @@ void quantize_command(const WordFlags& f, const Context& context) {
                 "such layers");
   if (f.improve.smooth && !dynamic && f.mode != "static")
     throw Error(Code::kUsage, fmt::format("[quantize] --smooth-quant with --mode {} found, which quantizes no "
-                                          "activations; use it with static or dynamic", f.mode));
+                                          "activations; use it with static or dynamic",
+                                          f.mode));
   if (f.improve.smooth && !f.ranges.empty())
-    throw Error(Code::kUsage, "[quantize] --smooth-quant with --ranges found; smoothing changes the ranges of "
-                              "activations; leave --ranges out");
+    throw Error(Code::kUsage,
+                "[quantize] --smooth-quant with --ranges found; smoothing changes the ranges of activations; leave "
+                "--ranges out");
   model = improved(std::move(model), f.improve, options, dynamic, f.data, f.device, context.env);
   for (LayerId& added : smoothing_layers(model)) options.exclude.push_back(std::move(added));
   Ranges ranges = needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{};

@@ -44,7 +44,8 @@ struct SmoothOptions {
   // nearest to the float ones on a few samples, or none where that is nearer.
   std::optional<double> alpha = 0.5;
   bool per_channel = false;  // the weights will have a scale for each output channel; only asked where alpha is unset
-  // Op types whose outputs will be quantized: behind them a Mul would come too late, and none is added.
+  // Op types whose outputs will be quantized: behind them a Mul would come too late, and none is added; nor is a
+  // division folded through such a Relu, whose input is quantized with values that its output does not show.
   std::vector<std::string> quantized_ops;
 };
 // The same function with activations of MatMul and Gemm that have no outlier channels (Xiao et al. 2022, SmoothQuant):

@@ -14,8 +14,8 @@ namespace seqto::internal {
 struct ChannelTensor {
   std::string name;
   size_t rank = 4;
-  size_t axis = 1;  // of the channels
-  int64_t last_of = 0;  // not 0: the channels are the last axis, so many, whatever the rank
+  size_t axis = 1;      // of the channels
+  int64_t last_of = 0;  // not 0: channels in the last axis, whatever the rank
 };
 
 // The mean of every channel over all other axes and the samples. Only the part of the model that the tensors need is

@@ -1,4 +1,4 @@
-// Room: quantization. How much of an activation's range its layers' weights take over: factors, and the best share by trial.
+// Room: quantization. How much of an activation's range the weights take over: factors, and the best share.
 #pragma once
 
 #include <Eigen/Core>

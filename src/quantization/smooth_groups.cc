@@ -11,7 +11,8 @@ namespace {
 
 class Finder {
  public:
-  explicit Finder(const Model& model) : nodes_(model.graph.nodes) {
+  Finder(const Model& model, const std::vector<std::string>& quantized_ops) : nodes_(model.graph.nodes) {
+    quantized_.insert(quantized_ops.begin(), quantized_ops.end());
     const Graph& graph = model.graph;
     for (const Initializer& i : graph.initializers) constants_[i.name] = &i.tensor;
     for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -151,6 +152,7 @@ class Finder {
   std::optional<std::pair<size_t, int64_t>> step(const Node& n, size_t i, const Place& at, int64_t channels,
                                                  std::vector<ChannelConstant>& folds) const {
     static const std::unordered_set<std::string> kHomogeneous{"Relu", "LeakyRelu", "Identity"};
+    if (kHomogeneous.contains(n.op_type) && n.op_type != "Identity" && quantized_.contains(n.op_type)) return {};
     if (kHomogeneous.contains(n.op_type)) return std::pair{size_t{0}, at.axis};
     if (const Attribute* perm = n.op_type == "Transpose" ? n.attribute("perm") : nullptr) {
       const auto& order = std::get<std::vector<int64_t>>(perm->value);
@@ -175,11 +177,13 @@ class Finder {
   std::unordered_map<std::string, size_t> producers_;
   std::unordered_map<std::string, int> uses_;
   std::unordered_map<std::string, int64_t> ranks_;
-  std::unordered_set<std::string> replaceable_;
+  std::unordered_set<std::string> replaceable_, quantized_;
 };
 
 }  // namespace
 
-std::vector<SmoothGroup> find_smooth_groups(const Model& model) { return Finder(model).run(); }
+std::vector<SmoothGroup> find_smooth_groups(const Model& model, const std::vector<std::string>& quantized_ops) {
+  return Finder(model, quantized_ops).run();
+}
 
 }  // namespace seqto::internal

@@ -1,4 +1,4 @@
-// Room: quantization. Which activations can be divided channel by channel when the layers that read them are multiplied.
+// Room: quantization. Activations that can be divided by channel while the layers that read them are multiplied.
 #pragma once
 
 #include <string>
@@ -23,7 +23,9 @@ struct SmoothGroup {
   std::vector<ChannelConstant> folds;
 };
 
-// The groups in graph order. Weights that anything else reads, or that the caller of the model may replace, are in none.
-std::vector<SmoothGroup> find_smooth_groups(const Model& model);
+// The groups in graph order. Outputs of `quantized_ops` will be quantized: such a Relu is not passed, since its input
+// would be too, with negative values that its output does not show. Weights that anything else reads, or that are
+// inputs of the model, are in no group.
+std::vector<SmoothGroup> find_smooth_groups(const Model& model, const std::vector<std::string>& quantized_ops);
 
 }  // namespace seqto::internal

@@ -47,7 +47,8 @@ class Smoother {
   bool can_smooth(const SmoothGroup& group) const {
     if (!group.folds.empty()) return true;
     auto it = producers_.find(group.tensor);
-    return it == producers_.end() || std::ranges::find(options_.quantized_ops, it->second) == options_.quantized_ops.end();
+    const auto& ops = options_.quantized_ops;
+    return it == producers_.end() || std::ranges::find(ops, it->second) == ops.end();
   }
 
   void smooth_group(const SmoothGroup& group, const std::vector<float>& maxima, const Eigen::MatrixXf* rows) {
@@ -157,8 +158,9 @@ void require_finite(const std::vector<float>& maxima, const std::string& tensor)
 Model smooth(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
              const SmoothOptions& options, const Env& env) {
   if (options.alpha && !(*options.alpha >= 0 && *options.alpha <= 1))
-    throw Error(Code::kUsage, fmt::format("[quantize] alpha {} found; a number from 0 to 1 was expected", *options.alpha));
-  auto groups = find_smooth_groups(model);
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] alpha {} found; a number from 0 to 1 was expected", *options.alpha));
+  auto groups = find_smooth_groups(model, options.quantized_ops);
   size_t found = groups.size();
   Smoother smoother(model, options);
   std::erase_if(groups, [&](const SmoothGroup& group) { return !smoother.can_smooth(group); });
@@ -180,8 +182,8 @@ Model smooth(const Model& model, const Dataset& data, std::span<const int64_t> s
 std::vector<LayerId> smoothing_layers(const Model& model) {
   std::vector<LayerId> layers;
   for (const Node& n : model.graph.nodes)
-    if (n.op_type == "Mul" && n.inputs.size() == 2 && n.name == n.outputs[0] && n.inputs[1].starts_with(n.name + "_factors") &&
-        n.name.find(kSuffix) != std::string::npos)
+    if (n.op_type == "Mul" && n.inputs.size() == 2 && n.name == n.outputs[0] &&
+        n.name.find(kSuffix) != std::string::npos && n.inputs[1].starts_with(n.name + "_factors"))
       layers.push_back(n.name);
   return layers;
 }

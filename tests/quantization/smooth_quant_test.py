@@ -144,6 +144,18 @@ def folded(folder):
     assert "6 of 6 activations: 3 folded into the layer before, 3 by a Mul" in log, log
 
 
+def static_form(folder):
+    """A quantized Relu is no place to fold through, and a Mul that was added divides in float."""
+    data(folder, 6, K)
+    quantized, log = quantize(folder, network(folder / "model.onnx"), "q.onnx", "--smooth-quant")
+    assert "5 of 6 activations: 3 folded into the layer before, 2 by a Mul" in log, log
+    graph = onnx.load(quantized).graph
+    muls = [n for n in graph.node if n.name in ("p_smooth", "e2_smooth")]
+    held = {i.name for i in graph.initializer}
+    readers = [n.op_type for m in muls for n in graph.node if m.output[0] in n.input]
+    assert len(muls) == 2 and all(m.input[1] in held for m in muls) and set(readers) == {"QuantizeLinear"}, readers
+
+
 def usage(folder):
     data(folder, 6, K)
     model = network(folder / "model.onnx")
@@ -154,7 +166,7 @@ def usage(folder):
 
 
 def main():
-    for test in (same_function, factors, less_error, folded, usage):
+    for test in (same_function, factors, less_error, folded, static_form, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0
