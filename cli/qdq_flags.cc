@@ -5,7 +5,7 @@ namespace seqto::cli {
 
 void add_qdq_flags(CLI::App* word, QuantizeFlags& f) {
   QuantizeOptions& o = f.options;
-  const char* group = "Static quantization in detail";
+  const char* group = "In detail";
   auto flag = [&](const char* name, bool& field, const char* help) { word->add_flag(name, field, help)->group(group); };
   auto option = [&](const char* name, auto& field, const char* help) {
     return word->add_option(name, field, help)->group(group);
@@ -29,6 +29,12 @@ void add_qdq_flags(CLI::App* word, QuantizeFlags& f) {
       ->delimiter(',');
   option("--tensor-overrides", f.tensor_overrides, "JSON file: types and scales of single tensors")
       ->check(CLI::ExistingFile);
+  word->add_option_function<bool>(
+          "--matmul-const-b-only", [&o](bool value) { o.matmul_const_b_only = value; },
+          "QOperator and dynamic: MatMul of two activations stays float (default: dynamic alone)")
+      ->group(group);
+  flag("--enable-subgraph", o.enable_subgraph, "QOperator and dynamic: also the bodies of If, Loop and Scan");
+  flag("--nnapi-sigmoid", o.nnapi_sigmoid, "QOperator: Sigmoid's output gets scale 1/256, zero point 0");
   option("--compat", f.compat, "onnxruntime: follow it also in its oddities, see docs/compatibility.md")
       ->check(CLI::IsMember({"onnxruntime"}));
 }

@@ -52,16 +52,41 @@ struct Quantizer::Impl {
 
   DeviationLog log() { return {deviations, layer_deviations}; }
 
+  // The options with 16 bits for the activations that these layers read and write. Symmetric, as integer hardware wants
+  // it. A neighbour in 8 bits reads the same tensor, more exact than it asked for.
+  QuantizeOptions with_wide_activations(const LayerSet& wide) const {
+    QuantizeOptions result = options;
+    for (const Node& n : model.graph.nodes) {
+      if (!wide.contains(n.name)) continue;
+      for (const auto* names : {&n.inputs, &n.outputs})
+        for (const auto& name : *names)
+          if (index.is_float(name) && !index.is_initializer(name)) {
+            TensorOverride entry;
+            entry.quant_type = DataType::kInt16;
+            entry.symmetric = true;
+            result.tensor_overrides.try_emplace(name, std::vector{entry});
+          }
+    }
+    return result;
+  }
+
+  Model quantize(const std::vector<bool>& selected, LayerSet layers, const LayerSet& wide = {}) {
+    if (wide.empty()) return quantize_with(options, selected, std::move(layers));
+    if (options.format == QuantFormat::kQoperator)
+      throw Error(Code::kUsage, "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
+    return quantize_with(with_wide_activations(wide), selected, std::move(layers));
+  }
+
   // `layers`: of bodies.
-  Model quantize(const std::vector<bool>& selected, LayerSet layers) {
+  Model quantize_with(const QuantizeOptions& effective, const std::vector<bool>& selected, LayerSet layers) {
     deviations.clear();
     RangeView view(model, index, ranges, selected);
-    ActivationParams params(view, index, options);
-    if (options.format == QuantFormat::kQoperator) {
+    ActivationParams params(view, index, effective);
+    if (effective.format == QuantFormat::kQoperator) {
       layer_deviations.clear();
       for (size_t i = 0; i < selected.size(); ++i)
         if (selected[i]) layers.insert(model.graph.nodes[i].name);
-      Model result = write_qoperator(model, index, layers, view, options, cache, log());
+      Model result = write_qoperator(model, index, layers, view, effective, cache, log());
       note_softmax(selected);
       return result;
     }
@@ -73,19 +98,19 @@ struct Quantizer::Impl {
       return RealBounds{(limits.lowest - p->zero_point[0]) * scale, (limits.highest - p->zero_point[0]) * scale, scale,
                         params.converted(tensor).has_value()};
     };
-    Marks marks = mark_tensors(model, index, selected, options, bounds);
+    Marks marks = mark_tensors(model, index, selected, effective, bounds);
     bool float32_scale = false;  // onnxruntime gives such a tensor a scale in float32
     marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
-      const auto* overrides = overrides_of(options, name);
-      bool given = options.restricted_asymmetric_activations || (overrides && overrides->front().scale);
+      const auto* overrides = overrides_of(effective, name);
+      bool given = effective.restricted_asymmetric_activations || (overrides && overrides->front().scale);
       float32_scale |= given && mark.provider.empty() && !index.is_initializer(name) &&
                        params.float_type(name) == DataType::kFloat16;
     });
     if (float32_scale) marks.deviate("D17");
-    Model result = write_qdq(model, index, marks, params, options, cache);
+    Model result = write_qdq(model, index, marks, params, effective, cache);
     deviations = std::move(marks.deviations);
     layer_deviations = std::move(marks.layer_deviations);
-    if (index.opset < 21 && !options.use_qdq_contrib_ops && hides_4_bits(options)) deviate("D24");
+    if (index.opset < 21 && !effective.use_qdq_contrib_ops && hides_4_bits(effective)) deviate("D24");
     note_softmax(selected);
     for (size_t i = 0; i < selected.size(); ++i)
       // onnxruntime gives a Softmax a scale in float32 whatever its type is.
@@ -237,7 +262,7 @@ Model Quantizer::quantize(const Plan& plan) {
                     : scheme == Scheme::kInt8Dynamic ? q.is_eligible(q.model.graph.nodes[i], scheme)
                                                      : q.eligible[i];
     if (!possible) scheme = Scheme::kFloat32;
-    selected[i] = scheme == Scheme::kInt8;
+    selected[i] = scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a;
     layers[scheme].insert(layer);
   }
   q.deviations.clear();
@@ -251,8 +276,9 @@ Model Quantizer::quantize(const Plan& plan) {
   };
   for (Scheme scheme : {Scheme::kInt8, Scheme::kInt8Dynamic})
     if (LayerSet inner = in_bodies(scheme); !inner.empty()) layers[scheme].merge(inner);
-  Model result = layers.contains(Scheme::kInt8) ? q.quantize(selected, layers[Scheme::kInt8]) : q.model;
-  if (layers.contains(Scheme::kInt8)) give_back_weights(result, q.model, plan.schemes);
+  bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
+  Model result = any_static ? q.quantize(selected, layers[Scheme::kInt8], layers[Scheme::kInt8wInt16a]) : q.model;
+  if (any_static) give_back_weights(result, q.model, plan.schemes);
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
   };

@@ -20,7 +20,7 @@ from testing.models import save, seqto, weight
 
 # scheme -> bounds of the relative error of one layer in it
 LOSSES = {"float32": (0, 1e-6), "float16": (1e-6, 2e-3), "int8_weights": (1e-4, 2e-2), "int8": (1e-3, 5e-2),
-          "int4_weights": (2e-3, 2e-1)}
+          "int4_weights": (2e-3, 2e-1), "int8w_int16a": (1e-4, 2e-2), "int8_dynamic": (0, 5e-2)}
 LAYERS = ["conv_a", "conv_b", "up", "matmul", "gemm"]
 MIXED = dict(zip(LAYERS, ["int8", "int8_weights", "float32", "int4_weights", "float16"]))
 
@@ -82,6 +82,14 @@ def main():
         for flags in ([], ["--float16-compute"], ["--int4-format", "folded"], ["--weight-block-size", 32]):
             loss = error(MIXED, *flags)
             assert 1e-3 < loss < 0.25, (flags, loss)
+        both = dict(MIXED, up="int8_dynamic", conv_b="int8w_int16a")
+        assert 1e-3 < error(both) < 0.25, error(both)
+        wide = quantized(folder, {"gemm": "int8w_int16a"})[0]
+        pairs = {n.output[0]: n for n in wide.graph.node if n.op_type == "DequantizeLinear"}
+        types = {i.name: i.data_type for i in wide.graph.initializer}
+        gemm = next(n for n in wide.graph.node if n.name == "gemm")
+        assert [types[pairs[t].input[2]] for t in gemm.input] == [onnx.TensorProto.INT16, onnx.TensorProto.INT8,
+                                                                 onnx.TensorProto.INT32], gemm.input
         model, target = quantized(folder, MIXED)
         types = {n.name: n.op_type for n in model.graph.node}
         assert types["matmul"] == "MatMulNBits" and types["conv_a"] == "Conv" and types["gemm"] == "Gemm", types
