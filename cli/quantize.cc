@@ -28,6 +28,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
   options.exclude = expand_patterns(f.exclude, model);
   options.include = expand_patterns(options.include, model);
   options.format = parse_quant_format(f.format);
+  if (dynamic) options.activation_type = DataType::kUint8;  // what the operators that quantize at run time give
   Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   std::optional<Plan> plan;
   if (!f.plan.empty()) plan = plan_from_json(read_text(f.plan));

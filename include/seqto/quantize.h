@@ -81,7 +81,7 @@ WeightClipping parse_weight_clipping(std::string_view name);  // throws Error{kU
 // Field by field onnxruntime's options; defaults are its defaults.
 struct QuantizeOptions {
   QuantFormat format = QuantFormat::kQdq;
-  DataType activation_type = DataType::kInt8;
+  DataType activation_type = DataType::kInt8;  // of static layers; dynamic ones have uint8 whatever stands here
   DataType weight_type = DataType::kInt8;
   bool per_channel = false;
   WeightClipping weight_clipping = WeightClipping::kNone;  // ours; of static layers
