@@ -45,7 +45,7 @@ double smallest_normal(DataType float_type) {
 }
 
 ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
-                                std::optional<float> min_real_range, DataType float_type) {
+                                std::optional<double> min_real_range, DataType float_type) {
   rmin = std::min(rmin, 0.0f);
   rmax = std::max(rmax, 0.0f);
   if (min_real_range) rmax = std::max(rmax, rounded(rmin + rounded(*min_real_range, float_type), float_type));
@@ -61,7 +61,7 @@ ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool
   return {rounded(scale, float_type), static_cast<int32_t>(zero_point)};
 }
 
-ScaleZeroPoint snapped_scale_zero_point(float rmin_in, float rmax_in, std::optional<float> min_real_range) {
+ScaleZeroPoint snapped_scale_zero_point(float rmin_in, float rmax_in, std::optional<double> min_real_range) {
   constexpr double kHighest = 255, kMid = 128;
   double rmin = std::min<double>(rmin_in, 0.0), rmax = std::max<double>(rmax_in, 0.0);
   if (min_real_range && *min_real_range > 0) rmax = std::max(rmax, rmin + *min_real_range);

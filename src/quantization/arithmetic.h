@@ -24,9 +24,9 @@ struct ScaleZeroPoint {
 // rounded once. A range that is empty or below float's smallest normal gives scale 1, zero point 0.
 // For a float16 tensor sums and scale are rounded to float16, and its smallest normal is the limit.
 ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
-                                std::optional<float> min_real_range = {}, DataType float_type = DataType::kFloat);
+                                std::optional<double> min_real_range = {}, DataType float_type = DataType::kFloat);
 // uint8 only: the zero point is 0 where nothing is negative, else 128; the scale covers both sides.
-ScaleZeroPoint snapped_scale_zero_point(float rmin, float rmax, std::optional<float> min_real_range = {});
+ScaleZeroPoint snapped_scale_zero_point(float rmin, float rmax, std::optional<double> min_real_range = {});
 
 // Parameters of one tensor: one scale, one per index of `axis`, or one per block of `block_size` values along it (then
 // in the order of a tensor of the same rank that has one element a block).
@@ -44,7 +44,7 @@ struct WeightRule {
   DataType type = DataType::kInt8;
   bool symmetric = true;
   bool reduce_range = false;
-  std::optional<float> min_real_range;
+  std::optional<double> min_real_range;
   std::optional<int64_t> axis;
   // Real bounds in place of the observed, for the first so many channels.
   std::vector<std::pair<std::optional<float>, std::optional<float>>> bounds;

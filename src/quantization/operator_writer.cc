@@ -106,7 +106,10 @@ const Tensor* OperatorWriter::initializer(const std::string& tensor) const {
 }
 
 const QuantizedTensor* OperatorWriter::find(const std::string& tensor) const {
-  if (!is_local(tensor)) return parent_->find(tensor);
+  return is_local(tensor) ? find_here(tensor) : parent_->find(tensor);
+}
+
+const QuantizedTensor* OperatorWriter::find_here(const std::string& tensor) const {
   auto it = values_.find(tensor);
   return it == values_.end() ? nullptr : &it->second;
 }

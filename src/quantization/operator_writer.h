@@ -63,6 +63,7 @@ class OperatorWriter {
   void note_half(const std::string& tensor) const;
   // The quantized form, where there is one already.
   const QuantizedTensor* find(const std::string& tensor) const;
+  const QuantizedTensor* find_here(const std::string& tensor) const;  // not in the graph around this one
   // True when activation() has what it needs: a range, an initializer, or run time.
   bool quantizable(const std::string& tensor) const;
 

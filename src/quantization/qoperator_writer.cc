@@ -64,7 +64,7 @@ bool write_softmax(OperatorWriter& w, const Node& n) {
 }
 
 bool write_global_pool(OperatorWriter& w, const Node& n) {
-  const QuantizedTensor* x = w.is_float(n.inputs[0]) ? w.find(n.inputs[0]) : nullptr;
+  const QuantizedTensor* x = w.is_float(n.inputs[0]) ? w.find_here(n.inputs[0]) : nullptr;
   if (!x) return false;
   std::optional<QuantizedTensor> y = w.output(n.outputs[0]);
   if (!y) {  // its type is unknown, so nobody calibrated it
@@ -101,7 +101,7 @@ bool write_where(OperatorWriter& w, const Node& n) {
 
 // Relu and Clip vanish where the codes cannot say anything that they would change.
 bool write_clipping(OperatorWriter& w, const Node& n) {
-  const QuantizedTensor* x = w.is_float(n.inputs[0]) ? w.find(n.inputs[0]) : nullptr;
+  const QuantizedTensor* x = w.is_float(n.inputs[0]) ? w.find_here(n.inputs[0]) : nullptr;
   if (!x || w.options().symmetric_activations) return false;
   auto bounds = bounds_of(*x);
   if (!bounds || !within_clip(n, w.index(), *bounds)) {
@@ -165,7 +165,7 @@ std::string pad_codes(OperatorWriter& w, const Node& n, const QuantizedTensor& x
 }
 
 bool write_pad(OperatorWriter& w, const Node& n) {
-  if (w.index().opset < 11 || !w.is_float(n.inputs[0]) || !w.find(n.inputs[0])) return false;
+  if (w.index().opset < 11 || !w.is_float(n.inputs[0]) || !w.find_here(n.inputs[0])) return false;
   QuantizedTensor x = w.activation(n.inputs[0]);
   Node node = n;
   node.inputs[0] = x.codes;

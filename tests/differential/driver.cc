@@ -58,7 +58,7 @@ json call_function(const json& j) {
   std::string name = j.at("function");
   DataType type = parse_data_type(j.value("type", "int8"));
   bool symmetric = j.value("symmetric", false), reduce = j.value("reduce_range", false);
-  auto min_real_range = optional_of<float>(j, "min_real_range");
+  auto min_real_range = optional_of<double>(j, "min_real_range");
   if (name == "scale_zero_point") {
     float rmin = j.at("rmin"), rmax = j.at("rmax");
     auto r = j.value("snapped", false)
