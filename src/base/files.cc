@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -41,19 +43,27 @@ class Descriptor {
 
 constexpr std::string_view kTemporary = ".tmp-";
 
+// True when the process whose number stands behind `prefix` in the name is gone from this machine.
+bool writer_is_gone(const std::string& name, size_t prefix) {
+  int pid = 0;
+  auto [end, error] = std::from_chars(name.data() + prefix, name.data() + name.size(), pid);
+  return error == std::errc() && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
 // Temporary files of `path` whose writer was killed: those that nobody holds a lock on. A file so young that its writer
-// may not have come to locking it stays.
+// may not have come to locking it stays while that writer may be alive.
 void remove_stale_temporaries(const std::filesystem::path& path) {
   constexpr time_t kYoungSeconds = 5;
   std::string prefix = path.filename().string() + std::string(kTemporary);
   std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
     Descriptor file(::open(entry.path().c_str(), O_WRONLY | O_CLOEXEC));
     struct stat info{};
     bool dead = file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && ::fstat(file.get(), &info) == 0 &&
-                ::time(nullptr) - info.st_ctime > kYoungSeconds;
+                (writer_is_gone(name, prefix.size()) || ::time(nullptr) - info.st_ctime > kYoungSeconds);
     if (dead) ::unlink(entry.path().c_str());
   }
 }
