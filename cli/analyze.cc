@@ -31,9 +31,8 @@ void analyze_command(const WordFlags& f, const Context& context) {
     QuantizeOptions options = f.quantize.parsed();
     options.exclude = expand_patterns(f.exclude, model);
     options.include = expand_patterns(options.include, model);
-    Ranges ranges = f.ranges.empty()
-                        ? calibrate(model, *data, samples, *runner, f.quantize.calibration(), context.env)
-                        : load_ranges(f.ranges);
+    Ranges ranges = f.ranges.empty() ? calibrate(model, *data, samples, *runner, f.quantize.calibration(), context.env)
+                                     : load_ranges(f.ranges);
     quantized = Quantizer(model, ranges, options).quantize_excluding({});
   } else {
     quantized = infer_shapes(load_model(f.quantized));
@@ -42,7 +41,8 @@ void analyze_command(const WordFlags& f, const Context& context) {
   if (context.json) {
     Json activations = Json::array(), weights = Json::array();
     for (const auto& e : s.activations) {
-      activations.push_back({{"tensor", e.tensor}, {"qdq_err", nullptr}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
+      activations.push_back(
+          {{"tensor", e.tensor}, {"qdq_err", nullptr}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
       if (!std::isnan(e.qdq_err)) activations.back()["qdq_err"] = e.qdq_err;
       if (f.channels) activations.back()["channels"] = e.channels;
     }

@@ -37,7 +37,8 @@ void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
   word->add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
   word->add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
       ->check(CLI::IsMember({"true", "false"}));
-  word->add_option("--weight-clipping", f.weight_clipping, "none, or mse: ranges with the smallest error of each weight")
+  word->add_option("--weight-clipping", f.weight_clipping,
+                   "none, or mse: ranges with the smallest error of each weight")
       ->check(CLI::IsMember({"none", "mse"}))
       ->capture_default_str();
   add_calibrate_flags(word, f.calibrate);

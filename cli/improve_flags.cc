@@ -15,7 +15,8 @@ void require_data(const char* flag, const DataFlags& data) {
 }  // namespace
 
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
-  word->add_flag("--improve", f.improve, "What helps most on average, for some more time: --equalize --rounding learned");
+  word->add_flag("--improve", f.improve,
+                 "What helps most on average, for some more time: --equalize --rounding learned");
   word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
   word->add_flag("--smooth-quant", f.smooth,
                  "Move outlier channels of activations into the weights of MatMul and Gemm; static and dynamic");

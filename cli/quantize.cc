@@ -66,10 +66,10 @@ void quantize_command(const WordFlags& f, const Context& context) {
   if (f.explain) layers = explain(model, result, {options, plan, quantizer.layer_deviations()});
   if (context.json) {
     nlohmann::ordered_json j{{"output", f.output},
-           {"size_bytes", after},
-           {"float_size_bytes", before},
-           {"deviations", quantizer.deviations()},
-           {"notes", quantizer.notes()}};
+                             {"size_bytes", after},
+                             {"float_size_bytes", before},
+                             {"deviations", quantizer.deviations()},
+                             {"notes", quantizer.notes()}};
     if (f.explain) j["layers"] = layers_json(layers);
     fmt::print("{}\n", j.dump(1));
   } else {

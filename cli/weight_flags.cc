@@ -37,7 +37,8 @@ Scheme WeightFlags::apply(QuantizeOptions& options, const std::string& weight_ty
     if (weight_type == "int4" || weight_type == "uint4") stored_bits = 4;
     else if (weight_type != "int8" && weight_type != "uint8")
       throw Error(Code::kUsage, fmt::format("[quantize] --mode weights with --weight-type {} found; int8, uint8, int4 "
-                                            "or uint4 expected", weight_type));
+                                            "or uint4 expected",
+                                            weight_type));
     symmetric = options.symmetric_weights.value_or(is_signed);
     options.weight_type = DataType::kInt8;  // static quantization has no say here
   }

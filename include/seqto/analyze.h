@@ -19,7 +19,7 @@ struct ActivationError {
 };
 struct WeightError {
   std::string tensor;
-  double sqnr = 0;  // float weight and dequantized weight
+  double sqnr = 0;               // float weight and dequantized weight
   std::vector<double> channels;  // by output channel, on demand
 };
 struct Sensitivity {

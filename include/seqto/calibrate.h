@@ -1,4 +1,5 @@
-// Room: quantization. Calibration: the ranges of a model's tensors over a data set. docs/calibration.md has the formulas.
+// Room: quantization. Calibration: the ranges of a model's tensors over a data set. docs/calibration.md has the
+// formulas.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ enum class CalibrationMethod {
   kMse,            // the clipping with the least squared error of quantization
   kDistribution,   // the outer edges of the histogram, with mean and standard deviation; for 8-bit floats
 };
-std::string_view to_string(CalibrationMethod method);         // "minmax", "moving_average", "entropy" ...
+std::string_view to_string(CalibrationMethod method);               // "minmax", "moving_average", "entropy" ...
 CalibrationMethod parse_calibration_method(std::string_view name);  // throws Error{kUsage}
 
 // counts[i] values lie in [edges[i], edges[i + 1]), the last bin closed.

@@ -23,7 +23,7 @@ struct LayerReport {
 // What was asked for; it gives reasons, never schemes.
 struct ExplainOptions {
   QuantizeOptions quantize;
-  std::optional<Plan> plan;  // unset: every layer that `quantize` admits, static
+  std::optional<Plan> plan;                                // unset: every layer that `quantize` admits, static
   std::map<LayerId, std::vector<std::string>> deviations;  // ids of docs/compatibility.md by layer
 };
 

@@ -2,8 +2,9 @@
 //
 // The file stays a plain one of the same size, with the same operators.
 //
-// Before calibration a model can be rewritten into an equal one that is easier to quantize (equalize, smooth); after quantization the biases can take up
-// the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells what each is worth on real models.
+// Before calibration a model can be rewritten into an equal one that is easier to quantize (equalize, smooth); after
+// quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells what
+// each is worth on real models.
 #pragma once
 
 #include <map>
@@ -22,17 +23,17 @@ namespace seqto {
 // --- equalization ------------------------------------------------------------------------------
 
 struct EqualizeOptions {
-  // How much of the difference between a tensor's channels goes into the weights of the layers that read it: 0 evens out
-  // those weights alone, 1 the activations alone.
+  // How much of the difference between a tensor's channels goes into the weights of the layers that read it: 0 evens
+  // out those weights alone, 1 the activations alone.
   double activation_share = 0.7;
   // The weights will have a scale for each channel; depthwise layers then take up any difference.
   bool per_channel = false;
 };
 // The same function with channels of more equal size (Nagel et al. 2019, section 4.1, with the activations' ranges
-// beside the weights'): where a layer writes what others read through operators that let a positive factor pass (Relu, pooling,
-// Add of two such tensors), each channel is divided by a factor there and its weights multiplied here. Through a
-// Clip(0, b) only as far as the samples leave room below b: on other samples the model may then cut off values that lie
-// above all that were seen, as quantization does. One pass over the samples; no operator is added.
+// beside the weights'): where a layer writes what others read through operators that let a positive factor pass (Relu,
+// pooling, Add of two such tensors), each channel is divided by a factor there and its weights multiplied here. Through
+// a Clip(0, b) only as far as the samples leave room below b: on other samples the model may then cut off values that
+// lie above all that were seen, as quantization does. One pass over the samples; no operator is added.
 Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                const EqualizeOptions& = {}, const Env& env = {});
 
@@ -50,9 +51,10 @@ struct SmoothOptions {
 };
 // The same function with activations of MatMul and Gemm that have no outlier channels (Xiao et al. 2022, SmoothQuant):
 // channel k is divided by max|X_k|^alpha / max|W_k|^(1-alpha), the weights multiplied. The division is folded into the
-// normalization, Mul, MatMul, Gemm or Conv that X comes from, also through Relu, Transpose and the Add of a bias; where X
-// has another reader, or comes from anything else, a Mul named `<X>_smooth` is added in front of its layers. Weights that
-// other nodes share or that are inputs of the model stay as they are. One pass over the samples in constant memory.
+// normalization, Mul, MatMul, Gemm or Conv that X comes from, also through Relu, Transpose and the Add of a bias; where
+// X has another reader, or comes from anything else, a Mul named `<X>_smooth` is added in front of its layers. Weights
+// that other nodes share or that are inputs of the model stay as they are. One pass over the samples in constant
+// memory.
 Model smooth(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
              const SmoothOptions& = {}, const Env& env = {});
 // The Mul nodes that smooth() added: to be left in float, since they divide before anything is rounded.
@@ -69,7 +71,7 @@ enum class BiasCorrection {
           // layer hold whatever other layers are quantized
   kFull,  // layer after layer in the quantized model itself, its layers before corrected: one pass for each depth
 };
-std::string_view to_string(BiasCorrection correction);         // "none", "fast", "full"
+std::string_view to_string(BiasCorrection correction);        // "none", "fast", "full"
 BiasCorrection parse_bias_correction(std::string_view name);  // throws Error{kUsage}
 
 // What to add to the biases, by layer and output channel, in real values.

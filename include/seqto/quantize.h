@@ -85,7 +85,7 @@ struct QuantizeOptions {
   DataType weight_type = DataType::kInt8;
   bool per_channel = false;
   WeightClipping weight_clipping = WeightClipping::kNone;  // ours; of static layers
-  bool reduce_range = false;  // 7-bit weights, for CPUs whose u8s8 kernels saturate
+  bool reduce_range = false;                               // 7-bit weights, for CPUs whose u8s8 kernels saturate
   bool symmetric_activations = false;
   std::optional<bool> symmetric_weights;           // unset: symmetric when the type is signed
   bool restricted_asymmetric_activations = false;  // uint8 only: zero point 0 or 128

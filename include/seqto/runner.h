@@ -51,8 +51,8 @@ class Runner {
                                                  Observer& observer, const SessionOptions& = {});
   // As load(), from a file on disk, read by the runtime itself.
   virtual std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& = {}) = 0;
-  // The model as the runtime's basic optimization leaves it: constants folded, superfluous nodes gone, normalizations and
-  // additions folded into the layer before; ops of ONNX only, equal results on every device. Weights lie in unnamed
+  // The model as the runtime's basic optimization leaves it: constants folded, superfluous nodes gone, normalizations
+  // and additions folded into the layer before; ops of ONNX only, equal results on every device. Weights lie in unnamed
   // temporary files, mapped. Throws Error{kInvalidInput} as load().
   virtual Model optimized(const Model& model) = 0;
   virtual std::string description() const = 0;  // "onnxruntime 1.31.1 (cpu, 1 thread)"

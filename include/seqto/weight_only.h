@@ -17,7 +17,7 @@ enum class Int4Format {
   kQdq,          // DequantizeLinear with block_size, opset 21 (MatMul, Gemm), else folded
   kFolded,       // ordinary operators on packed bytes, which the runtime folds to a float weight when it loads
 };
-std::string_view to_string(Int4Format format);    // "matmulnbits", "qdq", "folded"
+std::string_view to_string(Int4Format format);        // "matmulnbits", "qdq", "folded"
 Int4Format parse_int4_format(std::string_view name);  // throws Error{kUsage}
 
 // Of the schemes int8_weights and int4_weights.

@@ -25,11 +25,12 @@ struct Outside {
 // Weight bytes are moved out of `proto`, not copied.
 Model from_proto(onnx::ModelProto proto, const Outside& outside);
 
-// A subgraph (or whatever else Attribute has no field for) as it is carried: serialized, with the outer tensors it reads.
+// A subgraph (or whatever else Attribute has no field for) as it is carried: serialized, with the outer tensors it
+// reads.
 OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto);
 
-// kSmallOnly leaves the data of big initializers out: enough for shape inference. kSmallElseEmpty gives them no elements
-// either, so that onnx.checker, which compares sizes, has nothing to say about them.
+// kSmallOnly leaves the data of big initializers out: enough for shape inference. kSmallElseEmpty gives them no
+// elements either, so that onnx.checker, which compares sizes, has nothing to say about them.
 enum class Weights { kAll, kSmallOnly, kSmallElseEmpty };
 onnx::ModelProto to_proto(const Model& model, Weights weights);
 

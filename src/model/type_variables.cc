@@ -28,8 +28,8 @@ bool takes_both(const OpSchema& schema, const std::string& variable) {
 }  // namespace
 
 std::vector<TypeVariable> float16_variables(const Node& node, int64_t opset) {
-  const OpSchema* schema =
-      onnx::OpSchemaRegistry::Schema(node.op_type, static_cast<int>(opset), node.domain == "ai.onnx" ? "" : node.domain);
+  const OpSchema* schema = onnx::OpSchemaRegistry::Schema(node.op_type, static_cast<int>(opset),
+                                                          node.domain == "ai.onnx" ? "" : node.domain);
   if (!schema || !node.domain.empty()) return {};
   std::map<std::string, TypeVariable> variables;
   for (size_t i = 0; i < node.inputs.size() && !schema->inputs().empty(); ++i)

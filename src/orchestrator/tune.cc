@@ -40,8 +40,7 @@ json calibration_json(const CalibrateOptions& c) {
   if (!c.exact) j["exact"] = false;
   if (c.symmetric) j["symmetric"] = *c.symmetric;
   if (c.chunk_samples != d.chunk_samples) j["chunk_samples"] = c.chunk_samples;
-  if (c.moving_average_constant != d.moving_average_constant)
-    j["moving_average_constant"] = c.moving_average_constant;
+  if (c.moving_average_constant != d.moving_average_constant) j["moving_average_constant"] = c.moving_average_constant;
   if (c.bins != d.bins) j["bins"] = c.bins;
   if (c.quantized_bins != d.quantized_bins) j["quantized_bins"] = c.quantized_bins;
   if (c.percentile != d.percentile) j["percentile"] = c.percentile;

@@ -182,8 +182,10 @@ std::vector<WeightError> weight_errors(const Model& float_model, const Compariso
       signal[i / inner % count] += static_cast<double>(was[i]) * was[i];
       noise[i / inner % count] += difference * difference;
     }
-    WeightError e{pair.tensor, decibels(std::accumulate(signal.begin(), signal.end(), 0.0),
-                                        std::accumulate(noise.begin(), noise.end(), 0.0)), {}};
+    WeightError e{
+        pair.tensor,
+        decibels(std::accumulate(signal.begin(), signal.end(), 0.0), std::accumulate(noise.begin(), noise.end(), 0.0)),
+        {}};
     for (size_t c = 0; channels && c < count; ++c) e.channels.push_back(decibels(signal[c], noise[c]));
     errors.push_back(std::move(e));
   }

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "model/float16.h"
-#include "quantization/linear_blocks.h"
 #include "quantization/channels.h"
+#include "quantization/linear_blocks.h"
 
 namespace seqto::internal {
 
@@ -156,8 +156,7 @@ std::vector<float> dequantize(const Tensor& quantized, const QuantParams& params
 QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std::span<const float> weight_scale,
                             DataType float_type, float beta) {
   QuantizedBias result;
-  for (float w : weight_scale)
-    result.scale.push_back(rounded(rounded(input_scale * w, float_type) * beta, float_type));
+  for (float w : weight_scale) result.scale.push_back(rounded(rounded(input_scale * w, float_type) * beta, float_type));
   for (size_t i = 0; i < bias.size(); ++i) {
     double scale = result.scale[result.scale.size() == 1 ? 0 : i];
     double q = std::nearbyint(static_cast<double>(bias[i]) / scale);

@@ -28,7 +28,7 @@ constexpr char kApart[] = "seqto_apart_";
 
 // A layer whose bias can take a shift, and where its numbers are.
 struct Biased {
-  size_t node = 0;  // of the quantized model
+  size_t node = 0;               // of the quantized model
   const Node* input = nullptr;   // the DequantizeLinear before the data; absent: float activations
   const Node* weight = nullptr;  // the DequantizeLinear after the weight; absent: stored in another way
   const Node* bias = nullptr;    // the DequantizeLinear after the bias; absent: a float bias or none
@@ -109,8 +109,8 @@ std::vector<Matched> match(const Model& float_model, const Model& quantized) {
     if (it == originals.end() || it->second->op_type != node.op_type) continue;
     const Node& original = *it->second;
     auto weight = floats.initializers.find(original.inputs[1]);
-    bool constant_bias = original.inputs.size() < 3 || original.inputs[2].empty() ||
-                         floats.is_initializer(original.inputs[2]);
+    bool constant_bias =
+        original.inputs.size() < 3 || original.inputs[2].empty() || floats.is_initializer(original.inputs[2]);
     if (weight == floats.initializers.end() || !constant_bias) continue;
     matched.push_back({&original, &node, layer.input, weight->second->dims().size()});
   }
@@ -218,8 +218,7 @@ int32_t saturated(double value) {
 class Shifter {
  public:
   explicit Shifter(const Model& quantized) : result_(quantized), layers_(quantized) {
-    for (const Node& n : quantized.graph.nodes)
-      for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
+    for (const Node& n : quantized.graph.nodes) for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
   }
 
   Model run(const BiasShifts& shifts) {
@@ -293,8 +292,12 @@ class Shifter {
     auto& initializers = result_.graph.initializers;
     initializers.push_back({codes, Tensor::from(DataType::kInt32, {channels}, std::move(bias.values))});
     initializers.push_back({codes + "_scale", float_tensor(scale_dims, std::move(bias.scale))});
-    Node dequantize{own_name(node, "_bias_DequantizeLinear"), "DequantizeLinear",          "",
-                    {codes, codes + "_scale"},                {own_name(node, "_bias")}, {},
+    Node dequantize{own_name(node, "_bias_DequantizeLinear"),
+                    "DequantizeLinear",
+                    "",
+                    {codes, codes + "_scale"},
+                    {own_name(node, "_bias")},
+                    {},
                     {}};
     if (scales > 1) dequantize.set_attribute({"axis", int64_t{0}});
     node.inputs.resize(3);
@@ -346,10 +349,10 @@ BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCor
       shifts[matched[i].node->name] = difference(means[i], means[matched.size() + i]);
     return shifts;
   }
-  return shifts_in_turn(quantized, matched, channel_means(float_model, outputs, data, samples, runner, env), [&](
-                            const Model& model, std::span<const ChannelTensor> tensors) {
-    return channel_means(model, tensors, data, samples, runner, env);
-  });
+  return shifts_in_turn(quantized, matched, channel_means(float_model, outputs, data, samples, runner, env),
+                        [&](const Model& model, std::span<const ChannelTensor> tensors) {
+                          return channel_means(model, tensors, data, samples, runner, env);
+                        });
 }
 
 Model shift_biases(const Model& quantized, const BiasShifts& shifts) { return Shifter(quantized).run(shifts); }

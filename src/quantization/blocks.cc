@@ -41,8 +41,8 @@ Tensor pad(const Tensor& weight, const Cut& cut) {
   int64_t runs = rows ? from.outer : from.outer * from.channels;
   size_t unit = element_bits(weight.type()) / 8;
   size_t old_run = unit * static_cast<size_t>(weight.element_count() / runs);
-  size_t new_run = old_run / static_cast<size_t>(rows ? from.before : from.after) *
-                   static_cast<size_t>(rows ? to.before : to.after);
+  size_t new_run =
+      old_run / static_cast<size_t>(rows ? from.before : from.after) * static_cast<size_t>(rows ? to.before : to.after);
   std::vector<std::byte> bytes(new_run * static_cast<size_t>(runs));
   for (size_t r = 0; r < static_cast<size_t>(runs); ++r)
     std::memcpy(bytes.data() + r * new_run, weight.bytes().data() + r * old_run, old_run);

@@ -18,8 +18,8 @@ namespace {
 
 using internal::RangeObserver;
 
-constexpr std::array<std::string_view, 6> kMethods{"minmax",     "moving_average", "entropy",
-                                                   "percentile", "mse",            "distribution"};
+constexpr std::array<std::string_view, 6> kMethods{"minmax", "moving_average", "entropy", "percentile",
+                                                   "mse",    "distribution"};
 
 std::vector<std::string> observed_tensors(const Model& model, const std::vector<std::string>& op_types) {
   internal::GraphIndex index(model);

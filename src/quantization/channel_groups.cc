@@ -77,8 +77,7 @@ class Finder {
       if (!index_.is_float(name) || index_.is_initializer(name) || index_.inputs.contains(name) ||
           index_.outputs.contains(name) || index_.captured.contains(name) || rank == ranks_.end() || rank->second < 2)
         pinned.insert(id);
-      else
-        groups[id].tensors.push_back({name, rank->second});
+      else groups[id].tensors.push_back({name, rank->second});
     }
     for (size_t i = 0; i < model_.graph.nodes.size(); ++i) use(i, groups, pinned);
     std::vector<ChannelGroup> found;

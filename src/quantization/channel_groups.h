@@ -1,4 +1,5 @@
-// Room: quantization. Which tensors can be scaled together, channel by channel, without a change of what the model computes.
+// Room: quantization. Which tensors can be scaled together, channel by channel, without a change of what the model
+// computes.
 #pragma once
 
 #include <optional>
@@ -14,8 +15,9 @@ namespace seqto::internal {
 // layer that writes one of them can divide its rows, every layer that reads one multiply its columns.
 struct ChannelGroup {
   std::vector<ChannelTensor> tensors;
-  std::vector<size_t> writers, readers;  // nodes: Conv, ConvTranspose, Gemm; BatchNormalization, LayerNormalization write only
-  std::optional<float> cap;              // of a Clip from 0 on, which a factor must respect
+  std::vector<size_t> writers,
+      readers;               // nodes: Conv, ConvTranspose, Gemm; BatchNormalization, LayerNormalization write only
+  std::optional<float> cap;  // of a Clip from 0 on, which a factor must respect
 };
 
 // The groups in graph order. Tensors that leave the model or meet an operator that no factor passes are in none.

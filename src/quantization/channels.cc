@@ -73,8 +73,7 @@ void quantize_to(Floats in, T* out, Strides s, const QuantParams& params, const 
 }
 
 template <class T>
-Tensor codes_as(Floats in, const std::vector<int64_t>& dims, const QuantParams& params,
-                const Kernels& kernels) {
+Tensor codes_as(Floats in, const std::vector<int64_t>& dims, const QuantParams& params, const Kernels& kernels) {
   // Not a vector: it would write zeros first, a pass over memory more.
   std::shared_ptr<T[]> out(new T[in.count]);
   quantize_to(in, out.get(), strides(dims, params.axis), params, kernels);

@@ -31,8 +31,7 @@ Strides strides(const std::vector<int64_t>& dims, std::optional<int64_t> axis);
 struct ChannelRanges {
   std::vector<float> low, high;  // infinity and -infinity where a channel has no number
 };
-ChannelRanges channel_ranges(Floats values, Strides shape,
-                             const Kernels& kernels = *supported_kernels().sets[0]);
+ChannelRanges channel_ranges(Floats values, Strides shape, const Kernels& kernels = *supported_kernels().sets[0]);
 
 // 4-bit codes are packed two a byte, the earlier in the low half.
 Tensor quantize_channels(Floats values, const std::vector<int64_t>& dims, const QuantParams& params,

@@ -62,7 +62,7 @@ class Comparer {
   }
 
   void add(const std::string& tensor, const std::string& before, const std::string& after) {
-    if (!tensor.empty() && seen_.insert(behind_removed(tensor)).second) 
+    if (!tensor.empty() && seen_.insert(behind_removed(tensor)).second)
       result_.activations.push_back({behind_removed(tensor), before, after});
   }
 
@@ -90,7 +90,8 @@ class Comparer {
         std::string before = n.op_type == "QuantizeLinear" ? n.inputs[0] : "";
         if (n.op_type == "DynamicQuantizeLinear") continue;  // the same tensor in float is compared
         std::string tensor = match(twin->second, &n);
-        if (!tensor.empty() && !seen_.contains(behind_removed(tensor))) add(tensor, before, dequantized(coding->second));
+        if (!tensor.empty() && !seen_.contains(behind_removed(tensor)))
+          add(tensor, before, dequantized(coding->second));
       } else if (!forms_.is_plumbing(n) || floats_.is_float(output)) {
         Scheme scheme = forms_.is_plumbing(n) ? scheme_behind(n) : forms_.of(n).scheme;
         bool product = n.op_type == "MatMulInteger" || n.op_type == "ConvInteger";  // its sum is scaled behind it
@@ -110,8 +111,13 @@ class Comparer {
   }
 
   std::string dequantized(const Coded& coded) {
-    Node node{coded.codes + "_seqto_DequantizeLinear", "DequantizeLinear", "", {coded.codes, coded.scale},
-              {coded.codes + "_seqto_dequantized"}, {}, {}};
+    Node node{coded.codes + "_seqto_DequantizeLinear",
+              "DequantizeLinear",
+              "",
+              {coded.codes, coded.scale},
+              {coded.codes + "_seqto_dequantized"},
+              {},
+              {}};
     if (!coded.zero_point.empty()) node.inputs.push_back(coded.zero_point);
     result_.quantized.graph.nodes.push_back(node);
     return node.outputs[0];

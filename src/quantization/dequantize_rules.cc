@@ -86,8 +86,13 @@ std::string Dequantizer::operand(const Coded& coded, int64_t axis, int64_t block
   }
   // Integers that come from outside, or with scales that are computed.
   std::string name = fresh(coded.codes + "_float");
-  add_node({name + "_DequantizeLinear", "DequantizeLinear", "", {coded.codes, coded.scale, coded.zero_point}, {name},
-            {}, {}});
+  add_node({name + "_DequantizeLinear",
+            "DequantizeLinear",
+            "",
+            {coded.codes, coded.scale, coded.zero_point},
+            {name},
+            {},
+            {}});
   return float_of_[coded.codes] = name;
 }
 
@@ -223,7 +228,8 @@ void Dequantizer::dynamic_lstm(const Node& n) {
     for (int64_t i = 0; i < codes->element_count(); ++i) {
       int64_t direction = i / (dims[1] * dims[2]), s = rows ? direction * dims[2] + i % dims[2] : direction;
       double z = zero ? element(*zero, zero->element_count() == 1 ? 0 : s) : 0;
-      values[static_cast<size_t>(i)] = static_cast<float>(element(*codes, i) - z) * static_cast<float>(element(*scale, s));
+      values[static_cast<size_t>(i)] =
+          static_cast<float>(element(*codes, i) - z) * static_cast<float>(element(*scale, s));
     }
     std::string key = n.inputs[k] + "\n";
     if (!weights_.contains(key))
@@ -232,8 +238,13 @@ void Dequantizer::dynamic_lstm(const Node& n) {
     inputs[k] = weights_[key];
   }
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
-  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name, "LSTM", "", inputs, n.outputs,
-            n.attributes, n.rest};
+  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name,
+            "LSTM",
+            "",
+            inputs,
+            n.outputs,
+            n.attributes,
+            n.rest};
   add_node(std::move(node));
 }
 
@@ -244,8 +255,13 @@ void Dequantizer::qattention(const Node& n) {
       inputs.resize(i == 5 ? 3 : 4);
       inputs.push_back(resolved(at(n, i)));
     }
-  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name, "Attention", "com.microsoft",
-            inputs, n.outputs, n.attributes, n.rest};
+  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name,
+            "Attention",
+            "com.microsoft",
+            inputs,
+            n.outputs,
+            n.attributes,
+            n.rest};
   add_node(std::move(node));
 }
 
@@ -253,8 +269,13 @@ void Dequantizer::qembedding(const Node& n) {
   std::vector<std::string> inputs{n.inputs[0], n.inputs[1]};
   for (size_t i = 0; i < 5; ++i) inputs.push_back(at(n, 2 + i).empty() ? "" : operand(n, 2 + i, 8 + i, 13 + i));
   if (!at(n, 7).empty()) inputs.push_back(n.inputs[7]);
-  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name, "EmbedLayerNormalization",
-            "com.microsoft", inputs, n.outputs, n.attributes, n.rest};
+  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name,
+            "EmbedLayerNormalization",
+            "com.microsoft",
+            inputs,
+            n.outputs,
+            n.attributes,
+            n.rest};
   add_node(std::move(node));
 }
 
@@ -263,7 +284,8 @@ void Dequantizer::qembedding(const Node& n) {
 void Dequantizer::matmul_nbits(const Node& n) {
   const Tensor *packed = tensor(at(n, 1)), *scales = tensor(at(n, 2));
   if (!packed || !scales || !at(n, 4).empty()) no_form(n, "with weights that are computed or permuted");
-  std::string weight = constant(without_quantized(n.inputs[1]), "", unpacked_nbits(n, *packed, *scales, tensor(at(n, 3))));
+  std::string weight =
+      constant(without_quantized(n.inputs[1]), "", unpacked_nbits(n, *packed, *scales, tensor(at(n, 3))));
   weights_[n.inputs[1] + "\n"] = weight;
   Node like = n;
   like.attributes.clear();

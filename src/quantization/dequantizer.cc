@@ -25,9 +25,9 @@ bool in(std::string_view op, std::initializer_list<std::string_view> list) {
 
 // Ops that work on integers as on floats, handing on what their codes mean.
 bool keeps_codes(std::string_view op) {
-  return in(op, {"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Resize", "Split", "Gather",
-                 "GatherElements", "Pad", "Slice", "Identity", "Relu", "Clip", "TopK", "Expand", "Tile", "DepthToSpace",
-                 "SpaceToDepth", "Concat"});
+  return in(op, {"MaxPool", "Reshape", "Transpose",      "Squeeze", "Unsqueeze",    "Flatten",      "Resize",
+                 "Split",   "Gather",  "GatherElements", "Pad",     "Slice",        "Identity",     "Relu",
+                 "Clip",    "TopK",    "Expand",         "Tile",    "DepthToSpace", "SpaceToDepth", "Concat"});
 }
 
 bool is_code(DataType t) {
@@ -50,7 +50,8 @@ Dequantizer::Dequantizer(const Model& model) : model_(model) {
       if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value))
         captured_.insert(opaque->captures.begin(), opaque->captures.end());
     const Attribute* value = n.op_type == "Constant" ? n.attribute("value") : nullptr;
-    if (value && std::holds_alternative<Tensor>(value->value)) constants_[n.outputs[0]] = &std::get<Tensor>(value->value);
+    if (value && std::holds_alternative<Tensor>(value->value))
+      constants_[n.outputs[0]] = &std::get<Tensor>(value->value);
   }
 }
 
@@ -139,7 +140,8 @@ Dequantized Dequantizer::run() {
   result_.model.producer_version = SEQTO_VERSION;
   result_.model = infer_shapes(result_.model);
   if (pairs_ > 0) result_.actions.push_back(fmt::format("removed {} QuantizeLinear and DequantizeLinear", pairs_));
-  if (operators_ > pairs_) result_.actions.push_back(fmt::format("{} integer operators are float ones", operators_ - pairs_));
+  if (operators_ > pairs_)
+    result_.actions.push_back(fmt::format("{} integer operators are float ones", operators_ - pairs_));
   if (!weights_.empty()) result_.actions.push_back(fmt::format("{} integer constants are float ones", weights_.size()));
   if (activations_ > 0)
     result_.actions.push_back(fmt::format("put back {} Relu or Clip that quantized ranges stood for", activations_));
@@ -154,7 +156,12 @@ void Dequantizer::add_node(Node node) {
 // The layer that `like` did, on floats; `output.codes` is the tensor that it wrote.
 void Dequantizer::emit(const Node& like, std::string op_type, std::vector<std::string> inputs, const Coded& output,
                        std::string domain) {
-  Node node{without(like.name, "_quant"), std::move(op_type), std::move(domain), std::move(inputs), {}, like.attributes,
+  Node node{without(like.name, "_quant"),
+            std::move(op_type),
+            std::move(domain),
+            std::move(inputs),
+            {},
+            like.attributes,
             like.rest};
   bool codes = !output.scale.empty();
   std::string name = codes ? float_name(output.codes) : output.codes;
@@ -216,8 +223,8 @@ std::string Dequantizer::clamp(const std::string& name, const Coded& coded) {
   if (six) {
     node.op_type = "Clip";
     for (float bound : {0.0f, 6.0f})
-      node.inputs.push_back(constant(fmt::format("{}_{}", outer, bound == 0 ? "min" : "max"), "",
-                                     in_type(scale->type(), {}, {bound})));
+      node.inputs.push_back(
+          constant(fmt::format("{}_{}", outer, bound == 0 ? "min" : "max"), "", in_type(scale->type(), {}, {bound})));
   }
   add_node(std::move(node));
   if (outer != name) note_range(outer, coded);
@@ -259,8 +266,13 @@ void Dequantizer::finish_outputs() {
   for (const ValueInfo& v : model_.graph.outputs) {
     if (auto codes = float_of_.find(v.name); codes != float_of_.end() && !made_by_.contains(v.name)) {
       const Coded& coded = coded_.at(v.name);  // the model gives integers out: they are made at the end
-      add_node({v.name + "_QuantizeLinear", "QuantizeLinear", "", {codes->second, coded.scale, coded.zero_point},
-                {v.name}, {}, {}});
+      add_node({v.name + "_QuantizeLinear",
+                "QuantizeLinear",
+                "",
+                {codes->second, coded.scale, coded.zero_point},
+                {v.name},
+                {},
+                {}});
       continue;
     }
     std::string behind = resolved(v.name);

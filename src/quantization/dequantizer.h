@@ -56,7 +56,8 @@ class Dequantizer {
   void other(const Node& n);
 
   // The float tensor behind an operand.
-  std::string operand(const Node& n, size_t codes, size_t scale, size_t zero_point, int64_t axis = 0, int64_t block = 0);
+  std::string operand(const Node& n, size_t codes, size_t scale, size_t zero_point, int64_t axis = 0,
+                      int64_t block = 0);
   std::string operand(const Coded& coded, int64_t axis, int64_t block);
   std::string bias(const Node& n, size_t input, const std::string& input_scale, const std::string& weight_scale,
                    float factor = 1);
@@ -87,7 +88,7 @@ class Dequantizer {
   std::unordered_map<std::string, std::vector<const Node*>> readers_;
   std::unordered_map<std::string, Coded> coded_;
   std::unordered_map<std::string, std::string> float_of_, alias_;
-  std::unordered_map<std::string, size_t> made_by_;  // tensor -> index in nodes_
+  std::unordered_map<std::string, size_t> made_by_;       // tensor -> index in nodes_
   std::unordered_map<std::string, std::string> weights_;  // codes -> float initializer
   std::unordered_set<std::string> taken_, captured_, graph_inputs_, graph_outputs_;
   std::unordered_set<std::string> dropped_;  // made already, then found to be part of an integer product

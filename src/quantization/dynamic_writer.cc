@@ -19,8 +19,8 @@ struct Operands {
 void emit_integer(OperatorWriter& w, const Node& from, const std::string& op_type, const Operands& in,
                   const std::string& y) {
   std::string codes = w.fresh(y + "_output_quantized"), cast = w.fresh(codes + "_cast_output");
-  Node node = quantized_node(
-      from, op_type, {in.x.codes, in.weight.codes, in.x.zero_point, in.weight.zero_point}, {codes}, "");
+  Node node =
+      quantized_node(from, op_type, {in.x.codes, in.weight.codes, in.x.zero_point, in.weight.zero_point}, {codes}, "");
   std::string name = node.name;
   w.emit(std::move(node));
   w.emit({codes + "_cast", "Cast", "", {codes}, {cast}, {{"to", static_cast<int64_t>(DataType::kFloat)}}, {}});
@@ -75,7 +75,8 @@ void emit_dense(OperatorWriter& w, const Node& n, const std::string& y) {
   std::vector<int64_t> params;
   if (w.options().per_channel) axis = 0, params.push_back(value->dims()[0]);
   if (auto it = w.index().readers.find(b); it != w.index().readers.end() && it->second > 1) w.deviate("D50");
-  emit_integer(w, product, "MatMulInteger", {x, w.transposed_weight(b, *value, w.rule_of(type, axis, true), value->dims(), params)}, y);
+  emit_integer(w, product, "MatMulInteger",
+               {x, w.transposed_weight(b, *value, w.rule_of(type, axis, true), value->dims(), params)}, y);
 }
 
 bool is_dense(const Node& n) {

@@ -50,8 +50,7 @@ class Equalizer {
  public:
   Equalizer(const Model& model, const EqualizeOptions& options) : model_(model), options_(options), index_(model) {
     for (const Initializer& i : model_.graph.initializers) weights_[i.name] = i.tensor;
-    for (const Node& n : model_.graph.nodes)
-      for_each_read(n, [&](const std::string& name) { ++uses_[name]; });
+    for (const Node& n : model_.graph.nodes) for_each_read(n, [&](const std::string& name) { ++uses_[name]; });
   }
 
   Model run(const std::vector<ChannelGroup>& groups, const std::vector<std::vector<float>>& maxima) {
@@ -85,7 +84,8 @@ class Equalizer {
       for (size_t c = 0; c < channels; ++c) activations[c] = std::max<double>(activations[c], m[c]);
     }
     for (size_t w : group.writers)
-      if (weight(node(w)).dims()[written_axis(node(w), weight(node(w)))->axis] != static_cast<int64_t>(channels)) return {};
+      if (weight(node(w)).dims()[written_axis(node(w), weight(node(w)))->axis] != static_cast<int64_t>(channels))
+        return {};
     bool depthwise = options_.per_channel;
     for (size_t r : group.readers) {
       const Tensor& t = weight(node(r));

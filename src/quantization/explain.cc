@@ -24,9 +24,9 @@ bool is_linear(const Node& n) { return n.op_type == "QuantizeLinear" || n.op_typ
 
 // Ops that the rules quantize only behind something quantized.
 bool passes_on(const Node& n) {
-  static const std::unordered_set<std::string> kTypes{"Relu",    "Clip",   "Reshape",     "Transpose", "Squeeze",
-                                                      "Flatten", "Slice",  "AveragePool", "Unsqueeze", "Resize",
-                                                      "MaxPool", "Gather", "GatherElements", "TopK",   "Where"};
+  static const std::unordered_set<std::string> kTypes{"Relu",    "Clip",   "Reshape",        "Transpose", "Squeeze",
+                                                      "Flatten", "Slice",  "AveragePool",    "Unsqueeze", "Resize",
+                                                      "MaxPool", "Gather", "GatherElements", "TopK",      "Where"};
   return kTypes.contains(n.op_type);
 }
 
@@ -95,8 +95,7 @@ class Explainer {
     if (std::string why = not_asked_for(node); !why.empty()) return why;
     auto [known_float, unknown] = float_tensors(node);
     if (!known_float && unknown.empty()) return "reads and writes no float tensor";
-    if (!known_float)
-      return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
+    if (!known_float) return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
     if (std::string why = scheme_needs(node); !why.empty()) return why;
     int64_t needed = node.op_type == "Resize" ? 11 : node.op_type == "MaxPool" ? 12 : 0;
     if (floats_.index().opset < needed)
@@ -149,8 +148,7 @@ class Explainer {
       if (k > 0 && kind == Kind::kActivation) computed = node.inputs[k];
     }
     if (constant) return fmt::format("{} has no form for this {}", to_string(scheme), node.op_type);
-    if (has_weights(node) && !computed.empty())
-      return fmt::format("its weight '{}' is computed at run time", computed);
+    if (has_weights(node) && !computed.empty()) return fmt::format("its weight '{}' is computed at run time", computed);
     return fmt::format("has no weights to quantize, and {} changes nothing else here", to_string(scheme));
   }
 
@@ -212,8 +210,7 @@ std::vector<LayerReport> explain(const Model& before, const Model& after, const 
 std::vector<LayerReport> explain(const Model& model) {
   LayerForms forms(model);
   std::unordered_map<std::string, std::string> reasons;
-  for (const Layer& layer : layers(model))
-    reasons[layer.id] = layer.reason.empty() ? "can be quantized" : layer.reason;
+  for (const Layer& layer : layers(model)) reasons[layer.id] = layer.reason.empty() ? "can be quantized" : layer.reason;
   std::vector<LayerReport> reports;
   for (const Node& n : model.graph.nodes) {
     if (forms.is_plumbing(n)) continue;

@@ -14,9 +14,9 @@ namespace {
 
 // They give the same values whether they run before or after rounding to float16.
 constexpr std::array<std::string_view, 22> kExact{
-    "Abs",     "Concat",    "DepthToSpace", "Expand", "Flatten", "Gather", "GlobalMaxPool", "Identity",
-    "Max",     "MaxPool",   "Min",          "Neg",    "Relu",    "Reshape", "Slice",        "SpaceToDepth",
-    "Split",   "Squeeze",   "Tile",         "Transpose", "Unsqueeze", "GatherElements"};
+    "Abs",   "Concat",  "DepthToSpace", "Expand",    "Flatten",   "Gather",        "GlobalMaxPool", "Identity",
+    "Max",   "MaxPool", "Min",          "Neg",       "Relu",      "Reshape",       "Slice",         "SpaceToDepth",
+    "Split", "Squeeze", "Tile",         "Transpose", "Unsqueeze", "GatherElements"};
 
 bool is_exact(const Node& node) {
   return node.domain.empty() && std::find(kExact.begin(), kExact.end(), node.op_type) != kExact.end();
@@ -83,7 +83,8 @@ class HalfWriter {
       // Shape inference may have given up; what a float goes into comes out as float.
       for (const TypeVariable& v : variables)
         for (size_t o : v.outputs) floats_.insert(node.outputs[o]);
-      bool gives_float = std::any_of(variables.begin(), variables.end(), [](const auto& v) { return !v.outputs.empty(); });
+      bool gives_float =
+          std::any_of(variables.begin(), variables.end(), [](const auto& v) { return !v.outputs.empty(); });
       bool half = layers.contains(node.name) && gives_float;
       if (half && is_blocked(node)) {
         notes_.push_back(fmt::format("layer '{}' stays float: {} is in the block list", node.name, node.op_type));

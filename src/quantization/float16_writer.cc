@@ -32,9 +32,8 @@ Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOp
       if (!shrinks(constant)) continue;
       auto [it, is_new] = restored.try_emplace(input);
       if (is_new) {
-        const auto& halves = cache.tensors("float16\n" + input, [&] {
-          return std::vector{to_halves(input, *constant, options.float16, notes)};
-        });
+        const auto& halves = cache.tensors(
+            "float16\n" + input, [&] { return std::vector{to_halves(input, *constant, options.float16, notes)}; });
         std::string stored = edit.add(input + "_float16", halves[0]);
         it->second = edit.compute("Cast", {stored}, input + "_float", {{"to", static_cast<int64_t>(DataType::kFloat)}});
       }

@@ -12,10 +12,9 @@ std::string restore(GraphEdit& edit, std::string tensor, const std::string& name
     std::vector<int64_t> runs = rows ? std::vector{from.outer, from.before, from.channels * from.after}
                                      : std::vector{from.outer * from.channels, from.after};
     tensor = edit.compute("Reshape", {tensor, edit.add_int64s(runs)}, name + "_padded");
-    tensor = edit.compute("Slice",
-                          {tensor, edit.add_int64s({0}), edit.add_int64s({rows ? to.before : to.after}),
-                           edit.add_int64s({1})},
-                          name + "_whole");
+    tensor = edit.compute(
+        "Slice", {tensor, edit.add_int64s({0}), edit.add_int64s({rows ? to.before : to.after}), edit.add_int64s({1})},
+        name + "_whole");
   }
   return edit.compute("Reshape", {tensor, edit.add_int64s(dims)}, name + "_dequantized");
 }

@@ -1,7 +1,7 @@
-// Room: quantization. Weights stored in 8 or 4 bits and turned back to float by operators that the runtime folds when it
-// loads the model: Cast, Sub where there is a zero point, Mul; before them BitShift and Concat that unpack two codes of a
-// byte, behind them Reshape where the weight lies in blocks. Unlike DequantizeLinear, which runtimes keep because it
-// marks a quantized layer, they cost no time at run.
+// Room: quantization. Weights stored in 8 or 4 bits and turned back to float by operators that the runtime folds when
+// it loads the model: Cast, Sub where there is a zero point, Mul; before them BitShift and Concat that unpack two codes
+// of a byte, behind them Reshape where the weight lies in blocks. Unlike DequantizeLinear, which runtimes keep because
+// it marks a quantized layer, they cost no time at run.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace seqto::internal {
 struct StoredWeight {
   Cut cut;
   int bits = 8;
-  Tensor codes;       // one byte each, or with 4 bits the second half of them in the high bits of the first half's bytes
-  Tensor scale;       // in the weight's type, one for each block
+  Tensor codes;  // one byte each, or with 4 bits the second half of them in the high bits of the first half's bytes
+  Tensor scale;  // in the weight's type, one for each block
   Tensor zero_point;  // uint8: one for each block, or one for all; empty: none
   // What the weight takes in the file, with its nodes, about.
   int64_t file_bytes() const;

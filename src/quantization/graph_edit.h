@@ -1,4 +1,5 @@
-// Room: quantization. A model under rewriting: constants looked up by name, new ones and nodes computed from them added.
+// Room: quantization. A model under rewriting: constants looked up by name, new ones and nodes computed from them
+// added.
 #pragma once
 
 #include <map>

@@ -30,7 +30,8 @@ GraphIndex::GraphIndex(const Model& model) : opset(model.opset()) {
 void GraphIndex::find_pairs(const Graph& graph) {
   std::unordered_map<std::string, std::string> quantized;  // codes -> tensor
   for (const Node& node : graph.nodes)
-    if (node.op_type == "QuantizeLinear" && !is_initializer(node.inputs[0])) quantized[node.outputs[0]] = node.inputs[0];
+    if (node.op_type == "QuantizeLinear" && !is_initializer(node.inputs[0]))
+      quantized[node.outputs[0]] = node.inputs[0];
   for (const Node& node : graph.nodes)
     if (auto it = node.op_type == "DequantizeLinear" ? quantized.find(node.inputs[0]) : quantized.end();
         it != quantized.end())

@@ -65,8 +65,9 @@ Tensor to_halves(const std::string& name, const Tensor& tensor, const Float16Opt
   auto text = fmt::format("{} of {} values of constant '{}' are larger than {}, up to {}", beyond, values.size(), name,
                           highest, found.largest);
   if (beyond > 0 && options.strict)
-    throw Error(Code::kInvalidInput,
-                fmt::format("[float16] {}; values in float16's range were expected; leave that layer in float32", text));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[float16] {}; values in float16's range were expected; leave that layer in float32", text));
   if (beyond > 0) notes.push_back(text + " and became it");
   return Tensor::from(DataType::kFloat16, tensor.dims(), std::move(halves));
 }

@@ -48,7 +48,7 @@ std::vector<float> uniform_edges(float first, float last, int bins) {
   return edges;
 }
 
-FixedHistogram::FixedHistogram(float first, float last, int bins, bool magnitudes) 
+FixedHistogram::FixedHistogram(float first, float last, int bins, bool magnitudes)
     : edges_(uniform_edges(first, last, bins)), counts_(static_cast<size_t>(bins)), magnitudes_(magnitudes) {
   first_ = edges_.front();
   bins_per_unit_ = static_cast<float>(bins) / (edges_.back() - first_);
@@ -110,7 +110,7 @@ void GrowingHistogram::add(std::span<const float> values, float magnitude) {
   if (values.empty()) return;
   int exponent = kUnset;
   if (magnitude > 0) {
-    std::frexp(magnitude, &exponent);         // magnitude < 2^exponent
+    std::frexp(magnitude, &exponent);     // magnitude < 2^exponent
     exponent = std::max(exponent, -100);  // so that the factor below stays finite
   }
   if (exponent > exponent_) grow(exponent);

@@ -64,9 +64,9 @@ class GrowingHistogram {
   Histogram between(size_t begin, size_t end, const std::vector<int64_t>& counts) const;
 
   static constexpr int kUnset = -1000;
-  int half_;                // bins on each side of 0, a power of two
-  int exponent_ = kUnset;   // T = 2^exponent_
-  int64_t zeros_ = 0;       // values seen while all were 0
+  int half_;               // bins on each side of 0, a power of two
+  int exponent_ = kUnset;  // T = 2^exponent_
+  int64_t zeros_ = 0;      // values seen while all were 0
   LaneCounts counts_;
 };
 

@@ -45,8 +45,9 @@ std::optional<Matrix> matrix_of(const Node& node, const WeightSite& site, const 
 
 // Gemm that is a matrix product and a sum.
 bool is_plain(const Node& node) {
-  return node.op_type == "MatMul" || (node.int_attribute("transA", 0) == 0 && node.float_attribute("alpha", 1) == 1.0f &&
-                                      (node.inputs.size() < 3 || node.float_attribute("beta", 1) == 1.0f));
+  return node.op_type == "MatMul" ||
+         (node.int_attribute("transA", 0) == 0 && node.float_attribute("alpha", 1) == 1.0f &&
+          (node.inputs.size() < 3 || node.float_attribute("beta", 1) == 1.0f));
 }
 
 Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> codes) {
@@ -88,7 +89,8 @@ class Int4Weights {
       const Tensor& weight = *edit_.constant(node.inputs[site.input]);
       auto matrix = matrix_of(node, site, weight);
       if (options_.int4_format == Int4Format::kMatMulNBits) {
-        if (matrix && is_plain(node) && !vectors_.contains(node.inputs[0]) && pays(*matrix, weight)) return matmul_nbits(node, *matrix, weight);
+        if (matrix && is_plain(node) && !vectors_.contains(node.inputs[0]) && pays(*matrix, weight))
+          return matmul_nbits(node, *matrix, weight);
         if (can_gather(node, weight)) return gather(node, weight);
       }
       if (options_.int4_format == Int4Format::kQdq && matrix) {
@@ -169,8 +171,7 @@ class Int4Weights {
     DataType type = options_.int4_symmetric ? DataType::kInt4 : DataType::kUint4;
     auto key = "gather\n" + name;
     const auto& made = cache_.tensors(key, [&] {
-      NbitsRuns q =
-          quantize_gather(to_floats(weight), rows, options_.int4_block_size, options_.int4_symmetric);
+      NbitsRuns q = quantize_gather(to_floats(weight), rows, options_.int4_block_size, options_.int4_symmetric);
       auto scale_dims = weight.dims();
       scale_dims.back() = q.blocks;
       return std::vector{packed_4_bits(type, weight.dims(), q.codes),
@@ -254,7 +255,7 @@ class Int4Weights {
   const WeightOnlyOptions& options_;
   WeightCache& cache_;
   std::vector<std::string>& notes_;
-  std::unordered_set<std::string> vectors_;                               // tensors of rank 1
+  std::unordered_set<std::string> vectors_;                           // tensors of rank 1
   std::unordered_map<std::string, std::vector<std::string>> shared_;  // what a weight became, by form and name
 };
 

@@ -30,9 +30,8 @@ class Int8Weights {
       // A weight that several layers share is stored once, as the first of them wants it.
       if (is_new) it->second = dequantized(input, site.grouping);
       if (it->second == input)
-        notes_.push_back(
-            fmt::format("weight '{}' of layer '{}' stays float: 8 bits would not make the file smaller", input,
-                        node.name));
+        notes_.push_back(fmt::format("weight '{}' of layer '{}' stays float: 8 bits would not make the file smaller",
+                                     input, node.name));
       input = it->second;
     }
   }

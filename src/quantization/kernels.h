@@ -32,8 +32,8 @@ struct Kernels {
   // A scale and zero point for each of the n columns.
   void (*quantize_columns8)(const FileFloat* in, uint8_t* out, size_t n, const float* scale, const int32_t* zero_point,
                             CodeRange range);
-  void (*quantize_columns16)(const FileFloat* in, uint16_t* out, size_t n, const float* scale, const int32_t* zero_point,
-                             CodeRange range);
+  void (*quantize_columns16)(const FileFloat* in, uint16_t* out, size_t n, const float* scale,
+                             const int32_t* zero_point, CodeRange range);
 };
 
 const Kernels& portable_kernels();

@@ -25,9 +25,9 @@ bool in(std::string_view op, std::initializer_list<std::string_view> list) {
 
 // Ops that hand on the codes of their first input.
 bool keeps_codes(std::string_view op) {
-  return in(op, {"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Resize", "Split", "Gather",
-                 "GatherElements", "Pad", "Slice", "Concat", "Identity", "Clip", "Relu", "TopK", "Expand", "Tile",
-                 "DepthToSpace", "SpaceToDepth"});
+  return in(op, {"MaxPool", "Reshape", "Transpose",      "Squeeze", "Unsqueeze", "Flatten",      "Resize",
+                 "Split",   "Gather",  "GatherElements", "Pad",     "Slice",     "Concat",       "Identity",
+                 "Clip",    "Relu",    "TopK",           "Expand",  "Tile",      "DepthToSpace", "SpaceToDepth"});
 }
 
 bool unfolds_weights(std::string_view op) {
@@ -174,9 +174,8 @@ bool LayerForms::output_is_quantized(const Node& n) const {
   if (n.outputs.empty()) return false;
   if (codes_.contains(n.outputs[0])) return true;
   auto it = readers_.find(n.outputs[0]);
-  return it != readers_.end() && std::any_of(it->second.begin(), it->second.end(), [](const Node* r) {
-           return r->op_type == "QuantizeLinear";
-         });
+  return it != readers_.end() && std::any_of(it->second.begin(), it->second.end(),
+                                             [](const Node* r) { return r->op_type == "QuantizeLinear"; });
 }
 
 // Integers in are not enough: without a rule, or with a float output, the runtime computes between float tensors.
@@ -199,9 +198,9 @@ LayerForm LayerForms::of(const Node& n) const {
   if (n.op_type == "QEmbedLayerNormalization") return {Scheme::kInt8Weights, "embeddings in uint8"};
   if (is_dynamic_operator(n)) return {Scheme::kInt8Dynamic, fmt::format("{}, activations at run time", n.op_type)};
   if (is_quantized_operator(n)) {
-    std::string how = fmt::format("{}, activations {}", n.op_type, to_string(codes_.contains(n.outputs[0])
-                                                                                 ? codes_.at(n.outputs[0])
-                                                                                 : DataType::kUint8));
+    std::string how =
+        fmt::format("{}, activations {}", n.op_type,
+                    to_string(codes_.contains(n.outputs[0]) ? codes_.at(n.outputs[0]) : DataType::kUint8));
     if (in(n.op_type, {"QLinearConv", "QLinearMatMul", "QGemm"})) how += fmt::format(", weights {}", zero_point(5));
     return {Scheme::kInt8, how};
   }
@@ -270,8 +269,8 @@ void LayerForms::find_plumbing(const Model& model) {
           if (const Node* scales = producer(name); scales && scales->op_type == "Mul") plumbing_.insert(scales);
         for (const Node* add : readers_[mul->outputs[0]])
           for (const auto& name : add->inputs)
-            if (const Node* r = producer(name); n.op_type == "ConvInteger" && add->op_type == "Add" && r &&
-                                                r->op_type == "Reshape" && stored(name))
+            if (const Node* r = producer(name);
+                n.op_type == "ConvInteger" && add->op_type == "Add" && r && r->op_type == "Reshape" && stored(name))
               plumbing_.insert({add, r});
       }
     }

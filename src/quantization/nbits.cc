@@ -91,7 +91,9 @@ NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, int64_t b
       }
       for (float v : block) {
         // Symmetric codes are rounded before the middle is added, others after the zero point is.
-        float x = scale == 0.0f ? 8.0f : symmetric ? std::nearbyint(v / scale) + 8.0f : std::nearbyint(v / scale + zero);
+        float x = scale == 0.0f ? 8.0f
+                  : symmetric   ? std::nearbyint(v / scale) + 8.0f
+                                : std::nearbyint(v / scale + zero);
         result.codes.push_back(static_cast<uint8_t>(std::clamp(x, 0.0f, 15.0f)));
       }
       result.scale.push_back(scale);

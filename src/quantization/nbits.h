@@ -11,8 +11,9 @@ namespace seqto::internal {
 // Runs of numbers, each cut into blocks that have a scale; the last block of a run may be short.
 struct NbitsRuns {
   int64_t runs = 0, blocks = 0, block_size = 0;
-  std::vector<uint8_t> codes;       // [runs, blocks * block_size], one byte each; 0 past a run's end; of gather [runs, length]
-  std::vector<float> scale;         // [runs, blocks]
+  std::vector<uint8_t>
+      codes;                 // [runs, blocks * block_size], one byte each; 0 past a run's end; of gather [runs, length]
+  std::vector<float> scale;  // [runs, blocks]
   std::vector<uint8_t> zero_point;  // [runs, blocks]; the middle of the range when symmetric
 };
 // `round_first`: round before the zero point is added, as onnxruntime does for DequantizeLinear with blocks.

@@ -194,7 +194,8 @@ const QuantizedTensor& OperatorWriter::transposed_weight(const std::string& tens
                                                          const WeightRule& rule, std::vector<int64_t> dims,
                                                          std::vector<int64_t> param_dims) {
   if (!is_local(tensor)) return parent_->transposed_weight(tensor, value, rule, dims, param_dims);
-  std::string key = fmt::format("{}{}\ntransposed {} {}", scope_, tensor, rule.axis.value_or(-1), fmt::join(value.dims(), " "));
+  std::string key =
+      fmt::format("{}{}\ntransposed {} {}", scope_, tensor, rule.axis.value_or(-1), fmt::join(value.dims(), " "));
   if (auto it = values_.find(key); it != values_.end()) return it->second;
   QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(key, value, rule));
   constants_.push_back({&q, key, value, std::move(param_dims), std::move(dims)});
@@ -352,9 +353,8 @@ void OperatorWriter::write_constants(Graph& graph) {
   for (const Constant& c : constants_) {
     const auto& [codes, scale, zero_point, params] = *c.quantized;
     if (!read.contains(codes) && !read.contains(scale)) continue;
-    Tensor tensor = c.transposed_dims.empty()
-                        ? context_.cache.quantized(c.source, c.value, params)
-                        : context_.cache.transposed(c.source, c.value, params, c.transposed_dims);
+    Tensor tensor = c.transposed_dims.empty() ? context_.cache.quantized(c.source, c.value, params)
+                                              : context_.cache.transposed(c.source, c.value, params, c.transposed_dims);
     graph.initializers.push_back({codes, std::move(tensor)});
     graph.initializers.push_back({scale, scale_tensor(params.scale, c.param_dims)});
     graph.initializers.push_back({zero_point, zero_point_tensor(params, c.param_dims)});

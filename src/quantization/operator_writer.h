@@ -92,7 +92,7 @@ class OperatorWriter {
 
   // --- what a rule writes
   void emit(Node node);
-  void emit_float(const Node& node);                   // its inputs dequantized where they have to be
+  void emit_float(const Node& node);             // its inputs dequantized where they have to be
   void ensure_float(const std::string& tensor);  // a constant that is quantized elsewhere comes from its codes
   void read_float(const std::string& tensor);    // a constant is read as it is
   bool needs_dequantizing(const std::string& tensor) const;

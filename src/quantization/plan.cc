@@ -17,12 +17,12 @@ namespace seqto {
 namespace {
 
 constexpr std::array<std::pair<Scheme, std::string_view>, 7> kSchemes{{{Scheme::kFloat32, "float32"},
-                                                                      {Scheme::kFloat16, "float16"},
-                                                                      {Scheme::kInt8, "int8"},
-                                                                      {Scheme::kInt8Dynamic, "int8_dynamic"},
-                                                                      {Scheme::kInt8Weights, "int8_weights"},
-                                                                      {Scheme::kInt4Weights, "int4_weights"},
-                                                                      {Scheme::kInt8wInt16a, "int8w_int16a"}}};
+                                                                       {Scheme::kFloat16, "float16"},
+                                                                       {Scheme::kInt8, "int8"},
+                                                                       {Scheme::kInt8Dynamic, "int8_dynamic"},
+                                                                       {Scheme::kInt8Weights, "int8_weights"},
+                                                                       {Scheme::kInt4Weights, "int4_weights"},
+                                                                       {Scheme::kInt8wInt16a, "int8w_int16a"}}};
 
 }  // namespace
 
@@ -54,14 +54,40 @@ const std::vector<std::string>& default_op_types(Scheme scheme) {
   static const std::vector<std::string> kDynamic{
       "Attention", "Conv", "EmbedLayerNormalization", "Gather", "Gemm", "LSTM", "MatMul", "Transpose"};
   // The union of its registries for static quantization.
-  static const std::vector<std::string> kStatic{
-      "Add",         "ArgMax",       "AveragePool",        "BatchNormalization",    "Clip",
-      "Concat",      "Conv",         "ConvTranspose",      "CumSum",                "EmbedLayerNormalization",
-      "Flatten",     "Gather",       "GatherElements",     "Gemm",                  "GlobalAveragePool",
-      "LeakyRelu",   "MatMul",       "InstanceNormalization", "LayerNormalization", "MaxPool",
-      "Mul",         "Pad",          "Relu",               "Reshape",               "Resize",
-      "Sigmoid",     "Slice",        "Softmax",            "Split",                 "Squeeze",
-      "TopK",        "Transpose",    "Unsqueeze",          "Where"};
+  static const std::vector<std::string> kStatic{"Add",
+                                                "ArgMax",
+                                                "AveragePool",
+                                                "BatchNormalization",
+                                                "Clip",
+                                                "Concat",
+                                                "Conv",
+                                                "ConvTranspose",
+                                                "CumSum",
+                                                "EmbedLayerNormalization",
+                                                "Flatten",
+                                                "Gather",
+                                                "GatherElements",
+                                                "Gemm",
+                                                "GlobalAveragePool",
+                                                "LeakyRelu",
+                                                "MatMul",
+                                                "InstanceNormalization",
+                                                "LayerNormalization",
+                                                "MaxPool",
+                                                "Mul",
+                                                "Pad",
+                                                "Relu",
+                                                "Reshape",
+                                                "Resize",
+                                                "Sigmoid",
+                                                "Slice",
+                                                "Softmax",
+                                                "Split",
+                                                "Squeeze",
+                                                "TopK",
+                                                "Transpose",
+                                                "Unsqueeze",
+                                                "Where"};
   return scheme == Scheme::kInt8Dynamic ? kDynamic : kStatic;
 }
 
@@ -74,9 +100,8 @@ bool is_dynamic_op(const Node& node) {
 
 std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal::ConstantOf& constant) {
   std::vector<Scheme> schemes{Scheme::kFloat32};
-  bool opaque = std::any_of(node.attributes.begin(), node.attributes.end(), [](const Attribute& a) {
-    return std::holds_alternative<OpaqueAttribute>(a.value);
-  });
+  bool opaque = std::any_of(node.attributes.begin(), node.attributes.end(),
+                            [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
   if (opaque) return schemes;
   schemes.push_back(Scheme::kFloat16);
   if (statically) schemes.insert(schemes.end(), {Scheme::kInt8, Scheme::kInt8wInt16a});

@@ -85,8 +85,8 @@ struct GemmBias {
   Tensor values;
 };
 
-// C as the quantized operator takes it; nothing where it cannot. The runtime scales its sum by alpha, the bias included,
-// and knows no beta: both go into C.
+// C as the quantized operator takes it; nothing where it cannot. The runtime scales its sum by alpha, the bias
+// included, and knows no beta: both go into C.
 std::optional<GemmBias> gemm_bias(OperatorWriter& w, const Node& n, std::optional<int64_t> axis) {
   float alpha = n.float_attribute("alpha", 1), beta = n.float_attribute("beta", 1);
   const Tensor* c = w.initializer(n.inputs[2]);

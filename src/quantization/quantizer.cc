@@ -73,7 +73,8 @@ struct Quantizer::Impl {
   Model quantize(const std::vector<bool>& selected, LayerSet layers, const LayerSet& wide = {}) {
     if (wide.empty()) return quantize_with(options, selected, std::move(layers));
     if (options.format == QuantFormat::kQoperator)
-      throw Error(Code::kUsage, "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
+      throw Error(Code::kUsage,
+                  "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
     return quantize_with(with_wide_activations(wide), selected, std::move(layers));
   }
 
@@ -184,9 +185,10 @@ void require_opset(const Model& model, const QuantizeOptions& options) {
 void validate_qoperator(const QuantizeOptions& options) {
   auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
   if (!is8(options.activation_type) || !is8(options.weight_type))
-    throw Error(Code::kUsage, fmt::format("[quantize] {} activations and {} weights found; QOperator form has 8-bit types "
-                                          "only; use --format qdq",
-                                          to_string(options.activation_type), to_string(options.weight_type)));
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] {} activations and {} weights found; QOperator form has 8-bit types "
+                            "only; use --format qdq",
+                            to_string(options.activation_type), to_string(options.weight_type)));
   if (!options.tensor_overrides.empty())
     throw Error(Code::kUsage,
                 "[quantize] overrides of single tensors found; QOperator form takes none; use --format qdq");

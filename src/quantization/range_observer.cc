@@ -25,9 +25,7 @@ void make_symmetric(Range& range) {
   range = {-largest, largest};
 }
 
-float mean(const std::vector<float>& values) {
-  return pairwise_sum<float>(values) / static_cast<float>(values.size());
-}
+float mean(const std::vector<float>& values) { return pairwise_sum<float>(values) / static_cast<float>(values.size()); }
 
 }  // namespace
 
@@ -67,7 +65,8 @@ void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::b
   piece.add(values);
   t.sample.lowest_key = std::min(t.sample.lowest_key, piece.lowest_key);
   t.sample.highest_key = std::max(t.sample.highest_key, piece.highest_key);
-  if (t.wants_magnitude && options_.exact) t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(values));
+  if (t.wants_magnitude && options_.exact)
+    t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(values));
   if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
     float largest = std::max(std::abs(piece.lowest()), std::abs(piece.highest()));
     if (std::isfinite(largest)) growing->add(values, largest);  // else end_sample() throws
@@ -131,8 +130,7 @@ Range RangeObserver::range_of(TensorStatistics& t) const {
     range = entropy_range(histogram, lowest, highest, options_.quantized_bins);
   else if (t.method == CalibrationMethod::kMse)
     range = mse_range(histogram, lowest, highest, options_.activation_type, both);
-  else
-    range = distribution_range(histogram);
+  else range = distribution_range(histogram);
   if (t.method == CalibrationMethod::kDistribution && !options_.exact) {
     // Growing bins end at a power of two.
     range.highest = std::max(std::abs(lowest), std::abs(highest));

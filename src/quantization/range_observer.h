@@ -21,8 +21,8 @@ struct TensorStatistics {
   Extremes sample, all;
   bool wants_magnitude = false;  // the smallest one, where a histogram of magnitudes begins
   float smallest_magnitude = std::numeric_limits<float>::infinity();
-  std::vector<float> lows, highs;   // moving average: of the samples of this chunk
-  std::optional<Range> averaged;    // moving average: of the chunks before
+  std::vector<float> lows, highs;  // moving average: of the samples of this chunk
+  std::optional<Range> averaged;   // moving average: of the chunks before
   std::variant<std::monostate, FixedHistogram, GrowingHistogram> histogram;
 };
 

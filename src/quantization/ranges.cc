@@ -53,10 +53,14 @@ json entry_of(const Range& range) {
 
 const char* onnxruntime_name(CalibrationMethod method) {
   switch (method) {
-    case CalibrationMethod::kEntropy: return "CalibrationMethod.Entropy";
-    case CalibrationMethod::kPercentile: return "CalibrationMethod.Percentile";
-    case CalibrationMethod::kDistribution: return "CalibrationMethod.Distribution";
-    default: return "CalibrationMethod.MinMax";
+    case CalibrationMethod::kEntropy:
+      return "CalibrationMethod.Entropy";
+    case CalibrationMethod::kPercentile:
+      return "CalibrationMethod.Percentile";
+    case CalibrationMethod::kDistribution:
+      return "CalibrationMethod.Distribution";
+    default:
+      return "CalibrationMethod.MinMax";
   }
 }
 

@@ -26,8 +26,9 @@ void round_to(MatrixXf& values, float step) {
 // Rounded to 256 steps between the extremes; the rows tell the sign, the maxima over all samples the size.
 MatrixXf rounded_activation(const MatrixXf& rows, const SmoothLayers& layers, const Factors& factors) {
   MatrixXf x = rows * factors.cwiseInverse().asDiagonal();
-  float largest = (Eigen::Map<const Eigen::VectorXf>(layers.activation.data(), factors.size()).array() /
-                   factors.array()).maxCoeff();
+  float largest =
+      (Eigen::Map<const Eigen::VectorXf>(layers.activation.data(), factors.size()).array() / factors.array())
+          .maxCoeff();
   float low = std::min(0.0f, x.minCoeff()), high = std::max(0.0f, x.maxCoeff());
   (high >= -low ? high : low) = high >= -low ? largest : -largest;
   round_to(x, (high - low) / 255);
@@ -65,8 +66,7 @@ MatrixXf some_rows(const Tensor& tensor) {
   MatrixXf rows(taken, channels);
   auto values = tensor.values<float>();
   for (int64_t r = 0; r < taken; ++r)
-    for (int64_t c = 0; c < channels; ++c)
-      rows(r, c) = values[static_cast<size_t>(r * count / taken * channels + c)];
+    for (int64_t c = 0; c < channels; ++c) rows(r, c) = values[static_cast<size_t>(r * count / taken * channels + c)];
   return rows;
 }
 

@@ -132,8 +132,8 @@ class Finder {
       return second && n.outputs.size() == 1 && add(n, i, 1, 0, channels, folds) && add(n, i, 2, 0, channels, folds);
     if (op == "Conv") {
       const Tensor* weight = own_constant(n, 1);
-      return weight && static_cast<int64_t>(weight->dims().size()) + at.axis == 1 &&
-             add(n, i, 1, 0, channels, folds) && add_optional(n, i, 2, 0, channels, folds);
+      return weight && static_cast<int64_t>(weight->dims().size()) + at.axis == 1 && add(n, i, 1, 0, channels, folds) &&
+             add_optional(n, i, 2, 0, channels, folds);
     }
     if (op == "MatMul") {
       const Tensor* weight = own_constant(n, 1);

@@ -44,7 +44,8 @@ class TableBuilder {
       known->second = offset();
     }
     const int32_t distance = static_cast<int32_t>(known->second) - static_cast<int32_t>(table);
-    for (size_t b = 0; b < 4; ++b) reversed_[table - 1 - b] = static_cast<char>(static_cast<uint32_t>(distance) >> (8 * b));
+    for (size_t b = 0; b < 4; ++b)
+      reversed_[table - 1 - b] = static_cast<char>(static_cast<uint32_t>(distance) >> (8 * b));
     return table;
   }
 

@@ -1,12 +1,13 @@
-// Room: quantization. From the histogram of a tensor to the range that is quantized. docs/calibration.md has the formulas.
+// Room: quantization. From the histogram of a tensor to the range that is quantized. docs/calibration.md has the
+// formulas.
 #pragma once
 
 #include "seqto/calibrate.h"
 
 namespace seqto::internal {
 
-// `lowest`, `highest`: the extreme values seen; every result lies within them. onnxruntime's rule: the lower edge of the
-// bin in which the share is reached. `symmetric`: the histogram is of magnitudes.
+// `lowest`, `highest`: the extreme values seen; every result lies within them. onnxruntime's rule: the lower edge of
+// the bin in which the share is reached. `symmetric`: the histogram is of magnitudes.
 Range percentile_range(const Histogram& histogram, float lowest, float highest, double percentile, bool symmetric);
 
 // Minimises the KL divergence between the histogram with its tails put on the ends and its copy in `quantized_bins`

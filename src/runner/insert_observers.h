@@ -13,8 +13,9 @@ namespace seqto::internal {
 
 // Observe(x) -> x: shows its input, attribute `tensor`, and passes it on.
 // ObserveClip(x) -> y: shows x, attribute `tensor` (-1: not), clips it to `lowest`, `highest` and shows y, attribute
-// `clipped_tensor` (-1: not). ObserveClipInPlace writes over its input, which nothing else may read. Attributes `channels`, `block` of both: the layout is N, C/block, H, W, block with
-// padded channels, which are not shown; 0: dense.
+// `clipped_tensor` (-1: not). ObserveClipInPlace writes over its input, which nothing else may read. Attributes
+// `channels`, `block` of both: the layout is N, C/block, H, W, block with padded channels, which are not shown; 0:
+// dense.
 constexpr const char* kObserveDomain = "seqto";
 
 // One of the model's inputs that is observed: seen before the run, no node is needed.
@@ -33,8 +34,9 @@ struct Instrumented {
   std::vector<ObservedConstant> constants;
 };
 
-// Puts an Observe right behind the producer of every named tensor; empty names are passed over. All readers and the graph's outputs keep the
-// tensor's name, and none has to live longer than before. A tensor that nothing in the main graph makes is left out.
+// Puts an Observe right behind the producer of every named tensor; empty names are passed over. All readers and the
+// graph's outputs keep the tensor's name, and none has to live longer than before. A tensor that nothing in the main
+// graph makes is left out.
 Instrumented insert_observers(const Model& model, std::span<const std::string> tensors);
 
 // --- models that the runtime has optimised ------------------------------------------------------

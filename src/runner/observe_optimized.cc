@@ -97,7 +97,8 @@ class Rewriter {
         --readers_[n.inputs[0]];
       }
     }
-    size_t named = static_cast<size_t>(std::count_if(tensors_.begin(), tensors_.end(), [](auto& t) { return !t.empty(); }));
+    size_t named =
+        static_cast<size_t>(std::count_if(tensors_.begin(), tensors_.end(), [](auto& t) { return !t.empty(); }));
     return found.size() == named;
   }
 
@@ -163,8 +164,9 @@ class Rewriter {
     node.set_attribute({"clipped_tensor", after != places_.end() ? after->second.tensor : int64_t{-1}});
     node.set_attribute({"lowest", bounds.lowest});
     node.set_attribute({"highest", bounds.highest});
-    set_layout(node, before != places_.end() ? before->second.channels
-                                             : after != places_.end() ? after->second.channels : 0);
+    set_layout(node, before != places_.end()  ? before->second.channels
+                     : after != places_.end() ? after->second.channels
+                                              : 0);
     return node;
   }
 

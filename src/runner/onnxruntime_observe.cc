@@ -227,8 +227,7 @@ struct ObserveDomain::Impl {
   Ort::CustomOpDomain domain;
 };
 
-ObserveDomain::ObserveDomain(Observer& observer, uint32_t version)
-    : impl_(std::make_unique<Impl>(observer, version)) {}
+ObserveDomain::ObserveDomain(Observer& observer, uint32_t version) : impl_(std::make_unique<Impl>(observer, version)) {}
 ObserveDomain::~ObserveDomain() = default;
 OrtCustomOpDomain* ObserveDomain::get() const { return impl_->domain; }
 

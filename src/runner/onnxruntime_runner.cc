@@ -163,7 +163,9 @@ class OnnxruntimeSession : public Session {
 class OnnxruntimeRunner : public Runner {
  public:
   OnnxruntimeRunner(const Library& library, const RunnerOptions& options)
-      : env_(ORT_LOGGING_LEVEL_ERROR, "seqto"), version_(library.version), api_version_(library.api_version),
+      : env_(ORT_LOGGING_LEVEL_ERROR, "seqto"),
+        version_(library.version),
+        api_version_(library.api_version),
         threads_(options.threads) {}
 
   std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {

@@ -58,7 +58,8 @@ TEST_F(Wire, TheFileMayBeReplacedWhileItIsRead) {
   save_model(with_big_weight("w"), path_);
   Model read = load_model(path_);
   save_model(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
-      g (float[1] x) => (float[1] y) { y = Relu(x) })"), path_);
+      g (float[1] x) => (float[1] y) { y = Relu(x) })"),
+             path_);
   EXPECT_EQ(read.graph.initializer("w")->values<float>()[2], 1.0f);
   save_model(read, path_);
   EXPECT_TRUE(equal(load_model(path_), read));

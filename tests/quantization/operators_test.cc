@@ -1,4 +1,5 @@
-// QOperator form and dynamic quantization where the answer is known; tests/differential compares the rest with onnxruntime.
+// QOperator form and dynamic quantization where the answer is known; tests/differential compares the rest with
+// onnxruntime.
 #include <gtest/gtest.h>
 
 #include <algorithm>

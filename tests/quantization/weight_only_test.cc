@@ -69,8 +69,7 @@ TEST(Blocks, CutAlongTheSumAndPadded) {
   EXPECT_EQ(rest.padded, (Grouping{1, 1, 2, 6}));
   Tensor padded = pad(float_tensor({2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), rest);
   auto v = padded.values<float>();
-  EXPECT_EQ(std::vector<float>(v.begin(), v.end()),
-            (std::vector<float>{1, 2, 3, 4, 5, 0, 6, 7, 8, 9, 10, 0}));
+  EXPECT_EQ(std::vector<float>(v.begin(), v.end()), (std::vector<float>{1, 2, 3, 4, 5, 0, 6, 7, 8, 9, 10, 0}));
   EXPECT_EQ(cut_into_blocks({1, 8, 3, 1}, 8).blocks, (Grouping{1, 8, 3, 1}));  // one block is the channel
 }
 
@@ -114,7 +113,8 @@ TEST(Int8Weights, SharedWeightIsStoredOnceAndFloatWhereTheLayerIs) {
       a = MatMul(x, w)
       b = MatMul(a, w)
       y = MatMul(b, w)
-    })", {{"w", {32, 32}}});
+    })",
+                         {{"w", {32, 32}}});
   Quantizer quantizer(model, {}, {});
   Model result = quantizer.quantize(Plan{{{"node_0", Scheme::kInt8Weights}, {"node_1", Scheme::kInt8Weights}}});
   EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "Mul", "MatMul", "MatMul", "MatMul"}));
@@ -129,7 +129,8 @@ TEST(Int8Weights, SharedWithAStaticLayerEachHasItsOwn) {
     g (float[4,32] x) => (float[4,32] y) {
       a = MatMul(x, w)
       y = MatMul(a, w)
-    })", {{"w", {32, 32}}});
+    })",
+                         {{"w", {32, 32}}});
   Quantizer quantizer(model, {{"x", {-1, 1}}, {"a", {-9, 9}}, {"y", {-99, 99}}}, {});
   for (Scheme scheme : {Scheme::kInt8Weights, Scheme::kInt4Weights, Scheme::kFloat16}) {
     Model result = quantizer.quantize(Plan{{{"node_0", Scheme::kInt8}, {"node_1", scheme}}});
@@ -157,7 +158,8 @@ TEST(Int8Weights, InitializersOfOldModelsStayConstant) {
     g (float[4,32] x, float[32,32] w, float[32] b) => (float[4,32] y) {
       m = MatMul(x, w)
       y = Add(m, b)
-    })", {{"w", {32, 32}}, {"b", {32}}});
+    })",
+                         {{"w", {32, 32}}, {"b", {32}}});
   Model result = write(model, Scheme::kInt8Weights);
   EXPECT_EQ(result.ir_version, 4);
   EXPECT_EQ(result.graph.inputs.size(), 1u);
@@ -172,7 +174,8 @@ Model two_layers() {
       a = MatMul(x, w)
       r = Relu(a)
       y = MatMul(r, v)
-    })", {{"w", {32, 32}}, {"v", {32, 32}}});
+    })",
+                  {{"w", {32, 32}}, {"v", {32, 32}}});
 }
 
 Plan matmuls(Scheme scheme) { return Plan{{{"node_0", scheme}, {"node_2", scheme}}}; }
@@ -232,7 +235,8 @@ TEST(Float16, WhatASubgraphReadsStaysFloat) {
       a = MatMul(x, w)
       y = If (c) <then_branch = t () => (float[4,32] p) { p = Relu(a) },
                   else_branch = e () => (float[4,32] q) { q = Neg(a) }>
-    })", {{"w", {32, 32}}});
+    })",
+                         {{"w", {32, 32}}});
   QuantizeOptions options;
   options.float16.compute = true;
   Model result = write(model, Scheme::kFloat16, options);
