@@ -30,11 +30,6 @@ bool keeps_codes(std::string_view op) {
                  "Clip",    "TopK",    "Expand",         "Tile",    "DepthToSpace", "SpaceToDepth", "Concat"});
 }
 
-bool is_code(DataType t) {
-  return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16 ||
-         t == DataType::kInt4 || t == DataType::kUint4 || t == DataType::kInt32;
-}
-
 }  // namespace
 
 Dequantizer::Dequantizer(const Model& model) : model_(model) {

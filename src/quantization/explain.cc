@@ -240,7 +240,9 @@ QuantizedForm quantized_form(const Model& model) {
     halves = halves || form.scheme == Scheme::kFloat16;
   }
   auto add = [&](bool holds, const char* name) {
-    if (holds) result.form += (result.form.empty() ? "" : "+") + std::string(name);
+    if (!holds) return;
+    if (!result.form.empty()) result.form.push_back('+');
+    result.form.append(name);
   };
   add(qdq || (result.quantize_nodes > 0 && !qoperator), "qdq");
   add(qoperator, "qoperator");

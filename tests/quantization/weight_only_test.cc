@@ -137,8 +137,11 @@ TEST(Int8Weights, SharedWithAStaticLayerEachHasItsOwn) {
     EXPECT_NO_THROW(check_model(result));
     EXPECT_TRUE(quantizer.notes().empty());
     EXPECT_EQ(result.graph.initializer("w"), nullptr);
-    for (const Node& n : result.graph.nodes)
-      if (n.name == "node_1") EXPECT_NE(n.inputs[1], "w_DequantizeLinear_Output") << to_string(scheme);
+    for (const Node& n : result.graph.nodes) {
+      if (n.name == "node_1") {
+        EXPECT_NE(n.inputs[1], "w_DequantizeLinear_Output") << to_string(scheme);
+      }
+    }
   }
 }
 
