@@ -89,7 +89,7 @@ struct QuantizeOptions {
   bool symmetric_activations = false;
   std::optional<bool> symmetric_weights;           // unset: symmetric when the type is signed
   bool restricted_asymmetric_activations = false;  // uint8 only: zero point 0 or 128
-  std::optional<double> min_real_range;             // ranges are widened to at least this
+  std::optional<double> min_real_range;            // ranges are widened to at least this
   bool force_quantize_no_input_check = false;      // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;         // never drop Relu/Clip that quantization makes superfluous
   bool add_qdq_pair_to_weight = false;             // float weight -> Q -> DQ
