@@ -25,6 +25,12 @@ class Session {
   virtual ~Session() = default;
   // Inputs in the order of input_names(); outputs in the order of output_names(). Outputs own their memory.
   virtual std::vector<Tensor> run(std::span<const Tensor> inputs) = 0;
+  // Nanoseconds of each of `repeats` runs of the same inputs, one after the other, as near to the device as the runtime
+  // can measure: a link, and what copies inputs and outputs, does not count where that can be told apart.
+  virtual std::vector<int64_t> time(std::span<const Tensor> inputs, int repeats);
+  // From another thread: a run() that is under way ends soon with Error{kInterrupted}; nothing happens when there is
+  // none, or when the runtime cannot be stopped.
+  virtual void cancel() noexcept {}
   virtual const std::vector<std::string>& input_names() const = 0;
   virtual const std::vector<std::string>& output_names() const = 0;
 };
