@@ -99,6 +99,29 @@ std::vector<int64_t> scale_dims(const QuantParams& params, const std::vector<int
   return blocks;
 }
 
+int32_t to_int32(double value) {
+  if (std::isnan(value)) return INT32_MIN;
+  return static_cast<int32_t>(
+      std::clamp(std::nearbyint(value), static_cast<double>(INT32_MIN), static_cast<double>(INT32_MAX)));
+}
+
+Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, std::span<const int32_t> codes) {
+  auto as = [&]<class T>(T) { return Tensor::from(type, dims, std::vector<T>(codes.begin(), codes.end())); };
+  switch (type) {
+    case DataType::kInt4:
+    case DataType::kUint4:
+      return packed_4_bits(type, dims, std::vector<uint8_t>(codes.begin(), codes.end()));
+    case DataType::kInt8:
+      return as(int8_t{});
+    case DataType::kUint8:
+      return as(uint8_t{});
+    case DataType::kInt16:
+      return as(int16_t{});
+    default:
+      return as(uint16_t{});
+  }
+}
+
 Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> values) {
   std::vector<uint8_t> bytes((values.size() + 1) / 2, 0);
   for (size_t i = 0; i < values.size(); ++i)
@@ -159,10 +182,7 @@ QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std:
   for (float w : weight_scale) result.scale.push_back(rounded(rounded(input_scale * w, float_type) * beta, float_type));
   for (size_t i = 0; i < bias.size(); ++i) {
     double scale = result.scale[result.scale.size() == 1 ? 0 : i];
-    double q = std::nearbyint(static_cast<double>(bias[i]) / scale);
-    if (std::isnan(q)) q = static_cast<double>(INT32_MIN);  // 0 / 0, where beta is 0: what the cast gives on x86
-    q = std::clamp(q, static_cast<double>(INT32_MIN), static_cast<double>(INT32_MAX));
-    result.values.push_back(static_cast<int32_t>(q));
+    result.values.push_back(to_int32(static_cast<double>(bias[i]) / scale));  // 0 / 0 where beta is 0
   }
   return result;
 }

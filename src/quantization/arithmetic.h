@@ -75,6 +75,12 @@ QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std:
 bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale, QuantParams& weight,
                                   DataType float_type = DataType::kFloat);
 
+// The nearest int32, halves to even, saturating; NaN becomes the lowest, as the cast makes it on x86.
+int32_t to_int32(double value);
+
+// Codes as a tensor of their type: integers of up to 16 bits, those of 4 bits packed.
+Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, std::span<const int32_t> codes);
+
 // Integers of up to 8 bits as a tensor of int4 or uint4: two a byte, the first in the low half.
 Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> values);
 

@@ -6,13 +6,10 @@
 #include "model/sort_nodes.h"
 #include "quantization/dequantizer.h"
 #include "quantization/layer_form.h"
+#include "quantization/layer_names.h"
 
 namespace seqto::internal {
 namespace {
-
-std::string without_suffix(const std::string& name, std::string_view suffix) {
-  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
-}
 
 class Comparer {
  public:
@@ -24,7 +21,7 @@ class Comparer {
         if (auto [it, is_new] = only_reader_.try_emplace(name, &n); !is_new) it->second = nullptr;
       });
     }
-    for (const Node& n : quantized.graph.nodes) quantized_names_.insert(without_suffix(n.name, "_quant"));
+    for (const Node& n : quantized.graph.nodes) quantized_names_.insert(original_name(n.name));
   }
 
   Comparison run() {
@@ -44,7 +41,7 @@ class Comparer {
   // The float model's tensor that `name`, written by `node`, stands for; "" for none.
   std::string match(const std::string& name, const Node* node) const {
     if (floats_.is_float(name) && !floats_.is_initializer(name)) return name;
-    auto it = node ? float_nodes_.find(without_suffix(node->name, "_quant")) : float_nodes_.end();
+    auto it = node ? float_nodes_.find(original_name(node->name)) : float_nodes_.end();
     if (it == float_nodes_.end()) return "";
     for (size_t i = 0; i < node->outputs.size() && i < it->second->outputs.size(); ++i)
       if (node->outputs[i] == name && floats_.is_float(it->second->outputs[i])) return it->second->outputs[i];

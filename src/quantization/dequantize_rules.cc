@@ -6,14 +6,15 @@
 
 #include "quantization/dequantizer.h"
 #include "quantization/fold_constant.h"
+#include "quantization/layer_names.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
 
 std::string without_quantized(const std::string& name) {
-  constexpr std::string_view kSuffix = "_quantized";
-  return name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : name + "_float";
+  std::string base = without_suffix(name, "_quantized");
+  return base == name ? name + "_float" : base;
 }
 
 std::string at(const Node& n, size_t i) { return i < n.inputs.size() ? n.inputs[i] : ""; }
@@ -238,14 +239,7 @@ void Dequantizer::dynamic_lstm(const Node& n) {
     inputs[k] = weights_[key];
   }
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
-  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name,
-            "LSTM",
-            "",
-            inputs,
-            n.outputs,
-            n.attributes,
-            n.rest};
-  add_node(std::move(node));
+  add_float_twin(n, "LSTM", "", inputs);
 }
 
 void Dequantizer::qattention(const Node& n) {
@@ -255,28 +249,14 @@ void Dequantizer::qattention(const Node& n) {
       inputs.resize(i == 5 ? 3 : 4);
       inputs.push_back(resolved(at(n, i)));
     }
-  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name,
-            "Attention",
-            "com.microsoft",
-            inputs,
-            n.outputs,
-            n.attributes,
-            n.rest};
-  add_node(std::move(node));
+  add_float_twin(n, "Attention", "com.microsoft", inputs);
 }
 
 void Dequantizer::qembedding(const Node& n) {
   std::vector<std::string> inputs{n.inputs[0], n.inputs[1]};
   for (size_t i = 0; i < 5; ++i) inputs.push_back(at(n, 2 + i).empty() ? "" : operand(n, 2 + i, 8 + i, 13 + i));
   if (!at(n, 7).empty()) inputs.push_back(n.inputs[7]);
-  Node node{n.name.ends_with("_quant") ? n.name.substr(0, n.name.size() - 6) : n.name,
-            "EmbedLayerNormalization",
-            "com.microsoft",
-            inputs,
-            n.outputs,
-            n.attributes,
-            n.rest};
-  add_node(std::move(node));
+  add_float_twin(n, "EmbedLayerNormalization", "com.microsoft", inputs);
 }
 
 // --- weights alone
@@ -352,7 +332,7 @@ void Dequantizer::other(const Node& n) {
     }
   }
   if (!coded) return add_node(std::move(node));
-  if (node.name.ends_with("_quant")) node.name.resize(node.name.size() - 6);
+  node.name = original_name(node.name);
   for (size_t i = 0; i < n.outputs.size(); ++i)
     if (auto it = coded_.find(n.outputs[i]); it != coded_.end()) {
       node.outputs[i] = float_name(n.outputs[i]);

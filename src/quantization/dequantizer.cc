@@ -8,16 +8,13 @@
 
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic.h"
+#include "quantization/layer_names.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
 
 constexpr int kDepth = 64;
-
-std::string without(const std::string& name, std::string_view suffix) {
-  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
-}
 
 bool in(std::string_view op, std::initializer_list<std::string_view> list) {
   return std::find(list.begin(), list.end(), op) != list.end();
@@ -151,7 +148,7 @@ void Dequantizer::add_node(Node node) {
 // The layer that `like` did, on floats; `output.codes` is the tensor that it wrote.
 void Dequantizer::emit(const Node& like, std::string op_type, std::vector<std::string> inputs, const Coded& output,
                        std::string domain) {
-  Node node{without(like.name, "_quant"),
+  Node node{original_name(like.name),
             std::move(op_type),
             std::move(domain),
             std::move(inputs),
@@ -165,12 +162,18 @@ void Dequantizer::emit(const Node& like, std::string op_type, std::vector<std::s
   if (codes) float_of_[output.codes] = clamp(name, output);
 }
 
+void Dequantizer::add_float_twin(const Node& n, std::string op_type, std::string domain,
+                                 std::vector<std::string> inputs) {
+  add_node({original_name(n.name), std::move(op_type), std::move(domain), std::move(inputs), n.outputs, n.attributes,
+            n.rest});
+}
+
 std::string Dequantizer::float_name(const std::string& codes) {
   std::vector<std::string> wishes;
   for (const Node* r : readers_[codes])
     if (r->op_type == "DequantizeLinear") wishes.push_back(r->outputs[0]);
   std::stable_partition(wishes.begin(), wishes.end(), [&](const auto& w) { return graph_outputs_.contains(w); });
-  std::string base = without(codes, "_quantized");
+  std::string base = without_suffix(codes, "_quantized");
   if (base != codes && !taken_.contains(base)) wishes.insert(wishes.begin(), base);
   // A DequantizeLinear's own output is free once that node is gone; what is captured or made already is not.
   for (const auto& wish : wishes)

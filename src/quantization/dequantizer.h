@@ -65,6 +65,8 @@ class Dequantizer {
 
   void emit(const Node& like, std::string op_type, std::vector<std::string> inputs, const Coded& output,
             std::string domain = "");
+  // The same node under its float name, with these inputs.
+  void add_float_twin(const Node& n, std::string op_type, std::string domain, std::vector<std::string> inputs);
   void add_node(Node node);
   std::string float_name(const std::string& codes);
   // Adds what the quantized tensor cuts off below 0, unless it cannot be below; returns the tensor after it.

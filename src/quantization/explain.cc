@@ -8,6 +8,7 @@
 
 #include "model/sort_nodes.h"
 #include "quantization/layer_form.h"
+#include "quantization/layer_names.h"
 
 namespace seqto {
 namespace {
@@ -71,7 +72,7 @@ class Explainer {
 
  private:
   bool stands_for_another(const Node& node, const Node& now) const {
-    std::string original = now.name.ends_with("_quant") ? now.name.substr(0, now.name.size() - 6) : now.name;
+    std::string original = original_name(now.name);
     return now.name != node.name && original != node.name && (names_.contains(now.name) || names_.contains(original));
   }
 

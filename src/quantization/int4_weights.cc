@@ -50,12 +50,11 @@ bool is_plain(const Node& node) {
           (node.inputs.size() < 3 || node.float_attribute("beta", 1) == 1.0f));
 }
 
-Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> codes) {
-  auto bytes = pack_bits(codes, 1, 4);
+// Of codes from 0 to 15; int4 stores 8 less.
+Tensor stored_4_bits(DataType type, std::vector<int64_t> dims, std::vector<uint8_t> codes) {
   if (type == DataType::kInt4)
-    for (uint8_t& byte : bytes) byte ^= 0x88;  // 8 less, in both halves
-  if (codes.size() % 2 && type == DataType::kInt4) bytes.back() &= 0x0f;
-  return Tensor::from(type, std::move(dims), std::move(bytes));
+    for (uint8_t& code : codes) code ^= 8;
+  return packed_4_bits(type, std::move(dims), codes);
 }
 
 class Int4Weights {
@@ -174,9 +173,9 @@ class Int4Weights {
       NbitsRuns q = quantize_gather(to_floats(weight), rows, options_.int4_block_size, options_.int4_symmetric);
       auto scale_dims = weight.dims();
       scale_dims.back() = q.blocks;
-      return std::vector{packed_4_bits(type, weight.dims(), q.codes),
+      return std::vector{stored_4_bits(type, weight.dims(), q.codes),
                          scales_for(weight, std::move(q.scale)).reshaped(scale_dims),
-                         packed_4_bits(type, scale_dims, q.zero_point)};
+                         stored_4_bits(type, scale_dims, q.zero_point)};
     });
     auto& names = shared_[key];
     if (names.empty()) {
@@ -216,9 +215,9 @@ class Int4Weights {
         q.scale = transposed(std::span<const float>(q.scale), m.n, blocks);
         q.zero_point = transposed(std::span<const uint8_t>(q.zero_point), m.n, blocks);
       }
-      return std::vector{packed_4_bits(type, weight.dims(), codes),
+      return std::vector{stored_4_bits(type, weight.dims(), codes),
                          scales_for(weight, std::move(q.scale)).reshaped(scale_dims),
-                         packed_4_bits(type, scale_dims, q.zero_point)};
+                         stored_4_bits(type, scale_dims, q.zero_point)};
     });
     std::vector<std::string> inputs{edit_.add(name + "_DQ_Q4", made[0]), edit_.add(name + "_DQ_scales", made[1])};
     if (!options_.int4_symmetric) inputs.push_back(edit_.add(name + "_DQ_zero_points", made[2]));

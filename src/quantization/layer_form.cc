@@ -6,6 +6,7 @@
 #include <set>
 
 #include "model/sort_nodes.h"
+#include "quantization/layer_names.h"
 
 namespace seqto::internal {
 namespace {
@@ -278,7 +279,7 @@ void LayerForms::find_plumbing(const Model& model) {
 }
 
 const Node* LayerForms::counterpart(const Node& node) const {
-  for (const std::string& name : {node.name, node.name + "_quant"})
+  for (const std::string& name : {node.name, node.name + kQuantSuffix})
     if (auto it = names_.find(name); !name.empty() && it != names_.end() && !is_plumbing(*it->second))
       return it->second;
   // Renamed: whatever computes its output now, behind the nodes that only carry it.

@@ -70,20 +70,6 @@ Steps group_steps(const CodedLayer& layer, DataType type, int64_t group) {
   return steps;
 }
 
-Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, const std::vector<int32_t>& codes) {
-  auto as = [&]<class T>(T) { return Tensor::from(type, dims, std::vector<T>(codes.begin(), codes.end())); };
-  switch (type) {
-    case DataType::kInt8:
-      return as(int8_t{});
-    case DataType::kUint8:
-      return as(uint8_t{});
-    case DataType::kInt16:
-      return as(int16_t{});
-    default:
-      return as(uint16_t{});
-  }
-}
-
 double best_ridge(const Task& task, const std::vector<float>& weights, bool with_bias) {
   Eigen::VectorXd errors = Eigen::VectorXd::Zero(ridge_candidates().size());
   bool halves = task.even[0].rows > 0 && task.odd[0].rows > 0;
@@ -128,8 +114,7 @@ void replace(Model& model, const CodedLayer& layer, const RoundedLayer& rounded)
       std::vector<int32_t> codes;
       for (size_t o = 0; o < rounded.bias.size(); ++o) {
         double step = layer.bias_scale[layer.bias_scale.size() == 1 ? 0 : o];
-        codes.push_back(
-            static_cast<int32_t>(std::clamp(std::nearbyint(rounded.bias[o] / step), -2147483648.0, 2147483647.0)));
+        codes.push_back(to_int32(rounded.bias[o] / step));
       }
       i.tensor = Tensor::from(DataType::kInt32, i.tensor.dims(), std::move(codes));
     }

@@ -6,6 +6,7 @@
 
 #include "model/bodies.h"
 #include "model/sort_nodes.h"
+#include "quantization/layer_names.h"
 
 namespace seqto::internal {
 namespace {
@@ -363,7 +364,7 @@ void OperatorWriter::write_constants(Graph& graph) {
 
 Node quantized_node(const Node& from, const std::string& op_type, std::vector<std::string> inputs,
                     std::vector<std::string> outputs, const std::string& domain) {
-  std::string name = from.name.empty() ? "" : from.name + "_quant";
+  std::string name = from.name.empty() ? "" : from.name + kQuantSuffix;
   return {std::move(name), op_type, domain, std::move(inputs), std::move(outputs), from.attributes, {}};
 }
 

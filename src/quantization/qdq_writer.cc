@@ -16,23 +16,8 @@ Tensor scale_tensor(const std::vector<float>& values, std::vector<int64_t> dims,
   return Tensor::from(DataType::kFloat16, std::move(dims), std::move(halves));
 }
 
-Tensor zero_point_tensor(const QuantParams& params, std::vector<int64_t> dims) {
-  auto as = [&]<class T>(T) {
-    return Tensor::from(params.type, dims, std::vector<T>(params.zero_point.begin(), params.zero_point.end()));
-  };
-  switch (params.type) {
-    case DataType::kInt4:
-    case DataType::kUint4:
-      return packed_4_bits(params.type, dims, std::vector<uint8_t>(params.zero_point.begin(), params.zero_point.end()));
-    case DataType::kInt8:
-      return as(int8_t{});
-    case DataType::kUint8:
-      return as(uint8_t{});
-    case DataType::kInt16:
-      return as(int16_t{});
-    default:
-      return as(uint16_t{});
-  }
+Tensor zero_point_tensor(const QuantParams& params, const std::vector<int64_t>& dims) {
+  return codes_tensor(params.type, dims, params.zero_point);
 }
 
 namespace {

@@ -44,7 +44,7 @@ class RangeView {
 
 // A quantizer's scales as a tensor of the tensor's own float type, and its zero points as one of the quantized type.
 Tensor scale_tensor(const std::vector<float>& values, std::vector<int64_t> dims, DataType type = DataType::kFloat);
-Tensor zero_point_tensor(const QuantParams& params, std::vector<int64_t> dims);
+Tensor zero_point_tensor(const QuantParams& params, const std::vector<int64_t>& dims);
 
 // Parameters of an activation with this range, as an override wants them where there is one.
 QuantParams activation_params(const Range& range, const QuantizeOptions& options,

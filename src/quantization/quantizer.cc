@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <map>
 #include <unordered_map>
 
@@ -70,7 +69,10 @@ struct Quantizer::Impl {
     return result;
   }
 
-  Model quantize(const std::vector<bool>& selected, LayerSet layers, const LayerSet& wide = {}) {
+  // `always`: through the writer of this scheme even where no layer of the plan has it.
+  Model quantize(const Plan& plan, Scheme always);
+
+  Model quantize_static(const std::vector<bool>& selected, LayerSet layers, const LayerSet& wide) {
     if (wide.empty()) return quantize_with(options, selected, std::move(layers));
     if (options.format == QuantFormat::kQoperator)
       throw Error(Code::kUsage,
@@ -100,25 +102,31 @@ struct Quantizer::Impl {
                         params.converted(tensor).has_value()};
     };
     Marks marks = mark_tensors(model, index, selected, effective, bounds);
-    bool float32_scale = false;  // onnxruntime gives such a tensor a scale in float32
-    marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
-      const auto* overrides = overrides_of(effective, name);
-      bool given = effective.restricted_asymmetric_activations || (overrides && overrides->front().scale);
-      float32_scale |= given && mark.provider.empty() && !index.is_initializer(name) &&
-                       params.float_type(name) == DataType::kFloat16;
-    });
-    if (float32_scale) marks.deviate("D17");
+    if (has_float32_scale(marks, params, effective, selected)) marks.deviate("D17");
     Model result = write_qdq(model, index, marks, params, effective, cache);
     deviations = std::move(marks.deviations);
     layer_deviations = std::move(marks.layer_deviations);
     if (index.opset < 21 && !effective.use_qdq_contrib_ops && hides_4_bits(effective)) deviate("D24");
     note_softmax(selected);
-    for (size_t i = 0; i < selected.size(); ++i)
-      // onnxruntime gives a Softmax a scale in float32 whatever its type is.
-      if (selected[i] && model.graph.nodes[i].op_type == "Softmax" &&
-          params.float_type(model.graph.nodes[i].outputs[0]) == DataType::kFloat16)
-        deviate("D17");
     return result;
+  }
+
+  // onnxruntime gives some float16 tensors a scale in float32: a Softmax's output, and those whose scale is given or
+  // snapped.
+  bool has_float32_scale(Marks& marks, const ActivationParams& params, const QuantizeOptions& effective,
+                         const std::vector<bool>& selected) const {
+    auto half = [&](const std::string& tensor) { return params.float_type(tensor) == DataType::kFloat16; };
+    for (size_t i = 0; i < selected.size(); ++i) {
+      const Node& n = model.graph.nodes[i];
+      if (selected[i] && n.op_type == "Softmax" && half(n.outputs[0])) return true;
+    }
+    bool found = false;
+    marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
+      const auto* overrides = overrides_of(effective, name);
+      bool given = effective.restricted_asymmetric_activations || (overrides && overrides->front().scale);
+      found |= given && mark.provider.empty() && !index.is_initializer(name) && half(name);
+    });
+    return found;
   }
 
   // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown.
@@ -147,70 +155,6 @@ struct Quantizer::Impl {
 
 namespace {
 
-bool is_integer_type(DataType t) {
-  return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16 ||
-         t == DataType::kInt4 || t == DataType::kUint4;
-}
-
-// True when a node of the types that are quantized has to do with a float16 tensor.
-bool reads_float16(const Model& model, const QuantizeOptions& options) {
-  GraphIndex index(model);
-  const auto& types = options.op_types.empty() ? default_op_types() : options.op_types;
-  std::unordered_set<std::string> op_types(types.begin(), types.end());
-  auto is_float16 = [&](const std::string& name) {
-    auto it = index.types.find(name);
-    return it != index.types.end() && it->second == DataType::kFloat16;
-  };
-  return std::any_of(model.graph.nodes.begin(), model.graph.nodes.end(), [&](const Node& n) {
-    return op_types.contains(n.op_type) && (std::any_of(n.inputs.begin(), n.inputs.end(), is_float16) ||
-                                            std::any_of(n.outputs.begin(), n.outputs.end(), is_float16));
-  });
-}
-
-// What cannot be written at the model's opset; Q and DQ of com.microsoft have all types and axes at any.
-void require_opset(const Model& model, const QuantizeOptions& options) {
-  int64_t needed = options.block_size > 0 ? 21 : 10;
-  if (!in_contrib_domain(options, model.opset())) {
-    if (required_opset(options) == 13) needed = std::max<int64_t>(needed, 13);
-    if (reads_float16(model, options)) needed = std::max<int64_t>(needed, 19);
-  }
-  if (model.opset() >= needed) return;
-  throw Error(
-      Code::kInvalidInput,
-      fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
-                  "export with a newer opset",
-                  model.opset(), needed));
-}
-
-void validate_qoperator(const QuantizeOptions& options) {
-  auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
-  if (!is8(options.activation_type) || !is8(options.weight_type))
-    throw Error(Code::kUsage,
-                fmt::format("[quantize] {} activations and {} weights found; QOperator form has 8-bit types "
-                            "only; use --format qdq",
-                            to_string(options.activation_type), to_string(options.weight_type)));
-  if (!options.tensor_overrides.empty())
-    throw Error(Code::kUsage,
-                "[quantize] overrides of single tensors found; QOperator form takes none; use --format qdq");
-}
-
-void validate(const Model& model, const QuantizeOptions& options) {
-  for (DataType t : {options.activation_type, options.weight_type})
-    if (!is_integer_type(t))
-      throw Error(
-          Code::kUsage,
-          fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 int4 uint4 expected", to_string(t)));
-  if (options.activation_type == DataType::kInt8 && options.weight_type == DataType::kUint8)
-    throw Error(Code::kUsage,
-                "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
-                "int8 weights or uint8 activations");
-  if (options.format == QuantFormat::kQoperator) validate_qoperator(options);
-  if (options.block_size < 0)
-    throw Error(Code::kUsage, fmt::format("[quantize] block_size {} found; 0 or more expected", options.block_size));
-  validate_overrides(model, options);
-  require_opset(model, options);
-}
-
 // A weight that a static layer shares is quantized for all its readers, as onnxruntime does. Layers that the plan gives
 // another scheme than static or float read it as it was.
 void give_back_weights(Model& result, const Model& original, const std::map<LayerId, Scheme>& schemes) {
@@ -219,6 +163,8 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
   std::unordered_map<std::string, const Tensor*> weights;
   for (const Initializer& i : original.graph.initializers)
     if (i.tensor.is_float()) weights[i.name] = &i.tensor;
+  std::unordered_set<std::string> constants;
+  for (const Initializer& i : original.graph.initializers) constants.insert(i.name);
   for (const Initializer& i : result.graph.initializers) weights.erase(i.name);  // still there
   for (Node& node : result.graph.nodes) {
     auto scheme = schemes.find(node.name);
@@ -228,7 +174,7 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
       continue;
     const auto& inputs = before->second->inputs;
     for (size_t k = 0; k < node.inputs.size() && k < inputs.size(); ++k) {
-      if (node.inputs[k] == inputs[k] || !original.graph.initializer(inputs[k])) continue;
+      if (node.inputs[k] == inputs[k] || !constants.contains(inputs[k])) continue;
       node.inputs[k] = inputs[k];
       if (auto it = weights.find(inputs[k]); it != weights.end()) {
         result.graph.initializers.push_back({inputs[k], *it->second});
@@ -240,86 +186,78 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
 
 }  // namespace
 
-Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
-  return prepare(model, {.min_opset = required_opset(options), .lift_constants = false, .fold_batch_norms = false});
-}
-
-Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
-  validate(model, options);
-  impl_ = std::make_unique<Impl>(std::move(model), std::move(ranges), std::move(options));
-}
-Quantizer::~Quantizer() = default;
-Quantizer::Quantizer(Quantizer&&) noexcept = default;
-
-Model Quantizer::quantize(const Plan& plan) {
-  Impl& q = *impl_;
+Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   std::map<Scheme, LayerSet> layers;
-  std::vector<bool> selected = q.eligible;
+  std::vector<bool> selected = eligible;
   for (size_t i = 0; i < selected.size(); ++i) {
-    const LayerId& layer = q.model.graph.nodes[i].name;
+    const LayerId& layer = model.graph.nodes[i].name;
     auto it = plan.schemes.find(layer);
     Scheme scheme = it != plan.schemes.end() ? it->second : Scheme::kFloat32;
     bool stored_only = scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
-    bool possible = stored_only                      ? q.allowed[i]
-                    : scheme == Scheme::kInt8Dynamic ? q.is_eligible(q.model.graph.nodes[i], scheme)
-                                                     : q.eligible[i];
+    bool possible = stored_only                      ? allowed[i]
+                    : scheme == Scheme::kInt8Dynamic ? is_eligible(model.graph.nodes[i], scheme)
+                                                     : eligible[i];
     if (!possible) scheme = Scheme::kFloat32;
     selected[i] = scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a;
     layers[scheme].insert(layer);
   }
-  q.deviations.clear();
-  q.notes.clear();
-  q.layer_deviations.clear();
+  deviations.clear();
+  notes.clear();
+  layer_deviations.clear();
   auto in_bodies = [&](Scheme scheme) {
-    return q.body_layers(scheme, [&](const LayerId& name) {
+    return body_layers(scheme, [&](const LayerId& name) {
       auto it = plan.schemes.find(name);
       return it != plan.schemes.end() && it->second == scheme;
     });
   };
   for (Scheme scheme : {Scheme::kInt8, Scheme::kInt8Dynamic})
     if (LayerSet inner = in_bodies(scheme); !inner.empty()) layers[scheme].merge(inner);
+  layers[always];
   bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
-  Model result = any_static ? q.quantize(selected, layers[Scheme::kInt8], layers[Scheme::kInt8wInt16a]) : q.model;
-  if (any_static) give_back_weights(result, q.model, plan.schemes);
+  if (any_static) validate_static_types(options);
+  Model result = any_static ? quantize_static(selected, layers[Scheme::kInt8], layers[Scheme::kInt8wInt16a]) : model;
+  if (any_static) give_back_weights(result, model, plan.schemes);
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
   };
-  rewrite(Scheme::kInt8Dynamic, [&](const Model& model, const LayerSet& names) {
-    return write_dynamic(model, names, q.options, q.cache, q.log());
+  rewrite(Scheme::kInt8Dynamic, [&](const Model& m, const LayerSet& names) {
+    return write_dynamic(m, names, options, cache, log());
   });
-  rewrite(Scheme::kInt8Weights, [&](const Model& model, const LayerSet& names) {
-    return write_int8_weights(model, names, q.options, q.cache, q.notes);
+  rewrite(Scheme::kInt8Weights, [&](const Model& m, const LayerSet& names) {
+    return write_int8_weights(m, names, options, cache, notes);
   });
-  rewrite(Scheme::kInt4Weights, [&](const Model& model, const LayerSet& names) {
-    return write_int4_weights(model, names, q.options, q.cache, q.notes);
+  rewrite(Scheme::kInt4Weights, [&](const Model& m, const LayerSet& names) {
+    return write_int4_weights(m, names, options, cache, notes);
   });
-  rewrite(Scheme::kFloat16, [&](const Model& model, const LayerSet& names) {
-    return write_float16(model, names, q.options, q.cache, q.notes);
+  rewrite(Scheme::kFloat16, [&](const Model& m, const LayerSet& names) {
+    return write_float16(m, names, options, cache, notes);
   });
   return result;
 }
 
+Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
+  return prepare(model, {.min_opset = required_opset(options), .lift_constants = false, .fold_batch_norms = false});
+}
+
+Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
+  validate_options(model, options);
+  impl_ = std::make_unique<Impl>(std::move(model), std::move(ranges), std::move(options));
+}
+Quantizer::~Quantizer() = default;
+Quantizer::Quantizer(Quantizer&&) noexcept = default;
+
+Model Quantizer::quantize(const Plan& plan) { return impl_->quantize(plan, Scheme::kFloat32); }
+
 Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme) {
   Impl& q = *impl_;
   std::unordered_set<std::string> out(excluded.begin(), excluded.end());
-  LayerSet layers = q.body_layers(scheme, [&](const LayerId& name) { return !out.contains(name); });
-  if (scheme == Scheme::kInt8Dynamic) {
-    for (const Node& n : q.model.graph.nodes)
-      if (q.is_eligible(n, scheme) && !out.contains(n.name)) layers.insert(n.name);
-    q.deviations.clear();
-    q.layer_deviations.clear();
-    return write_dynamic(q.model, layers, q.options, q.cache, q.log());
-  }
-  if (scheme != Scheme::kInt8) {
-    Plan plan;
-    for (const Node& n : impl_->model.graph.nodes)
-      if (impl_->is_eligible(n, scheme) && !out.contains(n.name)) plan.schemes[n.name] = scheme;
-    return quantize(plan);
-  }
-  std::vector<bool> selected = impl_->eligible;
-  for (size_t i = 0; i < selected.size(); ++i)
-    selected[i] = selected[i] && !out.contains(impl_->model.graph.nodes[i].name);
-  return impl_->quantize(selected, std::move(layers));
+  Plan plan;
+  for (const Node& n : q.model.graph.nodes)
+    if (q.is_eligible(n, scheme) && !out.contains(n.name)) plan.schemes[n.name] = scheme;
+  for (const LayerId& inner : q.body_layers(scheme, [&](const LayerId& name) { return !out.contains(name); }))
+    plan.schemes[inner] = scheme;
+  // Writers sort and clean up also where every layer is excluded, as onnxruntime does.
+  return q.quantize(plan, scheme);
 }
 
 const std::vector<std::string>& Quantizer::deviations() const { return impl_->deviations; }

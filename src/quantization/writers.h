@@ -10,6 +10,11 @@
 
 namespace seqto::internal {
 
+// Throws Error for what no plan can be written with: types, overrides, an opset that is too old.
+void validate_options(const Model& model, const QuantizeOptions& options);
+// And for pairs of types that static layers cannot have.
+void validate_static_types(const QuantizeOptions& options);
+
 // Static, as operators on quantized tensors: onnxruntime's QOperator form.
 Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
                       const QuantizeOptions& options, WeightCache& cache, const DeviationLog& deviations);

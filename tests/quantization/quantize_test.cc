@@ -117,8 +117,9 @@ TEST(Quantizer, CandidatesShareTheirWeights) {
 
 TEST(Quantizer, WhatItCannotDoIsAnError) {
   EXPECT_THROW(Quantizer(conv_relu(), {}, {}).quantize_excluding({}), Error);  // no ranges
-  EXPECT_THROW(Quantizer(conv_relu(), kRanges, {.activation_type = DataType::kInt8, .weight_type = DataType::kUint8}),
-               Error);
+  Quantizer no_kernels(conv_relu(), kRanges, {.activation_type = DataType::kInt8, .weight_type = DataType::kUint8});
+  EXPECT_THROW(no_kernels.quantize_excluding({}), Error);
+  EXPECT_NO_THROW(no_kernels.quantize_excluding({}, Scheme::kInt8Dynamic));  // whose activations are uint8 anyway
   Model old = conv_relu();
   old.opsets[0].version = 12;
   EXPECT_THROW(Quantizer(old, kRanges, {.per_channel = true}), Error);
