@@ -26,6 +26,7 @@ seqto_library(zlib zlib.h z)
 seqto_library(png png.h png16 png)
 target_link_libraries(seqto::png INTERFACE seqto::zlib m)
 seqto_library(nettle nettle/sha2.h nettle)
+seqto_library(xxhash xxhash.h xxhash)
 seqto_library(duktape duktape.h duktape)
 target_link_libraries(seqto::duktape INTERFACE m)
 

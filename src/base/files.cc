@@ -16,6 +16,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -26,20 +27,6 @@ namespace {
   throw Error(Code::kInvalidInput,
               fmt::format("[{}] {}: {}; {}", verb, path.string(), std::strerror(error), what_to_do));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 constexpr std::string_view kTemporary = ".tmp-";
 

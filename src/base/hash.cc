@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nettle/sha2.h>
 #include <nettle/version.h>
+#include <xxhash.h>
 
 #include <array>
 
@@ -29,6 +30,11 @@ std::string sha256_hex(std::string_view bytes) {
 std::string sha256_file(const std::filesystem::path& path) {
   MappedFile file(path);
   return sha256_hex({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+}
+
+std::string xxh3_hex(std::span<const std::byte> bytes) {
+  XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 }  // namespace seqto
