@@ -89,6 +89,8 @@ class Tensor {
   // Gives the memory of a file's bytes back to the system, which reads them again when they are needed: for weights
   // that have been quantized. Does nothing to other tensors; the value stays the same.
   void release() const;
+  // Expires when nobody shares the bytes any more: until then their address and size say which bytes they are.
+  std::weak_ptr<const void> lifetime() const { return file_ ? std::weak_ptr<const void>(file_) : owner_; }
   // True when type, dims and bytes are equal.
   bool equals(const Tensor& other) const;
 

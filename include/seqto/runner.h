@@ -1,4 +1,4 @@
-// Room: runner. Runs a model on a device: ONNX Runtime today, worker processes and TVM behind the same seam.
+// Room: runner. Runs a model on a device: ONNX Runtime, in this process or in workers.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,19 @@ struct SessionOptions {
   Optimization optimization = Optimization::kAll;
 };
 
+struct TimedOutputs {
+  std::vector<Tensor> outputs;
+  int64_t ns = 0;
+};
+
 // A loaded model. One thread at a time.
 class Session {
  public:
   virtual ~Session() = default;
   // Inputs in the order of input_names(); outputs in the order of output_names(). Outputs own their memory.
   virtual std::vector<Tensor> run(std::span<const Tensor> inputs) = 0;
+  // As run(), and how long it took, measured as by time().
+  virtual TimedOutputs run_timed(std::span<const Tensor> inputs);
   // Nanoseconds of each of `repeats` runs of the same inputs, one after the other, as near to the device as the runtime
   // can measure: a link, and what copies inputs and outputs, does not count where that can be told apart.
   virtual std::vector<int64_t> time(std::span<const Tensor> inputs, int repeats);
@@ -69,8 +76,19 @@ struct RunnerOptions {
   int threads = 1;
   // The runtime's library; empty: $SEQTO_ORT_LIBRARY, the build's own, Python's site-packages, the system's.
   std::string library;
+  // --- worker processes (docs/worker_protocol.md)
+  // Sessions live in child processes: what makes the runtime crash, hang or eat memory is an Error of the session, and
+  // the next load() finds a fresh worker.
+  bool isolated = false;
+  // The executable `seqto`; empty: $SEQTO_WORKER, this process's own executable if it is that, `seqto` on PATH.
+  std::string worker;
+  int workers = 1;                    // processes; a session is put where the fewest are
+  int64_t worker_memory_bytes = 0;    // resident memory above which a worker is stopped; 0: no limit
+  double load_timeout_seconds = 600;  // for load(), load_file(), optimized(); 0: no limit
+  double run_timeout_seconds = 120;   // for one run; 0: no limit
 };
-// `device`: "cpu". Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed).
+// `device`: "cpu". Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), or no
+// worker can be started.
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& = {}, const Env& = {});
 
 }  // namespace seqto

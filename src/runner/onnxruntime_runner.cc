@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
+#include <mutex>
 
 #include "base/files.h"
 #include "runner/insert_observers.h"
@@ -122,14 +124,22 @@ class OnnxruntimeSession : public Session {
     try {
       std::vector<Ort::Value> values;
       for (const Tensor& t : inputs) values.push_back(to_value(t));
-      auto results = session_.Run(Ort::RunOptions{nullptr}, input_pointers_.data(), values.data(), values.size(),
+      RunUnderWay under_way(*this);
+      auto results = session_.Run(run_options_, input_pointers_.data(), values.data(), values.size(),
                                   output_pointers_.data(), output_pointers_.size());
       std::vector<Tensor> outputs;
       for (auto& r : results) outputs.push_back(to_tensor(std::move(r)));
       return outputs;
     } catch (const Ort::Exception& error) {
+      if (cancelled_) throw Error(Code::kInterrupted, "[run] cancelled");
       throw Error(Code::kInvalidInput, fmt::format("[run] ONNX Runtime says: {}", error.what()));
     }
+  }
+  void cancel() noexcept override {
+    std::lock_guard lock(mutex_);
+    if (!running_) return;
+    cancelled_ = true;
+    run_options_.SetTerminate();
   }
   const std::vector<std::string>& input_names() const override { return input_names_; }
   const std::vector<std::string>& output_names() const override { return output_names_; }
@@ -142,6 +152,20 @@ class OnnxruntimeSession : public Session {
   }
 
  private:
+  // While it lives, cancel() reaches the run.
+  struct RunUnderWay {
+    explicit RunUnderWay(OnnxruntimeSession& s) : session(s) {
+      std::lock_guard lock(session.mutex_);
+      if (session.cancelled_.exchange(false)) session.run_options_.UnsetTerminate();
+      session.running_ = true;
+    }
+    ~RunUnderWay() {
+      std::lock_guard lock(session.mutex_);
+      session.running_ = false;
+    }
+    OnnxruntimeSession& session;
+  };
+
   static Tensor to_tensor(Ort::Value value) {
     if (!value.IsTensor()) return {};
     auto info = value.GetTensorTypeAndShapeInfo();
@@ -158,6 +182,10 @@ class OnnxruntimeSession : public Session {
   Ort::Session session_;
   std::vector<std::string> input_names_, output_names_;
   std::vector<const char*> input_pointers_, output_pointers_;
+  Ort::RunOptions run_options_;
+  std::mutex mutex_;
+  bool running_ = false;
+  std::atomic<bool> cancelled_ = false;  // the run under way, or the last one
 };
 
 class OnnxruntimeRunner : public Runner {

@@ -3,25 +3,31 @@
 #include <chrono>
 
 #include "runner/onnxruntime_runner.h"
+#include "runner/worker_runner.h"
 #include "seqto/error.h"
 
 namespace seqto {
 
-std::vector<int64_t> Session::time(std::span<const Tensor> inputs, int repeats) {
+TimedOutputs Session::run_timed(std::span<const Tensor> inputs) {
   using Clock = std::chrono::steady_clock;
+  auto start = Clock::now();
+  auto outputs = run(inputs);
+  return {std::move(outputs), std::chrono::nanoseconds(Clock::now() - start).count()};
+}
+
+std::vector<int64_t> Session::time(std::span<const Tensor> inputs, int repeats) {
   std::vector<int64_t> result;
-  for (int i = 0; i < repeats; ++i) {
-    auto start = Clock::now();
-    run(inputs);
-    result.push_back(std::chrono::nanoseconds(Clock::now() - start).count());
-  }
+  for (int i = 0; i < repeats; ++i) result.push_back(run_timed(inputs).ns);
   return result;
 }
 
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& options, const Env& env) {
-  if (device == "cpu") return internal::make_onnxruntime_runner(options, env);
-  throw Error(Code::kUnavailable,
-              fmt::format("[runner] device '{}' found; one of: cpu expected; choose another with --device", device));
+  if (device != "cpu")
+    throw Error(Code::kUnavailable,
+                fmt::format("[runner] device '{}' found; one of: cpu expected; choose another with --device", device));
+  if (options.isolated)
+    return internal::make_worker_runner(internal::worker_command(device, options), device, options, env);
+  return internal::make_onnxruntime_runner(options, env);
 }
 
 }  // namespace seqto

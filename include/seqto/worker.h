@@ -1,0 +1,22 @@
+// Room: runner. A worker: a Runner that is driven by JSON lines, docs/worker_protocol.md.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "seqto/runner.h"
+
+namespace seqto {
+
+struct ServeOptions {
+  std::string device = "cpu";                // as `hello` tells it
+  std::vector<std::filesystem::path> blobs;  // folders of the blobs; outputs go to the first that has room
+};
+
+// Answers requests read from descriptor `in` on `out` until "shutdown" or the end of input. What computes is done one
+// after the other on a thread of its own; "hello" and "cancel" are answered at once. Where nobody reads the answers any
+// more, the process is ended: a run that hangs does not outlive the one who asked for it.
+void serve_worker(Runner& runner, int in, int out, const ServeOptions& options);
+
+}  // namespace seqto

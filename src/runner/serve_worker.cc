@@ -1,0 +1,316 @@
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/hash.h"
+#include "runner/worker_protocol.h"
+#include "seqto/worker.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+using nlohmann::json;
+
+// Lines from a descriptor.
+class LineReader {
+ public:
+  explicit LineReader(int fd) : fd_(fd) {}
+  // False at the end of input.
+  bool next(std::string& line) {
+    size_t searched = 0;
+    for (;;) {
+      if (size_t end = buffer_.find('\n', searched); end != std::string::npos) {
+        line = buffer_.substr(0, end);
+        buffer_.erase(0, end + 1);
+        return true;
+      }
+      searched = buffer_.size();
+      char piece[65536];
+      ssize_t n = ::read(fd_, piece, sizeof piece);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      buffer_.append(piece, static_cast<size_t>(n));
+    }
+  }
+
+ private:
+  int fd_;
+  std::string buffer_;
+};
+
+// Whole lines to a descriptor, from any thread.
+class LineWriter {
+ public:
+  explicit LineWriter(int fd) : fd_(fd) {}
+  void write(const json& message) {
+    std::string line = to_line(message);
+    std::lock_guard lock(mutex_);
+    for (std::string_view rest = line; !rest.empty();) {
+      ssize_t n = ::write(fd_, rest.data(), rest.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) std::_Exit(0);  // nobody listens
+      rest.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+  bool has_reader() const {
+    pollfd state{fd_, 0, 0};
+    return ::poll(&state, 1, 0) == 0 || !(state.revents & (POLLERR | POLLHUP));
+  }
+
+ private:
+  int fd_;
+  std::mutex mutex_;
+};
+
+class Server {
+ public:
+  Server(Runner& runner, int in, int out, const ServeOptions& options)
+      : runner_(runner), options_(options), reader_(in), writer_(out) {}
+
+  void serve() {
+    std::thread executor([this] { execute(); });
+    std::string line;
+    while (!shut_down_ && reader_.next(line))
+      if (line.find_first_not_of(" \t\r") != std::string::npos) receive(line);
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_all();
+    wait_for_executor();
+    executor.join();
+  }
+
+ private:
+  struct Request {
+    json id;
+    std::string verb;
+    json message;
+  };
+
+  // --- the thread that reads
+  void receive(const std::string& line) {
+    Request request;
+    try {
+      request.message = json::parse(line);
+      if (request.message.is_object() && request.message.contains("id")) request.id = request.message["id"];
+      if (!request.id.is_number_integer())
+        throw Error(Code::kInvalidInput, "[worker] a request is an object with an integer 'id' and a 'verb'");
+      request.verb = field<std::string>(request.message, "verb");
+      if (request.verb == "hello") reply(request.id, hello(request.message));
+      else if (request.verb == "cancel") reply(request.id, cancel(field<json>(request.message, "request")));
+      else enqueue(std::move(request));
+    } catch (const Error& error) {
+      reply_error(request.id, error.code(), error.what());
+    } catch (const json::exception& error) {
+      reply_error(request.id, Code::kInvalidInput, fmt::format("[worker] a line that is no JSON: {}", error.what()));
+    }
+  }
+
+  json hello(const json& message) {
+    if (auto version = field<int>(message, "protocol"); version != kWorkerProtocol)
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[worker] protocol {} found; this worker speaks {}; use seqto of one version on both sides",
+                      version, kWorkerProtocol));
+    return {{"protocol", kWorkerProtocol},
+            {"seqto", SEQTO_VERSION},
+            {"device", options_.device},
+            {"runner", runner_.description()},
+            {"threads", runner_.threads()}};
+  }
+
+  json cancel(const json& id) {
+    std::lock_guard lock(mutex_);
+    bool found = !id.is_null() && current_ == id;
+    if (found) {
+      cancelled_ = true;
+      if (running_) running_->cancel();
+    }
+    for (auto it = queue_.begin(); it != queue_.end(); ++it)
+      if (it->id == id) {
+        reply_error(id, Code::kInterrupted, "[worker] cancelled before it began");
+        queue_.erase(it);
+        found = true;
+        break;
+      }
+    return {{"found", found}};
+  }
+
+  void enqueue(Request request) {
+    if (request.verb == "shutdown") shut_down_ = true;
+    {
+      std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(request));
+    }
+    changed_.notify_all();
+  }
+
+  // Finishes what was asked for; where the one who asked is gone, it ends the process.
+  void wait_for_executor() {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(50), [this] { return finished_; }))
+      if (!writer_.has_reader()) std::_Exit(0);
+  }
+
+  // --- the thread that computes
+  void execute() {
+    for (;;) {
+      Request request;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return closed_ || !queue_.empty(); });
+        if (queue_.empty()) break;
+        request = std::move(queue_.front());
+        queue_.pop_front();
+        current_ = request.id;
+        cancelled_ = false;
+      }
+      try {
+        reply(request.id, answer(request));
+      } catch (const Error& error) {
+        reply_error(request.id, error.code(), error.what());
+      } catch (const std::exception& error) {
+        reply_error(request.id, Code::kInternal, fmt::format("[{}] {}", request.verb, error.what()));
+      }
+      std::lock_guard lock(mutex_);
+      current_ = nullptr;
+    }
+    std::lock_guard lock(mutex_);
+    sessions_.clear();
+    finished_ = true;
+    changed_.notify_all();
+  }
+
+  json answer(const Request& request) {
+    if (request.verb == "load") return load(request.message);
+    if (request.verb == "run") return run(request.message);
+    if (request.verb == "time") return time(request.message);
+    if (request.verb == "optimize") return optimize(request.message);
+    if (request.verb == "unload") return unload(request.message);
+    if (request.verb == "shutdown") return json::object();
+    throw Error(Code::kInvalidInput,
+                fmt::format("[worker] verb '{}' found; hello, load, run, time, optimize, unload, cancel, shutdown "
+                            "expected",
+                            request.verb));
+  }
+
+  json load(const json& message) {
+    SessionOptions options{parse_optimization(message.value("optimization", "all"))};
+    auto session = message.contains("file")
+                       ? runner_.load_file(field<std::string>(message, "file"), options)
+                       : runner_.load(model_from_json(field<json>(message, "model"), options_.blobs), options);
+    int64_t number = ++last_session_;
+    json reply{{"session", number}, {"inputs", session->input_names()}, {"outputs", session->output_names()}};
+    sessions_[number] = std::move(session);
+    return reply;
+  }
+
+  json run(const json& message) {
+    Session& session = session_of(message);
+    auto inputs = inputs_of(message);
+    TimedOutputs result = cancellable(session, [&] { return session.run_timed(inputs); });
+    json outputs = tensors_to_json(result.outputs, [this](const Tensor& t) { return put(t); });
+    return {{"outputs", outputs}, {"ns", result.ns}};
+  }
+
+  json time(const json& message) {
+    Session& session = session_of(message);
+    auto inputs = inputs_of(message);
+    int repeats = field<int>(message, "repeats");
+    return {{"ns", cancellable(session, [&] { return session.time(inputs, repeats); })}};
+  }
+
+  json optimize(const json& message) {
+    Model model = runner_.optimized(model_from_json(field<json>(message, "model"), options_.blobs));
+    return {{"model", model_to_json(model, [this](const Tensor& t) { return put(t); })}};
+  }
+
+  json unload(const json& message) {
+    session_of(message);
+    sessions_.erase(field<int64_t>(message, "session"));
+    return json::object();
+  }
+
+  Session& session_of(const json& message) {
+    auto it = sessions_.find(field<int64_t>(message, "session"));
+    if (it == sessions_.end())
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[worker] no session {} found; load a model first", field<int64_t>(message, "session")));
+    return *it->second;
+  }
+
+  // A mapped blob comes into memory when it is touched: here, so that no run is charged for it.
+  std::vector<Tensor> inputs_of(const json& message) {
+    constexpr size_t kPage = 4096;
+    auto inputs = tensors_from_json(field<json>(message, "inputs"), options_.blobs);
+    for (const Tensor& t : inputs)
+      for (size_t i = 0; i < t.bytes().size(); i += kPage) (void)*(const volatile std::byte*)(&t.bytes()[i]);
+    return inputs;
+  }
+
+  template <class F>
+  auto cancellable(Session& session, F f) -> decltype(f()) {
+    struct Running {
+      Running(Server& s, Session& session) : server(s) {
+        std::lock_guard lock(server.mutex_);
+        if (server.cancelled_) throw Error(Code::kInterrupted, "[worker] cancelled before it began");
+        server.running_ = &session;
+      }
+      ~Running() {
+        std::lock_guard lock(server.mutex_);
+        server.running_ = nullptr;
+      }
+      Server& server;
+    } running(*this, session);
+    return f();
+  }
+
+  // Outputs have names that no other blob has, so that the reader may remove each when it has mapped it.
+  std::string put(const Tensor& tensor) {
+    std::string name = fmt::format("{}-{}-{}", xxh3_hex(tensor.bytes()), ::getpid(), ++last_blob_);
+    if (!write_blob(options_.blobs, name, tensor.bytes()))
+      throw Error(Code::kUnavailable, fmt::format("[worker] no room for {} bytes of output in the folders of --blobs; "
+                                                  "free some or name a larger one",
+                                                  tensor.bytes().size()));
+    return name;
+  }
+
+  void reply(const json& id, json result) { writer_.write({{"id", id}, {"ok", std::move(result)}}); }
+  void reply_error(const json& id, Code code, std::string_view message) {
+    writer_.write({{"id", id}, {"error", error_to_json(code, message)}});
+  }
+
+  Runner& runner_;
+  const ServeOptions& options_;
+  LineReader reader_;
+  LineWriter writer_;
+  bool shut_down_ = false;
+  std::map<int64_t, std::unique_ptr<Session>> sessions_;  // of the executor
+  int64_t last_session_ = 0, last_blob_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Request> queue_;
+  json current_;                // id of the request that is being done
+  bool cancelled_ = false;      // it is
+  Session* running_ = nullptr;  // where it can be stopped
+  bool closed_ = false, finished_ = false;
+};
+
+}  // namespace
+
+void serve_worker(Runner& runner, int in, int out, const ServeOptions& options) {
+  Server(runner, in, out, options).serve();
+}
+
+}  // namespace seqto

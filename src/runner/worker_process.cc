@@ -1,0 +1,209 @@
+#include "runner/worker_process.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "runner/worker_protocol.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int kPollMs = 50, kWatchMs = 5;         // between looks at cancel; at a limited memory
+constexpr auto kGrace = std::chrono::seconds(2);  // for a run that is cancelled
+constexpr size_t kLastLines = 5, kLastBytes = 4096;
+
+// As many whole lines of the end of `text` as fit.
+std::string tail(const std::string& text) {
+  size_t begin = text.size(), lines = 0;
+  if (begin > 0 && text.back() == '\n') --begin;
+  size_t end = begin;
+  while (begin > 0 && end - begin < kLastBytes && (text[begin - 1] != '\n' || ++lines < kLastLines)) --begin;
+  return text.substr(begin, end - begin);
+}
+
+Error interrupted(const Exchange& e) {
+  return Error(Code::kInterrupted, fmt::format("[worker] interrupted while it {}", e.doing));
+}
+
+}  // namespace
+
+struct WorkerProcess::Waiting {
+  Exchange& exchange;
+  int64_t id;
+  Clock::time_point start = Clock::now();
+  Clock::time_point give_up = Clock::time_point::max();  // when it was cancelled
+  Clock::time_point ask_again = Clock::time_point::min();
+
+  bool late() const {
+    return exchange.timeout_seconds > 0 &&
+           Clock::now() - start > std::chrono::duration<double>(exchange.timeout_seconds);
+  }
+};
+
+WorkerProcess::WorkerProcess(const std::vector<std::string>& command, const std::string& device,
+                             const RunnerOptions& options, const Env& env)
+    : options_(options), env_(env), process_(command), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  Exchange hello{"started", options.load_timeout_seconds};
+  greeting_ = ask({{"verb", "hello"}, {"protocol", kWorkerProtocol}}, hello);
+  if (auto protocol = field<int>(greeting_, "protocol"); protocol != kWorkerProtocol)
+    fail(fmt::format("speaks protocol {}; {} was expected; use one version of seqto on both sides", protocol,
+                     kWorkerProtocol));
+  if (auto theirs = field<std::string>(greeting_, "device"); theirs != device)
+    fail(fmt::format("serves the device {}; {} was expected", theirs, device));
+  env_.log(LogLevel::kDebug, fmt::format("worker {} runs {}", process_.pid(), command.front()));
+}
+
+json WorkerProcess::ask(json request, Exchange& e) {
+  while (!turn_.try_lock_for(std::chrono::milliseconds(kPollMs)))
+    if (e.cancelled || env_.cancelled()) throw interrupted(e);
+  std::lock_guard lock(turn_, std::adopt_lock);
+  std::vector<int64_t> dropped;
+  {
+    std::lock_guard state(state_);
+    if (!failure_.empty())
+      throw Error(Code::kUnavailable, fmt::format("[worker] the worker that held this session is gone ({}); load the "
+                                                  "model again",
+                                                  failure_));
+    dropped.swap(dropped_);
+  }
+  for (int64_t session : dropped) send({{"verb", "unload"}, {"session", session}});
+  return exchange(std::move(request), e);
+}
+
+json WorkerProcess::exchange(json request, Exchange& e) {
+  send(request);
+  Waiting waiting{e, last_id_};
+  const int pause = options_.worker_memory_bytes > 0 ? kWatchMs : kPollMs;
+  for (;;) {
+    std::string line;
+    while (next_line(line)) {
+      json reply = json::parse(line, nullptr, false);
+      if (!reply.is_object() || !reply.contains("id") || (!reply.contains("ok") && !reply.contains("error")))
+        fail(fmt::format("wrote what is no reply of protocol {}: '{:.80}'", kWorkerProtocol, line));
+      if (reply["id"] != waiting.id) continue;  // of an unload or a cancel
+      if (reply.contains("error")) {
+        Error error = error_from_json(reply["error"]);
+        throw error.code() == Code::kInterrupted ? interrupted(e) : error;
+      }
+      check_memory(e);
+      return std::move(reply["ok"]);
+    }
+    check_memory(e);
+    if (waiting.late())
+      fail(fmt::format("did not answer within {:g} s while it {}; it was stopped", e.timeout_seconds, e.doing));
+    check_cancelled(waiting);
+    write_available(process_.input(), outgoing_);  // where nobody reads, the output ends too
+    wait_for_something(pause);
+    bool open = read_available(process_.output(), incoming_);
+    read_errors();
+    if (!open && incoming_.find('\n') == std::string::npos) ended(e);
+  }
+}
+
+void WorkerProcess::send(const json& request) {
+  json message{{"id", ++last_id_}};
+  message.update(request);
+  outgoing_ += to_line(message);
+}
+
+void WorkerProcess::wait_for_something(int milliseconds) {
+  std::array<pollfd, 4> states{{{process_.output(), POLLIN, 0},
+                                {process_.errors(), POLLIN, 0},
+                                {wake_.get(), POLLIN, 0},
+                                {outgoing_.empty() ? -1 : process_.input(), POLLOUT, 0}}};
+  ::poll(states.data(), states.size(), milliseconds);
+  uint64_t wakes = 0;
+  [[maybe_unused]] ssize_t n = ::read(wake_.get(), &wakes, sizeof wakes);
+}
+
+void WorkerProcess::read_errors() {
+  size_t before = errors_.size();
+  read_available(process_.errors(), errors_);
+  if (errors_.size() > before) env_.log(LogLevel::kDebug, fmt::format("worker says: {}", tail(errors_)));
+  if (errors_.size() > 4 * kLastBytes) errors_.erase(0, errors_.size() - kLastBytes);
+}
+
+bool WorkerProcess::next_line(std::string& line) {
+  size_t end = incoming_.find('\n');
+  if (end == std::string::npos) return false;
+  line = incoming_.substr(0, end);
+  incoming_.erase(0, end + 1);
+  return true;
+}
+
+void WorkerProcess::check_memory(const Exchange& e) {
+  if (options_.worker_memory_bytes <= 0) return;
+  int64_t bytes = process_.resident_bytes();
+  if (bytes > options_.worker_memory_bytes)
+    fail(fmt::format("used {:.0f} MB of memory while it {}; {:.0f} MB are allowed; it was stopped",
+                     static_cast<double>(bytes) / 1e6, e.doing,
+                     static_cast<double>(options_.worker_memory_bytes) / 1e6));
+}
+
+// A cancelled run ends by itself where the runtime can stop; elsewhere the worker is stopped after some grace.
+void WorkerProcess::check_cancelled(Waiting& w) {
+  if (!w.exchange.cancelled && !env_.cancelled()) return;
+  auto now = Clock::now();
+  if (w.give_up == Clock::time_point::max()) w.give_up = now + kGrace;
+  if (now >= w.give_up) {
+    process_.kill();
+    std::lock_guard lock(state_);
+    failure_ = "it was stopped by a cancel";
+    throw interrupted(w.exchange);
+  }
+  // Again and again: the first may come before the run has begun.
+  if (now < w.ask_again) return;
+  w.ask_again = now + std::chrono::milliseconds(kPollMs);
+  send({{"verb", "cancel"}, {"request", w.id}});
+}
+
+void WorkerProcess::ended(const Exchange& e) {
+  process_.kill();  // where it closed its output only
+  fail(fmt::format("{} while it {}", process_.wait(), e.doing));
+}
+
+void WorkerProcess::fail(const std::string& what) {
+  process_.kill();
+  process_.wait();
+  read_errors();
+  {
+    std::lock_guard lock(state_);
+    failure_ = "it " + what;
+  }
+  throw Error(Code::kUnavailable, fmt::format("[worker] the worker {}{}", what, last_words()));
+}
+
+std::string WorkerProcess::last_words() const {
+  std::string said = tail(errors_);
+  return said.empty() ? "" : fmt::format("; its last words on stderr: {}", said);
+}
+
+void WorkerProcess::wake() noexcept {
+  uint64_t one = 1;
+  [[maybe_unused]] ssize_t n = ::write(wake_.get(), &one, sizeof one);
+}
+
+void WorkerProcess::drop(int64_t session) {
+  std::lock_guard lock(state_);
+  dropped_.push_back(session);
+}
+
+bool WorkerProcess::alive() {
+  std::unique_lock turn(turn_, std::try_to_lock);
+  if (turn && !process_.running()) return false;  // while another asks, that one notices
+  std::lock_guard lock(state_);
+  return failure_.empty();
+}
+
+}  // namespace seqto::internal

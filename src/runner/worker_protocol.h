@@ -1,0 +1,51 @@
+// Room: runner. What a worker and the process that drives it say to each other; docs/worker_protocol.md.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "runner/blobs.h"
+#include "seqto/error.h"
+#include "seqto/runner.h"
+
+namespace seqto::internal {
+
+inline constexpr int kWorkerProtocol = 1;
+inline constexpr size_t kInlineBytes = 1024;  // tensors up to this size lie in the message
+
+// Gives the name of a blob that holds the tensor's bytes.
+using PutBlob = std::function<std::string(const Tensor&)>;
+
+nlohmann::json tensor_to_json(const Tensor& tensor, const PutBlob& put);
+// Throws Error{kInvalidInput} where a field is missing or the bytes are not as many as type and dims say.
+Tensor tensor_from_json(const nlohmann::json& message, const BlobFolders& folders);
+nlohmann::json tensors_to_json(std::span<const Tensor> tensors, const PutBlob& put);
+std::vector<Tensor> tensors_from_json(const nlohmann::json& message, const BlobFolders& folders);
+
+// Big weights are blobs of their own, so that models share them.
+nlohmann::json model_to_json(const Model& model, const PutBlob& put);
+Model model_from_json(const nlohmann::json& message, const BlobFolders& folders);
+
+std::string_view to_string(SessionOptions::Optimization optimization);  // "none", "all"
+SessionOptions::Optimization parse_optimization(const std::string& word);
+
+nlohmann::json error_to_json(Code code, std::string_view message);
+Error error_from_json(const nlohmann::json& error);
+
+// The message's line, with its end.
+std::string to_line(const nlohmann::json& message);
+
+// A field that has to be there. Throws Error{kInvalidInput} naming it.
+template <class T>
+T field(const nlohmann::json& message, const char* name) {
+  try {
+    return message.at(name).get<T>();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Code::kInvalidInput, std::string("[worker] field '") + name + "' is missing or of another type (" +
+                                         error.what() + "); docs/worker_protocol.md lists the fields");
+  }
+}
+
+}  // namespace seqto::internal

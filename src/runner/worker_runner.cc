@@ -1,0 +1,185 @@
+#include "runner/worker_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+#include "runner/blobs.h"
+#include "runner/worker_process.h"
+#include "runner/worker_protocol.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+using nlohmann::json;
+
+class WorkerSession : public Session {
+ public:
+  WorkerSession(std::shared_ptr<WorkerProcess> worker, BlobStore& blobs, double timeout_seconds, const json& loaded)
+      : worker_(std::move(worker)),
+        blobs_(blobs),
+        timeout_seconds_(timeout_seconds),
+        number_(field<int64_t>(loaded, "session")),
+        input_names_(field<std::vector<std::string>>(loaded, "inputs")),
+        output_names_(field<std::vector<std::string>>(loaded, "outputs")) {
+    ++worker_->sessions;
+  }
+  ~WorkerSession() override {
+    --worker_->sessions;
+    worker_->drop(number_);
+  }
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs) override { return run_timed(inputs).outputs; }
+
+  TimedOutputs run_timed(std::span<const Tensor> inputs) override {
+    json reply = ask("ran the model", timeout_seconds_, {{"verb", "run"}}, inputs);
+    TimedOutputs result{tensors_from_json(field<json>(reply, "outputs"), blobs_.folders()),
+                        field<int64_t>(reply, "ns")};
+    // Mapped by now: the bytes live as long as the tensors.
+    for (const json& output : reply["outputs"])
+      if (output.contains("blob")) remove_blob(blobs_.folders(), output["blob"].get<std::string>());
+    return result;
+  }
+
+  std::vector<int64_t> time(std::span<const Tensor> inputs, int repeats) override {
+    json request{{"verb", "time"}, {"repeats", repeats}};
+    json reply = ask("timed the model", timeout_seconds_ * std::max(1, repeats), std::move(request), inputs);
+    return field<std::vector<int64_t>>(reply, "ns");
+  }
+
+  void cancel() noexcept override {
+    std::lock_guard lock(mutex_);
+    if (!exchange_) return;
+    exchange_->cancelled = true;
+    worker_->wake();
+  }
+  const std::vector<std::string>& input_names() const override { return input_names_; }
+  const std::vector<std::string>& output_names() const override { return output_names_; }
+
+ private:
+  json ask(const char* doing, double timeout_seconds, json request, std::span<const Tensor> inputs) {
+    Exchange exchange{doing, timeout_seconds};
+    set_exchange(&exchange);
+    struct Reset {
+      ~Reset() { session.set_exchange(nullptr); }
+      WorkerSession& session;
+    } reset{*this};
+    BlobStore::Lease lease(blobs_);
+    request["session"] = number_;
+    request["inputs"] = tensors_to_json(inputs, [&](const Tensor& t) { return lease.put(t); });
+    return worker_->ask(std::move(request), exchange);
+  }
+  void set_exchange(Exchange* exchange) {
+    std::lock_guard lock(mutex_);
+    exchange_ = exchange;
+  }
+
+  std::shared_ptr<WorkerProcess> worker_;
+  BlobStore& blobs_;
+  double timeout_seconds_;
+  int64_t number_;
+  std::vector<std::string> input_names_, output_names_;
+  std::mutex mutex_;
+  Exchange* exchange_ = nullptr;  // under way
+};
+
+class WorkerRunner : public Runner {
+ public:
+  WorkerRunner(std::vector<std::string> command, std::string device, const RunnerOptions& options, const Env& env)
+      : command_(std::move(command)), device_(std::move(device)), options_(options), env_(env) {
+    for (const auto& folder : blobs_.folders()) command_.insert(command_.end(), {"--blobs", folder.string()});
+    workers_.resize(static_cast<size_t>(std::max(1, options.workers)));
+    json greeting = worker()->greeting();
+    description_ = field<std::string>(greeting, "runner");
+    threads_ = field<int>(greeting, "threads");
+  }
+
+  std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
+    BlobStore::Lease lease(blobs_);
+    return load_session({{"model", to_json(model, lease)}}, options);
+  }
+  std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
+    return load_session({{"file", std::filesystem::absolute(path).string()}}, options);
+  }
+  Model optimized(const Model& model) override {
+    BlobStore::Lease lease(blobs_);
+    Exchange exchange{"optimized the model", options_.load_timeout_seconds};
+    json reply = worker()->ask({{"verb", "optimize"}, {"model", to_json(model, lease)}}, exchange);
+    Model result = model_from_json(field<json>(reply, "model"), blobs_.folders());
+    auto remove = [this](const json& tensor) {
+      if (tensor.contains("blob")) remove_blob(blobs_.folders(), tensor["blob"].get<std::string>());
+    };
+    remove(reply["model"]["proto"]);
+    for (const json& weight : reply["model"]["weights"]) remove(weight);
+    return result;
+  }
+  std::string description() const override { return description_; }
+  int threads() const override { return threads_; }
+
+ private:
+  static json to_json(const Model& model, BlobStore::Lease& lease) {
+    return model_to_json(model, [&](const Tensor& t) { return lease.put(t); });
+  }
+
+  std::unique_ptr<Session> load_session(json request, const SessionOptions& options) {
+    request["verb"] = "load";
+    request["optimization"] = to_string(options.optimization);
+    Exchange exchange{"loaded the model", options_.load_timeout_seconds};
+    auto chosen = worker();
+    json reply = chosen->ask(std::move(request), exchange);
+    return std::make_unique<WorkerSession>(std::move(chosen), blobs_, options_.run_timeout_seconds, reply);
+  }
+
+  // The one with the fewest sessions; missing ones are started before any gets a second session.
+  std::shared_ptr<WorkerProcess> worker() {
+    std::lock_guard lock(mutex_);
+    auto sessions = [](const std::shared_ptr<WorkerProcess>& w) { return w ? 2 * w->sessions : 1; };
+    for (auto& w : workers_)
+      if (w && !w->alive()) w.reset();
+    auto& chosen = *std::min_element(workers_.begin(), workers_.end(),
+                                     [&](const auto& a, const auto& b) { return sessions(a) < sessions(b); });
+    if (!chosen) chosen = std::make_shared<WorkerProcess>(command_, device_, options_, env_);
+    return chosen;
+  }
+
+  std::vector<std::string> command_;
+  std::string device_;
+  RunnerOptions options_;
+  Env env_;
+  BlobStore blobs_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<WorkerProcess>> workers_;  // null: to be started when it is needed
+  std::string description_;
+  int threads_ = 1;
+};
+
+std::string worker_executable(const RunnerOptions& options) {
+  namespace fs = std::filesystem;
+  if (!options.worker.empty()) return options.worker;
+  if (const char* variable = std::getenv("SEQTO_WORKER"); variable && *variable) return variable;
+  std::error_code ignored;
+  // By this name the child finds the very file that this process runs, even where another has taken its place by now.
+  std::string own = fs::read_symlink("/proc/self/exe", ignored).filename().string();
+  if (own == "seqto" || own == "seqto (deleted)") return "/proc/self/exe";
+  return "seqto";
+}
+
+}  // namespace
+
+std::unique_ptr<Runner> make_worker_runner(std::vector<std::string> command, const std::string& device,
+                                           const RunnerOptions& options, const Env& env) {
+  return std::make_unique<WorkerRunner>(std::move(command), device, options, env);
+}
+
+std::vector<std::string> worker_command(const std::string& device, const RunnerOptions& options) {
+  std::vector<std::string> command{worker_executable(options),     "worker", "--device", device, "--threads",
+                                   std::to_string(options.threads)};
+  if (!options.library.empty()) command.insert(command.end(), {"--library", options.library});
+  return command;
+}
+
+}  // namespace seqto::internal
