@@ -22,6 +22,25 @@ void show(const Summary& summary, const std::filesystem::path& dir, const Contex
   fmt::print("{}\nreport: {}\n", summary_table(summary, terminal_columns()), (dir / "report.html").string());
 }
 
+struct WorkerFlags {
+  bool in_process = false;
+  RunnerOptions& options;
+};
+
+void add_worker_flags(CLI::App* word, WorkerFlags& f) {
+  word->add_flag("--in-process", f.in_process,
+                 "Run candidates in this process, not in a worker: a crash of the runtime then ends the run");
+  word->add_option("--worker-memory", f.options.worker_memory_bytes,
+                   "Memory above which a worker is stopped and its candidate fails, as in 2G (0: no limit)")
+      ->transform(CLI::AsSizeValue(false));
+  word->add_option("--load-timeout", f.options.load_timeout_seconds, "Seconds to load a candidate (0: no limit)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  word->add_option("--run-timeout", f.options.run_timeout_seconds, "Seconds for one run of it (0: no limit)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, Context& context) {
@@ -29,6 +48,7 @@ void add_tune(CLI::App& app, Context& context) {
     TuneOptions options;
     DataFlags data;
     DeviceFlags device;
+    WorkerFlags worker{.options = device.options};
     QuantizeFlags quantize;
     bool no_resume = false;
   };
@@ -38,6 +58,7 @@ void add_tune(CLI::App& app, Context& context) {
   word->add_option("model", o.model, "ONNX file")->required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device);
+  add_worker_flags(word, f->worker);
   add_quantize_flags(word, f->quantize);
   word->add_option("-o,--output", o.output, "Folder for the results")->required();
   word->add_option("--strategy", o.strategy, "incremental")->capture_default_str();
@@ -62,6 +83,7 @@ void add_tune(CLI::App& app, Context& context) {
     options.dataset = f->data.options;
     options.device = f->device.device;
     options.runner = f->device.options;
+    options.runner.isolated = !f->worker.in_process;
     options.quantize = f->quantize.parsed();
     options.calibrate = f->quantize.calibration();
     options.resume = !f->no_resume;

@@ -31,6 +31,8 @@ struct TuneOptions {
   CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says
   // --- device
   std::string device = "cpu";
+  // With runner.isolated candidates run in a worker process, as the command line has it: one that crashes, hangs or
+  // eats memory is a failed trial. Calibration and error analysis stay in this process.
   RunnerOptions runner;
   // --- output
   std::filesystem::path output;

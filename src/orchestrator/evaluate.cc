@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "seqto/error.h"
-#include "seqto/runner.h"
 
 namespace seqto::internal {
 
@@ -14,9 +13,8 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     env.stop_if_cancelled("evaluate");
     Sample sample = evaluation.data->read(evaluation.samples[i]);
     if (i == 0) session.run(sample.inputs);
-    int64_t start = env.clock_ns();
-    auto outputs = session.run(sample.inputs);
-    times.push_back(env.clock_ns() - start);
+    auto [outputs, ns] = session.run_timed(sample.inputs);
+    times.push_back(ns);
     const Tensor& first = outputs.at(0);
     if (first.type() != DataType::kFloat)
       throw Error(Code::kInvalidInput,
@@ -43,6 +41,29 @@ Trial evaluate(const Model& model, Trial trial, Runner& runner, const Evaluation
     env.log(LogLevel::kWarning, fmt::format("candidate {} failed: {}", trial.id, error.what()));
   }
   return trial;
+}
+
+TimedFiles time_in_turn(const std::vector<std::string>& files, Runner& runner, const EvaluationData& evaluation,
+                        const Env& env) {
+  constexpr size_t kRounds = 30;
+  TimedFiles result;
+  try {
+    std::vector<std::unique_ptr<Session>> sessions;
+    for (const auto& file : files) sessions.push_back(runner.load_file(file));
+    std::vector<std::vector<int64_t>> times(files.size());
+    for (size_t round = 0; round <= kRounds; ++round) {
+      env.stop_if_cancelled("evaluate");
+      auto inputs = evaluation.data->read(evaluation.samples[round % evaluation.samples.size()]).inputs;
+      for (size_t i = 0; i < sessions.size(); ++i) {
+        int64_t ns = sessions[i]->run_timed(inputs).ns;
+        if (round > 0) times[i].push_back(ns);
+      }
+    }
+    for (auto& t : times) result.latencies.push_back(summarize_latency(std::move(t)));
+  } catch (const Error& error) {
+    result.failure = error.what();
+  }
+  return result;
 }
 
 }  // namespace seqto::internal

@@ -6,6 +6,7 @@
 
 #include "seqto/env.h"
 #include "seqto/metrics.h"
+#include "seqto/runner.h"
 
 namespace seqto::internal {
 
@@ -27,5 +28,14 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
 // A failing candidate is a Trial that says why: this is one of the three places that catch.
 // Interruptions pass through.
 Trial evaluate(const Model& model, Trial trial, Runner& runner, const EvaluationData& evaluation, const Env& env);
+
+// Model files, timed in turn: all are loaded, then 30 rounds after one to warm up run each once on the same sample.
+// What fails, an interruption too, leaves no latencies but the reason.
+struct TimedFiles {
+  std::vector<Latency> latencies;
+  std::string failure;
+};
+TimedFiles time_in_turn(const std::vector<std::string>& files, Runner& runner, const EvaluationData& evaluation,
+                        const Env& env);
 
 }  // namespace seqto::internal

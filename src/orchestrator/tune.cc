@@ -109,7 +109,7 @@ class Tuner {
     bool interrupted = !search(start);
     finish(start);
     Summary summary = report(o_.output);
-    if (interrupted)
+    if (interrupted || env_.cancelled())
       throw Error(Code::kInterrupted,
                   fmt::format("[tune] interrupted after {} trials; {} holds a report of them; run the same "
                               "command to go on",
@@ -127,7 +127,10 @@ class Tuner {
     model_ = std::move(prepared.model);
     ending_.notes = std::move(prepared.actions);
     make_writable_folder(o_.output);
-    runner_ = make_runner(o_.device, o_.runner, env_);
+    RunnerOptions here = o_.runner;
+    here.isolated = false;
+    runner_ = make_runner(o_.device, here, env_);
+    evaluator_ = make_runner(o_.device, o_.runner, env_);
     data_ = open_dataset(o_.data, model_.graph.free_inputs(), o_.dataset);
     split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
     for (const auto& n : split_.notes) ending_.notes.push_back(n);
@@ -170,7 +173,7 @@ class Tuner {
       for (int64_t i : evaluation_.samples) labels.push_back(data_->read(i).label);
       evaluation_.labels = std::move(labels);
     }
-    auto session = runner_->load_file(o_.model.string());
+    auto session = evaluator_->load_file(o_.model.string());
     Evaluated evaluated = measure(*session, evaluation_, env_);
     for (float v : evaluated.outputs.values)
       if (!std::isfinite(v))
@@ -211,7 +214,7 @@ class Tuner {
     Trial trial;
     trial.id = id;
     trial.plan = plan;
-    trial = evaluate(candidate, std::move(trial), *runner_, evaluation_, env_);
+    trial = evaluate(candidate, std::move(trial), *evaluator_, evaluation_, env_);
     if (!trial.measurement)
       throw Error(
           Code::kInvalidInput,
@@ -250,7 +253,7 @@ class Tuner {
       trial.plan = std::move(proposal->plan);
       trial.excluded = std::move(proposal->excluded);
       try {
-        trial = evaluate(candidate, std::move(trial), *runner_, evaluation_, env_);
+        trial = evaluate(candidate, std::move(trial), *evaluator_, evaluation_, env_);
       } catch (const Error& error) {
         if (error.code() == Code::kInterrupted) return false;
         throw;
@@ -300,30 +303,26 @@ class Tuner {
   }
 
   void time_finalists() {
-    constexpr size_t kRounds = 30;
-    Summary summary = summarize(*study_, o_.output, ending_);
-    std::vector<std::string> ids{"float", "full"};
-    for (const auto& id : summary.top)
+    if (env_.cancelled()) return;  // the reports then have the trials' latencies
+    std::vector<std::string> ids{"float", "full"}, files;
+    for (const auto& id : summarize(*study_, o_.output, ending_).top)
       if (id != "full") ids.push_back(id);
-    std::vector<std::unique_ptr<Session>> sessions;
-    for (const auto& id : ids) sessions.push_back(runner_->load_file((o_.output / "models" / (id + ".onnx")).string()));
-    std::vector<std::vector<int64_t>> times(ids.size());
-    for (size_t round = 0; round <= kRounds; ++round) {
-      auto inputs = data_->read(evaluation_.samples[round % evaluation_.samples.size()]).inputs;
-      for (size_t i = 0; i < sessions.size(); ++i) {
-        int64_t begin = env_.clock_ns();
-        sessions[i]->run(inputs);
-        if (round > 0) times[i].push_back(env_.clock_ns() - begin);
-      }
+    for (const auto& id : ids) files.push_back((o_.output / "models" / (id + ".onnx")).string());
+    TimedFiles timed = time_in_turn(files, *evaluator_, evaluation_, env_);
+    if (env_.cancelled()) return;
+    if (!timed.failure.empty()) {
+      ending_.notes.push_back("finalists could not be timed again, their latencies are the trials': " + timed.failure);
+      return;
     }
-    for (size_t i = 0; i < ids.size(); ++i) ending_.latencies[ids[i]] = summarize_latency(std::move(times[i]));
+    for (size_t i = 0; i < ids.size(); ++i) ending_.latencies[ids[i]] = timed.latencies[i];
   }
 
   TuneOptions o_;
   const Env& env_;
   Model model_;
   std::vector<fs::path> external_files_;
-  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<Runner> runner_;     // in this process: observers look into the runtime
+  std::unique_ptr<Runner> evaluator_;  // of candidates
   std::unique_ptr<Dataset> data_;
   Split split_;
   EvaluationData evaluation_;
