@@ -2,15 +2,19 @@
 import csv
 import functools
 import json
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, create_calibrator
+from onnxruntime.quantization import CalibrationMethod, create_calibrator
 from PIL import Image
 
 from oracle import DEFAULT_OPS, session
+
+sys.path.append(str(Path(__file__).parents[1]))
+from testing.samples import Samples  # noqa: E402
 
 SAMPLES = 4
 
@@ -70,14 +74,6 @@ def random_value(rng, value):
     return (rng.normal(0, 0.3, shape)).astype(dtype)
 
 
-class Reader(CalibrationDataReader):
-    def __init__(self, samples):
-        self.samples = iter(samples)
-
-    def get_next(self):
-        return next(self.samples, None)
-
-
 @functools.lru_cache(maxsize=2)
 def load(root, name):
     """(model, inputs, ranges)"""
@@ -89,7 +85,7 @@ def load(root, name):
         source = Path(scratch) / "model.onnx"
         onnx.save(model, source)
         calibrator = create_calibrator(source, DEFAULT_OPS, str(Path(scratch) / "augmented.onnx"), CalibrationMethod.MinMax)
-        calibrator.collect_data(Reader(samples))
+        calibrator.collect_data(Samples(samples))
         data = calibrator.compute_data()
     ranges = {t: tuple(np.float32(np.asarray(v).item()) for v in data[t].range_value) for t in data.keys()}
     session(model, optimize=True).run(None, samples[0])

@@ -110,13 +110,19 @@ def closeness(source, theirs, ours, inputs):
     return ", nearer to float" if our_error < 0.9 * theirs_error else ", as near to float"
 
 
-def compare(model, ranges, options, inputs):
-    """(verdict, detail, deviations). Verdicts that begin with 'FAIL' are failures."""
+def put_down(model, ranges):
+    """Where the model, its ranges, and the models that both sides make of them lie."""
     source, cache, theirs, ours = (folder / n for n in ("model.onnx", "ranges.json", "expected.onnx", "actual.onnx"))
     onnx.save(model, source)
     oracle.save_ranges(ranges, cache)
     for path in (theirs, ours):
         path.unlink(missing_ok=True)
+    return source, cache, theirs, ours
+
+
+def compare(model, ranges, options, inputs):
+    """(verdict, detail, deviations). Verdicts that begin with 'FAIL' are failures."""
+    source, cache, theirs, ours = put_down(model, ranges)
     error = None
     try:
         oracle.cached_quantize(source, cache, options, theirs)

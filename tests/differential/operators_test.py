@@ -85,11 +85,7 @@ def nearness(*arguments):
 
 
 def compare(form, model, ranges, o, inputs):
-    source, cache, theirs, ours = (base.folder / n for n in ("model.onnx", "ranges.json", "expected.onnx", "actual.onnx"))
-    onnx.save(model, source)
-    oracle.save_ranges(ranges, cache)
-    for path in (theirs, ours):
-        path.unlink(missing_ok=True)
+    source, cache, theirs, ours = base.put_down(model, ranges)
     error = None
     try:
         oracle_quantize(form, source, cache, o, theirs)

@@ -21,21 +21,13 @@ SAMPLES = 10
 NO_DIFFERENCE = 120.0
 
 
-def reader(samples):
-    class Reader(cases.Reader):
-        def rewind(self):
-            self.samples = iter(samples)
-
-    return Reader(samples)
-
-
 def oracle(model, quantized, samples, scratch):
     """qdq_err and xmodel_err of every activation, SQNR of every weight, as onnxruntime's debugger gives them."""
     seen = []
     for path in (model, quantized):
         augmented = str(scratch / ("augmented_" + path.name))
         qdq_loss_debug.modify_model_output_intermediate_tensors(str(path), augmented)
-        seen.append(qdq_loss_debug.collect_activations(augmented, reader(samples)))
+        seen.append(qdq_loss_debug.collect_activations(augmented, cases.Samples(samples)))
     matching = qdq_loss_debug.create_activation_matching(seen[1], seen[0])
     weights = qdq_loss_debug.create_weight_matching(str(model), str(quantized))
     return qdq_loss_debug.compute_activation_error(matching), qdq_loss_debug.compute_weight_error(weights)
@@ -64,7 +56,7 @@ def check(name, root, scratch):
     float_path, q_path, data = scratch / "float.onnx", scratch / "quantized.onnx", scratch / "data.npz"
     onnx.save(model, float_path)
     np.savez(data, x=np.concatenate([next(iter(s.values())) for s in samples]))
-    quantize_static(str(float_path), str(q_path), reader(samples), quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8)
+    quantize_static(str(float_path), str(q_path), cases.Samples(samples), quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8)
     activations, weights = oracle(float_path, q_path, samples, scratch)
     for extra in (["--quantized", str(q_path)], []):  # given, and made by seqto itself
         command = [os.environ["SEQTO_BINARY"], "analyze", str(float_path), "--data", str(data), "--json", *extra]

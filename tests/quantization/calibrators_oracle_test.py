@@ -53,7 +53,7 @@ def theirs(model, samples, method, options, chunk, scratch):
                                        calibrate_method=method, extra_options=options)
         chunk = chunk or len(samples)
         for start in range(0, len(samples), chunk):
-            calibrator.collect_data(cases.Reader(samples[start:start + chunk]))
+            calibrator.collect_data(cases.Samples(samples[start:start + chunk]))
         return calibrator.compute_data()
     finally:
         sys.stdout = stdout

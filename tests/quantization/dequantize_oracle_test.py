@@ -19,22 +19,12 @@ from onnxruntime import quantization as q
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 from testing import models  # noqa: E402
+from testing.models import node  # noqa: E402
+from testing.samples import Samples  # noqa: E402
 
 U8, S8 = q.QuantType.QUInt8, q.QuantType.QInt8
 INTEGER_OPS = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "QGemm",
                "DynamicQuantizeLSTM"}
-
-
-class Samples(q.CalibrationDataReader):
-    def __init__(self, inputs):
-        self.inputs = iter(inputs)
-
-    def get_next(self):
-        return next(self.inputs, None)
-
-
-def node(op, inputs, outputs, **attributes):
-    return helper.make_node(op, inputs, outputs, name=outputs[0] + "_node", **attributes)
 
 
 def network(path):

@@ -20,20 +20,10 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "differential")]
 import graphs  # noqa: E402
 import oracle  # noqa: E402
 from testing import models  # noqa: E402
+from testing.models import node  # noqa: E402
+from testing.samples import Samples  # noqa: E402
 
 GRAPHS = 25
-
-
-class Samples(q.CalibrationDataReader):
-    def __init__(self, inputs):
-        self.inputs = iter(inputs)
-
-    def get_next(self):
-        return next(self.inputs, None)
-
-
-def node(op, inputs, outputs, **attributes):
-    return helper.make_node(op, inputs, outputs, name=outputs[0] + "_node", **attributes)
 
 
 def mixed(path, opset=17):

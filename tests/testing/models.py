@@ -30,6 +30,11 @@ def save(path, nodes, inputs, outputs, weights=(), opset=17, ir_version=8):
     return path
 
 
+def node(op, inputs, outputs, **attributes):
+    """A node that is called after its first output."""
+    return helper.make_node(op, inputs, outputs, name=outputs[0] + "_node", **attributes)
+
+
 def weight(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
