@@ -25,9 +25,9 @@ constexpr TypeName kTypes[] = {{DataType::kFloat, "f4"},  {DataType::kDouble, "f
                                {DataType::kInt32, "i4"},  {DataType::kInt64, "i8"},  {DataType::kUint8, "u1"},
                                {DataType::kUint16, "u2"}, {DataType::kUint32, "u4"}, {DataType::kUint64, "u8"}};
 
-[[noreturn]] void fail(const std::string& name, std::string_view found, std::string_view todo) {
+[[noreturn]] void fail(const std::string& name, std::string_view found, std::string_view advice) {
   throw Error(Code::kInvalidInput,
-              fmt::format("[data] {}: {}; a numpy array of numbers expected; {}", name, found, todo));
+              fmt::format("[data] {}: {}; a numpy array of numbers expected; {}", name, found, advice));
 }
 
 struct Header {

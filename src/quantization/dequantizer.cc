@@ -148,13 +148,8 @@ void Dequantizer::add_node(Node node) {
 // The layer that `like` did, on floats; `output.codes` is the tensor that it wrote.
 void Dequantizer::emit(const Node& like, std::string op_type, std::vector<std::string> inputs, const Coded& output,
                        std::string domain) {
-  Node node{original_name(like.name),
-            std::move(op_type),
-            std::move(domain),
-            std::move(inputs),
-            {},
-            like.attributes,
-            like.rest};
+  Node node{original_name(like.name), std::move(op_type), std::move(domain), std::move(inputs), {},
+            like.attributes,          like.rest};
   bool codes = !output.scale.empty();
   std::string name = codes ? float_name(output.codes) : output.codes;
   node.outputs = {name};

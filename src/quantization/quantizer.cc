@@ -220,18 +220,14 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
   };
-  rewrite(Scheme::kInt8Dynamic, [&](const Model& m, const LayerSet& names) {
-    return write_dynamic(m, names, options, cache, log());
-  });
-  rewrite(Scheme::kInt8Weights, [&](const Model& m, const LayerSet& names) {
-    return write_int8_weights(m, names, options, cache, notes);
-  });
-  rewrite(Scheme::kInt4Weights, [&](const Model& m, const LayerSet& names) {
-    return write_int4_weights(m, names, options, cache, notes);
-  });
-  rewrite(Scheme::kFloat16, [&](const Model& m, const LayerSet& names) {
-    return write_float16(m, names, options, cache, notes);
-  });
+  rewrite(Scheme::kInt8Dynamic,
+          [&](const Model& m, const LayerSet& names) { return write_dynamic(m, names, options, cache, log()); });
+  rewrite(Scheme::kInt8Weights,
+          [&](const Model& m, const LayerSet& names) { return write_int8_weights(m, names, options, cache, notes); });
+  rewrite(Scheme::kInt4Weights,
+          [&](const Model& m, const LayerSet& names) { return write_int4_weights(m, names, options, cache, notes); });
+  rewrite(Scheme::kFloat16,
+          [&](const Model& m, const LayerSet& names) { return write_float16(m, names, options, cache, notes); });
   return result;
 }
 
