@@ -29,6 +29,7 @@ import cases  # noqa: E402
 import coverage  # noqa: E402
 import deviations  # noqa: E402
 import graphs  # noqa: E402
+from graph_emitters import EMITTERS  # noqa: E402
 import oracle  # noqa: E402
 
 DRIVER = os.environ.get("SEQTO_DRIVER", "build/bin/seqto_differential_driver")
@@ -253,7 +254,7 @@ def report(results, minimum):
     print("verdicts:", dict(verdicts.most_common()))
     print("deviations:", dict(sorted(ids.items())))
     print("equal cases by rule:", ", ".join(f"{k} {n}" for k, n in sorted(kinds.items())))
-    rare = [k for k in graphs.EMITTERS if minimum and kinds[k] < minimum]
+    rare = [k for k in EMITTERS if minimum and kinds[k] < minimum]
     if rare:
         print(f"FAIL fewer than {minimum} equal cases of: {rare}")
     missing = [r for r in coverage.REQUIRED if minimum is not None and not rules[r]]

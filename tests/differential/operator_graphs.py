@@ -5,7 +5,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import graphs
-from graphs import emitter
+from graph_emitters import EMITTERS, emitter, rank4
 
 
 @emitter
@@ -70,7 +70,7 @@ def layer_chain(b):
     """Layers behind each other, so that codes travel without going back to float."""
     for name in (b.pick(["conv", "matmul", "gemm"]), b.pick(["transpose", "reshape", "pad", "pool", "split"]),
                  b.pick(["conv", "matmul", "gemm", "softmax", "concat"])):
-        if graphs.EMITTERS[name](b) is False:
+        if EMITTERS[name](b) is False:
             return False
 
 
@@ -88,7 +88,7 @@ def siblings(b):
 
 @emitter
 def conv_flatten(b):
-    if graphs.EMITTERS["conv"](b) is False:
+    if EMITTERS["conv"](b) is False:
         return False
     t = list(b.shapes)[-1]
     s = b.shapes[t]
@@ -98,7 +98,7 @@ def conv_flatten(b):
 
 @emitter
 def average_pool_dilated(b):
-    t = b.tensor(lambda s: graphs.rank4(s) and min(s[2:]) >= 3)
+    t = b.tensor(lambda s: rank4(s) and min(s[2:]) >= 3)
     if not t or b.opset < 19:
         return False
     s = b.shapes[t]

@@ -127,7 +127,7 @@ def random_options(rng, model):
 
 def random_overrides(rng, model, o):
     """Valid ones, for a few tensors, in the order of their names; in one of thirty cases one entry is not valid."""
-    chance, names = lambda p: rng.random() < p, [n.name for n in model.graph.node]
+    chance = lambda p: rng.random() < p
     constants = {i.name: i for i in model.graph.initializer if i.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16)}
     activations = [t for t in float_tensors(model, o["op_types"]) if t not in constants]
     number = lambda low, high: float(np.float32(10 ** rng.uniform(low, high)))
