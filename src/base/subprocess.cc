@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ void stop_blocking(const Descriptor& d) { ::fcntl(d.get(), F_SETFL, ::fcntl(d.ge
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int target = 0; target < 3; ++target) ::dup2(ends[target], target);
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // also what others opened without the flag
   ::execvp(arguments[0], arguments);
   int reason = errno;
   [[maybe_unused]] ssize_t written = ::write(report, &reason, sizeof reason);

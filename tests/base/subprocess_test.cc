@@ -1,0 +1,85 @@
+#include "base/subprocess.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+
+#include "seqto/error.h"
+
+namespace seqto {
+namespace {
+
+std::string everything(int fd) {
+  std::string text;
+  pollfd state{fd, POLLIN, 0};
+  while (read_available(fd, text)) ::poll(&state, 1, -1);
+  return text;
+}
+
+TEST(Subprocess, TalksThroughItsPipes) {
+  Subprocess cat({"cat"});
+  std::string text = "one\ntwo\n";
+  EXPECT_TRUE(write_available(cat.input(), text));
+  EXPECT_TRUE(text.empty());
+  std::string back;
+  pollfd state{cat.output(), POLLIN, 0};
+  while (back.size() < 8 && ::poll(&state, 1, -1) == 1) ASSERT_TRUE(read_available(cat.output(), back));
+  EXPECT_EQ(back, "one\ntwo\n");
+  EXPECT_TRUE(cat.running());
+  EXPECT_GT(cat.resident_bytes(), 0);
+}
+
+TEST(Subprocess, HasSeparateOutputAndErrors) {
+  Subprocess shell({"sh", "-c", "echo out; echo err >&2"});
+  EXPECT_EQ(everything(shell.output()), "out\n");
+  EXPECT_EQ(everything(shell.errors()), "err\n");
+}
+
+TEST(Subprocess, SaysHowItEnded) {
+  EXPECT_EQ(Subprocess({"sh", "-c", "exit 3"}).wait(), "ended with exit code 3");
+  EXPECT_EQ(Subprocess({"sh", "-c", "kill -ABRT $$"}).wait(), "was killed by signal 6 (Aborted)");
+  Subprocess sleeper({"sleep", "1000"});
+  sleeper.kill();
+  EXPECT_EQ(sleeper.wait(), "was killed by signal 9 (Killed)");
+  EXPECT_FALSE(sleeper.running());
+}
+
+TEST(Subprocess, KillsWhatTheChildStarted) {
+  Subprocess shell({"sh", "-c", "sleep 1000 & echo $!; wait"});
+  std::string text;
+  pollfd state{shell.output(), POLLIN, 0};
+  while (text.find('\n') == std::string::npos && ::poll(&state, 1, -1) == 1) read_available(shell.output(), text);
+  shell.kill();
+  // The grandchild holds the pipe too: its end is the end of both.
+  everything(shell.output());
+  EXPECT_EQ(shell.wait(), "was killed by signal 9 (Killed)");
+}
+
+TEST(Subprocess, WritingToOneThatIsGoneRaisesNoSignal) {
+  Subprocess gone({"true"});
+  gone.wait();
+  std::string text = "anyone?";
+  EXPECT_FALSE(write_available(gone.input(), text));
+  sigset_t pending;
+  ::sigpending(&pending);
+  EXPECT_FALSE(::sigismember(&pending, SIGPIPE));
+}
+
+TEST(Subprocess, WhatIsNoProgramIsAnError) {
+  try {
+    Subprocess nothing({"/nowhere/seqto"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kUnavailable);
+    EXPECT_NE(std::string(error.what()).find("/nowhere/seqto: No such file"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Subprocess, InheritsNoOtherDescriptor) {
+  Subprocess other({"cat"});  // its pipes are open here
+  Subprocess shell({"sh", "-c", "ls /proc/self/fd | wc -l"});
+  EXPECT_EQ(everything(shell.output()), "4\n");  // 0, 1, 2, and that of ls on the folder
+}
+
+}  // namespace
+}  // namespace seqto

@@ -1,0 +1,291 @@
+// What every Runner has to do, one suite for all of them. A runner more is a line in kRunners.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "seqto/error.h"
+#include "seqto/runner.h"
+
+namespace seqto {
+namespace {
+
+struct Subject {
+  std::string name;
+  std::function<std::unique_ptr<Runner>(RunnerOptions, const Env&)> make;  // throws kUnavailable: skipped
+  bool has_timeouts = false, can_cancel = true;
+};
+
+const std::vector<Subject> kRunners{
+    {"OnnxruntimeInProcess", [](RunnerOptions o, const Env& env) { return make_runner("cpu", o, env); }},
+    {"OnnxruntimeInWorker",
+     [](RunnerOptions o, const Env& env) {
+       o.isolated = true;
+       o.worker = SEQTO_BINARY;
+       return make_runner("cpu", o, env);
+     },
+     true},
+    {"OnnxruntimeInTwoWorkers",
+     [](RunnerOptions o, const Env& env) {
+       o.isolated = true;
+       o.workers = 2;
+       o.worker = SEQTO_BINARY;
+       return make_runner("cpu", o, env);
+     },
+     true},
+};
+
+class RunnerContract : public testing::TestWithParam<Subject> {
+ protected:
+  void SetUp() override {
+    try {
+      runner_ = GetParam().make({}, {});
+    } catch (const Error& error) {
+      if (error.code() != Code::kUnavailable) throw;
+      GTEST_SKIP() << error.what();
+    }
+  }
+  std::unique_ptr<Runner> runner_;
+};
+
+Code code_of(const std::function<void()>& f, std::string* message = nullptr) {
+  try {
+    f();
+  } catch (const Error& error) {
+    if (message) *message = error.what();
+    return error.code();
+  }
+  ADD_FAILURE() << "no Error";
+  return Code::kInternal;
+}
+
+// y = 2 x + w for w = 0, 1, 2 ...; s = sum(x)
+Model doubler(int64_t n) {
+  std::string size = std::to_string(n);
+  Model model = parse_model_text("<ir_version: 8, opset_import: [\"\" : 17]> doubler (float[1," + size +
+                                 "] x) => (float[1," + size + "] y, float[1] s) <float[1] two = {2}> {" +
+                                 "d = Mul(x, two) y = Add(d, w) s = ReduceSum<keepdims = 0>(x, axis) }");
+  std::vector<float> w(static_cast<size_t>(n));
+  std::iota(w.begin(), w.end(), 0.0f);
+  model.graph.initializers.push_back({"w", float_tensor({n}, std::move(w))});
+  model.graph.initializers.push_back({"axis", int64_tensor({1}, {1})});
+  return model;
+}
+
+std::vector<Tensor> ramp(int64_t n, float start) {
+  std::vector<float> x(static_cast<size_t>(n));
+  std::iota(x.begin(), x.end(), start);
+  return {float_tensor({1, n}, std::move(x))};
+}
+
+void expect_doubled(const std::vector<Tensor>& outputs, int64_t n, float start) {
+  ASSERT_EQ(outputs.size(), 2u);
+  ASSERT_EQ(outputs[0].dims(), (std::vector<int64_t>{1, n}));
+  ASSERT_EQ(outputs[1].dims(), (std::vector<int64_t>{1}));
+  auto y = outputs[0].values<float>();
+  for (int64_t i = 0; i < n; ++i)
+    ASSERT_FLOAT_EQ(y[static_cast<size_t>(i)], 2 * (start + static_cast<float>(i)) + static_cast<float>(i));
+  double sum = static_cast<double>(n) * start + 0.5 * static_cast<double>(n) * static_cast<double>(n - 1);
+  EXPECT_NEAR(outputs[1].values<float>()[0], sum, 1e-4 * std::abs(sum) + 1e-4);
+}
+
+// Counts up without an end.
+Model endless() {
+  return parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]> endless (float[4] x) => (float[4] y)
+    <int64 trips = {9223372036854775807}, bool go = {1}> {
+      y = Loop (trips, go, x) <body = body (int64 i, bool before, float[4] a) => (bool after, float[4] b) {
+        after = Identity(before)
+        b = Sin(a)
+      }>
+    })");
+}
+const std::vector<Tensor> kFour{float_tensor({4}, {1, 2, 3, 4})};
+
+TEST_P(RunnerContract, SaysWhatItIs) {
+  EXPECT_FALSE(runner_->description().empty());
+  EXPECT_GE(runner_->threads(), 1);
+}
+
+TEST_P(RunnerContract, SmallAndBigTensorsComeBackRight) {
+  for (int64_t n : {1, 7, 255, 256, 257, 5000, 150000}) {
+    auto session = runner_->load(doubler(n));
+    EXPECT_EQ(session->input_names(), std::vector<std::string>{"x"});
+    EXPECT_EQ(session->output_names(), (std::vector<std::string>{"y", "s"}));
+    for (float start : {0.0f, 0.5f, -3.0f}) expect_doubled(session->run(ramp(n, start)), n, start);
+  }
+}
+
+TEST_P(RunnerContract, TypesShapesAndEmptyTensors) {
+  auto session = runner_->load(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+    types (int64[2] a, bool[n] b, float[0,3] c, int8 d) => (int64[2] e, bool[n] f, float[0,3] g, int8 h) {
+      e = Neg(a) f = Not(b) g = Neg(c) h = Identity(d) })"));
+  auto outputs = session->run(std::vector<Tensor>{
+      int64_tensor({2}, {5, -9'000'000'000}), Tensor::from<uint8_t>(DataType::kBool, {3}, {1, 0, 1}),
+      float_tensor({0, 3}, {}), Tensor::from<int8_t>(DataType::kInt8, {}, {-7})});
+  ASSERT_EQ(outputs.size(), 4u);
+  EXPECT_TRUE(outputs[0].equals(int64_tensor({2}, {-5, 9'000'000'000})));
+  EXPECT_TRUE(outputs[1].equals(Tensor::from<uint8_t>(DataType::kBool, {3}, {0, 1, 0})));
+  EXPECT_TRUE(outputs[2].equals(float_tensor({0, 3}, {})));
+  EXPECT_TRUE(outputs[3].equals(Tensor::from<int8_t>(DataType::kInt8, {}, {-7})));
+}
+
+TEST_P(RunnerContract, AFileGivesWhatTheModelGives) {
+  auto path = std::filesystem::temp_directory_path() / ("seqto_contract_" + GetParam().name + ".onnx");
+  save_model(doubler(600), path);
+  expect_doubled(runner_->load_file(path.string())->run(ramp(600, 1)), 600, 1);
+  std::filesystem::remove(path);
+}
+
+TEST_P(RunnerContract, ModelsMayShareWeights) {
+  Model first = doubler(5000), second = first;
+  second.graph.name = "another";
+  auto a = runner_->load(first), b = runner_->load(second);
+  first = {};
+  second = {};
+  expect_doubled(a->run(ramp(5000, 1)), 5000, 1);
+  a.reset();
+  expect_doubled(b->run(ramp(5000, 2)), 5000, 2);
+}
+
+TEST_P(RunnerContract, ABadModelIsAnErrorAndTheRunnerGoesOn) {
+  Model dangling = doubler(600);
+  std::erase_if(dangling.graph.initializers, [](const Initializer& i) { return i.name == "w"; });
+  std::string message;
+  EXPECT_EQ(code_of([&] { runner_->load(dangling); }, &message), Code::kInvalidInput);
+  EXPECT_NE(message.find("'w'"), std::string::npos) << message;
+  Model unknown = doubler(600);
+  unknown.graph.nodes[0].op_type = "Frobnicate";
+  EXPECT_EQ(code_of([&] { runner_->load(unknown); }, &message), Code::kInvalidInput);
+  EXPECT_NE(message.find("Frobnicate"), std::string::npos) << message;
+  EXPECT_EQ(code_of([&] { runner_->load_file("/nowhere/model.onnx"); }), Code::kInvalidInput);
+  expect_doubled(runner_->load(doubler(600))->run(ramp(600, 1)), 600, 1);
+}
+
+TEST_P(RunnerContract, WrongInputsAreErrorsAndTheSessionGoesOn) {
+  auto session = runner_->load(doubler(600));
+  EXPECT_EQ(code_of([&] { session->run({}); }), Code::kInvalidInput);
+  EXPECT_EQ(code_of([&] { session->run(std::vector<Tensor>{ramp(600, 0)[0], ramp(600, 0)[0]}); }), Code::kInvalidInput);
+  EXPECT_EQ(code_of([&] { session->run(ramp(601, 0)); }), Code::kInvalidInput);
+  EXPECT_EQ(code_of([&] { session->run(std::vector<Tensor>{int64_tensor({1}, {1})}); }), Code::kInvalidInput);
+  expect_doubled(session->run(ramp(600, 1)), 600, 1);
+}
+
+TEST_P(RunnerContract, LatencyIsWithinWhatTheCallTook) {
+  auto session = runner_->load(doubler(150000));
+  auto inputs = ramp(150000, 0);
+  session->run(inputs);
+  auto start = std::chrono::steady_clock::now();
+  TimedOutputs timed = session->run_timed(inputs);
+  std::vector<int64_t> times = session->time(inputs, 5);
+  int64_t all = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  expect_doubled(timed.outputs, 150000, 0);
+  ASSERT_EQ(times.size(), 5u);
+  for (int64_t ns : times) EXPECT_GT(ns, 0);
+  EXPECT_GT(timed.ns, 0);
+  EXPECT_LE(std::accumulate(times.begin(), times.end(), timed.ns), all);
+  EXPECT_TRUE(session->time(inputs, 0).empty());
+}
+
+TEST_P(RunnerContract, OutputsOutliveEverything) {
+  std::vector<Tensor> kept;
+  {
+    auto session = runner_->load(doubler(5000));
+    kept = session->run(ramp(5000, 1));
+    session->run(ramp(5000, 2));
+  }
+  runner_.reset();
+  expect_doubled(kept, 5000, 1);
+}
+
+TEST_P(RunnerContract, TwoSessionsAtOnce) {
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      auto session = runner_->load(doubler(3000));
+      for (int i = 0; i < 50; ++i) {
+        float start = static_cast<float>(t * 100 + i);
+        right += session->run(ramp(3000, start))[0].values<float>()[10] == 2 * (start + 10) + 10;
+      }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(right, 100);
+}
+
+TEST_P(RunnerContract, TheOptimizedModelGivesTheSame) {
+  Model optimized;
+  try {
+    optimized = runner_->optimized(doubler(600));
+  } catch (const Error& error) {
+    if (error.code() != Code::kUnavailable) throw;
+    GTEST_SKIP() << error.what();
+  }
+  expect_doubled(runner_->load(optimized)->run(ramp(600, 1)), 600, 1);
+}
+
+TEST_P(RunnerContract, AnObserverSeesInnerTensors) {
+  struct Sum : Observer {
+    void observe(size_t tensor, DataType, std::span<const std::byte> values) override {
+      EXPECT_EQ(tensor, 0u);
+      count += values.size() / sizeof(float);
+      for (size_t i = 0; i < values.size() / sizeof(float); ++i) {
+        float v;
+        std::memcpy(&v, values.data() + i * sizeof v, sizeof v);
+        sum += v;
+      }
+    }
+    double sum = 0;
+    size_t count = 0;
+  } observer;
+  std::vector<std::string> names{"d"};
+  Model model = infer_shapes(doubler(4));
+  auto session = runner_->load_observed(model, names, observer, {SessionOptions::Optimization::kNone});
+  expect_doubled(session->run(ramp(4, 1)), 4, 1);
+  EXPECT_EQ(observer.count, 4u);
+  EXPECT_EQ(observer.sum, 20);
+}
+
+TEST_P(RunnerContract, CancelEndsTheRunAndNothingElse) {
+  if (!GetParam().can_cancel) GTEST_SKIP() << GetParam().name << " cannot be stopped";
+  auto session = runner_->load(endless()), other = runner_->load(doubler(4));
+  other->cancel();  // nothing is under way
+  expect_doubled(other->run(ramp(4, 1)), 4, 1);
+  for (int round = 0; round < 2; ++round) {
+    std::atomic<bool> done{false};
+    std::thread canceller([&] {
+      while (!done) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        session->cancel();
+      }
+    });
+    EXPECT_EQ(code_of([&] { session->run(kFour); }), Code::kInterrupted);
+    done = true;
+    canceller.join();
+  }
+  expect_doubled(other->run(ramp(4, 1)), 4, 1);
+}
+
+TEST_P(RunnerContract, ARunThatTakesTooLongIsAnErrorAndTheRunnerGoesOn) {
+  if (!GetParam().has_timeouts) GTEST_SKIP() << GetParam().name << " has no timeouts";
+  RunnerOptions options;
+  options.run_timeout_seconds = 0.5;
+  auto runner = GetParam().make(options, {});
+  auto session = runner->load(endless());
+  std::string message;
+  EXPECT_EQ(code_of([&] { session->run(kFour); }, &message), Code::kUnavailable);
+  EXPECT_NE(message.find("0.5 s"), std::string::npos) << message;
+  EXPECT_EQ(code_of([&] { session->run(kFour); }), Code::kUnavailable);
+  expect_doubled(runner->load(doubler(600))->run(ramp(600, 1)), 600, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RunnerContract, testing::ValuesIn(kRunners),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace seqto
