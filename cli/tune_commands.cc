@@ -32,7 +32,7 @@ void add_worker_flags(CLI::App* word, WorkerFlags& f) {
                  "Run candidates in this process, not in a worker: a crash of the runtime then ends the run");
   word->add_option("--worker-memory", f.options.worker_memory_bytes,
                    "Memory above which a worker is stopped and its candidate fails, as in 2G (0: no limit)")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(true));
   word->add_option("--load-timeout", f.options.load_timeout_seconds, "Seconds to load a candidate (0: no limit)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// An ONNX Runtime that aborts, ends, spins or eats memory when it is told to, and is the real one otherwise.
+// An ONNX Runtime that aborts, ends, spins, eats memory or prints when it is told to, and is the real one otherwise.
 //
 // What it does comes from the model: somewhere in its bytes stands "misbehave_<when>_<what>", <when> load or run,
 // <what> abort, exit, spin or allocate; as the graph's name, say. Models that cannot be changed are named by how many
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -43,6 +44,7 @@ void misbehave(const std::string& what) {
   if (what == "abort") std::abort();
   if (what == "exit") ::_exit(3);
   if (what == "spin") spin();
+  if (what == "print") std::puts("printed by a library"), std::fflush(stdout);
   if (what == "allocate") allocate();
 }
 
@@ -54,7 +56,7 @@ size_t count(std::string_view bytes, std::string_view word) {
 
 // What to do with this model at the moment `when`; empty: nothing.
 std::string deed(std::string_view bytes, const std::string& when) {
-  for (const char* what : {"abort", "exit", "spin", "allocate"})
+  for (const char* what : {"abort", "exit", "spin", "allocate", "print"})
     if (bytes.find("misbehave_" + when + "_" + what) != std::string_view::npos) return what;
   const char* rules = std::getenv("SEQTO_MISBEHAVE");
   std::istringstream list(rules ? rules : "");
