@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -23,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFolder = "seqto-blobs-";
-constexpr size_t kMostBytes = size_t{1} << 30;
 
 // Nothing that leads out of the folder.
 bool is_name(const std::string& name) {
@@ -55,21 +53,33 @@ int write_file(const fs::path& path, std::span<const std::byte> bytes) {
   return error;
 }
 
-// Folders whose owner is gone: nobody holds their lock. A young one may be about to be locked.
+// Folders whose owner is gone: nobody holds their lock.
 void remove_stale_folders(const fs::path& parent) {
-  constexpr time_t kYoungSeconds = 5;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(parent, error)) {
     if (!entry.path().filename().string().starts_with(kFolder)) continue;
     struct stat info{};
     Descriptor lock(::open((entry.path() / "lock").c_str(), O_RDONLY | O_CLOEXEC));
     bool locked = lock.get() >= 0 && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
-    if (locked || ::stat(entry.path().c_str(), &info) != 0 || info.st_uid != ::geteuid() ||
-        (lock.get() < 0 && ::time(nullptr) - info.st_ctime <= kYoungSeconds))
-      continue;
+    bool ours = ::stat(entry.path().c_str(), &info) == 0 && info.st_uid == ::geteuid();
     std::error_code ignored;
-    fs::remove_all(entry.path(), ignored);
+    if (ours && !locked) fs::remove_all(entry.path(), ignored);
   }
+}
+
+// A new folder with its lock; no path where none can be made. It gets its name when it is locked, so that nobody takes
+// it for stale before.
+std::pair<fs::path, Descriptor> make_locked_folder(const fs::path& parent) {
+  std::string made = (parent / "seqto-new-XXXXXX").string();
+  if (!::mkdtemp(made.data())) return {fs::path(), Descriptor()};
+  Descriptor lock(::open((made + "/lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  ::flock(lock.get(), LOCK_EX | LOCK_NB);
+  fs::path path = parent / fmt::format("{}{}-{}", kFolder, ::getpid(), made.substr(made.size() - 6));
+  if (::rename(made.c_str(), path.c_str()) == 0) return {path, std::move(lock)};
+  int error = errno;
+  fs::remove_all(made);
+  errno = error;
+  return {fs::path(), Descriptor()};
 }
 
 }  // namespace
@@ -102,23 +112,22 @@ void remove_blob(const BlobFolders& folders, const std::string& name) noexcept {
   for (const fs::path& folder : folders) ::unlink((folder / name).c_str());
 }
 
-BlobStore::BlobStore() {
+BlobStore::BlobStore(size_t most_bytes) : most_bytes_(most_bytes) {
   std::error_code ignored;
   fs::path temporary = fs::temp_directory_path(ignored);
   if (ignored) temporary = "/tmp";
   for (const fs::path& parent : {fs::path("/dev/shm"), temporary}) {
     remove_stale_folders(parent);
-    std::string path = (parent / (std::string(kFolder) + "XXXXXX")).string();
-    if (!::mkdtemp(path.data())) continue;
-    locks_.emplace_back(::open((path + "/lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    ::flock(locks_.back().get(), LOCK_EX | LOCK_NB);
-    folders_.emplace_back(path);
+    auto [path, lock] = make_locked_folder(parent);
+    if (path.empty()) continue;
+    folders_.push_back(std::move(path));
+    locks_.push_back(std::move(lock));
   }
   if (folders_.empty())
     throw Error(Code::kUnavailable, fmt::format("[worker] {}: {}; a writable folder was expected; set TMPDIR to one",
                                                 temporary.string(), std::strerror(errno)));
   auto space = fs::space(folders_.front(), ignored);
-  most_bytes_ = ignored ? kMostBytes : std::min<size_t>(kMostBytes, space.available / 2);
+  if (!ignored) most_bytes_ = std::min<size_t>(most_bytes, space.available / 2);
 }
 
 BlobStore::~BlobStore() {

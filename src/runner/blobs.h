@@ -33,8 +33,9 @@ void remove_blob(const BlobFolders& folders, const std::string& name) noexcept;
 class BlobStore {
  public:
   // Makes folders of its own: in shared memory, and where that is full below $TMPDIR. Folders of processes that were
-  // killed are removed.
-  BlobStore();
+  // killed are removed. `most_bytes`: from where on blobs that nobody uses are removed; half of the room that there is,
+  // at most.
+  explicit BlobStore(size_t most_bytes = size_t{1} << 30);
   ~BlobStore();
   BlobStore(const BlobStore&) = delete;
   BlobStore& operator=(const BlobStore&) = delete;

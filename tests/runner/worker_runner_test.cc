@@ -2,11 +2,12 @@
 #include "runner/worker_runner.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -154,16 +155,22 @@ TEST(WorkerRunner, NoExecutableIsUnavailable) {
   EXPECT_SAYS(error, "/nowhere/seqto");
 }
 
+// The folders of blobs that the children of this process were started with.
+std::set<fs::path> blob_folders() {
+  std::set<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream stat(entry.path() / "stat"), command(entry.path() / "cmdline");
+    std::string pid, name, state, word, before;
+    int parent = 0;
+    if (!(stat >> pid >> name >> state >> parent) || parent != ::getpid()) continue;
+    for (; std::getline(command, word, '\0'); before = word)
+      if (before == "--blobs") folders.insert(word);
+  }
+  return folders;
+}
+
 TEST(WorkerRunner, LeavesNoFiles) {
-  auto folders = [] {
-    std::set<std::string> found;
-    for (const fs::path& parent : {fs::path("/dev/shm"), fs::temp_directory_path()})
-      if (fs::exists(parent))
-        for (const auto& entry : fs::directory_iterator(parent))
-          if (entry.path().filename().string().starts_with("seqto-blobs-")) found.insert(entry.path().string());
-    return found;
-  };
-  auto before = folders();
+  std::set<fs::path> folders;
   {
     auto runner = misbehaving();
     Model model = small("good");
@@ -172,15 +179,31 @@ TEST(WorkerRunner, LeavesNoFiles) {
     model.graph.nodes.push_back({"neg", "Neg", "", {"w"}, {"z"}, {}, {}});
     auto session = runner->load(model);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(session->run(kInputs)[1].values<float>()[4999], -1);
-    std::set<std::string> mine = folders();
-    for (const auto& other : before) mine.erase(other);
+    folders = blob_folders();
+    ASSERT_FALSE(folders.empty());
     size_t blobs = 0;
-    for (const auto& folder : mine)
+    for (const auto& folder : folders)
       for (const auto& entry : fs::directory_iterator(folder)) blobs += entry.path().filename() != "lock";
     EXPECT_EQ(blobs, 1u);  // the weight; outputs were taken away
     EXPECT_SAYS(error_of([&] { runner->load(small("misbehave_load_abort")); }), "signal 6");
   }
-  for (const auto& folder : folders()) EXPECT_TRUE(before.contains(folder)) << folder << " was left";
+  for (const auto& folder : folders) EXPECT_FALSE(fs::exists(folder)) << folder << " was left";
+}
+
+TEST(WorkerCommand, NamesTheExecutableTheThreadsAndTheLibrary) {
+  ::unsetenv("SEQTO_WORKER");
+  std::vector<std::string> rest{"worker", "--device", "cpu", "--threads", "3"};
+  auto command = [&](const RunnerOptions& options) {
+    auto words = internal::worker_command("cpu", options);
+    EXPECT_EQ(std::vector<std::string>(words.begin() + 1, words.begin() + 6), rest);
+    return words;
+  };
+  EXPECT_EQ(command({.threads = 3})[0], "seqto");  // this test is not seqto itself
+  ::setenv("SEQTO_WORKER", "/variable/seqto", 1);
+  EXPECT_EQ(command({.threads = 3})[0], "/variable/seqto");
+  EXPECT_EQ(command({.threads = 3, .worker = "/named/seqto"})[0], "/named/seqto");
+  ::unsetenv("SEQTO_WORKER");
+  EXPECT_EQ(command({.threads = 3, .library = "/lib.so"}).back(), "/lib.so");
 }
 
 }  // namespace
