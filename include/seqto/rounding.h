@@ -5,7 +5,8 @@
 // layers before it; the target is its output in the float model. Both enter as second moments, collected in one pass
 // for each depth of the graph, so memory does not grow with the number of samples. Given the moments the answer is
 // closed: successive rounding along a Cholesky factor (as OBQ and GPTQ do; Nagel et al. 2020 state the objective), a
-// few sweeps of coordinate descent, and a bias that takes up what is left of the mean. Scales and zero points stay, so
+// few sweeps of coordinate descent, and a bias that takes up what is left of the mean. How far the moments are trusted
+// is chosen for each layer by what is learned on half of the samples and judged by the other half. Scales and zero points stay, so
 // file and speed stay what they were.
 #pragma once
 

@@ -70,19 +70,28 @@ Steps group_steps(const CodedLayer& layer, DataType type, int64_t group) {
   return steps;
 }
 
-double best_ridge(const Task& task, const std::vector<float>& weights, bool with_bias) {
-  Eigen::VectorXd errors = Eigen::VectorXd::Zero(ridge_candidates().size());
+size_t index_of_least(const std::vector<double>& values) {
+  return static_cast<size_t>(std::ranges::min_element(values) - values.begin());
+}
+
+// As the samples in turn tell of each other; with a single one, plain rounding.
+Trust best_trust(const Task& task, DataType type, const std::vector<float>& weights, bool with_bias) {
+  std::vector<double> errors(ridge_candidates().size());
   bool halves = task.even[0].rows > 0 && task.odd[0].rows > 0;
   for (size_t g = 0; halves && g < task.even.size(); ++g)
     add_held_out_errors(group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], with_bias,
                         errors);
-  Index best = 0;
-  for (Index i = 1; i < errors.size(); ++i)
-    if (errors(i) < errors(best)) best = i;
-  return ridge_candidates()(best);
+  auto candidates = trust_candidates(ridge_candidates()[index_of_least(errors)]);
+  errors.assign(candidates.size(), 0);
+  for (size_t g = 0; halves && g < task.even.size(); ++g) {
+    auto group = static_cast<int64_t>(g);
+    add_held_out_errors(group_weights(task, weights, group), task.even[g], task.odd[g],
+                        group_steps(task.layer, type, group), with_bias, candidates, errors);
+  }
+  return candidates[index_of_least(errors)];
 }
 
-RoundedLayer round_layer(Task& task, DataType type, double ridge, const std::vector<float>& weights) {
+RoundedLayer round_layer(Task& task, DataType type, Trust trust, const std::vector<float>& weights) {
   const CodedLayer& layer = task.layer;
   const WeightLayout& l = layer.layout;
   bool with_bias = !layer.bias.empty();
@@ -92,7 +101,7 @@ RoundedLayer round_layer(Task& task, DataType type, double ridge, const std::vec
   for (int64_t g = 0; g < l.groups; ++g) {
     Moments& moments = task.even[static_cast<size_t>(g)];
     moments += task.odd[static_cast<size_t>(g)];
-    Rounded r = round_weights(group_weights(task, weights, g), moments, group_steps(layer, type, g), ridge, with_bias);
+    Rounded r = round_weights(group_weights(task, weights, g), moments, group_steps(layer, type, g), trust, with_bias);
     for (int64_t o = 0; o < outputs; ++o)
       for (int64_t i = 0; i < l.inputs; ++i)
         codes[l.at(g * outputs + o, i)] = static_cast<int32_t>(r.codes(o, i)) + layer.zero_point;
@@ -185,11 +194,13 @@ class Learner {
 
   void learn(Task& task, Rounding& result) {
     std::vector<float> weights = to_floats(*task.weight);
-    double ridge = best_ridge(task, weights, !task.layer.bias.empty());
-    const Tensor* codes = quantized_.graph.initializer(task.layer.codes);
-    RoundedLayer rounded = round_layer(task, codes->type(), ridge, weights);
-    env_.log(LogLevel::kDebug, fmt::format("rounding of {}: squared error {:.4g} instead of {:.4g}, ridge {}",
-                                           task.layer.node->name, rounded.error_learned, rounded.error_nearest, ridge));
+    DataType type = quantized_.graph.initializer(task.layer.codes)->type();
+    Trust trust = best_trust(task, type, weights, !task.layer.bias.empty());
+    RoundedLayer rounded = round_layer(task, type, trust, weights);
+    env_.log(
+        LogLevel::kDebug,
+        fmt::format("rounding of {}: squared error {:.4g} instead of {:.4g}, ridge {}, damping {}",
+                    task.layer.node->name, rounded.error_learned, rounded.error_nearest, trust.ridge, trust.damping));
     replace(quantized_, task.layer, rounded);
     result[task.layer.node->name] = std::move(rounded);
   }

@@ -16,8 +16,7 @@ using Eigen::MatrixXd;
 using Eigen::MatrixXf;
 using Eigen::VectorXd;
 
-// Kept away from singular: inputs that are always zero, fewer rows than inputs.
-constexpr double kDamping = 0.01;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kSweeps = 4;
 // Up to so many weights of one output every combination of up and down is tried.
 constexpr Index kExhaustive = 9;
@@ -151,6 +150,14 @@ MatrixXd learned_codes(const MatrixXd& weight, const MatrixXd& xx, const Steps& 
   return codes;
 }
 
+MatrixXd codes_of(const MatrixXd& weight, const Covariance& c, const Steps& steps, Trust trust) {
+  MatrixXd target = fitted(weight, c, trust.ridge);
+  if (!std::isfinite(trust.damping)) return nearest_codes(target, steps);
+  MatrixXd xx = damped(c.xx, trust.damping), codes = learned_codes(target, xx, steps);
+  descend(target, xx, steps, codes);
+  return codes;
+}
+
 }  // namespace
 
 Moments::Moments(Index inputs, Index outputs)
@@ -179,25 +186,37 @@ Moments& Moments::operator+=(const Moments& other) {
   return *this;
 }
 
-const VectorXd& ridge_candidates() {
-  static const VectorXd candidates{{std::numeric_limits<double>::infinity(), 1.0, 0.1, 0.01}};
+const std::vector<double>& ridge_candidates() {
+  static const std::vector<double> candidates{kInfinity, 1.0, 0.1, 0.01};
   return candidates;
 }
 
 void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
-                         VectorXd& errors) {
+                         std::vector<double>& errors) {
   Covariance halves[]{covariance(even, with_bias), covariance(odd, with_bias)};
-  for (Index i = 0; i < errors.size(); ++i)
+  for (size_t i = 0; i < errors.size(); ++i)
     for (int half : {0, 1})
-      errors(i) += errors_of(fitted(weight, halves[half], ridge_candidates()(i)), halves[1 - half]).sum();
+      errors[i] += errors_of(fitted(weight, halves[half], ridge_candidates()[i]), halves[1 - half]).sum();
 }
 
-Rounded round_weights(const MatrixXd& weight, const Moments& moments, const Steps& steps, double ridge,
-                      bool with_bias) {
+std::vector<Trust> trust_candidates(double ridge) {
+  // Never 0: inputs that are always zero, fewer rows than inputs.
+  return {{kInfinity, kInfinity}, {ridge, 1.0}, {ridge, 0.1}, {ridge, 0.01}};
+}
+
+void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, const Steps& steps,
+                         bool with_bias, std::span<const Trust> candidates, std::vector<double>& errors) {
+  Covariance halves[]{covariance(even, with_bias), covariance(odd, with_bias)};
+  for (size_t i = 0; i < candidates.size(); ++i)
+    for (int half : {0, 1}) {
+      MatrixXd codes = codes_of(weight, halves[half], steps, candidates[i]);
+      errors[i] += errors_of(steps.scale.asDiagonal() * codes, halves[1 - half]).sum();
+    }
+}
+
+Rounded round_weights(const MatrixXd& weight, const Moments& moments, const Steps& steps, Trust trust, bool with_bias) {
   Covariance c = covariance(moments, with_bias);
-  MatrixXd target = fitted(weight, c, ridge), xx = damped(c.xx, kDamping);
-  Rounded result{learned_codes(target, xx, steps), {}, 0, 0};
-  descend(target, xx, steps, result.codes);
+  Rounded result{codes_of(weight, c, steps, trust), {}, 0, 0};
   // What the damping or the ridge made worse than plain rounding on these very samples is taken back.
   MatrixXd nearest = nearest_codes(weight, steps);
   VectorXd before = errors_of(steps.scale.asDiagonal() * nearest, c),

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include <Eigen/Core>
 
@@ -32,16 +34,25 @@ struct Rounded {
   double error_nearest = 0, error_learned = 0;  // sums over the outputs of the mean squared error
 };
 
-// The ridge, in units of the inputs' mean square, with which a least-squares fit of one half of the data serves the
-// other half best; infinity when the weights as they are serve better than any fit. Several matrices of one layer share
-// a ridge: errors[i] += held-out error with ridge_candidates()[i].
-const Eigen::VectorXd& ridge_candidates();
+// How far the data are trusted; both in units of the inputs' mean square.
+struct Trust {
+  // Of the least-squares fit by which weights make up for errors of their inputs; infinity: they stay as they are.
+  double ridge = 0;
+  // Added to the inputs' moments when codes are chosen; infinity: each weight is rounded to the nearest code.
+  double damping = 0;
+};
+// Weights learned on one half of the data are judged by the other, since few samples of many inputs tell little about
+// others. First the ridge, then with it the damping. Several matrices of one layer share them: errors[i] += held-out
+// error with candidate i; `errors` has as many entries as there are candidates.
+const std::vector<double>& ridge_candidates();
 void add_held_out_errors(const Eigen::MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
-                         Eigen::VectorXd& errors);
+                         std::vector<double>& errors);
+std::vector<Trust> trust_candidates(double ridge);
+void add_held_out_errors(const Eigen::MatrixXd& weight, const Moments& even, const Moments& odd, const Steps& steps,
+                         bool with_bias, std::span<const Trust> candidates, std::vector<double>& errors);
 
-// Minimises the error of weight * x (+ bias) against y over the codes. `ridge` tells how far the weights may move to
-// make up for errors of their inputs.
-Rounded round_weights(const Eigen::MatrixXd& weight, const Moments& moments, const Steps& steps, double ridge,
+// Minimises the error of weight * x (+ bias) against y over the codes.
+Rounded round_weights(const Eigen::MatrixXd& weight, const Moments& moments, const Steps& steps, Trust trust,
                       bool with_bias);
 
 }  // namespace seqto::internal

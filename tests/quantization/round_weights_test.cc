@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -15,7 +16,7 @@ using namespace internal;
 using Eigen::MatrixXd;
 using Eigen::MatrixXf;
 
-constexpr double kNoFit = std::numeric_limits<double>::infinity();
+constexpr Trust kNoFit{std::numeric_limits<double>::infinity(), 0.01};
 
 // Inputs that are correlated, as the channels of a feature map are.
 MatrixXf correlated(int inputs, int rows, unsigned seed) {
@@ -90,15 +91,32 @@ TEST(RoundWeights, InputsThatAreAlwaysZeroAreRoundedToNearest) {
 TEST(HeldOutErrors, FitWhereTheInputsAreSystematicallyWrong) {
   // The inputs arrive 20 % too small: refitting helps on the other half; with nothing wrong it cannot.
   MatrixXd weight = correlated(2, 8, 3).cast<double>();
-  Eigen::VectorXd wrong = Eigen::VectorXd::Zero(ridge_candidates().size()), right = wrong;
+  std::vector<double> wrong(ridge_candidates().size()), right = wrong;
   Moments even(8, 2), odd(8, 2), even_right(8, 2), odd_right(8, 2);
   MatrixXf a = correlated(8, 200, 7), b = correlated(8, 200, 7 + 1);
   even.add(a * 0.8f, weight.cast<float>() * a), odd.add(b * 0.8f, weight.cast<float>() * b);
   even_right.add(a, weight.cast<float>() * a), odd_right.add(b, weight.cast<float>() * b);
   add_held_out_errors(weight, even, odd, true, wrong);
   add_held_out_errors(weight, even_right, odd_right, true, right);
-  EXPECT_LT(wrong.tail(3).minCoeff(), 0.5 * wrong(0));
-  EXPECT_LT(right(0), 1e-3 * wrong(0));
+  EXPECT_LT(*std::min_element(wrong.begin() + 1, wrong.end()), 0.5 * wrong[0]);
+  EXPECT_LT(right[0], 1e-3 * wrong[0]);
+}
+
+TEST(HeldOutErrors, FewRowsOfManyInputsAreTrustedLess) {
+  auto best_damping = [](int rows) {
+    MatrixXd weight = correlated(64, 4, 3).transpose().cast<double>();
+    MatrixXf x = correlated(64, 2 * rows, 7);
+    Moments even(64, 4), odd(64, 4);
+    even.add(x.leftCols(rows), weight.cast<float>() * x.leftCols(rows));
+    odd.add(x.rightCols(rows), weight.cast<float>() * x.rightCols(rows));
+    auto candidates = trust_candidates(kNoFit.ridge);
+    std::vector<double> errors(candidates.size());
+    Steps steps{Eigen::VectorXd::Constant(4, 0.5), -128, 127};
+    add_held_out_errors(weight, even, odd, steps, true, candidates, errors);
+    return candidates[static_cast<size_t>(std::min_element(errors.begin(), errors.end()) - errors.begin())].damping;
+  };
+  EXPECT_EQ(best_damping(4000), 0.01);
+  EXPECT_GT(best_damping(8), 0.01);
 }
 
 TEST(LayerRows, PatchesOfAConvolution) {
