@@ -1,23 +1,13 @@
 #include "improve_flags.h"
 
-#include <fmt/format.h>
-
-#include "seqto/error.h"
-
 namespace seqto::cli {
-namespace {
-
-void require_data(const char* flag, const DataFlags& data) {
-  if (data.path.empty())
-    throw Error(Code::kUsage, fmt::format("[quantize] {} without --data found; it runs the model on samples", flag));
-}
-
-}  // namespace
 
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
   word->add_flag("--improve", f.improve,
-                 "What helps most on average, for some more time: --equalize --rounding learned");
+                 "What helps most on average, for some more time: --equalize --rounding learned --refine-ranges");
   word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
+  word->add_flag("--refine-ranges", f.refine_ranges,
+                 "Narrow the ranges of activations where the model's outputs come nearer to the float model's");
   word->add_flag("--smooth-quant", f.smooth,
                  "Move outlier channels of activations into the weights of MatMul and Gemm; static and dynamic");
   word->add_option("--smooth-alpha", f.smooth_alpha,
@@ -34,37 +24,25 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
       ->capture_default_str();
 }
 
-Model improved(Model model, const ImproveFlags& f, const QuantizeOptions& options, bool dynamic,
-               const DataFlags& data_flags, const DeviceFlags& device, const Env& env) {
-  bool equalized = f.equalize || f.improve;
-  if (!equalized && !f.smooth) return model;
-  require_data(f.improve ? "--improve" : f.equalize ? "--equalize" : "--smooth-quant", data_flags);
-  auto data = open_dataset(data_flags.path, model.graph.free_inputs(), data_flags.options);
-  auto runner = make_runner(device.device, device.options, env);
-  auto samples = all_samples(*data);
-  if (equalized) model = equalize(model, *data, samples, *runner, {.per_channel = options.per_channel}, env);
-  if (!f.smooth) return model;
-  SmoothOptions smoothing{.per_channel = options.per_channel};
-  if (f.smooth_alpha == "auto") smoothing.alpha.reset();
-  else smoothing.alpha = std::stod(f.smooth_alpha);
-  if (!dynamic) smoothing.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
-  return smooth(model, *data, samples, *runner, smoothing, env);
+ImproveOptions ImproveFlags::parsed() const {
+  ImproveOptions options = improve ? recommended_improvers() : ImproveOptions{};
+  options.equalize |= equalize;
+  options.smooth |= smooth;
+  options.refine_ranges |= refine_ranges;
+  options.learned_rounding |= rounding == "learned";
+  options.bias_correction = parse_bias_correction(bias_correction);
+  if (smooth_alpha == "auto") options.smooth_alpha.reset();
+  else options.smooth_alpha = std::stod(smooth_alpha);
+  return options;
 }
 
-Model corrected(const Model& float_model, Model quantized, const ImproveFlags& f, const DataFlags& data_flags,
-                const DeviceFlags& device, const Env& env) {
-  BiasCorrection correction = parse_bias_correction(f.bias_correction);
-  bool learned = f.rounding == "learned" || f.improve;
-  if (correction == BiasCorrection::kNone && !learned) return quantized;
-  require_data(learned ? "--rounding learned" : "--bias-correction", data_flags);
-  auto data = open_dataset(data_flags.path, float_model.graph.free_inputs(), data_flags.options);
-  auto runner = make_runner(device.device, device.options, env);
-  auto samples = all_samples(*data);
-  if (learned)
-    quantized = apply_rounding(quantized, learn_rounding(float_model, quantized, *data, samples, *runner, {}, env));
-  if (correction == BiasCorrection::kNone) return quantized;
-  auto shifts = bias_shifts(float_model, quantized, correction, *data, samples, *runner, env);
-  return shift_biases(quantized, shifts);
+const char* ImproveFlags::first() const {
+  return improve                 ? "--improve"
+         : equalize              ? "--equalize"
+         : smooth                ? "--smooth-quant"
+         : rounding == "learned" ? "--rounding learned"
+         : refine_ranges         ? "--refine-ranges"
+                                 : "--bias-correction";
 }
 
 }  // namespace seqto::cli

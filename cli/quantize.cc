@@ -47,14 +47,28 @@ void quantize_command(const WordFlags& f, const Context& context) {
     throw Error(Code::kUsage,
                 "[quantize] --smooth-quant with --ranges found; smoothing changes the ranges of activations; leave "
                 "--ranges out");
-  model = improved(std::move(model), f.improve, options, dynamic, f.data, f.device, context.env);
-  for (LayerId& added : smoothing_layers(model)) options.exclude.push_back(std::move(added));
-  Ranges ranges = needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{};
-  Quantizer quantizer(model, std::move(ranges), options);
+  ImproveOptions improvers = f.improve.parsed();
+  std::unique_ptr<Dataset> data;
+  std::unique_ptr<Runner> runner;
+  if (improvers.rewrites() || improvers.corrects()) {
+    if (f.data.path.empty())
+      throw Error(Code::kUsage,
+                  fmt::format("[quantize] {} without --data found; it runs the model on samples", f.improve.first()));
+    data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
+    runner = make_runner(f.device.device, f.device.options, context.env);
+  }
+  if (improvers.rewrites())
+    model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8, *data,
+                        all_samples(*data), *runner, context.env);
+  Improved found{needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{}, {}};
+  if (improvers.corrects())
+    found = improve(model, std::move(found.ranges), options, plan ? *plan : uniform_plan(model, Scheme::kInt8),
+                    improvers, *data, all_samples(*data), *runner, context.env);
+  Quantizer quantizer(model, std::move(found.ranges), options);
   Model result = f.plan.empty() && dynamic ? quantizer.quantize_excluding({}, Scheme::kInt8Dynamic)
                  : plan                    ? quantizer.quantize(*plan)
                                            : quantizer.quantize_excluding({});
-  result = corrected(model, std::move(result), f.improve, f.data, f.device, context.env);
+  result = apply(found.corrections, std::move(result));
   check_model(result);
   save_model(result, f.output);
   int64_t before = serialized_size(model), after = serialized_size(result);

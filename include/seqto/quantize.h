@@ -135,6 +135,9 @@ class Quantizer {
   ~Quantizer();
   Quantizer(Quantizer&&) noexcept;
 
+  // The range of a tensor in the candidates from now on.
+  void set_range(const std::string& tensor, Range range);
+
   // The model under the plan. Throws Error{kInvalidInput} where a range is missing.
   Model quantize(const Plan& plan);
   // The same with onnxruntime's exclusion list: names that are no node have no effect.

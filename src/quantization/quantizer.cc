@@ -242,6 +242,8 @@ Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
 Quantizer::~Quantizer() = default;
 Quantizer::Quantizer(Quantizer&&) noexcept = default;
 
+void Quantizer::set_range(const std::string& tensor, Range range) { impl_->ranges[tensor] = std::move(range); }
+
 Model Quantizer::quantize(const Plan& plan) { return impl_->quantize(plan, Scheme::kFloat32); }
 
 Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme) {

@@ -1,0 +1,63 @@
+// Room: quantization. All improvers as one set of options, in the order in which they work together.
+//
+//   model    = rewrite_for(...)        before calibration: equalize, smooth
+//   ranges   = calibrate(model, ...)
+//   improved = improve(...)            once: learned rounding, refined ranges, corrected biases
+//   file     = apply(improved.corrections, Quantizer(model, improved.ranges, ...).quantize(plan))
+//
+// What is found for one plan serves every other plan of the same model too: codes and biases belong to layers, and a
+// layer that is written in another form is left alone. docs/accuracy.md tells what each is worth.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "seqto/improve.h"
+#include "seqto/refine_ranges.h"
+#include "seqto/rounding.h"
+
+namespace seqto {
+
+struct ImproveOptions {
+  bool equalize = false;
+  bool smooth = false;
+  std::optional<double> smooth_alpha = 0.5;  // SmoothOptions::alpha
+  bool learned_rounding = false;
+  bool refine_ranges = false;
+  BiasCorrection bias_correction = BiasCorrection::kNone;  // after the others
+
+  bool rewrites() const { return equalize || smooth; }
+  bool corrects() const { return learned_rounding || refine_ranges || bias_correction != BiasCorrection::kNone; }
+  bool operator==(const ImproveOptions&) const = default;
+};
+// The recommended ones.
+ImproveOptions recommended_improvers();
+// The fields that differ from the defaults; "{}" when none does.
+std::string improve_options_to_json(const ImproveOptions& options);
+ImproveOptions improve_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
+
+// The equal model that is calibrated and quantized. `scheme`: kInt8 or kInt8Dynamic. Layers that smoothing adds
+// (smoothing_layers) are appended to options.exclude.
+Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
+                  const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env = {});
+
+// What was found out about the layers.
+struct Corrections {
+  Rounding rounding;
+  BiasShifts shifts;  // on top of the rounding's biases
+
+  bool empty() const { return rounding.empty() && shifts.empty(); }
+};
+struct Improved {
+  Ranges ranges;
+  Corrections corrections;
+};
+// For the layers of `plan`. `ranges` may be empty where the plan has no static layers.
+Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
+                 const ImproveOptions& improvers, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                 const Env& env = {});
+// `quantized` with the corrections of those layers that it holds in the form that they were found for.
+Model apply(const Corrections& corrections, Model quantized);
+
+}  // namespace seqto

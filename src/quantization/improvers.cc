@@ -1,0 +1,101 @@
+#include "seqto/improvers.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "seqto/error.h"
+
+namespace seqto {
+
+using nlohmann::json;
+
+ImproveOptions recommended_improvers() {
+  ImproveOptions options;
+  options.equalize = options.learned_rounding = options.refine_ranges = true;
+  return options;
+}
+
+std::string improve_options_to_json(const ImproveOptions& o) {
+  const ImproveOptions d;
+  json j = json::object();
+  if (o.equalize) j["equalize"] = true;
+  if (o.smooth) j["smooth"] = true;
+  if (o.smooth_alpha != d.smooth_alpha) j["smooth_alpha"] = o.smooth_alpha ? json(*o.smooth_alpha) : json("auto");
+  if (o.learned_rounding) j["rounding"] = "learned";
+  if (o.refine_ranges) j["refine_ranges"] = true;
+  if (o.bias_correction != d.bias_correction) j["bias_correction"] = to_string(o.bias_correction);
+  return j.dump();
+}
+
+ImproveOptions improve_options_from_json(const std::string& text) {
+  try {
+    ImproveOptions o;
+    for (const auto& [name, value] : json::parse(text).items()) {
+      if (name == "equalize") {
+        o.equalize = value.get<bool>();
+      } else if (name == "smooth") {
+        o.smooth = value.get<bool>();
+      } else if (name == "smooth_alpha") {
+        o.smooth_alpha = value == "auto" ? std::optional<double>() : value.get<double>();
+      } else if (name == "rounding" && (value == "learned" || value == "nearest")) {
+        o.learned_rounding = value == "learned";
+      } else if (name == "refine_ranges") {
+        o.refine_ranges = value.get<bool>();
+      } else if (name == "bias_correction") {
+        o.bias_correction = parse_bias_correction(value.get<std::string>());
+      } else {
+        throw Error(Code::kInvalidInput,
+                    fmt::format("[improve] field '{}' with {} found; one of equalize, smooth, smooth_alpha, rounding, "
+                                "refine_ranges, bias_correction expected",
+                                name, value.dump()));
+      }
+    }
+    return o;
+  } catch (const json::exception& error) {
+    throw Error(Code::kInvalidInput, fmt::format("[improve] {}; an object of improvers was expected", error.what()));
+  }
+}
+
+Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
+                  const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
+  Model result = model;
+  if (improvers.equalize) result = equalize(result, data, samples, runner, {.per_channel = options.per_channel}, env);
+  if (!improvers.smooth) return result;
+  SmoothOptions smoothing{.alpha = improvers.smooth_alpha, .per_channel = options.per_channel, .quantized_ops = {}};
+  if (scheme != Scheme::kInt8Dynamic)
+    smoothing.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
+  result = smooth(result, data, samples, runner, smoothing, env);
+  for (LayerId& added : smoothing_layers(result)) options.exclude.push_back(std::move(added));
+  return result;
+}
+
+Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
+                 const ImproveOptions& improvers, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                 const Env& env) {
+  Improved result{std::move(ranges), {}};
+  if (!improvers.corrects() || samples.empty()) return result;
+  auto quantized = [&] { return Quantizer(model, result.ranges, options).quantize(plan); };
+  auto shifts = [&](BiasCorrection correction) {
+    return bias_shifts(model, apply(result.corrections, quantized()), correction, data, samples, runner, env);
+  };
+  if (improvers.learned_rounding)
+    result.corrections.rounding = learn_rounding(model, quantized(), data, samples, runner, {}, env);
+  if (improvers.refine_ranges && !result.ranges.empty()) {
+    Corrections meanwhile = result.corrections;
+    if (!improvers.learned_rounding) meanwhile.shifts = shifts(BiasCorrection::kFast);
+    RefineOptions refine;
+    refine.corrected = [&](const Model& candidate) { return apply(meanwhile, candidate); };
+    result.ranges = refine_ranges(model, result.ranges, options, plan, data, samples, runner, refine, env);
+  }
+  result.corrections.shifts = shifts(improvers.bias_correction);
+  return result;
+}
+
+Model apply(const Corrections& corrections, Model quantized) {
+  if (!corrections.rounding.empty()) quantized = apply_rounding(quantized, corrections.rounding);
+  if (!corrections.shifts.empty()) quantized = shift_biases(quantized, corrections.shifts);
+  return quantized;
+}
+
+}  // namespace seqto
