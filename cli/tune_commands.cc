@@ -3,7 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "flags.h"
+#include "improve_flags.h"
 #include "seqto/tune.h"
 
 namespace seqto::cli {
@@ -50,6 +50,7 @@ void add_tune(CLI::App& app, Context& context) {
     DeviceFlags device;
     WorkerFlags worker{.options = device.options};
     QuantizeFlags quantize;
+    ImproveFlags improve;
     bool no_resume = false;
   };
   auto f = std::make_shared<Flags>();
@@ -60,6 +61,7 @@ void add_tune(CLI::App& app, Context& context) {
   add_device_flags(word, f->device);
   add_worker_flags(word, f->worker);
   add_quantize_flags(word, f->quantize);
+  add_improve_flags(word, f->improve);
   word->add_option("-o,--output", o.output, "Folder for the results")->required();
   word->add_option("--strategy", o.strategy, "incremental")->capture_default_str();
   word->add_option("--schemes", o.schemes, "Schemes to choose from")->delimiter(',')->capture_default_str();
@@ -86,6 +88,7 @@ void add_tune(CLI::App& app, Context& context) {
     options.runner.isolated = !f->worker.in_process;
     options.quantize = f->quantize.parsed();
     options.calibrate = f->quantize.calibration();
+    options.improvers = f->improve.parsed();
     options.resume = !f->no_resume;
     show(tune(options, context.env), options.output, context);
   });

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "seqto/improvers.h"
 #include "seqto/report.h"
 
 namespace seqto {
@@ -29,6 +30,9 @@ struct TuneOptions {
   // --- quantizer; the published settings
   QuantizeOptions quantize;
   CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says
+  // Found once, for the fully quantized model on the calibration samples, and applied to every candidate; the published
+  // reference goes without. A resumed run finds them again.
+  ImproveOptions improvers;
   // --- device
   std::string device = "cpu";
   // With runner.isolated candidates run in a worker process, as the command line has it: one that crashes, hangs or

@@ -57,6 +57,7 @@ std::string options_json(const TuneOptions& o) {
          {"device", o.device},
          {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
   if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
+  if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
   return j.dump();
 }
 
@@ -75,8 +76,8 @@ std::string environment_json(const TuneOptions& o, const Runner& runner) {
       .dump();
 }
 
-bool published_settings(const QuantizeOptions& q) {
-  return quantize_options_to_json(q) == quantize_options_to_json({});
+bool published_settings(const TuneOptions& o) {
+  return quantize_options_to_json(o.quantize) == quantize_options_to_json({}) && o.improvers == ImproveOptions{};
 }
 
 void validate(const TuneOptions& o) {
@@ -103,6 +104,7 @@ class Tuner {
     prepare_inputs();
     open_study();
     measure_float();
+    rewrite();
     calibrate_ranges();
     measure_references();
     rank();
@@ -143,7 +145,6 @@ class Tuner {
     evaluation_.samples = split_.evaluation;
     ending_.objectives = o_.objectives;
     o_.quantize.exclude = expand_patterns(o_.exclude, model_);
-    all_ = uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude);
   }
 
   void open_study() {
@@ -189,6 +190,15 @@ class Tuner {
     study_->append(std::move(trial));
   }
 
+  void rewrite() {
+    if (o_.improvers.rewrites()) {
+      original_ = model_;
+      model_ =
+          rewrite_for(model_, o_.improvers, o_.quantize, Scheme::kInt8, *data_, split_.calibration, *runner_, env_);
+    }
+    all_ = uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude);
+  }
+
   void calibrate_ranges() {
     if (const auto* text = study_->noted("ranges")) {
       ranges_ = ranges_from_json(*text);
@@ -199,14 +209,27 @@ class Tuner {
   }
 
   void measure_references() {
-    quantizer_.emplace(model_, ranges_, o_.quantize);
-    if (!published_settings(o_.quantize)) {
+    Improved improved =
+        improve(model_, ranges_, o_.quantize, all_, o_.improvers, *data_, split_.calibration, *runner_, env_);
+    corrections_ = std::move(improved.corrections);
+    quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
+    if (!published_settings(o_)) {
       // What size and losses are compared with stays the published quantization, whatever is searched.
-      Plan plan = uniform_plan(model_, Scheme::kInt8);
-      measure_once("published", plan, Quantizer(model_, ranges_, {}).quantize(plan));
+      Plan plan = uniform_plan(original_ ? *original_ : model_, Scheme::kInt8);
+      if (!study_->find("published")) measure_once("published", plan, published_candidate(plan));
     }
-    last_ = quantizer_->quantize(all_);
+    last_ = candidate(all_);
     measure_once("full", all_, *last_);
+  }
+
+  Model candidate(const Plan& plan) { return apply(corrections_, quantizer_->quantize(plan)); }
+
+  // With onnxruntime's defaults, of the model as it was given.
+  Model published_candidate(const Plan& plan) const {
+    if (!original_) return Quantizer(model_, ranges_, {}).quantize(plan);
+    CalibrateOptions calibration;
+    return Quantizer(*original_, calibrate(*original_, *data_, split_.calibration, *runner_, calibration, env_), {})
+        .quantize(plan);
   }
 
   void measure_once(const std::string& id, const Plan& plan, const Model& candidate) {
@@ -239,26 +262,26 @@ class Tuner {
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
     auto strategy = make_strategy(o_.strategy, space, {.threshold = o_.threshold});
     const Trial& latest = study_->trials().back();
-    if (latest.id != "full") last_ = quantizer_->quantize(latest.plan);
+    if (latest.id != "full") last_ = candidate(latest.plan);
     while (auto proposal = strategy->next(*study_)) {
       if (env_.cancelled()) return false;
       double seconds = static_cast<double>(env_.clock_ns() - start) / 1e9;
       if (o_.max_time_seconds > 0 && seconds >= o_.max_time_seconds) return note_stop("--max-time");
       if (o_.max_evaluations > 0 && static_cast<int64_t>(study_->trials().size()) >= o_.max_evaluations)
         return note_stop("--max-evaluations");
-      Model candidate = quantizer_->quantize(proposal->plan);
-      if (equal(candidate, *last_)) continue;
+      Model made = candidate(proposal->plan);
+      if (equal(made, *last_)) continue;
       Trial trial;
       trial.id = proposal->plan.hash();
       trial.plan = std::move(proposal->plan);
       trial.excluded = std::move(proposal->excluded);
       try {
-        trial = evaluate(candidate, std::move(trial), *evaluator_, evaluation_, env_);
+        trial = evaluate(made, std::move(trial), *evaluator_, evaluation_, env_);
       } catch (const Error& error) {
         if (error.code() == Code::kInterrupted) return false;
         throw;
       }
-      last_ = std::move(candidate);
+      last_ = std::move(made);
       std::string note = trial.measurement ? fmt::format("kl {:.4f}, {:.2f} MB", trial.measurement->losses.kl,
                                                          static_cast<double>(trial.measurement->size_bytes) / 1e6)
                                            : "failed";
@@ -283,11 +306,11 @@ class Tuner {
     std::vector<const Trial*> kept{study_->find("full")};
     for (size_t i : front_of(*study_, o_.objectives)) kept.push_back(&study_->trials()[i]);
     if (const Trial* published = study_->find("published")) {
-      save_model(Quantizer(model_, ranges_, {}).quantize(published->plan), o_.output / "models" / "published.onnx");
+      save_model(published_candidate(published->plan), o_.output / "models" / "published.onnx");
       write_file_atomic(o_.output / "plans" / "published.json", plan_to_json(published->plan));
     }
     for (const Trial* t : kept) {
-      save_model(quantizer_->quantize(t->plan), o_.output / "models" / (t->id + ".onnx"));
+      save_model(candidate(t->plan), o_.output / "models" / (t->id + ".onnx"));
       write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(t->plan));
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
@@ -327,7 +350,9 @@ class Tuner {
   Split split_;
   EvaluationData evaluation_;
   std::optional<Study> study_;
-  Ranges ranges_;
+  std::optional<Model> original_;  // before it was rewritten
+  Ranges ranges_;                  // as calibrated
+  Corrections corrections_;
   std::optional<Quantizer> quantizer_;
   std::optional<Model> last_;  // the candidate before; equal ones are skipped
   Plan all_;

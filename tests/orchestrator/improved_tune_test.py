@@ -1,0 +1,53 @@
+"""tune with improvers: every candidate has them, the published reference has not, a resumed study ends the same."""
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from testing.models import seqto  # noqa: E402
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
+DATA = ["--data", EXAMPLE / "digits.npz"]
+IMPROVERS = ["--improve", "--bias-correction", "fast", "--per-channel"]
+
+
+def tune(folder, evaluations, *flags):
+    return seqto("tune", EXAMPLE / "model.onnx", *DATA, "-o", folder, "--calibration-samples", "32", "--evaluation-samples",
+                 "100", "--max-evaluations", evaluations, *flags)
+
+
+def trials(folder):
+    lines = [json.loads(line) for line in (folder / "study.jsonl").read_text().splitlines()]
+    return {line["trial"]["id"]: line["trial"] for line in lines if "trial" in line}
+
+
+def main():
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        whole, parts = folder / "whole", folder / "parts"
+        for out, count in ((whole, 6), (parts, 4), (parts, 6)):
+            result = tune(out, count, *IMPROVERS)
+            assert result.returncode == 0, result.stderr
+        found = trials(whole)
+        assert {"float", "published", "full"} < set(found), list(found)
+        kl = lambda id: found[id]["losses"]["kl"]
+        print("KL: published %.3g, full %.3g" % (kl("published"), kl("full")))
+        assert kl("full") < kl("published")
+        # What tune writes is what quantize writes.
+        alone = folder / "alone.onnx"
+        result = seqto("quantize", EXAMPLE / "model.onnx", *DATA, "--samples", "32", "-o", alone, *IMPROVERS)
+        assert result.returncode == 0, result.stderr
+        assert (whole / "models" / "full.onnx").read_bytes() == alone.read_bytes()
+        result = seqto("quantize", EXAMPLE / "model.onnx", *DATA, "--samples", "32", "-o", alone)
+        assert (whole / "models" / "published.onnx").read_bytes() == alone.read_bytes()
+        losses = lambda t: {k: v["losses"] for k, v in t.items()}
+        assert losses(trials(parts)) == losses(found)
+        models = {p.name: p.read_bytes() for p in (whole / "models").iterdir()}
+        assert models == {p.name: p.read_bytes() for p in (parts / "models").iterdir()}
+        other = tune(parts, 6, "--per-channel")
+        assert other.returncode != 0 and "improvers" in other.stderr, other.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(main())
