@@ -51,6 +51,27 @@ struct WorkerProcess::Waiting {
   }
 };
 
+class WorkerProcess::Turn {
+ public:
+  explicit Turn(WorkerProcess& worker) : worker_(worker) {}
+  ~Turn() {
+    if (!mine_) return;
+    std::lock_guard lock(worker_.turn_mutex_);
+    worker_.taken_ = false;
+    worker_.turn_over_.notify_one();
+  }
+  bool take(std::chrono::milliseconds wait) {
+    std::unique_lock lock(worker_.turn_mutex_);
+    mine_ = worker_.turn_over_.wait_for(lock, wait, [this] { return !worker_.taken_; });
+    if (mine_) worker_.taken_ = true;
+    return mine_;
+  }
+
+ private:
+  WorkerProcess& worker_;
+  bool mine_ = false;
+};
+
 WorkerProcess::WorkerProcess(const std::vector<std::string>& command, const std::string& device,
                              const RunnerOptions& options, const Env& env)
     : options_(options), env_(env), process_(command), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -64,10 +85,10 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& command, const std:
   env_.log(LogLevel::kDebug, fmt::format("worker {} runs {}", process_.pid(), command.front()));
 }
 
-json WorkerProcess::ask(json request, Exchange& e) {
-  while (!turn_.try_lock_for(std::chrono::milliseconds(kPollMs)))
+json WorkerProcess::ask(const json& request, Exchange& e) {
+  Turn turn(*this);
+  while (!turn.take(std::chrono::milliseconds(kPollMs)))
     if (e.cancelled || env_.cancelled()) throw interrupted(e);
-  std::lock_guard lock(turn_, std::adopt_lock);
   std::vector<int64_t> dropped;
   {
     std::lock_guard state(state_);
@@ -78,10 +99,10 @@ json WorkerProcess::ask(json request, Exchange& e) {
     dropped.swap(dropped_);
   }
   for (int64_t session : dropped) send({{"verb", "unload"}, {"session", session}});
-  return exchange(std::move(request), e);
+  return exchange(request, e);
 }
 
-json WorkerProcess::exchange(json request, Exchange& e) {
+json WorkerProcess::exchange(const json& request, Exchange& e) {
   send(request);
   Waiting waiting{e, last_id_};
   const int pause = options_.worker_memory_bytes > 0 ? kWatchMs : kPollMs;
@@ -200,8 +221,8 @@ void WorkerProcess::drop(int64_t session) {
 }
 
 bool WorkerProcess::alive() {
-  std::unique_lock turn(turn_, std::try_to_lock);
-  if (turn && !process_.running()) return false;  // while another asks, that one notices
+  Turn turn(*this);
+  if (turn.take({}) && !process_.running()) return false;  // while another asks, that one notices
   std::lock_guard lock(state_);
   return failure_.empty();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,7 +29,7 @@ class WorkerProcess {
   // Sends a request and waits for its reply, one exchange after the other; any thread. Throws the worker's error, and
   // Error{kUnavailable} when it ends, hangs, eats memory or talks nonsense: it is stopped then, and every later
   // exchange throws at once. Throws Error{kInterrupted} when the exchange or Env is cancelled.
-  nlohmann::json ask(nlohmann::json request, Exchange& exchange);
+  nlohmann::json ask(const nlohmann::json& request, Exchange& exchange);
   // Makes ask() look at Exchange::cancelled.
   void wake() noexcept;
   // Has the session dropped before the next exchange; waits for nothing.
@@ -40,7 +41,7 @@ class WorkerProcess {
 
  private:
   struct Waiting;
-  nlohmann::json exchange(nlohmann::json request, Exchange& exchange);
+  nlohmann::json exchange(const nlohmann::json& request, Exchange& exchange);
   void send(const nlohmann::json& request);
   void wait_for_something(int milliseconds);
   void read_errors();
@@ -55,7 +56,11 @@ class WorkerProcess {
   const Env env_;
   Subprocess process_;
   Descriptor wake_;
-  std::timed_mutex turn_;  // of the members below
+  // Whoever has the turn uses the members below. Not a timed mutex: ThreadSanitizer does not know those.
+  class Turn;
+  std::mutex turn_mutex_;
+  std::condition_variable turn_over_;
+  bool taken_ = false;
   std::string outgoing_, incoming_, errors_;
   int64_t last_id_ = 0;
   nlohmann::json greeting_;

@@ -92,11 +92,11 @@ class Workers(unittest.TestCase):
         distinct = [c for c in dict.fromkeys(counts.values()) if c not in (0, full)]
         self.assertGreaterEqual(len(distinct), 4, counts)
         deeds = dict(zip(distinct, (("load:abort", "signal 6 (Aborted) while it loaded the model"),
-                                    ("run:spin", "did not answer within 1 s while it ran the model"),
+                                    ("run:spin", "did not answer within 3 s while it ran the model"),
                                     ("run:allocate", "500 MB are allowed"),
                                     ("run:exit", "exit code 3 while it ran the model"))))
         rules = ",".join(f"{deed}:{count}" for count, (deed, _) in deeds.items())
-        out = self.tune("disturbed", "--run-timeout", 1, "--worker-memory", "500MB",
+        out = self.tune("disturbed", "--run-timeout", 3, "--worker-memory", "500MB",
                         env={"SEQTO_ORT_LIBRARY": LIBRARY, "SEQTO_MISBEHAVE": rules})
         disturbed = trials(out)
         self.assertEqual([t["id"] for t in disturbed], [t["id"] for t in undisturbed])

@@ -274,12 +274,12 @@ TEST_P(RunnerContract, CancelEndsTheRunAndNothingElse) {
 TEST_P(RunnerContract, ARunThatTakesTooLongIsAnErrorAndTheRunnerGoesOn) {
   if (!GetParam().has_timeouts) GTEST_SKIP() << GetParam().name << " has no timeouts";
   RunnerOptions options;
-  options.run_timeout_seconds = 0.5;
+  options.run_timeout_seconds = 2;
   auto runner = GetParam().make(options, {});
   auto session = runner->load(endless());
   std::string message;
   EXPECT_EQ(code_of([&] { session->run(kFour); }, &message), Code::kUnavailable);
-  EXPECT_NE(message.find("0.5 s"), std::string::npos) << message;
+  EXPECT_NE(message.find("within 2 s"), std::string::npos) << message;
   EXPECT_EQ(code_of([&] { session->run(kFour); }), Code::kUnavailable);
   expect_doubled(runner->load(doubler(600))->run(ramp(600, 1)), 600, 1);
 }
