@@ -83,7 +83,8 @@ Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& optio
     result.corrections.rounding = learn_rounding(model, quantized(), data, samples, runner, {}, env);
   if (improvers.refine_ranges && !result.ranges.empty()) {
     Corrections meanwhile = result.corrections;
-    if (!improvers.learned_rounding) meanwhile.shifts = shifts(BiasCorrection::kFast);
+    // As it will be in the file: a cheap stand-in for the correction that follows.
+    if (improvers.bias_correction != BiasCorrection::kNone) meanwhile.shifts = shifts(BiasCorrection::kFast);
     RefineOptions refine;
     refine.corrected = [&](const Model& candidate) { return apply(meanwhile, candidate); };
     result.ranges = refine_ranges(model, result.ranges, options, plan, data, samples, runner, refine, env);
