@@ -33,6 +33,9 @@ IMPROVERS = {
     "bias correction, fast": ["--bias-correction", "fast"],
     "bias correction, full": ["--bias-correction", "full"],
     "learned rounding": ["--rounding", "learned"],
+    "refined ranges": ["--refine-ranges"],
+    "equalize, learned rounding": ["--equalize", "--rounding", "learned"],
+    "improve (with refined ranges)": ["--improve"],
 }
 NNCF_SCRIPT = """
 import sys, numpy as np, onnx, nncf
@@ -169,7 +172,7 @@ class Case:
 
 def methods_of(root):
     help_text = subprocess.run([os.environ["SEQTO_BINARY"], "quantize", "--help"], capture_output=True, text=True).stdout
-    known = lambda flags: flags[0] in help_text and (len(flags) < 2 or flags[1] in help_text)
+    known = lambda flags: all(word in help_text for word in flags)
     methods = {
         "onnxruntime S8S8 per tensor": lambda c, p: c.onnxruntime(p, ortq.QuantType.QInt8, False),
         "onnxruntime U8S8 per channel": lambda c, p: c.onnxruntime(p, ortq.QuantType.QUInt8, True),
@@ -180,9 +183,6 @@ def methods_of(root):
             methods[f"+ {name}"] = lambda c, p, flags=flags: c.seqto(p, BASE + flags)
         else:
             print(f"accuracy: {' '.join(flags)} skipped, this build has no such flag", flush=True)
-    pairs = [f for f in (["--method", "mse"], ["--equalize"], ["--rounding", "learned"]) if known(f)]
-    together = [word for pair in pairs for word in pair]
-    methods["+ " + " ".join(w.lstrip("-") for w in together)] = lambda c, p: c.seqto(p, BASE + together)
     python = nncf_python(root)
     if python:
         for speed in ("fast", "full"):
@@ -203,7 +203,7 @@ def write_document(path, results, methods):
     text = path.read_text()
     only = f"SEQTO_BENCH_CASE={','.join(results)} " if "SEQTO_BENCH_CASE" in os.environ else ""
     body = f"""`{only}./dev bench accuracy` on {datetime.date.today()}, onnxruntime {ort.__version__}, one CPU thread; {CALIBRATION} calibration and
-up to {EVALUATION} evaluation samples. "+" is seqto's U8S8 per channel with this flag more.
+up to {EVALUATION} evaluation samples. "+" is seqto's U8S8 per channel with this more.
 
 Mean KL divergence from the float model:
 
