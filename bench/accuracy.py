@@ -34,8 +34,8 @@ IMPROVERS = {
     "bias correction, full": ["--bias-correction", "full"],
     "learned rounding": ["--rounding", "learned"],
     "refined ranges": ["--refine-ranges"],
-    "equalize, learned rounding": ["--equalize", "--rounding", "learned"],
-    "improve (with refined ranges)": ["--improve"],
+    "improve": ["--improve"],
+    "improve, refined ranges": ["--improve", "--refine-ranges"],
 }
 NNCF_SCRIPT = """
 import sys, numpy as np, onnx, nncf

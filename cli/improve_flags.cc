@@ -4,7 +4,7 @@ namespace seqto::cli {
 
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
   word->add_flag("--improve", f.improve,
-                 "What helps most on average, for some more time: --equalize --rounding learned --refine-ranges");
+                 "What helps most on average, for some more time: --equalize --rounding learned");
   word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
   word->add_flag("--refine-ranges", f.refine_ranges,
                  "Narrow the ranges of activations where the model's outputs come nearer to the float model's");

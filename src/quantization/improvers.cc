@@ -12,7 +12,7 @@ using nlohmann::json;
 
 ImproveOptions recommended_improvers() {
   ImproveOptions options;
-  options.equalize = options.learned_rounding = options.refine_ranges = true;
+  options.equalize = options.learned_rounding = true;
   return options;
 }
 

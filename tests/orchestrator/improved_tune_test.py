@@ -9,7 +9,7 @@ from testing.models import seqto  # noqa: E402
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
 DATA = ["--data", EXAMPLE / "digits.npz"]
-IMPROVERS = ["--improve", "--bias-correction", "fast", "--per-channel"]
+IMPROVERS = ["--improve", "--refine-ranges", "--bias-correction", "fast", "--per-channel"]
 
 
 def tune(folder, evaluations, *flags):
