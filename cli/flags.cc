@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "seqto/error.h"
 
@@ -20,8 +22,50 @@ void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
   word->add_option("--seed", f.options.seed, "Seed of the drawing");
 }
 
-void add_device_flags(CLI::App* word, DeviceFlags& f) {
-  word->add_option("--device", f.device, "Where to run: cpu")->capture_default_str();
+void use_this_program(RunnerOptions& options) {
+  if (options.worker.empty() && !std::getenv("SEQTO_WORKER")) options.worker = "/proc/self/exe";
+}
+
+namespace {
+
+void print_devices(RunnerOptions options) {
+  use_this_program(options);
+  for (const DeviceStatus& d : list_devices(options))
+    fmt::print("{:10} {:8} {}\n", d.device, d.available ? "there" : "missing", d.detail);
+}
+
+void add_provider_options(const std::vector<std::string>& pairs, RunnerOptions& options) {
+  for (const auto& pair : pairs) {
+    size_t at = pair.find('=');
+    if (at == std::string::npos || at == 0)
+      throw Error(Code::kUsage,
+                  fmt::format("[runner] --provider-option {} found; KEY=VALUE as in device_id=0 expected", pair));
+    options.provider_options[pair.substr(0, at)] = pair.substr(at + 1);
+  }
+}
+
+}  // namespace
+
+void add_device_flags(CLI::App* word, DeviceFlags& f, std::vector<std::string>* several) {
+  const char* help = "Where to run: cpu, cuda, openvino, ...; list tells them all";
+  // At once, so that `--device list` needs nothing else; each occurrence comes by itself then.
+  auto take = [&f, several, given = false](const std::string& device) mutable {
+    if (device == "list") {
+      print_devices(f.options);
+      throw CLI::Success();
+    }
+    f.device = device;
+    if (several && !std::exchange(given, true)) several->clear();
+    if (several) several->push_back(device);
+  };
+  word->add_option_function<std::string>("--device", take, std::string(help) + (several ? "; may be given again" : ""))
+      ->trigger_on_parse()
+      ->default_str(f.device);
+  word->add_option("--runtime-library", f.options.library, "ONNX Runtime's library; default: $SEQTO_ORT_LIBRARY, ...");
+  word->add_option_function<std::vector<std::string>>(
+          "--provider-option", [&f](const std::vector<std::string>& pairs) { add_provider_options(pairs, f.options); },
+          "KEY=VALUE for the provider of the device; may be given several times")
+      ->type_name("KEY=VALUE");
   word->add_option("--threads", f.options.threads, "Threads of the runtime")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -21,7 +21,11 @@ struct DeviceFlags {
   std::string device = "cpu";
   RunnerOptions options;
 };
-void add_device_flags(CLI::App* word, DeviceFlags& flags);
+// `several`: takes the devices where more than one may be given.
+void add_device_flags(CLI::App* word, DeviceFlags& flags, std::vector<std::string>* several = nullptr);
+
+// Workers are this very program, whatever it is called.
+void use_this_program(RunnerOptions& options);
 
 struct CalibrateFlags {
   CalibrateOptions options;

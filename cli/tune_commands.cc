@@ -48,6 +48,7 @@ void add_tune(CLI::App& app, Context& context) {
     TuneOptions options;
     DataFlags data;
     DeviceFlags device;
+    std::vector<std::string> devices{"cpu"};
     WorkerFlags worker{.options = device.options};
     QuantizeFlags quantize;
     ImproveFlags improve;
@@ -58,7 +59,7 @@ void add_tune(CLI::App& app, Context& context) {
   auto* word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
   word->add_option("model", o.model, "ONNX file")->required();
   add_data_flags(word, f->data, true);
-  add_device_flags(word, f->device);
+  add_device_flags(word, f->device, &f->devices);
   add_worker_flags(word, f->worker);
   add_quantize_flags(word, f->quantize);
   add_improve_flags(word, f->improve);
@@ -83,9 +84,10 @@ void add_tune(CLI::App& app, Context& context) {
     TuneOptions& options = f->options;
     options.data = f->data.path;
     options.dataset = f->data.options;
-    options.device = f->device.device;
+    options.devices = f->devices;
     options.runner = f->device.options;
     options.runner.isolated = !f->worker.in_process;
+    use_this_program(options.runner);
     options.quantize = f->quantize.parsed();
     options.calibrate = f->quantize.calibration();
     options.improvers = f->improve.parsed();

@@ -28,7 +28,6 @@ void add_worker(CLI::App& app, Context& context) {
   auto* word = app.add_subcommand("worker", "Run models for another process: requests on stdin, replies on stdout");
   word->group("");
   add_device_flags(word, f->device);
-  word->add_option("--library", f->device.options.library, "The runtime's library");
   word->add_option("--blobs", f->serve.blobs, "Folder that holds the blobs; may be given several times")
       ->required()
       ->check(CLI::ExistingDirectory);
@@ -37,7 +36,13 @@ void add_worker(CLI::App& app, Context& context) {
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
     int out = keep_stdout();
-    auto runner = make_runner(f->device.device, f->device.options, context.env);
+    std::unique_ptr<Runner> runner;
+    try {
+      runner = make_runner(f->device.device, f->device.options, context.env);
+    } catch (const Error& error) {
+      serve_refusal(error, STDIN_FILENO, out);
+      throw;
+    }
     f->serve.device = f->device.device;
     serve_worker(*runner, STDIN_FILENO, out, f->serve);
   });

@@ -116,6 +116,20 @@ fetch_onnxruntime() {
   rm -rf "$deps/dl/ort"
 }
 
+# A second device for the tests: ONNX Runtime with OpenVINO's provider, which runs on any x86-64 processor.
+fetch_openvino() {
+  rm -rf "$deps/openvino" "$deps/dl/openvino"; mkdir -p "$deps/openvino" "$deps/dl/openvino"
+  if [ "$(uname -m)" != x86_64 ]; then echo "no such package for this processor; the tests skip it"; return; fi
+  pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64 \
+    -d "$deps/dl/openvino" "onnxruntime-openvino==$ONNXRUNTIME_OPENVINO_VERSION"
+  for library in libonnxruntime. libonnxruntime_providers libopenvino.so.2541 libopenvino_intel_cpu \
+                 libopenvino_onnx_frontend.so.2541 libtbb; do
+    unzip_members "$deps"/dl/openvino/*.whl "onnxruntime/capi/$library" "$deps/dl/openvino"
+  done
+  mv "$deps"/dl/openvino/onnxruntime/capi/*.so* "$deps/openvino/"
+  rm -rf "$deps/dl/openvino"
+}
+
 # Headers of API 21 or later: the system's own, else the development package of a newer release from the machine's mirror.
 fetch_onnxruntime_headers() {
   system=/usr/include/onnxruntime
@@ -216,6 +230,7 @@ background onnxruntime_headers "API 21 or later" fetch_onnxruntime_headers
 background echarts "$ECHARTS_VERSION" fetch_echarts
 [ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
 scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION" make_test_venv
+[ "$level" != test ] || background openvino "$ONNXRUNTIME_OPENVINO_VERSION" fetch_openvino
 [ "$level" != lint ] || background lint_tools "clang-format $CLANG_FORMAT_VERSION, clang-tidy $CLANG_TIDY_VERSION" install_lint_tools
 step onnx "$ONNX_VERSION" build_onnx
 for job in $jobs; do wait "$job" || exit 1; done

@@ -52,14 +52,22 @@ struct Measurement {
   std::map<std::string, double> metrics;
 };
 
+// What a candidate came to on one device.
+struct Outcome {
+  std::optional<Measurement> measurement;  // absent: failed
+  std::string failure;                     // why
+};
+
 // One candidate, evaluated or failed.
 struct Trial {
   std::string id;      // "float", "full" or the plan's hash
   int64_t number = 0;  // position in the study
   Plan plan;
-  std::vector<std::string> excluded;       // what the strategy excluded, in its order
-  std::optional<Measurement> measurement;  // absent: failed
-  std::string failure;                     // why
+  std::vector<std::string> excluded;  // what the strategy excluded, in its order
+  // On the study's first device, which the search follows.
+  std::optional<Measurement> measurement;    // absent: failed
+  std::string failure;                       // why
+  std::map<std::string, Outcome> elsewhere;  // on the others, by their names
 };
 std::string trial_to_json(const Trial& trial);  // one line
 Trial trial_from_json(const std::string& line);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "seqto/runner.h"
 #include "seqto/search.h"
 
 namespace seqto {
@@ -17,16 +18,24 @@ struct SummaryPoint {
   double size_reduction_kept = 0;
 };
 
-// All that the reports show; summary_to_json() is summary.json of the command line contract.
-struct Summary {
-  StudyHeader header;
+// What a study found on one device.
+struct DeviceFront {
+  std::string device;
   SummaryPoint baseline, fully_quantized;
-  std::vector<SummaryPoint> front;      // by size, ascending
-  std::vector<std::string> top;         // ids, at most three
-  std::string selected;                 // an id
+  std::vector<SummaryPoint> front;   // by size, ascending
+  std::vector<std::string> top;      // ids, at most three
+  std::string selected;              // an id
+  double hypervolume = 0;            // of the front over objectives scaled by the float and fully quantized points
+  std::vector<SummaryPoint> trials;  // all, in order
+  // Where the runtime computes the nodes of the fully quantized model; empty: it does not tell, or all on one device.
+  std::vector<NodePlacement> placement;
+};
+
+// All that the reports show; summary_to_json() is summary.json of the command line contract.
+struct Summary : DeviceFront {  // of the first device, which the search follows
+  StudyHeader header;
+  std::vector<DeviceFront> elsewhere;   // the same candidates on the study's other devices
   std::vector<std::string> objectives;  // {"kl", "size"} ...
-  double hypervolume = 0;               // of the front over objectives scaled by the float and fully quantized points
-  std::vector<SummaryPoint> trials;     // all, in order
   Sensitivity sensitivity;              // may be empty
   std::vector<Layer> layers;
   int64_t evaluations = 0;

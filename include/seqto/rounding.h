@@ -6,8 +6,8 @@
 // for each depth of the graph, so memory does not grow with the number of samples. Given the moments the answer is
 // closed: successive rounding along a Cholesky factor (as OBQ and GPTQ do; Nagel et al. 2020 state the objective), a
 // few sweeps of coordinate descent, and a bias that takes up what is left of the mean. How far the moments are trusted
-// is chosen for each layer by what is learned on half of the samples and judged by the other half. Scales and zero points stay, so
-// file and speed stay what they were.
+// is chosen for each layer by what is learned on half of the samples and judged by the other half. Scales and zero
+// points stay, so file and speed stay what they were.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,12 @@ struct SessionOptions {
 struct TimedOutputs {
   std::vector<Tensor> outputs;
   int64_t ns = 0;
+};
+
+// Where a node of the graph that the runtime made of a model is computed.
+struct NodePlacement {
+  std::string node, op_type;  // a node that several were fused into has a name of the runtime's own
+  std::string provider;       // "CPUExecutionProvider"
 };
 
 // A loaded model. One thread at a time.
@@ -68,6 +75,8 @@ class Runner {
   // and additions folded into the layer before; ops of ONNX only, equal results on every device. Weights lie in unnamed
   // temporary files, mapped. Throws Error{kInvalidInput} as load().
   virtual Model optimized(const Model& model) = 0;
+  // Which part of the device runs which node of the model: one run on `inputs`. Empty where the runtime cannot tell.
+  virtual std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs);
   virtual std::string description() const = 0;  // "onnxruntime 1.31.1 (cpu, 1 thread)"
   virtual int threads() const { return 1; }     // that a session may keep busy
 };
@@ -76,6 +85,8 @@ struct RunnerOptions {
   int threads = 1;
   // The runtime's library; empty: $SEQTO_ORT_LIBRARY, the build's own, Python's site-packages, the system's.
   std::string library;
+  // Of ONNX Runtime's execution providers, handed on as they are: {"device_id", "0"}.
+  std::map<std::string, std::string> provider_options;
   // --- worker processes (docs/worker_protocol.md)
   // Sessions live in child processes: what makes the runtime crash, hang or eat memory is an Error of the session, and
   // the next load() finds a fresh worker.
@@ -87,8 +98,17 @@ struct RunnerOptions {
   double load_timeout_seconds = 600;  // for load(), load_file(), optimized(); 0: no limit
   double run_timeout_seconds = 120;   // for one run; 0: no limit
 };
-// `device`: "cpu". Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), or no
-// worker can be started.
+// `device`: "cpu", or a provider of ONNX Runtime: "cuda", "tensorrt", "openvino", "webgpu", "xnnpack", "coreml", "qnn".
+// Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), no worker can be started, or
+// the provider is missing, does not start, or leaves a convolution to the CPU.
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& = {}, const Env& = {});
+
+struct DeviceStatus {
+  std::string device;
+  bool available = false;
+  std::string detail;  // the runtime's description, or what is missing and where to get it
+};
+// Every kind of device, tried out one after the other.
+std::vector<DeviceStatus> list_devices(const RunnerOptions& = {});
 
 }  // namespace seqto

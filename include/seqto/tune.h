@@ -34,7 +34,9 @@ struct TuneOptions {
   // reference goes without. A resumed run finds them again.
   ImproveOptions improvers;
   // --- device
-  std::string device = "cpu";
+  // Every candidate is measured on each; the search follows the first. Losses are against the float model on the same
+  // device. Ranges and error analysis come from the CPU.
+  std::vector<std::string> devices{"cpu"};
   // With runner.isolated candidates run in a worker process, as the command line has it: one that crashes, hangs or
   // eats memory is a failed trial. Calibration and error analysis stay in this process.
   RunnerOptions runner;

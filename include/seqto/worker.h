@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "seqto/error.h"
 #include "seqto/runner.h"
 
 namespace seqto {
@@ -18,5 +19,8 @@ struct ServeOptions {
 // after the other on a thread of its own; "hello" and "cancel" are answered at once. Where nobody reads the answers any
 // more, the process is ended: a run that hangs does not outlive the one who asked for it.
 void serve_worker(Runner& runner, int in, int out, const ServeOptions& options);
+
+// For a worker that has no runner: answers the first request with the reason.
+void serve_refusal(const Error& reason, int in, int out);
 
 }  // namespace seqto

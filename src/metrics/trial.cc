@@ -54,6 +54,19 @@ Measurement read_measurement(const Json& json) {
   return measurement;
 }
 
+void write_outcome(Json& json, const Outcome& outcome) {
+  json["outcome"] = outcome.measurement ? "ok" : "failed";
+  json["failure"] = outcome.failure;
+  if (outcome.measurement) write_measurement(json, *outcome.measurement);
+}
+
+Outcome read_outcome(const Json& json) {
+  Outcome outcome;
+  json.at("failure").get_to(outcome.failure);
+  if (json.at("outcome") == "ok") outcome.measurement = read_measurement(json);
+  return outcome;
+}
+
 }  // namespace
 
 std::string trial_to_json(const Trial& trial) {
@@ -63,9 +76,8 @@ std::string trial_to_json(const Trial& trial) {
   Json& plan = json["plan"] = Json::object();
   for (const auto& [layer, scheme] : trial.plan.schemes) plan[layer] = to_string(scheme);
   json["excluded"] = trial.excluded;
-  json["outcome"] = trial.measurement ? "ok" : "failed";
-  json["failure"] = trial.failure;
-  if (trial.measurement) write_measurement(json, *trial.measurement);
+  write_outcome(json, {trial.measurement, trial.failure});
+  for (const auto& [device, outcome] : trial.elsewhere) write_outcome(json["elsewhere"][device], outcome);
   // A runtime's message may hold any bytes; a trial is written all the same.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -80,8 +92,11 @@ Trial trial_from_json(const std::string& line) {
       trial.plan.schemes[layer] = parse_scheme(scheme.get_ref<const std::string&>());
     }
     json.at("excluded").get_to(trial.excluded);
-    json.at("failure").get_to(trial.failure);
-    if (json.at("outcome") == "ok") trial.measurement = read_measurement(json);
+    Outcome here = read_outcome(json);
+    trial.measurement = std::move(here.measurement);
+    trial.failure = std::move(here.failure);
+    if (json.contains("elsewhere"))
+      for (const auto& [device, outcome] : json["elsewhere"].items()) trial.elsewhere[device] = read_outcome(outcome);
     return trial;
   } catch (const Json::exception& error) {
     throw Error(Code::kInvalidInput, std::string("[study] a trial expected; ") + error.what());

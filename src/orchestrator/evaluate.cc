@@ -29,31 +29,39 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   return result;
 }
 
-Trial evaluate(const Model& model, Trial trial, Runner& runner, const EvaluationData& evaluation, const Env& env) {
-  try {
-    auto session = runner.load(model);
-    trial.measurement = measure(*session, evaluation, env).measurement;
-    trial.measurement->size_bytes = serialized_size(model);
-  } catch (const Error& error) {
-    if (error.code() == Code::kInterrupted) throw;
-    trial.measurement.reset();
-    trial.failure = error.what();
-    env.log(LogLevel::kWarning, fmt::format("candidate {} failed: {}", trial.id, error.what()));
+Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env) {
+  for (const Place& place : places) {
+    Outcome outcome;
+    try {
+      auto session = place.runner->load(model);
+      outcome.measurement = measure(*session, place.evaluation, env).measurement;
+      outcome.measurement->size_bytes = serialized_size(model);
+    } catch (const Error& error) {
+      if (error.code() == Code::kInterrupted) throw;
+      outcome = {{}, error.what()};
+      env.log(LogLevel::kWarning, fmt::format("candidate {} failed on {}: {}", trial.id, place.device, error.what()));
+    }
+    if (&place != &places.front()) {
+      trial.elsewhere[place.device] = std::move(outcome);
+      continue;
+    }
+    trial.measurement = std::move(outcome.measurement);
+    trial.failure = std::move(outcome.failure);
   }
   return trial;
 }
 
-TimedFiles time_in_turn(const std::vector<std::string>& files, Runner& runner, const EvaluationData& evaluation,
-                        const Env& env) {
+TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const Env& env) {
   constexpr size_t kRounds = 30;
   TimedFiles result;
   try {
     std::vector<std::unique_ptr<Session>> sessions;
-    for (const auto& file : files) sessions.push_back(runner.load_file(file));
+    for (const auto& file : files) sessions.push_back(place.runner->load_file(file));
     std::vector<std::vector<int64_t>> times(files.size());
     for (size_t round = 0; round <= kRounds; ++round) {
       env.stop_if_cancelled("evaluate");
-      auto inputs = evaluation.data->read(evaluation.samples[round % evaluation.samples.size()]).inputs;
+      auto inputs =
+          place.evaluation.data->read(place.evaluation.samples[round % place.evaluation.samples.size()]).inputs;
       for (size_t i = 0; i < sessions.size(); ++i) {
         int64_t ns = sessions[i]->run_timed(inputs).ns;
         if (round > 0) times[i].push_back(ns);

@@ -1,6 +1,8 @@
 // Room: orchestrator. One candidate: load it, run it on the evaluation samples, measure.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,13 @@ struct EvaluationData {
   Outputs reference;            // the float model's outputs on the samples; empty while that is made
 };
 
+// A device of the study, and what candidates are measured with there.
+struct Place {
+  std::string device;
+  std::unique_ptr<Runner> runner;
+  EvaluationData evaluation;
+};
+
 struct Evaluated {
   Measurement measurement;
   Outputs outputs;
@@ -26,16 +35,15 @@ struct Evaluated {
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env);
 
 // A failing candidate is a Trial that says why: this is one of the three places that catch.
-// Interruptions pass through.
-Trial evaluate(const Model& model, Trial trial, Runner& runner, const EvaluationData& evaluation, const Env& env);
+// Interruptions pass through. On one device after the other, the study's first first.
+Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env);
 
-// Model files, timed in turn: all are loaded, then 30 rounds after one to warm up run each once on the same sample.
-// What fails, an interruption too, leaves no latencies but the reason.
+// Model files on one device, timed in turn: all are loaded, then 30 rounds after one to warm up run each once on the
+// same sample. What fails, an interruption too, leaves no latencies but the reason.
 struct TimedFiles {
   std::vector<Latency> latencies;
   std::string failure;
 };
-TimedFiles time_in_turn(const std::vector<std::string>& files, Runner& runner, const EvaluationData& evaluation,
-                        const Env& env);
+TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const Env& env);
 
 }  // namespace seqto::internal

@@ -62,12 +62,28 @@ std::vector<Layer> layers_from_json(const std::string& text) {
   return layers;
 }
 
+std::string placements_to_json(const std::map<std::string, std::vector<NodePlacement>>& by_device) {
+  json result = json::object();
+  for (const auto& [device, nodes] : by_device)
+    for (const NodePlacement& n : nodes) result[device].push_back({n.node, n.op_type, n.provider});
+  return result.dump();
+}
+
+std::map<std::string, std::vector<NodePlacement>> placements_from_json(const std::string& text) {
+  std::map<std::string, std::vector<NodePlacement>> by_device;
+  json parsed = json::parse(text);
+  for (const auto& [device, nodes] : parsed.items())
+    for (const auto& n : nodes) by_device[device].push_back({n.at(0), n.at(1), n.at(2)});
+  return by_device;
+}
+
 std::string ending_to_json(const Ending& ending) {
   json latencies = json::object();
-  for (const auto& [id, l] : ending.latencies) latencies[id] = {l.median_ns, l.p10_ns, l.p90_ns};
+  for (const auto& [device, trials] : ending.latencies)
+    for (const auto& [id, l] : trials) latencies[device][id] = {l.median_ns, l.p10_ns, l.p90_ns};
   return json{{"objectives", ending.objectives},
               {"wall_seconds", ending.wall_seconds},
-              {"latencies", latencies},
+              {"device_latencies", latencies},
               {"notes", ending.notes}}
       .dump();
 }
@@ -75,7 +91,9 @@ std::string ending_to_json(const Ending& ending) {
 Ending ending_from_json(const std::string& text) {
   json parsed = json::parse(text);
   Ending ending{parsed.at("objectives"), parsed.at("wall_seconds"), {}, parsed.at("notes")};
-  for (const auto& [id, l] : parsed.at("latencies").items()) ending.latencies[id] = {l.at(0), l.at(1), l.at(2)};
+  json latencies = parsed.value("device_latencies", json::object());
+  for (const auto& [device, trials] : latencies.items())
+    for (const auto& [id, l] : trials.items()) ending.latencies[device][id] = {l.at(0), l.at(1), l.at(2)};
   return ending;
 }
 

@@ -6,6 +6,7 @@
 
 #include "seqto/analyze.h"
 #include "seqto/metrics.h"
+#include "seqto/runner.h"
 
 namespace seqto::internal {
 
@@ -16,11 +17,15 @@ Sensitivity sensitivity_from_json(const std::string& text);
 std::string layers_to_json(const std::vector<Layer>& layers);
 std::vector<Layer> layers_from_json(const std::string& text);
 
+std::string placements_to_json(const std::map<std::string, std::vector<NodePlacement>>& by_device);
+std::map<std::string, std::vector<NodePlacement>> placements_from_json(const std::string& text);
+
 // What the last run of tune() ended with.
 struct Ending {
   std::vector<std::string> objectives;
-  double wall_seconds = 0;                   // of all runs
-  std::map<std::string, Latency> latencies;  // of the finalists, measured again side by side
+  double wall_seconds = 0;  // of all runs
+  // Of the finalists, measured again side by side: by device, then by trial.
+  std::map<std::string, std::map<std::string, Latency>> latencies;
   std::vector<std::string> notes;
 };
 std::string ending_to_json(const Ending& ending);

@@ -1,8 +1,8 @@
 #include "orchestrator/summarize.h"
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "seqto/error.h"
 
@@ -30,15 +30,87 @@ double scaled_hypervolume(const std::vector<Point>& front, const Point& a, const
   return hypervolume(scaled, Point(a.size(), 1.0));
 }
 
-}  // namespace
-
-const Trial* reference_trial(const Study& study) {
-  const Trial* published = study.find("published");
-  return published ? published : study.find("full");
+const Trial* find(const std::vector<Trial>& trials, const std::string& id) {
+  auto it = std::find_if(trials.rbegin(), trials.rend(), [&](const Trial& t) { return t.id == id; });
+  return it == trials.rend() ? nullptr : &*it;
 }
 
-std::vector<size_t> front_of(const Study& study, const std::vector<std::string>& objectives) {
-  const auto& trials = study.trials();
+// The fully quantized reference: trial "published" where the search used other settings, else "full".
+const Trial* reference_trial(const std::vector<Trial>& trials) {
+  const Trial* published = find(trials, "published");
+  return published ? published : find(trials, "full");
+}
+
+// Makes points of trials: what a device's own figures do not tell comes from the first device's.
+struct Pointer {
+  const std::filesystem::path& dir;
+  double float_size, full_size;
+
+  SummaryPoint operator()(const Trial& trial, const std::map<std::string, Latency>& latencies) const {
+    SummaryPoint p{trial, {}, {}, 0};
+    if (trial.measurement && float_size != full_size)
+      p.size_reduction_kept =
+          (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
+    if (auto it = latencies.find(trial.id); it != latencies.end() && p.trial.measurement)
+      p.trial.measurement->latency = it->second;
+    std::string file = "models/" + trial.id + ".onnx", plan = "plans/" + trial.id + ".json";
+    if (std::filesystem::exists(dir / file)) p.file = file;
+    if (std::filesystem::exists(dir / plan)) p.plan_file = plan;
+    return p;
+  }
+};
+
+DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,
+                     const Pointer& point) {
+  auto known = ending.latencies.find(device);
+  const std::map<std::string, Latency> none;
+  const auto& latencies = known == ending.latencies.end() ? none : known->second;
+  const Trial &baseline = *find(trials, "float"), &full = *reference_trial(trials);
+  DeviceFront d;
+  d.device = device;
+  d.baseline = point(baseline, latencies);
+  d.fully_quantized = point(full, latencies);
+  std::vector<Point> points;
+  for (size_t i : front_of(trials, ending.objectives)) {
+    d.front.push_back(point(trials[i], latencies));
+    points.push_back(point_of(trials[i], ending.objectives));
+  }
+  for (size_t i : nearest_to_ideal(points, 3)) d.top.push_back(d.front[i].trial.id);
+  d.selected = d.top.empty() ? baseline.id : d.top.front();
+  if (baseline.measurement && full.measurement)
+    d.hypervolume =
+        scaled_hypervolume(points, point_of(baseline, ending.objectives), point_of(full, ending.objectives));
+  for (const Trial& t : trials) d.trials.push_back(point(t, latencies));
+  return d;
+}
+
+// As the options of the study name it.
+std::string first_device(const Study& study) {
+  auto options = nlohmann::json::parse(study.header().options_json, nullptr, false);
+  return options.is_object() ? options.value("device", "cpu") : "cpu";
+}
+
+}  // namespace
+
+std::vector<std::string> other_devices(const Study& study) {
+  std::vector<std::string> devices;
+  if (const Trial* baseline = study.find("float"))
+    for (const auto& [device, outcome] : baseline->elsewhere) devices.push_back(device);
+  return devices;
+}
+
+std::vector<Trial> trials_on(const Study& study, const std::string& device) {
+  std::vector<Trial> trials = study.trials();
+  for (Trial& t : trials) {
+    auto it = t.elsewhere.find(device);
+    Outcome outcome = it == t.elsewhere.end() ? Outcome{{}, "not measured on this device"} : it->second;
+    t.measurement = std::move(outcome.measurement);
+    t.failure = std::move(outcome.failure);
+  }
+  return trials;
+}
+
+std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives) {
   std::vector<Point> points;
   for (const Trial& t : trials) points.push_back(point_of(t, objectives));
   std::vector<size_t> front = pareto_front(points);
@@ -51,41 +123,24 @@ std::vector<size_t> front_of(const Study& study, const std::vector<std::string>&
 
 Summary summarize(const Study& study, const std::filesystem::path& dir, const Ending& ending) {
   const Trial* baseline = study.find("float");
-  const Trial* full = reference_trial(study);
+  const Trial* full = reference_trial(study.trials());
   if (!baseline || !full || !baseline->measurement || !full->measurement)
     throw Error(Code::kInvalidInput,
                 "[report] the study holds no float or fully quantized trial that worked; both were "
                 "expected; run `seqto tune` again");
-  double float_size = static_cast<double>(baseline->measurement->size_bytes);
-  double full_size = static_cast<double>(full->measurement->size_bytes);
-  auto to_point = [&](const Trial& trial) {
-    SummaryPoint p{trial, {}, {}, 0};
-    if (trial.measurement && float_size != full_size)
-      p.size_reduction_kept =
-          (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
-    if (auto it = ending.latencies.find(trial.id); it != ending.latencies.end() && p.trial.measurement)
-      p.trial.measurement->latency = it->second;
-    std::string file = "models/" + trial.id + ".onnx", plan = "plans/" + trial.id + ".json";
-    if (std::filesystem::exists(dir / file)) p.file = file;
-    if (std::filesystem::exists(dir / plan)) p.plan_file = plan;
-    return p;
-  };
-
+  Pointer point{dir, static_cast<double>(baseline->measurement->size_bytes),
+                static_cast<double>(full->measurement->size_bytes)};
   Summary s;
   s.header = study.header();
   s.objectives = ending.objectives;
-  s.baseline = to_point(*baseline);
-  s.fully_quantized = to_point(*full);
-  std::vector<Point> points;
-  for (size_t i : front_of(study, ending.objectives)) {
-    s.front.push_back(to_point(study.trials()[i]));
-    points.push_back(point_of(study.trials()[i], ending.objectives));
+  static_cast<DeviceFront&>(s) = front_on(first_device(study), study.trials(), ending, point);
+  for (const std::string& device : other_devices(study))
+    s.elsewhere.push_back(front_on(device, trials_on(study, device), ending, point));
+  if (const auto* text = study.noted("placement")) {
+    auto by_device = placements_from_json(*text);
+    s.placement = by_device[s.device];
+    for (DeviceFront& d : s.elsewhere) d.placement = by_device[d.device];
   }
-  for (size_t i : nearest_to_ideal(points, 3)) s.top.push_back(s.front[i].trial.id);
-  s.selected = s.top.empty() ? baseline->id : s.top.front();
-  s.hypervolume =
-      scaled_hypervolume(points, point_of(*baseline, ending.objectives), point_of(*full, ending.objectives));
-  for (const Trial& t : study.trials()) s.trials.push_back(to_point(t));
   if (const auto* text = study.noted("sensitivity")) s.sensitivity = sensitivity_from_json(*text);
   if (const auto* text = study.noted("layers")) s.layers = layers_from_json(*text);
   s.evaluations = static_cast<int64_t>(study.trials().size());

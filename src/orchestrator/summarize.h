@@ -6,12 +6,14 @@
 
 namespace seqto::internal {
 
-// The fully quantized reference: trial "published" where the search used other settings, else "full".
-const Trial* reference_trial(const Study& study);
+// The devices beside the first on which the study measured.
+std::vector<std::string> other_devices(const Study& study);
+// The study's trials with the figures of one of them.
+std::vector<Trial> trials_on(const Study& study, const std::string& device);
 
-// Positions in study.trials() of the non-dominated candidates, by size. The float model competes (a candidate that is
-// larger and worse is no choice) but is not listed.
-std::vector<size_t> front_of(const Study& study, const std::vector<std::string>& objectives);
+// Positions of the non-dominated candidates, by size. The float model competes (a candidate that is larger and worse is
+// no choice) but is not listed.
+std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives);
 
 // Files are named where they exist below `dir`.
 Summary summarize(const Study& study, const std::filesystem::path& dir, const Ending& ending);

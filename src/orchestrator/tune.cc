@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -54,26 +55,28 @@ std::string options_json(const TuneOptions& o) {
          {"calibration_samples", o.calibration_samples},
          {"evaluation_samples", o.evaluation_samples},
          {"ranking_samples", o.ranking_samples},
-         {"device", o.device},
+         {"device", o.devices.front()},
          {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
+  if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
   if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
   if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
   return j.dump();
 }
 
-std::string environment_json(const TuneOptions& o, const Runner& runner) {
+std::string environment_json(const TuneOptions& o, std::span<const Place> places) {
   utsname host{};
   ::uname(&host);
   std::string cpu;
   std::ifstream info("/proc/cpuinfo");  // absent on other systems: the report then has no processor's name
   for (std::string line; cpu.empty() && std::getline(info, line);)
     if (line.starts_with("model name") && line.find(": ") != std::string::npos) cpu = line.substr(line.find(": ") + 2);
-  return json{{"seqto", SEQTO_VERSION},
-              {"runtime", runner.description()},
-              {"threads", o.runner.threads},
-              {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
-              {"cpu", cpu}}
-      .dump();
+  json j{{"seqto", SEQTO_VERSION},
+         {"runtime", places.front().runner->description()},
+         {"threads", o.runner.threads},
+         {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
+         {"cpu", cpu}};
+  for (const Place& place : places.subspan(1)) j["also on"][place.device] = place.runner->description();
+  return j.dump();
 }
 
 bool published_settings(const TuneOptions& o) {
@@ -89,6 +92,10 @@ void validate(const TuneOptions& o) {
   if (std::find(o.schemes.begin(), o.schemes.end(), "int8") == o.schemes.end() ||
       std::find(o.schemes.begin(), o.schemes.end(), "float32") == o.schemes.end())
     usage("strategy incremental chooses between int8 and float32; give --schemes int8,float32");
+  if (o.devices.empty()) usage("no device found; give --device cpu");
+  for (const auto& device : o.devices)
+    if (std::count(o.devices.begin(), o.devices.end(), device) > 1)
+      usage(fmt::format("device {} found more than once; name each once", device));
   if (o.objectives.empty()) usage("no objectives found; give --objectives kl,size");
   for (const auto& name : o.objectives) objective(Measurement{}, name);
 }
@@ -131,8 +138,8 @@ class Tuner {
     make_writable_folder(o_.output);
     RunnerOptions here = o_.runner;
     here.isolated = false;
-    runner_ = make_runner(o_.device, here, env_);
-    evaluator_ = make_runner(o_.device, o_.runner, env_);
+    runner_ = make_runner("cpu", here, env_);
+    for (const auto& device : o_.devices) places_.push_back({device, make_runner(device, o_.runner, env_), {}});
     data_ = open_dataset(o_.data, model_.graph.free_inputs(), o_.dataset);
     split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
     for (const auto& n : split_.notes) ending_.notes.push_back(n);
@@ -141,8 +148,10 @@ class Tuner {
                   fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "
                               "was expected for the evaluation; give more data or fewer --calibration-samples",
                               data_->size()));
-    evaluation_.data = data_.get();
-    evaluation_.samples = split_.evaluation;
+    for (Place& place : places_) {
+      place.evaluation.data = data_.get();
+      place.evaluation.samples = split_.evaluation;
+    }
     ending_.objectives = o_.objectives;
     o_.quantize.exclude = expand_patterns(o_.exclude, model_);
   }
@@ -155,7 +164,7 @@ class Tuner {
     header.model_size_bytes = float_size();
     header.data_fingerprint = data_->fingerprint();
     header.options_json = options_json(o_);
-    header.environment_json = environment_json(o_, *runner_);
+    header.environment_json = environment_json(o_, places_);
     header.calibration_samples = static_cast<int64_t>(split_.calibration.size());
     header.evaluation_samples = static_cast<int64_t>(split_.evaluation.size());
     fs::path file = o_.output / "study.jsonl";
@@ -169,25 +178,48 @@ class Tuner {
 
   // Its outputs are the reference of every loss, so they are made anew in every run.
   void measure_float() {
-    if (data_->has_labels()) {
-      std::vector<int64_t> labels;
-      for (int64_t i : evaluation_.samples) labels.push_back(data_->read(i).label);
-      evaluation_.labels = std::move(labels);
-    }
-    auto session = evaluator_->load_file(o_.model.string());
-    Evaluated evaluated = measure(*session, evaluation_, env_);
-    for (float v : evaluated.outputs.values)
-      if (!std::isfinite(v))
-        throw Error(Code::kInvalidInput,
-                    "[evaluate] the float model's output holds NaN or infinity; finite values were "
-                    "expected; check the model and the preprocessing");
-    evaluation_.reference = std::move(evaluated.outputs);
-    if (study_->find("float")) return;
+    std::vector<int64_t> labels;
+    if (data_->has_labels())
+      for (int64_t i : split_.evaluation) labels.push_back(data_->read(i).label);
     Trial trial;
     trial.id = "float";
-    trial.measurement = std::move(evaluated.measurement);
-    trial.measurement->size_bytes = float_size();
-    study_->append(std::move(trial));
+    for (Place& place : places_) {
+      place.evaluation.labels = labels;
+      auto session = place.runner->load_file(o_.model.string());
+      Evaluated evaluated = measure(*session, place.evaluation, env_);
+      for (float v : evaluated.outputs.values)
+        if (!std::isfinite(v))
+          throw Error(Code::kInvalidInput,
+                      fmt::format("[evaluate] the float model's output on {} holds NaN or infinity; finite values were "
+                                  "expected; check the model and the preprocessing",
+                                  place.device));
+      place.evaluation.reference = std::move(evaluated.outputs);
+      evaluated.measurement.size_bytes = float_size();
+      if (&place == &places_.front()) trial.measurement = std::move(evaluated.measurement);
+      else trial.elsewhere[place.device].measurement = std::move(evaluated.measurement);
+    }
+    if (!study_->find("float")) study_->append(std::move(trial));
+  }
+
+  // Which part of each device runs what; a runtime that gives all to the CPU without a word is not what was asked for.
+  void note_placement() {
+    if (study_->noted("placement")) return;
+    std::map<std::string, std::vector<NodePlacement>> by_device;
+    auto inputs = data_->read(split_.evaluation.front()).inputs;
+    for (const Place& place : places_) {
+      if (place.device == "cpu") continue;
+      auto nodes = place.runner->placement(*last_, inputs);
+      if (nodes.empty()) continue;  // the runtime does not tell
+      bool used = std::any_of(nodes.begin(), nodes.end(),
+                              [](const NodePlacement& n) { return n.provider != "CPUExecutionProvider"; });
+      if (!used)
+        throw Error(Code::kUnavailable,
+                    fmt::format("[tune] {} leaves all {} nodes of the fully quantized model to the CPU; a device that "
+                                "runs some was expected; try other schemes, or --device cpu",
+                                place.device, nodes.size()));
+      by_device[place.device] = std::move(nodes);
+    }
+    if (!by_device.empty()) study_->note("placement", placements_to_json(by_device));
   }
 
   void rewrite() {
@@ -220,6 +252,7 @@ class Tuner {
     }
     last_ = candidate(all_);
     measure_once("full", all_, *last_);
+    note_placement();
   }
 
   Model candidate(const Plan& plan) { return apply(corrections_, quantizer_->quantize(plan)); }
@@ -237,7 +270,7 @@ class Tuner {
     Trial trial;
     trial.id = id;
     trial.plan = plan;
-    trial = evaluate(candidate, std::move(trial), *evaluator_, evaluation_, env_);
+    trial = evaluate(candidate, std::move(trial), places_, env_);
     if (!trial.measurement)
       throw Error(
           Code::kInvalidInput,
@@ -276,7 +309,7 @@ class Tuner {
       trial.plan = std::move(proposal->plan);
       trial.excluded = std::move(proposal->excluded);
       try {
-        trial = evaluate(made, std::move(trial), *evaluator_, evaluation_, env_);
+        trial = evaluate(made, std::move(trial), places_, env_);
       } catch (const Error& error) {
         if (error.code() == Code::kInterrupted) return false;
         throw;
@@ -304,7 +337,11 @@ class Tuner {
     if (external_files_.empty()) write_file_atomic(float_file, read_file(o_.model));
     else save_model(load_model(o_.model), float_file);
     std::vector<const Trial*> kept{study_->find("full")};
-    for (size_t i : front_of(*study_, o_.objectives)) kept.push_back(&study_->trials()[i]);
+    std::set<size_t> on_a_front;
+    for (size_t i : front_of(study_->trials(), o_.objectives)) on_a_front.insert(i);
+    for (const std::string& device : other_devices(*study_))
+      for (size_t i : front_of(trials_on(*study_, device), o_.objectives)) on_a_front.insert(i);
+    for (size_t i : on_a_front) kept.push_back(&study_->trials()[i]);
     if (const Trial* published = study_->find("published")) {
       save_model(published_candidate(published->plan), o_.output / "models" / "published.onnx");
       write_file_atomic(o_.output / "plans" / "published.json", plan_to_json(published->plan));
@@ -327,28 +364,38 @@ class Tuner {
 
   void time_finalists() {
     if (env_.cancelled()) return;  // the reports then have the trials' latencies
+    Summary summary = summarize(*study_, o_.output, ending_);
+    time_on(places_.front(), summary);
+    for (size_t i = 1; i < places_.size(); ++i)
+      for (const DeviceFront& found : summary.elsewhere)
+        if (found.device == places_[i].device) time_on(places_[i], found);
+  }
+
+  void time_on(const Place& place, const DeviceFront& found) {
     std::vector<std::string> ids{"float", "full"}, files;
-    for (const auto& id : summarize(*study_, o_.output, ending_).top)
+    if (!found.fully_quantized.trial.measurement) ids.pop_back();
+    for (const auto& id : found.top)
       if (id != "full") ids.push_back(id);
     for (const auto& id : ids) files.push_back((o_.output / "models" / (id + ".onnx")).string());
-    TimedFiles timed = time_in_turn(files, *evaluator_, evaluation_, env_);
+    TimedFiles timed = time_in_turn(files, place, env_);
     if (env_.cancelled()) return;
     if (!timed.failure.empty()) {
-      ending_.notes.push_back("finalists could not be timed again, their latencies are the trials': " + timed.failure);
+      ending_.notes.push_back(
+          fmt::format("finalists could not be timed again on {}, their latencies are the trials': {}", place.device,
+                      timed.failure));
       return;
     }
-    for (size_t i = 0; i < ids.size(); ++i) ending_.latencies[ids[i]] = timed.latencies[i];
+    for (size_t i = 0; i < ids.size(); ++i) ending_.latencies[place.device][ids[i]] = timed.latencies[i];
   }
 
   TuneOptions o_;
   const Env& env_;
   Model model_;
   std::vector<fs::path> external_files_;
-  std::unique_ptr<Runner> runner_;     // in this process: observers look into the runtime
-  std::unique_ptr<Runner> evaluator_;  // of candidates
+  std::unique_ptr<Runner> runner_;  // the CPU, in this process: observers look into the runtime
+  std::vector<Place> places_;       // where candidates are measured
   std::unique_ptr<Dataset> data_;
   Split split_;
-  EvaluationData evaluation_;
   std::optional<Study> study_;
   std::optional<Model> original_;  // before it was rewritten
   Ranges ranges_;                  // as calibrated

@@ -3,7 +3,7 @@
 
 namespace seqto::internal {
 
-std::unique_ptr<Runner> make_onnxruntime_runner(const RunnerOptions&, const Env&) {
+std::unique_ptr<Runner> make_onnxruntime_runner(const std::string&, const RunnerOptions&, const Env&) {
   throw Error(Code::kUnavailable, "[onnxruntime] built without ONNX Runtime; configure with -DSEQTO_ONNXRUNTIME=ON");
 }
 

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "runner/insert_observers.h"
 #include "runner/onnxruntime_observe.h"
+#include "runner/onnxruntime_providers.h"
 #include "seqto/error.h"
 
 #ifndef SEQTO_DEFAULT_ORT_LIBRARY
@@ -144,6 +145,12 @@ class OnnxruntimeSession : public Session {
   const std::vector<std::string>& input_names() const override { return input_names_; }
   const std::vector<std::string>& output_names() const override { return output_names_; }
 
+  // Ends what EnableProfiling() began; the file with the profile.
+  std::string end_profiling() {
+    Ort::AllocatorWithDefaultOptions allocator;
+    return session_.EndProfilingAllocated(allocator).get();
+  }
+
   static Ort::Value to_value(const Tensor& t) {
     static const Ort::MemoryInfo memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
     auto bytes = t.bytes();
@@ -190,11 +197,16 @@ class OnnxruntimeSession : public Session {
 
 class OnnxruntimeRunner : public Runner {
  public:
-  OnnxruntimeRunner(const Library& library, const RunnerOptions& options)
+  // `provider`: null for the CPU.
+  OnnxruntimeRunner(const Library& library, const Provider* provider, const RunnerOptions& options)
       : env_(ORT_LOGGING_LEVEL_ERROR, "seqto"),
         version_(library.version),
         api_version_(library.api_version),
-        threads_(options.threads) {}
+        threads_(options.threads),
+        provider_(provider),
+        provider_options_(options.provider_options) {
+    if (provider_) require_convolution();
+  }
 
   std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
     return load_with(model, session_options(options), {});
@@ -218,7 +230,7 @@ class OnnxruntimeRunner : public Runner {
 
   Model optimized(const Model& model) override {
     TemporaryFolder folder;
-    Ort::SessionOptions o = session_options({});
+    Ort::SessionOptions o = host_options({});
     o.SetGraphOptimizationLevel(ORT_ENABLE_BASIC);
     o.SetOptimizedModelFilePath((folder.path / "optimized.onnx").c_str());
     // The weights go to a file of their own: above 2 GB they have to, and mapped they cost no memory.
@@ -229,18 +241,51 @@ class OnnxruntimeRunner : public Runner {
     return load_model(folder.path / "optimized.onnx");
   }
 
+  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs) override {
+    TemporaryFolder folder;
+    Ort::SessionOptions o = session_options({});
+    o.EnableProfiling((folder.path / "profile").c_str());
+    auto session = load_with(model, std::move(o), {});
+    session->run(inputs);
+    return placements_from_profile(read_file(session->end_profiling()));
+  }
+
   int threads() const override { return threads_; }
 
   std::string description() const override {
-    return fmt::format("onnxruntime {} (cpu, {} thread{})", version_, threads_, threads_ == 1 ? "" : "s");
+    return fmt::format("onnxruntime {} ({}, {} thread{})", version_, provider_ ? provider_->device : "cpu", threads_,
+                       threads_ == 1 ? "" : "s");
   }
 
  private:
+  // The runtime gives nodes that a provider does not take to the CPU without a word. One that does not even take this
+  // is not in use at all.
+  void require_convolution() const {
+    Model model = parse_model_text(R"(
+      <ir_version: 8, opset_import: ["" : 13]>
+      convolution (float[1,3,8,8] x) => (float[1,4,8,8] y) <float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}> {
+        c = Conv(x, w)
+        y = Relu(c)
+      })");
+    Ort::SessionOptions o = session_options({});
+    o.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
+    std::string bytes = serialize(model);
+    try {
+      Ort::Session session(env_, bytes.data(), bytes.size(), o);
+    } catch (const Ort::Exception& error) {
+      throw Error(
+          Code::kUnavailable,
+          fmt::format("[runner] {} leaves a convolution to the CPU: {}; a device that runs models was expected; "
+                      "check its drivers and provider options",
+                      provider_->name, error.what()));
+    }
+  }
+
   std::unique_ptr<Session> load_instrumented(Instrumented instrumented, Observer& observer,
                                              const SessionOptions& options) {
     Observation observation{&observer, std::make_unique<ObserveDomain>(observer, api_version_),
                             std::move(instrumented.inputs), std::move(instrumented.constants)};
-    Ort::SessionOptions o = session_options(options);
+    Ort::SessionOptions o = host_options(options);
     o.Add(observation.domain->get());
     return load_with(instrumented.model, std::move(o), std::move(observation));
   }
@@ -266,7 +311,7 @@ class OnnxruntimeRunner : public Runner {
   std::optional<Model> optimize(const Model& model) const {
     MemoryFile file;
     try {
-      Ort::SessionOptions o = session_options({});
+      Ort::SessionOptions o = host_options({});
       o.SetOptimizedModelFilePath(file.path().c_str());
       o.SetLogSeverityLevel(ORT_LOGGING_LEVEL_ERROR);  // it warns that the graph is for this machine only
       std::string bytes = serialize(model);
@@ -293,11 +338,12 @@ class OnnxruntimeRunner : public Runner {
     std::vector<float> values(32);
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / 2);
     Tensor input = float_tensor({1, 16, 1, 2}, std::move(values));
-    auto result = load(model, {SessionOptions::Optimization::kNone})->run(std::span(&input, 1))[0];
+    auto session = load_with(model, host_options({SessionOptions::Optimization::kNone}), {});
+    auto result = session->run(std::span(&input, 1))[0];
     return result.values<float>()[8] == 8.0f ? 16 : 8;
   }
 
-  std::unique_ptr<Session> load_with(const Model& model, Ort::SessionOptions o, Observation observation) {
+  std::unique_ptr<OnnxruntimeSession> load_with(const Model& model, Ort::SessionOptions o, Observation observation) {
     DetachedModel detached = serialize_detached(model);
     try {
       std::vector<std::string> names;
@@ -316,6 +362,13 @@ class OnnxruntimeRunner : public Runner {
   }
 
   Ort::SessionOptions session_options(const SessionOptions& options) const {
+    Ort::SessionOptions o = host_options(options);
+    if (provider_) append_provider(o, *provider_, provider_options_);
+    return o;
+  }
+
+  // On the CPU whatever the device is: what is observed or rewritten does not depend on it.
+  Ort::SessionOptions host_options(const SessionOptions& options) const {
     Ort::SessionOptions o;
     o.SetIntraOpNumThreads(threads_);
     o.SetInterOpNumThreads(1);
@@ -329,15 +382,18 @@ class OnnxruntimeRunner : public Runner {
   std::string version_;
   uint32_t api_version_;
   int threads_;
+  const Provider* provider_;
+  std::map<std::string, std::string> provider_options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Runner> make_onnxruntime_runner(const RunnerOptions& options, const Env& env) {
+std::unique_ptr<Runner> make_onnxruntime_runner(const std::string& device, const RunnerOptions& options,
+                                                const Env& env) {
   Library library = find_library(options);
   env.log(LogLevel::kDebug, fmt::format("onnxruntime {} from {}", library.version, library.path));
   Ort::InitApi(library.api);
-  return std::make_unique<OnnxruntimeRunner>(library, options);
+  return std::make_unique<OnnxruntimeRunner>(library, find_provider(device), options);
 }
 
 }  // namespace seqto::internal

@@ -9,7 +9,9 @@
 
 namespace seqto::internal {
 
-std::unique_ptr<Runner> make_onnxruntime_runner(const RunnerOptions& options, const Env& env);
+// `device` as make_runner() takes it.
+std::unique_ptr<Runner> make_onnxruntime_runner(const std::string& device, const RunnerOptions& options,
+                                                const Env& env);
 
 // Where libonnxruntime may lie, best first: the named one alone if there is one, else the build's own, Python's
 // site-packages, the system's.

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "runner/onnxruntime_runner.h"
+#include "runner/providers.h"
 #include "runner/worker_runner.h"
 #include "seqto/error.h"
 
@@ -21,13 +22,18 @@ std::vector<int64_t> Session::time(std::span<const Tensor> inputs, int repeats) 
   return result;
 }
 
+std::vector<NodePlacement> Runner::placement(const Model&, std::span<const Tensor>) { return {}; }
+
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& options, const Env& env) {
-  if (device != "cpu")
-    throw Error(Code::kUnavailable,
-                fmt::format("[runner] device '{}' found; one of: cpu expected; choose another with --device", device));
+  if (device != "cpu" && !internal::find_provider(device))
+    throw Error(
+        Code::kUnavailable,
+        fmt::format("[runner] device '{}' found; cpu or one of ONNX Runtime's providers expected; --device list "
+                    "tells which are there",
+                    device));
   if (options.isolated)
     return internal::make_worker_runner(internal::worker_command(device, options), device, options, env);
-  return internal::make_onnxruntime_runner(options, env);
+  return internal::make_onnxruntime_runner(device, options, env);
 }
 
 }  // namespace seqto

@@ -196,12 +196,14 @@ class Server {
     if (request.verb == "run") return run(request.message);
     if (request.verb == "time") return time(request.message);
     if (request.verb == "optimize") return optimize(request.message);
+    if (request.verb == "place") return place(request.message);
     if (request.verb == "unload") return unload(request.message);
     if (request.verb == "shutdown") return json::object();
-    throw Error(Code::kInvalidInput,
-                fmt::format("[worker] verb '{}' found; hello, load, run, time, optimize, unload, cancel, shutdown "
-                            "expected",
-                            request.verb));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[worker] verb '{}' found; hello, load, run, time, optimize, place, unload, cancel, shutdown "
+                    "expected",
+                    request.verb));
   }
 
   json load(const json& message) {
@@ -233,6 +235,11 @@ class Server {
   json optimize(const json& message) {
     Model model = runner_.optimized(model_from_json(field<json>(message, "model"), options_.blobs));
     return {{"model", model_to_json(model, [this](const Tensor& t) { return put(t); })}};
+  }
+
+  json place(const json& message) {
+    Model model = model_from_json(field<json>(message, "model"), options_.blobs);
+    return {{"nodes", placements_to_json(runner_.placement(model, inputs_of(message)))}};
   }
 
   json unload(const json& message) {
@@ -307,7 +314,19 @@ class Server {
   bool closed_ = false, finished_ = false;
 };
 
+// Of a request: an object with an integer.
+json id_of(const json& message) {
+  return message.is_object() && message.contains("id") && message["id"].is_number_integer() ? message["id"] : json();
+}
+
 }  // namespace
+
+void serve_refusal(const Error& reason, int in, int out) {
+  std::string line;
+  if (!LineReader(in).next(line)) return;
+  json id = id_of(json::parse(line, nullptr, false));
+  LineWriter(out).write({{"id", id}, {"error", error_to_json(reason.code(), reason.what())}});
+}
 
 void serve_worker(Runner& runner, int in, int out, const ServeOptions& options) {
   Server(runner, in, out, options).serve();

@@ -96,6 +96,21 @@ Model model_from_json(const json& message, const BlobFolders& folders) {
   return model;
 }
 
+json placements_to_json(std::span<const NodePlacement> placements) {
+  json nodes = json::array();
+  for (const NodePlacement& p : placements)
+    nodes.push_back({{"node", p.node}, {"op_type", p.op_type}, {"provider", p.provider}});
+  return nodes;
+}
+
+std::vector<NodePlacement> placements_from_json(const json& message) {
+  std::vector<NodePlacement> placements;
+  for (const json& node : message)
+    placements.push_back(
+        {field<std::string>(node, "node"), field<std::string>(node, "op_type"), field<std::string>(node, "provider")});
+  return placements;
+}
+
 std::string_view to_string(SessionOptions::Optimization optimization) {
   return optimization == SessionOptions::Optimization::kNone ? "none" : "all";
 }

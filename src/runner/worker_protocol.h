@@ -28,6 +28,9 @@ std::vector<Tensor> tensors_from_json(const nlohmann::json& message, const BlobF
 nlohmann::json model_to_json(const Model& model, const PutBlob& put);
 Model model_from_json(const nlohmann::json& message, const BlobFolders& folders);
 
+nlohmann::json placements_to_json(std::span<const NodePlacement> placements);
+std::vector<NodePlacement> placements_from_json(const nlohmann::json& message);
+
 std::string_view to_string(SessionOptions::Optimization optimization);  // "none", "all"
 SessionOptions::Optimization parse_optimization(const std::string& word);
 

@@ -117,6 +117,13 @@ class WorkerRunner : public Runner {
     for (const json& weight : reply["model"]["weights"]) remove(weight);
     return result;
   }
+  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs) override {
+    BlobStore::Lease lease(blobs_);
+    Exchange exchange{"placed the nodes", options_.load_timeout_seconds};
+    json request{{"verb", "place"}, {"model", to_json(model, lease)}};
+    request["inputs"] = tensors_to_json(inputs, [&](const Tensor& t) { return lease.put(t); });
+    return placements_from_json(field<json>(worker()->ask(request, exchange), "nodes"));
+  }
   std::string description() const override { return description_; }
   int threads() const override { return threads_; }
 
@@ -178,7 +185,9 @@ std::unique_ptr<Runner> make_worker_runner(std::vector<std::string> command, con
 std::vector<std::string> worker_command(const std::string& device, const RunnerOptions& options) {
   std::vector<std::string> command{worker_executable(options),     "worker", "--device", device, "--threads",
                                    std::to_string(options.threads)};
-  if (!options.library.empty()) command.insert(command.end(), {"--library", options.library});
+  if (!options.library.empty()) command.insert(command.end(), {"--runtime-library", options.library});
+  for (const auto& [key, value] : options.provider_options)
+    command.insert(command.end(), {"--provider-option", key + "=" + value});
   return command;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "metrics/loss_fields.h"
@@ -187,6 +188,88 @@ std::string layers_table(const Summary& summary) {
       summary.layers.size(), heads({"layer", "operator", "output", "weights", "scheme", "why not"}), rows);
 }
 
+std::string device_row(const Summary& summary, const DeviceFront& device) {
+  const auto loss = loss_name(summary);
+  const auto point_cells = [&](const SummaryPoint* point) {
+    if (!measured(point)) return empty_cell() + empty_cell();
+    const auto& m = *point->trial.measurement;
+    const double value = loss_of(point->trial, loss);
+    return cell(value, format_figure(value)) +
+           cell(static_cast<double>(m.latency.median_ns), format_duration(m.latency.median_ns));
+  };
+  const Summary seen = on_device(summary, device);
+  const auto* selected = find_point(seen, device.selected);
+  const auto nanoseconds = measured(&device.baseline) ? device.baseline.trial.measurement->latency.median_ns : 0;
+  return fmt::format(
+      "<tr><td>{}</td>{}{}<td><code>{}</code></td>{}{}{}</tr>\n", text(device.device),
+      cell(static_cast<double>(nanoseconds), format_duration(nanoseconds)), point_cells(&device.fully_quantized),
+      text(device.selected),
+      measured(selected) ? cell(static_cast<double>(selected->trial.measurement->size_bytes), size_of(*selected))
+                         : empty_cell(),
+      point_cells(selected), cell(static_cast<double>(device.front.size()), fmt::to_string(device.front.size())));
+}
+
+std::string choices_table(const Summary& summary) {
+  const auto layers = where_choices_differ(summary);
+  if (layers.empty()) return "<p>The same layers are chosen on every device.</p>\n";
+  std::vector<const DeviceFront*> devices{&summary};
+  for (const auto& device : summary.elsewhere) devices.push_back(&device);
+  std::vector<std::string> names{"layer"};
+  for (const auto* device : devices) names.push_back(device->device);
+  std::string rows;
+  for (const auto& layer : layers) {
+    rows += fmt::format("<tr><td><code>{}</code></td>", text(layer));
+    for (const auto* device : devices) {
+      const auto* point = find_point(summary, device->selected);
+      rows += fmt::format("<td>{}</td>", point ? to_string(scheme_of(point->trial.plan, layer)) : "–");
+    }
+    rows += "</tr>\n";
+  }
+  return fmt::format(
+      "<h3>Where the choice differs</h3>\n<div class=\"wide\"><table class=\"sortable\" "
+      "id=\"choices\">{}<tbody>\n{}</tbody></table></div>\n",
+      heads(names), rows);
+}
+
+std::string devices_section(const Summary& summary) {
+  if (summary.elsewhere.empty()) return "";
+  const auto loss = loss_name(summary);
+  std::string rows = device_row(summary, summary);
+  for (const auto& device : summary.elsewhere) rows += device_row(summary, device);
+  return fmt::format(
+             "<section class=\"long\"><h2>Devices</h2>\n<p class=\"hint\">The same candidates on each device; losses "
+             "are against the float model there.</p>\n<div class=\"wide\"><table class=\"sortable\" "
+             "id=\"devices\">{}<tbody>\n{}</tbody></table></div>\n",
+             heads({"device", "float", "full: " + loss, "full: latency", "selected", "size", loss, "latency",
+                    "on the front"}),
+             rows) +
+         choices_table(summary) + "</section>\n";
+}
+
+// Which part of a device runs which node of the fully quantized model.
+std::string placement_section(const DeviceFront& device) {
+  if (device.placement.empty()) return "";
+  std::map<std::string, int> counts;
+  std::string rows, words;
+  for (const NodePlacement& n : device.placement) {
+    ++counts[n.provider];
+    rows += fmt::format("<tr><td><code>{}</code></td><td class=\"text\">{}</td><td class=\"text\">{}</td></tr>\n",
+                        text(n.node), text(n.op_type), text(n.provider));
+  }
+  for (const auto& [provider, count] : counts)
+    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", count, text(provider));
+  return fmt::format(
+      "<section class=\"long\"><details><summary>Nodes of the fully quantized model on {}: {}</summary>\n<div "
+      "class=\"wide\"><table class=\"sortable\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
+      text(device.device), words, heads({"node", "operator", "provider"}), rows);
+}
+
+std::string placements(const Summary& summary) {
+  std::string sections = placement_section(summary);
+  for (const auto& device : summary.elsewhere) sections += placement_section(device);
+  return sections;
+}
+
 std::string row(const std::string& name, const std::string& value) {
   return fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", text(name), text(value));
 }
@@ -249,7 +332,8 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
                "rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");
   page += plot("exclusion", "From fully quantized towards float",
                fmt::format("Loss ({}) and size of the candidates as more is left in float.", loss));
-  page += trials_table(summary) + layers_table(summary) + provenance(summary);
+  page += devices_section(summary) + trials_table(summary) + layers_table(summary) + placements(summary) +
+          provenance(summary);
   page += "</main>\n<script type=\"application/json\" id=\"data\">" + data_json + "</script>\n";
   return page + script(echarts_js()) + script(plots_js()) + script(page_js()) + "</body>\n</html>\n";
 }

@@ -37,6 +37,29 @@ bool on_front(const Summary& summary, const std::string& id) {
                      [&](const SummaryPoint& point) { return point.trial.id == id; });
 }
 
+Summary on_device(const Summary& summary, const DeviceFront& device) {
+  Summary result = summary;
+  static_cast<DeviceFront&>(result) = device;
+  result.elsewhere.clear();
+  return result;
+}
+
+std::vector<LayerId> where_choices_differ(const Summary& summary) {
+  std::vector<LayerId> layers;
+  const auto* first = find_point(summary, summary.selected);
+  if (!first) return layers;
+  for (const Layer& layer : summary.layers) {
+    const Scheme scheme = scheme_of(first->trial.plan, layer.id);
+    const auto differs = [&](const DeviceFront& device) {
+      // Plans do not depend on the device: any list of trials has them all.
+      const auto* other = find_point(summary, device.selected);
+      return other && scheme_of(other->trial.plan, layer.id) != scheme;
+    };
+    if (std::any_of(summary.elsewhere.begin(), summary.elsewhere.end(), differs)) layers.push_back(layer.id);
+  }
+  return layers;
+}
+
 int rank(const Summary& summary, const std::string& id) {
   const auto found = std::find(summary.top.begin(), summary.top.end(), id);
   return found == summary.top.end() ? 0 : static_cast<int>(found - summary.top.begin()) + 1;

@@ -14,6 +14,11 @@ namespace seqto::internal {
 std::vector<const SummaryPoint*> points(const Summary& summary);
 const SummaryPoint* find_point(const Summary& summary, const std::string& id);
 bool on_front(const Summary& summary, const std::string& id);
+// The same study as one of its other devices saw it.
+Summary on_device(const Summary& summary, const DeviceFront& device);
+// Layers whose scheme differs between the candidates selected on the study's devices.
+std::vector<LayerId> where_choices_differ(const Summary& summary);
+
 // 1, 2 or 3; 0: not among the top.
 int rank(const Summary& summary, const std::string& id);
 

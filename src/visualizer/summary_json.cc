@@ -53,6 +53,23 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
   return json;
 }
 
+Json placement_json(const std::vector<NodePlacement>& placement) {
+  Json counts = Json::object();
+  for (const NodePlacement& node : placement) counts[node.provider] = counts.value(node.provider, 0) + 1;
+  return counts;
+}
+
+void write_front(Json& json, const Summary& summary) {
+  json["baseline"] = point_json(summary, summary.baseline);
+  json["fully_quantized"] = point_json(summary, summary.fully_quantized);
+  json["front"] = Json::array();
+  for (const auto& point : summary.front) json["front"].push_back(point_json(summary, point));
+  json["top"] = summary.top;
+  json["selected"] = text_or_null(summary.selected);
+  json["hypervolume"] = summary.hypervolume;
+  if (!summary.placement.empty()) json["placement"] = placement_json(summary.placement);
+}
+
 }  // namespace
 
 std::string summary_to_json(const Summary& summary) {
@@ -67,13 +84,11 @@ std::string summary_to_json(const Summary& summary) {
                      {"search", header.search_samples},
                      {"evaluation", header.evaluation_samples}};
   json["objectives"] = summary.objectives;
-  json["baseline"] = point_json(summary, summary.baseline);
-  json["fully_quantized"] = point_json(summary, summary.fully_quantized);
-  json["front"] = Json::array();
-  for (const auto& point : summary.front) json["front"].push_back(point_json(summary, point));
-  json["top"] = summary.top;
-  json["selected"] = text_or_null(summary.selected);
-  json["hypervolume"] = summary.hypervolume;
+  json["device"] = summary.device;
+  write_front(json, summary);
+  json["elsewhere"] = Json::object();
+  for (const auto& device : summary.elsewhere)
+    write_front(json["elsewhere"][device.device], internal::on_device(summary, device));
   json["evaluations"] = summary.evaluations;
   json["wall_seconds"] = summary.wall_seconds;
   json["notes"] = summary.notes;

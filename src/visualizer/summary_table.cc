@@ -94,9 +94,7 @@ std::string line(const std::vector<Column>& table, const std::vector<int>& width
   return clip(text, columns) + "\n";
 }
 
-}  // namespace
-
-std::string summary_table(const Summary& summary, int columns) {
+std::string device_table(const Summary& summary, int columns) {
   std::vector<const SummaryPoint*> rows;
   const auto add = [&](const SummaryPoint& point) {
     const auto same = [&](const SummaryPoint* other) { return other->trial.id == point.trial.id; };
@@ -117,6 +115,40 @@ std::string summary_table(const Summary& summary, int columns) {
   for (const auto& column : table) widths.push_back(width(column));
   std::string text;
   for (int row = -1; row < static_cast<int>(rows.size()); ++row) text += line(table, widths, row, columns);
+  return text;
+}
+
+// "blocks.3: int8 float32": the scheme of each device's selected candidate.
+std::string differing_choices(const Summary& summary, int columns) {
+  constexpr size_t kMost = 12;
+  const auto layers = internal::where_choices_differ(summary);
+  std::string text =
+      layers.empty() ? "the same layers are chosen on every device\n"
+                     : fmt::format("the choice differs in {} layer{}:\n", layers.size(), layers.size() == 1 ? "" : "s");
+  for (size_t i = 0; i < layers.size() && i < kMost; ++i) {
+    std::string line = "  " + layers[i] + ":";
+    const auto add = [&](const DeviceFront& device) {
+      const auto* point = internal::find_point(summary, device.selected);
+      if (point)
+        line += fmt::format("  {} {}", device.device, to_string(internal::scheme_of(point->trial.plan, layers[i])));
+    };
+    add(summary);
+    for (const auto& device : summary.elsewhere) add(device);
+    text += clip(line, columns) + "\n";
+  }
+  if (layers.size() > kMost) text += "  ...\n";
+  return text;
+}
+
+}  // namespace
+
+std::string summary_table(const Summary& summary, int columns) {
+  std::string text;
+  if (!summary.elsewhere.empty()) text += fmt::format("on {}:\n", summary.device);
+  text += device_table(summary, columns);
+  for (const auto& device : summary.elsewhere)
+    text += fmt::format("on {}:\n{}", device.device, device_table(internal::on_device(summary, device), columns));
+  if (!summary.elsewhere.empty()) text += differing_choices(summary, columns);
   if (!summary.selected.empty()) text += clip("> selected  * among the top three", columns) + "\n";
   return text;
 }

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,7 +36,7 @@ TEST(LoadModel, RoundTripIsIdentical) {
 TEST(LoadModel, ManyShortInitializersKeepTheirBytes) {
   // Short strings live inside their objects: views of them must survive the move into the list of pieces.
   Model model = small();
-  for (int i = 0; i < 50; ++i) model.graph.initializers.push_back({"i" + std::to_string(i), int64_tensor({1}, {i})});
+  for (int i = 0; i < 50; ++i) model.graph.initializers.push_back({fmt::format("i{}", i), int64_tensor({1}, {i})});
   Model read = parse_model(serialize(model));
   for (int i = 0; i < 50; ++i) EXPECT_EQ(read.graph.initializer("i" + std::to_string(i))->values<int64_t>()[0], i);
 }

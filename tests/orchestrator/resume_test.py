@@ -51,7 +51,7 @@ def lines(out):
 def without_times(value):
     if isinstance(value, dict):
         return {k: without_times(v) for k, v in value.items()
-                if k not in ("latency_ns", "latency", "latencies", "wall_seconds") and not k.endswith("_ns")}
+                if k not in ("latency_ns", "latency", "device_latencies", "wall_seconds") and not k.endswith("_ns")}
     return [without_times(v) for v in value] if isinstance(value, list) else value
 
 
