@@ -23,21 +23,17 @@ void print_channels(const std::vector<double>& channels) {
 void analyze_command(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
   require_quantizable(model);
-  auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
-  auto runner = make_runner(f.device.device, f.device.options, context.env);
-  auto samples = all_samples(*data);
+  Workbench bench = open_workbench(f, model, "analyze", false, context);
   Model quantized;
   if (f.quantized.empty()) {
     QuantizeOptions options = f.quantize.parsed();
     options.exclude = expand_patterns(f.exclude, model);
     options.include = expand_patterns(options.include, model);
-    Ranges ranges = f.ranges.empty() ? calibrate(model, *data, samples, *runner, f.quantize.calibration(), context.env)
-                                     : load_ranges(f.ranges);
-    quantized = Quantizer(model, ranges, options).quantize_excluding({});
+    quantized = Quantizer(model, ranges_of(f, model, bench, context), options).quantize_excluding({});
   } else {
     quantized = infer_shapes(load_model(f.quantized));
   }
-  Sensitivity s = analyze(model, quantized, *data, samples, *runner, context.env, {f.channels});
+  Sensitivity s = analyze(model, quantized, *bench.data, bench.samples, *bench.runner, context.env, {f.channels});
   if (context.json) {
     Json activations = Json::array(), weights = Json::array();
     for (const auto& e : s.activations) {

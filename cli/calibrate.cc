@@ -8,7 +8,8 @@ namespace {
 
 void calibrate_command(const WordFlags& f, const std::string& tensorrt_table, const Context& context) {
   Model model = load_model_of(f, context);
-  Ranges ranges = ranges_of(f, model, context);
+  Workbench bench = open_workbench(f, model, "calibrate", true, context);
+  Ranges ranges = ranges_of(f, model, bench, context);
   save_ranges(ranges, f.output, f.quantize.calibration().method);
   if (!tensorrt_table.empty()) save_tensorrt_tables(ranges, tensorrt_table, f.quantize.calibration().method);
   fmt::print("wrote the ranges of {} tensors to {}\n", ranges.size(), f.output);

@@ -48,22 +48,18 @@ void quantize_command(const WordFlags& f, const Context& context) {
                 "[quantize] --smooth-quant with --ranges found; smoothing changes the ranges of activations; leave "
                 "--ranges out");
   ImproveOptions improvers = f.improve.parsed();
-  std::unique_ptr<Dataset> data;
-  std::unique_ptr<Runner> runner;
-  if (improvers.rewrites() || improvers.corrects()) {
-    if (f.data.path.empty())
-      throw Error(Code::kUsage,
-                  fmt::format("[quantize] {} without --data found; it runs the model on samples", f.improve.first()));
-    data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
-    runner = make_runner(f.device.device, f.device.options, context.env);
-  }
+  bool improving = improvers.rewrites() || improvers.corrects(), ranges = needs_ranges(plan);
+  Workbench bench;
+  if (improving) bench = open_workbench(f, model, f.improve.first(), false, context);
+  else if (ranges && f.ranges.empty())
+    bench = open_workbench(f, model, "static quantization without --ranges", true, context);
   if (improvers.rewrites())
-    model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8, *data,
-                        all_samples(*data), *runner, context.env);
-  Improved found{needs_ranges(plan) ? ranges_of(f, model, context) : Ranges{}, {}};
+    model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8, *bench.data,
+                        bench.samples, *bench.runner, context.env);
+  Improved found{ranges ? ranges_of(f, model, bench, context) : Ranges{}, {}};
   if (improvers.corrects())
     found = improve(model, std::move(found.ranges), options, plan ? *plan : uniform_plan(model, Scheme::kInt8),
-                    improvers, *data, all_samples(*data), *runner, context.env);
+                    improvers, *bench.data, bench.samples, *bench.runner, context.env);
   Quantizer quantizer(model, std::move(found.ranges), options);
   Model result = f.plan.empty() && dynamic ? quantizer.quantize_excluding({}, Scheme::kInt8Dynamic)
                  : plan                    ? quantizer.quantize(*plan)

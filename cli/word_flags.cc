@@ -25,15 +25,22 @@ Model load_model_of(const WordFlags& f, const Context& context) {
   return model;
 }
 
-Ranges ranges_of(const WordFlags& f, const Model& model, const Context& context) {
-  if (!f.ranges.empty()) return load_ranges(f.ranges);
+Workbench open_workbench(const WordFlags& f, const Model& model, const char* asked_by, bool once,
+                         const Context& context) {
   if (f.data.path.empty())
-    throw Error(Code::kUsage, "[quantize] neither --data nor --ranges found; static quantization needs one of them");
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] {} without --data found; it runs the model on samples", asked_by));
   DatasetOptions options = f.data.options;
-  options.cache_bytes = 0;  // every sample is read once or twice: memory stays flat
-  auto data = open_dataset(f.data.path, model.graph.free_inputs(), options);
-  auto runner = make_runner(f.device.device, f.device.options, context.env);
-  return calibrate(model, *data, all_samples(*data), *runner, f.quantize.calibration(), context.env);
+  if (once) options.cache_bytes = 0;
+  Workbench bench{open_dataset(f.data.path, model.graph.free_inputs(), options), {}, nullptr};
+  bench.samples = all_samples(*bench.data);
+  bench.runner = make_runner(f.device.device, f.device.options, context.env);
+  return bench;
+}
+
+Ranges ranges_of(const WordFlags& f, const Model& model, const Workbench& bench, const Context& context) {
+  if (!f.ranges.empty()) return load_ranges(f.ranges);
+  return calibrate(model, *bench.data, bench.samples, *bench.runner, f.quantize.calibration(), context.env);
 }
 
 CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data) {

@@ -25,8 +25,19 @@ CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags&
 void add_quantizer(CLI::App* word, WordFlags& f);
 
 Model load_model_of(const WordFlags& f, const Context& context);
-// From --ranges, or by calibration over --data.
-Ranges ranges_of(const WordFlags& f, const Model& model, const Context& context);
+
+// What a word measures with, opened once.
+struct Workbench {
+  std::unique_ptr<Dataset> data;
+  std::vector<int64_t> samples;  // all of them
+  std::unique_ptr<Runner> runner;
+};
+// `asked_by`: the flag, or the work, that needs it. Throws Error{kUsage} without --data. `once`: every sample is read
+// only once or twice, so none is kept and memory stays flat.
+Workbench open_workbench(const WordFlags& f, const Model& model, const char* asked_by, bool once,
+                         const Context& context);
+// From --ranges; without, by calibration.
+Ranges ranges_of(const WordFlags& f, const Model& model, const Workbench& bench, const Context& context);
 std::string read_text(const std::string& path);
 
 }  // namespace seqto::cli
