@@ -87,6 +87,15 @@ class Writer {
       params.scale.push_back(rounded(*o.scale, weight.type()));
       params.zero_point.push_back(*o.zero_point);
     }
+    // Checked as a weight's before it was known that the constant is read as an activation.
+    QuantLimits limits = quant_limits(params.type);
+    for (int32_t z : params.zero_point)
+      if (z < limits.lowest || z > limits.highest)
+        throw Error(
+            Code::kInvalidInput,
+            fmt::format("[overrides] tensor '{}': zero_point {} lies outside of {}, as which it is read; correct "
+                        "the overrides or name the quant_type",
+                        name, z, to_string(params.type)));
     return params;
   }
 

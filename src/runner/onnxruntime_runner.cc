@@ -337,7 +337,8 @@ class OnnxruntimeRunner : public Runner {
     model.graph.outputs = {{"y", DataType::kFloat, std::nullopt, ""}};
     model.graph.nodes = {{"reorder", "ReorderInput", "com.microsoft.nchwc", {"x"}, {"y"}, {}, {}}};
     std::vector<float> values(32);
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / 2);
+    for (size_t channel = 0; channel < 16; ++channel)
+      values[2 * channel] = values[2 * channel + 1] = static_cast<float>(channel);
     Tensor input = float_tensor({1, 16, 1, 2}, std::move(values));
     auto session = load_with(model, host_options({SessionOptions::Optimization::kNone}), {});
     auto result = session->run(std::span(&input, 1))[0];

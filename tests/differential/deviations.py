@@ -171,6 +171,11 @@ def rejects(model, o):
     types = set().union({o["activation_type"], o["weight_type"]}, *override_types(o))
     if any(("scale" in e) != ("zero_point" in e) for entries in o["tensor_overrides"].values() for e in entries):
         return "X24"
+    low, high = {"int8": (-128, 127), "uint8": (0, 255)}.get(o["activation_type"], (-32768, 65535))
+    constants = {i.name for i in model.graph.initializer}
+    if any(t in constants and "quant_type" not in e and not low <= e.get("zero_point", 0) <= high
+           for t, entries in o["tensor_overrides"].items() for e in entries):
+        return "X25"
     if o["block_size"] or any(bits(t) == 16 for t in types):
         return None  # converted to opset 21
     if o["use_qdq_contrib_ops"] or opset(model) < 21 and any(bits(t) == 4 for t in types):
