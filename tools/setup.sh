@@ -1,8 +1,10 @@
 #!/bin/sh
-# Brings in what seqto needs: tools/setup.sh [build|test|lint]   (./dev calls it; safe to call again at any time)
+# Brings in what seqto needs: tools/setup.sh [build|test|tvm|aarch64|lint]   (./dev calls it; safe to call again at any time)
 #
 #   build   compiler and libraries (apt), libonnx, the ONNX Runtime library and headers, ECharts
-#   test    the same and what the suite compares with: onnx, numpy, scipy, ... in a private Python, a browser
+#   test    the same and what the suite compares with: onnx, numpy, scipy, ... in a private Python, a browser; and tvm
+#   tvm     the same as build, and Apache TVM in a private Python: for --device tvm:... (nothing where it has no wheel)
+#   aarch64 the same as tvm, and what makes and tries seqto-tvm for 64-bit ARM: cross compiler, qemu, TVM's libraries
 #   lint    clang-format and clang-tidy
 #
 # Everything but system packages lies in .deps/ (ignored); versions are in tools/versions.txt. Each step leaves a stamp
@@ -30,6 +32,8 @@ packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certif
 [ "$level" = test ] && packages="$packages $(
   # Ubuntu's chromium package only points to a snap, which needs a running snapd.
   grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)"
+
+[ "$level" = aarch64 ] && packages="$packages g++-aarch64-linux-gnu qemu-user"
 
 # Ubuntu and Debian call the TurboJPEG headers differently from release to release.
 resolve() {
@@ -209,13 +213,45 @@ make_test_venv() {
     "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION"
 }
 
+# TVM has wheels for some Pythons and machines only. Where there is none, it is left out: its tests skip then, and
+# removing .deps/stamps/tvm makes the next call try again.
+make_tvm_venv() {
+  "$python" -m venv --clear "$deps/tvm"
+  if ! "$deps/tvm/bin/python" -m pip --disable-pip-version-check -q download --no-deps --only-binary=:all: \
+      -d "$deps/dl/tvm" "apache-tvm==$TVM_VERSION" 2>"$deps/log/tvm.wheel"; then
+    cat "$deps/log/tvm.wheel"
+    grep -q 'No matching distribution' "$deps/log/tvm.wheel" || return 1
+    rm -rf "$deps/tvm"
+    echo "no wheel of apache-tvm $TVM_VERSION for $("$python" --version) on $(uname -sm): left out"
+    return
+  fi
+  "$deps/tvm/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --find-links "$deps/dl/tvm" \
+    "apache-tvm[rpc]==$TVM_VERSION" "apache-tvm-ffi==$TVM_FFI_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION"
+  rm -rf "$deps/dl/tvm"
+}
+
+# The runtime libraries alone; headers are the same for all machines.
+fetch_tvm_aarch64() {
+  work=$deps/dl/tvm_aarch64
+  rm -rf "$work" "$deps/tvm_aarch64"; mkdir -p "$work" "$deps/tvm_aarch64"
+  pip download --no-deps --only-binary=:all: --platform manylinux_2_28_aarch64 --platform manylinux_2_26_aarch64 \
+    --platform manylinux_2_17_aarch64 --python-version 3.11 -d "$work" "apache-tvm==$TVM_VERSION" \
+    "apache-tvm-ffi==$TVM_FFI_VERSION"
+  for wheel in "$work"/*.whl; do
+    for member in tvm/lib/libtvm_runtime.so tvm_ffi/lib/libtvm_ffi.so tvm_ffi/include/; do
+      unzip_members "$wheel" $member "$deps/tvm_aarch64"
+    done
+  done
+  rm -rf "$work"
+}
+
 install_lint_tools() {
   pip install "clang-format==$CLANG_FORMAT_VERSION" "clang-tidy==$CLANG_TIDY_VERSION"
 }
 
 # --- the levels ------------------------------------------------------------------------------------------------------
 
-case $level in build | test | lint) ;; *) fail "'$level' is not a level; build, test and lint are" ;; esac
+case $level in build | test | tvm | aarch64 | lint) ;; *) fail "'$level' is not a level; build, test, tvm, aarch64 and lint are" ;; esac
 mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
 # The same objects serve every checkout on the machine.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=true
@@ -230,6 +266,8 @@ background onnxruntime_headers "API 21 or later" fetch_onnxruntime_headers
 background echarts "$ECHARTS_VERSION" fetch_echarts
 [ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
 scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION" make_test_venv
+case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, onnx $ONNX_VERSION, numpy $NUMPY_VERSION" make_tvm_venv ;; esac
+[ "$level" != aarch64 ] || background tvm_aarch64 "apache-tvm $TVM_VERSION, apache-tvm-ffi $TVM_FFI_VERSION" fetch_tvm_aarch64
 [ "$level" != test ] || background openvino "$ONNXRUNTIME_OPENVINO_VERSION" fetch_openvino
 [ "$level" != lint ] || background lint_tools "clang-format $CLANG_FORMAT_VERSION, clang-tidy $CLANG_TIDY_VERSION" install_lint_tools
 step onnx "$ONNX_VERSION" build_onnx
