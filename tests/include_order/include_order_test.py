@@ -6,11 +6,12 @@ import sys
 
 ROOMS = ["base", "model", "data", "runner", "quantization", "metrics", "search", "visualizer", "orchestrator"]
 # These see the public headers and nothing else of ours.
-OUTSIDE = ["cli", "examples", "python"]
+OUTSIDE = ["cli", "examples", "python", "tvm"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FIRST_LINE = re.compile(r"^// Room: (\w+)\. \S.*\.")
 ONNX = re.compile(r"^(onnx|google/protobuf)/")
+TVM = re.compile(r"^(tvm|dlpack)/")
 ORT = re.compile(r"^(onnxruntime/.*)?onnxruntime_\w+\.h$")
 
 
@@ -62,6 +63,8 @@ def check_rooms(public, problems):
                     target = None
             elif ONNX.match(header) and room != "model":
                 problems.append(f"{where}: <{header}>: onnx and protobuf headers belong to src/model alone")
+            elif TVM.match(header):
+                problems.append(f"{where}: <{header}>: TVM's headers belong to tvm/ alone")
             elif ORT.match(header):
                 ort_users.add(str(name))
                 if room != "runner":
@@ -88,6 +91,8 @@ def check_outside(public, problems):
                         problems.append(f"{where}: no public header '{header}' with a room")
                 elif quote == '"' and not any((base / header).exists() for base in own):
                     problems.append(f"{where}: {folder} includes '{header}'; it may use \"seqto/*.h\" only")
+                elif TVM.match(header) and folder != "tvm":
+                    problems.append(f"{where}: <{header}>: TVM's headers belong to tvm/ alone")
                 elif ONNX.match(header) or ORT.match(header):
                     problems.append(f"{where}: <{header}>: {folder} may use \"seqto/*.h\" only")
     return count
