@@ -47,7 +47,7 @@ void add_provider_options(const std::vector<std::string>& pairs, RunnerOptions& 
 }  // namespace
 
 void add_device_flags(CLI::App* word, DeviceFlags& f, std::vector<std::string>* several) {
-  const char* help = "Where to run: cpu, cuda, openvino, ...; list tells them all";
+  const char* help = "Where to run: cpu, cuda, tvm:TARGET, ... (docs/devices.md); list tells which are there";
   // At once, so that `--device list` needs nothing else; each occurrence comes by itself then.
   auto take = [&f, several, given = false](const std::string& device) mutable {
     if (device == "list") {
@@ -68,6 +68,18 @@ void add_device_flags(CLI::App* word, DeviceFlags& f, std::vector<std::string>* 
       ->type_name("KEY=VALUE");
   word->add_option("--threads", f.options.threads, "Threads of the runtime")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  add_tvm_flags(word, f);
+}
+
+void add_tvm_flags(CLI::App* word, DeviceFlags& f) {
+  RunnerOptions& o = f.options;
+  word->add_option("--tvm-plugin", o.tvm_plugins, "TVM runtime to load, as libtvm_runtime_opencl.so; may be repeated");
+  word->add_option("--compile-timeout", o.compile_timeout_seconds, "Seconds that TVM may compile a model (0: no limit)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  word->add_option("--reconnect", o.reconnect_seconds, "Seconds to wait for a device whose link broke")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }
 

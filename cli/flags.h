@@ -26,6 +26,7 @@ void add_device_flags(CLI::App* word, DeviceFlags& flags, std::vector<std::strin
 
 // Workers are this very program, whatever it is called.
 void use_this_program(RunnerOptions& options);
+void add_tvm_flags(CLI::App* word, DeviceFlags& flags);  // those of them that TVM alone takes
 
 struct CalibrateFlags {
   CalibrateOptions options;

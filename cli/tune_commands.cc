@@ -75,6 +75,9 @@ void add_tune(CLI::App& app, Context& context) {
   word->add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges")->capture_default_str();
   word->add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
       ->capture_default_str();
+  word->add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   word->add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
       ->capture_default_str();
   word->add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv")->delimiter(',');

@@ -6,7 +6,7 @@ function(seqto_add_room room)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*.cc")
   # x_runner.cc or no_x_runner.cc: a back end that is left out is replaced by the file that says how to get it.
   # Likewise x86_kernels*.cc, or no_x86_kernels.cc on other processors.
-  foreach(backend ONNXRUNTIME TVM X86)
+  foreach(backend ONNXRUNTIME X86)
     string(TOLOWER ${backend} prefix)
     if(SEQTO_${backend})
       list(FILTER sources EXCLUDE REGEX "/no_${prefix}[^/]*\\.cc$")

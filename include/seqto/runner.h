@@ -9,9 +9,17 @@
 #include <vector>
 
 #include "seqto/env.h"
+#include "seqto/error.h"
 #include "seqto/model.h"
 
 namespace seqto {
+
+// A device behind a link is away and stays away. Nothing is known of the candidate that it was to run, so this passes
+// through where failing candidates become trials; the study can go on later.
+class DeviceGone : public Error {
+ public:
+  explicit DeviceGone(const std::string& message) : Error(Code::kUnavailable, message) {}
+};
 
 struct SessionOptions {
   // Whether the runtime may rewrite the graph. Calibration and error analysis run it as written, so that the
@@ -39,6 +47,9 @@ class Session {
   virtual std::vector<Tensor> run(std::span<const Tensor> inputs) = 0;
   // As run(), and how long it took, measured as by time().
   virtual TimedOutputs run_timed(std::span<const Tensor> inputs);
+  // As run_timed() on each of `samples`. They travel together where the runtime is not in this process: one message
+  // each way, however many they are.
+  virtual std::vector<TimedOutputs> run_many(std::span<const std::vector<Tensor>> samples);
   // Nanoseconds of each of `repeats` runs of the same inputs, one after the other, as near to the device as the runtime
   // can measure: a link, and what copies inputs and outputs, does not count where that can be told apart.
   virtual std::vector<int64_t> time(std::span<const Tensor> inputs, int repeats);
@@ -97,8 +108,18 @@ struct RunnerOptions {
   int64_t worker_memory_bytes = 0;    // resident memory above which a worker is stopped; 0: no limit
   double load_timeout_seconds = 600;  // for load(), load_file(), optimized(); 0: no limit
   double run_timeout_seconds = 120;   // for one run; 0: no limit
+  // --- TVM (docs/devices.md)
+  // A python that can import tvm and onnx; empty: $SEQTO_TVM_PYTHON, the build's own, python3 on PATH.
+  std::string tvm_python;
+  // The executable `seqto-tvm`; empty: $SEQTO_TVM_WORKER, beside this process's own executable, on PATH.
+  std::string tvm_worker;
+  std::vector<std::string> tvm_plugins;  // TVM runtimes to load, as libtvm_runtime_opencl.so
+  double compile_timeout_seconds = 600;  // 0: no limit
+  // How long a device behind a link may be away before its runs are given up.
+  double reconnect_seconds = 60;
 };
-// `device`: "cpu", or a provider of ONNX Runtime: "cuda", "tensorrt", "openvino", "webgpu", "xnnpack", "coreml", "qnn".
+// `device`: "cpu", or a provider of ONNX Runtime: "cuda", "tensorrt", "openvino", "webgpu", "xnnpack", "coreml", "qnn";
+// or TVM: "tvm:TARGET", "tvm+rpc:HOST:PORT:KEY:TARGET", "tvm+tracker:HOST:PORT:KEY:TARGET".
 // Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), no worker can be started, or
 // the provider is missing, does not start, or leaves a convolution to the CPU.
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& = {}, const Env& = {});

@@ -26,7 +26,9 @@ struct TuneOptions {
   // --- samples, in the data set's order and never overlapping
   int64_t calibration_samples = 50;
   int64_t evaluation_samples = 0;  // 0: all that is left
-  int64_t ranking_samples = 10;    // of the calibration samples, for the error analysis
+  // Samples that go to a device behind a link in one message, and are repeated together when it breaks.
+  int64_t chunk_samples = 1;
+  int64_t ranking_samples = 10;  // of the calibration samples, for the error analysis
   // --- quantizer; the published settings
   QuantizeOptions quantize;
   CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says

@@ -23,4 +23,8 @@ void serve_worker(Runner& runner, int in, int out, const ServeOptions& options);
 // For a worker that has no runner: answers the first request with the reason.
 void serve_refusal(const Error& reason, int in, int out);
 
+// The executable `seqto-tvm`, whose word `serve` makes a machine a device of others: options.tvm_worker, else
+// $SEQTO_TVM_WORKER, else the one beside this process's own executable, else `seqto-tvm`, to be found on PATH.
+std::string tvm_executable(const RunnerOptions& options = {});
+
 }  // namespace seqto

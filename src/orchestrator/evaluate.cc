@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -9,19 +11,22 @@ namespace seqto::internal {
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env) {
   Evaluated result;
   std::vector<int64_t> times;
-  for (size_t i = 0; i < evaluation.samples.size(); ++i) {
+  const size_t count = evaluation.samples.size();
+  for (size_t begin = 0; begin < count; begin += evaluation.chunk_samples) {
     env.stop_if_cancelled("evaluate");
-    Sample sample = evaluation.data->read(evaluation.samples[i]);
-    if (i == 0) session.run(sample.inputs);
-    auto [outputs, ns] = session.run_timed(sample.inputs);
-    times.push_back(ns);
-    const Tensor& first = outputs.at(0);
-    if (first.type() != DataType::kFloat)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[evaluate] the first output is {}; float32 was expected; put a float "
-                              "output first",
-                              to_string(first.type())));
-    result.outputs.append(first.values<float>());
+    std::vector<std::vector<Tensor>> chunk;
+    for (size_t i = begin; i < std::min(count, begin + evaluation.chunk_samples); ++i)
+      chunk.push_back(evaluation.data->read(evaluation.samples[i]).inputs);
+    if (begin == 0) session.run(chunk[0]);
+    for (const auto& [outputs, ns] : session.run_many(chunk)) {
+      times.push_back(ns);
+      const Tensor& first = outputs.at(0);
+      if (first.type() != DataType::kFloat)
+        throw Error(Code::kInvalidInput,
+                    fmt::format("[evaluate] the first output is {}; float32 was expected; put a float output first",
+                                to_string(first.type())));
+      result.outputs.append(first.values<float>());
+    }
   }
   result.measurement.latency = summarize_latency(std::move(times));
   if (evaluation.reference.rows > 0) result.measurement.losses = compare(evaluation.reference, result.outputs);
@@ -36,6 +41,8 @@ Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, c
       auto session = place.runner->load(model);
       outcome.measurement = measure(*session, place.evaluation, env).measurement;
       outcome.measurement->size_bytes = serialized_size(model);
+    } catch (const DeviceGone&) {
+      throw;
     } catch (const Error& error) {
       if (error.code() == Code::kInterrupted) throw;
       outcome = {{}, error.what()};
@@ -68,6 +75,8 @@ TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& plac
       }
     }
     for (auto& t : times) result.latencies.push_back(summarize_latency(std::move(t)));
+  } catch (const DeviceGone&) {
+    throw;
   } catch (const Error& error) {
     result.failure = error.what();
   }

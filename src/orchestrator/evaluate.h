@@ -16,6 +16,7 @@ struct EvaluationData {
   const Dataset* data = nullptr;
   std::vector<int64_t> samples;
   std::vector<int64_t> labels;  // one per sample; empty: no labels
+  size_t chunk_samples = 1;     // that travel to the device together
   Outputs reference;            // the float model's outputs on the samples; empty while that is made
 };
 
@@ -35,7 +36,7 @@ struct Evaluated {
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env);
 
 // A failing candidate is a Trial that says why: this is one of the three places that catch.
-// Interruptions pass through. On one device after the other, the study's first first.
+// Interruptions pass through, and a device that is gone. On one device after the other, the study's first first.
 Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env);
 
 // Model files on one device, timed in turn: all are loaded, then 30 rounds after one to warm up run each once on the

@@ -87,6 +87,7 @@ void validate(const TuneOptions& o) {
   auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
   if (o.calibration_samples < 1)
     usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
+  if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
   if (o.output.empty()) usage("no output folder found; name one with -o DIR");
   for (const auto& s : o.schemes) parse_scheme(s);
   if (std::find(o.schemes.begin(), o.schemes.end(), "int8") == o.schemes.end() ||
@@ -151,6 +152,7 @@ class Tuner {
     for (Place& place : places_) {
       place.evaluation.data = data_.get();
       place.evaluation.samples = split_.evaluation;
+      place.evaluation.chunk_samples = static_cast<size_t>(o_.chunk_samples);
     }
     ending_.objectives = o_.objectives;
     o_.quantize.exclude = expand_patterns(o_.exclude, model_);

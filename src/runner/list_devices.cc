@@ -7,6 +7,7 @@ namespace seqto {
 std::vector<DeviceStatus> list_devices(const RunnerOptions& options) {
   std::vector<std::string> devices{"cpu"};
   for (const internal::Provider& provider : internal::providers()) devices.emplace_back(provider.device);
+  devices.emplace_back("tvm:llvm");
   std::vector<DeviceStatus> result;
   for (const std::string& device : devices) {
     RunnerOptions tried = options;

@@ -314,7 +314,6 @@ class OnnxruntimeRunner : public Runner {
       Ort::SessionOptions o = host_options({});
       o.SetOptimizedModelFilePath(file.path().c_str());
       o.SetLogSeverityLevel(ORT_LOGGING_LEVEL_ERROR);  // it warns that the graph is for this machine only
-      o.AddConfigEntry("session.disable_prepacking", "1");  // it is never run
       std::string bytes = serialize(model);
       Ort::Session session(env_, bytes.data(), bytes.size(), o);
       return parse_model(file.bytes());

@@ -194,6 +194,7 @@ class Server {
   json answer(const Request& request) {
     if (request.verb == "load") return load(request.message);
     if (request.verb == "run") return run(request.message);
+    if (request.verb == "run_many") return run_many(request.message);
     if (request.verb == "time") return time(request.message);
     if (request.verb == "optimize") return optimize(request.message);
     if (request.verb == "place") return place(request.message);
@@ -201,9 +202,10 @@ class Server {
     if (request.verb == "shutdown") return json::object();
     throw Error(
         Code::kInvalidInput,
-        fmt::format("[worker] verb '{}' found; hello, load, run, time, optimize, place, unload, cancel, shutdown "
-                    "expected",
-                    request.verb));
+        fmt::format(
+            "[worker] verb '{}' found; hello, load, run, run_many, time, optimize, place, unload, cancel, shutdown "
+            "expected",
+            request.verb));
   }
 
   json load(const json& message) {
@@ -220,9 +222,22 @@ class Server {
   json run(const json& message) {
     Session& session = session_of(message);
     auto inputs = inputs_of(message);
-    TimedOutputs result = cancellable(session, [&] { return session.run_timed(inputs); });
+    return timed_outputs(cancellable(session, [&] { return session.run_timed(inputs); }));
+  }
+
+  json run_many(const json& message) {
+    Session& session = session_of(message);
+    std::vector<std::vector<Tensor>> samples;
+    for (const json& inputs : field<json>(message, "samples")) samples.push_back(inputs_of({{"inputs", inputs}}));
+    json results = json::array();
+    for (const auto& result : cancellable(session, [&] { return session.run_many(samples); }))
+      results.push_back(timed_outputs(result));
+    return {{"results", std::move(results)}};
+  }
+
+  json timed_outputs(const TimedOutputs& result) {
     json outputs = tensors_to_json(result.outputs, [this](const Tensor& t) { return put(t); });
-    return {{"outputs", outputs}, {"ns", result.ns}};
+    return {{"outputs", std::move(outputs)}, {"ns", result.ns}};
   }
 
   json time(const json& message) {

@@ -36,13 +36,23 @@ class WorkerSession : public Session {
   std::vector<Tensor> run(std::span<const Tensor> inputs) override { return run_timed(inputs).outputs; }
 
   TimedOutputs run_timed(std::span<const Tensor> inputs) override {
-    json reply = ask("ran the model", timeout_seconds_, {{"verb", "run"}}, inputs);
-    TimedOutputs result{tensors_from_json(field<json>(reply, "outputs"), blobs_.folders()),
-                        field<int64_t>(reply, "ns")};
-    // Mapped by now: the bytes live as long as the tensors.
-    for (const json& output : reply["outputs"])
-      if (output.contains("blob")) remove_blob(blobs_.folders(), output["blob"].get<std::string>());
-    return result;
+    return timed_outputs(ask("ran the model", timeout_seconds_, {{"verb", "run"}}, inputs));
+  }
+
+  std::vector<TimedOutputs> run_many(std::span<const std::vector<Tensor>> samples) override {
+    if (samples.size() == 1) return {run_timed(samples[0])};
+    BlobStore::Lease lease(blobs_);
+    json lists = json::array();
+    for (const auto& inputs : samples)
+      lists.push_back(tensors_to_json(inputs, [&](const Tensor& t) { return lease.put(t); }));
+    json reply = exchange("ran the model", timeout_seconds_ * static_cast<double>(samples.size()),
+                          {{"verb", "run_many"}, {"samples", std::move(lists)}});
+    std::vector<TimedOutputs> results;
+    for (const json& result : field<json>(reply, "results")) results.push_back(timed_outputs(result));
+    if (results.size() != samples.size())
+      throw Error(Code::kInternal,
+                  fmt::format("[worker] {} samples were sent; {} came back", samples.size(), results.size()));
+    return results;
   }
 
   std::vector<int64_t> time(std::span<const Tensor> inputs, int repeats) override {
@@ -61,16 +71,29 @@ class WorkerSession : public Session {
   const std::vector<std::string>& output_names() const override { return output_names_; }
 
  private:
+  TimedOutputs timed_outputs(const json& reply) {
+    json outputs = field<json>(reply, "outputs");
+    TimedOutputs result{tensors_from_json(outputs, blobs_.folders()), field<int64_t>(reply, "ns")};
+    // Mapped by now: the bytes live as long as the tensors.
+    for (const json& output : outputs)
+      if (output.contains("blob")) remove_blob(blobs_.folders(), output["blob"].get<std::string>());
+    return result;
+  }
+
   json ask(const char* doing, double timeout_seconds, json request, std::span<const Tensor> inputs) {
+    BlobStore::Lease lease(blobs_);
+    request["inputs"] = tensors_to_json(inputs, [&](const Tensor& t) { return lease.put(t); });
+    return exchange(doing, timeout_seconds, std::move(request));
+  }
+
+  json exchange(const char* doing, double timeout_seconds, json request) {
     Exchange exchange{doing, timeout_seconds};
     set_exchange(&exchange);
     struct Reset {
       ~Reset() { session.set_exchange(nullptr); }
       WorkerSession& session;
     } reset{*this};
-    BlobStore::Lease lease(blobs_);
     request["session"] = number_;
-    request["inputs"] = tensors_to_json(inputs, [&](const Tensor& t) { return lease.put(t); });
     return worker_->ask(std::move(request), exchange);
   }
   void set_exchange(Exchange* exchange) {

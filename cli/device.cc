@@ -1,0 +1,44 @@
+// seqto device serve: makes this machine a device of others, by TVM's RPC. seqto-tvm does it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "commands.h"
+#include "seqto/error.h"
+#include "seqto/worker.h"
+
+namespace seqto::cli {
+namespace {
+
+[[noreturn]] void become_server(const std::vector<std::string>& flags) {
+  std::vector<std::string> words{tvm_executable(), "serve"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  throw Error(
+      Code::kUnavailable,
+      fmt::format("[device] {}: {}; run tools/setup.sh tvm and build again, or set SEQTO_TVM_WORKER to the path "
+                  "of seqto-tvm",
+                  words[0], std::strerror(errno)));
+}
+
+}  // namespace
+
+void add_device(CLI::App& app, Context&) {
+  auto* word = app.add_subcommand("device", "Make this machine a device of others");
+  word->require_subcommand(1);
+  auto* serve =
+      word->add_subcommand("serve", "A TVM RPC server; flags are those of seqto-tvm serve (seqto-tvm --help)");
+  // All that follows is for the other program.
+  word->fallthrough(false);
+  serve->fallthrough(false);
+  serve->prefix_command();
+  serve->set_help_flag();
+  serve->callback([serve] { become_server(serve->remaining()); });
+}
+
+}  // namespace seqto::cli
