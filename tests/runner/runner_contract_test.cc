@@ -4,14 +4,17 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <numeric>
 #include <thread>
 
+#include "base/subprocess.h"
 #include "seqto/error.h"
 #include "seqto/runner.h"
+#include "seqto/worker.h"
 
 namespace seqto {
 namespace {
@@ -20,7 +23,26 @@ struct Subject {
   std::string name;
   std::function<std::unique_ptr<Runner>(RunnerOptions, const Env&)> make;  // throws kUnavailable: skipped
   bool has_timeouts = false, can_cancel = true;
+  bool open_shapes = true;  // inputs may have another shape in every run
 };
+
+// Beside the build's executables, so that each model is compiled once for all tests.
+void use_tvm_cache() {
+  auto cache = std::filesystem::path(SEQTO_BINARY).parent_path().parent_path() / "tvm-cache";
+  ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
+}
+
+// A server that ends with the test.
+std::string tvm_server() {
+  static Subprocess server({tvm_executable(), "serve", "--port", "0", "--key", "test"});
+  static std::string greeting;
+  while (greeting.find('\n') == std::string::npos && server.running()) {
+    read_available(server.output(), greeting);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::string address = greeting.substr(0, greeting.find(" key"));
+  return address.substr(address.rfind(' ') + 1);  // "listening on HOST:PORT key test"
+}
 
 const std::vector<Subject> kRunners{
     {"OnnxruntimeInProcess", [](RunnerOptions o, const Env& env) { return make_runner("cpu", o, env); }},
@@ -39,6 +61,18 @@ const std::vector<Subject> kRunners{
        return make_runner("cpu", o, env);
      },
      true},
+    {"TvmInWorker",
+     [](RunnerOptions o, const Env& env) {
+       use_tvm_cache();
+       return make_runner("tvm:llvm", o, env);
+     },
+     false, false, false},
+    {"TvmBehindALink",
+     [](RunnerOptions o, const Env& env) {
+       use_tvm_cache();
+       return make_runner("tvm+rpc:" + tvm_server() + ":test:llvm", o, env);
+     },
+     false, false, false},
 };
 
 class RunnerContract : public testing::TestWithParam<Subject> {
@@ -122,6 +156,7 @@ TEST_P(RunnerContract, SmallAndBigTensorsComeBackRight) {
 }
 
 TEST_P(RunnerContract, TypesShapesAndEmptyTensors) {
+  if (!GetParam().open_shapes) GTEST_SKIP() << GetParam().name << " compiles for one shape of each input";
   auto session = runner_->load(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
     types (int64[2] a, bool[n] b, float[0,3] c, int8 d) => (int64[2] e, bool[n] f, float[0,3] g, int8 h) {
       e = Neg(a) f = Not(b) g = Neg(c) h = Identity(d) })"));
@@ -133,6 +168,19 @@ TEST_P(RunnerContract, TypesShapesAndEmptyTensors) {
   EXPECT_TRUE(outputs[1].equals(Tensor::from<uint8_t>(DataType::kBool, {3}, {0, 1, 0})));
   EXPECT_TRUE(outputs[2].equals(float_tensor({0, 3}, {})));
   EXPECT_TRUE(outputs[3].equals(Tensor::from<int8_t>(DataType::kInt8, {}, {-7})));
+}
+
+TEST_P(RunnerContract, ManyRunsAreAsSingleOnes) {
+  auto session = runner_->load(doubler(600));
+  std::vector<std::vector<Tensor>> samples;
+  for (float start : {0.0f, 1.0f, -5.0f, 2.5f}) samples.push_back(ramp(600, start));
+  auto results = session->run_many(samples);
+  ASSERT_EQ(results.size(), 4u);
+  for (size_t i = 0; i < results.size(); ++i) {
+    expect_doubled(results[i].outputs, 600, samples[i][0].values<float>()[0]);
+    EXPECT_GT(results[i].ns, 0);
+  }
+  EXPECT_TRUE(session->run_many({}).empty());
 }
 
 TEST_P(RunnerContract, AFileGivesWhatTheModelGives) {
