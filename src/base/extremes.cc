@@ -4,9 +4,19 @@
 
 namespace seqto::internal {
 
-void Extremes::add(std::span<const float> values) {
-  static const ExtremesFunction add_all = choose_extremes();
-  add_all(values.data(), values.size(), *this);
+namespace {
+
+const RangeFunctions& range_functions() {
+  static const RangeFunctions functions = choose_range_functions();
+  return functions;
+}
+
+}  // namespace
+
+void Extremes::add(std::span<const float> values) { range_functions().extremes(values.data(), values.size(), *this); }
+
+void clip_values(const float* in, size_t count, float lowest, float highest, float* out) {
+  range_functions().clip(in, count, lowest, highest, out);
 }
 
 float smallest_magnitude(std::span<const float> values) {

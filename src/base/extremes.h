@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -23,6 +24,9 @@ struct Extremes {
   float lowest() const { return from_order_key(lowest_key); }    // NaN when a negative NaN was added
   float highest() const { return from_order_key(highest_key); }  // NaN when a positive NaN was added
 };
+
+// out[i] = in[i] between lowest and highest; NaN stays. `out` may be `in`, but not overlap it otherwise.
+void clip_values(const float* in, size_t count, float lowest, float highest, float* out);
 
 // The smallest |value|; infinity of an empty list.
 float smallest_magnitude(std::span<const float> values);

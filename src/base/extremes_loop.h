@@ -1,4 +1,4 @@
-// Room: base. The loop behind Extremes::add, compiled once per instruction set.
+// Room: base. The loops behind Extremes::add and clip_values, compiled once per instruction set.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,19 @@ namespace seqto::internal {
   result.highest_key = highest;
 }
 
-using ExtremesFunction = void (*)(const float* values, size_t count, Extremes& result);
+[[gnu::always_inline]] inline void clip_loop(const float* in, size_t count, float lowest, float highest, float* out) {
+#pragma GCC ivdep  // in place or apart, never shifted
+  for (size_t i = 0; i < count; ++i) {
+    float value = in[i] < lowest ? lowest : in[i];
+    out[i] = highest < value ? highest : value;
+  }
+}
+
+struct RangeFunctions {
+  void (*extremes)(const float* values, size_t count, Extremes& result);
+  void (*clip)(const float* in, size_t count, float lowest, float highest, float* out);
+};
 // The fastest that this machine can run.
-ExtremesFunction choose_extremes();
+RangeFunctions choose_range_functions();
 
 }  // namespace seqto::internal

@@ -5,9 +5,10 @@ namespace seqto::internal {
 namespace {
 
 void add_portable(const float* v, size_t n, Extremes& e) { extremes_loop(v, n, e); }
+void clip_portable(const float* in, size_t n, float low, float high, float* out) { clip_loop(in, n, low, high, out); }
 
 }  // namespace
 
-ExtremesFunction choose_extremes() { return add_portable; }
+RangeFunctions choose_range_functions() { return {add_portable, clip_portable}; }
 
 }  // namespace seqto::internal

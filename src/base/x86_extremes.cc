@@ -8,11 +8,20 @@ namespace {
 [[gnu::target("avx2")]] void add_avx2(const float* v, size_t n, Extremes& e) { extremes_loop(v, n, e); }
 void add_sse2(const float* v, size_t n, Extremes& e) { extremes_loop(v, n, e); }
 
+[[gnu::target("avx512f")]] void clip_avx512(const float* in, size_t n, float low, float high, float* out) {
+  clip_loop(in, n, low, high, out);
+}
+[[gnu::target("avx2")]] void clip_avx2(const float* in, size_t n, float low, float high, float* out) {
+  clip_loop(in, n, low, high, out);
+}
+void clip_sse2(const float* in, size_t n, float low, float high, float* out) { clip_loop(in, n, low, high, out); }
+
 }  // namespace
 
-ExtremesFunction choose_extremes() {
-  if (__builtin_cpu_supports("avx512f")) return add_avx512;
-  return __builtin_cpu_supports("avx2") ? add_avx2 : add_sse2;
+RangeFunctions choose_range_functions() {
+  if (__builtin_cpu_supports("avx512f")) return {add_avx512, clip_avx512};
+  if (__builtin_cpu_supports("avx2")) return {add_avx2, clip_avx2};
+  return {add_sse2, clip_sse2};
 }
 
 }  // namespace seqto::internal

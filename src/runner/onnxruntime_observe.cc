@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/extremes.h"
 #include "runner/insert_observers.h"
 
 namespace seqto::internal {
@@ -145,7 +146,7 @@ struct ObserveClipKernel {
           const float* in = run + begin;
           float* out = clipped + (in - values);
           shower.show(tensor, in, size, lanes);
-          for (size_t i = 0; i < size; ++i) out[i] = std::min(std::max(in[i], lowest), highest);
+          clip_values(in, size, lowest, highest, out);
           shower.show(clipped_tensor, out, size, lanes);
         }
       });

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
+#include "base/extremes.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/statistics.h"
@@ -47,6 +50,18 @@ TEST(ReadFile, NamesWhatIsMissing) {
     EXPECT_NE(std::string(error.what()).find("/nowhere/at/all"), std::string::npos);
   }
   EXPECT_THROW(read_file("/tmp"), Error);
+}
+
+TEST(ClipValues, LeavesWhatLiesBetweenAndNaN) {
+  std::vector<float> values;
+  for (int i = -50; i < 50; ++i) values.push_back(static_cast<float>(i) / 4);
+  values.push_back(std::nanf(""));
+  std::vector<float> apart(values.size());
+  internal::clip_values(values.data(), values.size(), 0, 6, apart.data());
+  for (size_t i = 0; i + 1 < values.size(); ++i) EXPECT_EQ(apart[i], std::clamp(values[i], 0.0f, 6.0f));
+  EXPECT_TRUE(std::isnan(apart.back()));
+  internal::clip_values(values.data(), values.size(), 0, 6, values.data());
+  for (size_t i = 0; i + 1 < values.size(); ++i) EXPECT_EQ(values[i], apart[i]);
 }
 
 }  // namespace

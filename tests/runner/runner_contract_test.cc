@@ -26,6 +26,8 @@ struct Subject {
   bool open_shapes = true;  // inputs may have another shape in every run
 };
 
+void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
+
 // Beside the build's executables, so that each model is compiled once for all tests.
 void use_tvm_cache() {
   auto cache = std::filesystem::path(SEQTO_BINARY).parent_path().parent_path() / "tvm-cache";
@@ -42,6 +44,14 @@ std::string tvm_server() {
   }
   std::string address = greeting.substr(0, greeting.find(" key"));
   return address.substr(address.rfind(' ') + 1);  // "listening on HOST:PORT key test"
+}
+
+std::string openvino_library() {
+  std::filesystem::path folder = std::filesystem::path(SEQTO_SOURCE_DIR) / ".deps/openvino";
+  if (std::filesystem::exists(folder))
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with("libonnxruntime.so")) return entry.path();
+  throw Error(Code::kUnavailable, "no onnxruntime-openvino in .deps/openvino; `tools/setup.sh test` brings it");
 }
 
 const std::vector<Subject> kRunners{
@@ -61,6 +71,14 @@ const std::vector<Subject> kRunners{
        return make_runner("cpu", o, env);
      },
      true},
+    {"OpenvinoInWorker",
+     [](RunnerOptions o, const Env& env) {
+       o.isolated = true;
+       o.worker = SEQTO_BINARY;
+       o.library = openvino_library();
+       return make_runner("openvino", o, env);
+     },
+     false, false, false},  // it takes neither the Loop that those tests run nor empty tensors
     {"TvmInWorker",
      [](RunnerOptions o, const Env& env) {
        use_tvm_cache();
