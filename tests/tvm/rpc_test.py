@@ -192,7 +192,9 @@ class Study(WithServers):
 
     def compare(self, out, what, start):
         self.assertEqual(self.trials(out), self.expected())
-        print(f"{what}: {time.monotonic() - start:.2f} s, undisturbed {Study.seconds:.2f} s", flush=True)
+        seconds = time.monotonic() - start
+        print(f"{what}: {seconds:.2f} s, undisturbed {Study.seconds:.2f} s", flush=True)
+        return seconds
 
     def test_server_killed_and_restarted(self):
         self.expected()
@@ -221,18 +223,21 @@ class Study(WithServers):
         self.compare(out, "server that hung for 4 s", start)
 
     def through(self, what, **faults):
+        self.dir = pathlib.Path(tempfile.mkdtemp(dir=self.dir))
         self.expected()
         server, out = self.ending(tvm.serve()), self.dir / "study"
         proxy = tvm.Proxy(server.port, **faults)
         self.addCleanup(proxy.close)
         start = time.monotonic()
         self.finished(self.start(proxy.port, out, "--run-timeout", "5"))
-        self.compare(out, f"{what}, {proxy.faults} of {proxy.connections} connections", start)
+        proxy.seconds = self.compare(out, f"{what}, {proxy.faults} of {proxy.connections} connections", start)
         return proxy
 
     def test_link_cut(self):
+        calm = self.through("the same link without a fault")
         proxy = self.through("30 % of connections cut", cut=0.3, seed=2)
         self.assertGreater(proxy.connections, 1)
+        print(f"30 % of connections cut: {proxy.seconds / calm.seconds:.2f} x the time without", flush=True)
 
     def test_every_other_connection_cut(self):
         proxy = self.through("half of the connections cut", cut=0.5, seed=1)
