@@ -65,6 +65,7 @@ void add_device_flags(CLI::App* word, DeviceFlags& f, std::vector<std::string>* 
   word->add_option_function<std::vector<std::string>>(
           "--provider-option", [&f](const std::vector<std::string>& pairs) { add_provider_options(pairs, f.options); },
           "KEY=VALUE for the provider of the device; may be given several times")
+      ->allow_extra_args(false)  // what follows is not another
       ->type_name("KEY=VALUE");
   word->add_option("--threads", f.options.threads, "Threads of the runtime")
       ->check(CLI::Range(1, 1024))
@@ -74,7 +75,8 @@ void add_device_flags(CLI::App* word, DeviceFlags& f, std::vector<std::string>* 
 
 void add_tvm_flags(CLI::App* word, DeviceFlags& f) {
   RunnerOptions& o = f.options;
-  word->add_option("--tvm-plugin", o.tvm_plugins, "TVM runtime to load, as libtvm_runtime_opencl.so; may be repeated");
+  word->add_option("--tvm-plugin", o.tvm_plugins, "TVM runtime to load, as libtvm_runtime_opencl.so; may be repeated")
+      ->allow_extra_args(false);
   word->add_option("--compile-timeout", o.compile_timeout_seconds, "Seconds that TVM may compile a model (0: no limit)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -99,6 +99,10 @@ class TwoDevices(unittest.TestCase):
         reply = seqto("run", DIGITS, "--data", DIGITS_DATA, "--samples", 2, "--device", "openvino", "--provider-option",
                       "no_such_option=1", "-o", self.folder / "x.npz", env=self.env)
         self.assertEqual(reply.returncode, 4, reply.stderr)
+        reply = seqto("run", "--device", "openvino", "--provider-option", "num_of_threads=1", "--provider-option",
+                      "device_type=CPU", DIGITS, "--data", DIGITS_DATA, "--samples", 2, "-o", self.folder / "x.npz",
+                      env=self.env)
+        self.assertEqual(reply.returncode, 0, reply.stderr)  # known ones; the model after them is not taken for one
         reply = seqto("run", DIGITS, "--data", DIGITS_DATA, "--device", "openvino", "--provider-option", "flag", "-o",
                       self.folder / "x.npz", env=self.env)
         self.assertEqual(reply.returncode, 2, reply.stderr)
