@@ -56,7 +56,26 @@ std::string openvino_library() {
   throw Error(Code::kUnavailable, "no onnxruntime-openvino in .deps/openvino; `tools/setup.sh test` brings it");
 }
 
+// What the others are held to: every node computed as it is written.
+class Reference : public Runner {
+ public:
+  Reference(const RunnerOptions& options, const Env& env) : runner_(make_runner("cpu", options, env)) {}
+  std::unique_ptr<Session> load(const Model& model, const SessionOptions&) override {
+    return runner_->load(model, kAsWritten);
+  }
+  std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions&) override {
+    return runner_->load_file(path, kAsWritten);
+  }
+  Model optimized(const Model& model) override { return runner_->optimized(model); }
+  std::string description() const override { return runner_->description(); }
+
+ private:
+  static constexpr SessionOptions kAsWritten{SessionOptions::Optimization::kNone};
+  std::unique_ptr<Runner> runner_;
+};
+
 const std::vector<Subject> kRunners{
+    {"Reference", [](RunnerOptions o, const Env& env) { return std::make_unique<Reference>(o, env); }},
     {"OnnxruntimeInProcess", [](RunnerOptions o, const Env& env) { return make_runner("cpu", o, env); }},
     {"OnnxruntimeInWorker",
      [](RunnerOptions o, const Env& env) {
