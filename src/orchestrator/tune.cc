@@ -259,12 +259,12 @@ class Tuner {
 
   Model candidate(const Plan& plan) { return apply(corrections_, quantizer_->quantize(plan)); }
 
-  // With onnxruntime's defaults, of the model as it was given.
-  Model published_candidate(const Plan& plan) const {
-    if (!original_) return Quantizer(model_, ranges_, {}).quantize(plan);
-    CalibrateOptions calibration;
-    return Quantizer(*original_, calibrate(*original_, *data_, split_.calibration, *runner_, calibration, env_), {})
-        .quantize(plan);
+  // With onnxruntime's defaults, of the model as it was given; made once, since that may take a calibration of its own.
+  const Model& published_candidate(const Plan& plan) {
+    if (published_) return *published_;
+    const Model& model = original_ ? *original_ : model_;
+    Ranges own = original_ ? calibrate(model, *data_, split_.calibration, *runner_, {}, env_) : ranges_;
+    return published_.emplace(Quantizer(model, std::move(own), {}).quantize(plan));
   }
 
   void measure_once(const std::string& id, const Plan& plan, const Model& candidate) {
@@ -399,8 +399,9 @@ class Tuner {
   std::unique_ptr<Dataset> data_;
   Split split_;
   std::optional<Study> study_;
-  std::optional<Model> original_;  // before it was rewritten
-  Ranges ranges_;                  // as calibrated
+  std::optional<Model> original_;   // before it was rewritten
+  std::optional<Model> published_;  // once it was asked for
+  Ranges ranges_;                   // as calibrated
   Corrections corrections_;
   std::optional<Quantizer> quantizer_;
   std::optional<Model> last_;  // the candidate before; equal ones are skipped
