@@ -23,6 +23,7 @@ void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
 }
 
 void use_this_program(RunnerOptions& options) {
+  // By this name the child finds the very file that this process runs, even where another has taken its place by now.
   if (options.worker.empty() && !std::getenv("SEQTO_WORKER")) options.worker = "/proc/self/exe";
 }
 

@@ -102,7 +102,7 @@ struct RunnerOptions {
   // Sessions live in child processes: what makes the runtime crash, hang or eat memory is an Error of the session, and
   // the next load() finds a fresh worker.
   bool isolated = false;
-  // The executable `seqto`; empty: $SEQTO_WORKER, this process's own executable if it is that, `seqto` on PATH.
+  // The executable `seqto`; empty: $SEQTO_WORKER, `seqto` on PATH. The command names itself.
   std::string worker;
   int workers = 1;                    // processes; a session is put where the fewest are
   int64_t worker_memory_bytes = 0;    // resident memory above which a worker is stopped; 0: no limit

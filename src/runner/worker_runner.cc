@@ -188,13 +188,8 @@ class WorkerRunner : public Runner {
 };
 
 std::string worker_executable(const RunnerOptions& options) {
-  namespace fs = std::filesystem;
   if (!options.worker.empty()) return options.worker;
   if (const char* variable = std::getenv("SEQTO_WORKER"); variable && *variable) return variable;
-  std::error_code ignored;
-  // By this name the child finds the very file that this process runs, even where another has taken its place by now.
-  std::string own = fs::read_symlink("/proc/self/exe", ignored).filename().string();
-  if (own == "seqto" || own == "seqto (deleted)") return "/proc/self/exe";
   return "seqto";
 }
 

@@ -15,8 +15,7 @@ namespace seqto::internal {
 std::unique_ptr<Runner> make_worker_runner(std::vector<std::string> command, const std::string& device,
                                            const RunnerOptions& options, const Env& env);
 
-// The command of a worker of this program: options.worker, else $SEQTO_WORKER, else this process's own executable if it
-// is seqto, else seqto on PATH.
+// The command of a worker of this program: options.worker, else $SEQTO_WORKER, else seqto on PATH.
 std::vector<std::string> worker_command(const std::string& device, const RunnerOptions& options);
 
 }  // namespace seqto::internal
