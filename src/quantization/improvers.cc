@@ -1,10 +1,6 @@
 #include "seqto/improvers.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
-
-#include "seqto/error.h"
 
 namespace seqto {
 
@@ -26,35 +22,6 @@ std::string improve_options_to_json(const ImproveOptions& o) {
   if (o.refine_ranges) j["refine_ranges"] = true;
   if (o.bias_correction != d.bias_correction) j["bias_correction"] = to_string(o.bias_correction);
   return j.dump();
-}
-
-ImproveOptions improve_options_from_json(const std::string& text) {
-  try {
-    ImproveOptions o;
-    for (const auto& [name, value] : json::parse(text).items()) {
-      if (name == "equalize") {
-        o.equalize = value.get<bool>();
-      } else if (name == "smooth") {
-        o.smooth = value.get<bool>();
-      } else if (name == "smooth_alpha") {
-        o.smooth_alpha = value == "auto" ? std::optional<double>() : value.get<double>();
-      } else if (name == "rounding" && (value == "learned" || value == "nearest")) {
-        o.learned_rounding = value == "learned";
-      } else if (name == "refine_ranges") {
-        o.refine_ranges = value.get<bool>();
-      } else if (name == "bias_correction") {
-        o.bias_correction = parse_bias_correction(value.get<std::string>());
-      } else {
-        throw Error(Code::kInvalidInput,
-                    fmt::format("[improve] field '{}' with {} found; one of equalize, smooth, smooth_alpha, rounding, "
-                                "refine_ranges, bias_correction expected",
-                                name, value.dump()));
-      }
-    }
-    return o;
-  } catch (const json::exception& error) {
-    throw Error(Code::kInvalidInput, fmt::format("[improve] {}; an object of improvers was expected", error.what()));
-  }
 }
 
 Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
