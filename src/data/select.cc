@@ -7,21 +7,11 @@
 #include <numeric>
 #include <random>
 
+#include "base/random.h"
 #include "seqto/error.h"
 
 namespace seqto {
 namespace internal {
-namespace {
-
-// Below `limit`, each value alike. The standard's distributions differ from library to library; the engine does not.
-uint64_t below(uint64_t limit, std::mt19937_64& engine) {
-  const uint64_t unfair = (0 - limit) % limit;  // 2^64 mod limit: so many values too many
-  for (;;) {
-    if (const uint64_t value = engine(); value >= unfair) return value % limit;
-  }
-}
-
-}  // namespace
 
 std::vector<int64_t> draw(int64_t size, int64_t count, uint64_t seed) {
   std::mt19937_64 engine(seed);

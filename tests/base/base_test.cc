@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <random>
+#include <vector>
 
 #include "base/extremes.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/statistics.h"
 #include "seqto/error.h"
+#include "seqto/statistics.h"
 
 namespace seqto {
 namespace {
@@ -24,6 +27,38 @@ TEST(Quantile, InterpolatesAsNumpy) {
   EXPECT_DOUBLE_EQ(quantile({4, 1, 3, 2}, 0.5), 2.5);
   EXPECT_DOUBLE_EQ(quantile({4, 1, 3, 2}, 0.1), 1.3);
   EXPECT_DOUBLE_EQ(quantile({7}, 0.9), 7);
+}
+
+TEST(Statistics, BootstrapIntervalCoversTheMean) {
+  // Skewed, as losses are: the mean is 1.
+  std::mt19937_64 engine(7);
+  int covered = 0;
+  double width = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<double> values;
+    for (int i = 0; i < 60; ++i)
+      values.push_back(-std::log((static_cast<double>(engine() >> 11) + 1) / 9007199254740993.0));
+    const Interval interval = bootstrap_mean(values);
+    covered += interval.holds(1);
+    width += (interval.high - interval.low) / 200;
+  }
+  EXPECT_GE(covered, 176);  // 88 %: the percentile method is a little narrow on skewed data
+  EXPECT_LE(covered, 198);
+  EXPECT_NEAR(width, 2 * 1.96 / std::sqrt(60.0), 0.05);
+}
+
+TEST(Statistics, BootstrapIntervalIsTheSameAgain) {
+  const std::vector<double> values{1, 5, 2, 8, 4};
+  EXPECT_EQ(bootstrap_mean(values), bootstrap_mean(values));
+  EXPECT_EQ(bootstrap_mean(std::vector<double>{3}), (Interval{3, 3}));
+  EXPECT_EQ(bootstrap_mean({}), (Interval{0, 0}));
+}
+
+TEST(Statistics, McNemarIsTheBinomialTest) {  // scipy.stats.binomtest(1, 10).pvalue ...
+  EXPECT_NEAR(mcnemar(1, 9), 0.021484375, 1e-12);
+  EXPECT_NEAR(mcnemar(30, 14), 0.022628841205914796, 1e-12);
+  EXPECT_DOUBLE_EQ(mcnemar(5, 5), 1);
+  EXPECT_DOUBLE_EQ(mcnemar(0, 0), 1);
 }
 
 TEST(WriteFile, ReplacesWholeAndLeavesNothingOnFailure) {

@@ -1,0 +1,25 @@
+// Room: base. How far a figure that was measured on a sample can be trusted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace seqto {
+
+// What the data leave open of a figure.
+struct Interval {
+  double low = 0, high = 0;
+  bool operator==(const Interval&) const = default;
+  bool holds(double value) const { return low <= value && value <= high; }
+};
+
+// The 95 % interval of the mean of what `values` were drawn from: percentile bootstrap (Efron 1979), 2,000 resamples,
+// always the same ones for the same number of values. For a paired comparison give the differences. A single value, or
+// none, says nothing of its spread: the interval is the value, or 0.
+Interval bootstrap_mean(std::span<const double> values);
+
+// McNemar's exact test: of the pairs in which only one of two was right, `first` were the first's and `second` the
+// second's. The two-sided probability of a difference at least as large when both are equally good.
+double mcnemar(int64_t first, int64_t second);
+
+}  // namespace seqto
