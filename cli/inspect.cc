@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "flags.h"
+#include "group_flags.h"
 #include "seqto/explain.h"
 #include "seqto/report.h"
 
@@ -44,11 +44,12 @@ std::vector<std::string> names_of(const std::vector<Scheme>& schemes) {
   return names;
 }
 
-void inspect(const std::string& path, const Context& context) {
+void inspect(const std::string& path, const GroupFlags& flags, const Context& context) {
   Model model = load_model(path);
   name_nodes(model);
   model = infer_shapes(model);
   auto all = layers(model);
+  auto together = groups(model, flags.parsed());
   QuantizedForm form = quantized_form(model);
   std::map<std::string, std::string> schemes;
   for (const LayerReport& r : explain(model)) schemes[r.name] = r.scheme;
@@ -77,7 +78,8 @@ void inspect(const std::string& path, const Context& context) {
                 {"dequantize_nodes", form.dequantize_nodes},
                 {"quantized_operators", form.operators},
                 {"schemes", form.layers},
-                {"layers", list}};
+                {"layers", list},
+                {"groups", together}};
     fmt::print("{}\n", result.dump(1));
     return;
   }
@@ -97,15 +99,19 @@ void inspect(const std::string& path, const Context& context) {
                weight_text, l.quantizable ? "yes" : "no: " + l.reason);
   }
   fmt::print("\n{} of {} nodes can be quantized\n", quantizable, all.size());
+  fmt::print("\n{} groups, which take one decision each:\n", together.size());
+  for (const auto& group : together) fmt::print("  {}\n", fmt::join(group, ", "));
 }
 
 }  // namespace
 
 void add_inspect(CLI::App& app, Context& context) {
   auto path = std::make_shared<std::string>();
-  auto* word = app.add_subcommand("inspect", "What is in a model: inputs, outputs, opset, layers");
+  auto flags = std::make_shared<GroupFlags>();
+  auto* word = app.add_subcommand("inspect", "What is in a model: inputs, outputs, opset, layers, groups");
   word->add_option("model", *path, "ONNX file")->required();
-  word->callback([=, &context] { inspect(*path, context); });
+  add_group_flags(word, *flags);
+  word->callback([=, &context] { inspect(*path, *flags, context); });
 }
 
 }  // namespace seqto::cli

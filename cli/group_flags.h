@@ -1,0 +1,21 @@
+// Flags of groups of layers.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "flags.h"
+#include "seqto/groups.h"
+
+namespace seqto::cli {
+
+struct GroupFlags {
+  std::vector<std::string> merged;  // "PATTERN,PATTERN"
+  std::string file;
+  // Throws Error{kInvalidInput} for a file of another form.
+  GroupOptions parsed() const;
+};
+void add_group_flags(CLI::App* word, GroupFlags& flags);
+
+}  // namespace seqto::cli
