@@ -73,6 +73,7 @@ void add_analyze(CLI::App& app, Context& context) {
   add_quantizer(word, *f);
   word->add_option("--quantized", f->quantized, "The quantized model, of any tool and form; default: quantized here");
   word->add_flag("--per-channel-detail", f->channels, "Also every channel: outputs of weights, axis 1 of activations");
+  add_print_config_flag(word);
   word->callback([=, &context] { analyze_command(*f, context); });
 }
 

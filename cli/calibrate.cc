@@ -24,6 +24,7 @@ void add_calibrate(CLI::App& app, Context& context) {
   word->add_option("-o,--output", f->output, "JSON file to write")->required();
   auto table = std::make_shared<std::string>();
   word->add_option("--tensorrt-table", *table, "Also write TensorRT's tables: PREFIX.json, .flatbuffers, .cache");
+  add_print_config_flag(word);
   word->callback([=, &context] { calibrate_command(*f, *table, context); });
 }
 

@@ -103,6 +103,7 @@ void add_quantize(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"static", "dynamic", "weights", "float16"}))
       ->capture_default_str();
   word->add_option("--format", f->format, "Of static layers: qdq, qoperator")->capture_default_str();
+  add_print_config_flag(word);
   word->callback([=, &context] {
     f->weight_type_given = word->count("--weight-type") > 0;
     quantize_command(*f, context);

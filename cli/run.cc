@@ -47,6 +47,7 @@ void add_run(CLI::App& app, Context& context) {
   auto f = std::make_shared<WordFlags>();
   auto* word = add_word(app, "run", "A model's raw outputs over the data", *f, true);
   word->add_option("-o,--output", f->output, ".npz to write, one array per output")->required();
+  add_print_config_flag(word);
   word->callback([=, &context] { run_command(*f, context); });
 }
 

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "config_flags.h"
 #include "improve_flags.h"
 #include "seqto/tune.h"
 
@@ -52,11 +53,11 @@ void add_tune(CLI::App& app, Context& context) {
     WorkerFlags worker{.options = device.options};
     QuantizeFlags quantize;
     ImproveFlags improve;
-    bool no_resume = false;
   };
   auto f = std::make_shared<Flags>();
   TuneOptions& o = f->options;
   auto* word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
+  add_config_flag(word);
   word->add_option("model", o.model, "ONNX file")->required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device, &f->devices);
@@ -81,8 +82,8 @@ void add_tune(CLI::App& app, Context& context) {
   word->add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
       ->capture_default_str();
   word->add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv")->delimiter(',');
-  word->add_flag("--no-resume", f->no_resume, "Start anew even if the folder holds a study");
-  word->add_flag("--resume{true}", o.resume, "Go on with the study in the folder (default)");
+  word->add_flag("--resume,!--no-resume", o.resume, "Go on with the study in the folder (default), or start anew");
+  add_print_config_flag(word, &f->devices);
   word->callback([=, &context] {
     TuneOptions& options = f->options;
     options.data = f->data.path;
@@ -94,7 +95,6 @@ void add_tune(CLI::App& app, Context& context) {
     options.quantize = f->quantize.parsed();
     options.calibrate = f->quantize.calibration();
     options.improvers = f->improve.parsed();
-    options.resume = !f->no_resume;
     show(tune(options, context.env), options.output, context);
   });
 }

@@ -45,6 +45,7 @@ Ranges ranges_of(const WordFlags& f, const Model& model, const Workbench& bench,
 
 CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data) {
   auto* word = app.add_subcommand(name, help);
+  add_config_flag(word);
   word->add_option("model", f.model, "ONNX file")->required();
   add_data_flags(word, f.data, needs_data);
   add_device_flags(word, f.device);

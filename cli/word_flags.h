@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "config_flags.h"
 #include "flags.h"
 #include "improve_flags.h"
 #include "weight_flags.h"

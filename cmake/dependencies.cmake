@@ -36,6 +36,11 @@ add_library(seqto::eigen INTERFACE IMPORTED)
 target_include_directories(seqto::eigen SYSTEM INTERFACE "${SEQTO_eigen_INCLUDE}")
 target_compile_definitions(seqto::eigen INTERFACE EIGEN_MPL2_ONLY)
 
+# TOML, from its headers; they are read by one file.
+find_path(SEQTO_tomlplusplus_INCLUDE toml++/toml.h REQUIRED)
+add_library(seqto::tomlplusplus INTERFACE IMPORTED)
+target_include_directories(seqto::tomlplusplus SYSTEM INTERFACE "${SEQTO_tomlplusplus_INCLUDE}")
+
 # spdlog is used from its headers, with the fmt above in place of its own copy.
 find_path(SEQTO_spdlog_INCLUDE spdlog/spdlog.h REQUIRED)
 add_library(seqto::spdlog INTERFACE IMPORTED)

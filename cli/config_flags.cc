@@ -1,0 +1,157 @@
+#include "config_flags.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "seqto/config.h"
+#include "seqto/error.h"
+
+namespace seqto::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = Setting::Kind;
+
+std::string name_of(const CLI::Option* option) {
+  return option->get_lnames().empty() ? option->get_single_name() : option->get_lnames().front();
+}
+
+bool is_flag(const CLI::Option* option) { return option->get_expected_min() == 0 && option->get_expected_max() <= 1; }
+bool takes_several(const CLI::Option* option) {
+  return option->get_items_expected_max() > 1 || (option->get_trigger_on_parse() && !is_flag(option));
+}
+bool is_number(const CLI::Option* option) {
+  std::string type = option->get_type_name();
+  return type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT");
+}
+
+bool configurable(const CLI::Option* option) {
+  static const std::set<std::string> kNot{"help", "config", "print-config"};
+  return option->get_configurable() && !kNot.contains(name_of(option));
+}
+
+std::vector<std::string> known_names(const CLI::App* word) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : word->get_options())
+    if (configurable(option)) {
+      if (option->get_lnames().empty()) names.push_back(name_of(option));
+      for (const auto& name : option->get_lnames()) names.push_back(name);
+    }
+  return names;
+}
+
+// A value that names a file or folder, where the same flag may also take a name (imagenet, libx.so, hub:NAME).
+bool is_path(const std::string& name, const std::string& value) {
+  static const std::set<std::string> kAlways{"data", "labels",    "output",          "ranges",
+                                             "plan", "quantized", "tensor-overrides"};
+  static const std::set<std::string> kWithSlash{"runtime-library", "tvm-plugin"};
+  if (value.empty()) return false;
+  if (name == "model") return !value.starts_with("hub:");
+  if (name == "preprocess") return value.ends_with(".json") || value.find('/') != std::string::npos;
+  return kAlways.contains(name) || (kWithSlash.contains(name) && value.find('/') != std::string::npos);
+}
+
+std::string path_from(const fs::path& folder, const std::string& name, const std::string& value) {
+  return is_path(name, value) ? (folder / value).lexically_normal().string() : value;
+}
+
+[[noreturn]] void fail(const Setting& setting, const std::string& expected) {
+  std::string found = config_to_toml(std::span(&setting, 1));
+  found.pop_back();  // the end of the line
+  throw Error(Code::kInvalidInput, fmt::format("[config] {}: {} found; {} was expected; --help tells what --{} takes",
+                                               setting.where, found, expected, setting.name));
+}
+
+void check_kinds(const Setting& setting, const CLI::Option* option) {
+  if (setting.list && !takes_several(option)) fail(setting, is_flag(option) ? "true or false" : "one value");
+  for (const auto& value : setting.values) {
+    if (is_flag(option) && value.kind != Kind::kBool) fail(setting, "true or false");
+    if (is_number(option) && value.kind == Kind::kBool) fail(setting, "a number");
+  }
+}
+
+void apply(const Setting& setting, CLI::Option* option, const fs::path& folder) {
+  check_kinds(setting, option);
+  try {
+    for (const auto& value : setting.values) {
+      std::string text = path_from(folder, setting.name, value.text);
+      if (option->get_trigger_on_parse()) option->clear();
+      option->add_result(is_flag(option) ? option->get_flag_value(setting.name, text) : text);
+      if (option->get_trigger_on_parse()) option->run_callback();
+    }
+    if (!option->get_trigger_on_parse() && !setting.values.empty()) option->run_callback();
+  } catch (const CLI::ParseError&) {
+    fail(setting, option->get_type_name());
+  }
+}
+
+// Flags that are given stay; all others are set.
+void apply_file(CLI::App* word, const fs::path& file) {
+  fs::path folder = fs::absolute(file).parent_path();
+  std::vector<std::pair<Setting, CLI::Option*>> found;
+  for (Setting& setting : read_config(file)) {
+    CLI::Option* option = word->get_option_no_throw("--" + setting.name);
+    if (!option) option = word->get_option_no_throw(setting.name);
+    if (!option || !configurable(option)) throw Error(Code::kInvalidInput, unknown_setting(setting, known_names(word)));
+    if (option->count() == 0) found.emplace_back(std::move(setting), option);
+  }
+  std::set<const CLI::Option*> set;
+  for (const auto& [setting, option] : found) {
+    if (!set.insert(option).second) fail(setting, "each flag once, by one of its names,");
+    apply(setting, option, folder);
+  }
+}
+
+// "[int8,float32]" as CLI11 writes the default of a list.
+std::vector<std::string> default_values(const CLI::Option* option) {
+  std::string text = option->get_default_str();
+  if (text.empty()) return {};
+  if (!takes_several(option) || text.front() != '[') return {text};
+  text = text.substr(1, text.size() - 2);
+  return text.empty() ? std::vector<std::string>{} : CLI::detail::split(text, ',');
+}
+
+Setting::Value value_for(const CLI::Option* option, const std::string& name, const std::string& text) {
+  double number = 0;
+  if (is_flag(option)) return {Kind::kBool, text};
+  if (!is_number(option) || !CLI::detail::lexical_cast(text, number))
+    return {Kind::kText, path_from(fs::current_path(), name, text)};
+  return {text.find_first_not_of("-+0123456789") == std::string::npos ? Kind::kInteger : Kind::kFloat, text};
+}
+
+std::vector<Setting> in_force(const CLI::App* word, const std::vector<std::string>* several) {
+  std::vector<Setting> settings;
+  for (const CLI::Option* option : word->get_options()) {
+    if (!configurable(option)) continue;
+    Setting setting{.name = name_of(option), .list = takes_several(option)};
+    std::vector<std::string> texts = option->count() > 0 ? option->results() : default_values(option);
+    if (setting.name == "device" && several) texts = *several;
+    if (setting.name == "device" && !several) setting.list = false;
+    for (const auto& text : texts) setting.values.push_back(value_for(option, setting.name, text));
+    if (!setting.values.empty()) settings.push_back(std::move(setting));
+  }
+  return settings;
+}
+
+}  // namespace
+
+void add_config_flag(CLI::App* word) {
+  word->add_option_function<std::string>(
+          "--config", [word](const std::string& file) { apply_file(word, file); },
+          "TOML file with flags by their names (docs/config.md); flags on the command line come before it")
+      ->type_name("FILE");
+}
+
+void add_print_config_flag(CLI::App* word, const std::vector<std::string>* several) {
+  word->add_flag_callback(
+      "--print-config",
+      [word, several] {
+        fmt::print("{}", config_to_toml(in_force(word, several)));
+        throw CLI::Success();
+      },
+      "Print the configuration in force, as --config reads it, and do nothing else");
+}
+
+}  // namespace seqto::cli

@@ -1,0 +1,125 @@
+"""Configuration files: what is set, what the command line sets instead, what is refused and how it is said."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+INVALID = 3
+
+
+class Config(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-config-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.file = self.dir / "tune.toml"
+
+    def write(self, *lines):
+        self.file.write_text("\n".join(lines) + "\n")
+        return self.file
+
+    def printed(self, *words):
+        done = models.seqto("tune", *words, "--print-config")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refused(self, said, *lines):
+        done = models.seqto("tune", "--config", self.write(*lines))
+        self.assertEqual(done.returncode, INVALID, done.stderr)
+        self.assertIn("seqto: [config] ", done.stderr)
+        for word in said:
+            self.assertIn(word, done.stderr)
+
+    def test_round_trip(self):
+        config = self.write('model = "m.onnx"', 'data = "d"', 'output = "o"', "max-evaluations = 4",
+                            'objectives = ["kl", "latency"]', "smooth-alpha = 0.25", 'device = ["cpu", "cuda"]',
+                            "per-channel = true", "resume = false", 'exclude = "op:Gemm"', 'worker-memory = "2G"',
+                            "max-time = 1.5", 'labels = "a \\"b\\" \\\\ c.csv"', "tensor-method = []")
+        once = self.printed("--config", config)
+        for line in (f'model = "{self.dir}/m.onnx"', 'device = ["cpu", "cuda"]', "resume = false",
+                     "per-channel = true", 'exclude = ["op:Gemm"]', "max-time = 1.5", 'schemes = ["int8", "float32"]'):
+            self.assertIn(line + "\n", once)
+        again = self.dir / "elsewhere" / "again.toml"
+        again.parent.mkdir()
+        again.write_text(once)
+        self.assertEqual(self.printed("--config", again), once)
+
+    def test_flags_come_first(self):
+        config = self.write("max-evaluations = 4", 'device = ["cuda"]', "resume = false", 'schemes = ["int8"]')
+        got = self.printed("--config", config, "--max-evaluations", 7, "--device", "cpu", "--resume", "--schemes",
+                           "int8,float16")
+        for line in ("max-evaluations = 7", 'device = ["cpu"]', "resume = true", 'schemes = ["int8", "float16"]'):
+            self.assertIn(line + "\n", got)
+
+    def test_runs(self):
+        shutil.copy(models.DIGITS, self.dir / "m.onnx")
+        shutil.copy(models.DIGITS_DATA, self.dir / "d.npz")
+        config = self.write('model = "m.onnx"', 'data = "d.npz"', 'output = "out"', "max-evaluations = 4")
+        done = models.seqto("tune", "--config", config, "--evaluation-samples", 20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((self.dir / "out/summary.json").read_text())
+        self.assertEqual(summary["samples"]["evaluation"], 20)
+        self.assertEqual(summary["evaluations"], 4)
+        config = self.write('model = "m.onnx"', 'data = "d.npz"', 'output = "r.json"', 'method = "percentile"')
+        done = models.seqto("calibrate", "--config", config)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.dir / "r.json").is_file())
+
+    def test_refused(self):
+        self.refused(["tune.toml:2", "'calibration-sampels'", "'calibration-samples'"], "threads = 1",
+                     "calibration-sampels = 3")
+        self.refused(["tune.toml:1", 'samples = "many"', "INT"], 'samples = "many"')
+        self.refused(["samples = 2.5"], "samples = 2.5")
+        self.refused(["samples = -3"], "samples = -3")
+        self.refused(["a number"], "samples = true")
+        self.refused(["one value"], "samples = [1, 2]")
+        self.refused(["true or false"], "per-channel = 1")
+        self.refused(["true or false"], "per-channel = [true]")
+        self.refused(["none", "mse"], 'weight-clipping = "some"')
+        self.refused(["tune.toml:2", "no TOML"], "threads = 1", "x =")
+        self.refused(["tune.toml:3", "no TOML"], "threads = 1", "", "threads = 2")
+        self.refused(["table [tune]"], "[tune]", "threads = 1")
+        self.refused(["date"], "samples = 1979-01-01")
+        self.refused(["array"], 'exclude = [["a"]]')
+        self.refused(["tune.toml:2", "once"], "no-resume = true", "resume = true")
+        self.refused(["'config'"], 'config = "other.toml"')
+
+    def test_missing(self):
+        done = models.seqto("tune", "--config", self.dir / "none.toml")
+        self.assertEqual(done.returncode, INVALID, done.stderr)
+        self.assertIn("none.toml", done.stderr)
+        done = models.seqto("tune", "--config", self.write("threads = 1"))
+        self.assertEqual(done.returncode, 2, "what is required is so without a file too")
+
+    def test_cases(self):
+        """Every real model tunes from a file of a few lines."""
+        root = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", ""))
+        cases = sorted(root.glob("*/case.json"))
+        if not cases:
+            self.skipTest(f"SEQTO_CASES_DIR '{root}' is not there")
+        for case in cases:
+            given = json.loads(case.read_text())
+            if not given.get("data"):
+                print(f"skipped: {given['name']} has no data that --data takes")
+                continue
+            lines = [f'model = "{case.parent / given["model"]}"', f'data = "{case.parent / given["data"]}"',
+                     f'output = "{given["name"]}"', "calibration-samples = 3", "evaluation-samples = 4",
+                     "max-evaluations = 3"]
+            if (case.parent / given.get("labels", ".")).is_file():
+                lines.append(f'labels = "{case.parent / given["labels"]}"')
+            if "preprocess" in given:
+                lines.append(f'preprocess = "{case.parent / given["preprocess"]}"')
+            with self.subTest(case=given["name"]):
+                done = models.seqto("tune", "--config", self.write(*lines))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue((self.dir / given["name"] / "report.html").is_file())
+
+
+if __name__ == "__main__":
+    unittest.main()
