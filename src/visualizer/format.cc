@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -40,6 +41,10 @@ namespace internal {
 std::string format_figure(double value) { return fmt::format("{:.3g}", value == 0 ? 0.0 : value); }
 
 std::string format_percent(double share) { return fmt::format("{:.1f} %", share * 100); }
+
+int screen_width(std::string_view text) {
+  return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
 
 std::string escape_html(std::string_view text) {
   std::string out;

@@ -10,6 +10,8 @@ namespace seqto::internal {
 std::string format_figure(double value);
 // A share as percent with one digit: "9.3 %".
 std::string format_percent(double share);
+// Characters on screen: bytes that do not continue a UTF-8 sequence.
+int screen_width(std::string_view text);
 // Text for HTML, in content as well as in quoted attributes.
 std::string escape_html(std::string_view text);
 

@@ -17,11 +17,6 @@ struct Column {
   std::vector<std::string> cells;
 };
 
-// Characters on screen: bytes that do not continue a UTF-8 sequence.
-int width(const std::string& text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 std::string clip(const std::string& text, int columns) {
   int seen = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -31,8 +26,9 @@ std::string clip(const std::string& text, int columns) {
 }
 
 int width(const Column& column) {
-  return std::accumulate(column.cells.begin(), column.cells.end(), width(column.title),
-                         [](int most, const std::string& cell) { return std::max(most, width(cell)); });
+  return std::accumulate(
+      column.cells.begin(), column.cells.end(), internal::screen_width(column.title),
+      [](int most, const std::string& cell) { return std::max(most, internal::screen_width(cell)); });
 }
 
 int width(const std::vector<Column>& table) {
@@ -86,7 +82,7 @@ std::string line(const std::vector<Column>& table, const std::vector<int>& width
   std::string text;
   for (size_t i = 0; i < table.size(); ++i) {
     const auto& cell = row < 0 ? table[i].title : table[i].cells[static_cast<size_t>(row)];
-    const std::string padding(static_cast<size_t>(widths[i] - width(cell)), ' ');
+    const std::string padding(static_cast<size_t>(widths[i] - internal::screen_width(cell)), ' ');
     const bool left = i < 2;  // marks and ids; figures stand to the right
     text += (i ? "  " : "") + (left ? cell + padding : padding + cell);
   }

@@ -1,0 +1,211 @@
+#include "seqto/validate.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "seqto/error.h"
+
+namespace seqto {
+namespace {
+
+std::vector<std::string> names(const std::vector<ValueInfo>& infos) {
+  std::vector<std::string> list;
+  for (const ValueInfo& v : infos) list.push_back(v.name);
+  std::ranges::sort(list);
+  return list;
+}
+
+std::string shape_text(const ValueInfo& v) {
+  std::vector<std::string> dims;
+  for (const Dimension& d : *v.shape)
+    dims.push_back(d.value >= 0 ? std::to_string(d.value) : d.parameter.empty() ? "?" : d.parameter);
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+bool can_be_equal(const ValueInfo& a, const ValueInfo& b) {
+  if (!a.shape || !b.shape) return true;
+  return std::ranges::equal(*a.shape, *b.shape, [](const Dimension& x, const Dimension& y) {
+    return x.value < 0 || y.value < 0 || x.value == y.value;
+  });
+}
+
+void require_same(const char* kind, const std::vector<ValueInfo>& reference, const std::vector<ValueInfo>& candidate) {
+  if (names(reference) != names(candidate))
+    throw Error(Code::kInvalidInput,
+                fmt::format("[validate] the candidate's {}s {} found; {} expected, as the reference has; compare two "
+                            "forms of one model",
+                            kind, fmt::join(names(candidate), ", "), fmt::join(names(reference), ", ")));
+  for (const ValueInfo& wanted : reference) {
+    const ValueInfo& found = *std::ranges::find(candidate, wanted.name, &ValueInfo::name);
+    if (!can_be_equal(wanted, found))
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[validate] the candidate's {} '{}' of shape {} found; {} expected, as the reference "
+                              "has; compare two forms of one model",
+                              kind, wanted.name, shape_text(found), shape_text(wanted)));
+  }
+}
+
+bool is_integer(DataType type) {
+  return type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16 &&
+         type != DataType::kDouble;
+}
+
+// Scores of classes have one axis; a batch of 1 and what else is 1 does not count.
+bool like_scores(const Tensor& t) {
+  return !is_integer(t.type()) && std::ranges::count_if(t.dims(), [](int64_t d) { return d > 1; }) == 1;
+}
+
+std::vector<double> values_of(const Tensor& t) {
+  std::vector<double> values(static_cast<size_t>(t.element_count()));
+  if (t.type() == DataType::kFloat) std::ranges::copy(t.values<float>(), values.begin());
+  else
+    for (size_t i = 0; i < values.size(); ++i) values[i] = element(t, static_cast<int64_t>(i));
+  return values;
+}
+
+void count(double value, NonFinite& counts) {
+  counts.nan += std::isnan(value);
+  counts.infinite += std::isinf(value);
+}
+
+// An output, filled sample by sample.
+class Comparison {
+ public:
+  explicit Comparison(std::string name) { parity_.name = std::move(name); }
+
+  void add(const Tensor& reference, const Tensor& candidate, SampleParity& sample) {
+    check(reference, candidate, sample);
+    const std::vector<double> a = values_of(reference), b = values_of(candidate);
+    SampleParity here{sample.index, sample.name, parity_.name};
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      count(a[i], parity_.reference);
+      count(b[i], parity_.candidate);
+      const double difference = a[i] == b[i] ? 0 : std::abs(a[i] - b[i]);
+      if (!std::isfinite(difference)) {
+        ++here.incomparable;
+        continue;
+      }
+      sum += difference;
+      here.max_abs = std::max(here.max_abs, difference);
+      if (compared_++ == 0 || difference > parity_.max_abs) {
+        parity_.max_abs = difference;
+        parity_.max_sample = sample.name;
+        parity_.max_index = static_cast<int64_t>(i);
+        parity_.max_reference = a[i], parity_.max_candidate = b[i];
+      }
+    }
+    sum_ += sum;
+    const auto comparable = static_cast<int64_t>(a.size()) - here.incomparable;
+    here.mean_abs = comparable > 0 ? sum / static_cast<double>(comparable) : 0;
+    if (here.incomparable > 0 && parity_.incomparable == 0) parity_.first_incomparable = sample.name;
+    parity_.incomparable += here.incomparable;
+    parity_.values = static_cast<int64_t>(a.size());
+    count_agreement(reference, a, b);
+    if (sample.output.empty() || worse(here, sample)) sample = here;
+  }
+
+  OutputParity result() const {
+    OutputParity parity = parity_;
+    if (compared_ > 0) parity.mean_abs = sum_ / static_cast<double>(compared_);
+    if (samples_ > 0) parity.top1_agreement = static_cast<double>(agreed_) / static_cast<double>(samples_);
+    return parity;
+  }
+
+  static bool worse(const SampleParity& a, const SampleParity& b) {
+    return std::pair(a.incomparable, a.max_abs) > std::pair(b.incomparable, b.max_abs);
+  }
+
+ private:
+  void check(const Tensor& reference, const Tensor& candidate, const SampleParity& sample) const {
+    for (const Tensor* t : {&reference, &candidate})
+      if (t->type() == DataType::kUndefined || t->type() == DataType::kString)
+        throw Error(Code::kInvalidInput,
+                    fmt::format("[validate] output '{}' is no tensor of numbers; tensors were expected; leave that "
+                                "output out of both models",
+                                parity_.name));
+    if (reference.dims() != candidate.dims())
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[validate] output '{}' of shape [{}] found at sample '{}'; [{}] expected, as the "
+                      "reference gives; compare two forms of one model",
+                      parity_.name, fmt::join(candidate.dims(), ", "), sample.name, fmt::join(reference.dims(), ", ")));
+  }
+
+  void count_agreement(const Tensor& reference, const std::vector<double>& a, const std::vector<double>& b) {
+    auto has_nan = [](const std::vector<double>& v) {
+      return std::ranges::any_of(v, [](double x) { return std::isnan(x); });
+    };
+    auto first_class = [](const std::vector<double>& v) { return std::ranges::max_element(v) - v.begin(); };
+    if (is_integer(reference.type())) agreed_ += a == b;
+    else if (like_scores(reference)) agreed_ += !has_nan(a) && !has_nan(b) && first_class(a) == first_class(b);
+    else return;
+    ++samples_;
+  }
+
+  OutputParity parity_;
+  double sum_ = 0;
+  int64_t compared_ = 0, samples_ = 0, agreed_ = 0;
+};
+
+std::vector<size_t> places(const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
+  std::vector<size_t> at;
+  for (const auto& name : wanted) at.push_back(static_cast<size_t>(std::ranges::find(found, name) - found.begin()));
+  return at;
+}
+
+void keep_worst(std::vector<SampleParity>& worst, SampleParity sample, size_t most) {
+  if (sample.incomparable == 0 && sample.max_abs == 0) return;
+  auto at = std::ranges::upper_bound(worst, sample, Comparison::worse);
+  worst.insert(at, std::move(sample));
+  if (worst.size() > most) worst.pop_back();
+}
+
+}  // namespace
+
+void require_same_signature(const Model& reference, const Model& candidate) {
+  require_same("input", reference.graph.free_inputs(), candidate.graph.free_inputs());
+  require_same("output", reference.graph.outputs, candidate.graph.outputs);
+}
+
+bool passed(const OutputParity& o, const ParityOptions& options) {
+  return o.incomparable == 0 && o.max_abs <= options.abs_tol && o.mean_abs <= options.mean_tol &&
+         o.top1_agreement.value_or(1) >= options.min_top1_agreement;
+}
+
+bool passed(const Parity& parity) {
+  return std::ranges::all_of(parity.outputs, [&](const OutputParity& o) { return passed(o, parity.options); });
+}
+
+Parity validate(const ParitySide& reference, const ParitySide& candidate, const ParityOptions& options,
+                const Env& env) {
+  auto first = reference.runner->load_file(reference.path), second = candidate.runner->load_file(candidate.path);
+  const std::vector<size_t> at = places(first->output_names(), second->output_names());
+  std::vector<Comparison> comparisons(first->output_names().begin(), first->output_names().end());
+  Parity parity{reference.path,
+                candidate.path,
+                reference.runner->description(),
+                candidate.runner->description(),
+                reference.data->size(),
+                options,
+                {},
+                {}};
+  for (int64_t i = 0; i < parity.samples; ++i) {
+    env.stop_if_cancelled("validate");
+    const Sample sample = reference.data->read(i);
+    const bool same = candidate.data == reference.data;
+    const auto expected = first->run(sample.inputs);
+    const auto found = second->run(same ? sample.inputs : candidate.data->read(i).inputs);
+    SampleParity worst{i, sample.name, ""};
+    for (size_t o = 0; o < comparisons.size(); ++o) comparisons[o].add(expected[o], found.at(at[o]), worst);
+    keep_worst(parity.worst, std::move(worst), options.worst);
+    env.progress({"validate", i + 1, parity.samples, ""});
+  }
+  for (const Comparison& c : comparisons) parity.outputs.push_back(c.result());
+  return parity;
+}
+
+}  // namespace seqto

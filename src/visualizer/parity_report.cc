@@ -1,0 +1,129 @@
+// What `validate` found, as text.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "seqto/verdicts.h"
+#include "visualizer/document.h"
+#include "visualizer/format.h"
+
+namespace seqto {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using internal::format_figure;
+using internal::format_percent;
+
+std::string agreement(const OutputParity& o) { return o.top1_agreement ? format_percent(*o.top1_agreement) : "-"; }
+
+std::string non_finite(const OutputParity& o) {
+  std::string words;
+  auto add = [&](const char* who, const NonFinite& n) {
+    if (n.nan) words += fmt::format("{}{} NaN in the {}", words.empty() ? "" : ", ", n.nan, who);
+    if (n.infinite) words += fmt::format("{}{} infinite in the {}", words.empty() ? "" : ", ", n.infinite, who);
+  };
+  add("reference", o.reference);
+  add("candidate", o.candidate);
+  return words;
+}
+
+internal::Document document_of(const Parity& p) {
+  internal::Document d;
+  d.title = "Parity of two models";
+  d.good = passed(p);
+  d.findings = parity_failures(p);
+  d.verdict =
+      d.good ? fmt::format("PASSED: {} outputs over {} samples", p.outputs.size(), p.samples)
+             : fmt::format("FAILED: {} of {} outputs over {} samples", d.findings.size(), p.outputs.size(), p.samples);
+  internal::DocumentTable outputs{"", {"output", "verdict", "max abs", "mean abs", "top-1", "not finite"}, 2, {}};
+  for (const OutputParity& o : p.outputs)
+    outputs.rows.push_back({o.name, passed(o, p.options) ? "ok" : "FAILED", format_figure(o.max_abs),
+                            format_figure(o.mean_abs), agreement(o), fmt::format("{}", o.incomparable)});
+  internal::DocumentTable worst{"worst samples", {"sample", "output", "max abs", "mean abs", "not finite"}, 2, {}};
+  for (const SampleParity& s : p.worst)
+    worst.rows.push_back(
+        {s.name, s.output, format_figure(s.max_abs), format_figure(s.mean_abs), fmt::format("{}", s.incomparable)});
+  d.tables = {std::move(outputs), std::move(worst)};
+  d.facts = {fmt::format("reference: {} on {}", p.reference, p.reference_runner),
+             fmt::format("candidate: {} on {}", p.candidate, p.candidate_runner),
+             fmt::format("allowed: max abs {}, mean abs {}", p.options.abs_tol, p.options.mean_tol)};
+  return d;
+}
+
+Json non_finite_json(const NonFinite& n) { return {{"nan", n.nan}, {"infinite", n.infinite}}; }
+
+Json output_json(const OutputParity& o, const ParityOptions& options) {
+  Json json{{"name", o.name},
+            {"passed", passed(o, options)},
+            {"values", o.values},
+            {"max_abs", o.max_abs},
+            {"mean_abs", o.mean_abs},
+            {"top1_agreement", nullptr},
+            {"max_at",
+             {{"sample", o.max_sample},
+              {"index", o.max_index},
+              {"reference", o.max_reference},
+              {"candidate", o.max_candidate}}},
+            {"reference", non_finite_json(o.reference)},
+            {"candidate", non_finite_json(o.candidate)},
+            {"incomparable", o.incomparable}};
+  if (o.top1_agreement) json["top1_agreement"] = *o.top1_agreement;
+  if (o.incomparable) json["first_incomparable"] = o.first_incomparable;
+  return json;
+}
+
+}  // namespace
+
+std::vector<std::string> parity_failures(const Parity& p) {
+  std::vector<std::string> failures;
+  for (const OutputParity& o : p.outputs) {
+    if (passed(o, p.options)) continue;
+    std::vector<std::string> reasons;
+    if (o.incomparable)
+      reasons.push_back(fmt::format("values that are not finite ({}), first in sample '{}'; finite ones expected",
+                                    non_finite(o), o.first_incomparable));
+    if (o.max_abs > p.options.abs_tol)
+      reasons.push_back(fmt::format("max abs difference {} at sample '{}' ({} instead of {}); at most {} expected",
+                                    format_figure(o.max_abs), o.max_sample, format_figure(o.max_candidate),
+                                    format_figure(o.max_reference), p.options.abs_tol));
+    if (o.mean_abs > p.options.mean_tol)
+      reasons.push_back(
+          fmt::format("mean abs difference {}; at most {} expected", format_figure(o.mean_abs), p.options.mean_tol));
+    if (o.top1_agreement && *o.top1_agreement < p.options.min_top1_agreement)
+      reasons.push_back(fmt::format("top-1 agreement {}; at least {} expected", format_percent(*o.top1_agreement),
+                                    format_percent(p.options.min_top1_agreement)));
+    failures.push_back(fmt::format("output '{}': {}", o.name, fmt::join(reasons, "; ")));
+  }
+  return failures;
+}
+
+std::string parity_to_json(const Parity& p) {
+  Json json{{"schema_version", 1},
+            {"passed", passed(p)},
+            {"reference", {{"path", p.reference}, {"runner", p.reference_runner}}},
+            {"candidate", {{"path", p.candidate}, {"runner", p.candidate_runner}}},
+            {"samples", p.samples},
+            {"abs_tol", p.options.abs_tol},
+            {"mean_tol", p.options.mean_tol},
+            {"min_top1_agreement", p.options.min_top1_agreement},
+            {"outputs", Json::array()},
+            {"worst", Json::array()},
+            {"failures", parity_failures(p)}};
+  for (const OutputParity& o : p.outputs) json["outputs"].push_back(output_json(o, p.options));
+  for (const SampleParity& s : p.worst)
+    json["worst"].push_back({{"index", s.index},
+                             {"sample", s.name},
+                             {"output", s.output},
+                             {"max_abs", s.max_abs},
+                             {"mean_abs", s.mean_abs},
+                             {"incomparable", s.incomparable}});
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string parity_text(const Parity& parity) { return to_text(document_of(parity)); }
+
+void write_parity(const Parity& parity, const std::filesystem::path& file) {
+  write_document(document_of(parity), parity_to_json(parity), file);
+}
+
+}  // namespace seqto
