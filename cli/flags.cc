@@ -11,17 +11,6 @@
 
 namespace seqto::cli {
 
-void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
-  auto* data = word->add_option("--data", f.path, "Folder of images, .npz or .npy");
-  if (required) data->required();
-  word->add_option("--labels", f.options.labels, "CSV with the columns file,label; its order is the data set's");
-  word->add_option("--preprocess", f.options.preprocess, "JSON file, or one of imagenet, unit, none");
-  word->add_option("--samples", f.options.samples, "Use the first N samples (0: all)")->check(CLI::NonNegativeNumber);
-  word->add_option("--random-samples", f.options.random_samples, "Use K samples drawn at random")
-      ->check(CLI::NonNegativeNumber);
-  word->add_option("--seed", f.options.seed, "Seed of the drawing");
-}
-
 void use_this_program(RunnerOptions& options) {
   // By this name the child finds the very file that this process runs, even where another has taken its place by now.
   if (options.worker.empty() && !std::getenv("SEQTO_WORKER")) options.worker = "/proc/self/exe";

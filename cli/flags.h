@@ -16,6 +16,7 @@ struct DataFlags {
   DatasetOptions options;
 };
 void add_data_flags(CLI::App* word, DataFlags& flags, bool required);
+void add_dim_flag(CLI::App* word, std::map<std::string, int64_t>& dims);
 
 struct DeviceFlags {
   std::string device = "cpu";

@@ -14,6 +14,7 @@ namespace {
 struct Flags {
   std::string path, output, ranges;
   PrepareOptions options;
+  std::map<std::string, int64_t> dims;
   DeviceFlags device;
   bool keep_batch_norms = false, keep_constants = false, skip_optimization = false, skip_shapes = false,
        dequantize = false;
@@ -28,6 +29,7 @@ Prepared back_to_float(const Model& model, const std::string& ranges) {
 
 void prepare_command(const Flags& f, const Context& context) {
   Model model = load_model(f.path);
+  if (!f.dims.empty()) model = with_dimensions(std::move(model), f.dims);
   std::vector<std::string> actions;
   if (f.dequantize) {
     Prepared twin = back_to_float(model, f.ranges);
@@ -81,6 +83,7 @@ void add_prepare(CLI::App& app, Context& context) {
                      "Turn a quantized model back to float first; without the runtime's optimization then");
   word->add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
       ->needs(dequantize);
+  add_dim_flag(word, f->dims);
   add_device_flags(word, f->device);
   word->callback([=, &context] { prepare_command(*f, context); });
 }

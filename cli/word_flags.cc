@@ -34,6 +34,8 @@ Workbench open_workbench(const WordFlags& f, const Model& model, const char* ask
   if (once) options.cache_bytes = 0;
   Workbench bench{open_dataset(f.data.path, model.graph.free_inputs(), options), {}, nullptr};
   bench.samples = all_samples(*bench.data);
+  if (bench.data->is_random())
+    context.env.log(LogLevel::kWarning, "the inputs are random numbers: what follows from their values means nothing");
   bench.runner = make_runner(f.device.device, f.device.options, context.env);
   return bench;
 }

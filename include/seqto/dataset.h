@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,11 @@ struct Sample {
   std::vector<Tensor> inputs;
   int64_t label = -1;  // class index; -1: none
   std::string name;    // file name or index
+  // Where it stands: samples of one sequence (a file) follow each other by their positions. What is between two of them
+  // was left out by the choice of samples.
+  int64_t sequence = 0, position = 0;
+  // What the model answered where the data came from, by output name; empty: not known.
+  std::vector<Initializer> expected;
 };
 
 // Thread-safe; read() may decode again each time or answer from a bounded cache.
@@ -27,6 +33,8 @@ class Dataset {
   virtual int64_t size() const = 0;
   virtual Sample read(int64_t index) const = 0;
   virtual bool has_labels() const = 0;
+  // Numbers made up by shape: sizes and latencies mean something, losses and ranges do not.
+  virtual bool is_random() const { return false; }
   // SHA-256 over names, sizes, labels and preprocessing: tells one data set from another cheaply.
   virtual std::string fingerprint() const = 0;
 };
@@ -40,6 +48,7 @@ struct Preprocess {
   int crop = 0;       // centre crop to crop x crop; 0: not
   bool bgr = false;   // channel order of the tensor
   bool nhwc = false;  // layout of the tensor
+  bool grey = false;  // one channel, luma as Pillow's "L"; without being asked where the model reads one channel
   float scale = 1.0f / 255.0f;
   std::vector<float> mean{0, 0, 0}, std{1, 1, 1};
 };
@@ -52,13 +61,18 @@ struct DatasetOptions {
   int64_t samples = 0;         // the first so many; 0: all
   int64_t random_samples = 0;  // so many drawn without replacement, in the data set's order; 0: off
   uint64_t seed = 0;
-  int64_t cache_bytes = 256 << 20;  // decoded images (8 bit) kept at most; arrays are always held
+  int64_t cache_bytes = 256 << 20;          // decoded images (8 bit) kept at most; arrays are always held
+  std::map<std::string, int64_t> dims;      // sizes of open dimensions, as set_dimensions() takes them
+  std::map<std::string, double> constants;  // inputs that are this number in every sample: {"sr", 16000}
 };
 
 // `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first
-// axis: samples) or an .npy. `inputs` are the model's inputs without initializers.
+// axis: samples), an .npy, a folder of ONNX's test_data_set_<n> (input_<n>.pb, output_<n>.pb), or the word "random"
+// (100 samples unless options.samples says more or fewer). `inputs` are the model's inputs without initializers.
+// See docs/data.md.
 // Throws Error{kInvalidInput}: nothing there, folder empty, image unreadable, shape or channel
-// mismatch (checked on the first sample at once), labels that name missing files, several inputs but one array.
+// mismatch (checked on the first sample at once), labels that name missing files, several inputs but one array, an open
+// dimension of random inputs that is no batch and has no size; Error{kUsage}: dims or constants that fit no input.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 

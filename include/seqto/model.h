@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -195,6 +196,9 @@ using LayerId = std::string;
 // Throws Error{kInvalidInput}: missing file, not ONNX, truncated, opset or IR version not supported.
 Model load_model(const std::filesystem::path& path);
 Model parse_model(std::string_view bytes);  // a serialized ModelProto
+// A serialized TensorProto, as in the .pb files of ONNX's test data. Throws Error{kInvalidInput} that begins with
+// `where`.
+Initializer parse_tensor(std::string_view bytes, const std::string& where);
 // A model in ONNX's text form, `<ir_version: 8, opset_import: ["" : 17]> g (float[1,4] x) => ...`; for tests.
 Model parse_model_text(std::string_view text);
 
@@ -228,6 +232,12 @@ Model infer_shapes(const Model& model);
 
 // Gives every unnamed node the name `node_<index>` as the published tool does, and every repeated name a suffix.
 void name_nodes(Model& model);
+
+// Gives dimensions of inputs that are open a size: by the name of a symbolic one, {"sequence", 128}, or by input and
+// axis, {"input:1", 128}. Throws Error{kUsage} where a key names nothing open, or a size is below 1.
+void set_dimensions(std::span<ValueInfo> inputs, const std::map<std::string, int64_t>& sizes);
+// The same for a model, all through: shapes that follow are inferred again.
+Model with_dimensions(Model model, const std::map<std::string, int64_t>& sizes);
 
 // Converts to a newer opset of ai.onnx. Throws Error{kInvalidInput} where ONNX's converter cannot.
 Model convert_opset(const Model& model, int64_t version);

@@ -45,7 +45,8 @@ class ArrayDataset : public Dataset {
   bool has_labels() const override { return has_labels_; }
 
   Sample read(int64_t index) const override {
-    Sample sample{.label = rows_.label[index], .name = std::to_string(rows_.index[index])};
+    Sample sample{
+        .label = rows_.label[index], .name = std::to_string(rows_.index[index]), .position = rows_.index[index]};
     for (const Column& column : columns_) sample.inputs.push_back(column.row(rows_.index[index]));
     return sample;
   }

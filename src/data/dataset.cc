@@ -7,20 +7,33 @@
 #include "seqto/error.h"
 
 namespace seqto {
+namespace {
+
+std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
+                                     const DatasetOptions& options) {
+  if (path == "random") return internal::open_random(inputs, options);
+  if (!std::filesystem::exists(path)) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: nothing found there; a folder of images, an .npz, an .npy, a folder of "
+                            "test_data_set_<n>, or the word random expected; correct the path",
+                            path.string()));
+  }
+  if (!std::filesystem::is_directory(path)) return internal::open_arrays(path, inputs, options);
+  if (internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);
+  return internal::open_images(path, inputs, options);
+}
+
+}  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& options) {
   if (inputs.empty()) {
     throw Error(Code::kInvalidInput, "[data] a model without inputs found; at least one input to fill expected");
   }
-  if (!std::filesystem::exists(path)) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: nothing found there; a folder of images, an .npz or an .npy "
-                            "expected; correct the path",
-                            path.string()));
-  }
-  return std::filesystem::is_directory(path) ? internal::open_images(path, inputs, options)
-                                             : internal::open_arrays(path, inputs, options);
+  std::vector<ValueInfo> sized(inputs.begin(), inputs.end());
+  set_dimensions(sized, options.dims);
+  const std::vector<ValueInfo> open = internal::inputs_from_data(sized, options);
+  return internal::fill_inputs(open_source(path, open, options), sized, options);
 }
 
 }  // namespace seqto

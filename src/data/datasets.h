@@ -14,4 +14,16 @@ std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::s
 std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options);
 
+// ONNX's test data: `path` holds test_data_set_<n>, or is one of them.
+bool holds_test_data(const std::filesystem::path& path);
+std::unique_ptr<Dataset> open_test_data(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
+                                        const DatasetOptions& options);
+std::unique_ptr<Dataset> open_random(std::span<const ValueInfo> inputs, const DatasetOptions& options);
+
+// Inputs that no data are needed for: constants.
+std::vector<ValueInfo> inputs_from_data(std::span<const ValueInfo> inputs, const DatasetOptions& options);
+// `data` gives the inputs of inputs_from_data(); the others are put between them.
+std::unique_ptr<Dataset> fill_inputs(std::unique_ptr<Dataset> data, std::span<const ValueInfo> inputs,
+                                     const DatasetOptions& options);
+
 }  // namespace seqto::internal

@@ -25,6 +25,7 @@ struct ImageFile {
   std::string name;  // relative to the folder
   int64_t label = -1;
   uint64_t size_bytes = 0;
+  int64_t position = 0;  // among all that are there
 };
 
 bool is_image_name(const std::filesystem::path& path) {
@@ -73,14 +74,32 @@ struct Pixels {
   std::vector<uint8_t> values;
 };
 
+size_t channels_of(const Preprocess& recipe) { return recipe.grey ? 1 : 3; }
+
+// Luma in all three channels, rounded as Pillow does.
+Image to_grey(Image image) {
+  for (size_t i = 0; i + 2 < image.rgb.size(); i += 3) {
+    uint8_t* pixel = &image.rgb[i];
+    const uint32_t luma = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
+    std::fill_n(pixel, 3, static_cast<uint8_t>(luma));
+  }
+  return image;
+}
+
+// Whether the model reads one channel where the recipe puts channels.
+bool reads_grey(const ValueInfo& input, const Preprocess& recipe) {
+  return input.shape && input.shape->size() == 4 && (*input.shape)[recipe.nhwc ? 3 : 1].value == 1;
+}
+
 Pixels arrange(const Image& image, const Preprocess& recipe) {
-  const size_t count = static_cast<size_t>(image.width) * image.height;
+  const size_t count = static_cast<size_t>(image.width) * image.height, channels = channels_of(recipe);
+  const auto depth = static_cast<int64_t>(channels);
   Pixels pixels;
-  pixels.dims = recipe.nhwc ? std::vector<int64_t>{1, image.height, image.width, 3}
-                            : std::vector<int64_t>{1, 3, image.height, image.width};
-  pixels.values.resize(count * 3);
-  const size_t next_pixel = recipe.nhwc ? 3 : 1, next_channel = recipe.nhwc ? 1 : count;
-  for (size_t c = 0; c < 3; ++c) {
+  pixels.dims = recipe.nhwc ? std::vector<int64_t>{1, image.height, image.width, depth}
+                            : std::vector<int64_t>{1, depth, image.height, image.width};
+  pixels.values.resize(count * channels);
+  const size_t next_pixel = recipe.nhwc ? channels : 1, next_channel = recipe.nhwc ? 1 : count;
+  for (size_t c = 0; c < channels; ++c) {
     const uint8_t* in = image.rgb.data() + (recipe.bgr ? 2 - c : c);
     uint8_t* out = pixels.values.data() + c * next_channel;
     for (size_t i = 0; i < count; ++i) out[i * next_pixel] = in[i * 3];
@@ -89,19 +108,19 @@ Pixels arrange(const Image& image, const Preprocess& recipe) {
 }
 
 template <class T>
-Tensor look_up(const Pixels& pixels, const std::array<Tensor, 3>& tables, bool nhwc) {
-  const size_t total = pixels.values.size(), count = total / 3;
+Tensor look_up(const Pixels& pixels, const std::array<Tensor, 3>& tables, const Preprocess& recipe) {
+  const size_t total = pixels.values.size(), channels = channels_of(recipe), count = total / channels;
   // Not initialised: every element is written below, and a clear of the whole costs as much as the work itself.
   const std::shared_ptr<T[]> owner(new T[total]);
   const uint8_t* in = pixels.values.data();
   T* out = owner.get();
   const T* table[3] = {tables[0].values<T>().data(), tables[1].values<T>().data(), tables[2].values<T>().data()};
-  if (nhwc) {
+  if (recipe.nhwc && channels == 3) {
     for (size_t i = 0; i < count; ++i) {
       for (size_t c = 0; c < 3; ++c) out[3 * i + c] = table[c][in[3 * i + c]];
     }
   } else {
-    for (size_t c = 0; c < 3; ++c) {
+    for (size_t c = 0; c < channels; ++c) {
       for (size_t i = c * count; i < (c + 1) * count; ++i) out[i] = table[c][in[i]];
     }
   }
@@ -133,7 +152,7 @@ class ImageDataset : public Dataset {
   Sample read(int64_t index) const override {
     const std::shared_ptr<const Pixels> pixels = load(index);
     const ImageFile& file = files_[index];
-    return {.inputs = {to_tensor(*pixels)}, .label = file.label, .name = file.name};
+    return {.inputs = {to_tensor(*pixels)}, .label = file.label, .name = file.name, .position = file.position};
   }
 
   std::string fingerprint() const override {
@@ -152,13 +171,13 @@ class ImageDataset : public Dataset {
   Tensor to_tensor(const Pixels& pixels) const {
     switch (tables_[0].bytes().size() / 256) {
       case 1:
-        return look_up<uint8_t>(pixels, tables_, recipe_.nhwc);
+        return look_up<uint8_t>(pixels, tables_, recipe_);
       case 2:
-        return look_up<uint16_t>(pixels, tables_, recipe_.nhwc);
+        return look_up<uint16_t>(pixels, tables_, recipe_);
       case 4:
-        return look_up<uint32_t>(pixels, tables_, recipe_.nhwc);
+        return look_up<uint32_t>(pixels, tables_, recipe_);
       default:
-        return look_up<uint64_t>(pixels, tables_, recipe_.nhwc);
+        return look_up<uint64_t>(pixels, tables_, recipe_);
     }
   }
 
@@ -170,7 +189,9 @@ class ImageDataset : public Dataset {
       if (cache_[index]) return cache_[index];
     }
     const std::string name = (folder_ / files_[index].name).string();
-    Image image = fit(decode_image(read_file(name), name), recipe_, name);
+    Image image = decode_image(read_file(name), name);
+    if (recipe_.grey) image = to_grey(std::move(image));
+    image = fit(std::move(image), recipe_, name);
     auto pixels = std::make_shared<const Pixels>(arrange(image, recipe_));
     check_shape(pixels->dims, name);
     const std::lock_guard lock(mutex_);
@@ -189,8 +210,8 @@ class ImageDataset : public Dataset {
     };
     if (fits(dims)) return;
     check_batch(dims, input_);
-    const std::vector<int64_t> swapped =
-        recipe_.nhwc ? std::vector<int64_t>{1, 3, dims[1], dims[2]} : std::vector<int64_t>{1, dims[2], dims[3], 3};
+    const std::vector<int64_t> swapped = recipe_.nhwc ? std::vector<int64_t>{1, dims[3], dims[1], dims[2]}
+                                                      : std::vector<int64_t>{1, dims[2], dims[3], dims[1]};
     const std::string advice =
         fits(swapped) ? fmt::format("set \"layout\":\"{}\" in the preprocess file", recipe_.nhwc ? "nchw" : "nhwc")
                       : "give a preprocess file whose resize, crop and layout yield that shape";
@@ -222,15 +243,19 @@ std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::s
     throw Error(
         Code::kInvalidInput,
         fmt::format("[data] {}: a folder of images found; the model has {} inputs ({}); give an .npz with an array for "
-                    "each of them",
+                    "each of them, or --input NAME=NUMBER for those that never change",
                     folder.string(), inputs.size(), fmt::join(names, ", ")));
   }
   Preprocess recipe = load_preprocess(options.preprocess.empty() ? "unit" : options.preprocess);
+  recipe.grey |= reads_grey(inputs[0], recipe);
   // A folder of labels holds boxes for each image, no class of the whole.
   const bool has_labels = !options.labels.empty() && !std::filesystem::is_directory(options.labels);
-  const std::vector<ImageFile> all = has_labels ? list_labelled(folder, options.labels) : list_folder(folder);
+  std::vector<ImageFile> all = has_labels ? list_labelled(folder, options.labels) : list_folder(folder);
   std::vector<ImageFile> files;
-  for (const int64_t index : select(static_cast<int64_t>(all.size()), options)) files.push_back(all[index]);
+  for (const int64_t index : select(static_cast<int64_t>(all.size()), options)) {
+    all[index].position = index;
+    files.push_back(all[index]);
+  }
   return std::make_unique<ImageDataset>(folder, inputs[0], std::move(files), std::move(recipe), has_labels,
                                         options.cache_bytes);
 }

@@ -50,11 +50,12 @@ class Reader {
     return value.get<int>();
   }
 
-  // True for the second of the two words.
-  bool choice(const char* key, std::string_view first, std::string_view second) const {
-    if (!has(key) || at(key) == first) return false;
-    if (at(key) != second) fail(key, fmt::format("\"{}\" or \"{}\"", first, second));
-    return true;
+  // The position of the word; the first without the key.
+  size_t choice(const char* key, std::initializer_list<std::string_view> words) const {
+    if (!has(key)) return 0;
+    const auto found = std::find(words.begin(), words.end(), at(key));
+    if (found == words.end()) fail(key, fmt::format("\"{}\"", fmt::join(words, "\" or \"")));
+    return static_cast<size_t>(found - words.begin());
   }
 
   float number(const char* key, float otherwise) const {
@@ -133,8 +134,10 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
   Preprocess recipe;
   if (reader.has("resize")) read_resize(reader.at("resize"), file, recipe);
   recipe.crop = reader.size("crop", 0);
-  recipe.bgr = reader.choice("channel_order", "rgb", "bgr");
-  recipe.nhwc = reader.choice("layout", "nchw", "nhwc");
+  const size_t order = reader.choice("channel_order", {"rgb", "bgr", "grey"});
+  recipe.bgr = order == 1;
+  recipe.grey = order == 2;
+  recipe.nhwc = reader.choice("layout", {"nchw", "nhwc"}) == 1;
   recipe.scale = reader.number("scale", recipe.scale);
   recipe.mean = reader.channels("mean", 0);
   recipe.std = reader.channels("std", 1);
@@ -173,7 +176,7 @@ std::string preprocess_to_json(const Preprocess& recipe) {
     root["resize"] = {{"width", recipe.width}, {"height", recipe.height}, {"filter", filter->name}};
   }
   if (recipe.crop > 0) root["crop"] = recipe.crop;
-  root["channel_order"] = recipe.bgr ? "bgr" : "rgb";
+  root["channel_order"] = recipe.grey ? "grey" : recipe.bgr ? "bgr" : "rgb";
   root["layout"] = recipe.nhwc ? "nhwc" : "nchw";
   root["scale"] = recipe.scale;
   root["mean"] = recipe.mean;

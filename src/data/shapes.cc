@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -41,6 +43,30 @@ std::optional<std::vector<int64_t>> match_shape(std::span<const int64_t> sample,
   if (!input.shape || matches(batched, *input.shape)) return batched;
   if (matches(sample, *input.shape)) return std::vector<int64_t>(sample.begin(), sample.end());
   return std::nullopt;
+}
+
+std::vector<int64_t> closed_shape(const ValueInfo& input, std::span<const ValueInfo> inputs) {
+  const auto is_batch = [&](size_t axis) {
+    if (axis == 0) return true;
+    const std::string& symbol = (*input.shape)[axis].parameter;
+    return !symbol.empty() && std::any_of(inputs.begin(), inputs.end(), [&](const ValueInfo& other) {
+      return other.shape && !other.shape->empty() && other.shape->front().parameter == symbol;
+    });
+  };
+  std::vector<int64_t> dims;
+  std::vector<std::string> open;
+  for (size_t axis = 0; input.shape && axis < input.shape->size(); ++axis) {
+    const auto& [value, parameter] = (*input.shape)[axis];
+    dims.push_back(value >= 0 ? value : 1);
+    if (value >= 0 || is_batch(axis)) continue;
+    open.push_back(parameter.empty() ? fmt::format("{}:{}", input.name, axis) : parameter);
+  }
+  if (input.shape && open.empty()) return dims;
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[data] the model input '{}' {} found; a size for {} expected; say it with --dim {}=SIZE", input.name,
+                  shape_text(input), open.empty() ? "each dimension" : fmt::format("{}", fmt::join(open, ", ")),
+                  open.empty() ? input.name + ":AXIS" : open.front()));
 }
 
 void check_batch(std::span<const int64_t> sample, const ValueInfo& input) {

@@ -22,4 +22,8 @@ std::optional<std::vector<int64_t>> match_shape(std::span<const int64_t> sample,
 // less) would fit a batch of 1.
 void check_batch(std::span<const int64_t> sample, const ValueInfo& input);
 
+// The shape of one sample where nothing but the model tells: an open dimension that is a batch (the first, or of the
+// same symbol as some input's first) is 1. Throws Error{kInvalidInput} naming the other open ones.
+std::vector<int64_t> closed_shape(const ValueInfo& input, std::span<const ValueInfo> inputs);
+
 }  // namespace seqto::internal

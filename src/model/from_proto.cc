@@ -226,6 +226,14 @@ ValueInfo value_info_from(const onnx::ValueInfoProto& v) {
 
 }  // namespace
 
+Initializer initializer_from(onnx::TensorProto proto) {
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL)
+    bad_tensor(proto.name(), "values in another file found; the tensor's own were expected");
+  ExternalFiles none{{}};
+  std::string name = proto.name();
+  return {std::move(name), tensor_from(proto, none)};
+}
+
 OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto) {
   OpaqueAttribute opaque{proto.SerializeAsString(), {}};
   if (proto.has_g()) collect_captures(proto.g(), {}, opaque.captures);

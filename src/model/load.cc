@@ -53,6 +53,17 @@ void check_versions(const onnx::ModelProto& proto, const std::string& where) {
 
 }  // namespace
 
+Initializer parse_tensor(std::string_view bytes, const std::string& where) {
+  onnx::TensorProto proto;
+  bool parsed = bytes.size() < (size_t{2} << 30) && proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  if (!parsed || proto.data_type() == onnx::TensorProto::UNDEFINED)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[load] {}: {} bytes that are no tensor found; a serialized TensorProto was expected; "
+                            "sequences, maps and optional values are not read",
+                            where, bytes.size()));
+  return internal::initializer_from(std::move(proto));
+}
+
 Model load_model(const std::filesystem::path& path) {
   auto file = std::make_shared<const MappedFile>(path);
   std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());

@@ -25,6 +25,9 @@ struct Outside {
 // Weight bytes are moved out of `proto`, not copied.
 Model from_proto(onnx::ModelProto proto, const Outside& outside);
 
+// A tensor by itself, with its name. Throws Error{kInvalidInput} where its bytes are damaged or lie in another file.
+Initializer initializer_from(onnx::TensorProto proto);
+
 // A subgraph (or whatever else Attribute has no field for) as it is carried: serialized, with the outer tensors it
 // reads.
 OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto);

@@ -24,6 +24,9 @@ using namespace internal;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+constexpr const char* kRandomData =
+    "the inputs are random numbers: sizes and latencies mean something, ranges, losses and the choice of layers do not";
+
 CalibrateOptions calibration_of(const TuneOptions& o) {
   CalibrateOptions c = o.calibrate;
   c.op_types = o.quantize.op_types;
@@ -57,6 +60,7 @@ std::string options_json(const TuneOptions& o) {
          {"ranking_samples", o.ranking_samples},
          {"device", o.devices.front()},
          {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
+  if (o.data == "random") j["data"] = "random";
   if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
   if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
   if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
@@ -144,6 +148,10 @@ class Tuner {
     data_ = open_dataset(o_.data, model_.graph.free_inputs(), o_.dataset);
     split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
     for (const auto& n : split_.notes) ending_.notes.push_back(n);
+    if (data_->is_random()) {
+      ending_.notes.push_back(kRandomData);
+      env_.log(LogLevel::kWarning, kRandomData);
+    }
     if (split_.evaluation.empty())
       throw Error(Code::kInvalidInput,
                   fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "

@@ -320,6 +320,8 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
   page += fmt::format("<h1>{}</h1>\n<p class=\"path\">{} · {} · seqto</p>\n<p class=\"lead\">{}</p>\n",
                       text(model_name(summary)), text(summary.header.model_path),
                       format_bytes(summary.header.model_size_bytes), lead(summary));
+  if (has_random_data(summary))
+    page += "<p class=\"lead\">The inputs are random numbers: sizes and latencies mean something, losses do not.</p>\n";
   page += tiles(summary);
   page +=
       plot("front", "The front",

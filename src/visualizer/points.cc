@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 namespace seqto::internal {
@@ -91,6 +92,11 @@ int64_t float_layers(const Summary& summary, const Plan& plan) {
   return std::count_if(summary.layers.begin(), summary.layers.end(), [&](const Layer& layer) {
     return layer.quantizable && scheme_of(plan, layer.id) == Scheme::kFloat32;
   });
+}
+
+bool has_random_data(const Summary& summary) {
+  const auto options = nlohmann::json::parse(summary.header.options_json, nullptr, false);
+  return options.is_object() && options.value("data", "") == "random";
 }
 
 std::string model_name(const Summary& summary) {

@@ -32,6 +32,9 @@ Scheme scheme_of(const Plan& plan, const LayerId& layer);
 // Quantizable layers that stay float32; -1 when the summary has no layers.
 int64_t float_layers(const Summary& summary, const Plan& plan);
 
+// The study's inputs were random numbers.
+bool has_random_data(const Summary& summary);
+
 // Name of the model without folder and ending.
 std::string model_name(const Summary& summary);
 

@@ -145,6 +145,8 @@ std::string summary_table(const Summary& summary, int columns) {
   for (const auto& device : summary.elsewhere)
     text += fmt::format("on {}:\n{}", device.device, device_table(internal::on_device(summary, device), columns));
   if (!summary.elsewhere.empty()) text += differing_choices(summary, columns);
+  if (internal::has_random_data(summary))
+    text += clip("random inputs: sizes and latencies mean something, losses do not", columns) + "\n";
   if (!summary.selected.empty()) text += clip("> selected  * among the top three", columns) + "\n";
   return text;
 }

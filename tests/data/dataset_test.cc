@@ -124,7 +124,7 @@ TEST(ImageDataset, ErrorsSayWhatIsWrong) {
   const std::string words = open_error(folder.path, input({-1, 3, 224, 224}));
   EXPECT_PRED2(says, words, "[1, 3, 13, 19] found");
   EXPECT_PRED2(says, words, "[N, 3, 224, 224] expected");
-  EXPECT_PRED2(says, open_error(folder.path, input({-1, 1, 13, 19})), "[N, 1, 13, 19] expected");
+  EXPECT_PRED2(says, open_error(folder.path, input({-1, 2, 13, 19})), "[N, 2, 13, 19] expected");
   EXPECT_PRED2(says, open_error(folder.path, input({8, 3, 13, 19})), "fixed batch of 8");
   EXPECT_PRED2(says, open_error(folder.path, input({-1, 10})), "[N, 10] expected");
   const std::vector<ValueInfo> two = {info, input({-1, 4}, DataType::kFloat, "state")};
