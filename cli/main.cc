@@ -99,7 +99,8 @@ int run(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& error) {
     int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(Code::kUsage);
+    bool said = error.get_name() == "RuntimeError";  // a word that has told all itself, and with which code
+    return code == 0 || said ? code : static_cast<int>(Code::kUsage);
   }
 }
 

@@ -1,6 +1,7 @@
 // seqto quantize: one quantized model.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "layer_table.h"
@@ -23,6 +24,7 @@ bool needs_ranges(const std::optional<Plan>& plan) {
 void quantize_command(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
   bool dynamic = f.mode == "dynamic";
+  refuse_trees(model);
   if (dynamic || f.mode == "static") require_quantizable(model, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);
   QuantizeOptions options = f.quantize.parsed();
   options.exclude = expand_patterns(f.exclude, model);
@@ -88,6 +90,18 @@ void quantize_command(const WordFlags& f, const Context& context) {
   }
 }
 
+// Without MODEL: the folder layout of a deployment, where an export leaves one file and its int8 form goes beside it.
+void take_deployment_default(WordFlags& f, bool mode_given) {
+  constexpr const char* kModel = "artifacts/model.onnx";
+  if (!std::filesystem::exists(kModel)) {
+    fmt::print(stderr, "Missing {}. Run export first.\n", kModel);
+    throw CLI::RuntimeError(static_cast<int>(Code::kInvalidInput));
+  }
+  f.model = kModel;
+  if (f.output.empty()) f.output = "artifacts/model.int8.onnx";
+  if (!mode_given && f.plan.empty()) f.mode = "dynamic";
+}
+
 }  // namespace
 
 void add_quantize(CLI::App& app, Context& context) {
@@ -95,7 +109,9 @@ void add_quantize(CLI::App& app, Context& context) {
   auto* word = add_word(app, "quantize", "One quantized model", *f, false);
   add_quantizer(word, *f);
   add_improve_flags(word, f->improve);
-  word->add_option("-o,--output", f->output, "ONNX file to write")->required();
+  word->get_option("model")->required(false)->description(
+      "ONNX file; without: artifacts/model.onnx to artifacts/model.int8.onnx, dynamic");
+  word->add_option("-o,--output", f->output, "ONNX file to write");
   word->add_option("--plan", f->plan, "Plan: which layer gets which scheme");
   word->add_flag("--explain", f->explain, "Say for every layer what was done and why");
   add_weight_flags(word, f->weights);
@@ -106,6 +122,8 @@ void add_quantize(CLI::App& app, Context& context) {
   add_print_config_flag(word);
   word->callback([=, &context] {
     f->weight_type_given = word->count("--weight-type") > 0;
+    if (f->model.empty()) take_deployment_default(*f, word->count("--mode") > 0);
+    else if (f->output.empty()) throw CLI::RequiredError("--output");
     quantize_command(*f, context);
   });
 }

@@ -1,6 +1,7 @@
 // seqto validate: parity of two models.
 #include <fmt/format.h>
 
+#include "config_flags.h"
 #include "flags.h"
 #include "seqto/error.h"
 #include "seqto/verdicts.h"
@@ -57,6 +58,7 @@ void validate_command(const Flags& f, const Context& context) {
 void add_validate(CLI::App& app, Context& context) {
   auto f = std::make_shared<Flags>();
   auto* word = app.add_subcommand("validate", "Parity: do two models give the same outputs? Code 5 where they do not");
+  add_config_flag(word);
   word->add_option("reference", f->reference, "ONNX file, as it should be")->required();
   word->add_option("candidate", f->candidate, "ONNX file to compare with it: quantized, float16 ...")->required();
   add_data_flags(word, f->data, true);
@@ -74,6 +76,7 @@ void add_validate(CLI::App& app, Context& context) {
       ->check(CLI::Range(0.0, 1.0));
   word->add_option("--worst", f->options.worst, "Samples to list, worst first")->capture_default_str();
   word->add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
+  add_print_config_flag(word);
   word->callback([=, &context] { validate_command(*f, context); });
 }
 

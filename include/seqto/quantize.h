@@ -156,5 +156,8 @@ class Quantizer {
 
 // True if any layer can be quantized; throws Error{kInvalidInput} "nothing to quantize: ..." otherwise.
 void require_quantizable(const Model& model, Scheme scheme = Scheme::kInt8);
+// Throws Error{kInvalidInput} for a tree ensemble and what else consists of ai.onnx.ml's operators alone: no scheme can
+// be written for those.
+void refuse_trees(const Model& model);
 
 }  // namespace seqto

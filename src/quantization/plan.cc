@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -93,6 +95,8 @@ const std::vector<std::string>& default_op_types(Scheme scheme) {
 
 namespace {
 
+constexpr std::string_view kTreeDomain = "ai.onnx.ml";
+
 bool is_dynamic_op(const Node& node) {
   const auto& types = default_op_types(Scheme::kInt8Dynamic);
   return std::find(types.begin(), types.end(), node.op_type) != types.end();
@@ -102,7 +106,7 @@ std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal
   std::vector<Scheme> schemes{Scheme::kFloat32};
   bool opaque = std::any_of(node.attributes.begin(), node.attributes.end(),
                             [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
-  if (opaque) return schemes;
+  if (opaque || node.domain == kTreeDomain) return schemes;
   schemes.push_back(Scheme::kFloat16);
   if (statically) schemes.insert(schemes.end(), {Scheme::kInt8, Scheme::kInt8wInt16a});
   bool weights = !internal::weight_sites(node, constant).empty();
@@ -209,7 +213,26 @@ Plan plan_from_json(const std::string& text) {
   }
 }
 
+void refuse_trees(const Model& model) {
+  std::set<std::string> operators;
+  for (const Node& node : model.graph.nodes)
+    if (node.domain == kTreeDomain) operators.insert(node.op_type);
+  if (operators.empty()) return;
+  for (const Layer& layer : layers(model))
+    if (layer.weight_bytes > 0 && layer.schemes.size() > 1) return;
+  bool trees =
+      std::any_of(operators.begin(), operators.end(), [](const auto& op) { return op.starts_with("TreeEns"); });
+  throw Error(Code::kInvalidInput,
+              fmt::format("[quantize] nothing to quantize: {} ({} of {}) found, {}; a model with Conv, Gemm, MatMul or "
+                          "other layers with weights was expected; deploy this one as it is",
+                          trees ? "a tree ensemble" : "a model of classic machine learning", fmt::join(operators, ", "),
+                          kTreeDomain,
+                          trees ? "whose thresholds and leaves are compared and looked up, never multiplied"
+                                : "whose operators keep their parameters to themselves"));
+}
+
 void require_quantizable(const Model& model, Scheme scheme) {
+  refuse_trees(model);
   std::unordered_set<std::string> constants;
   for (const Initializer& i : model.graph.initializers)
     if (i.tensor.is_float()) constants.insert(i.name);
