@@ -5,6 +5,7 @@
 
 #include "flags.h"
 #include "seqto/error.h"
+#include "seqto/recurrent.h"
 
 namespace seqto::cli {
 namespace {
@@ -28,6 +29,50 @@ void add_numbers(CLI::App* word, const std::string& flag, const char* help, std:
       ->type_name("NAME=NUMBER");
 }
 
+void add_states(const std::vector<std::string>& links, std::vector<StateLink>& states) {
+  for (const auto& link : links) {
+    const size_t at = link.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == link.size())
+      throw Error(Code::kUsage, fmt::format("[data] --state {} found; OUTPUT=INPUT expected", link));
+    states.push_back({link.substr(0, at), link.substr(at + 1)});
+  }
+}
+
+StateReset parse_reset(const std::string& word) {
+  if (word == "file") return {};
+  if (word == "never") return {.each_file = false};
+  StateReset reset;
+  const char* end = word.data() + word.size();
+  if (std::from_chars(word.data(), end, reset.samples) == std::from_chars_result{end, std::errc()} && reset.samples > 0)
+    return reset;
+  throw Error(Code::kUsage,
+              fmt::format("[data] --state-reset {} found; file, never or a number of samples expected", word));
+}
+
+void add_recurrent_flags(CLI::App* word, DatasetOptions& o) {
+  word->add_option_function<std::vector<std::string>>(
+          "--state", [&o](const std::vector<std::string>& links) { add_states(links, o.states); },
+          "OUTPUT=INPUT: a recurrent state, fed back from sample to sample; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("OUTPUT=INPUT");
+  word->add_option_function<std::string>(
+          "--state-reset", [&o](const std::string& rule) { o.state_reset = parse_reset(rule); },
+          "When states are zero again: file (at each file), N (also after N samples of one), never")
+      ->default_str("file");
+}
+
+void add_audio_flags(CLI::App* word, AudioWindows& a) {
+  word->add_option("--window", a.window, "Audio: samples of a window (0: as the model's input says)")
+      ->check(CLI::NonNegativeNumber);
+  word->add_option("--hop", a.hop, "Audio: samples from one window to the next (0: the window)")
+      ->check(CLI::NonNegativeNumber);
+  word->add_option("--lead", a.lead, "Audio: zeros before each file")->check(CLI::NonNegativeNumber);
+  word->add_option("--sample-rate", a.rate,
+                   "Audio: Hz that every file must have (0: those of --input sr, or of the "
+                   "first file)")
+      ->check(CLI::NonNegativeNumber);
+}
+
 }  // namespace
 
 void add_dim_flag(CLI::App* word, std::map<std::string, int64_t>& dims) {
@@ -37,7 +82,7 @@ void add_dim_flag(CLI::App* word, std::map<std::string, int64_t>& dims) {
 void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
   DatasetOptions& o = f.options;
   auto* data = word->add_option("--data", f.path,
-                                "Folder of images, .npz, .npy, folder of test_data_set_<n>, or random (docs/data.md)");
+                                "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md)");
   if (required) data->required();
   word->add_option("--labels", o.labels, "CSV with the columns file,label; its order is the data set's");
   word->add_option("--preprocess", o.preprocess, "JSON file, or one of imagenet, unit, none");
@@ -48,6 +93,13 @@ void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
   add_dim_flag(word, o.dims);
   add_numbers(word, "--input", "NAME=NUMBER of an input that is the same in every sample; may be repeated",
               o.constants);
+  add_audio_flags(word, o.audio);
+  add_recurrent_flags(word, o);
+}
+
+std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
+                                   const RunnerOptions& options, const Context& context) {
+  return carry_states(make_runner(device, options, context.env), model, data.options);
 }
 
 }  // namespace seqto::cli

@@ -16,6 +16,9 @@ struct DataFlags {
   DatasetOptions options;
 };
 void add_data_flags(CLI::App* word, DataFlags& flags, bool required);
+// A device for samples of `data`, whose recurrent states it carries.
+std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
+                                   const RunnerOptions& options, const Context& context);
 void add_dim_flag(CLI::App* word, std::map<std::string, int64_t>& dims);
 
 struct DeviceFlags {

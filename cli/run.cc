@@ -10,7 +10,7 @@ namespace {
 void run_command(const WordFlags& f, const Context& context) {
   Model model = load_model(f.model);
   auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
-  auto runner = make_runner(f.device.device, f.device.options, context.env);
+  auto runner = runner_for(model, f.data, f.device.device, f.device.options, context);
   auto session = runner->load_file(f.model);
   std::vector<std::vector<float>> values(session->output_names().size());
   std::vector<std::vector<int64_t>> dims(values.size());

@@ -32,9 +32,10 @@ Parity parity_of(const Flags& f, const Context& context) {
   require_same_signature(reference, candidate);
   auto data = samples_for(reference, f.data);
   auto other_data = same_inputs(reference, candidate) ? nullptr : samples_for(candidate, f.data);
-  auto runner = make_runner(f.reference_device, f.device.options, context.env);
-  auto other_runner =
-      f.device.device == f.reference_device ? nullptr : make_runner(f.device.device, f.device.options, context.env);
+  auto runner = runner_for(reference, f.data, f.reference_device, f.device.options, context);
+  auto other_runner = f.device.device == f.reference_device
+                          ? nullptr
+                          : runner_for(candidate, f.data, f.device.device, f.device.options, context);
   return validate({f.reference, runner.get(), data.get()},
                   {f.candidate, (other_runner ? other_runner : runner).get(), (other_data ? other_data : data).get()},
                   f.options, context.env);

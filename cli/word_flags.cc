@@ -36,7 +36,7 @@ Workbench open_workbench(const WordFlags& f, const Model& model, const char* ask
   bench.samples = all_samples(*bench.data);
   if (bench.data->is_random())
     context.env.log(LogLevel::kWarning, "the inputs are random numbers: what follows from their values means nothing");
-  bench.runner = make_runner(f.device.device, f.device.options, context.env);
+  bench.runner = runner_for(model, f.data, f.device.device, f.device.options, context);
   return bench;
 }
 

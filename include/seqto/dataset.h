@@ -55,6 +55,26 @@ struct Preprocess {
 // "imagenet", "unit", "none" or the path of a JSON file. Throws Error{kInvalidInput} naming the bad key.
 Preprocess load_preprocess(const std::string& name_or_path);
 
+// Audio is cut into windows, all of `window` samples. What is left at the end is dropped; a file that is shorter than
+// one window gets zeros behind it.
+struct AudioWindows {
+  int64_t window = 0;  // 0: the last dimension of the model's input
+  int64_t hop = 0;     // from the start of one window to that of the next; 0: the window
+  int64_t lead = 0;    // zeros before the file, for models that take the end of the window before along
+  int64_t rate = 0;    // expected in Hz; 0: that of a constant input sr or sample_rate, else the first file's
+};
+
+// A recurrent model's state: what an output gives is an input of the next sample. See seqto/recurrent.h.
+struct StateLink {
+  std::string output, input;
+  bool operator==(const StateLink&) const = default;
+};
+// When the states are zero again.
+struct StateReset {
+  bool each_file = true;  // false: only before the first sample that is used
+  int64_t samples = 0;    // also after so many samples of a file; 0: not
+};
+
 struct DatasetOptions {
   std::string labels;          // CSV with the columns file,label; its order is the order of the data set
   std::string preprocess;      // as load_preprocess() takes; empty: none for arrays, "unit" for images
@@ -64,15 +84,19 @@ struct DatasetOptions {
   int64_t cache_bytes = 256 << 20;          // decoded images (8 bit) kept at most; arrays are always held
   std::map<std::string, int64_t> dims;      // sizes of open dimensions, as set_dimensions() takes them
   std::map<std::string, double> constants;  // inputs that are this number in every sample: {"sr", 16000}
+  AudioWindows audio;
+  // Their inputs get no values but a mark that tells where in its sequence a sample stands; carry_states() reads it.
+  std::vector<StateLink> states;
+  StateReset state_reset;
 };
 
 // `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first
 // axis: samples), an .npy, a folder of ONNX's test_data_set_<n> (input_<n>.pb, output_<n>.pb), or the word "random"
-// (100 samples unless options.samples says more or fewer). `inputs` are the model's inputs without initializers.
-// See docs/data.md.
-// Throws Error{kInvalidInput}: nothing there, folder empty, image unreadable, shape or channel
-// mismatch (checked on the first sample at once), labels that name missing files, several inputs but one array, an open
-// dimension of random inputs that is no batch and has no size; Error{kUsage}: dims or constants that fit no input.
+// (100 samples unless options.samples says more or fewer), a .wav or .flac file or a folder of them. `inputs` are the
+// model's inputs without initializers. See docs/data.md. Throws Error{kInvalidInput}: nothing there, folder empty,
+// image unreadable, shape or channel mismatch (checked on the first sample at once), labels that name missing files,
+// several inputs but one array, an open dimension of random inputs that is no batch and has no size; Error{kUsage}:
+// dims or constants that fit no input.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 

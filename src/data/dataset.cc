@@ -14,10 +14,11 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
   if (path == "random") return internal::open_random(inputs, options);
   if (!std::filesystem::exists(path)) {
     throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: nothing found there; a folder of images, an .npz, an .npy, a folder of "
-                            "test_data_set_<n>, or the word random expected; correct the path",
+                fmt::format("[data] {}: nothing found there; a folder of images, an .npz, an .npy, a folder of audio "
+                            "or of test_data_set_<n>, or the word random expected; correct the path",
                             path.string()));
   }
+  if (internal::holds_audio(path)) return internal::open_audio(path, inputs, options);
   if (!std::filesystem::is_directory(path)) return internal::open_arrays(path, inputs, options);
   if (internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);
   return internal::open_images(path, inputs, options);

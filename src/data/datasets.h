@@ -20,7 +20,12 @@ std::unique_ptr<Dataset> open_test_data(const std::filesystem::path& path, std::
                                         const DatasetOptions& options);
 std::unique_ptr<Dataset> open_random(std::span<const ValueInfo> inputs, const DatasetOptions& options);
 
-// Inputs that no data are needed for: constants.
+// Audio files: `path` is one, or a folder that holds some.
+bool holds_audio(const std::filesystem::path& path);
+std::unique_ptr<Dataset> open_audio(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
+                                    const DatasetOptions& options);
+
+// All inputs but constants and states.
 std::vector<ValueInfo> inputs_from_data(std::span<const ValueInfo> inputs, const DatasetOptions& options);
 // `data` gives the inputs of inputs_from_data(); the others are put between them.
 std::unique_ptr<Dataset> fill_inputs(std::unique_ptr<Dataset> data, std::span<const ValueInfo> inputs,

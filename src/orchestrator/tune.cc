@@ -16,6 +16,7 @@
 #include "orchestrator/summarize.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
+#include "seqto/recurrent.h"
 
 namespace seqto {
 namespace {
@@ -61,6 +62,7 @@ std::string options_json(const TuneOptions& o) {
          {"device", o.devices.front()},
          {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
   if (o.data == "random") j["data"] = "random";
+  for (const StateLink& state : o.dataset.states) j["states"].push_back(state.output + "=" + state.input);
   if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
   if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
   if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
@@ -143,8 +145,9 @@ class Tuner {
     make_writable_folder(o_.output);
     RunnerOptions here = o_.runner;
     here.isolated = false;
-    runner_ = make_runner("cpu", here, env_);
-    for (const auto& device : o_.devices) places_.push_back({device, make_runner(device, o_.runner, env_), {}});
+    runner_ = carry_states(make_runner("cpu", here, env_), model_, o_.dataset);
+    for (const auto& device : o_.devices)
+      places_.push_back({device, carry_states(make_runner(device, o_.runner, env_), model_, o_.dataset), {}});
     data_ = open_dataset(o_.data, model_.graph.free_inputs(), o_.dataset);
     split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
     for (const auto& n : split_.notes) ending_.notes.push_back(n);

@@ -1,0 +1,230 @@
+// Sound files as a data set: windows of equal length, one after the other.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/hash.h"
+#include "data/convert.h"
+#include "data/datasets.h"
+#include "data/labels.h"
+#include "data/select.h"
+#include "data/shapes.h"
+#include "data/sound_file.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct AudioFile {
+  fs::path path;
+  std::string name;  // relative to the folder
+  int64_t label = -1;
+  int64_t frames = 0, windows = 0;
+  uint64_t size_bytes = 0;
+};
+
+// Where a sample lies.
+struct Place {
+  size_t file = 0;
+  int64_t window = 0;
+};
+
+bool is_audio_name(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return !path.filename().string().starts_with('.') && (extension == ".wav" || extension == ".flac");
+}
+
+std::vector<AudioFile> list_files(const fs::path& path, const std::string& labels) {
+  std::vector<AudioFile> files;
+  if (!labels.empty()) {
+    const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
+    for (const LabelRow& row : read_labels(labels)) files.push_back({folder / row.file, row.file, row.label});
+    return files;
+  }
+  if (!fs::is_directory(path)) return {{path, path.filename().string()}};
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (is_audio_name(entry.path())) files.push_back({entry.path(), entry.path().filename().string()});
+  }
+  std::sort(files.begin(), files.end(), [](const AudioFile& a, const AudioFile& b) { return a.name < b.name; });
+  return files;
+}
+
+// What all files share.
+struct Form {
+  AudioWindows windows;  // with nothing left open
+  int64_t channels = 0;
+};
+
+void usage(const std::string& found, const std::string& expected) {
+  throw Error(Code::kUsage, fmt::format("[data] {} found; {}", found, expected));
+}
+
+AudioWindows windows_of(const ValueInfo& input, const DatasetOptions& options) {
+  AudioWindows w = options.audio;
+  if (w.window < 0 || w.hop < 0 || w.lead < 0 || w.rate < 0) {
+    usage(fmt::format("a window of {}, a hop of {}, a lead of {} and a rate of {}", w.window, w.hop, w.lead, w.rate),
+          "0 or more of each expected");
+  }
+  if (w.window == 0 && input.shape && !input.shape->empty()) w.window = std::max<int64_t>(0, input.shape->back().value);
+  if (w.window == 0) {
+    usage(fmt::format("audio for the model input '{}' {}", input.name, shape_text(input)),
+          "the samples of a window expected; say it with --window");
+  }
+  if (w.hop == 0) w.hop = w.window;
+  for (const char* name : {"sr", "sample_rate", "sampling_rate"}) {
+    const auto constant = options.constants.find(name);
+    if (w.rate == 0 && constant != options.constants.end()) w.rate = static_cast<int64_t>(constant->second);
+  }
+  return w;
+}
+
+int64_t count_windows(int64_t frames, const AudioWindows& w) {
+  return std::max<int64_t>(0, frames + w.lead - w.window) / w.hop + 1;
+}
+
+class AudioDataset : public Dataset {
+ public:
+  AudioDataset(std::vector<AudioFile> files, std::vector<Place> places, Form form, const ValueInfo& input,
+               bool has_labels)
+      : files_(std::move(files)),
+        places_(std::move(places)),
+        form_(form),
+        input_(input),
+        has_labels_(has_labels),
+        dims_(sample_dims()) {
+    read(0);
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(places_.size()); }
+  bool has_labels() const override { return has_labels_; }
+
+  Sample read(int64_t index) const override {
+    const auto [number, window] = places_[index];
+    const AudioFile& file = files_[number];
+    return {.inputs = {tensor(file, window * form_.windows.hop - form_.windows.lead)},
+            .label = file.label,
+            .name = file.windows > 1 ? fmt::format("{}[{}]", file.name, window) : file.name,
+            .sequence = static_cast<int64_t>(number),
+            .position = window};
+  }
+
+  std::string fingerprint() const override {
+    const AudioWindows& w = form_.windows;
+    std::string text = fmt::format("audio {} {} {} {} {}\n", w.window, w.hop, w.lead, w.rate, form_.channels);
+    for (const AudioFile& f : files_) text += fmt::format("{}\t{}\t{}\n", f.name, f.size_bytes, f.label);
+    for (const auto& [file, window] : places_) text += fmt::format("{} {}\n", file, window);
+    return sha256_hex(text);
+  }
+
+ private:
+  std::vector<int64_t> sample_dims() const {
+    const std::vector<int64_t> line{form_.windows.window}, planes{form_.channels, form_.windows.window};
+    if (form_.channels == 1) {
+      if (auto dims = match_shape(line, input_)) return *dims;
+    }
+    // An open first dimension is the batch, not the channels.
+    const bool batch_only = input_.shape && input_.shape->size() == 2 && input_.shape->front().value < 0;
+    if (auto dims = batch_only ? std::nullopt : match_shape(planes, input_)) return *dims;
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: windows of {} with {} channel{} found; the model input '{}' {} expected; give "
+                            "--window, or files with as many channels",
+                            files_.front().name, form_.windows.window, form_.channels, form_.channels == 1 ? "" : "s",
+                            input_.name, shape_text(input_)));
+  }
+
+  // One channel after the other; zeros before and behind the file.
+  template <class T>
+  std::vector<T> planes(const std::vector<T>& frames, int64_t before) const {
+    const auto channels = static_cast<size_t>(form_.channels), window = static_cast<size_t>(form_.windows.window);
+    std::vector<T> values(channels * window);
+    for (size_t i = 0; i < frames.size(); ++i) {
+      values[i % channels * window + static_cast<size_t>(before) + i / channels] = frames[i];
+    }
+    return values;
+  }
+
+  Tensor tensor(const AudioFile& file, int64_t first) const {
+    SoundFile sound(file.path);
+    const int64_t before = std::max<int64_t>(0, -first);
+    const int64_t from = std::min(first + before, file.frames);
+    const int64_t count = std::max<int64_t>(0, std::min(form_.windows.window - before, file.frames - from));
+    if (input_.type == DataType::kInt16) {
+      return Tensor::from(DataType::kInt16, dims_, planes(sound.read_int16(from, count), before));
+    }
+    return convert(Tensor::from(DataType::kFloat, dims_, planes(sound.read_floats(from, count), before)), input_.type,
+                   file.name);
+  }
+
+  std::vector<AudioFile> files_;
+  std::vector<Place> places_;
+  Form form_;
+  ValueInfo input_;
+  bool has_labels_;
+  std::vector<int64_t> dims_;
+};
+
+// Opens every file once: all have the same form.
+Form look_at(std::vector<AudioFile>& files, AudioWindows windows) {
+  Form form{windows};
+  for (AudioFile& file : files) {
+    const SoundFile sound(file.path);
+    if (form.windows.rate == 0) form.windows.rate = sound.rate();
+    if (form.channels == 0) form.channels = sound.channels();
+    if (sound.rate() != form.windows.rate) {
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[data] {}: a sample rate of {} Hz found; {} Hz expected; resample the file, or correct "
+                              "--sample-rate",
+                              file.path.string(), sound.rate(), form.windows.rate));
+    }
+    if (sound.channels() != form.channels) {
+      throw Error(Code::kInvalidInput, fmt::format("[data] {}: {} channels found; {} as in {} expected; mix it down",
+                                                   file.path.string(), sound.channels(), form.channels, files[0].name));
+    }
+    file.frames = sound.frames();
+    file.windows = count_windows(file.frames, form.windows);
+    file.size_bytes = fs::file_size(file.path);
+  }
+  return form;
+}
+
+}  // namespace
+
+bool holds_audio(const fs::path& path) {
+  if (!fs::is_directory(path)) return is_audio_name(path);
+  return std::any_of(fs::directory_iterator(path), fs::directory_iterator(),
+                     [](const auto& entry) { return entry.is_regular_file() && is_audio_name(entry.path()); });
+}
+
+std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueInfo> inputs,
+                                    const DatasetOptions& options) {
+  if (inputs.size() > 1) {
+    std::vector<std::string_view> names;
+    for (const ValueInfo& input : inputs) names.push_back(input.name);
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {}: audio found for the inputs {}; one input expected; give the others with --input "
+                    "NAME=NUMBER, or --state OUTPUT=INPUT where they are recurrent states",
+                    path.string(), fmt::join(names, ", ")));
+  }
+  if (!options.preprocess.empty() && options.preprocess != "none") {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: preprocessing \"{}\" asked for; audio goes to the model in windows as it is; "
+                            "leave it out",
+                            path.string(), options.preprocess));
+  }
+  std::vector<AudioFile> files = list_files(path, options.labels);
+  const Form form = look_at(files, windows_of(inputs[0], options));
+  std::vector<Place> all, places;
+  for (size_t f = 0; f < files.size(); ++f) {
+    for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w});
+  }
+  for (const int64_t i : select(static_cast<int64_t>(all.size()), options)) places.push_back(all[i]);
+  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0], !options.labels.empty());
+}
+
+}  // namespace seqto::internal

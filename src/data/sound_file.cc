@@ -1,0 +1,93 @@
+#include "data/sound_file.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sndfile.h>
+
+#include <algorithm>
+
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+// The functions that are used; see docs/decisions/0008-audio.md for why they are not linked.
+struct Library {
+  decltype(&::sf_open) open;
+  decltype(&::sf_close) close;
+  decltype(&::sf_seek) seek;
+  decltype(&::sf_readf_float) readf_float;
+  decltype(&::sf_readf_short) readf_short;
+  decltype(&::sf_strerror) strerror;
+};
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (!function) throw Error(Code::kUnavailable, fmt::format("[data] libsndfile without {} found; 1.0 expected", name));
+}
+
+Library load_library() {
+  void* handle = ::dlopen("libsndfile.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    throw Error(
+        Code::kUnavailable,
+        fmt::format("[data] libsndfile.so.1: {}; it is needed to read audio; install libsndfile1", ::dlerror()));
+  Library library{};
+  find(handle, "sf_open", library.open);
+  find(handle, "sf_close", library.close);
+  find(handle, "sf_seek", library.seek);
+  find(handle, "sf_readf_float", library.readf_float);
+  find(handle, "sf_readf_short", library.readf_short);
+  find(handle, "sf_strerror", library.strerror);
+  return library;
+}
+
+// Never closed. One that was not found is looked for again.
+const Library& sndfile() {
+  static const Library library = load_library();
+  return library;
+}
+
+SNDFILE* handle_of(void* file) { return static_cast<SNDFILE*>(file); }
+
+}  // namespace
+
+SoundFile::SoundFile(const std::filesystem::path& path) : name_(path.string()) {
+  SF_INFO info{};
+  file_ = sndfile().open(name_.c_str(), SFM_READ, &info);
+  if (!file_)
+    throw Error(Code::kInvalidInput, fmt::format("[data] {}: {}; a sound file (.wav, .flac) expected; convert it or "
+                                                 "take it out of the folder",
+                                                 name_, sndfile().strerror(nullptr)));
+  frames_ = info.frames, channels_ = info.channels, rate_ = info.samplerate;
+}
+
+SoundFile::~SoundFile() {
+  if (file_) sndfile().close(handle_of(file_));
+}
+
+void SoundFile::seek(int64_t first) {
+  if (sndfile().seek(handle_of(file_), first, SEEK_SET) != first)
+    throw Error(Code::kInvalidInput, fmt::format("[data] {}: frame {} cannot be reached; the file is damaged, copy it "
+                                                 "again",
+                                                 name_, first));
+}
+
+std::vector<float> SoundFile::read_floats(int64_t first, int64_t count) {
+  seek(first);
+  std::vector<float> values(static_cast<size_t>(count * channels_));
+  const int64_t read = sndfile().readf_float(handle_of(file_), values.data(), count);
+  values.resize(static_cast<size_t>(std::max<int64_t>(0, read) * channels_));
+  return values;
+}
+
+std::vector<int16_t> SoundFile::read_int16(int64_t first, int64_t count) {
+  seek(first);
+  std::vector<int16_t> values(static_cast<size_t>(count * channels_));
+  const int64_t read = sndfile().readf_short(handle_of(file_), values.data(), count);
+  values.resize(static_cast<size_t>(std::max<int64_t>(0, read) * channels_));
+  return values;
+}
+
+}  // namespace seqto::internal

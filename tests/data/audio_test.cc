@@ -1,0 +1,171 @@
+// Sound files as data sets: formats, windows, sample rates, labels.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "data/pictures.h"
+#include "seqto/dataset.h"
+
+namespace seqto::internal {
+namespace {
+
+std::string little(uint64_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
+  return text;
+}
+
+// A WAV file as the RIFF specification has it; `bits` of whole numbers, or 0 for 32-bit floats. Values from -1 to 1.
+std::string wav(int bits, const std::vector<float>& values, int channels = 1, int rate = 16000) {
+  std::string data;
+  const int bytes = bits == 0 ? 4 : bits / 8;
+  for (const float value : values) {
+    if (bits == 0) data += little(std::bit_cast<uint32_t>(value), 4);
+    else if (bits == 8) data += little(static_cast<uint64_t>(value * 128 + 128), 1);  // alone without a sign
+    else data += little(static_cast<uint64_t>(static_cast<int64_t>(std::ldexp(value, bits - 1))), bytes);
+  }
+  std::string head = "WAVEfmt " + little(16, 4) + little(bits == 0 ? 3 : 1, 2) + little(channels, 2) + little(rate, 4) +
+                     little(rate * channels * bytes, 4) + little(channels * bytes, 2) + little(8 * bytes, 2) + "data" +
+                     little(data.size(), 4);
+  return "RIFF" + little(head.size() + data.size(), 4) + head + data;
+}
+
+std::vector<float> ramp(int count) {
+  std::vector<float> values;
+  for (int i = 0; i < count; ++i) values.push_back(static_cast<float>(i - count / 2) / 64);
+  return values;
+}
+
+ValueInfo input(std::vector<Dimension> shape, DataType type = DataType::kFloat) {
+  return {.name = "audio", .type = type, .shape = std::move(shape)};
+}
+const Dimension kBatch{-1, "batch"}, kOpen{-1, "length"};
+
+std::unique_ptr<Dataset> open(const std::filesystem::path& path, const ValueInfo& info,
+                              const DatasetOptions& options = {}) {
+  return open_dataset(path, std::span(&info, 1), options);
+}
+
+TEST(Audio, EveryPcmFormatGivesTheSameValues) {
+  const Folder folder("seqto-wav");
+  const std::vector<float> values = ramp(100);
+  for (const int bits : {8, 16, 24, 32, 0}) {
+    const std::string file = folder.write("a.wav", wav(bits, values));
+    const Tensor tensor = open(file, input({kBatch, {100, ""}}))->read(0).inputs[0];
+    ASSERT_EQ(tensor.dims(), (std::vector<int64_t>{1, 100}));
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(tensor.values<float>()[i], values[i]) << bits << " " << i;
+  }
+  const std::string file = folder.write("a.wav", wav(16, values));
+  const Tensor whole = open(file, input({kBatch, {100, ""}}, DataType::kInt16))->read(0).inputs[0];
+  EXPECT_EQ(whole.values<int16_t>()[99], 49 * 512);
+}
+
+TEST(Audio, IsCutIntoWindows) {
+  const Folder folder("seqto-windows");
+  folder.write("b.wav", wav(0, ramp(20)));
+  folder.write("a.WAV", wav(0, ramp(5)));
+  folder.write("notes.txt", "no sound");
+  const DatasetOptions options{.audio = {.window = 8, .hop = 5, .lead = 3}};
+  const auto data = open(folder.path, input({kBatch, kOpen}), options);
+  // a: 3 zeros and 5 samples, one window; b: 23 values, windows at 0, 5, 10 and 15.
+  ASSERT_EQ(data->size(), 5);
+  const Sample first = data->read(0);
+  EXPECT_EQ(first.name, "a.WAV");
+  EXPECT_EQ(first.inputs[0].values<float>()[2], 0);
+  EXPECT_EQ(first.inputs[0].values<float>()[3], ramp(5)[0]);
+  const std::vector<float> b = ramp(20);
+  for (int64_t w = 0; w < 4; ++w) {
+    const Sample sample = data->read(1 + w);
+    EXPECT_EQ(sample.name, "b.wav[" + std::to_string(w) + "]");
+    EXPECT_EQ(sample.sequence, 1);
+    EXPECT_EQ(sample.position, w);
+    for (int64_t i = 0; i < 8; ++i) {
+      const int64_t at = w * 5 - 3 + i;
+      EXPECT_EQ(sample.inputs[0].values<float>()[i], at < 0 ? 0 : b[at]) << w << " " << i;
+    }
+  }
+  // What is shorter than a window is filled up.
+  const auto padded = open(folder.path / "a.WAV", input({kBatch, {8, ""}}));
+  ASSERT_EQ(padded->size(), 1);
+  EXPECT_EQ(padded->read(0).inputs[0].values<float>()[4], ramp(5)[4]);
+  EXPECT_EQ(padded->read(0).inputs[0].values<float>()[5], 0);
+  EXPECT_NE(open(folder.path, input({kBatch, kOpen}), {.audio = {.window = 8, .hop = 4, .lead = 3}})->fingerprint(),
+            data->fingerprint());
+}
+
+TEST(Audio, ChannelsBecomeAnAxis) {
+  const Folder folder("seqto-channels");
+  const std::string file = folder.write("a.wav", wav(16, ramp(20), 2));
+  const Tensor tensor = open(file, input({kBatch, {2, ""}, {10, ""}}))->read(0).inputs[0];
+  EXPECT_EQ(tensor.dims(), (std::vector<int64_t>{1, 2, 10}));
+  EXPECT_EQ(tensor.values<float>()[1], ramp(20)[2]);
+  EXPECT_EQ(tensor.values<float>()[10], ramp(20)[1]);
+  EXPECT_PRED2(says, error_of([&] { open(file, input({kBatch, {10, ""}})); }), "windows of 10 with 2 channels found");
+  const std::string mono = folder.write("m.wav", wav(16, ramp(20)));
+  EXPECT_EQ(open(mono, input({kBatch, {1, ""}, {20, ""}}))->read(0).inputs[0].dims(), (std::vector<int64_t>{1, 1, 20}));
+  EXPECT_PRED2(says, error_of([&] { open(folder.path, input({kBatch, {2, ""}, {10, ""}})); }),
+               "m.wav: 1 channels found");
+}
+
+TEST(Audio, LabelsAreThoseOfTheFiles) {
+  const Folder folder("seqto-audio-labels");
+  folder.write("a.wav", wav(16, ramp(20)));
+  folder.write("b.wav", wav(16, ramp(30)));
+  const std::string labels = folder.write("l.csv", "file,label\nb.wav,4\na.wav,2\n");
+  const auto data = open(folder.path, input({kBatch, {10, ""}}), {.labels = labels});
+  ASSERT_EQ(data->size(), 5);
+  EXPECT_TRUE(data->has_labels());
+  EXPECT_EQ(data->read(2).label, 4);
+  EXPECT_EQ(data->read(3).label, 2);
+  EXPECT_EQ(data->read(3).sequence, 1);
+}
+
+TEST(Audio, ErrorsSayWhatIsWrong) {
+  const Folder folder("seqto-audio-errors");
+  const std::string file = folder.write("a.wav", wav(16, ramp(20), 1, 8000));
+  const ValueInfo info = input({kBatch, {10, ""}});
+  const auto error = [&](const DatasetOptions& options) { return error_of([&] { open(file, info, options); }); };
+  EXPECT_PRED2(says, error({.audio = {.rate = 16000}}), "a.wav: a sample rate of 8000 Hz found; 16000 Hz expected");
+  EXPECT_PRED2(says, error({.preprocess = "imagenet"}), "preprocessing \"imagenet\" asked for");
+  EXPECT_PRED2(says, error({.audio = {.hop = -1}}), "another code: [data] a window of 0, a hop of -1");
+  EXPECT_PRED2(says, error_of([&] { open(file, input({kBatch, kOpen})); }), "say it with --window");
+  const std::vector<ValueInfo> two{info, {.name = "sr", .type = DataType::kInt64, .shape = std::vector<Dimension>{}}};
+  EXPECT_PRED2(says, error_of([&] { open_dataset(file, two); }), "audio found for the inputs audio, sr");
+  EXPECT_PRED2(says, error_of([&] { open_dataset(file, two, {.constants = {{"sr", 16000}}}); }), "16000 Hz expected");
+  EXPECT_EQ(open_dataset(file, two, {.constants = {{"sr", 8000}}})->size(), 2);
+  folder.write("b.wav", wav(16, ramp(20), 1, 16000));
+  EXPECT_PRED2(says, error_of([&] { open(folder.path, info); }), "b.wav: a sample rate of 16000 Hz found; 8000 Hz");
+  const std::string bad = folder.write("c.wav", "RIFF no sound");
+  EXPECT_PRED2(says, error_of([&] { open(bad, info); }), "c.wav: ");
+}
+
+TEST(Audio, StatesAreMarkedByFileAndPosition) {
+  const Folder folder("seqto-audio-states");
+  folder.write("a.wav", wav(16, ramp(50)));
+  folder.write("b.wav", wav(16, ramp(30)));
+  const std::vector<ValueInfo> inputs{
+      {.name = "state", .type = DataType::kFloat, .shape = std::vector<Dimension>{{4, ""}}}, input({kBatch, {10, ""}})};
+  const auto marks = [&](StateReset reset) {
+    const auto data = open_dataset(folder.path, inputs, {.states = {{"next", "state"}}, .state_reset = reset});
+    std::vector<bool> follows;
+    for (int64_t i = 1; i < data->size(); ++i) {
+      const auto mark = [&](int64_t s) { return data->read(s).inputs[0].values<int64_t>()[0]; };
+      follows.push_back(mark(i) == mark(i - 1) + 1);
+    }
+    return follows;
+  };
+  EXPECT_EQ(marks({}), (std::vector<bool>{true, true, true, true, false, true, true}));
+  EXPECT_EQ(marks({.samples = 2}), (std::vector<bool>{true, false, true, false, false, true, false}));
+  EXPECT_EQ(marks({.samples = 1}), std::vector<bool>(7, false));
+  EXPECT_EQ(marks({.each_file = false}), std::vector<bool>(7, true));
+  EXPECT_PRED2(says, error_of([&] { open_dataset(folder.path, inputs, {.states = {{"next", "states"}}}); }),
+               "the input states found in --input or --state; one of the model's inputs state, audio");
+  EXPECT_PRED2(says, error_of([&] {
+                 open_dataset(folder.path, inputs, {.constants = {{"state", 1}}, .states = {{"next", "state"}}});
+               }),
+               "the input state found twice");
+}
+
+}  // namespace
+}  // namespace seqto::internal

@@ -1,0 +1,154 @@
+"""Recurrent models: states are carried from window to window, as a loop over onnxruntime does it, in every word."""
+
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+import wave
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+WINDOW, STATE = 16, 8
+SILERO = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", "")) / "silero_vad"
+
+
+def recurrent(path):
+    """state' = tanh(x W + state U), y = state' V; `gain` is a constant input."""
+    nodes = [
+        models.node("Mul", ["x", "gain"], ["scaled"]),
+        models.node("MatMul", ["scaled", "w"], ["driven"]),
+        models.node("MatMul", ["state", "u"], ["kept"]),
+        models.node("Add", ["driven", "kept"], ["sum"]),
+        models.node("Tanh", ["sum"], ["next"]),
+        models.node("MatMul", ["next", "v"], ["y"]),
+    ]
+    weights = [("w", models.weight(WINDOW, STATE)), ("u", models.weight(STATE, STATE, seed=1) * np.float32(0.3)),
+               ("v", models.weight(STATE, 5, seed=2))]
+    inputs = [("x", ["batch", "window"]), ("state", ["batch", STATE]), ("gain", [])]
+    return models.save(path, nodes, inputs, [("y", ["batch", 5]), ("next", ["batch", STATE])], weights)
+
+
+def write_wav(path, seconds, seed, rate=8000):
+    samples = np.random.default_rng(seed).normal(size=int(seconds * rate)).cumsum()
+    samples = (samples / np.abs(samples).max() * 30000).astype("<i2")
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1), file.setsampwidth(2), file.setframerate(rate)
+        file.writeframes(samples.tobytes())
+    return samples.astype(np.float32) / 32768
+
+
+def loop(model, windows, resets, outputs=("y",)):
+    """What onnxruntime gives when the state is fed back by hand; `resets` holds the windows that begin at zero."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    names, results, state = [*outputs, "next"], [], None
+    for i, window in enumerate(windows):
+        if i in resets:
+            state = np.zeros((1, STATE), np.float32)
+        *values, state = session.run(names, {"x": window[None], "state": state, "gain": np.array(2, np.float32)})
+        results.append(values)
+    return [np.concatenate(values) for values in zip(*results)]
+
+
+class Recurrent(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.model = recurrent(self.folder / "model.onnx")
+        self.audio = self.folder / "audio"
+        self.audio.mkdir()
+        files = [write_wav(self.audio / f"{i}.wav", 0.05 + 0.02 * i, i) for i in range(4)]
+        cut = [[samples[at:at + WINDOW] for at in range(0, len(samples) - WINDOW + 1, WINDOW)] for samples in files]
+        self.windows = [window for windows in cut for window in windows]
+        self.starts = set(np.cumsum([0, *map(len, cut)])[:-1].tolist())
+        self.flags = ["--data", self.audio, "--window", WINDOW, "--state", "next=state", "--input", "gain=2",
+                      "--sample-rate", 8000]
+
+    def good(self, *words):
+        done = models.seqto(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def outputs(self, *more):
+        self.good("run", self.model, *self.flags, *more, "-o", self.folder / "out.npz")
+        return np.load(self.folder / "out.npz")["y"]
+
+    def test_run_is_the_loop(self):
+        np.testing.assert_allclose(self.outputs(), *loop(self.model, self.windows, self.starts), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(self.outputs("--state-reset", "never"), *loop(self.model, self.windows, {0}),
+                                   rtol=1e-5, atol=1e-6)
+        every = {start + k for start in self.starts for k in range(0, 1000, 3)}
+        within = {i for i in every if max(s for s in self.starts if s <= i) in {i - k for k in range(0, 1000, 3)}}
+        np.testing.assert_allclose(self.outputs("--state-reset", 3), *loop(self.model, self.windows, within),
+                                   rtol=1e-5, atol=1e-6)
+        self.assertGreater(np.abs(self.outputs() - self.outputs("--state-reset", 1)).max(), 0.01)
+
+    def test_calibration_sees_the_carried_state(self):
+        ranges = self.folder / "ranges.json"
+        self.good("calibrate", self.model, *self.flags, "--op-types", "MatMul", "-o", ranges)
+        model = onnx.load(str(self.model))
+        model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in ("driven", "kept"))
+        widened = self.folder / "widened.onnx"
+        onnx.save(model, str(widened))
+        driven, kept = loop(widened, self.windows, self.starts, ("driven", "kept"))
+        found = json.loads(ranges.read_text())
+        for name, values in (("driven", driven), ("kept", kept)):
+            lowest, highest = (float(np.ravel(found["data"][name][key]["data"])[0]) for key in ("lowest", "highest"))
+            self.assertAlmostEqual(lowest, float(values.min()), places=5)
+            self.assertAlmostEqual(highest, float(values.max()), places=5)
+
+    def test_tune_is_the_same_in_workers_and_in_process(self):
+        trials = []
+        for how in ([], ["--in-process"], ["--threads", "2"]):
+            out = self.folder / f"study{len(trials)}"
+            self.good("tune", self.model, *self.flags, "--calibration-samples", 30, "--objectives", "mse,size", *how, "-o",
+                      out)
+            lines = map(json.loads, (out / "study.jsonl").read_text().splitlines())
+            trials.append([(t["id"], t["losses"]) for t in (line["trial"] for line in lines if "trial" in line)])
+        self.assertGreater(len(trials[0]), 2)
+        self.assertEqual(trials[0], trials[1])
+        self.assertEqual(trials[0], trials[2])
+
+    def test_analyze_runs_cut_models(self):
+        done = self.good("analyze", self.model, *self.flags, "--json")
+        errors = {e["tensor"]: e["xmodel_err"] for e in json.loads(done.stdout)["activations"]}
+        self.assertIn("kept", errors)
+        self.assertTrue(all(np.isfinite(list(errors.values()))))
+
+    def test_a_missing_state_is_a_clear_error(self):
+        done = models.seqto("run", self.model, *self.flags[:4], "--state", "y=state", "--input", "gain=2", "-o", "x.npz")
+        self.assertNotEqual(done.returncode, 0)
+        done = models.seqto("run", self.model, *self.flags[:4], "--input", "gain=2", "-o", "x.npz")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("--state OUTPUT=INPUT where they are recurrent states", done.stderr)
+
+    @unittest.skipUnless((SILERO / "model.onnx").exists(), f"no case at {SILERO}")
+    def test_silero_vad_is_tuned(self):
+        flags = ["--data", SILERO / "test.wav", "--window", 576, "--hop", 512, "--lead", 64, "--input", "sr=16000",
+                 "--state", "stateN=state", "--samples", 400]
+        self.good("run", SILERO / "model.onnx", *flags, "-o", self.folder / "speech.npz")
+        probabilities = np.load(self.folder / "speech.npz")["output"]
+        # Over the first 13 seconds somebody speaks, with pauses: a model without its state says neither.
+        self.assertLess(probabilities.min(), 0.1)
+        self.assertGreater(probabilities.max(), 0.9)
+        out = self.folder / "vad"
+        done = self.good("tune", SILERO / "model.onnx", *flags, "--calibration-samples", 100, "--objectives", "mse,size", "--threshold", -1,
+                         "--max-evaluations", 8, "--json", "-o", out)
+        summary = json.loads(done.stdout)
+        self.assertEqual(summary["options"]["states"], ["stateN=state"])
+        self.assertLess(summary["fully_quantized"]["size_bytes"], summary["baseline"]["size_bytes"])
+        self.assertGreater(len(summary["front"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
