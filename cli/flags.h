@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "seqto/dialects.h"
 #include "seqto/quantize.h"
 
 namespace seqto::cli {
@@ -53,6 +54,9 @@ struct QuantizeFlags {
 };
 void add_quantize_flags(CLI::App* word, QuantizeFlags& flags);
 void add_qdq_flags(CLI::App* word, QuantizeFlags& flags);  // the rarer half of them
+
+// A plan in any dialect; an empty name: the one that the file is in. Says in the log what could not be taken over.
+ForeignPlan load_plan(const std::string& path, const std::string& dialect, const Model& model, const Context& context);
 
 // Loads, names the nodes, infers shapes, and converts opsets that the quantizer cannot take; says so in the log.
 Model load_for_quantizing(const std::string& path, const QuantizeOptions& options, const Env& env);

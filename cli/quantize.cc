@@ -33,10 +33,17 @@ void quantize_command(const WordFlags& f, const Context& context) {
   if (dynamic) options.activation_type = DataType::kUint8;  // what the operators that quantize at run time give
   Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   std::optional<Plan> plan;
-  if (!f.plan.empty()) plan = plan_from_json(read_text(f.plan));
-  else if (f.mode == "weights") plan = uniform_plan(model, stored);
-  else if (dynamic) plan = uniform_plan(model, Scheme::kInt8Dynamic);
-  else if (f.mode == "float16") plan = uniform_plan(model, Scheme::kFloat16);
+  if (!f.plan.empty()) {
+    ForeignPlan foreign = load_plan(f.plan, "", model, context);
+    plan = std::move(foreign.plan);
+    options.tensor_overrides.merge(foreign.encodings);  // the user's own word stands
+  } else if (f.mode == "weights") {
+    plan = uniform_plan(model, stored);
+  } else if (dynamic) {
+    plan = uniform_plan(model, Scheme::kInt8Dynamic);
+  } else if (f.mode == "float16") {
+    plan = uniform_plan(model, Scheme::kFloat16);
+  }
   if (plan && f.mode == "weights" && plan->schemes.empty())
     throw Error(Code::kInvalidInput,
                 "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
@@ -112,7 +119,8 @@ void add_quantize(CLI::App& app, Context& context) {
   word->get_option("model")->required(false)->description(
       "ONNX file; without: artifacts/model.onnx to artifacts/model.int8.onnx, dynamic");
   word->add_option("-o,--output", f->output, "ONNX file to write");
-  word->add_option("--plan", f->plan, "Plan: which layer gets which scheme");
+  word->add_option("--plan", f->plan,
+                   "Plan: which layer gets which scheme; ours or in another tool's dialect (docs/dialects.md)");
   word->add_flag("--explain", f->explain, "Say for every layer what was done and why");
   add_weight_flags(word, f->weights);
   word->add_option("--mode", f->mode, "static, dynamic, weights, float16")

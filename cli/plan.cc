@@ -1,0 +1,81 @@
+// seqto plan convert: plans between the dialects of several tools.
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "seqto/error.h"
+#include "seqto/explain.h"
+#include "word_flags.h"
+
+namespace seqto::cli {
+namespace {
+
+struct Flags {
+  std::string input, model, quantized, from, to, output;
+};
+
+void say(const std::vector<std::string>& notes, const Context& context) {
+  for (const auto& note : notes) context.env.log(LogLevel::kWarning, "[plan] " + note);
+}
+
+void write_text(const std::string& text, const std::string& path) {
+  if (path.empty() || path == "-") {
+    fmt::print("{}", text);
+    return;
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush())
+    throw Error(Code::kInvalidInput, fmt::format("[plan] {} cannot be written; check folder and rights", path));
+}
+
+// The layers of a quantized model as a plan.
+Plan plan_of(const Model& model, const Model& quantized) {
+  Plan plan;
+  for (const LayerReport& layer : explain(model, quantized))
+    if (const Scheme scheme = parse_scheme(layer.scheme); scheme != Scheme::kFloat32) plan.schemes[layer.name] = scheme;
+  return plan;
+}
+
+void convert_command(const Flags& f, const Context& context) {
+  if (f.input.empty() && f.quantized.empty())
+    throw Error(Code::kUsage, "[plan] neither a file nor --quantized found; one of them was expected");
+  const Dialect to = parse_dialect(f.to);
+  const Model model = load_for_quantizing(f.model, {}, context.env);
+  ForeignPlan plan;
+  if (!f.input.empty()) plan = load_plan(f.input, f.from, model, context);
+  if (!f.quantized.empty()) {
+    const Model quantized = infer_shapes(load_model(f.quantized));
+    if (f.input.empty()) plan.plan = plan_of(model, quantized);
+    plan.encodings = encodings_of(model, quantized);
+  }
+  const PlanText text = write_plan(plan, to, model);
+  say(text.notes, context);
+  write_text(text.text, f.output);
+}
+
+}  // namespace
+
+ForeignPlan load_plan(const std::string& path, const std::string& dialect, const Model& model, const Context& context) {
+  const std::string text = read_text(path);
+  ForeignPlan plan = read_plan(text, dialect.empty() ? detect_dialect(text) : parse_dialect(dialect), model);
+  say(plan.notes, context);
+  return plan;
+}
+
+void add_plan(CLI::App& app, Context& context) {
+  auto* word = app.add_subcommand("plan", "Plans of this and of other tools");
+  word->require_subcommand(1);
+  auto f = std::make_shared<Flags>();
+  auto* convert = word->add_subcommand("convert", "A plan from one dialect to another (docs/dialects.md)");
+  const char* kDialects = "seqto, onnxruntime, nncf, tensorrt, aimet or quark";
+  convert->add_option("input", f->input, "File to read; without: the plan that --quantized was made by");
+  convert->add_option("--model", f->model, "The float model that the plan is for")->required();
+  convert->add_option("--from", f->from, std::string("Dialect of the file: ") + kDialects + "; default: seen in it");
+  convert->add_option("--to", f->to, std::string("Dialect to write: ") + kDialects)->required();
+  convert->add_option("--quantized", f->quantized, "Quantized model (QDQ) to take scales and zero points from");
+  convert->add_option("-o,--output", f->output, "File to write; default: stdout");
+  convert->callback([=, &context] { convert_command(*f, context); });
+}
+
+}  // namespace seqto::cli

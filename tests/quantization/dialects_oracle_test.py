@@ -1,0 +1,132 @@
+"""Plans in onnxruntime's dialect, as onnxruntime itself takes them: the same layers, the same scales."""
+
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnxruntime.quantization import QuantType, quantize_static
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+from testing.samples import Samples  # noqa: E402
+
+
+def layers_in_int8(path):
+    """Nodes all of whose data comes out of DequantizeLinear."""
+    graph = onnx.load(str(path)).graph
+    producers = {output: node for node in graph.node for output in node.output}
+    return {node.name for node in graph.node
+            if node.op_type in ("Conv", "Gemm") and all(producers.get(name) is not None and
+                                                        producers[name].op_type == "DequantizeLinear"
+                                                        for name in node.input[:2])}
+
+
+def scales(path):
+    """Scale and zero point of every tensor with a QuantizeLinear, and of every stored weight."""
+    graph = onnx.load(str(path)).graph
+    values = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
+    return {node.input[0]: (values[node.input[1]].tolist(), values[node.input[2]].tolist())
+            for node in graph.node if node.op_type in ("QuantizeLinear", "DequantizeLinear")
+            and len(node.input) > 2 and node.input[1] in values and values[node.input[2]].dtype != np.int32}
+
+
+def as_onnxruntime_wants(recipe):
+    """The lines of docs/dialects.md."""
+    overrides = recipe.get("extra_options", {}).get("TensorQuantOverrides", {})
+    for entry in (e for entries in overrides.values() for e in entries):
+        entry["quant_type"] = QuantType.from_string(entry["quant_type"])
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(entry["quant_type"].tensor_type)
+        entry["scale"], entry["zero_point"] = np.array(entry["scale"], np.float32), np.array(entry["zero_point"], dtype)
+    return recipe
+
+
+class Dialects(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.model = models.save(self.folder / "model.onnx", [
+            models.node("Conv", ["x", "w1"], ["a"]), models.node("Relu", ["a"], ["b"]),
+            models.node("Conv", ["b", "w2"], ["c"]), models.node("Add", ["c", "a"], ["d"]),
+            models.node("GlobalAveragePool", ["d"], ["p"]), models.node("Flatten", ["p"], ["f"]),
+            models.node("Gemm", ["f", "w3"], ["y"])],
+            [("x", [1, 3, 8, 8])], [("y", [1, 5])],
+            [("w1", models.weight(4, 3, 1, 1)), ("w2", models.weight(4, 4, 1, 1, seed=1)),
+             ("w3", models.weight(4, 5, seed=2))])
+        self.data = models.arrays(self.folder / "data.npz")
+        self.plan = self.folder / "plan.json"
+        schemes = {name: "int8" for name in ("b_node", "c_node", "d_node", "p_node", "f_node", "y_node")}
+        self.plan.write_text(json.dumps({"schema_version": 1, "schemes": schemes}))
+
+    def good(self, *words):
+        done = models.seqto(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def convert(self, to, *words):
+        return self.good("plan", "convert", *words, "--model", self.model, "--to", to).stdout
+
+    def quantized(self, name, *words):
+        self.good("quantize", self.model, "--data", self.data, *words, "-o", self.folder / name)
+        return self.folder / name
+
+    def by_onnxruntime(self, name, recipe, shift=0.0):
+        samples = np.load(self.data)["x"] + np.float32(shift)
+        quantize_static(str(self.model), str(self.folder / name), Samples([{"x": s[None]} for s in samples]), **recipe)
+        return self.folder / name
+
+    def test_exclusions_leave_the_same_layers(self):
+        recipe = json.loads(self.convert("onnxruntime", self.plan))
+        self.assertEqual(recipe, {"nodes_to_exclude": ["a_node"]})
+        ours = self.quantized("ours.onnx", "--plan", self.plan)
+        theirs = self.by_onnxruntime("theirs.onnx", recipe)
+        self.assertEqual(layers_in_int8(ours), {"c_node", "y_node"})
+        self.assertEqual(layers_in_int8(theirs), layers_in_int8(ours))
+        self.assertEqual(scales(theirs).keys(), scales(ours).keys())
+
+    def test_every_dialect_gives_the_same_model(self):
+        ours = self.quantized("ours.onnx", "--plan", self.plan).read_bytes()
+        for dialect in ("seqto", "onnxruntime", "nncf", "tensorrt", "quark"):
+            file = self.folder / f"{dialect}.txt"
+            file.write_text(self.convert(dialect, self.plan))
+            self.assertEqual(self.quantized("again.onnx", "--plan", file).read_bytes(), ours, dialect)
+
+    def test_overrides_give_onnxruntime_our_scales(self):
+        ours = self.quantized("ours.onnx", "--plan", self.plan)
+        recipe = json.loads(self.convert("onnxruntime", self.plan, "--quantized", ours))
+        # Calibrated with other data: only what is overridden can be equal.
+        theirs = self.by_onnxruntime("theirs.onnx", as_onnxruntime_wants(recipe), shift=3)
+        self.assertEqual(scales(theirs), scales(ours))
+
+    def test_encodings_of_onnxruntimes_models_come_back(self):
+        theirs = self.by_onnxruntime("theirs.onnx", {"nodes_to_exclude": ["a_node"], "activation_type": QuantType.QUInt8})
+        for dialect in ("aimet", "onnxruntime"):
+            file = self.folder / f"{dialect}.json"
+            file.write_text(self.convert(dialect, "--quantized", theirs))
+            other = models.arrays(self.folder / "other.npz", shift=3)
+            self.good("quantize", self.model, "--data", other, "--plan", file, "--activation-type", "uint8", "-o",
+                      self.folder / "again.onnx")
+            self.assertEqual(layers_in_int8(self.folder / "again.onnx"), layers_in_int8(theirs), dialect)
+            self.assertEqual(scales(self.folder / "again.onnx"), scales(theirs), dialect)
+
+    def test_errors(self):
+        bad = self.folder / "bad.json"
+        bad.write_text('{"ignored_scope": {"names": ["convolution"]}}')
+        done = models.seqto("plan", "convert", bad, "--model", self.model, "--to", "quark")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("node 'convolution' matches nothing", done.stderr)
+        for words, expected in ((["--to", "quark"], "neither a file nor --quantized"),
+                                ([bad, "--to", "latin"], "dialect 'latin' found; one of seqto"),
+                                ([self.plan, "--to", "aimet"], "name the quantized model with --quantized")):
+            done = models.seqto("plan", "convert", *words, "--model", self.model)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(expected, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
