@@ -61,7 +61,7 @@ Dialect detect_dialect(const std::string& text) {
   const json file = json::parse(text, nullptr, false);
   if (file.is_discarded()) {
     if (is_layer_precisions(text)) return Dialect::kTensorrt;
-  } else if (file.is_array()) {
+  } else if (file.is_array() && !file.empty()) {
     return dialect_of_list(file);
   } else {
     if (has_any(file, {"schemes"})) return Dialect::kSeqto;
