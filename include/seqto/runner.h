@@ -37,6 +37,13 @@ struct TimedOutputs {
 struct NodePlacement {
   std::string node, op_type;  // a node that several were fused into has a name of the runtime's own
   std::string provider;       // "CPUExecutionProvider"
+  int64_t ns = 0;             // of a run: the median of all but the first; 0 where the runtime does not tell
+};
+
+// Of a process, with the runtime and all that it loaded; 0 where the system does not tell.
+struct ProcessMemory {
+  int64_t resident_bytes = 0;  // now
+  int64_t peak_bytes = 0;      // the most that ever was
 };
 
 // A loaded model. One thread at a time.
@@ -86,8 +93,11 @@ class Runner {
   // and additions folded into the layer before; ops of ONNX only, equal results on every device. Weights lie in unnamed
   // temporary files, mapped. Throws Error{kInvalidInput} as load().
   virtual Model optimized(const Model& model) = 0;
-  // Which part of the device runs which node of the model: one run on `inputs`. Empty where the runtime cannot tell.
-  virtual std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs);
+  // Which part of the device runs which node of the graph that the runtime made of the model: `runs` of them on
+  // `inputs`. Empty where the runtime cannot tell.
+  virtual std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs, int runs = 1);
+  // Of the process that holds the sessions: this one, or the worker.
+  virtual ProcessMemory memory();
   virtual std::string description() const = 0;  // "onnxruntime 1.31.1 (cpu, 1 thread)"
   virtual int threads() const { return 1; }     // that a session may keep busy
 };

@@ -101,14 +101,15 @@ class StatefulRunner : public Runner {
     return std::make_unique<StatefulSession>(inner_->load_file(path, options), states_, 0);
   }
   Model optimized(const Model& model) override { return inner_->optimized(model); }
-  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs) override {
+  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs, int runs) override {
     std::vector<Tensor> full(inputs.begin(), inputs.end());
     const std::vector<ValueInfo> names = model.graph.free_inputs();
     for (size_t i = 0; i < names.size() && i < full.size(); ++i)
       for (const State& state : states_)
         if (names[i].name == state.link.input) full[i] = state.zero;
-    return inner_->placement(model, full);
+    return inner_->placement(model, full, runs);
   }
+  ProcessMemory memory() override { return inner_->memory(); }
   std::string description() const override { return inner_->description(); }
   int threads() const override { return inner_->threads(); }
 

@@ -4,10 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
-#include <unordered_set>
 
+#include "base/statistics.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -69,7 +70,7 @@ void append_provider(Ort::SessionOptions& session, const Provider& provider,
 
 std::vector<NodePlacement> placements_from_profile(const std::string& json_text) {
   std::vector<NodePlacement> placements;
-  std::unordered_set<std::string> seen;
+  std::unordered_map<std::string, std::vector<double>> times;  // of each node, run by run
   for (const auto& event : nlohmann::json::parse(json_text)) {
     if (event.value("cat", "") != "Node" || !event.contains("args")) continue;
     const auto& args = event["args"];
@@ -77,8 +78,13 @@ std::vector<NodePlacement> placements_from_profile(const std::string& json_text)
     std::string name = event.value("name", "");
     if (!name.ends_with(kSuffix) || !args.contains("provider")) continue;
     name.resize(name.size() - kSuffix.size());
-    if (!seen.insert(name).second) continue;
-    placements.push_back({name, args.value("op_name", ""), args.value("provider", "")});
+    auto& of_node = times[name];
+    if (of_node.empty()) placements.push_back({name, args.value("op_name", ""), args.value("provider", "")});
+    of_node.push_back(event.value("dur", 0.0) * 1000);
+  }
+  for (NodePlacement& p : placements) {
+    const auto& runs = times[p.node];
+    p.ns = std::llround(median({runs.begin() + (runs.size() > 1), runs.end()}));
   }
   return placements;
 }

@@ -241,12 +241,12 @@ class OnnxruntimeRunner : public Runner {
     return load_model(folder.path / "optimized.onnx");
   }
 
-  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs) override {
+  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs, int runs) override {
     TemporaryFolder folder;
     Ort::SessionOptions o = session_options({});
     o.EnableProfiling((folder.path / "profile").c_str());
     auto session = load_with(model, std::move(o), {});
-    session->run(inputs);
+    for (int i = 0; i < runs; ++i) session->run(inputs);
     return placements_from_profile(read_file(session->end_profiling()));
   }
 

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdio>
+#include <fstream>
 
 #include "runner/onnxruntime_runner.h"
 #include "runner/providers.h"
@@ -29,7 +31,18 @@ std::vector<int64_t> Session::time(std::span<const Tensor> inputs, int repeats) 
   return result;
 }
 
-std::vector<NodePlacement> Runner::placement(const Model&, std::span<const Tensor>) { return {}; }
+std::vector<NodePlacement> Runner::placement(const Model&, std::span<const Tensor>, int) { return {}; }
+
+ProcessMemory Runner::memory() {
+  ProcessMemory memory;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    long long kilobytes = 0;
+    if (std::sscanf(line.c_str(), "VmRSS: %lld", &kilobytes) == 1) memory.resident_bytes = kilobytes * 1024;
+    if (std::sscanf(line.c_str(), "VmHWM: %lld", &kilobytes) == 1) memory.peak_bytes = kilobytes * 1024;
+  }
+  return memory;
+}
 
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& options, const Env& env) {
   if (internal::is_tvm_device(device))

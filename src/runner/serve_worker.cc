@@ -198,14 +198,13 @@ class Server {
     if (request.verb == "time") return time(request.message);
     if (request.verb == "optimize") return optimize(request.message);
     if (request.verb == "place") return place(request.message);
+    if (request.verb == "memory") return memory();
     if (request.verb == "unload") return unload(request.message);
     if (request.verb == "shutdown") return json::object();
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format(
-            "[worker] verb '{}' found; hello, load, run, run_many, time, optimize, place, unload, cancel, shutdown "
-            "expected",
-            request.verb));
+    throw Error(Code::kInvalidInput, fmt::format("[worker] verb '{}' found; hello, load, run, run_many, time, "
+                                                 "optimize, place, memory, unload, cancel, shutdown "
+                                                 "expected",
+                                                 request.verb));
   }
 
   json load(const json& message) {
@@ -254,7 +253,12 @@ class Server {
 
   json place(const json& message) {
     Model model = model_from_json(field<json>(message, "model"), options_.blobs);
-    return {{"nodes", placements_to_json(runner_.placement(model, inputs_of(message)))}};
+    return {{"nodes", placements_to_json(runner_.placement(model, inputs_of(message), message.value("runs", 1)))}};
+  }
+
+  json memory() {
+    ProcessMemory memory = runner_.memory();
+    return {{"resident_bytes", memory.resident_bytes}, {"peak_bytes", memory.peak_bytes}};
   }
 
   json unload(const json& message) {

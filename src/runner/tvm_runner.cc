@@ -37,6 +37,7 @@ class TvmRunner : public Runner {
     return host().load_observed(model, tensors, observer, options);
   }
   Model optimized(const Model& model) override { return host().optimized(model); }
+  ProcessMemory memory() override { return workers_->memory(); }
   int threads() const override { return options_.threads; }
   std::string description() const override {
     std::string where = !device_.server.empty()    ? " at " + device_.server

@@ -99,15 +99,15 @@ Model model_from_json(const json& message, const BlobFolders& folders) {
 json placements_to_json(std::span<const NodePlacement> placements) {
   json nodes = json::array();
   for (const NodePlacement& p : placements)
-    nodes.push_back({{"node", p.node}, {"op_type", p.op_type}, {"provider", p.provider}});
+    nodes.push_back({{"node", p.node}, {"op_type", p.op_type}, {"provider", p.provider}, {"ns", p.ns}});
   return nodes;
 }
 
 std::vector<NodePlacement> placements_from_json(const json& message) {
   std::vector<NodePlacement> placements;
   for (const json& node : message)
-    placements.push_back(
-        {field<std::string>(node, "node"), field<std::string>(node, "op_type"), field<std::string>(node, "provider")});
+    placements.push_back({field<std::string>(node, "node"), field<std::string>(node, "op_type"),
+                          field<std::string>(node, "provider"), node.value("ns", int64_t{0})});
   return placements;
 }
 

@@ -140,12 +140,18 @@ class WorkerRunner : public Runner {
     for (const json& weight : reply["model"]["weights"]) remove(weight);
     return result;
   }
-  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs) override {
+  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs, int runs) override {
     BlobStore::Lease lease(blobs_);
     Exchange exchange{"placed the nodes", options_.load_timeout_seconds};
-    json request{{"verb", "place"}, {"model", to_json(model, lease)}};
+    json request{{"verb", "place"}, {"model", to_json(model, lease)}, {"runs", runs}};
     request["inputs"] = tensors_to_json(inputs, [&](const Tensor& t) { return lease.put(t); });
     return placements_from_json(field<json>(worker()->ask(request, exchange), "nodes"));
+  }
+  // Of the worker with the fewest sessions; ask a runner of one worker.
+  ProcessMemory memory() override {
+    Exchange exchange{"told its memory", options_.run_timeout_seconds};
+    json reply = worker()->ask({{"verb", "memory"}}, exchange);
+    return {field<int64_t>(reply, "resident_bytes"), field<int64_t>(reply, "peak_bytes")};
   }
   std::string description() const override { return description_; }
   int threads() const override { return threads_; }

@@ -207,6 +207,12 @@ TEST_P(RunnerContract, SaysWhatItIs) {
   EXPECT_GE(runner_->threads(), 1);
 }
 
+TEST_P(RunnerContract, TellsItsMemory) {
+  ProcessMemory memory = runner_->memory();
+  EXPECT_GT(memory.resident_bytes, 0);
+  EXPECT_GE(memory.peak_bytes, memory.resident_bytes);
+}
+
 TEST_P(RunnerContract, SmallAndBigTensorsComeBackRight) {
   for (int64_t n : {1, 7, 255, 256, 257, 5000, 150000}) {
     auto session = runner_->load(doubler(n));

@@ -186,6 +186,17 @@ class Protocol(unittest.TestCase):
         self.assertEqual([w["name"] for w in model["weights"]], ["w"])
         self.assertEqual(onnx.load_from_string(self.worker.array(model["proto"]).tobytes()).graph.node[0].op_type, "Mul")
 
+    def test_memory_and_places(self):
+        model = {"proto": self.worker.tensor(np.frombuffer(models.DIGITS.read_bytes(), np.uint8)), "weights": []}
+        inputs = [self.worker.tensor(np.zeros((1, 1, 8, 8), np.float32))]
+        nodes = self.worker.ask("place", model=model, inputs=inputs, runs=5)["ok"]["nodes"]
+        self.assertTrue(nodes)
+        self.assertEqual({n["provider"] for n in nodes}, {"CPUExecutionProvider"})
+        self.assertTrue(all(n["ns"] >= 0 for n in nodes))
+        memory = self.worker.ask("memory")["ok"]
+        self.assertGreaterEqual(memory["peak_bytes"], memory["resident_bytes"])
+        self.assertGreater(memory["resident_bytes"], 1 << 20)
+
     def test_unload(self):
         session = self.load(scaler(3, np.ones(3, np.float32))[1])
         self.assertEqual(self.worker.ask("unload", session=session)["ok"], {})
