@@ -26,6 +26,7 @@ void add_tune(CLI::App& app, Context& context);
 void add_run(CLI::App& app, Context& context);
 void add_validate(CLI::App& app, Context& context);
 void add_plan(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
 void add_report(CLI::App& app, Context& context);
 void add_device(CLI::App& app, Context& context);
 void add_worker(CLI::App& app, Context& context);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "seqto/bench.h"
 #include "seqto/validate.h"
 
 namespace seqto {
@@ -19,5 +20,12 @@ std::string parity_text(const Parity& parity);  // the terminal's
 std::vector<std::string> parity_failures(const Parity& parity);
 // An .html page, .md or .json, by the file's ending; written whole or not at all.
 void write_parity(const Parity& parity, const std::filesystem::path& file);
+
+// --- bench
+std::string bench_to_json(const BenchResult& result);
+std::string bench_text(const BenchResult& result);  // the terminal's
+// "slower than the original: 3.2 times its time (3.0 to 3.4)".
+std::string bench_verdict(const BenchComparison& comparison);
+void write_bench(const BenchResult& result, const std::filesystem::path& file);
 
 }  // namespace seqto
