@@ -27,6 +27,7 @@ void add_run(CLI::App& app, Context& context);
 void add_validate(CLI::App& app, Context& context);
 void add_plan(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
+void add_check(CLI::App& app, Context& context);
 void add_report(CLI::App& app, Context& context);
 void add_device(CLI::App& app, Context& context);
 void add_worker(CLI::App& app, Context& context);

@@ -93,6 +93,7 @@ int run(int argc, char** argv) {
   cli::add_validate(app, context);
   cli::add_plan(app, context);
   cli::add_bench(app, context);
+  cli::add_check(app, context);
   cli::add_report(app, context);
   cli::add_device(app, context);
   cli::add_worker(app, context);

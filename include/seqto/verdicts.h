@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "seqto/bench.h"
+#include "seqto/gate.h"
 #include "seqto/validate.h"
 
 namespace seqto {
@@ -27,5 +28,14 @@ std::string bench_text(const BenchResult& result);  // the terminal's
 // "slower than the original: 3.2 times its time (3.0 to 3.4)".
 std::string bench_verdict(const BenchComparison& comparison);
 void write_bench(const BenchResult& result, const std::filesystem::path& file);
+
+// --- check
+std::string gate_to_json(const GateResult& result);
+std::string gate_text(const GateResult& result);  // the terminal's
+// "size_bytes: 49.50 kB found; at most 40.00 kB allowed by --max-size; 9.50 kB too much", for each limit not met.
+std::vector<std::string> gate_failures(const GateResult& result);
+void write_gate(const GateResult& result, const std::filesystem::path& file);
+void write_gate_markdown(const GateResult& result, const std::filesystem::path& file);
+void write_gate_junit(const GateResult& result, const std::filesystem::path& file);  // a test case for each limit
 
 }  // namespace seqto

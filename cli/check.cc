@@ -1,0 +1,101 @@
+// seqto check: a gate for CI.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "config_flags.h"
+#include "flags.h"
+#include "limit_flags.h"
+#include "model_pair.h"
+#include "seqto/error.h"
+#include "seqto/verdicts.h"
+
+namespace seqto::cli {
+namespace {
+
+struct Flags {
+  std::string subject, id = "selected", lock, against, junit, markdown, report;
+  bool no_latency = false;
+  ModelPairFlags pair;
+  LimitFlags limits;
+  GateOptions options;
+};
+
+bool needs_latency(const std::vector<Limit>& limits) {
+  return std::ranges::any_of(limits, [](const Limit& l) { return l.figure.starts_with("latency"); });
+}
+
+Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& context) {
+  if (std::filesystem::is_directory(f.subject)) {
+    if (!f.pair.reference.empty())
+      throw Error(Code::kUsage, fmt::format("[check] --reference with the folder {} found; a study has its own "
+                                            "original; leave --reference out",
+                                            f.subject));
+    return measured_in_study(f.subject, f.id);
+  }
+  if (f.pair.reference.empty() || f.pair.data.path.empty())
+    throw Error(Code::kUsage, fmt::format("[check] the model {} without --reference and --data found; the original and "
+                                          "samples expected, or the folder of a study",
+                                          f.subject));
+  f.pair.candidate = f.subject;
+  ModelPair pair(f.pair, context);
+  Measured measured = measure_pair(pair.reference(), pair.candidate(), context.env);
+  if (!f.no_latency && (needs_latency(limits) || !f.lock.empty() || !f.against.empty()))
+    add_latency(measured, pair.bench(context));
+  return measured;
+}
+
+void check_command(Flags& f, const Context& context) {
+  std::vector<Limit> limits = f.limits.parsed();
+  if (limits.empty() && f.lock.empty() && f.against.empty())
+    throw Error(Code::kUsage,
+                "[check] no limit found; --max-loss, --max-size, --max-latency, --min-accuracy, "
+                "--max-accuracy-drop, --against or --lock expected");
+  if (!f.report.empty()) require_report_name(f.report);
+  // Before the work, so that a broken file costs none.
+  std::optional<Measured> before;
+  if (!f.against.empty()) before = load_lock(f.against);
+  GateResult result{measure(f, limits, context), {}, {}};
+  if (before) {
+    LockComparison locked =
+        compare_lock(*before, result.measured, std::filesystem::path(f.against).filename().string());
+    limits.insert(limits.end(), locked.limits.begin(), locked.limits.end());
+    result.notes = std::move(locked.notes);
+  }
+  result.limits = check(result.measured, limits, f.options);
+  if (!f.report.empty()) write_gate(result, f.report);
+  if (!f.markdown.empty()) write_gate_markdown(result, f.markdown);
+  if (!f.junit.empty()) write_gate_junit(result, f.junit);
+  if (!f.lock.empty() && passed(result)) save_lock(result.measured, f.lock);
+  fmt::print("{}", context.json ? gate_to_json(result) : gate_text(result));
+  if (!passed(result))
+    throw Error(Code::kGateNotMet, fmt::format("[check] {}", fmt::join(gate_failures(result), "\n  ")));
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, Context& context) {
+  auto f = std::make_shared<Flags>();
+  auto* word = app.add_subcommand("check",
+                                  "A gate for CI: limits on a study's candidate or on a model; code 5 where one "
+                                  "is not met");
+  add_config_flag(word);
+  word->add_option("subject", f->subject, "Folder of a study, or an ONNX file with --reference and --data")->required();
+  word->add_option("--id", f->id, "Of a study: selected, fully_quantized, or an id")
+      ->capture_default_str();
+  word->add_option("--reference", f->pair.reference, "The float model that an ONNX file came from");
+  add_model_pair_flags(word, f->pair, false);
+  add_limit_flags(word, f->limits);
+  word->add_flag("--confident", f->options.confident, "The whole 95 % interval of a figure has to meet its limit");
+  word->add_option("--lock", f->lock, "Where all limits are met: keep the figures in this file");
+  word->add_option("--against", f->against, "No figure may be worse than this lock file's interval of it");
+  word->add_flag("--no-latency", f->no_latency, "Of an ONNX file, --lock and --against: take no latencies");
+  word->add_option("--junit", f->junit, "Also as JUnit XML, a test case for each limit");
+  word->add_option("--markdown", f->markdown, "Also as Markdown");
+  word->add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
+  add_print_config_flag(word);
+  word->callback([=, &context] { check_command(*f, context); });
+}
+
+}  // namespace seqto::cli

@@ -1,0 +1,89 @@
+#include "limit_flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <map>
+
+#include "seqto/error.h"
+
+namespace seqto::cli {
+namespace {
+
+using Units = std::map<std::string, double>;
+
+// "25%": a share of the original, else a number with one of the units.
+struct Quantity {
+  double value = 0;
+  bool share = false;
+};
+
+Quantity parse_quantity(const char* flag, const std::string& text, const Units& units) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string unit(end, text.data() + text.size());
+  if (error == std::errc() && number >= 0) {
+    if (unit == "%") return {number / 100, true};
+    if (auto it = units.find(unit); it != units.end()) return {number * it->second, false};
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, factor] : units)
+    if (!name.empty()) names.push_back(name);
+  throw Error(Code::kUsage, fmt::format("[check] {} {} found; a number with one of {} expected, or a share of the "
+                                        "original as 25%",
+                                        flag, text, fmt::join(names, ", ")));
+}
+
+void add_quantity(std::vector<Limit>& limits, const char* flag, const std::string& text, const Units& units,
+                  const std::string& absolute, const std::string& ratio) {
+  if (text.empty()) return;
+  const Quantity q = parse_quantity(flag, text, units);
+  limits.push_back({q.share ? ratio : absolute, q.value, true, flag});
+}
+
+// "NAME=VALUE", or VALUE of the figure `otherwise`; VALUE may be given in percent.
+void add_named(std::vector<Limit>& limits, const char* flag, const std::vector<std::string>& texts,
+               const std::string& otherwise, const std::string& suffix, bool at_most) {
+  for (const auto& text : texts) {
+    const size_t at = text.find('=');
+    const std::string value = at == std::string::npos ? text : text.substr(at + 1);
+    double number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const std::string unit(end, value.data() + value.size());
+    if (at == 0 || error != std::errc() || !(unit.empty() || unit == "%"))
+      throw Error(Code::kUsage,
+                  fmt::format("[check] {} {} found; VALUE or NAME=VALUE as in {}=0.1 expected", flag, text, otherwise));
+    limits.push_back({(at == std::string::npos ? otherwise : text.substr(0, at)) + suffix,
+                      unit.empty() ? number : number / 100, at_most, flag});
+  }
+}
+
+}  // namespace
+
+std::vector<Limit> LimitFlags::parsed() const {
+  static const Units kBytes{{"", 1},    {"B", 1},    {"k", 1e3},    {"kB", 1e3},      {"M", 1e6},         {"MB", 1e6},
+                            {"G", 1e9}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
+  static const Units kTimes{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  std::vector<Limit> limits;
+  add_quantity(limits, "--max-size", max_size, kBytes, "size_bytes", "size_ratio");
+  add_quantity(limits, "--max-latency", max_latency, kTimes, "latency_ns", "latency_ratio");
+  add_named(limits, "--max-loss", max_loss, "kl", "", true);
+  add_named(limits, "--min-accuracy", min_accuracy, "top1", "", false);
+  add_named(limits, "--max-accuracy-drop", max_accuracy_drop, "top1", "_drop", true);
+  return limits;
+}
+
+void add_limit_flags(CLI::App* word, LimitFlags& f) {
+  word->add_option("--max-size", f.max_size, "10MB, 300k, or a share of the original's size: 30%")->type_name("SIZE");
+  word->add_option("--max-latency", f.max_latency, "5ms, 800us, or a share of the original's: 80%")->type_name("TIME");
+  auto several = [&](const char* flag, std::vector<std::string>& values, const char* help) {
+    word->add_option(flag, values, help)->allow_extra_args(false)->type_name("[NAME=]VALUE");
+  };
+  several("--max-loss", f.max_loss, "Of a loss, kl where no NAME is given; may be repeated");
+  several("--min-accuracy", f.min_accuracy, "Of a task metric, top1 where no NAME is given; may be repeated");
+  several("--max-accuracy-drop", f.max_accuracy_drop,
+          "How far a task metric, top1 where no NAME is given, may be below the original's; may be repeated");
+}
+
+}  // namespace seqto::cli

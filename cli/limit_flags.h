@@ -1,0 +1,19 @@
+// Flags that limit figures: sizes with units, shares of the original, losses and accuracies by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "seqto/gate.h"
+
+namespace seqto::cli {
+
+struct LimitFlags {
+  std::string max_size, max_latency;
+  std::vector<std::string> max_loss, min_accuracy, max_accuracy_drop;
+  std::vector<Limit> parsed() const;  // throws Error{kUsage}
+};
+void add_limit_flags(CLI::App* word, LimitFlags& flags);
+
+}  // namespace seqto::cli

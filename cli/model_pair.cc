@@ -1,0 +1,48 @@
+#include "model_pair.h"
+
+#include <algorithm>
+
+namespace seqto::cli {
+namespace {
+
+std::shared_ptr<Dataset> samples_for(const Model& model, const DataFlags& data) {
+  return open_dataset(data.path, model.graph.free_inputs(), data.options);
+}
+
+bool same_inputs(const Model& a, const Model& b) {
+  return std::ranges::equal(a.graph.free_inputs(), b.graph.free_inputs(), [](const ValueInfo& x, const ValueInfo& y) {
+    return x.name == y.name && x.type == y.type;
+  });
+}
+
+}  // namespace
+
+void add_model_pair_flags(CLI::App* word, ModelPairFlags& f, bool needs_data) {
+  add_data_flags(word, f.data, needs_data);
+  add_device_flags(word, f.device);
+  word->add_option("--reference-device", f.reference_device, "Where the reference runs; --device is the candidate's")
+      ->capture_default_str();
+}
+
+ModelPair::ModelPair(const ModelPairFlags& f, const Context& context) : flags_(f) {
+  Model reference = load_model(f.reference), candidate = load_model(f.candidate);
+  require_same_signature(reference, candidate);
+  data_ = samples_for(reference, f.data);
+  other_data_ = same_inputs(reference, candidate) ? data_ : samples_for(candidate, f.data);
+  runner_ = runner_for(reference, f.data, f.reference_device, f.device.options, context);
+  other_runner_ = f.device.device == f.reference_device
+                      ? runner_
+                      : runner_for(candidate, f.data, f.device.device, f.device.options, context);
+}
+
+BenchResult ModelPair::bench(const Context& context) const {
+  BenchOptions options;
+  options.device = flags_.device.device;
+  options.runner = flags_.device.options;
+  options.dataset = flags_.data.options;
+  use_this_program(options.runner);
+  const BenchInput inputs[]{{flags_.reference, data_.get()}, {flags_.candidate, other_data_.get()}};
+  return seqto::bench(inputs, options, context.env);
+}
+
+}  // namespace seqto::cli

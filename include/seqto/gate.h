@@ -1,0 +1,94 @@
+// Room: metrics. The gate: a model's figures against limits, and against those of an earlier run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "seqto/bench.h"
+#include "seqto/validate.h"
+
+namespace seqto {
+
+struct Figure {
+  double value = 0;
+  std::optional<Interval> interval;  // of 95 %, where one was taken
+};
+
+// "size_bytes", "size_ratio", "latency_ns", "latency_ratio", the losses ("kl" ...), task metrics ("top1" ...), and
+// "top1_drop" ...: how far a metric is below the reference's. Ratios are to the reference, the float model.
+using Figures = std::map<std::string, Figure>;
+// True for task metrics that are shares of right answers; all other figures are better the smaller they are.
+bool higher_is_better(const std::string& figure);
+
+// A candidate with all that a later run has to know to be compared with it.
+struct Measured {
+  std::string candidate;  // a path, or the id of a study's point
+  std::string model_sha256, reference_sha256;
+  std::string recipe_json;      // a study's options and the candidate's plan; empty for a pair of files
+  std::string data;             // fingerprint of the samples
+  std::string runner, machine;  // "onnxruntime 1.31.1 (cpu, 1 thread)"; processor
+  std::string seqto;            // version
+  Figures figures;
+};
+
+struct Limit {
+  std::string figure;
+  double bound = 0;
+  bool at_most = true;   // else at least
+  std::string asked_by;  // "--max-size", the lock file's name
+};
+struct CheckedLimit {
+  Limit limit;
+  Figure found;
+  bool met = false;
+  double excess() const { return limit.at_most ? found.value - limit.bound : limit.bound - found.value; }
+};
+
+struct GateOptions {
+  // A limit is met only where the whole interval of the figure is on its good side.
+  bool confident = false;
+};
+// Each limit in turn. Not a number meets no limit. Throws Error{kInvalidInput} naming the figures that there are where
+// one was not measured.
+std::vector<CheckedLimit> check(const Measured& measured, std::span<const Limit> limits, const GateOptions& = {});
+
+struct GateResult {
+  Measured measured;
+  std::vector<CheckedLimit> limits;
+  std::vector<std::string> notes;
+};
+bool passed(const GateResult& result);  // every limit is met
+
+// --- from a study
+// The point `id` of DIR/summary.json: "selected", "fully_quantized", or an id; its files need not be there.
+// Throws Error{kInvalidInput}: no study, no such point (with the ids), a failed one.
+Measured measured_in_study(const std::filesystem::path& dir, const std::string& id = "selected");
+
+// --- from two files
+// Losses of the first output, task metrics where the data have labels, sizes; intervals by bootstrap over the samples,
+// of drops over the pairs. Throws Error{kInvalidInput} as validate(), and where the first output is not float.
+Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env = {});
+// Latencies of the candidate, the second model of a bench, and their ratio to the first's.
+void add_latency(Measured& measured, const BenchResult& result);
+
+// --- the lock file, docs/check.md
+// Throws Error{kInvalidInput} where a figure is not finite.
+std::string lock_to_json(const Measured& measured);
+Measured lock_from_json(const std::string& text);  // throws Error{kInvalidInput}
+void save_lock(const Measured& measured, const std::filesystem::path& file);
+Measured load_lock(const std::filesystem::path& file);
+
+// What is held against a later run.
+struct LockComparison {
+  std::vector<Limit> limits;       // the worse end of each locked figure's interval
+  std::vector<std::string> notes;  // what changed since, and which figures are not compared for it
+};
+// Throws Error{kInvalidInput} where the figures were measured on other samples, or against another float model.
+LockComparison compare_lock(const Measured& lock, const Measured& now, const std::string& lock_name);
+
+}  // namespace seqto

@@ -1,0 +1,244 @@
+"""`seqto check`: limits on a study and on a pair of models, lock files, reports, and examples/ci/gate.sh as CI runs it."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import numpy as np
+import onnxruntime
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+USAGE, INVALID, GATE = 2, 3, 5
+
+
+def check(*words):
+    done = models.seqto("check", *words, "--json")
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def scores(path, x):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return np.array([session.run(None, {"x": row[None]})[0][0] for row in x], np.float64)
+
+
+class Folder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-check-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir)
+
+    def limits(self, found):
+        return {limit["figure"]: limit for limit in found["limits"]}
+
+
+class Pair(Folder):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model = cls.dir / "q.onnx"
+        done = models.seqto("quantize", models.DIGITS, "-o", cls.model, "--data", models.DIGITS_DATA, "--samples", 50)
+        assert done.returncode == 0, done.stderr
+        cls.words = [cls.model, "--reference", models.DIGITS, "--data", models.DIGITS_DATA, "--no-latency"]
+
+    def test_figures_are_numpys(self):
+        code, found, said = check(*self.words, "--max-loss", 100)
+        self.assertEqual(code, 0, said)
+        file = np.load(models.DIGITS_DATA)
+        x, y = file["x"].astype(np.float32), file["y"]
+        a, b = scores(models.DIGITS, x), scores(self.model, x)
+        figures = found["figures"]
+        hits = b.argmax(1) == y
+        self.assertEqual(figures["top1"]["value"], hits.mean())
+        self.assertAlmostEqual(figures["top1_drop"]["value"], (a.argmax(1) == y).mean() - hits.mean(), delta=1e-12)
+        self.assertAlmostEqual(figures["top1_disagreement"]["value"], (a.argmax(1) != b.argmax(1)).mean(), delta=1e-12)
+        self.assertAlmostEqual(figures["mse"]["value"], ((a - b)**2).mean(), delta=1e-6)
+        low, high = figures["mse"]["interval"]
+        per_sample = ((a - b)**2).mean(1)
+        error = per_sample.std() / np.sqrt(len(x))
+        self.assertAlmostEqual(low, figures["mse"]["value"] - 1.96 * error, delta=0.5 * error)
+        self.assertAlmostEqual(high, figures["mse"]["value"] + 1.96 * error, delta=0.5 * error)
+        sizes = [p.stat().st_size for p in (self.model, models.DIGITS)]
+        self.assertEqual(figures["size_bytes"]["value"], sizes[0])
+        self.assertAlmostEqual(figures["size_ratio"]["value"], sizes[0] / sizes[1], delta=1e-12)
+        self.assertNotIn("latency_ns", figures)
+
+    def test_every_violated_limit_is_named(self):
+        size = self.model.stat().st_size
+        code, found, said = check(*self.words, "--max-size", size - 1, "--max-size", "100%", "--max-loss", "mse=0", "--max-loss", "kl=1",
+                                  "--min-accuracy", "50%", "--max-accuracy-drop", "f1=1")
+        self.assertEqual(code, USAGE)  # one --max-size
+        code, found, said = check(*self.words, "--max-size", size - 1, "--max-loss", "mse=0", "--max-loss", "kl=1",
+                                  "--min-accuracy", "50%", "--max-accuracy-drop", "f1=1")
+        self.assertEqual(code, GATE)
+        limits = self.limits(found)
+        self.assertEqual({n: l["met"] for n, l in limits.items()},
+                         {"size_bytes": False, "mse": False, "kl": True, "top1": True, "f1_drop": True})
+        self.assertEqual(limits["size_bytes"]["excess"], 1)
+        self.assertEqual(limits["mse"]["excess"], limits["mse"]["found"])
+        self.assertEqual(len(found["failures"]), 2)
+        self.assertIn("at most", said)
+        self.assertIn("allowed by --max-size; 1 B too much", said)
+        self.assertIn("mse: ", said)
+        self.assertEqual(check(*self.words, "--max-size", size)[0], 0)
+        self.assertEqual(check(*self.words, "--max-size", "39%")[0], GATE)
+        self.assertEqual(check(*self.words, "--max-size", "1MB", "--min-accuracy", "top5=0.9")[0], 0)
+
+    def test_confident(self):
+        figure = check(*self.words, "--max-loss", 100)[1]["figures"]["kl"]
+        middle = (figure["value"] + figure["interval"][1]) / 2
+        self.assertEqual(check(*self.words, "--max-loss", middle)[0], 0)
+        code, found, said = check(*self.words, "--max-loss", middle, "--confident")
+        self.assertEqual(code, GATE)
+        self.assertIn("within, but not all of", said)
+
+    def test_latency(self):
+        words = self.words[:-1]
+        code, found, said = check(*words, "--samples", 20, "--max-latency", "1000s")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(set(self.limits(found)), {"latency_ns"})
+        self.assertIn("latency_ratio", found["figures"])
+        code, found, said = check(*words, "--samples", 20, "--max-latency", "0.1%")
+        self.assertEqual(code, GATE)
+        self.assertEqual(set(self.limits(found)), {"latency_ratio"})
+
+    def test_reports(self):
+        files = {n: self.dir / f"check.{n}" for n in ("xml", "md", "html")}
+        code, found, _ = check(*self.words, "--max-size", "1%", "--max-loss", 100, "--junit", files["xml"], "--markdown", files["md"],
+                               "--report", files["html"])
+        self.assertEqual(code, GATE)
+        suite = xml.etree.ElementTree.parse(files["xml"]).getroot().find("testsuite")
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("2", "1"))
+        cases = {c.get("name"): c.find("failure") for c in suite.findall("testcase")}
+        self.assertEqual(list(cases), ["size_ratio (--max-size)", "kl (--max-loss)"])
+        self.assertIn("at most 1 % allowed by --max-size", cases["size_ratio (--max-size)"].get("message"))
+        self.assertIsNone(cases["kl (--max-loss)"])
+        self.assertIn("**FAILED: 1 of 2 limits not met**", files["md"].read_text())
+        self.assertIn("FAILED: 1 of 2 limits not met", files["html"].read_text())
+
+    def test_lock(self):
+        lock = self.dir / "seqto.lock.json"
+        self.assertEqual(check(*self.words, "--max-size", "1%", "--lock", lock)[0], GATE)
+        self.assertFalse(lock.exists(), "what missed a limit is not locked")
+        self.assertEqual(check(*self.words, "--lock", lock)[0], 0)
+        locked = json.loads(lock.read_text())
+        self.assertEqual(locked["versions"]["seqto"], "0.1.0")
+        self.assertEqual(len(locked["model_sha256"]), 64)
+        code, found, said = check(*self.words, "--against", lock)
+        self.assertEqual((code, found["notes"]), (0, []), said)
+        self.assertEqual(set(self.limits(found)), set(locked["figures"]))
+        # A worse model: what it lost is named.
+        worse = self.dir / "worse.onnx"
+        done = models.seqto("quantize", models.DIGITS, "-o", worse, "--data", models.DIGITS_DATA, "--samples", 50,
+                            "--activation-type", "uint4", "--weight-type", "uint4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        code, found, said = check(worse, *self.words[1:], "--against", lock)
+        self.assertEqual(code, GATE)
+        self.assertFalse(self.limits(found)["kl"]["met"])
+        self.assertIn("allowed by seqto.lock.json", said)
+        self.assertIn("the model's bytes changed", found["notes"])
+        # The other way round: what is better passes.
+        self.assertEqual(check(worse, *self.words[1:], "--lock", lock)[0], 0)
+        code, found, said = check(*self.words, "--against", lock)
+        self.assertEqual({n for n, l in self.limits(found).items() if not l["met"]} - {"size_bytes", "size_ratio"}, set(), said)
+        # Other samples are not comparable.
+        code, found, said = check(*self.words, "--samples", 30, "--against", lock)
+        self.assertEqual((code, found), (INVALID, None))
+        self.assertIn("the data", said)
+        lock.write_text("{}")
+        self.assertEqual(check(*self.words, "--against", lock)[0], INVALID)
+
+    def test_wrong_use(self):
+        self.assertEqual(check(*self.words)[0], USAGE)
+        self.assertEqual(check(self.model, "--max-size", "1MB")[0], USAGE)
+        for flag, value in (("--max-size", "ten"), ("--max-size", "5 parsecs"), ("--max-latency", "5"), ("--max-loss", "kl="),
+                            ("--min-accuracy", "=1")):
+            code, _, said = check(*self.words, flag, value)
+            self.assertEqual(code, USAGE, (flag, value))
+            self.assertIn(value, said)
+        code, _, said = check(*self.words, "--max-loss", "nonsense=1")
+        self.assertEqual(code, INVALID)
+        self.assertIn("a limit of nonsense", said)
+
+
+class Study(Folder):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.study = cls.dir / "study"
+        done = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "-o", cls.study, "--calibration-samples", 32,
+                            "--evaluation-samples", 100, "--max-evaluations", 6, "--strategy", "incremental")
+        assert done.returncode == 0, done.stderr
+        cls.summary = json.loads((cls.study / "summary.json").read_text())
+
+    def test_the_selected_candidate(self):
+        point = next(p for p in self.summary["front"] if p["id"] == self.summary["selected"])
+        code, found, said = check(self.study, "--max-size", point["size_bytes"], "--max-loss", point["losses"]["kl"], "--min-accuracy",
+                                  point["metrics"]["top1"], "--max-latency", "1s")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(found["candidate"], point["id"])
+        figures = found["figures"]
+        self.assertEqual(figures["kl"]["value"], point["losses"]["kl"])
+        self.assertAlmostEqual(figures["size_ratio"]["value"], point["size_bytes"] / self.summary["baseline"]["size_bytes"], delta=1e-12)
+        self.assertAlmostEqual(figures["top1_drop"]["value"], self.summary["baseline"]["metrics"]["top1"] - point["metrics"]["top1"],
+                               delta=1e-12)
+        code, found, said = check(self.study, "--max-size", point["size_bytes"] - 10, "--max-loss", "1e-12")
+        self.assertEqual((code, len(found["failures"])), (GATE, 2))
+        self.assertIn("10 B too much", said)
+
+    def test_other_points(self):
+        full = self.summary["fully_quantized"]
+        for name in ("fully_quantized", full["id"]):
+            code, found, _ = check(self.study, "--id", name, "--max-size", full["size_bytes"])
+            self.assertEqual((code, found["candidate"]), (0, full["id"]))
+        code, _, said = check(self.study, "--id", "nobody", "--max-size", "1MB")
+        self.assertEqual(code, INVALID)
+        self.assertIn(full["id"], said)
+
+    def test_lock(self):
+        lock = self.dir / "study.lock.json"
+        self.assertEqual(check(self.study, "--lock", lock)[0], 0)
+        recipe = json.loads(lock.read_text())["recipe"]
+        self.assertEqual(recipe["options"], self.summary["options"])
+        self.assertTrue(recipe["layers"])
+        code, found, said = check(self.study, "--against", lock)
+        self.assertEqual((code, found["notes"]), (0, []), said)
+
+    def test_no_study(self):
+        code, _, said = check(self.dir, "--max-size", "1MB")
+        self.assertEqual(code, INVALID)
+        self.assertIn("holds no summary.json", said)
+        self.assertEqual(check(self.study, "--reference", models.DIGITS, "--max-size", "1MB")[0], USAGE)
+
+
+class Workflow(Folder):
+    def test_the_example(self):
+        def run(**more):
+            env = {**os.environ, "PATH": f"{pathlib.Path(models.BINARY).parent}:{os.environ['PATH']}", "MODEL": str(models.DIGITS),
+                   "DATA": str(models.DIGITS_DATA), **more}
+            return subprocess.run(["sh", str(models.SOURCE / "examples/ci/gate.sh")], cwd=self.dir, env=env, capture_output=True, text=True)
+
+        done = run()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        suite = xml.etree.ElementTree.parse(self.dir / "check.xml").getroot().find("testsuite")
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "0"))
+        self.assertIn("PASSED", (self.dir / "check.md").read_text())
+        self.assertEqual(run(LIMITS="--lock seqto.lock.json").returncode, 0)
+        done = run(LIMITS="--max-loss 0")
+        self.assertEqual(done.returncode, GATE)
+        suite = xml.etree.ElementTree.parse(self.dir / "check.xml").getroot().find("testsuite")
+        self.assertEqual(suite.get("failures"), "1")
+        self.assertGreater(int(suite.get("tests")), 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
