@@ -17,7 +17,8 @@ namespace seqto {
 // starts where it started; every other sample starts at zero. So the first sample of a part (calibration, evaluation)
 // starts at zero, and results depend on the samples alone, not on threads or processes. Models that are loaded may have
 // other inputs and outputs than `model`, but the states' among them; states that are no output (a model cut open to
-// look inside) are made one and hidden.
+// look inside) are made one and hidden; a part of a model that does not compute them gets those of `model`, which runs
+// beside it.
 //
 // Samples come from open_dataset() with the same options. run_many() runs them one after the other: each needs the
 // states of the one before.

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "data/shapes.h"
 #include "seqto/error.h"
@@ -18,23 +19,31 @@ struct State {
 
 class StatefulSession : public Session {
  public:
-  // The session's last `hidden` outputs are there for the states alone.
-  StatefulSession(std::unique_ptr<Session> inner, const std::vector<State>& states, size_t hidden)
-      : inner_(std::move(inner)), output_names_(inner_->output_names()) {
+  // The session's last `hidden` outputs are there for the states alone. `pacemaker` computes the states of a model that
+  // does not: it runs beside it on the same inputs.
+  StatefulSession(std::unique_ptr<Session> inner, const std::vector<State>& states, size_t hidden,
+                  std::unique_ptr<Session> pacemaker = nullptr)
+      : inner_(std::move(inner)), pacemaker_(std::move(pacemaker)), output_names_(inner_->output_names()) {
+    const auto& outputs = (pacemaker_ ? pacemaker_ : inner_)->output_names();
     for (const State& state : states)
       slots_.push_back({position(inner_->input_names(), state.link.input, "input"),
-                        position(inner_->output_names(), state.link.output, "output"),
+                        position(outputs, state.link.output, "output"),
                         state.zero,
                         state.zero,
                         {}});
     output_names_.resize(output_names_.size() - hidden);
+    if (!pacemaker_) return;
+    for (const auto& name : pacemaker_->input_names())
+      beside_.push_back(position(inner_->input_names(), name, "input"));
   }
 
   std::vector<Tensor> run(std::span<const Tensor> inputs) override { return run_timed(inputs).outputs; }
 
   TimedOutputs run_timed(std::span<const Tensor> inputs) override {
-    TimedOutputs result = inner_->run_timed(with_states(inputs));
-    for (Slot& slot : slots_) slot.next = result.outputs[slot.output];
+    const std::vector<Tensor> full = with_states(inputs);
+    TimedOutputs result = inner_->run_timed(full);
+    const std::vector<Tensor> paced = pacemaker_ ? pacemaker_->run(inputs_beside(full)) : std::vector<Tensor>();
+    for (Slot& slot : slots_) slot.next = (pacemaker_ ? paced : result.outputs)[slot.output];
     result.outputs.resize(output_names_.size());
     return result;
   }
@@ -77,25 +86,31 @@ class StatefulSession : public Session {
     return full;
   }
 
-  std::unique_ptr<Session> inner_;
+  std::vector<Tensor> inputs_beside(const std::vector<Tensor>& inputs) const {
+    std::vector<Tensor> chosen;
+    for (const size_t i : beside_) chosen.push_back(inputs[i]);
+    return chosen;
+  }
+
+  std::unique_ptr<Session> inner_, pacemaker_;
   std::vector<std::string> output_names_;
   std::vector<Slot> slots_;
-  int64_t mark_ = -2;  // of the last run; no mark follows it
+  std::vector<size_t> beside_;  // the pacemaker's inputs among those of the session
+  int64_t mark_ = -2;           // of the last run; no mark follows it
 };
 
 class StatefulRunner : public Runner {
  public:
-  StatefulRunner(std::unique_ptr<Runner> inner, std::vector<State> states)
-      : inner_(std::move(inner)), states_(std::move(states)) {}
+  StatefulRunner(std::unique_ptr<Runner> inner, Model model, std::vector<State> states)
+      : inner_(std::move(inner)), model_(std::move(model)), states_(std::move(states)) {}
 
   std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
-    const Model widened = with_state_outputs(model);
-    return wrap(inner_->load(widened, options), model, widened);
+    return wrap(model, options, [&](const Model& widened) { return inner_->load(widened, options); });
   }
   std::unique_ptr<Session> load_observed(const Model& model, std::span<const std::string> tensors, Observer& observer,
                                          const SessionOptions& options) override {
-    const Model widened = with_state_outputs(model);
-    return wrap(inner_->load_observed(widened, tensors, observer, options), model, widened);
+    return wrap(model, options,
+                [&](const Model& widened) { return inner_->load_observed(widened, tensors, observer, options); });
   }
   std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
     return std::make_unique<StatefulSession>(inner_->load_file(path, options), states_, 0);
@@ -125,12 +140,25 @@ class StatefulRunner : public Runner {
     return widened;
   }
 
-  std::unique_ptr<Session> wrap(std::unique_ptr<Session> session, const Model& model, const Model& widened) const {
-    return std::make_unique<StatefulSession>(std::move(session), states_,
+  // A part that was cut out of a model may go without what makes the states.
+  bool makes_states(const Model& model) const {
+    std::unordered_set<std::string_view> made;
+    for (const Node& node : model.graph.nodes) made.insert(node.outputs.begin(), node.outputs.end());
+    return std::all_of(states_.begin(), states_.end(),
+                       [&](const State& state) { return made.contains(state.link.output); });
+  }
+
+  template <class Load>
+  std::unique_ptr<Session> wrap(const Model& model, const SessionOptions& options, Load load) {
+    if (!makes_states(model))
+      return std::make_unique<StatefulSession>(load(model), states_, 0, inner_->load(model_, options));
+    const Model widened = with_state_outputs(model);
+    return std::make_unique<StatefulSession>(load(widened), states_,
                                              widened.graph.outputs.size() - model.graph.outputs.size());
   }
 
   std::unique_ptr<Runner> inner_;
+  Model model_;  // in float
   std::vector<State> states_;
 };
 
@@ -167,7 +195,7 @@ std::unique_ptr<Runner> carry_states(std::unique_ptr<Runner> runner, const Model
   set_dimensions(inputs, options.dims);
   std::vector<State> states;
   for (const StateLink& link : options.states) states.push_back(state_of(link, model, inputs));
-  return std::make_unique<StatefulRunner>(std::move(runner), std::move(states));
+  return std::make_unique<StatefulRunner>(std::move(runner), model, std::move(states));
 }
 
 }  // namespace seqto

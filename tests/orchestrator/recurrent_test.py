@@ -119,6 +119,13 @@ class Recurrent(unittest.TestCase):
         self.assertEqual(trials[0], trials[1])
         self.assertEqual(trials[0], trials[2])
 
+    def test_improvers_run_parts_of_the_model(self):
+        out = self.folder / "improved.onnx"
+        for flag in ("--improve", "--smooth-quant"):
+            self.good("quantize", self.model, *self.flags, flag, "-o", out)
+            self.good("run", out, *self.flags, "-o", self.folder / "out.npz")
+            self.assertTrue(np.isfinite(np.load(self.folder / "out.npz")["y"]).all())
+
     def test_analyze_runs_cut_models(self):
         done = self.good("analyze", self.model, *self.flags, "--json")
         errors = {e["tensor"]: e["xmodel_err"] for e in json.loads(done.stdout)["activations"]}

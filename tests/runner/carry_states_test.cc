@@ -67,6 +67,19 @@ TEST(CarryStates, OutputsThatWereTakenAwayAreHidden) {
   EXPECT_EQ(y(*session, 2, 1), 4);
 }
 
+TEST(CarryStates, APartWithoutTheStateGetsTheFloatModels) {
+  Model part = adder();
+  part.graph.nodes.clear();
+  part.graph.nodes.push_back({"twice", "Add", "", {"s", "s"}, {"two"}, {}, {}});
+  part.graph.outputs = {{"two", DataType::kFloat, {}, ""}};
+  const auto device = runner();
+  const auto session = device->load(part);
+  EXPECT_EQ(session->output_names(), std::vector<std::string>{"two"});
+  EXPECT_EQ(session->run(sample(1, 0)).at(0).values<float>()[0], 0);
+  EXPECT_EQ(session->run(sample(5, 1)).at(0).values<float>()[0], 2);
+  EXPECT_EQ(session->run(sample(5, 2)).at(0).values<float>()[0], 12);
+}
+
 TEST(CarryStates, ObserversSeeTheCarriedState) {
   struct Seen : Observer {
     std::vector<float> values;
