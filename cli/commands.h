@@ -30,6 +30,7 @@ void add_bench(CLI::App& app, Context& context);
 void add_check(CLI::App& app, Context& context);
 void add_report(CLI::App& app, Context& context);
 void add_device(CLI::App& app, Context& context);
+void add_hub(CLI::App& app, Context& context);
 void add_worker(CLI::App& app, Context& context);
 
 }  // namespace seqto::cli

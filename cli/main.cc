@@ -96,6 +96,7 @@ int run(int argc, char** argv) {
   cli::add_check(app, context);
   cli::add_report(app, context);
   cli::add_device(app, context);
+  cli::add_hub(app, context);
   cli::add_worker(app, context);
   try {
     app.parse(argc, argv);

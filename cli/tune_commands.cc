@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "config_flags.h"
+#include "hub_flags.h"
 #include "improve_flags.h"
 #include "seqto/tune.h"
 
@@ -53,17 +54,20 @@ void add_tune(CLI::App& app, Context& context) {
     WorkerFlags worker{.options = device.options};
     QuantizeFlags quantize;
     ImproveFlags improve;
+    std::string model;
+    HubOptions hub;
   };
   auto f = std::make_shared<Flags>();
   TuneOptions& o = f->options;
   auto* word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
   add_config_flag(word);
-  word->add_option("model", o.model, "ONNX file")->required();
+  word->add_option("model", f->model, "ONNX file, or hub:NAME or hub:NAME@OPSET (docs/hub.md)")->required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device, &f->devices);
   add_worker_flags(word, f->worker);
   add_quantize_flags(word, f->quantize);
   add_improve_flags(word, f->improve);
+  add_hub_flags(word, f->hub);
   word->add_option("-o,--output", o.output, "Folder for the results")->required();
   word->add_option("--strategy", o.strategy, "incremental")->capture_default_str();
   word->add_option("--schemes", o.schemes, "Schemes to choose from")->delimiter(',')->capture_default_str();
@@ -86,6 +90,7 @@ void add_tune(CLI::App& app, Context& context) {
   add_print_config_flag(word, &f->devices);
   word->callback([=, &context] {
     TuneOptions& options = f->options;
+    options.model = model_path(f->model, f->hub, context.env);
     options.data = f->data.path;
     options.dataset = f->data.options;
     options.devices = f->devices;

@@ -46,6 +46,14 @@ find_path(SEQTO_tomlplusplus_INCLUDE toml++/toml.h REQUIRED)
 add_library(seqto::tomlplusplus INTERFACE IMPORTED)
 target_include_directories(seqto::tomlplusplus SYSTEM INTERFACE "${SEQTO_tomlplusplus_INCLUDE}")
 
+# Archives: of libarchive only its tar and gzip are linked. Of libcurl the headers: it is loaded when it is needed.
+seqto_library(archive archive.h archive)
+target_link_libraries(seqto::archive INTERFACE seqto::zlib)
+find_path(SEQTO_curl_INCLUDE curl/curl.h REQUIRED)
+add_library(seqto::curl_headers INTERFACE IMPORTED)
+target_include_directories(seqto::curl_headers SYSTEM INTERFACE "${SEQTO_curl_INCLUDE}")
+target_link_libraries(seqto::curl_headers INTERFACE ${CMAKE_DL_LIBS})
+
 # spdlog is used from its headers, with the fmt above in place of its own copy.
 find_path(SEQTO_spdlog_INCLUDE spdlog/spdlog.h REQUIRED)
 add_library(seqto::spdlog INTERFACE IMPORTED)

@@ -28,7 +28,8 @@ fail() { say "$*"; exit 1; }
 
 packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certificates libprotobuf-dev protobuf-compiler
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libturbojpeg0-dev libpng-dev zlib1g-dev duktape-dev nettle-dev
-  libxxhash-dev libsndfile1-dev libeigen3-dev libtomlplusplus-dev libgtest-dev libbenchmark-dev"
+  libxxhash-dev libsndfile1-dev libeigen3-dev libtomlplusplus-dev libcurl4-openssl-dev libarchive-dev libgtest-dev
+  libbenchmark-dev"
 [ "$level" = test ] && packages="$packages $(
   # Ubuntu's chromium package only points to a snap, which needs a running snapd.
   grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)"
@@ -46,7 +47,11 @@ resolve() {
 missing_packages() {
   known=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' 2>/dev/null | awk '$2 == "installed" {print $1}')
   for package in $packages; do
-    case $package in libturbojpeg0-dev) alternative=libturbojpeg-dev ;; *) alternative=$package ;; esac
+    case $package in
+      libturbojpeg0-dev) alternative=libturbojpeg-dev ;;
+      libcurl4-openssl-dev) alternative=libcurl4-gnutls-dev ;; # the headers are the same
+      *) alternative=$package ;;
+    esac
     printf '%s\n' "$known" | grep -qxF -e "$package" -e "$alternative" || printf '%s ' "$package"
   done
 }
