@@ -45,12 +45,15 @@ std::vector<std::string> known_names(const CLI::App* word) {
 // A value that names a file or folder, where the same flag may also take a name (imagenet, libx.so, hub:NAME).
 bool is_path(const std::string& name, const std::string& value) {
   static const std::set<std::string> kAlways{
-      "data",   "labels", "output",  "ranges", "plan",    "quantized", "tensor-overrides", "reference", "candidate",
-      "report", "models", "subject", "lock",   "against", "junit",     "markdown"};
+      "data",      "labels",    "output",    "ranges",           "plan",        "quantized", "tensor-overrides",
+      "reference", "candidate", "report",    "models",           "subject",     "lock",      "against",
+      "junit",     "markdown",  "hub-cache", "calibration-data", "ranking-data"};
   static const std::set<std::string> kWithSlash{"runtime-library", "tvm-plugin"};
   if (value.empty()) return false;
   if (name == "model") return !value.starts_with("hub:");
-  if (name == "preprocess") return value.ends_with(".json") || value.find('/') != std::string::npos;
+  if (name == "data" && value == "random") return false;
+  if (name == "preprocess")
+    return value.front() != '{' && (value.ends_with(".json") || value.find('/') != std::string::npos);
   return kAlways.contains(name) || (kWithSlash.contains(name) && value.find('/') != std::string::npos);
 }
 
@@ -91,8 +94,17 @@ void apply(const Setting& setting, CLI::Option* option, const fs::path& folder) 
 // Flags that are given stay; all others are set.
 void apply_file(CLI::App* word, const fs::path& file) {
   fs::path folder = fs::absolute(file).parent_path();
+  std::vector<Setting> settings;
+  if (is_published_config(file)) {
+    PublishedConfig published = read_published_config(file);
+    // The log is made later, once -q and -v are known.
+    for (const auto& warning : published.warnings) fmt::print(stderr, "warning: {}\n", warning);
+    settings = std::move(published.settings);
+  } else {
+    settings = read_config(file);
+  }
   std::vector<std::pair<Setting, CLI::Option*>> found;
-  for (Setting& setting : read_config(file)) {
+  for (Setting& setting : settings) {
     CLI::Option* option = word->get_option_no_throw("--" + setting.name);
     if (!option) option = word->get_option_no_throw(setting.name);
     if (!option || !configurable(option)) throw Error(Code::kInvalidInput, unknown_setting(setting, known_names(word)));

@@ -6,7 +6,9 @@
 #include "config_flags.h"
 #include "hub_flags.h"
 #include "improve_flags.h"
-#include "seqto/tune.h"
+#include "seqto/error.h"
+#include "seqto/published.h"
+#include "seqto/tune_all.h"
 
 namespace seqto::cli {
 namespace {
@@ -22,6 +24,11 @@ void show(const Summary& summary, const std::filesystem::path& dir, const Contex
     return;
   }
   fmt::print("{}\nreport: {}\n", summary_table(summary, terminal_columns()), (dir / "report.html").string());
+}
+
+void show_all(const std::vector<OverviewEntry>& entries, const std::filesystem::path& dir, const Context& context) {
+  if (context.json) fmt::print("{}\n", overview_to_json(entries));
+  else fmt::print("{}\nall: {}\n", overview_table(entries, terminal_columns()), (dir / "index.html").string());
 }
 
 struct WorkerFlags {
@@ -43,11 +50,47 @@ void add_worker_flags(CLI::App* word, WorkerFlags& f) {
       ->capture_default_str();
 }
 
+void add_many_models_flags(CLI::App* word, TuneAllOptions& o) {
+  word->add_option("--hub-first", o.hub_first,
+                   "Of the models that a glob finds, those from this position of the hub's list");
+  word->add_option("--hub-last", o.hub_last, "... to this one");
+  word->add_flag("--prepare-models", o.prepare_models,
+                 "Have the runtime and seqto prepare each model first, as `prepare` does");
+  word->add_option("--exclude-if-present", o.exclude_if_present,
+                   "Names of nodes that stay in float in models that have them")
+      ->delimiter(',');
+}
+
+void tune_models(const std::string& asked, const TuneAllOptions& options, const Context& context) {
+  const std::filesystem::path& dir = options.tune.output;
+  auto models = find_models(asked, options, context.env);
+  if (!names_several(asked)) return show(tune_one(models.front(), options, context.env), dir, context);
+  auto entries = tune_all(models, options, context.env);
+  show_all(entries, dir, context);
+}
+
+// A file's reports lie in a folder called like it; those of a folder's files each in one, with one page of all.
+void report_published_results(const std::vector<std::filesystem::path>& files, const std::filesystem::path& asked,
+                              std::filesystem::path output, const Context& context) {
+  if (files.size() == 1 && files.front() == asked) {
+    if (output.empty()) output = std::filesystem::path(asked).replace_extension();
+    return show(report_published(asked, output), output, context);
+  }
+  if (output.empty()) output = asked;
+  std::vector<OverviewEntry> entries;
+  for (const auto& file : files) {
+    std::string name = file.stem().string();
+    entries.push_back({name, report_published(file, output / name), ""});
+  }
+  write_overview(entries, output);
+  show_all(entries, output, context);
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, Context& context) {
   struct Flags {
-    TuneOptions options;
+    TuneAllOptions all;
     DataFlags data;
     DeviceFlags device;
     std::vector<std::string> devices{"cpu"};
@@ -55,19 +98,22 @@ void add_tune(CLI::App& app, Context& context) {
     QuantizeFlags quantize;
     ImproveFlags improve;
     std::string model;
-    HubOptions hub;
   };
   auto f = std::make_shared<Flags>();
-  TuneOptions& o = f->options;
+  TuneOptions& o = f->all.tune;
   auto* word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
   add_config_flag(word);
-  word->add_option("model", f->model, "ONNX file, or hub:NAME or hub:NAME@OPSET (docs/hub.md)")->required();
+  word->add_option(
+          "model", f->model,
+          "ONNX file, folder of them, hub:NAME, hub:NAME@OPSET or a glob as hub:*net*@12 (docs/many_models.md)")
+      ->required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device, &f->devices);
   add_worker_flags(word, f->worker);
   add_quantize_flags(word, f->quantize);
   add_improve_flags(word, f->improve);
-  add_hub_flags(word, f->hub);
+  add_hub_flags(word, f->all.hub);
+  add_many_models_flags(word, f->all);
   word->add_option("-o,--output", o.output, "Folder for the results")->required();
   word->add_option("--strategy", o.strategy, "incremental")->capture_default_str();
   word->add_option("--schemes", o.schemes, "Schemes to choose from")->delimiter(',')->capture_default_str();
@@ -83,14 +129,17 @@ void add_tune(CLI::App& app, Context& context) {
   word->add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  word->add_option("--calibration-data", o.calibration_data,
+                   "Data of its own for the ranges; --data is then the evaluation's alone")
+      ->type_name("PATH");
+  word->add_option("--ranking-data", o.ranking_data, "Data of its own for the ranking")->type_name("PATH");
   word->add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
       ->capture_default_str();
   word->add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv")->delimiter(',');
   word->add_flag("--resume,!--no-resume", o.resume, "Go on with the study in the folder (default), or start anew");
   add_print_config_flag(word, &f->devices);
   word->callback([=, &context] {
-    TuneOptions& options = f->options;
-    options.model = model_path(f->model, f->hub, context.env);
+    TuneOptions& options = f->all.tune;
     options.data = f->data.path;
     options.dataset = f->data.options;
     options.devices = f->devices;
@@ -100,15 +149,25 @@ void add_tune(CLI::App& app, Context& context) {
     options.quantize = f->quantize.parsed();
     options.calibrate = f->quantize.calibration();
     options.improvers = f->improve.parsed();
-    show(tune(options, context.env), options.output, context);
+    tune_models(f->model, f->all, context);
   });
 }
 
 void add_report(CLI::App& app, Context& context) {
   auto dir = std::make_shared<std::string>();
+  auto output = std::make_shared<std::string>();
   auto* word = app.add_subcommand("report", "Draw the reports of a study again, without any runtime");
-  word->add_option("dir", *dir, "Folder that `seqto tune` wrote")->required();
-  word->callback([=, &context] { show(report(*dir), *dir, context); });
+  word->add_option("dir", *dir,
+                   "Folder that `seqto tune` wrote; or the published tool's *_out.json, or a folder of them")
+      ->required();
+  word->add_option("-o,--output", *output, "For results of the published tool: where the reports go; default: beside");
+  word->callback([=, &context] {
+    auto published = published_results(*dir);
+    if (!published.empty()) return report_published_results(published, *dir, *output, context);
+    if (!output->empty())
+      throw Error(Code::kUsage, "[report] --output found; a study's reports lie in its own folder; leave it out");
+    show(report(*dir), *dir, context);
+  });
 }
 
 }  // namespace seqto::cli

@@ -28,6 +28,16 @@ std::vector<Setting> read_config(const std::filesystem::path& path);
 // The same as text; read_config() gives equal settings back (but for `where`).
 std::string config_to_toml(std::span<const Setting> settings);
 
+// The published tool's config.json (https://github.com/luludak/SeQTO) as settings of `tune`, with paths relative to the
+// file, and what is to be said about it: keys that mean nothing here. docs/config.md has the table.
+struct PublishedConfig {
+  std::vector<Setting> settings;
+  std::vector<std::string> warnings;
+};
+bool is_published_config(const std::filesystem::path& path);  // it begins as a JSON object
+// Throws Error{kInvalidInput} naming the key.
+PublishedConfig read_published_config(const std::filesystem::path& path);
+
 // "[config] tune.toml:3: 'calibration-sampels' found; ..." with the nearest of the known names.
 std::string unknown_setting(const Setting& setting, std::span<const std::string> known);
 

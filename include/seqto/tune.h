@@ -14,6 +14,9 @@ struct TuneOptions {
   // --- input
   std::filesystem::path model;
   std::filesystem::path data;
+  // Samples of their own for the ranges and for the error analysis; empty: those of `data` that come first. With the
+  // former all of `data` is the evaluation's; dataset.labels, samples and random_samples are those of `data` alone.
+  std::filesystem::path calibration_data, ranking_data;
   DatasetOptions dataset;
   // --- search
   std::string strategy = "incremental";

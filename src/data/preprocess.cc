@@ -155,6 +155,7 @@ Preprocess load_preprocess(const std::string& name_or_path) {
   if (name_or_path == "imagenet") {
     return {.short_side = 256, .crop = 224, .mean = {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}};
   }
+  if (name_or_path.starts_with('{')) return parse_preprocess(name_or_path, "--preprocess");
   if (!std::filesystem::is_regular_file(name_or_path)) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] preprocessing \"{}\": neither a name nor a file; imagenet, unit, "

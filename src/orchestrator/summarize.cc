@@ -121,6 +121,12 @@ std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector
   return front;
 }
 
+DeviceFront front_of_trials(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,
+                            const std::filesystem::path& dir) {
+  auto size = [](const Trial& t) { return static_cast<double>(t.measurement->size_bytes); };
+  return front_on(device, trials, ending, {dir, size(*find(trials, "float")), size(*reference_trial(trials))});
+}
+
 Summary summarize(const Study& study, const std::filesystem::path& dir, const Ending& ending) {
   const Trial* baseline = study.find("float");
   const Trial* full = reference_trial(study.trials());

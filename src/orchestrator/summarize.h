@@ -15,6 +15,10 @@ std::vector<Trial> trials_on(const Study& study, const std::string& device);
 // no choice) but is not listed.
 std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives);
 
+// What one device's trials come to; `float` and `full` are among them. Files are named where they exist below `dir`.
+DeviceFront front_of_trials(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,
+                            const std::filesystem::path& dir);
+
 // Files are named where they exist below `dir`.
 Summary summarize(const Study& study, const std::filesystem::path& dir, const Ending& ending);
 

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "orchestrator/evaluate.h"
 #include "orchestrator/notes.h"
+#include "orchestrator/samples.h"
 #include "orchestrator/summarize.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
@@ -85,20 +86,28 @@ std::string environment_json(const TuneOptions& o, std::span<const Place> places
   return j.dump();
 }
 
+// What layers have that are not left in float: int8, or as in the published dynamic runs int8_dynamic.
+Scheme quantized_scheme(const TuneOptions& o) {
+  return std::find(o.schemes.begin(), o.schemes.end(), "int8_dynamic") != o.schemes.end() ? Scheme::kInt8Dynamic
+                                                                                          : Scheme::kInt8;
+}
+
 bool published_settings(const TuneOptions& o) {
-  return quantize_options_to_json(o.quantize) == quantize_options_to_json({}) && o.improvers == ImproveOptions{};
+  return quantized_scheme(o) == Scheme::kInt8 && quantize_options_to_json(o.quantize) == quantize_options_to_json({}) &&
+         o.improvers == ImproveOptions{};
 }
 
 void validate(const TuneOptions& o) {
   auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
-  if (o.calibration_samples < 1)
+  if (o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
     usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
   if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
   if (o.output.empty()) usage("no output folder found; name one with -o DIR");
   for (const auto& s : o.schemes) parse_scheme(s);
-  if (std::find(o.schemes.begin(), o.schemes.end(), "int8") == o.schemes.end() ||
-      std::find(o.schemes.begin(), o.schemes.end(), "float32") == o.schemes.end())
-    usage("strategy incremental chooses between int8 and float32; give --schemes int8,float32");
+  auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
+  if (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1)
+    usage(
+        "strategy incremental chooses between one of int8 and int8_dynamic, and float32; give --schemes int8,float32");
   if (o.devices.empty()) usage("no device found; give --device cpu");
   for (const auto& device : o.devices)
     if (std::count(o.devices.begin(), o.devices.end(), device) > 1)
@@ -110,7 +119,7 @@ void validate(const TuneOptions& o) {
 // Everything between the inputs and the finished study; one object so that its steps read as a list.
 class Tuner {
  public:
-  Tuner(const TuneOptions& options, const Env& env) : o_(options), env_(env) {}
+  Tuner(const TuneOptions& options, const Env& env) : o_(options), env_(env), scheme_(quantized_scheme(options)) {}
 
   Summary run() {
     int64_t start = env_.clock_ns();
@@ -148,18 +157,15 @@ class Tuner {
     runner_ = carry_states(make_runner("cpu", here, env_), model_, o_.dataset);
     for (const auto& device : o_.devices)
       places_.push_back({device, carry_states(make_runner(device, o_.runner, env_), model_, o_.dataset), {}});
-    data_ = open_dataset(o_.data, model_.graph.free_inputs(), o_.dataset);
-    split_ = split(data_->size(), {.calibration = o_.calibration_samples, .evaluation = o_.evaluation_samples});
+    Samples samples = open_samples(o_, model_.graph.free_inputs());
+    data_ = std::move(samples.data);
+    split_ = std::move(samples.split);
+    ranking_ = std::move(samples.ranking);
     for (const auto& n : split_.notes) ending_.notes.push_back(n);
     if (data_->is_random()) {
       ending_.notes.push_back(kRandomData);
       env_.log(LogLevel::kWarning, kRandomData);
     }
-    if (split_.evaluation.empty())
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "
-                              "was expected for the evaluation; give more data or fewer --calibration-samples",
-                              data_->size()));
     for (Place& place : places_) {
       place.evaluation.data = data_.get();
       place.evaluation.samples = split_.evaluation;
@@ -238,10 +244,9 @@ class Tuner {
   void rewrite() {
     if (o_.improvers.rewrites()) {
       original_ = model_;
-      model_ =
-          rewrite_for(model_, o_.improvers, o_.quantize, Scheme::kInt8, *data_, split_.calibration, *runner_, env_);
+      model_ = rewrite_for(model_, o_.improvers, o_.quantize, scheme_, *data_, split_.calibration, *runner_, env_);
     }
-    all_ = uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude);
+    all_ = uniform_plan(model_, scheme_, o_.quantize.exclude);
   }
 
   void calibrate_ranges() {
@@ -297,8 +302,12 @@ class Tuner {
       sensitivity_ = sensitivity_from_json(*text);
       return;
     }
-    size_t count = std::min(split_.calibration.size(), static_cast<size_t>(std::max<int64_t>(1, o_.ranking_samples)));
-    sensitivity_ = analyze(model_, *last_, *data_, std::span(split_.calibration).first(count), *runner_, env_);
+    // The published order comes from the static model in dynamic runs as well.
+    Model quantized = scheme_ == Scheme::kInt8
+                          ? *last_
+                          : Quantizer(model_, ranges_, {.exclude = o_.quantize.exclude})
+                                .quantize(uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude));
+    sensitivity_ = analyze(model_, quantized, *data_, ranking_, *runner_, env_);
     study_->note("sensitivity", sensitivity_to_json(sensitivity_));
   }
 
@@ -315,6 +324,7 @@ class Tuner {
       if (o_.max_time_seconds > 0 && seconds >= o_.max_time_seconds) return note_stop("--max-time");
       if (o_.max_evaluations > 0 && static_cast<int64_t>(study_->trials().size()) >= o_.max_evaluations)
         return note_stop("--max-evaluations");
+      for (auto& [layer, scheme] : proposal->plan.schemes) scheme = scheme_;
       Model made = candidate(proposal->plan);
       if (equal(made, *last_)) continue;
       Trial trial;
@@ -403,12 +413,14 @@ class Tuner {
 
   TuneOptions o_;
   const Env& env_;
+  Scheme scheme_;
   Model model_;
   std::vector<fs::path> external_files_;
   std::unique_ptr<Runner> runner_;  // the CPU, in this process: observers look into the runtime
   std::vector<Place> places_;       // where candidates are measured
   std::unique_ptr<Dataset> data_;
   Split split_;
+  std::vector<int64_t> ranking_;  // samples of the error analysis
   std::optional<Study> study_;
   std::optional<Model> original_;   // before it was rewritten
   std::optional<Model> published_;  // once it was asked for

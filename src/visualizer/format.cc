@@ -38,9 +38,12 @@ std::string format_duration(int64_t ns) {
 
 namespace internal {
 
-std::string format_figure(double value) { return fmt::format("{:.3g}", value == 0 ? 0.0 : value); }
+// What was not measured is NaN.
+std::string format_figure(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:.3g}", value == 0 ? 0.0 : value);
+}
 
-std::string format_percent(double share) { return fmt::format("{:.1f} %", share * 100); }
+std::string format_percent(double share) { return std::isnan(share) ? "-" : fmt::format("{:.1f} %", share * 100); }
 
 int screen_width(std::string_view text) {
   return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));

@@ -39,14 +39,20 @@ std::string lead(const Summary& summary) {
   const auto loss = loss_name(summary);
   const auto count =
       std::count_if(summary.layers.begin(), summary.layers.end(), [](const Layer& l) { return l.quantizable; });
-  std::string words = fmt::format("{} candidates of <b>{}</b> were measured in {}. ", summary.evaluations,
-                                  text(model_name(summary)), format_duration(std::llround(summary.wall_seconds * 1e9)));
+  std::string words =
+      fmt::format("{} candidates of <b>{}</b> were measured", summary.evaluations, text(model_name(summary)));
+  if (summary.wall_seconds > 0)
+    words += fmt::format(" in {}", format_duration(std::llround(summary.wall_seconds * 1e9)));
+  words += ". ";
   if (measured(&summary.baseline)) words += fmt::format("The float model takes {}. ", size_of(summary.baseline));
   if (measured(&summary.fully_quantized)) {
-    words += fmt::format("With all {}layers quantized it takes {}, {}, and {} of the inputs get another first class. ",
-                         count ? fmt::format("{} quantizable ", count) : "", size_of(summary.fully_quantized),
-                         text(loss_words(summary.fully_quantized, loss)),
-                         format_percent(summary.fully_quantized.trial.measurement->losses.top1_disagreement));
+    words +=
+        fmt::format("With all {}layers quantized it takes {}, {}", count ? fmt::format("{} quantizable ", count) : "",
+                    size_of(summary.fully_quantized), text(loss_words(summary.fully_quantized, loss)));
+    const double changed = summary.fully_quantized.trial.measurement->losses.top1_disagreement;
+    if (!std::isnan(changed))
+      words += fmt::format(", and {} of the inputs get another first class", format_percent(changed));
+    words += ". ";
   } else if (!summary.fully_quantized.trial.failure.empty()) {
     words += fmt::format("The fully quantized model failed: {}. ", text(summary.fully_quantized.trial.failure));
   }
@@ -66,8 +72,9 @@ std::string lead(const Summary& summary) {
 std::string tile(const SummaryPoint* point, const std::string& name, const std::string& loss, const char* more = "") {
   if (!measured(point)) return "";
   const auto& trial = point->trial;
-  std::string hints = fmt::format("{}<br>{} other first class", text(loss_words(*point, loss)),
-                                  format_percent(trial.measurement->losses.top1_disagreement));
+  std::string hints = text(loss_words(*point, loss));
+  if (!std::isnan(trial.measurement->losses.top1_disagreement))
+    hints += fmt::format("<br>{} other first class", format_percent(trial.measurement->losses.top1_disagreement));
   if (trial.measurement->latency.median_ns > 0)
     hints += "<br>" + format_duration(trial.measurement->latency.median_ns) + " a sample";
   return fmt::format(
@@ -101,10 +108,10 @@ std::string heads(const std::vector<std::string>& names) {
 }
 
 // A figure that sorts by its value, whatever its text.
-std::string cell(double value, const std::string& shown) {
-  return fmt::format("<td data-value=\"{}\">{}</td>", value, shown);
-}
 std::string empty_cell() { return "<td data-value=\"\">–</td>"; }
+std::string cell(double value, const std::string& shown) {
+  return std::isnan(value) ? empty_cell() : fmt::format("<td data-value=\"{}\">{}</td>", value, shown);
+}
 
 std::string trial_row(const Summary& summary, const SummaryPoint& point, const std::vector<std::string>& metrics) {
   const auto& trial = point.trial;

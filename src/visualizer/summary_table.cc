@@ -41,9 +41,9 @@ std::string mark(const Summary& summary, const std::string& id) {
 }
 
 // Title, order of leaving, and the text of a measured point.
-std::vector<Column> empty_table(bool labels) {
+std::vector<Column> empty_table(const std::string& loss, bool labels) {
   std::vector<Column> table{{"", 0, {}},     {"id", 0, {}}, {"size", 0, {}},
-                            {"kept", 2, {}}, {"kl", 5, {}}, {"top1_disagr", 3, {}}};
+                            {"kept", 2, {}}, {loss, 5, {}}, {"top1_disagr", 3, {}}};
   if (labels) table.push_back({"top1", 1, {}});
   table.push_back({"latency", 4, {}});
   return table;
@@ -52,11 +52,10 @@ std::vector<Column> empty_table(bool labels) {
 void add_row(std::vector<Column>& table, const Summary& summary, const SummaryPoint& point, bool labels) {
   std::vector<std::string> row{mark(summary, point.trial.id), point.trial.id};
   if (const auto& measured = point.trial.measurement) {
-    const auto& losses = measured->losses;
     row.push_back(format_bytes(measured->size_bytes));
     row.push_back(internal::format_percent(point.size_reduction_kept));
-    row.push_back(internal::format_figure(losses.kl));
-    row.push_back(internal::format_percent(losses.top1_disagreement));
+    row.push_back(internal::format_figure(internal::loss_of(point.trial, internal::loss_name(summary))));
+    row.push_back(internal::format_percent(measured->losses.top1_disagreement));
     if (labels) {
       const auto top1 = measured->metrics.find("top1");
       row.push_back(top1 == measured->metrics.end() ? "-" : internal::format_percent(top1->second));
@@ -103,7 +102,7 @@ std::string device_table(const Summary& summary, int columns) {
   const bool labels = std::any_of(rows.begin(), rows.end(), [](const SummaryPoint* point) {
     return point->trial.measurement && point->trial.measurement->metrics.contains("top1");
   });
-  auto table = empty_table(labels);
+  auto table = empty_table(internal::loss_name(summary), labels);
   for (const auto* point : rows) add_row(table, summary, *point, labels);
   make_fit(table, columns);
 

@@ -1,0 +1,142 @@
+#include "seqto/tune_all.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/files.h"
+#include "seqto/error.h"
+#include "seqto/preprocess.h"
+
+namespace seqto {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::string_view kHub = "hub:";
+
+bool is_glob(const std::string& text) { return text.find_first_of("*?[") != std::string::npos; }
+
+// As the name of a folder.
+std::string folder_name(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-._@").find(c) == std::string_view::npos)
+      c = '_';
+  return text.starts_with('.') ? "_" + text : text;
+}
+
+std::vector<ModelSource> in_folder(const fs::path& folder) {
+  std::vector<ModelSource> models;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".onnx" && name.find("_quant") == std::string::npos)
+      models.push_back({folder_name(entry.path().stem().string()), entry.path().string()});
+  }
+  std::sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.location < b.location; });
+  if (models.empty())
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[tune] {} holds no .onnx file; one or more were expected; check the path", folder.string()));
+  return models;
+}
+
+std::vector<ModelSource> in_hub(const std::string& glob, const TuneAllOptions& options, const Env& env) {
+  size_t at = glob.rfind('@');
+  HubFilter filter{.name = glob.substr(0, at)};
+  if (at != std::string::npos) filter.opset = std::atoll(glob.c_str() + at + 1);
+  std::vector<ModelSource> models;
+  for (const HubModel& m : filter_hub(list_hub(options.hub, env), filter)) {
+    if (m.index < options.hub_first || (options.hub_last >= 0 && m.index > options.hub_last)) continue;
+    std::string name = fmt::format("{}@{}", m.name, m.opset);
+    models.push_back({folder_name(name), std::string(kHub) + name});
+  }
+  if (models.empty())
+    throw Error(Code::kInvalidInput,
+                fmt::format("[tune] hub:{} finds no model; one or more were expected; see `seqto hub list`", glob));
+  return models;
+}
+
+void make_names_differ(std::vector<ModelSource>& models) {
+  std::set<std::string> taken;
+  for (ModelSource& m : models) {
+    std::string name = m.name;
+    for (int i = 2; !taken.insert(name).second; ++i) name = fmt::format("{}-{}", m.name, i);
+    m.name = name;
+  }
+}
+
+fs::path prepared(const fs::path& model, const TuneOptions& o, const Env& env) {
+  RunnerOptions here = o.runner;
+  here.isolated = false;
+  Prepared made = preprocess(load_model(model), make_runner("cpu", here, env).get());
+  for (const auto& action : made.actions) env.log(LogLevel::kDebug, action);
+  fs::path path = o.output / "prepared.onnx";
+  save_model(made.model, path);
+  return path;
+}
+
+void exclude_present(TuneOptions& o, const std::vector<std::string>& names, const Env& env) {
+  if (names.empty()) return;
+  std::set<std::string> nodes;
+  for (const Node& node : quantizable_form(load_model(o.model), o.quantize).model.graph.nodes) nodes.insert(node.name);
+  for (const auto& name : names) {
+    if (nodes.contains(name)) o.exclude.push_back(name);
+    else
+      env.log(LogLevel::kWarning,
+              fmt::format("{}: no node is called '{}'; it excludes nothing", o.model.string(), name));
+  }
+}
+
+}  // namespace
+
+bool names_several(const std::string& asked) {
+  return asked.starts_with(kHub) ? is_glob(asked) : fs::is_directory(asked);
+}
+
+std::vector<ModelSource> find_models(const std::string& asked, const TuneAllOptions& options, const Env& env) {
+  if (!names_several(asked)) return {{"", asked}};
+  auto models = asked.starts_with(kHub) ? in_hub(asked.substr(kHub.size()), options, env) : in_folder(asked);
+  make_names_differ(models);
+  return models;
+}
+
+Summary tune_one(const ModelSource& source, const TuneAllOptions& options, const Env& env) {
+  TuneOptions o = options.tune;
+  if (!source.name.empty()) o.output = o.output / source.name;
+  o.model = source.location;
+  if (source.location.starts_with(kHub)) {
+    HubModel found = find_hub_model(list_hub(options.hub, env), source.location.substr(kHub.size()));
+    o.model = fetch_hub(found, false, options.hub, env).model;
+    env.log(LogLevel::kInfo, fmt::format("{}@{}: {}", found.name, found.opset, o.model.string()));
+  }
+  if (options.prepare_models) o.model = prepared(o.model, o, env);
+  exclude_present(o, options.exclude_if_present, env);
+  return tune(o, env);
+}
+
+std::vector<OverviewEntry> tune_all(const std::vector<ModelSource>& models, const TuneAllOptions& options,
+                                    const Env& env) {
+  std::vector<OverviewEntry> entries;
+  std::optional<Error> first;
+  for (const ModelSource& model : models) {
+    OverviewEntry entry{.name = model.name};
+    env.log(LogLevel::kInfo, fmt::format("{} ({} of {})", model.name, entries.size() + 1, models.size()));
+    // A model is to this run what a candidate is to a study: that it fails is a result.
+    try {
+      entry.summary = tune_one(model, options, env);
+    } catch (const Error& error) {
+      if (error.code() == Code::kInterrupted) throw;
+      entry.failure = error.what();
+      if (!first) first = error;
+      env.log(LogLevel::kError, fmt::format("{}: {}", model.name, error.what()));
+    }
+    entries.push_back(std::move(entry));
+    write_overview(entries, options.tune.output);
+  }
+  if (first && std::none_of(entries.begin(), entries.end(), [](const auto& e) { return e.summary.has_value(); }))
+    throw *first;
+  return entries;
+}
+
+}  // namespace seqto
