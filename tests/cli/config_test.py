@@ -105,12 +105,13 @@ class Config(unittest.TestCase):
             self.skipTest(f"SEQTO_CASES_DIR '{root}' is not there")
         for case in cases:
             given = json.loads(case.read_text())
-            if not given.get("data"):
-                print(f"skipped: {given['name']} has no data that --data takes")
-                continue
-            lines = [f'model = "{case.parent / given["model"]}"', f'data = "{case.parent / given["data"]}"',
+            # The one case without data of its own listens to the recording beside it, see docs/data.md.
+            data = given.get("data") or "test.wav"
+            lines = [f'model = "{case.parent / given["model"]}"', f'data = "{case.parent / data}"',
                      f'output = "{given["name"]}"', "calibration-samples = 3", "evaluation-samples = 4",
                      "max-evaluations = 3"]
+            if data.endswith(".wav"):
+                lines += ["window = 576", "hop = 512", "lead = 64", 'input = "sr=16000"', 'state = ["stateN=state"]']
             if (case.parent / given.get("labels", ".")).is_file():
                 lines.append(f'labels = "{case.parent / given["labels"]}"')
             if "preprocess" in given:
