@@ -1,8 +1,10 @@
 // seqto quantize: one quantized model.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "layer_table.h"
 #include "seqto/error.h"
@@ -21,6 +23,38 @@ bool needs_ranges(const std::optional<Plan>& plan) {
   return false;
 }
 
+// The methods that static layers of the plan name.
+std::set<std::string> methods_of(const std::optional<Plan>& plan) {
+  std::set<std::string> methods;
+  if (plan)
+    for (const auto& [layer, fields] : plan->options)
+      if (fields.method) methods.insert(*fields.method);
+  return methods;
+}
+
+bool asks_for_corrections(const std::optional<Plan>& plan) {
+  return plan && std::any_of(plan->options.begin(), plan->options.end(), [](const auto& layer) {
+           return layer.second.learned_rounding.value_or(false) || layer.second.bias_correction.value_or(false);
+         });
+}
+
+// The ranges under the plan; its layers then name no method any more.
+Ranges resolved_ranges(const WordFlags& f, const Model& model, const Workbench& bench, std::optional<Plan>& plan,
+                       const Context& context) {
+  Ranges ranges = ranges_of(f, model, bench, context);
+  std::map<std::string, Ranges> named;
+  for (const std::string& method : methods_of(plan)) {
+    bool known = f.ranges.empty() && method == f.quantize.calibrate.method;
+    named[method] = known ? ranges
+                          : calibrate(model, *bench.data, bench.samples, *bench.runner,
+                                      calibration_named(method, f.quantize.calibration()), context.env);
+  }
+  if (named.empty()) return ranges;
+  ranges = ranges_under(*plan, model, ranges, named);
+  for (auto& [layer, fields] : plan->options) fields.method.reset();
+  return ranges;
+}
+
 void quantize_command(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
   bool dynamic = f.mode == "dynamic";
@@ -36,6 +70,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
   if (!f.plan.empty()) {
     ForeignPlan foreign = load_plan(f.plan, "", model, context);
     plan = std::move(foreign.plan);
+    if (!plan->options.empty()) model = quantizable_form(model, options, *plan).model;
     options.tensor_overrides.merge(foreign.encodings);  // the user's own word stands
   } else if (f.mode == "weights") {
     plan = uniform_plan(model, stored);
@@ -58,15 +93,18 @@ void quantize_command(const WordFlags& f, const Context& context) {
                 "--ranges out");
   ImproveOptions improvers = f.improve.parsed();
   bool improving = improvers.rewrites() || improvers.corrects(), ranges = needs_ranges(plan);
+  bool fields_improve = asks_for_corrections(plan);
   Workbench bench;
   if (improving) bench = open_workbench(f, model, f.improve.first(), false, context);
+  else if (fields_improve) bench = open_workbench(f, model, "a plan with rounding or bias_correction", false, context);
+  else if (!methods_of(plan).empty()) bench = open_workbench(f, model, "a plan with methods", true, context);
   else if (ranges && f.ranges.empty())
     bench = open_workbench(f, model, "static quantization without --ranges", true, context);
   if (improvers.rewrites())
     model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8, *bench.data,
                         bench.samples, *bench.runner, context.env);
-  Improved found{ranges ? ranges_of(f, model, bench, context) : Ranges{}, {}};
-  if (improvers.corrects())
+  Improved found{ranges ? resolved_ranges(f, model, bench, plan, context) : Ranges{}, {}};
+  if (improvers.corrects() || fields_improve)
     found = improve(model, std::move(found.ranges), options, plan ? *plan : uniform_plan(model, Scheme::kInt8),
                     improvers, *bench.data, bench.samples, *bench.runner, context.env);
   Quantizer quantizer(model, std::move(found.ranges), options);

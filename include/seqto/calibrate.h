@@ -72,6 +72,10 @@ struct CalibrateOptions {
   DataType activation_type = DataType::kInt8;
 };
 
+// The options under which LayerOptions::method names ranges: a method, of percentile also as in "percentile:99.99".
+// Throws Error{kUsage}.
+CalibrateOptions calibration_named(const std::string& name, CalibrateOptions options);
+
 // The ranges of all observed tensors in constant memory, whatever the number of samples; batches and shapes may vary.
 // Throws Error{kInvalidInput} naming tensor and sample when a value is NaN or infinite; Error{kUsage} where options
 // make no sense.

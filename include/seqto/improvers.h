@@ -52,11 +52,16 @@ struct Improved {
   Ranges ranges;
   Corrections corrections;
 };
-// For the layers of `plan`. `ranges` may be empty where the plan has no static layers.
+// For the layers of `plan`, with its fields: a layer gets a learned rounding or a corrected bias where its field or
+// else `improvers` says so; biases fast where only fields ask. `ranges` may be empty where the plan has no static
+// layers; they serve all of them, so LayerOptions::method is to be resolved before and taken out (ranges_under).
 Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
                  const ImproveOptions& improvers, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                  const Env& env = {});
 // `quantized` with the corrections of those layers that it holds in the form that they were found for.
 Model apply(const Corrections& corrections, Model quantized);
+// Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding
+// are those that it leaves, so a layer that takes them without it is corrected by little.
+Model apply(const Corrections& corrections, Model quantized, const Plan& plan, const ImproveOptions& otherwise);
 
 }  // namespace seqto

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "seqto/calibrate.h"
+#include "seqto/layer_options.h"
 #include "seqto/model.h"
 #include "seqto/tensor_overrides.h"
 #include "seqto/weight_only.h"
@@ -51,12 +52,15 @@ std::vector<Layer> layers(const Model& model);
 // LayerId -> Scheme; layers that are absent are float32, so the empty plan is the original model.
 struct Plan {
   std::map<LayerId, Scheme> schemes;
+  std::map<LayerId, LayerOptions> options;  // fields of their schemes; absent or empty: as QuantizeOptions
 
   std::string hash() const;  // 16 hex digits; equal plans have equal hashes
   bool operator==(const Plan&) const = default;
 };
 // Every layer that can be written in `scheme`, except the excluded.
 Plan uniform_plan(const Model& model, Scheme scheme, const std::vector<LayerId>& excluded = {});
+// {"schema_version": 1, "schemes": {layer: "int8", layer: {"scheme": "int8", "per_channel": true}}}; fields as
+// layer_options.h names them.
 std::string plan_to_json(const Plan& plan);
 Plan plan_from_json(const std::string& text);  // throws Error{kInvalidInput}
 
@@ -69,14 +73,6 @@ enum class QuantFormat {
 };
 std::string_view to_string(QuantFormat format);         // "qdq", "qoperator"
 QuantFormat parse_quant_format(std::string_view name);  // throws Error{kUsage}
-
-// How the range of a weight is chosen.
-enum class WeightClipping {
-  kNone,  // its smallest and largest value, as onnxruntime does
-  kMse,   // the range, tensor by tensor or channel by channel, with the smallest squared error of the weight
-};
-std::string_view to_string(WeightClipping clipping);          // "none", "mse"
-WeightClipping parse_weight_clipping(std::string_view name);  // throws Error{kUsage}
 
 // Field by field onnxruntime's options; defaults are its defaults.
 struct QuantizeOptions {
@@ -121,9 +117,16 @@ QuantizeOptions quantize_options_from_json(const std::string& text);  // throws 
 // The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for
 // per-channel weights, 21 for 16 bits and for blocks. Nothing else is changed; the actions say what was.
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options);
+// And the fields of the plan.
+Prepared quantizable_form(const Model& model, const QuantizeOptions& options, const Plan& plan);
 
 // The op types that are quantized when QuantizeOptions::op_types is empty.
 const std::vector<std::string>& default_op_types(Scheme scheme = Scheme::kInt8);
+
+// `ranges` with those of `named` where static layers of the plan have a method: what Quantizer does with add_ranges,
+// for work that takes one set of ranges. Throws Error{kUsage} for a method that `named` has not.
+Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
+                    const std::map<std::string, Ranges>& named);
 
 // Makes candidates of one model. Construction indexes the model once; quantize() then costs milliseconds:
 // quantized weights are made once per (weight, parameters) and shared by all candidates.
@@ -137,8 +140,11 @@ class Quantizer {
 
   // The range of a tensor in the candidates from now on.
   void set_range(const std::string& tensor, Range range);
+  // Ranges for the layers whose LayerOptions::method is `name`, in place of those of that name.
+  void add_ranges(const std::string& name, Ranges ranges);
 
-  // The model under the plan. Throws Error{kInvalidInput} where a range is missing.
+  // The model under the plan. Throws Error{kInvalidInput} where a range is missing, Error{kUsage} where a layer's
+  // scheme has not the field that the plan gives it, or ranges of a name that were not added.
   Model quantize(const Plan& plan);
   // The same with onnxruntime's exclusion list: names that are no node have no effect.
   Model quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme = Scheme::kInt8);

@@ -31,7 +31,9 @@ struct RoundingOptions {
 };
 
 struct RoundedLayer {
-  Tensor codes;             // of the weight's type and shape
+  Tensor codes;  // of the weight's type and shape, under this scale (one, or one an output) and zero point
+  std::vector<float> scale;
+  int32_t zero_point = 0;
   std::vector<float> bias;  // the layer's bias in real values; empty: left as it is
   // Mean squared error of the layer's output on the samples, summed over its channels. `nearest` has a corrected bias
   // too; `learned` is never larger.
@@ -45,7 +47,8 @@ using Rounding = std::map<LayerId, RoundedLayer>;
 Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
                         std::span<const int64_t> samples, Runner& runner, const RoundingOptions& = {}, const Env& = {});
 
-// `quantized` with these codes and biases. Layers that it does not hold in this form are left alone.
+// `quantized` with these codes and biases. Layers that it does not hold in this form, type, scale and zero point, are
+// left alone.
 Model apply_rounding(const Model& quantized, const Rounding& rounding);
 
 }  // namespace seqto

@@ -8,11 +8,20 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "seqto/model.h"
 
 namespace seqto {
+
+// How the range of a weight is chosen.
+enum class WeightClipping {
+  kNone,  // its smallest and largest value, as onnxruntime does
+  kMse,   // the range, tensor by tensor or channel by channel, with the smallest squared error of the weight
+};
+std::string_view to_string(WeightClipping clipping);          // "none", "mse"
+WeightClipping parse_weight_clipping(std::string_view name);  // throws Error{kUsage}
 
 struct ParamsOverride {
   std::optional<DataType> quant_type;
@@ -34,12 +43,19 @@ struct TensorOverride : ParamsOverride {
   // scale to all channels; its rmin and rmax are those of channel 0, as in onnxruntime.
   std::optional<int64_t> axis;
   std::optional<ConvertOverride> convert;  // activations only
+
+  // Ours, of weights, in place of the field of QuantizeOptions. `per_channel` along the axis that the layer has by
+  // itself; without meaning where `axis` is given.
+  std::optional<bool> per_channel;
+  std::optional<WeightClipping> weight_clipping;
+  std::optional<int64_t> block_size;
 };
 
 using TensorOverrides = std::map<std::string, std::vector<TensorOverride>>;
 
 // JSON in onnxruntime's shape: {tensor: [{"quant_type": "QInt16", "scale": 0.1, "zero_point": 0, "symmetric": ...,
-// "reduce_range": ..., "rmin": ..., "rmax": ..., "axis": ..., "convert": {..., "recv_nodes": [...]}}, ...]}.
+// "reduce_range": ..., "rmin": ..., "rmax": ..., "axis": ..., "convert": {..., "recv_nodes": [...]}}, ...]}; and ours:
+// "per_channel", "weight_clipping", "block_size".
 // Types are spelled QInt16 or int16. Throws Error{kInvalidInput} naming tensor and key.
 TensorOverrides tensor_overrides_from_json(const std::string& text);
 std::string tensor_overrides_to_json(const TensorOverrides& overrides);

@@ -73,8 +73,7 @@ std::string trial_to_json(const Trial& trial) {
   Json json;
   json["id"] = trial.id;
   json["number"] = trial.number;
-  Json& plan = json["plan"] = Json::object();
-  for (const auto& [layer, scheme] : trial.plan.schemes) plan[layer] = to_string(scheme);
+  json["plan"] = Json::parse(plan_to_json(trial.plan)).at("schemes");
   json["excluded"] = trial.excluded;
   write_outcome(json, {trial.measurement, trial.failure});
   for (const auto& [device, outcome] : trial.elsewhere) write_outcome(json["elsewhere"][device], outcome);
@@ -88,9 +87,7 @@ Trial trial_from_json(const std::string& line) {
     Trial trial;
     json.at("id").get_to(trial.id);
     json.at("number").get_to(trial.number);
-    for (const auto& [layer, scheme] : json.at("plan").items()) {
-      trial.plan.schemes[layer] = parse_scheme(scheme.get_ref<const std::string&>());
-    }
+    trial.plan = plan_from_json(Json{{"schemes", json.at("plan")}}.dump());
     json.at("excluded").get_to(trial.excluded);
     Outcome here = read_outcome(json);
     trial.measurement = std::move(here.measurement);

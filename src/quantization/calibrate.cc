@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <future>
 #include <unordered_set>
@@ -113,6 +114,21 @@ CalibrationMethod parse_calibration_method(std::string_view name) {
                                           "percentile, mse, distribution was expected",
                                           name));
   return static_cast<CalibrationMethod>(it - kMethods.begin());
+}
+
+CalibrateOptions calibration_named(const std::string& name, CalibrateOptions options) {
+  constexpr std::string_view kPercentile = "percentile:";
+  if (!name.starts_with(kPercentile)) {
+    options.method = parse_calibration_method(name);
+    return options;
+  }
+  options.method = CalibrationMethod::kPercentile;
+  const char* end = name.data() + name.size();
+  if (std::from_chars(name.data() + kPercentile.size(), end, options.percentile) !=
+      std::from_chars_result{end, std::errc()})
+    throw Error(Code::kUsage,
+                fmt::format("[calibrate] method '{}' found; a number as in percentile:99.99 was expected", name));
+  return options;
 }
 
 Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,

@@ -183,16 +183,16 @@ bool write_node(OperatorWriter& w, const Node& n, const LayerSet& layers) {
 
 }  // namespace
 
-Model write_dynamic(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
+Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseOptions& options, WeightCache& cache,
                     const DeviationLog& deviations) {
   if (model.opset() < 11)
     throw Error(Code::kInvalidInput,
                 fmt::format("[quantize] opset {} found; activations are quantized at run time from opset 11 on; run "
                             "`seqto prepare` first or export with a newer opset",
                             model.opset()));
-  if (options.weight_type != DataType::kInt8 && options.weight_type != DataType::kUint8)
-    throw Error(Code::kUsage, fmt::format("[quantize] {} weights found; integer operators take int8 or uint8",
-                                          to_string(options.weight_type)));
+  if (DataType type = options.common().weight_type; !is_8_bits(type))
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] {} weights found; integer operators take int8 or uint8", to_string(type)));
   GraphIndex index(model);
   OperatorContext context{options, nullptr, cache, deviations};
   OperatorWriter writer(model, index, context);

@@ -1,5 +1,7 @@
 #include "seqto/improvers.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace seqto {
@@ -37,26 +39,54 @@ Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeO
   return result;
 }
 
+namespace {
+
+bool asks(const Plan& plan, std::optional<bool> LayerOptions::* field) {
+  return std::any_of(plan.options.begin(), plan.options.end(),
+                     [&](const auto& layer) { return (layer.second.*field).value_or(false); });
+}
+
+// The layers that do not want it are taken out.
+template <class T>
+void keep_wanted(std::map<LayerId, T>& found, const Plan& plan, std::optional<bool> LayerOptions::* field,
+                 bool otherwise) {
+  std::erase_if(found, [&](const auto& layer) {
+    auto it = plan.options.find(layer.first);
+    return !(it == plan.options.end() ? otherwise : (it->second.*field).value_or(otherwise));
+  });
+}
+
+}  // namespace
+
 Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
                  const ImproveOptions& improvers, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                  const Env& env) {
   Improved result{std::move(ranges), {}};
-  if (!improvers.corrects() || samples.empty()) return result;
+  bool learns = improvers.learned_rounding || asks(plan, &LayerOptions::learned_rounding);
+  bool corrects_all = improvers.bias_correction != BiasCorrection::kNone;
+  bool corrects = corrects_all || asks(plan, &LayerOptions::bias_correction);
+  if ((!learns && !corrects && !improvers.refine_ranges) || samples.empty()) return result;
   auto quantized = [&] { return Quantizer(model, result.ranges, options).quantize(plan); };
   auto shifts = [&](BiasCorrection correction) {
-    return bias_shifts(model, apply(result.corrections, quantized()), correction, data, samples, runner, env);
+    BiasShifts found =
+        bias_shifts(model, apply(result.corrections, quantized()), correction, data, samples, runner, env);
+    keep_wanted(found, plan, &LayerOptions::bias_correction, corrects_all);
+    return found;
   };
-  if (improvers.learned_rounding)
-    result.corrections.rounding = learn_rounding(model, quantized(), data, samples, runner, {}, env);
+  if (learns) {
+    Rounding& rounding = result.corrections.rounding;
+    rounding = learn_rounding(model, quantized(), data, samples, runner, {}, env);
+    keep_wanted(rounding, plan, &LayerOptions::learned_rounding, improvers.learned_rounding);
+  }
   if (improvers.refine_ranges && !result.ranges.empty()) {
     Corrections meanwhile = result.corrections;
     // As it will be in the file: a cheap stand-in for the correction that follows.
-    if (improvers.bias_correction != BiasCorrection::kNone) meanwhile.shifts = shifts(BiasCorrection::kFast);
+    if (corrects) meanwhile.shifts = shifts(BiasCorrection::kFast);
     RefineOptions refine;
     refine.corrected = [&](const Model& candidate) { return apply(meanwhile, candidate); };
     result.ranges = refine_ranges(model, result.ranges, options, plan, data, samples, runner, refine, env);
   }
-  result.corrections.shifts = shifts(improvers.bias_correction);
+  if (corrects) result.corrections.shifts = shifts(corrects_all ? improvers.bias_correction : BiasCorrection::kFast);
   return result;
 }
 
@@ -64,6 +94,13 @@ Model apply(const Corrections& corrections, Model quantized) {
   if (!corrections.rounding.empty()) quantized = apply_rounding(quantized, corrections.rounding);
   if (!corrections.shifts.empty()) quantized = shift_biases(quantized, corrections.shifts);
   return quantized;
+}
+
+Model apply(const Corrections& corrections, Model quantized, const Plan& plan, const ImproveOptions& otherwise) {
+  Corrections wanted = corrections;
+  keep_wanted(wanted.rounding, plan, &LayerOptions::learned_rounding, otherwise.learned_rounding);
+  keep_wanted(wanted.shifts, plan, &LayerOptions::bias_correction, otherwise.bias_correction != BiasCorrection::kNone);
+  return apply(wanted, std::move(quantized));
 }
 
 }  // namespace seqto

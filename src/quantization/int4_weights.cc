@@ -59,9 +59,9 @@ Tensor stored_4_bits(DataType type, std::vector<int64_t> dims, std::vector<uint8
 
 class Int4Weights {
  public:
-  Int4Weights(const Model& model, const QuantizeOptions& options, WeightCache& cache, std::vector<std::string>& notes)
-      : edit_(model), options_(options.weight_only), cache_(cache), notes_(notes) {
-    validate(options_, model.opset());
+  Int4Weights(const Model& model, const LayerwiseOptions& options, WeightCache& cache, std::vector<std::string>& notes)
+      : edit_(model), layerwise_(options), cache_(cache), notes_(notes) {
+    opset_ = model.opset();
     for (const auto* list : {&model.graph.inputs, &model.graph.value_info})
       for (const ValueInfo& v : *list)
         if (v.shape && v.shape->size() == 1) vectors_.insert(v.name);
@@ -82,6 +82,8 @@ class Int4Weights {
  private:
   // What follows the node, if anything.
   std::optional<Node> rewrite(Node& node) {
+    options_ = layerwise_.of(node.name).weight_only;
+    validate(options_, opset_);
     auto sites = weight_sites(node, [&](const std::string& name) { return edit_.constant(name); });
     if (sites.empty()) notes_.push_back(fmt::format("layer '{}' stays float: it reads no constant weight", node.name));
     for (const WeightSite& site : sites) {
@@ -103,6 +105,11 @@ class Int4Weights {
 
   // --- com.microsoft operators
 
+  // What tells the forms of one weight apart.
+  std::string form_of(int64_t block) const {
+    return fmt::format("{} {} {}", block, options_.bits, options_.int4_symmetric);
+  }
+
   // A block longer than the sum would be padding.
   int64_t block_of(int64_t k) const {
     auto shortest = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k)));
@@ -122,7 +129,7 @@ class Int4Weights {
   std::optional<Node> matmul_nbits(Node& node, const Matrix& m, const Tensor& weight) {
     const std::string name = node.inputs[1];
     int64_t block = block_of(m.k);
-    auto key = fmt::format("matmulnbits {} {}\n{}", block, m.rows_are_channels, name);
+    auto key = fmt::format("matmulnbits {} {}\n{}", m.rows_are_channels, form_of(block), name);
     const auto& made = cache_.tensors(key, [&] {
       NbitsRuns q = quantize_nbits(columns(m, weight), m.n, block, options_.bits, options_.int4_symmetric);
       auto middle = static_cast<uint8_t>(1 << (options_.bits - 1));
@@ -168,7 +175,7 @@ class Int4Weights {
     const std::string name = node.inputs[0];
     int64_t last = std::ssize(weight.dims()) - 1, rows = weight.element_count() / weight.dims().back();
     DataType type = options_.int4_symmetric ? DataType::kInt4 : DataType::kUint4;
-    auto key = "gather\n" + name;
+    auto key = fmt::format("gather {}\n{}", form_of(options_.int4_block_size), name);
     const auto& made = cache_.tensors(key, [&] {
       NbitsRuns q = quantize_gather(to_floats(weight), rows, options_.int4_block_size, options_.int4_symmetric);
       auto scale_dims = weight.dims();
@@ -196,13 +203,13 @@ class Int4Weights {
   // --- DequantizeLinear
 
   std::string dequantized(const std::string& name, const Matrix& m, const Tensor& weight) {
-    auto& names = shared_["qdq\n" + name];
+    auto& names = shared_[fmt::format("qdq {}\n{}", form_of(options_.int4_block_size), name)];
     if (!names.empty()) return names[0];
     int64_t block = options_.int4_block_size > 0 ? std::min(options_.int4_block_size, m.k) : m.k;
     int64_t blocks = (m.k + block - 1) / block;
     DataType type = options_.int4_symmetric ? DataType::kInt4 : DataType::kUint4;
     auto scale_dims = m.rows_are_channels ? std::vector{m.n, blocks} : std::vector{blocks, m.n};
-    const auto& made = cache_.tensors(fmt::format("qdq4 {}\n{}", m.rows_are_channels, name), [&] {
+    const auto& made = cache_.tensors(fmt::format("qdq4 {} {}\n{}", m.rows_are_channels, form_of(block), name), [&] {
       NbitsRuns q = quantize_nbits(columns(m, weight), m.n, block, 4, options_.int4_symmetric, true);
       // Without the padding of the last block, in the weight's own order.
       std::vector<uint8_t> codes;
@@ -231,7 +238,7 @@ class Int4Weights {
 
   void folded(Node& node, const WeightSite& site, const Tensor& weight) {
     std::string& input = node.inputs[site.input];
-    auto& names = shared_["folded\n" + input];
+    auto& names = shared_[fmt::format("folded {}\n{}", form_of(options_.int4_block_size), input)];
     if (names.empty()) names = {restored(node.name, input, site.grouping, weight)};
     input = names[0];
   }
@@ -251,7 +258,9 @@ class Int4Weights {
   }
 
   GraphEdit edit_;
-  const WeightOnlyOptions& options_;
+  const LayerwiseOptions& layerwise_;
+  int64_t opset_ = 0;
+  WeightOnlyOptions options_;  // of the layer that is rewritten
   WeightCache& cache_;
   std::vector<std::string>& notes_;
   std::unordered_set<std::string> vectors_;                           // tensors of rank 1
@@ -260,8 +269,8 @@ class Int4Weights {
 
 }  // namespace
 
-Model write_int4_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                         std::vector<std::string>& notes) {
+Model write_int4_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
+                         WeightCache& cache, std::vector<std::string>& notes) {
   return Int4Weights(model, options, cache, notes).write(layers);
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 class Int8Weights {
  public:
-  Int8Weights(const Model& model, const QuantizeOptions& options, WeightCache& cache, std::vector<std::string>& notes)
-      : edit_(model), options_(options.weight_only), cache_(cache), notes_(notes) {}
+  Int8Weights(const Model& model, const LayerwiseOptions& options, WeightCache& cache, std::vector<std::string>& notes)
+      : edit_(model), options_(options), cache_(cache), notes_(notes) {}
 
   Model write(const LayerSet& layers) {
     for (Node& node : edit_.nodes())
@@ -28,7 +28,7 @@ class Int8Weights {
       std::string& input = node.inputs[site.input];
       auto [it, is_new] = dequantized_.try_emplace(input);
       // A weight that several layers share is stored once, as the first of them wants it.
-      if (is_new) it->second = dequantized(input, site.grouping);
+      if (is_new) it->second = dequantized(input, site.grouping, options_.of(node.name).weight_only);
       if (it->second == input)
         notes_.push_back(fmt::format("weight '{}' of layer '{}' stays float: 8 bits would not make the file smaller",
                                      input, node.name));
@@ -36,16 +36,16 @@ class Int8Weights {
     }
   }
 
-  std::string dequantized(const std::string& name, const Grouping& grouping) {
+  std::string dequantized(const std::string& name, const Grouping& grouping, const WeightOnlyOptions& options) {
     const Tensor& weight = *edit_.constant(name);
-    StoredWeight stored = store_weight(cache_, name, weight, cut_into_blocks(grouping, options_.int8_block_size), 8,
-                                       options_.int8_symmetric);
+    StoredWeight stored = store_weight(cache_, name, weight, cut_into_blocks(grouping, options.int8_block_size), 8,
+                                       options.int8_symmetric);
     if (stored.file_bytes() >= std::ssize(weight.bytes())) return name;
     return add_folded(edit_, name, weight.dims(), stored);
   }
 
   GraphEdit edit_;
-  const WeightOnlyOptions& options_;
+  const LayerwiseOptions& options_;
   WeightCache& cache_;
   std::vector<std::string>& notes_;
   std::unordered_map<std::string, std::string> dequantized_;
@@ -53,8 +53,8 @@ class Int8Weights {
 
 }  // namespace
 
-Model write_int8_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                         std::vector<std::string>& notes) {
+Model write_int8_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
+                         WeightCache& cache, std::vector<std::string>& notes) {
   return Int8Weights(model, options, cache, notes).write(layers);
 }
 

@@ -110,6 +110,8 @@ RoundedLayer round_layer(Task& task, DataType type, Trust trust, const std::vect
     result.error_learned += r.error_learned;
   }
   result.codes = codes_tensor(type, task.weight->dims(), codes);
+  result.scale = layer.scale;
+  result.zero_point = layer.zero_point;
   return result;
 }
 
@@ -229,9 +231,11 @@ Model apply_rounding(const Model& quantized, const Rounding& rounding) {
   for (const CodedLayer& layer : coded_layers(quantized)) {
     auto it = rounding.find(layer.node->name);
     const Tensor* codes = quantized.graph.initializer(layer.codes);
-    if (it == rounding.end() || it->second.codes.type() != codes->type() || it->second.codes.dims() != codes->dims())
-      continue;
-    replace(result, layer, it->second);
+    if (it == rounding.end()) continue;
+    const RoundedLayer& learned = it->second;
+    bool same = learned.codes.type() == codes->type() && learned.codes.dims() == codes->dims() &&
+                learned.scale == layer.scale && learned.zero_point == layer.zero_point;
+    if (same) replace(result, layer, learned);
   }
   return result;
 }

@@ -180,7 +180,7 @@ class Marker {
         continue;
       }
       auto axis = channel_axis(name, 1, n.op_type);
-      bool asked = options_.op_type_per_channel_axis.contains(n.op_type) || overrides_of(options_, name);
+      bool asked = options_.op_type_per_channel_axis.contains(n.op_type) || has_own_axis(name);
       bool columns_of_b = k == 1 && index_.initializers.at(name)->dims().size() == 2;
       bool runs =
           k == 0 ? left_operand_runs(options_, name, n.inputs.back()) : !fuses_8_bits(options_, n.inputs[0], name);
@@ -368,11 +368,18 @@ class Marker {
     auto it = index_.initializers.find(name);
     if (it == index_.initializers.end()) return {};
     const auto* overrides = overrides_of(options_, name);
-    if (overrides ? !overrides->front().axis : !options_.per_channel) return {};
+    bool given = overrides && overrides->front().axis;
+    // An entry of onnxruntime's without an axis means the tensor as a whole.
+    bool per_channel = overrides ? overrides->front().per_channel.value_or(given) : options_.per_channel;
+    if (!given && !per_channel) return {};
     auto asked = options_.op_type_per_channel_axis.find(op_type);
     if (asked != options_.op_type_per_channel_axis.end()) axis = asked->second;
-    if (overrides) axis = *overrides->front().axis;
+    if (given) axis = *overrides->front().axis;
     return normalized_axis(axis, it->second->dims().size());
+  }
+  bool has_own_axis(const std::string& name) const {
+    const auto* overrides = overrides_of(options_, name);
+    return overrides && overrides->front().axis;
   }
   bool excludes_output(const Node& n) const {
     const auto& list = options_.exclude_output_op_types;

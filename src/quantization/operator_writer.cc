@@ -40,7 +40,7 @@ void DeviationLog::add(const char* id, const LayerId& layer) const {
 
 OperatorWriter::OperatorWriter(const Model& model, const GraphIndex& index, const OperatorContext& context,
                                OperatorWriter* parent)
-    : model_(model), index_(index), context_(context), parent_(parent) {
+    : model_(model), index_(index), context_(context), parent_(parent), options_(&context.options.common()) {
   // Constants of bodies may have equal names.
   if (parent) scope_ = fmt::format("{}{}/{}:", parent->scope_, parent->layer_, parent->bodies_++);
   for (const ValueInfo& v : model.graph.inputs) {
@@ -57,9 +57,11 @@ Graph OperatorWriter::run(const Rule& rule) {
   for (Node& node : graph.nodes) {
     if (options().enable_subgraph) write_bodies(node, rule);
     layer_ = node.name;
+    options_ = &context_.options.of(layer_);
     if (!rule(*this, node)) emit_float(node);
   }
   layer_.clear();
+  options_ = &context_.options.common();
   for (const ValueInfo& v : graph.outputs) ensure_float(v.name);
   graph.nodes = std::move(nodes_);
   write_constants(graph);
@@ -150,7 +152,9 @@ WeightRule OperatorWriter::rule_of(DataType type, std::optional<int64_t> axis, b
           .symmetric = weight_rule ? o.symmetric_weights.value_or(is_signed(type)) : o.symmetric_activations,
           .reduce_range = as_weight && o.reduce_range,
           .min_real_range = o.min_real_range,
-          .axis = axis};
+          .axis = axis,
+          .bounds = {},
+          .clipping = as_weight && is_static() ? o.weight_clipping : WeightClipping::kNone};
 }
 
 QuantizedTensor OperatorWriter::names_for(const std::string& tensor, QuantParams params) {

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "quantization/layer_fields.h"
 #include "quantization/qdq_writer.h"
 
 namespace seqto::internal {
@@ -32,13 +33,13 @@ struct DeviationLog {
 
 // What does not change between a graph and the bodies inside it.
 struct OperatorContext {
-  const QuantizeOptions& options;
+  const LayerwiseOptions& options;
   const RangeView* ranges;  // null: activations are quantized at run time
   WeightCache& cache;
   DeviationLog deviations;
 
   bool is_static() const { return ranges != nullptr; }
-  DataType activation_type() const { return is_static() ? options.activation_type : DataType::kUint8; }
+  DataType activation_type() const { return is_static() ? options.common().activation_type : DataType::kUint8; }
 };
 
 class OperatorWriter {
@@ -54,7 +55,7 @@ class OperatorWriter {
   Graph run(const Rule& rule);
 
   // --- what a rule asks
-  const QuantizeOptions& options() const { return context_.options; }
+  const QuantizeOptions& options() const { return *options_; }  // of the layer that is being written
   const GraphIndex& index() const { return index_; }
   bool is_static() const { return context_.is_static(); }
   bool is_float(const std::string& tensor) const;  // known to be float32
@@ -125,6 +126,7 @@ class OperatorWriter {
   OperatorWriter* parent_;
   std::string scope_;  // in front of the names of a body's constants where they are cached
   LayerId layer_;      // being written
+  const QuantizeOptions* options_;
   int bodies_ = 0;
   std::unordered_map<std::string, QuantizedTensor> values_;
   std::unordered_set<std::string> available_;  // in float: graph inputs and what nodes have written

@@ -59,11 +59,23 @@ bool hides_4_bits(const QuantizeOptions& options) {
 
 bool is_8_bits(DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; }
 
+bool uses_blocks(const QuantizeOptions& options) {
+  bool any = options.block_size > 0;
+  for (const auto& [tensor, list] : options.tensor_overrides)
+    for (const TensorOverride& o : list) any |= o.block_size.value_or(0) > 0;
+  return any;
+}
+
+int64_t block_size_of(const QuantizeOptions& options, const std::string& weight) {
+  const auto* list = overrides_of(options, weight);
+  return list ? list->front().block_size.value_or(options.block_size) : options.block_size;
+}
+
 int64_t required_opset(const QuantizeOptions& options) {
-  if (options.block_size > 0 || uses_16_bits(options)) return 21;
+  if (uses_blocks(options) || uses_16_bits(options)) return 21;
   bool per_channel = options.per_channel && options.format == QuantFormat::kQdq;
   for (const auto& [tensor, list] : options.tensor_overrides)
-    for (const TensorOverride& o : list) per_channel |= o.axis.has_value();
+    for (const TensorOverride& o : list) per_channel |= o.axis.has_value() || o.per_channel.value_or(false);
   return per_channel ? 13 : 11;
 }
 
@@ -124,6 +136,8 @@ class Validator {
 
   void check_tensor(const TensorOverride& o) const {
     check_params(o, is_initializer() ? options_.weight_type : options_.activation_type);
+    if ((o.per_channel || o.weight_clipping || o.block_size) && !is_initializer())
+      fail("per_channel, weight_clipping and block_size are for initializers only");
     if (!o.convert) return;
     if (is_initializer()) fail("convert is for activations only");
     if (!o.convert->quant_type) fail("convert has no quant_type");

@@ -18,6 +18,8 @@ DataType weight_type_of(const QuantizeOptions& options, const std::string& tenso
 // True when a tensor of any kind may get such a type, converted ones included.
 bool uses_16_bits(const QuantizeOptions& options);
 bool uses_4_bits(const QuantizeOptions& options);
+bool uses_blocks(const QuantizeOptions& options);
+int64_t block_size_of(const QuantizeOptions& options, const std::string& weight);
 bool is_8_bits(DataType type);
 // True when 4-bit types are only in entries behind the first that is not empty: onnxruntime does not see those.
 bool hides_4_bits(const QuantizeOptions& options);

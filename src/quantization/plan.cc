@@ -180,8 +180,13 @@ std::vector<Layer> layers(const Model& model) {
 
 std::string Plan::hash() const {
   std::string text;
-  for (const auto& [layer, scheme] : schemes)
-    if (scheme != Scheme::kFloat32) text += fmt::format("{}\n{}\n", layer, to_string(scheme));
+  for (const auto& [layer, scheme] : schemes) {
+    if (scheme == Scheme::kFloat32) continue;
+    text += fmt::format("{}\n{}", layer, to_string(scheme));
+    if (auto it = options.find(layer); it != options.end() && !it->second.empty())
+      text += " " + layer_options_to_json(it->second);
+    text += "\n";
+  }
   return sha256_hex(text).substr(0, 16);
 }
 
@@ -196,7 +201,15 @@ Plan uniform_plan(const Model& model, Scheme scheme, const std::vector<LayerId>&
 
 std::string plan_to_json(const Plan& plan) {
   nlohmann::json schemes = nlohmann::json::object();
-  for (const auto& [layer, scheme] : plan.schemes) schemes[layer] = to_string(scheme);
+  for (const auto& [layer, scheme] : plan.schemes) {
+    auto fields = plan.options.find(layer);
+    if (fields == plan.options.end() || fields->second.empty()) {
+      schemes[layer] = to_string(scheme);
+      continue;
+    }
+    schemes[layer] = nlohmann::json::parse(layer_options_to_json(fields->second));
+    schemes[layer]["scheme"] = to_string(scheme);
+  }
   return nlohmann::json{{"schema_version", 1}, {"schemes", schemes}}.dump(1);
 }
 
@@ -204,12 +217,22 @@ Plan plan_from_json(const std::string& text) {
   try {
     auto json = nlohmann::json::parse(text);
     Plan plan;
-    for (const auto& [layer, scheme] : json.at("schemes").items())
-      plan.schemes[layer] = parse_scheme(scheme.get<std::string>());
+    for (const auto& [layer, value] : json.at("schemes").items()) {
+      if (!value.is_object()) {
+        plan.schemes[layer] = parse_scheme(value.get<std::string>());
+        continue;
+      }
+      auto fields = value;
+      plan.schemes[layer] = parse_scheme(fields.at("scheme").get<std::string>());
+      fields.erase("scheme");
+      if (!fields.empty()) plan.options[layer] = layer_options_from_json(fields.dump());
+    }
     return plan;
   } catch (const nlohmann::json::exception& error) {
     throw Error(Code::kInvalidInput,
-                fmt::format("[plan] {}; {{\"schemes\": {{layer: scheme}}}} was expected", error.what()));
+                fmt::format("[plan] {}; {{\"schemes\": {{layer: scheme}}}} or {{layer: {{\"scheme\": "
+                            "scheme, field: value ...}}}} was expected",
+                            error.what()));
   }
 }
 

@@ -117,15 +117,18 @@ class Writer {
     rule.reduce_range = options_.reduce_range;
     rule.min_real_range = options_.min_real_range;
     if (mark.weight) rule.clipping = options_.weight_clipping;
+    if (mark.weight && overrides) rule.clipping = overrides->front().weight_clipping.value_or(rule.clipping);
     if (overrides) {
       rule.symmetric = overrides->front().symmetric.value_or(rule.symmetric);
       rule.reduce_range = overrides->front().reduce_range.value_or(rule.reduce_range);
       bool channels = !mark.whole || !overrides->front().axis;  // bounds of channels are no bounds of the whole
-      if (channels)
+      bool bounded =
+          std::any_of(overrides->begin(), overrides->end(), [](const TensorOverride& o) { return o.rmin || o.rmax; });
+      if (channels && bounded)
         for (const TensorOverride& o : *overrides) rule.bounds.emplace_back(o.rmin, o.rmax);
     }
     if (mark.blocked) {
-      rule.block_size = options_.block_size;
+      rule.block_size = block_size_of(options_, name);
       rule.axis = rule.axis.value_or(0);
     }
     return rule;

@@ -235,7 +235,7 @@ bool write_node(OperatorWriter& w, const Node& n, const LayerSet& layers) {
 }  // namespace
 
 Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
-                      const QuantizeOptions& options, WeightCache& cache, const DeviationLog& deviations) {
+                      const LayerwiseOptions& options, WeightCache& cache, const DeviationLog& deviations) {
   OperatorContext context{options, &ranges, cache, deviations};
   OperatorWriter writer(model, index, context);
   auto rule = [&](OperatorWriter& w, const Node& n) { return write_node(w, n, layers); };

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "model/bodies.h"
+#include "quantization/layer_fields.h"
 #include "quantization/writers.h"
 #include "seqto/error.h"
 
@@ -51,48 +54,38 @@ struct Quantizer::Impl {
 
   DeviationLog log() { return {deviations, layer_deviations}; }
 
-  // The options with 16 bits for the activations that these layers read and write. Symmetric, as integer hardware wants
-  // it. A neighbour in 8 bits reads the same tensor, more exact than it asked for.
-  QuantizeOptions with_wide_activations(const LayerSet& wide) const {
-    QuantizeOptions result = options;
-    for (const Node& n : model.graph.nodes) {
-      if (!wide.contains(n.name)) continue;
-      for (const auto* names : {&n.inputs, &n.outputs})
-        for (const auto& name : *names)
-          if (index.is_float(name) && !index.is_initializer(name)) {
-            TensorOverride entry;
-            entry.quant_type = DataType::kInt16;
-            entry.symmetric = true;
-            result.tensor_overrides.try_emplace(name, std::vector{entry});
-          }
-    }
-    return result;
-  }
-
   // `always`: through the writer of this scheme even where no layer of the plan has it.
   Model quantize(const Plan& plan, Scheme always);
 
-  Model quantize_static(const std::vector<bool>& selected, LayerSet layers, const LayerSet& wide) {
-    if (wide.empty()) return quantize_with(options, selected, std::move(layers));
-    if (options.format == QuantFormat::kQoperator)
+  // `layers`: of bodies.
+  Model quantize_static(const Plan& plan, const std::vector<bool>& selected, LayerSet layers,
+                        const LayerwiseOptions& layerwise) {
+    std::vector<StaticLayer> fields = static_layers(model, plan, selected);
+    auto any = [&](auto has) { return std::any_of(fields.begin(), fields.end(), has); };
+    bool wide = any([](const StaticLayer& l) { return l.wide; });
+    bool methods = any([](const StaticLayer& l) { return l.fields && l.fields->method; });
+    std::optional<Ranges> own;
+    if (methods) own = ranges_of_methods(model, index, ranges, named_ranges, fields);
+    RangeView view(model, index, own ? *own : ranges, selected);
+    if (options.format == QuantFormat::kQdq) {
+      if (!any([](const StaticLayer& l) { return l.wide || l.fields; })) return quantize_qdq(options, selected, view);
+      QuantizeOptions effective = static_options(model, index, options, fields);
+      require_opset(index.opset, effective);
+      return quantize_qdq(effective, selected, view);
+    }
+    if (wide)
       throw Error(Code::kUsage,
                   "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
-    return quantize_with(with_wide_activations(wide), selected, std::move(layers));
+    layer_deviations.clear();
+    for (size_t i = 0; i < selected.size(); ++i)
+      if (selected[i]) layers.insert(model.graph.nodes[i].name);
+    Model result = write_qoperator(model, index, layers, view, layerwise, cache, log());
+    note_softmax(selected);
+    return result;
   }
 
-  // `layers`: of bodies.
-  Model quantize_with(const QuantizeOptions& effective, const std::vector<bool>& selected, LayerSet layers) {
-    deviations.clear();
-    RangeView view(model, index, ranges, selected);
+  Model quantize_qdq(const QuantizeOptions& effective, const std::vector<bool>& selected, const RangeView& view) {
     ActivationParams params(view, index, effective);
-    if (effective.format == QuantFormat::kQoperator) {
-      layer_deviations.clear();
-      for (size_t i = 0; i < selected.size(); ++i)
-        if (selected[i]) layers.insert(model.graph.nodes[i].name);
-      Model result = write_qoperator(model, index, layers, view, effective, cache, log());
-      note_softmax(selected);
-      return result;
-    }
     auto bounds = [&](const std::string& tensor) -> std::optional<RealBounds> {
       auto p = params.original(tensor);
       if (!p) return {};
@@ -143,12 +136,14 @@ struct Quantizer::Impl {
 
   Model model;
   Ranges ranges;
+  std::map<std::string, Ranges> named_ranges;
   QuantizeOptions options;
   GraphIndex index;
   std::unordered_set<std::string> include, exclude;
   std::vector<bool> eligible;  // for static quantization
   std::vector<bool> allowed;   // for the schemes that only change how weights are stored
   WeightCache cache;
+  std::set<std::pair<Scheme, LayerOptions>> valid_fields;  // found to be right before
   std::vector<std::string> deviations, notes;
   std::map<LayerId, std::vector<std::string>> layer_deviations;
 };
@@ -188,6 +183,7 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
 
 Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   std::map<Scheme, LayerSet> layers;
+  LayerwiseOptions layerwise(options);
   std::vector<bool> selected = eligible;
   for (size_t i = 0; i < selected.size(); ++i) {
     const LayerId& layer = model.graph.nodes[i].name;
@@ -200,6 +196,13 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
     if (!possible) scheme = Scheme::kFloat32;
     selected[i] = scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a;
     layers[scheme].insert(layer);
+    auto fields = possible ? plan.options.find(layer) : plan.options.end();
+    if (fields == plan.options.end() || fields->second.empty()) continue;
+    if (!valid_fields.contains({scheme, fields->second})) {
+      validate_fields(layer, scheme, fields->second, options);
+      valid_fields.emplace(scheme, fields->second);
+    }
+    layerwise.set(layer, scheme, fields->second);
   }
   deviations.clear();
   notes.clear();
@@ -215,17 +218,17 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   layers[always];
   bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
   if (any_static) validate_static_types(options);
-  Model result = any_static ? quantize_static(selected, layers[Scheme::kInt8], layers[Scheme::kInt8wInt16a]) : model;
+  Model result = any_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
   if (any_static) give_back_weights(result, model, plan.schemes);
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
   };
   rewrite(Scheme::kInt8Dynamic,
-          [&](const Model& m, const LayerSet& names) { return write_dynamic(m, names, options, cache, log()); });
+          [&](const Model& m, const LayerSet& names) { return write_dynamic(m, names, layerwise, cache, log()); });
   rewrite(Scheme::kInt8Weights,
-          [&](const Model& m, const LayerSet& names) { return write_int8_weights(m, names, options, cache, notes); });
+          [&](const Model& m, const LayerSet& names) { return write_int8_weights(m, names, layerwise, cache, notes); });
   rewrite(Scheme::kInt4Weights,
-          [&](const Model& m, const LayerSet& names) { return write_int4_weights(m, names, options, cache, notes); });
+          [&](const Model& m, const LayerSet& names) { return write_int4_weights(m, names, layerwise, cache, notes); });
   rewrite(Scheme::kFloat16,
           [&](const Model& m, const LayerSet& names) { return write_float16(m, names, options, cache, notes); });
   return result;
@@ -233,6 +236,24 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
 
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
   return prepare(model, {.min_opset = required_opset(options), .lift_constants = false, .fold_batch_norms = false});
+}
+
+Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
+                    const std::map<std::string, Ranges>& named) {
+  std::vector<bool> selected;
+  for (const Node& n : model.graph.nodes) {
+    auto it = plan.schemes.find(n.name);
+    selected.push_back(it != plan.schemes.end() && is_static(it->second));
+  }
+  return ranges_of_methods(model, GraphIndex(model), ranges, named, static_layers(model, plan, selected));
+}
+
+Prepared quantizable_form(const Model& model, const QuantizeOptions& options, const Plan& plan) {
+  int64_t opset = required_opset(options);
+  for (const auto& [layer, fields] : plan.options)
+    if (auto it = plan.schemes.find(layer); it != plan.schemes.end())
+      opset = std::max(opset, required_opset(with_fields(options, it->second, fields)));
+  return prepare(model, {.min_opset = opset, .lift_constants = false, .fold_batch_norms = false});
 }
 
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
@@ -243,6 +264,10 @@ Quantizer::~Quantizer() = default;
 Quantizer::Quantizer(Quantizer&&) noexcept = default;
 
 void Quantizer::set_range(const std::string& tensor, Range range) { impl_->ranges[tensor] = std::move(range); }
+
+void Quantizer::add_ranges(const std::string& name, Ranges ranges) {
+  impl_->named_ranges.insert_or_assign(name, std::move(ranges));
+}
 
 Model Quantizer::quantize(const Plan& plan) { return impl_->quantize(plan, Scheme::kFloat32); }
 

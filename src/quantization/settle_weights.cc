@@ -24,7 +24,7 @@ class Settler {
       : marks_(marks), index_(index), options_(options) {}
 
   void run(const std::vector<bool>& selected) {
-    if (options_.block_size > 0) block_weights();
+    if (uses_blocks(options_)) block_weights();
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i] && !marks_.removed[i]) settle(marks_.nodes[i]);
     for (size_t i = 0; i < marks_.nodes.size(); ++i)
@@ -36,7 +36,9 @@ class Settler {
     marks_.tensors.for_each([&](const std::string& name, Mark& mark) {
       auto it = index_.initializers.find(name);
       const auto* overrides = overrides_of(options_, name);
-      if (!mark.weight || it == index_.initializers.end() || (overrides && overrides->front().scale)) return;
+      if (!mark.weight || it == index_.initializers.end() || (overrides && overrides->front().scale) ||
+          block_size_of(options_, name) == 0)
+        return;
       mark.blocked = it->second->dims().size() == 2;
       if (!mark.blocked) marks_.deviate("D36");  // onnxruntime stops here
     });

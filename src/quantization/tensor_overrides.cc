@@ -53,10 +53,14 @@ void read_params(const json& entry, ParamsOverride& o) {
 }
 
 TensorOverride read_override(const json& entry) {
-  check_keys(entry, {"axis", "convert"});
+  check_keys(entry, {"axis", "convert", "per_channel", "weight_clipping", "block_size"});
   TensorOverride o;
   read_params(entry, o);
   read(entry, "axis", o.axis);
+  read(entry, "per_channel", o.per_channel);
+  if (auto it = entry.find("weight_clipping"); it != entry.end())
+    o.weight_clipping = parse_weight_clipping(it->get<std::string>());
+  read(entry, "block_size", o.block_size);
   if (auto it = entry.find("convert"); it != entry.end()) {
     check_keys(*it, {"recv_nodes"});
     read_params(*it, o.convert.emplace());
@@ -106,6 +110,9 @@ std::string tensor_overrides_to_json(const TensorOverrides& overrides) {
     for (const TensorOverride& o : entries) {
       json entry = params_json(o);
       if (o.axis) entry["axis"] = *o.axis;
+      if (o.per_channel) entry["per_channel"] = *o.per_channel;
+      if (o.weight_clipping) entry["weight_clipping"] = to_string(*o.weight_clipping);
+      if (o.block_size) entry["block_size"] = *o.block_size;
       if (o.convert) {
         entry["convert"] = params_json(*o.convert);
         if (o.convert->recv_nodes) entry["convert"]["recv_nodes"] = *o.convert->recv_nodes;

@@ -30,21 +30,6 @@ bool reads_float16(const Model& model, const QuantizeOptions& options) {
   });
 }
 
-// What cannot be written at the model's opset; Q and DQ of com.microsoft have all types and axes at any.
-void require_opset(const Model& model, const QuantizeOptions& options) {
-  int64_t needed = options.block_size > 0 ? 21 : 10;
-  if (!in_contrib_domain(options, model.opset())) {
-    if (required_opset(options) == 13) needed = std::max<int64_t>(needed, 13);
-    if (reads_float16(model, options)) needed = std::max<int64_t>(needed, 19);
-  }
-  if (model.opset() >= needed) return;
-  throw Error(
-      Code::kInvalidInput,
-      fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
-                  "export with a newer opset",
-                  model.opset(), needed));
-}
-
 void validate_qoperator(const QuantizeOptions& options) {
   auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
   if (!is8(options.activation_type) || !is8(options.weight_type))
@@ -59,6 +44,21 @@ void validate_qoperator(const QuantizeOptions& options) {
 
 }  // namespace
 
+void require_opset(int64_t found, const QuantizeOptions& options, bool half) {
+  int64_t needed = uses_blocks(options) ? 21 : 10;
+  // Q and DQ of com.microsoft have all types and axes at any opset.
+  if (!in_contrib_domain(options, found)) {
+    if (required_opset(options) == 13) needed = std::max<int64_t>(needed, 13);
+    if (half) needed = std::max<int64_t>(needed, 19);
+  }
+  if (found >= needed) return;
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
+                  "export with a newer opset",
+                  found, needed));
+}
+
 void validate_options(const Model& model, const QuantizeOptions& options) {
   for (DataType t : {options.activation_type, options.weight_type})
     if (!is_integer_type(t))
@@ -69,7 +69,7 @@ void validate_options(const Model& model, const QuantizeOptions& options) {
   if (options.block_size < 0)
     throw Error(Code::kUsage, fmt::format("[quantize] block_size {} found; 0 or more expected", options.block_size));
   validate_overrides(model, options);
-  require_opset(model, options);
+  require_opset(model.opset(), options, reads_float16(model, options));
 }
 
 void validate_static_types(const QuantizeOptions& options) {

@@ -6,28 +6,31 @@
 #include <unordered_set>
 #include <vector>
 
+#include "quantization/layer_fields.h"
 #include "quantization/operator_writer.h"
 
 namespace seqto::internal {
 
 // Throws Error for what no plan can be written with: types, overrides, an opset that is too old.
 void validate_options(const Model& model, const QuantizeOptions& options);
+// What cannot be written at this opset; `half`: with tensors of float16.
+void require_opset(int64_t found, const QuantizeOptions& options, bool half = false);
 // And for pairs of types that static layers cannot have.
 void validate_static_types(const QuantizeOptions& options);
 
 // Static, as operators on quantized tensors: onnxruntime's QOperator form.
 Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
-                      const QuantizeOptions& options, WeightCache& cache, const DeviationLog& deviations);
+                      const LayerwiseOptions& options, WeightCache& cache, const DeviationLog& deviations);
 // Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
-Model write_dynamic(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
+Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseOptions& options, WeightCache& cache,
                     const DeviationLog& deviations);
 // `notes` of these three: one sentence for each thing asked for that was not done, and for each value that was changed.
 // Weights stored in 8 bits, computed in float.
-Model write_int8_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                         std::vector<std::string>& notes);
+Model write_int8_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
+                         WeightCache& cache, std::vector<std::string>& notes);
 // Weights stored in blocks of 4 bits, computed in float.
-Model write_int4_weights(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                         std::vector<std::string>& notes);
+Model write_int4_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
+                         WeightCache& cache, std::vector<std::string>& notes);
 // Weights, and where the device can computation, in float16.
 Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
                     std::vector<std::string>& notes);

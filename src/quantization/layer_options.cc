@@ -1,0 +1,105 @@
+// LayerOptions as JSON, both ways from one list of fields.
+#include "seqto/layer_options.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "seqto/error.h"
+
+namespace seqto {
+namespace {
+
+using nlohmann::json;
+
+// Calls f(name, field) for every field; Options is LayerOptions or const LayerOptions.
+template <class Options, class F>
+void for_each_field(Options& o, F f) {
+  f("weight_type", o.weight_type);
+  f("symmetric_weights", o.symmetric_weights);
+  f("per_channel", o.per_channel);
+  f("reduce_range", o.reduce_range);
+  f("weight_clipping", o.weight_clipping);
+  f("block_size", o.block_size);
+  f("bits", o.bits);
+  f("activation_type", o.activation_type);
+  f("symmetric_activations", o.symmetric_activations);
+  f("method", o.method);
+  f("rounding", o.learned_rounding);
+  f("bias_correction", o.bias_correction);
+}
+
+constexpr std::string_view kRounding = "rounding", kLearned = "learned", kNearest = "nearest";
+
+json to_json(std::string_view name, bool value) {
+  return name == kRounding ? json(value ? kLearned : kNearest) : json(value);
+}
+json to_json(std::string_view, DataType type) { return to_string(type); }
+json to_json(std::string_view, WeightClipping clipping) { return to_string(clipping); }
+template <class T>
+json to_json(std::string_view, const T& value) {
+  return value;
+}
+
+void from_json(std::string_view name, const json& j, bool& value) {
+  if (name != kRounding) {
+    j.get_to(value);
+    return;
+  }
+  auto word = j.get<std::string>();
+  if (word != kLearned && word != kNearest)
+    throw Error(Code::kInvalidInput, fmt::format("'{}' found; learned or nearest expected", word));
+  value = word == kLearned;
+}
+void from_json(std::string_view, const json& j, DataType& type) { type = parse_data_type(j.get<std::string>()); }
+void from_json(std::string_view, const json& j, WeightClipping& clipping) {
+  clipping = parse_weight_clipping(j.get<std::string>());
+}
+template <class T>
+void from_json(std::string_view, const json& j, T& value) {
+  j.get_to(value);
+}
+
+[[noreturn]] void unknown_key(const std::string& key) {
+  std::string known;
+  const LayerOptions none;
+  for_each_field(none, [&](const char* name, const auto&) { known += fmt::format(" {}", name); });
+  throw Error(Code::kInvalidInput, fmt::format("[plan] field '{}' found; one of{} expected", key, known));
+}
+
+}  // namespace
+
+std::string layer_options_to_json(const LayerOptions& options) {
+  json j = json::object();
+  for_each_field(options, [&](const char* name, const auto& field) {
+    if (field) j[name] = to_json(name, *field);
+  });
+  return j.dump();
+}
+
+LayerOptions layer_options_from_json(const std::string& text) {
+  LayerOptions options;
+  std::string key;
+  try {
+    const json parsed = json::parse(text);
+    if (!parsed.is_object()) throw Error(Code::kInvalidInput, "[plan] an object of a layer's fields was expected");
+    for (const auto& [found, value] : parsed.items()) {
+      key = found;
+      bool known = false;
+      for_each_field(options, [&](const char* name, auto& field) {
+        if (key != name) return;
+        known = true;
+        from_json(name, value, field.emplace());
+      });
+      if (!known) unknown_key(key);
+    }
+  } catch (const json::exception& error) {
+    throw Error(Code::kInvalidInput, fmt::format("[plan] field '{}': {}; correct the plan", key, error.what()));
+  } catch (const Error& error) {
+    if (error.code() == Code::kInvalidInput && std::string_view(error.what()).starts_with("[plan]")) throw;
+    throw Error(Code::kInvalidInput, fmt::format("[plan] field '{}': {}", key, error.what()));
+  }
+  return options;
+}
+
+}  // namespace seqto
