@@ -9,6 +9,7 @@
 // layer that is written in another form is left alone. docs/accuracy.md tells what each is worth.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,6 +49,11 @@ struct Corrections {
 
   bool empty() const { return rounding.empty() && shifts.empty(); }
 };
+// As an .npz: codes:<layer>, scale:<layer>, bias:<layer>, shifts:<layer> ...; what is read back equals what was
+// written. load throws Error{kInvalidInput} for files that hold something else.
+void save_corrections(const Corrections& corrections, const std::filesystem::path& path);
+Corrections load_corrections(const std::filesystem::path& path);
+
 struct Improved {
   Ranges ranges;
   Corrections corrections;

@@ -1,0 +1,72 @@
+// Corrections as a file.
+#include <fmt/format.h>
+
+#include "seqto/error.h"
+#include "seqto/improvers.h"
+
+namespace seqto {
+namespace {
+
+constexpr std::string_view kCodes = "codes:", kScale = "scale:", kZeroPoint = "zero_point:", kBias = "bias:",
+                           kErrors = "errors:", kShifts = "shifts:";
+
+std::string named(std::string_view kind, const LayerId& layer) { return std::string(kind) + layer; }
+
+Tensor vector_of(const std::vector<float>& values) { return float_tensor({std::ssize(values)}, values); }
+
+std::vector<float> floats_of(const Tensor& tensor) {
+  auto values = tensor.values<float>();
+  return {values.begin(), values.end()};
+}
+
+// False for an array of no known kind.
+bool read(const Initializer& array, Corrections& into) {
+  const auto& [name, tensor] = array;
+  auto layer = [&](std::string_view kind, DataType type) -> std::optional<LayerId> {
+    if (!name.starts_with(kind) || tensor.type() != type) return {};
+    return name.substr(kind.size());
+  };
+  if (name.starts_with(kCodes)) into.rounding[name.substr(kCodes.size())].codes = tensor;
+  else if (auto l = layer(kScale, DataType::kFloat)) into.rounding[*l].scale = floats_of(tensor);
+  else if (auto l = layer(kBias, DataType::kFloat)) into.rounding[*l].bias = floats_of(tensor);
+  else if (auto l = layer(kShifts, DataType::kFloat)) into.shifts[*l] = floats_of(tensor);
+  else if (auto l = layer(kZeroPoint, DataType::kInt32); l && tensor.element_count() == 1)
+    into.rounding[*l].zero_point = tensor.values<int32_t>()[0];
+  else if (auto l = layer(kErrors, DataType::kDouble); l && tensor.element_count() == 2) {
+    RoundedLayer& rounded = into.rounding[*l];
+    rounded.error_nearest = tensor.values<double>()[0];
+    rounded.error_learned = tensor.values<double>()[1];
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void save_corrections(const Corrections& corrections, const std::filesystem::path& path) {
+  std::vector<Initializer> arrays;
+  for (const auto& [layer, r] : corrections.rounding) {
+    arrays.push_back({named(kCodes, layer), r.codes});
+    arrays.push_back({named(kScale, layer), vector_of(r.scale)});
+    arrays.push_back({named(kZeroPoint, layer), Tensor::from(DataType::kInt32, {1}, std::vector{r.zero_point})});
+    if (!r.bias.empty()) arrays.push_back({named(kBias, layer), vector_of(r.bias)});
+    arrays.push_back(
+        {named(kErrors, layer), Tensor::from(DataType::kDouble, {2}, std::vector{r.error_nearest, r.error_learned})});
+  }
+  for (const auto& [layer, shifts] : corrections.shifts) arrays.push_back({named(kShifts, layer), vector_of(shifts)});
+  save_npz(path, arrays);
+}
+
+Corrections load_corrections(const std::filesystem::path& path) {
+  Corrections result;
+  for (const Initializer& array : load_arrays(path))
+    if (!read(array, result))
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[corrections] array '{}' of {} found; one of those that seqto writes was expected; "
+                              "delete the file, so that it is made again",
+                              array.name, path.string()));
+  return result;
+}
+
+}  // namespace seqto
