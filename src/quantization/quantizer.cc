@@ -104,8 +104,8 @@ struct Quantizer::Impl {
     return result;
   }
 
-  // onnxruntime gives some float16 tensors a scale in float32: a Softmax's output, and those whose scale is given or
-  // snapped.
+  // onnxruntime gives some float16 tensors a scale in float32: a Softmax's output, and those whose scale or upper bound
+  // is given or whose scale is snapped.
   bool has_float32_scale(Marks& marks, const ActivationParams& params, const QuantizeOptions& effective,
                          const std::vector<bool>& selected) const {
     auto half = [&](const std::string& tensor) { return params.float_type(tensor) == DataType::kFloat16; };
@@ -116,7 +116,12 @@ struct Quantizer::Impl {
     bool found = false;
     marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
       const auto* overrides = overrides_of(effective, name);
-      bool given = effective.restricted_asymmetric_activations || (overrides && overrides->front().scale);
+      auto sets_type = [](const ParamsOverride& o) { return o.scale || o.rmax; };
+      bool given = effective.restricted_asymmetric_activations;
+      if (overrides) {
+        const auto& [first, convert] = std::pair{overrides->front(), overrides->front().convert};
+        given |= sets_type(first) || (convert && sets_type(*convert));
+      }
       found |= given && mark.provider.empty() && !index.is_initializer(name) && half(name);
     });
     return found;

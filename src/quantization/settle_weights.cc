@@ -1,7 +1,9 @@
 // What depends on all readers of a tensor, or on what the runtime cannot load: blocks, axes that a user asked for,
 // 4-bit activations behind Relu, Clip and MaxPool.
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "quantization/marks.h"
 #include "quantization/overrides.h"
@@ -27,8 +29,7 @@ class Settler {
     if (uses_blocks(options_)) block_weights();
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i] && !marks_.removed[i]) settle(marks_.nodes[i]);
-    for (size_t i = 0; i < marks_.nodes.size(); ++i)
-      if (!marks_.removed[i]) settle_activation(marks_.nodes[i]);
+    if (uses_4_bits(options_)) settle_activations();
   }
 
  private:
@@ -39,18 +40,44 @@ class Settler {
       if (!mark.weight || it == index_.initializers.end() || (overrides && overrides->front().scale) ||
           block_size_of(options_, name) == 0)
         return;
-      mark.blocked = it->second->dims().size() == 2;
+      // DequantizeLinear of com.microsoft has no blocks.
+      mark.blocked = it->second->dims().size() == 2 && !options_.use_qdq_contrib_ops;
       if (!mark.blocked) marks_.deviate("D36");  // onnxruntime stops here
     });
   }
 
   // The runtime's optimizer stops at Relu and Clip before a QuantizeLinear of 4 bits, and moves one from before MaxPool
-  // to behind it, for which there is no kernel.
-  void settle_activation(const Node& n) {
-    bool pool = n.op_type == "MaxPool";
-    if ((!pool && n.op_type != "Relu" && n.op_type != "Clip") || n.inputs.empty() || n.outputs.empty()) return;
-    if (pool) leave_4_bits(n.inputs[0], n);
-    leave_4_bits(n.outputs[0], n);
+  // to behind it, for which there is no kernel. It brings them there through operators that only move values.
+  void settle_activations() {
+    for (const Node& n : marks_.nodes) {
+      if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
+      for (const auto& output : n.outputs) producers_[output] = &n;
+      if (!n.inputs.empty() && (moves(n) || n.op_type == "MaxPool")) movers_[n.inputs[0]].push_back(&n);
+    }
+    for (const Node& n : marks_.nodes) {
+      if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
+      bool pool = n.op_type == "MaxPool";
+      if ((!pool && n.op_type != "Relu" && n.op_type != "Clip") || n.inputs.empty() || n.outputs.empty()) continue;
+      if (pool) leave_before(n.inputs[0], n);
+      leave_behind(n.outputs[0], n);
+    }
+  }
+
+  static bool moves(const Node& n) {
+    static const std::unordered_set<std::string_view> kMoves{"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"};
+    return kMoves.contains(n.op_type) && !n.inputs.empty() && !n.outputs.empty();
+  }
+
+  void leave_before(const std::string& tensor, const Node& n) {
+    leave_4_bits(tensor, n);
+    if (auto it = producers_.find(tensor); it != producers_.end() && moves(*it->second))
+      leave_before(it->second->inputs[0], n);
+  }
+
+  void leave_behind(const std::string& tensor, const Node& n) {
+    leave_4_bits(tensor, n);
+    if (auto it = movers_.find(tensor); it != movers_.end())
+      for (const Node* mover : it->second) leave_behind(mover->outputs[0], n);
   }
 
   void leave_4_bits(const std::string& tensor, const Node& n) {
@@ -144,6 +171,8 @@ class Settler {
   Marks& marks_;
   const GraphIndex& index_;
   const QuantizeOptions& options_;
+  std::unordered_map<std::string, const Node*> producers_;
+  std::unordered_map<std::string, std::vector<const Node*>> movers_;  // by what they move
 };
 
 }  // namespace

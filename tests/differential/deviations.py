@@ -112,6 +112,9 @@ def allowed(model, ranges, o):
                 ids.add("D1")
             if per_channel(n.input[1], o) and rank(third) != 1 or third in initializers and list(initializers[third].dims) == [1]:
                 ids.add("D15")
+            given = override(n.input[1], o).get("axis")
+            if given is not None and list(initializers[third].dims) != [initializers[n.input[1]].dims[given]]:
+                ids.add("D15")  # of the axis that was asked for
         if n.op_type in ("Relu", "Clip"):
             if clips_more(n, constants, ranges, o):
                 ids.add("D2")
@@ -138,6 +141,8 @@ def allowed(model, ranges, o):
                 ids.add("D5")
         if n.op_type == "Gather" and n.input[0] in initializers and (o["per_channel"] or o["block_size"] or "axis" in override(n.input[0], o)):
             ids.add("D18")
+        if "Normalization" in n.op_type and third and per_channel(n.input[1], o) and rank(n.input[1]) > 1:
+            ids.add("D15")
         if n.op_type == "Softmax" and n.output[0] not in calibrated:
             ids.add("D34")
         if n.op_type == "Softmax" and any(c.dtype == np.float16 for c in constants.values()):

@@ -35,9 +35,10 @@ import oracle  # noqa: E402
 DRIVER = os.environ.get("SEQTO_DRIVER", "build/bin/seqto_differential_driver")
 # The runtime's optimizer on correct models: it moves int8 pairs at opset 21 and later with the wrong type, gives integers
 # to a ReduceMax that has no such kernel, to QLinear kernels scales in float16 that they do not take, limits the scales of
-# one kernel, takes an int32 bias for a weight of MatMul; it gives DequantizeLinear an axis at opsets that have none. Nor can it put some pairs of the source beside
+# one kernel, takes an int32 bias for a weight of MatMul; it loses the shape of a Conv that it fuses with a Clip; it gives DequantizeLinear an axis at opsets that have none. Nor can it put some pairs of the source beside
 # new ones.
-RUNTIME_FAULTS = ("of operator (MatMulIntegerToFloat)", "Unrecognized attribute: axis for operator DequantizeLinear", "of operator (QLinear", "output_dtype INT8 does not match", "operator (ReduceMax)", "parameter out of computation range")
+RUNTIME_FAULTS = ("of operator (MatMulIntegerToFloat)", "Unrecognized attribute: axis for operator DequantizeLinear", "of operator (QLinear", "output_dtype INT8 does not match", "operator (ReduceMax)", "parameter out of computation range",
+                  "Op (FusedConv) [ShapeInferenceError]")
 folder, driver = None, None  # of this worker process
 
 
@@ -90,10 +91,14 @@ def invalid(source, path):
 
 
 def unequal_outputs(expected, actual, inputs):
+    """Bit by bit as written; optimized, the runtime fuses float nodes in the file's order, which costs roundings."""
     for optimize in (False, True):
         for x, y in zip(run(expected, optimize, inputs), run(actual, optimize, inputs)):
             for i, (u, v) in enumerate(zip(x, y)):
-                if u.dtype != v.dtype or u.shape != v.shape or u.tobytes() != v.tobytes():
+                if u.dtype != v.dtype or u.shape != v.shape:
+                    return f"output {i} (optimized: {optimize})"
+                rounded = optimize and u.dtype == np.float32 and np.allclose(u, v, rtol=1e-6, atol=1e-6, equal_nan=True)
+                if u.tobytes() != v.tobytes() and not rounded:
                     return f"output {i} (optimized: {optimize})"
     return None
 
