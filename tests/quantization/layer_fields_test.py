@@ -96,7 +96,8 @@ def scale_of(model, tensor):
 def calibrators(folder):
     """A layer's method gives its tensors the ranges of that calibration, and no other's."""
     plain = quantized(folder, {})
-    for method, flags in [("percentile", []), ("percentile:90", ["--percentile", "90"]), ("mse", []), ("moving_average", [])]:
+    for method, flags in [("percentile", []), ("percentile:90", ["--percentile", "90"]), ("mse", []),
+                          ("moving_average", [])]:
         whole = quantized(folder, {}, "--method", method.split(":")[0], *flags)
         single = quantized(folder, {"conv_a": {"method": method}})
         assert scale_of(single, "x") == scale_of(whole, "x") != scale_of(plain, "x"), method
@@ -115,7 +116,8 @@ def corrections(folder):
 
     def changed(fields, *flags):
         model = quantized(folder, fields, *flags)
-        return [b for b in ("ba", "bb", "bg") if (constant(model, b + "_quantized") != constant(plain, b + "_quantized")).any()]
+        return [b for b in ("ba", "bb", "bg")
+                if (constant(model, b + "_quantized") != constant(plain, b + "_quantized")).any()]
 
     assert changed({"gemm": {"rounding": "learned"}}) == ["bg"]
     assert changed({"conv_b": {"bias_correction": True}}) == ["bb"]
@@ -127,7 +129,8 @@ def corrections(folder):
 def refusals(folder):
     def fails(schemes, code, words, *flags):
         (folder / "plan.json").write_text(json.dumps({"schemes": schemes}))
-        result = seqto("quantize", folder / "float.onnx", "-o", folder / "no.onnx", "--plan", folder / "plan.json", *flags)
+        result = seqto("quantize", folder / "float.onnx", "-o", folder / "no.onnx", "--plan", folder / "plan.json",
+                       *flags)
         assert result.returncode == code and words in result.stderr, (result.returncode, result.stderr)
         assert not (folder / "no.onnx").exists()
 
@@ -152,7 +155,8 @@ def runs(folder, samples):
             fields[layer] = {k: v[rng.integers(len(v))] for k, v in choices.items() if rng.random() < 0.3}
             if fields[layer].get("weight_type") == "uint8":
                 fields[layer]["activation_type"] = "uint8"
-        session = ort.InferenceSession(quantized(folder, fields).SerializeToString(), providers=["CPUExecutionProvider"])
+        model = quantized(folder, fields).SerializeToString()
+        session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
         assert np.isfinite(session.run(None, {"x": samples[:1]})[0]).all(), fields
 
 
