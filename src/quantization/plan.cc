@@ -184,8 +184,8 @@ std::string Plan::hash() const {
     if (scheme == Scheme::kFloat32) continue;
     text += fmt::format("{}\n{}", layer, to_string(scheme));
     if (auto it = options.find(layer); it != options.end() && !it->second.empty())
-      text += " " + layer_options_to_json(it->second);
-    text += "\n";
+      text += fmt::format(" {}", layer_options_to_json(it->second));
+    text += '\n';
   }
   return sha256_hex(text).substr(0, 16);
 }

@@ -45,7 +45,8 @@ def loop(own):
               helper.make_node("Identity", ["t"], ["step"], "in_step")]
     inputs = [helper.make_tensor_value_info("i", TensorProto.INT64, []),
               helper.make_tensor_value_info("go", TensorProto.BOOL, []), floats("s", [2, 4])]
-    outputs = [helper.make_tensor_value_info("go_on", TensorProto.BOOL, []), floats("t", [2, 4]), floats("step", [2, 4])]
+    outputs = [helper.make_tensor_value_info("go_on", TensorProto.BOOL, []), floats("t", [2, 4]),
+               floats("step", [2, 4])]
     body = helper.make_graph(nodes, "body", inputs, outputs, weights if own else [])
     constants = [numpy_helper.from_array(np.array(3, np.int64), "count"),
                  numpy_helper.from_array(np.array(True), "start")]
