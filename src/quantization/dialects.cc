@@ -101,7 +101,9 @@ ForeignPlan read_plan(const std::string& text, Dialect dialect, const Model& mod
   }
 }
 
-PlanText write_plan(const ForeignPlan& plan, Dialect dialect, const Model& model) {
+namespace {
+
+PlanText written(const ForeignPlan& plan, Dialect dialect, const Model& model) {
   switch (dialect) {
     case Dialect::kOnnxruntime:
       return internal::write_onnxruntime(plan, model);
@@ -120,6 +122,16 @@ PlanText write_plan(const ForeignPlan& plan, Dialect dialect, const Model& model
   if (!plan.encodings.empty())
     result.notes.push_back(fmt::format("{} encodings of tensors have no place in a plan; onnxruntime's dialect has one",
                                        plan.encodings.size()));
+  return result;
+}
+
+}  // namespace
+
+PlanText write_plan(const ForeignPlan& plan, Dialect dialect, const Model& model) {
+  PlanText result = written(plan, dialect, model);
+  if (dialect != Dialect::kSeqto && !plan.plan.options.empty())
+    result.notes.push_back(fmt::format("the fields of {} layers' schemes have no place in {}'s dialect",
+                                       plan.plan.options.size(), to_string(dialect)));
   return result;
 }
 
