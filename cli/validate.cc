@@ -15,10 +15,20 @@ struct Flags {
   std::string report;
 };
 
+Parity parity_of(const Flags& f, const Context& context) {
+  if (!f.pair.candidate.empty()) {
+    ModelPair pair(f.pair, context);
+    return validate(pair.reference(), pair.candidate(), f.options, context.env);
+  }
+  const Model model = load_model(f.pair.reference);
+  auto data = open_dataset(f.pair.data.path, model.graph.free_inputs(), f.pair.data.options);
+  auto runner = runner_for(model, f.pair.data, f.pair.device.device, f.pair.device.options, context);
+  return validate_expected({f.pair.reference, runner.get(), data.get()}, f.options, context.env);
+}
+
 void validate_command(const Flags& f, const Context& context) {
   if (!f.report.empty()) require_report_name(f.report);
-  ModelPair pair(f.pair, context);
-  Parity parity = validate(pair.reference(), pair.candidate(), f.options, context.env);
+  Parity parity = parity_of(f, context);
   if (!f.report.empty()) write_parity(parity, f.report);
   fmt::print("{}", context.json ? parity_to_json(parity) : parity_text(parity));
   if (!passed(parity))
@@ -36,7 +46,8 @@ void add_validate(CLI::App& app, Context& context) {
   auto* word = app.add_subcommand("validate", "Parity: do two models give the same outputs? Code 5 where they do not");
   add_config_flag(word);
   word->add_option("reference", f->pair.reference, "ONNX file, as it should be")->required();
-  word->add_option("candidate", f->pair.candidate, "ONNX file to compare with it: quantized, float16 ...")->required();
+  word->add_option("candidate", f->pair.candidate,
+                   "ONNX file to compare with it: quantized, float16 ...; without: the outputs of ONNX's test data");
   add_model_pair_flags(word, f->pair, true);
   word->add_option("--abs-tol", f->options.abs_tol, "The largest difference that any value may have")
       ->check(CLI::NonNegativeNumber)

@@ -73,5 +73,8 @@ struct ParitySide {
 // Runs both on one sample after the other, all of them; memory stays constant. Throws Error{kInvalidInput} as
 // Runner::load_file() and Session::run(), and where an output is no tensor of numbers or its size differs.
 Parity validate(const ParitySide& reference, const ParitySide& candidate, const ParityOptions& = {}, const Env& = {});
+// The same against what the data say that the model answered (Sample::expected: ONNX's test data); `reference` is then
+// the word "the data". Throws Error{kInvalidInput} where they do not tell every output.
+Parity validate_expected(const ParitySide& candidate, const ParityOptions& = {}, const Env& = {});
 
 }  // namespace seqto

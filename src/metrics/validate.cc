@@ -164,6 +164,38 @@ void keep_worst(std::vector<SampleParity>& worst, SampleParity sample, size_t mo
   if (worst.size() > most) worst.pop_back();
 }
 
+using Pairs = std::vector<std::pair<Tensor, Tensor>>;  // of each output what was expected and what was found
+
+// `pairs_of(sample, index)` for one sample after the other.
+template <class F>
+Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const Dataset& data, const Env& env,
+                   F pairs_of) {
+  std::vector<Comparison> comparisons(outputs.begin(), outputs.end());
+  parity.samples = data.size();
+  for (int64_t i = 0; i < parity.samples; ++i) {
+    env.stop_if_cancelled("validate");
+    const Sample sample = data.read(i);
+    const Pairs pairs = pairs_of(sample, i);
+    SampleParity worst{i, sample.name, ""};
+    for (size_t o = 0; o < comparisons.size(); ++o) comparisons[o].add(pairs[o].first, pairs[o].second, worst);
+    keep_worst(parity.worst, std::move(worst), parity.options.worst);
+    env.progress({"validate", i + 1, parity.samples, ""});
+  }
+  for (const Comparison& c : comparisons) parity.outputs.push_back(c.result());
+  return parity;
+}
+
+// By name where the data have it, else by position, as ONNX's own test runner takes them.
+const Tensor& expected_output(const Sample& sample, const std::vector<std::string>& outputs, size_t index) {
+  const auto found = std::ranges::find(sample.expected, outputs[index], &Initializer::name);
+  if (found != sample.expected.end()) return found->tensor;
+  if (sample.expected.size() == outputs.size()) return sample.expected[index].tensor;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[validate] the data hold no expected output '{}' for sample '{}'; ONNX's test data with "
+                          "output_<n>.pb were expected, or a second model to compare with",
+                          outputs[index], sample.name));
+}
+
 }  // namespace
 
 void require_same_signature(const Model& reference, const Model& candidate) {
@@ -184,28 +216,36 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
                 const Env& env) {
   auto first = reference.runner->load_file(reference.path), second = candidate.runner->load_file(candidate.path);
   const std::vector<size_t> at = places(first->output_names(), second->output_names());
-  std::vector<Comparison> comparisons(first->output_names().begin(), first->output_names().end());
-  Parity parity{reference.path,
-                candidate.path,
-                reference.runner->description(),
-                candidate.runner->description(),
-                reference.data->size(),
-                options,
-                {},
-                {}};
-  for (int64_t i = 0; i < parity.samples; ++i) {
-    env.stop_if_cancelled("validate");
-    const Sample sample = reference.data->read(i);
-    const bool same = candidate.data == reference.data;
-    const auto expected = first->run(sample.inputs);
-    const auto found = second->run(same ? sample.inputs : candidate.data->read(i).inputs);
-    SampleParity worst{i, sample.name, ""};
-    for (size_t o = 0; o < comparisons.size(); ++o) comparisons[o].add(expected[o], found.at(at[o]), worst);
-    keep_worst(parity.worst, std::move(worst), options.worst);
-    env.progress({"validate", i + 1, parity.samples, ""});
-  }
-  for (const Comparison& c : comparisons) parity.outputs.push_back(c.result());
-  return parity;
+  const bool same = candidate.data == reference.data;
+  Parity parity;
+  parity.reference = reference.path, parity.candidate = candidate.path;
+  parity.reference_runner = reference.runner->description();
+  parity.candidate_runner = candidate.runner->description();
+  parity.options = options;
+  return compare_all(std::move(parity), first->output_names(), *reference.data, env,
+                     [&](const Sample& sample, int64_t i) {
+                       const auto expected = first->run(sample.inputs);
+                       auto found = second->run(same ? sample.inputs : candidate.data->read(i).inputs);
+                       Pairs pairs;
+                       for (size_t o = 0; o < expected.size(); ++o) pairs.emplace_back(expected[o], found.at(at[o]));
+                       return pairs;
+                     });
+}
+
+Parity validate_expected(const ParitySide& candidate, const ParityOptions& options, const Env& env) {
+  auto session = candidate.runner->load_file(candidate.path);
+  Parity parity;
+  parity.reference = "the data", parity.candidate = candidate.path;
+  parity.candidate_runner = candidate.runner->description();
+  parity.options = options;
+  return compare_all(std::move(parity), session->output_names(), *candidate.data, env,
+                     [&](const Sample& sample, int64_t) {
+                       const auto found = session->run(sample.inputs);
+                       Pairs pairs;
+                       for (size_t o = 0; o < found.size(); ++o)
+                         pairs.emplace_back(expected_output(sample, session->output_names(), o), found[o]);
+                       return pairs;
+                     });
 }
 
 }  // namespace seqto

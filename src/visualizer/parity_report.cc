@@ -44,7 +44,8 @@ internal::Document document_of(const Parity& p) {
     worst.rows.push_back(
         {s.name, s.output, format_figure(s.max_abs), format_figure(s.mean_abs), fmt::format("{}", s.incomparable)});
   d.tables = {std::move(outputs), std::move(worst)};
-  d.facts = {fmt::format("reference: {} on {}", p.reference, p.reference_runner),
+  d.facts = {p.reference_runner.empty() ? "reference: " + p.reference
+                                        : fmt::format("reference: {} on {}", p.reference, p.reference_runner),
              fmt::format("candidate: {} on {}", p.candidate, p.candidate_runner),
              fmt::format("allowed: max abs {}, mean abs {}", p.options.abs_tol, p.options.mean_tol)};
   return d;

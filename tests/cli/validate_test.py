@@ -212,6 +212,25 @@ class Validate(unittest.TestCase):
         self.assertIn("FAILED: 1 of 3 outputs over 7 samples", done.stdout)
         self.assertIn("output 'map': max abs difference 0.5 at sample", done.stdout)
 
+    def test_against_test_data(self):
+        model, x = self.two_headed("a.onnx"), models.weight(3, 1, 4, seed=5)
+        for i, row in enumerate(x):
+            folder = self.dir / "data" / f"test_data_set_{i}"
+            folder.mkdir(parents=True)
+            for name, array, n in (("input", row, 0), *(("output", o, n) for n, o in enumerate(outputs_of(model, [{"x": row}])[0]))):
+                value = numpy_helper.from_array(array + np.float32(0.5) if (i, name, n) == (1, "output", 2) else array)
+                (folder / f"{name}_{n}.pb").write_bytes(value.SerializeToString())
+        done = models.seqto("validate", model, "--data", self.dir / "data", "--json")
+        self.assertEqual(done.returncode, GATE, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual((found["samples"], found["reference"]["path"]), (3, "the data"))
+        self.assertEqual([o["passed"] for o in found["outputs"]], [True, True, False])
+        self.assertAlmostEqual(found["outputs"][2]["mean_abs"], 0.5 / 3, delta=1e-6)
+        self.assertEqual([s["index"] for s in found["worst"] if s["max_abs"] > 0.1], [1])
+        done = models.seqto("validate", model, "--data", self.rows())
+        self.assertEqual(done.returncode, INVALID)
+        self.assertIn("no expected output 'scores'", done.stderr)
+
     def test_devices(self):
         code, found, _ = self.validate(models.DIGITS, models.DIGITS, models.DIGITS_DATA, "--samples", 3, "--device", "toaster")
         self.assertEqual((code, found), (4, None))
