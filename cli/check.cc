@@ -34,6 +34,9 @@ Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& cont
                                             f.subject));
     return measured_in_study(f.subject, f.id);
   }
+  auto is_size = [](const Limit& l) { return l.figure == "size_bytes"; };
+  if (f.pair.reference.empty() && f.lock.empty() && f.against.empty() && std::ranges::all_of(limits, is_size))
+    return measure_size(f.subject);
   if (f.pair.reference.empty() || f.pair.data.path.empty())
     throw Error(Code::kUsage, fmt::format("[check] the model {} without --reference and --data found; the original and "
                                           "samples expected, or the folder of a study",
@@ -82,8 +85,7 @@ void add_check(CLI::App& app, Context& context) {
                                   "is not met");
   add_config_flag(word);
   word->add_option("subject", f->subject, "Folder of a study, or an ONNX file with --reference and --data")->required();
-  word->add_option("--id", f->id, "Of a study: selected, fully_quantized, or an id")
-      ->capture_default_str();
+  word->add_option("--id", f->id, "Of a study: selected, fully_quantized, or an id")->capture_default_str();
   word->add_option("--reference", f->pair.reference, "The float model that an ONNX file came from");
   add_model_pair_flags(word, f->pair, false);
   add_limit_flags(word, f->limits);

@@ -73,6 +73,8 @@ Measured measured_in_study(const std::filesystem::path& dir, const std::string& 
 // Losses of the first output, task metrics where the data have labels, sizes; intervals by bootstrap over the samples,
 // of drops over the pairs. Throws Error{kInvalidInput} as validate(), and where the first output is not float.
 Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env = {});
+// Of one file, with nothing to compare it with: its size alone.
+Measured measure_size(const std::string& path);
 // Latencies of the candidate, the second model of a bench, and their ratio to the first's.
 void add_latency(Measured& measured, const BenchResult& result);
 

@@ -100,6 +100,16 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   return m;
 }
 
+Measured measure_size(const std::string& path) {
+  Measured m;
+  m.candidate = path;
+  m.model_sha256 = hash_of(path);
+  m.machine = processor_name();
+  m.seqto = SEQTO_VERSION;
+  m.figures["size_bytes"] = {size_of(path), std::nullopt};
+  return m;
+}
+
 void add_latency(Measured& measured, const BenchResult& result) {
   const BenchedModel &first = result.models.at(0), &second = result.models.at(1);
   const BenchComparison& c = result.comparisons.at(0);

@@ -157,9 +157,16 @@ class Pair(Folder):
         lock.write_text("{}")
         self.assertEqual(check(*self.words, "--against", lock)[0], INVALID)
 
+    def test_a_size_needs_nothing_else(self):
+        size = self.model.stat().st_size
+        self.assertEqual(check(self.model, "--max-size", size)[0], 0)
+        code, found, _ = check(self.model, "--max-size", size - 1)
+        self.assertEqual((code, set(found["figures"])), (GATE, {"size_bytes"}))
+
     def test_wrong_use(self):
         self.assertEqual(check(*self.words)[0], USAGE)
-        self.assertEqual(check(self.model, "--max-size", "1MB")[0], USAGE)
+        self.assertEqual(check(self.model, "--max-size", "30%")[0], USAGE)
+        self.assertEqual(check(self.model, "--max-size", "1MB", "--max-loss", 1)[0], USAGE)
         for flag, value in (("--max-size", "ten"), ("--max-size", "5 parsecs"), ("--max-latency", "5"), ("--max-loss", "kl="),
                             ("--min-accuracy", "=1")):
             code, _, said = check(*self.words, flag, value)
