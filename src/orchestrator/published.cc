@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -153,6 +154,20 @@ class ResultFile {
   json root_;
 };
 
+// As the published tool ranks them: by the distance to the ideal point over all candidates, those of the front alone.
+void rank(DeviceFront& d, std::span<const Trial> candidates) {
+  std::vector<Point> points;
+  for (const Trial& t : candidates)
+    points.push_back({t.measurement->losses.rank_dissimilarity, static_cast<double>(t.measurement->size_bytes)});
+  d.top.clear();
+  for (size_t i : nearest_to_ideal(points, points.size())) {
+    bool on_front = std::any_of(d.front.begin(), d.front.end(),
+                                [&](const SummaryPoint& p) { return p.trial.id == candidates[i].id; });
+    if (on_front && d.top.size() < 3) d.top.push_back(candidates[i].id);
+  }
+  if (!d.top.empty()) d.selected = d.top.front();
+}
+
 bool is_result(const fs::path& file) {
   std::string name = file.filename().string();
   return fs::is_regular_file(file) && name.ends_with(".json") && name.find("_out") != std::string::npos;
@@ -180,6 +195,7 @@ Summary report_published(const fs::path& path, const fs::path& dir) {
   Ending ending{.objectives = {"rank_dissimilarity", "size"}};
   s.objectives = ending.objectives;
   static_cast<DeviceFront&>(s) = front_of_trials("as published", trials, ending, dir);
+  rank(s, std::span(trials).subspan(1));
   s.sensitivity = file.sensitivity();
   s.evaluations = static_cast<int64_t>(trials.size());
   s.notes = {

@@ -10,6 +10,7 @@ import unittest
 import zlib
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
@@ -146,6 +147,23 @@ class Configuration(unittest.TestCase):
         for entry in entries.values():
             self.assertEqual(entry["summary"]["samples"], {"calibration": 6, "search": 0, "evaluation": 4})
             self.assertEqual(entry["summary"]["objectives"], ["rank_dissimilarity", "size"])
+
+    def test_dynamic(self):
+        """As shipped: dynamic candidates, compared with the published static quantization, in its order."""
+        (self.dir / "local_models").mkdir()
+        models.conv(self.dir / "local_models/a.onnx")
+        entries = self.run_it(onnx_hub={"activate": False}, options={"preprocessing_setting": "disable_preprocessing"})
+        out = self.dir / "seqto-results/a"
+        self.assertEqual(entries["a"]["summary"]["fully_quantized"]["id"], "published")
+        ops = {node.op_type for node in onnx.load(out / "models/full.onnx").graph.node}
+        self.assertIn("ConvInteger", ops)
+        self.assertNotIn("QuantizeLinear", ops)
+        trials = [json.loads(line)["trial"] for line in (out / "study.jsonl").read_text().splitlines() if '"trial"' in line]
+        self.assertEqual({s for t in trials if t["id"] not in ("float", "published") for s in t["plan"].values()},
+                         {"int8_dynamic"})
+        done = models.seqto("tune", self.dir / "local_models/a.onnx", "--data", self.dir / "images/imagenet", "-o", out,
+                            "--schemes", "int8,int8_dynamic,float32")
+        self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_hub(self):
         hub = Hub()
