@@ -30,6 +30,7 @@ struct Measured {
   std::string candidate;  // a path, or the id of a study's point
   std::string model_sha256, reference_sha256;
   std::string recipe_json;      // a study's options and the candidate's plan; empty for a pair of files
+  bool random_inputs = false;   // then losses mean nothing
   std::string data;             // fingerprint of the samples
   std::string runner, machine;  // "onnxruntime 1.31.1 (cpu, 1 thread)"; processor
   std::string seqto;            // version

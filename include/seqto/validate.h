@@ -53,6 +53,7 @@ struct Parity {
   std::string reference, candidate;                // paths
   std::string reference_runner, candidate_runner;  // descriptions
   int64_t samples = 0;
+  bool random_inputs = false;  // Dataset::is_random()
   ParityOptions options;
   std::vector<OutputParity> outputs;
   std::vector<SampleParity> worst;  // worst first; none that are equal

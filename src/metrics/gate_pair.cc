@@ -82,6 +82,7 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.model_sha256 = hash_of(candidate.path);
   m.reference_sha256 = hash_of(reference.path);
   m.data = reference.data->fingerprint();
+  m.random_inputs = reference.data->is_random();
   m.runner = candidate.runner->description();
   m.machine = processor_name();
   m.seqto = SEQTO_VERSION;

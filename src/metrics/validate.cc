@@ -172,6 +172,7 @@ Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const
                    F pairs_of) {
   std::vector<Comparison> comparisons(outputs.begin(), outputs.end());
   parity.samples = data.size();
+  parity.random_inputs = data.is_random();
   for (int64_t i = 0; i < parity.samples; ++i) {
     env.stop_if_cancelled("validate");
     const Sample sample = data.read(i);

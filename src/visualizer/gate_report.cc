@@ -61,6 +61,7 @@ internal::Document document_of(const GateResult& r) {
   const auto failed = std::ranges::count(r.limits, false, &CheckedLimit::met);
   d.verdict = d.good ? fmt::format("PASSED: {} limits met", r.limits.size())
                      : fmt::format("FAILED: {} of {} limits not met", failed, r.limits.size());
+  if (r.measured.random_inputs) d.verdict += ", RANDOM inputs: losses mean nothing";
   d.findings = gate_failures(r);
   d.findings.insert(d.findings.end(), r.notes.begin(), r.notes.end());
   internal::DocumentTable table{
@@ -119,6 +120,7 @@ std::string gate_to_json(const GateResult& r) {
   Json json{{"schema_version", 1},
             {"passed", passed(r)},
             {"candidate", r.measured.candidate},
+            {"random_inputs", r.measured.random_inputs},
             {"model_sha256", r.measured.model_sha256},
             {"limits", limits},
             {"failures", gate_failures(r)},

@@ -35,6 +35,7 @@ internal::Document document_of(const Parity& p) {
   d.verdict =
       d.good ? fmt::format("PASSED: {} outputs over {} samples", p.outputs.size(), p.samples)
              : fmt::format("FAILED: {} of {} outputs over {} samples", d.findings.size(), p.outputs.size(), p.samples);
+  if (p.random_inputs) d.verdict += ", RANDOM inputs";
   internal::DocumentTable outputs{"", {"output", "verdict", "max abs", "mean abs", "top-1", "not finite"}, 2, {}};
   for (const OutputParity& o : p.outputs)
     outputs.rows.push_back({o.name, passed(o, p.options) ? "ok" : "FAILED", format_figure(o.max_abs),
@@ -104,6 +105,7 @@ std::string parity_to_json(const Parity& p) {
             {"reference", {{"path", p.reference}, {"runner", p.reference_runner}}},
             {"candidate", {{"path", p.candidate}, {"runner", p.candidate_runner}}},
             {"samples", p.samples},
+            {"random_inputs", p.random_inputs},
             {"abs_tol", p.options.abs_tol},
             {"mean_tol", p.options.mean_tol},
             {"min_top1_agreement", p.options.min_top1_agreement},

@@ -157,6 +157,11 @@ class Pair(Folder):
         lock.write_text("{}")
         self.assertEqual(check(*self.words, "--against", lock)[0], INVALID)
 
+    def test_random_inputs_are_marked(self):
+        done = models.seqto("check", self.model, "--reference", models.DIGITS, "--data", "random", "--samples", 3, "--max-loss", 1e9)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("RANDOM inputs", done.stdout)
+
     def test_a_size_needs_nothing_else(self):
         size = self.model.stat().st_size
         self.assertEqual(check(self.model, "--max-size", size)[0], 0)

@@ -231,6 +231,11 @@ class Validate(unittest.TestCase):
         self.assertEqual(done.returncode, INVALID)
         self.assertIn("no expected output 'scores'", done.stderr)
 
+    def test_random_inputs_are_marked(self):
+        for words, marked in (("random", True), (self.rows(), False)):
+            code, found, _ = self.validate(self.two_headed("a.onnx"), self.two_headed("b.onnx"), words, "--samples", 3)
+            self.assertEqual((code, found["random_inputs"]), (0, marked))
+
     def test_devices(self):
         code, found, _ = self.validate(models.DIGITS, models.DIGITS, models.DIGITS_DATA, "--samples", 3, "--device", "toaster")
         self.assertEqual((code, found), (4, None))
