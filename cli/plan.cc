@@ -63,6 +63,15 @@ ForeignPlan load_plan(const std::string& path, const std::string& dialect, const
   return plan;
 }
 
+std::vector<LayerId> float_layers(const std::string& path, const Model& model, const Context& context) {
+  const Plan plan = load_plan(path, "", model, context).plan;
+  std::vector<LayerId> layers;
+  for (const auto& [layer, scheme] : uniform_plan(model, Scheme::kInt8).schemes)
+    if (const auto it = plan.schemes.find(layer); it == plan.schemes.end() || it->second != Scheme::kInt8)
+      layers.push_back(layer);
+  return layers;
+}
+
 void add_plan(CLI::App& app, Context& context) {
   auto* word = app.add_subcommand("plan", "Plans of this and of other tools");
   word->require_subcommand(1);

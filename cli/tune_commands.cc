@@ -97,7 +97,7 @@ void add_tune(CLI::App& app, Context& context) {
     WorkerFlags worker{.options = device.options};
     QuantizeFlags quantize;
     ImproveFlags improve;
-    std::string model;
+    std::string model, exclude_from;
   };
   auto f = std::make_shared<Flags>();
   TuneOptions& o = f->all.tune;
@@ -136,6 +136,9 @@ void add_tune(CLI::App& app, Context& context) {
   word->add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
       ->capture_default_str();
   word->add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv")->delimiter(',');
+  word->add_option("--exclude-from", f->exclude_from,
+                   "Also what this plan leaves in float; ours or in another tool's dialect (docs/dialects.md)")
+      ->check(CLI::ExistingFile);
   word->add_flag("--resume,!--no-resume", o.resume, "Go on with the study in the folder (default), or start anew");
   add_print_config_flag(word, &f->devices);
   word->callback([=, &context] {
@@ -149,6 +152,13 @@ void add_tune(CLI::App& app, Context& context) {
     options.quantize = f->quantize.parsed();
     options.calibrate = f->quantize.calibration();
     options.improvers = f->improve.parsed();
+    if (!f->exclude_from.empty()) {
+      if (!std::filesystem::is_regular_file(f->model))
+        throw Error(Code::kUsage, "[tune] --exclude-from for a model that is no file found; the plan names the layers of "
+                                  "one; give that model's file");
+      const Model model = load_for_quantizing(f->model, options.quantize, context.env);
+      for (auto& layer : float_layers(f->exclude_from, model, context)) options.exclude.push_back(std::move(layer));
+    }
     tune_models(f->model, f->all, context);
   });
 }

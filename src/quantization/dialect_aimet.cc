@@ -26,6 +26,14 @@ std::optional<DataType> integer_type(int64_t bits, bool is_signed) {
   }
 }
 
+// "int8", "uint16" ...; nothing for floats and for biases.
+std::optional<DataType> type_named(const std::string& name) {
+  for (const int64_t bits : {4, 8, 16})
+    for (const bool is_signed : {false, true})
+      if (name == fmt::format("{}int{}", is_signed ? "" : "u", bits)) return integer_type(bits, is_signed);
+  return std::nullopt;
+}
+
 bool truth(const json& value) { return value.is_boolean() ? value.get<bool>() : value == "True" || value == "true"; }
 
 TensorOverride entry_of(DataType type, double scale, int64_t zero_point) {
@@ -99,9 +107,7 @@ class Reader {
     const auto tensor = entry.at("name").get<std::string>();
     const auto type_name = entry.at("output_dtype").get<std::string>();
     if (entry.contains("block_size") || entry.contains("per_block_int_scale")) return blocks(tensor);
-    const bool is_signed = type_name.starts_with("int");
-    if (!is_signed && !type_name.starts_with("uint")) return;
-    const auto type = integer_type(std::stoll(type_name.substr(is_signed ? 3 : 4)), is_signed);
+    const std::optional<DataType> type = type_named(type_name);
     if (!type) return;
     const std::vector<double> scales = numbers(entry.at("y_scale"));
     std::vector<int64_t> zero_points(scales.size(), 0);
@@ -121,6 +127,7 @@ class Reader {
           fmt::format("[plan] the encoding of '{}' with {} scales and {} offsets found; as many of each expected",
                       tensor, scales.size(), zero_points.size()));
     auto& list = encodings[tensor];
+    list.clear();
     for (size_t i = 0; i < scales.size(); ++i) list.push_back(entry_of(type, scales[i], zero_points[i]));
   }
 
@@ -208,8 +215,8 @@ class Layout {
 
   // 1.0.0 and older do not say which axis the channels are.
   void give_axis(const Node& node, const std::string& weight) {
-    auto& list = encodings_.at(weight);
-    if (list.size() < 2 || list.front().axis) return;
+    const auto found = encodings_.find(weight);
+    if (found == encodings_.end() || found->second.size() < 2 || found->second.front().axis) return;
     const auto initializer = index_.initializers.find(weight);
     const auto rank = initializer == index_.initializers.end()
                           ? int64_t{2}
@@ -217,7 +224,7 @@ class Layout {
     int64_t axis = 0;
     if (node.op_type == "MatMul") axis = rank - 1;
     if (node.op_type == "ConvTranspose" || (node.op_type == "Gemm" && !node.int_attribute("transB", 0))) axis = 1;
-    list.front().axis = axis;
+    found->second.front().axis = axis;
   }
 
   GraphIndex index_;

@@ -96,6 +96,15 @@ class Dialects(unittest.TestCase):
             file.write_text(self.convert(dialect, self.plan))
             self.assertEqual(self.quantized("again.onnx", "--plan", file).read_bytes(), ours, dialect)
 
+    def test_tune_keeps_out_what_the_plan_leaves_in_float(self):
+        scope = self.folder / "scope.json"
+        scope.write_text(json.dumps({"ignored_scope": {"names": ["a_node"], "types": ["Gemm"]}}))
+        out = self.folder / "study"
+        self.good("tune", self.model, "--data", self.data, "--calibration-samples", 10, "--max-evaluations", 4,
+                  "--exclude-from", scope, "-o", out)
+        full = json.loads((out / "plans" / "full.json").read_text())["schemes"]
+        self.assertEqual(sorted(full), ["b_node", "c_node", "d_node", "f_node", "p_node"])
+
     def test_overrides_give_onnxruntime_our_scales(self):
         ours = self.quantized("ours.onnx", "--plan", self.plan)
         recipe = json.loads(self.convert("onnxruntime", self.plan, "--quantized", ours))
