@@ -255,9 +255,13 @@ Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
 
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options, const Plan& plan) {
   int64_t opset = required_opset(options);
-  for (const auto& [layer, fields] : plan.options)
-    if (auto it = plan.schemes.find(layer); it != plan.schemes.end())
-      opset = std::max(opset, required_opset(with_fields(options, it->second, fields)));
+  for (const auto& [layer, fields] : plan.options) {
+    auto it = plan.schemes.find(layer);
+    if (it == plan.schemes.end() || !is_static(it->second)) continue;
+    // 16 bits get Q and DQ of com.microsoft: a conversion renames tensors, whose ranges may be there already.
+    if (fields.block_size.value_or(0) > 0) opset = std::max<int64_t>(opset, 21);
+    if (fields.per_channel.value_or(false)) opset = std::max<int64_t>(opset, 13);
+  }
   return prepare(model, {.min_opset = opset, .lift_constants = false, .fold_batch_norms = false});
 }
 
