@@ -122,7 +122,7 @@ class Attempt {
       done += static_cast<size_t>(n);
     }
     size_ += static_cast<int64_t>(count);
-    env_.progress({"fetch", size_, file_.max_bytes, file_.to.stem().string()});
+    env_.progress({"fetch", size_, file_.max_bytes, file_.url.substr(file_.url.rfind('/') + 1)});
     return true;
   }
 
