@@ -22,6 +22,10 @@ class Marker {
   }
 
   Marks run(const std::vector<bool>& selected) {
+    for (size_t i = 0; i < marks_.nodes.size(); ++i)
+      for (const auto& name : marks_.nodes[i].inputs)
+        if (auto pair = index_.pairs.find(name); selected[i] && pair != index_.pairs.end())
+          shared_pairs_.insert(pair->second);
     for (size_t i = 0; i < marks_.nodes.size(); ++i) {
       if (!selected[i]) continue;
       mark_node(i);
@@ -223,6 +227,7 @@ class Marker {
     if (!possible) return false;
     if (index_.captured.contains(input)) return deviate("D33"), false;
     if (has_pair(output)) return false;
+    if (shared_pairs_.contains(input)) return deviate("D41"), false;
     if (options_.compat_onnxruntime) return true;
     if (excludes_output(n)) return deviate("D4"), false;
     if (!within_clip(n, index_, *bounds)) return deviate("D2"), false;
@@ -394,7 +399,8 @@ class Marker {
   const BoundsOf& bounds_;
   Marks marks_;
   std::unordered_set<std::string> marked_biases_;
-  LayerId current_;  // the layer whose rule runs
+  std::unordered_set<std::string> shared_pairs_;  // outputs of the model's own pairs that layers are led to
+  LayerId current_;                               // the layer whose rule runs
 };
 
 }  // namespace
