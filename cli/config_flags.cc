@@ -45,9 +45,9 @@ std::vector<std::string> known_names(const CLI::App* word) {
 // A value that names a file or folder, where the same flag may also take a name (imagenet, libx.so, hub:NAME).
 bool is_path(const std::string& name, const std::string& value) {
   static const std::set<std::string> kAlways{
-      "data",      "labels",    "output",    "ranges",           "plan",        "quantized", "tensor-overrides",
-      "reference", "candidate", "report",    "models",           "subject",     "lock",      "against",
-      "junit",     "markdown",  "hub-cache", "calibration-data", "ranking-data"};
+      "data",      "labels",    "output",    "ranges",           "plan",         "quantized",   "tensor-overrides",
+      "reference", "candidate", "report",    "models",           "subject",      "lock",        "against",
+      "junit",     "markdown",  "hub-cache", "calibration-data", "ranking-data", "exclude-from"};
   static const std::set<std::string> kWithSlash{"runtime-library", "tvm-plugin"};
   if (value.empty()) return false;
   if (name == "model") return !value.starts_with("hub:");

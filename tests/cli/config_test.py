@@ -37,12 +37,15 @@ class Config(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def test_round_trip(self):
+        (self.dir / "p.json").write_text("{}")
         config = self.write('model = "m.onnx"', 'data = "d"', 'output = "o"', "max-evaluations = 4",
                             'objectives = ["kl", "latency"]', "smooth-alpha = 0.25", 'device = ["cpu", "cuda"]',
                             "per-channel = true", "resume = false", 'exclude = "op:Gemm"', 'worker-memory = "2G"',
-                            "max-time = 1.5", 'labels = "a \\"b\\" \\\\ c.csv"', "tensor-method = []")
+                            "max-time = 1.5", 'exclude-from = "p.json"',
+                            'labels = "a \\"b\\" \\\\ c.csv"', "tensor-method = []")
         once = self.printed("--config", config)
-        for line in (f'model = "{self.dir}/m.onnx"', 'device = ["cpu", "cuda"]', "resume = false",
+        for line in (f'exclude-from = "{self.dir}/p.json"', f'model = "{self.dir}/m.onnx"', 'device = ["cpu", "cuda"]',
+                     "resume = false",
                      "per-channel = true", 'exclude = ["op:Gemm"]', "max-time = 1.5", 'schemes = ["int8", "float32"]'):
             self.assertIn(line + "\n", once)
         again = self.dir / "elsewhere" / "again.toml"

@@ -62,8 +62,8 @@ class HubTest(unittest.TestCase):
         return done.stdout
 
     def start(self, *words):
-        return subprocess.Popen([models.BINARY, "hub", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=os.environ | self.env)
+        return subprocess.Popen([models.BINARY, "hub", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env=os.environ | self.env)
 
     def cached(self, suffix=""):
         """What the cache holds but for lists and locks."""
@@ -122,7 +122,8 @@ class List(HubTest):
         self.run_hub("list", "--hub-manifest", self.hub.url + "/ONNX_HUB_MANIFEST.json", env=env, said=["3 models"])
 
     def test_broken_lists(self):
-        for text, said in ((b"{}", "no JSON list"), (b"<html>", "no JSON list"), (b"[1]", "entry 0"), (b"[{}]", "no name"),
+        for text, said in ((b"{}", "no JSON list"), (b"<html>", "no JSON list"), (b"[1]", "entry 0"),
+                           (b"[{}]", "no name"),
                            (b'[{"model": "a"}]', "no model_path"),
                            (b'[{"model": "a", "model_path": "../../a.onnx"}]', "unsafe path"),
                            (b'[{"model": "a", "model_path": "/etc/a.onnx"}]', "unsafe path"),

@@ -109,14 +109,16 @@ class Configuration(unittest.TestCase):
     def test_named_where_they_mean_nothing(self):
         self.printed(surprise={"a": {"b": 1}, "c": 2}, options={"skipped_nodes": ["a"], "colour": "red"},
                      images={"random_k": 300}, visualizer={"labels": ["x", "y", "z"]})
-        for key in ("'surprise.a.b'", "'surprise.c'", "'options.colour'", "'options.skipped_nodes'", "'visualizer.labels'",
-                    "images.random_k is 300"):
+        for key in ("'surprise.a.b'", "'surprise.c'", "'options.colour'", "'options.skipped_nodes'",
+                    "'visualizer.labels'", "images.random_k is 300"):
             self.assertIn(key, self.warned)
         self.assertEqual(self.warned.count("warning: "), 6)
 
     def test_refused(self):
-        for changes, said in (({"run_type": "tpu"}, "run_type"), ({"options": {"preprocessing_setting": "keras"}}, "keras"),
-                              ({"images": {"chunk": "many"}}, "images.chunk"), ({"onnx": {"threshold": "low"}}, "threshold"),
+        for changes, said in (({"run_type": "tpu"}, "run_type"),
+                              ({"options": {"preprocessing_setting": "keras"}}, "keras"),
+                              ({"images": {"chunk": "many"}}, "images.chunk"),
+                              ({"onnx": {"threshold": "low"}}, "threshold"),
                               ({"onnx_hub": {"activate": "yes"}}, "onnx_hub.activate"),
                               ({"images": {"images_folder_rel_path": None}}, "images_folder_rel_path"),
                               ({"visualizer": {"active_labels": [False]}}, "active_labels"),
@@ -142,7 +144,8 @@ class Configuration(unittest.TestCase):
         models.conv(self.dir / "local_models/a.onnx")
         models.conv(self.dir / "local_models/b.onnx", before=["Relu"])
         entries = self.run_it(onnx_hub={"activate": False}, onnx={"quantize_static": True},
-                              options={"preprocessing_setting": "disable_preprocessing", "nodes_to_exclude": ["before_0"]})
+                              options={"preprocessing_setting": "disable_preprocessing",
+                                       "nodes_to_exclude": ["before_0"]})
         self.assertEqual(list(entries), ["a", "b"])
         for entry in entries.values():
             self.assertEqual(entry["summary"]["samples"], {"calibration": 6, "search": 0, "evaluation": 4})
@@ -158,7 +161,8 @@ class Configuration(unittest.TestCase):
         ops = {node.op_type for node in onnx.load(out / "models/full.onnx").graph.node}
         self.assertIn("ConvInteger", ops)
         self.assertNotIn("QuantizeLinear", ops)
-        trials = [json.loads(line)["trial"] for line in (out / "study.jsonl").read_text().splitlines() if '"trial"' in line]
+        lines = (out / "study.jsonl").read_text().splitlines()
+        trials = [json.loads(line)["trial"] for line in lines if '"trial"' in line]
         self.assertEqual({s for t in trials if t["id"] not in ("float", "published") for s in t["plan"].values()},
                          {"int8_dynamic"})
         done = models.seqto("tune", self.dir / "local_models/a.onnx", "--data", self.dir / "images/imagenet", "-o", out,
