@@ -1,14 +1,18 @@
 // tune and report: the main job and its pictures.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "config_flags.h"
+#include "group_flags.h"
 #include "hub_flags.h"
 #include "improve_flags.h"
+#include "limit_flags.h"
 #include "seqto/error.h"
 #include "seqto/published.h"
 #include "seqto/tune_all.h"
+#include "seqto/verdicts.h"
 
 namespace seqto::cli {
 namespace {
@@ -29,6 +33,14 @@ void show(const Summary& summary, const std::filesystem::path& dir, const Contex
 void show_all(const std::vector<OverviewEntry>& entries, const std::filesystem::path& dir, const Context& context) {
   if (context.json) fmt::print("{}\n", overview_to_json(entries));
   else fmt::print("{}\nall: {}\n", overview_table(entries, terminal_columns()), (dir / "index.html").string());
+}
+
+// After the results are shown: they are there whether or not a point will do.
+void require_limits(const Summary& summary) {
+  const GateResult result{.measured = {.candidate = summary.selected}, .limits = summary.limits};
+  if (passed(result)) return;
+  throw Error(Code::kGateNotMet, fmt::format("[tune] no point of the front meets every limit; the nearest is {}: {}",
+                                             summary.selected, fmt::join(gate_failures(result), "; ")));
 }
 
 struct WorkerFlags {
@@ -64,9 +76,15 @@ void add_many_models_flags(CLI::App* word, TuneAllOptions& o) {
 void tune_models(const std::string& asked, const TuneAllOptions& options, const Context& context) {
   const std::filesystem::path& dir = options.tune.output;
   auto models = find_models(asked, options, context.env);
-  if (!names_several(asked)) return show(tune_one(models.front(), options, context.env), dir, context);
+  if (!names_several(asked)) {
+    const Summary summary = tune_one(models.front(), options, context.env);
+    show(summary, dir, context);
+    return require_limits(summary);
+  }
   auto entries = tune_all(models, options, context.env);
   show_all(entries, dir, context);
+  for (const OverviewEntry& entry : entries)
+    if (entry.failure.empty()) require_limits(entry.summary);
 }
 
 // A file's reports lie in a folder called like it; those of a folder's files each in one, with one page of all.
@@ -98,6 +116,8 @@ void add_tune(CLI::App& app, Context& context) {
     QuantizeFlags quantize;
     ImproveFlags improve;
     std::string model, exclude_from;
+    GroupFlags groups;
+    LimitFlags limits;
   };
   auto f = std::make_shared<Flags>();
   TuneOptions& o = f->all.tune;
@@ -114,16 +134,34 @@ void add_tune(CLI::App& app, Context& context) {
   add_improve_flags(word, f->improve);
   add_hub_flags(word, f->all.hub);
   add_many_models_flags(word, f->all);
+  add_group_flags(word, f->groups);
+  add_limit_flags(word, f->limits);
   word->add_option("-o,--output", o.output, "Folder for the results")->required();
-  word->add_option("--strategy", o.strategy, "incremental")->capture_default_str();
-  word->add_option("--schemes", o.schemes, "Schemes to choose from")->delimiter(',')->capture_default_str();
-  word->add_option("--objectives", o.objectives, "What to minimise: kl, size, latency, ...")
-      ->delimiter(',')
+  word->add_option("--strategy", o.strategy,
+                   "chain, incremental (the published procedure), ilp, greedy_revert, sensitivity_list, nsga2 or "
+                   "random")
       ->capture_default_str();
+  word->add_option("--schemes", o.schemes, "Schemes to choose from (by default those worth it for the objectives)")
+      ->delimiter(',');
+  word->add_option("--objectives", o.objectives,
+                   "What to minimise: kl, size, latency, ... (all three by default; kl,size for incremental)")
+      ->delimiter(',');
   word->add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")->capture_default_str();
+  word->add_option("--search-evaluations", o.search_evaluations,
+                   "Trials on search samples (0: the strategy's own measure)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  word->add_option("--max-front", o.max_front, "Plans of the search that are measured for the report, at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  word->add_option("--jobs", o.jobs, "Candidates that the search measures side by side (0: as there are cores)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   word->add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
   word->add_option("--max-time", o.max_time_seconds, "Stop after so many seconds (0: no limit)");
   word->add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges")->capture_default_str();
+  word->add_option("--search-samples", o.search_samples,
+                   "Samples for the search, half of them to confirm what it finds (default: at most 64)");
   word->add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
       ->capture_default_str();
   word->add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
@@ -151,7 +189,12 @@ void add_tune(CLI::App& app, Context& context) {
     use_this_program(options.runner);
     options.quantize = f->quantize.parsed();
     options.calibrate = f->quantize.calibration();
+    for (const char* flag : {"--activation-type", "--weight-type", "--per-channel", "--reduce-range",
+                             "--symmetric-activations", "--format"})
+      if (word->count(flag) > 0) options.fast_types = false;
     options.improvers = f->improve.parsed();
+    options.groups = f->groups.parsed();
+    options.limits = f->limits.parsed();
     if (!f->exclude_from.empty()) {
       if (!std::filesystem::is_regular_file(f->model))
         throw Error(Code::kUsage, "[tune] --exclude-from for a model that is no file found; the plan names the layers of "

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "seqto/quantize.h"
+#include "seqto/statistics.h"
 
 namespace seqto {
 
@@ -33,6 +34,9 @@ struct Losses {
   double cosine = 0;  // 1 - cosine similarity
 };
 Losses compare(const Outputs& reference, const Outputs& candidate);
+// Of each sample on its own, and their mean.
+std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate);
+Losses mean(std::span<const Losses> losses);
 
 // Task metrics from labels: top1, top5 (shares), f1 (macro). Samples with label -1 do not count; empty without labels.
 std::map<std::string, double> task_metrics(const Outputs& outputs, std::span<const int64_t> labels);
@@ -50,7 +54,27 @@ struct Measurement {
   Latency latency;  // per sample
   Losses losses;
   std::map<std::string, double> metrics;
+  // Of those losses and metrics that are means over the samples, by name.
+  std::map<std::string, Interval> intervals;
+  // What pairs two candidates sample by sample, to six digits: the losses "kl" and "top1_disagreement", and where
+  // labels exist "top1" (1: right).
+  std::map<std::string, std::vector<double>> samples;
 };
+// Losses, metrics, intervals and samples of outputs on the samples of `reference`; `labels` may be empty.
+void measure_outputs(Measurement& measurement, const Outputs& reference, const Outputs& outputs,
+                     std::span<const int64_t> labels);
+// The 95 % interval of a's mean less b's over the same samples; nothing where one of them has no `samples` of the name.
+std::optional<Interval> paired_difference(const Measurement& a, const Measurement& b, const std::string& name);
+// McNemar's test on the labels: small where a and b are not equally often right. Nothing without labels.
+std::optional<double> mcnemar(const Measurement& a, const Measurement& b);
+
+// The parts of the data that a study measures on; no sample is in two of them, or in the calibration's.
+enum class Part {
+  kEvaluation,  // what is reported
+  kSearch,      // what the search looks at
+  kAcceptance,  // fresh samples for what it found
+};
+std::string_view to_string(Part part);  // "evaluation", "search", "acceptance"
 
 // What a candidate came to on one device.
 struct Outcome {
@@ -64,6 +88,8 @@ struct Trial {
   int64_t number = 0;  // position in the study
   Plan plan;
   std::vector<std::string> excluded;  // what the strategy excluded, in its order
+  Part part = Part::kEvaluation;      // of the samples it was measured on
+  std::string step;                   // of the strategy that proposed it: "one-in", "chain", "swap" ...; may be empty
   // On the study's first device, which the search follows.
   std::optional<Measurement> measurement;    // absent: failed
   std::string failure;                       // why
@@ -100,8 +126,9 @@ class Study {
 
   const StudyHeader& header() const { return header_; }
   const std::vector<Trial>& trials() const { return trials_; }
-  const Trial* find(const std::string& id) const;  // the last of that id, or null; append() invalidates it
-  void append(Trial trial);                        // numbers it
+  // The last of that id on these samples, or null; append() invalidates it.
+  const Trial* find(const std::string& id, Part part = Part::kEvaluation) const;
+  void append(Trial trial);  // numbers it
   // Values beside the trials, kept by name: ranges, sensitivity. The JSON text must be one line.
   void note(const std::string& name, const std::string& json);
   const std::string* noted(const std::string& name) const;

@@ -16,6 +16,9 @@ struct SummaryPoint {
   Trial trial;
   std::string file, plan_file;  // empty: not written
   double size_reduction_kept = 0;
+  // Of the front: the smallest other point of it whose loss the samples cannot tell from this one's (the 95 % interval
+  // of the paired difference holds 0), so that nothing is known to be gained by being larger; empty: none.
+  std::string alike;
 };
 
 // What a study found on one device.
@@ -25,6 +28,7 @@ struct DeviceFront {
   std::vector<SummaryPoint> front;   // by size, ascending
   std::vector<std::string> top;      // ids, at most three
   std::string selected;              // an id
+  std::vector<CheckedLimit> limits;  // that the user set, on the selected point; not all met: no point meets them
   double hypervolume = 0;            // of the front over objectives scaled by the float and fully quantized points
   std::vector<SummaryPoint> trials;  // all, in order
   // Where the runtime computes the nodes of the fully quantized model; empty: it does not tell, or all on one device.

@@ -1,6 +1,7 @@
 // Room: search. Which plan to try next, and which of the tried ones are best.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "seqto/analyze.h"
+#include "seqto/gate.h"
 #include "seqto/metrics.h"
 
 namespace seqto {
@@ -28,34 +30,76 @@ std::vector<size_t> nearest_to_ideal(std::span<const Point> points, size_t k);
 // The volume dominated with respect to `reference` (any number of objectives up to 4).
 double hypervolume(std::span<const Point> points, const Point& reference);
 
+// --- limits ------------------------------------------------------------------------------------
+
+// What limits are about (gate.h), of a measurement; ratios and drops are to the float model's.
+Figures figures_of(const Measurement& measurement, const Measurement& baseline);
+
+struct Selection {
+  size_t index = 0;                  // of the points
+  std::vector<CheckedLimit> limits;  // of that point
+};
+// Of the points that meet all limits, the one nearest to the ideal of them all; where none does, the one whose figures
+// are least beyond their bounds, relative to these and summed. Where latency is an objective, points that are slower
+// than the baseline are passed over while there are others. Nothing for no points. Throws Error{kInvalidInput} for a
+// limit on what was not measured.
+std::optional<Selection> select(std::span<const Measurement> points, const Measurement& baseline,
+                                const std::vector<std::string>& objectives, std::span<const Limit> limits);
+
 // --- strategies --------------------------------------------------------------------------------
 
 struct Proposal {
   Plan plan;
-  std::vector<std::string> excluded;
+  std::vector<std::string> excluded;  // of strategies that walk an exclusion list
+  Part part = Part::kEvaluation;      // of the samples to measure it on
+  std::string step;                   // what it is for: "one-in", "chain", "swap" ...
 };
 
-// Proposes plans one after the other; sees every trial of the study, so a resumed study goes on by itself.
+// Proposes plans; sees every trial of the study and nothing else, so a resumed study goes on by itself.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Nothing: the search is over.
-  virtual std::optional<Proposal> next(const Study& study) = 0;
+  // Plans that can be measured in any order, or side by side; all of them are in the study before the next call.
+  // Nothing: the search is over. `wrap_up`: a limit is near; only what the report needs of what was found so far.
+  virtual std::vector<Proposal> next(const Study& study, bool wrap_up = false) = 0;
+  // Trials it will have asked for in all, as far as can be told by now; 0: unknown.
+  virtual int64_t expected() const { return 0; }
 };
 
 struct StrategyOptions {
-  // Stop when the last trial's loss `objective` is at most this; the published stop is rank_dissimilarity <= 0.
+  // incremental: stop when the last trial's loss `threshold_loss` is at most this; the published stop is
+  // rank_dissimilarity <= 0.
   double threshold = 0;
   std::string threshold_loss = "rank_dissimilarity";
+  // The others: what they minimise. One loss, and "size" or "latency" or both.
+  std::vector<std::string> objectives{"kl", "size"};
+  int64_t evaluations =
+      0;               // on search and acceptance samples together; 0: the strategy's own measure, 5 for each group
+  int64_t front = 24;  // points that are measured for the report, at most
+  uint64_t seed = 0;
+};
+
+// Layers that get one scheme together.
+struct SearchGroup {
+  std::vector<LayerId> layers;
+  // What there is to choose from; float32, an empty choice, is the first. A choice says what each layer gets.
+  std::vector<std::map<LayerId, Scheme>> choices;
+  std::vector<Scheme> schemes;  // the choices by name
 };
 struct SearchSpace {
   const Model* model = nullptr;
   std::vector<std::string> exclusion_order;  // see analyze.h
   std::vector<LayerId> layers;               // quantizable ones, graph order
+  std::vector<SearchGroup> groups;
+  std::function<int64_t(const Plan&)> size_of;    // bytes of the candidate's file; needs no run
+  std::function<double(const Plan&)> latency_of;  // predicted, nanoseconds a sample; may be empty
 };
 // "incremental": the published procedure. Trial 0 is the fully quantized model, then the exclusion list grows by one
 // entry of the order a trial; it stops at the threshold or when the list is used up. Candidates that are equal
-// to the one before are the caller's to skip (see tune.h). Throws Error{kUsage} listing the names when unknown.
+// to the one before are the caller's to skip (see tune.h).
+// "chain": one group and scheme at a time from the float side, then the whole chain of plans of least loss for their
+// cost, then moves around it that fresh samples must confirm (docs/search.md).
+// Throws Error{kUsage} listing the names when unknown.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const SearchSpace& space, const StrategyOptions& = {});
 
 }  // namespace seqto

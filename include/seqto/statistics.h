@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace seqto {
 
@@ -17,6 +18,8 @@ struct Interval {
 // always the same ones for the same number of values. For a paired comparison give the differences. A single value, or
 // none, says nothing of its spread: the interval is the value, or 0.
 Interval bootstrap_mean(std::span<const double> values);
+// The same for several figures of the same samples: all columns have one length. Resamples are drawn once.
+std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns);
 
 // McNemar's exact test: of the pairs in which only one of two was right, `first` were the first's and `second` the
 // second's. The two-sided probability of a difference at least as large when both are equally good.

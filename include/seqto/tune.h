@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "seqto/groups.h"
 #include "seqto/improvers.h"
 #include "seqto/report.h"
 
@@ -19,21 +21,35 @@ struct TuneOptions {
   std::filesystem::path calibration_data, ranking_data;
   DatasetOptions dataset;
   // --- search
-  std::string strategy = "incremental";
-  std::vector<std::string> schemes{"int8", "float32"};
-  std::vector<std::string> objectives{"kl", "size"};
+  std::string strategy = "chain";
+  // To choose from; float32 is always one. Empty: those that are worth it for the strategy and its objectives.
+  std::vector<std::string> schemes;
+  std::vector<std::string> objectives;  // empty: kl, size and latency; kl and size for incremental
+  // Choose the selected point of the front, and whether there is one that will do; the search itself looks for the
+  // front.
+  std::vector<Limit> limits;
   double threshold = 0;
-  int64_t max_evaluations = 0;       // 0: no limit
+  GroupOptions groups;               // layers to keep together, beside those that must be
+  int64_t search_evaluations = 0;    // on search samples; 0: the strategy's own measure
+  int64_t max_front = 24;            // plans of the search that are measured for the report
+  int64_t max_evaluations = 0;       // trials of any kind; 0: no limit
   double max_time_seconds = 0;       // 0: no limit
   std::vector<std::string> exclude;  // globs on node names or "op:Conv": float in every candidate
   // --- samples, in the data set's order and never overlapping
   int64_t calibration_samples = 50;
+  // Half of them to search on, half to confirm on; unset: 64, or a third of what calibration leaves if that is less;
+  // none for strategy incremental, which decides on the evaluation's samples.
+  std::optional<int64_t> search_samples;
   int64_t evaluation_samples = 0;  // 0: all that is left
   // Samples that go to a device behind a link in one message, and are repeated together when it breaks.
   int64_t chunk_samples = 1;
   int64_t ranking_samples = 10;  // of the calibration samples, for the error analysis
   // --- quantizer; the published settings
   QuantizeOptions quantize;
+  // Strategies other than incremental write static layers in the types that are fast on the device, whatever `quantize`
+  // says of types and granularity: on x86 uint8 activations and int8 weights, per channel, in 7 bits where the
+  // processor lacks VNNI instructions.
+  bool fast_types = true;
   CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says
   // Found once, for the fully quantized model on the calibration samples, and applied to every candidate; the published
   // reference goes without. A resumed run finds them again.
@@ -45,6 +61,7 @@ struct TuneOptions {
   // With runner.isolated candidates run in a worker process, as the command line has it: one that crashes, hangs or
   // eats memory is a failed trial. Calibration and error analysis stay in this process.
   RunnerOptions runner;
+  int jobs = 0;  // candidates that the search measures side by side; 0: as many as there are cores for
   // --- output
   std::filesystem::path output;
   bool resume = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 
 #include "base/random.h"
 #include "seqto/statistics.h"
@@ -18,16 +19,30 @@ double quantile(std::vector<double> values, double q) {
   return values[below] + (values[above] - values[below]) * (position - static_cast<double>(below));
 }
 
-Interval bootstrap_mean(std::span<const double> values) {
-  if (values.empty()) return {};
+std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns) {
+  std::vector<Interval> intervals(columns.size());
+  if (columns.empty() || columns[0].empty()) return intervals;
+  const size_t size = columns[0].size();
   constexpr int kResamples = 2000;
-  std::mt19937_64 engine(values.size());
-  std::vector<double> means(kResamples);
-  for (double& mean : means) {
-    for (size_t i = 0; i < values.size(); ++i) mean += values[internal::below(values.size(), engine)];
-    mean /= static_cast<double>(values.size());
+  std::mt19937_64 engine(size);
+  std::vector<std::vector<double>> means(columns.size(), std::vector<double>(kResamples));
+  std::vector<double> counts(size);  // how often each sample was drawn
+  for (int resample = 0; resample < kResamples; ++resample) {
+    std::ranges::fill(counts, 0.0);
+    for (size_t i = 0; i < size; ++i) ++counts[internal::below(size, engine)];
+    for (size_t c = 0; c < columns.size(); ++c) {
+      assert(columns[c].size() == size);
+      const double sum = std::inner_product(counts.begin(), counts.end(), columns[c].begin(), 0.0);
+      means[c][resample] = sum / static_cast<double>(size);
+    }
   }
-  return {quantile(means, 0.025), quantile(means, 0.975)};
+  for (size_t c = 0; c < columns.size(); ++c) intervals[c] = {quantile(means[c], 0.025), quantile(means[c], 0.975)};
+  return intervals;
+}
+
+Interval bootstrap_mean(std::span<const double> values) {
+  const std::vector<double> column(values.begin(), values.end());
+  return bootstrap_means(std::span(&column, 1))[0];
 }
 
 double mcnemar(int64_t first, int64_t second) {

@@ -80,24 +80,29 @@ Losses compare_rows(std::span<const float> reference, std::span<const float> can
 
 }  // namespace
 
-Losses compare(const Outputs& reference, const Outputs& candidate) {
+std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate) {
   if (reference.rows != candidate.rows || reference.columns != candidate.columns) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[compare] {} x {} outputs found; {} x {} expected, as the reference has; run both models "
                             "on the same samples",
                             candidate.rows, candidate.columns, reference.rows, reference.columns));
   }
+  std::vector<Losses> losses(reference.rows);
+  if (reference.columns == 0) return losses;
+  for (int64_t i = 0; i < reference.rows; ++i) losses[i] = compare_rows(reference.row(i), candidate.row(i));
+  return losses;
+}
+
+Losses mean(std::span<const Losses> losses) {
   Losses mean;
-  if (reference.columns == 0) return mean;
-  for (int64_t i = 0; i < reference.rows; ++i) {
-    const Losses row = compare_rows(reference.row(i), candidate.row(i));
+  for (const Losses& row : losses)
     for (const LossField& field : kLossFields) mean.*field.value += row.*field.value;
-  }
-  if (reference.rows > 0) {
-    for (const LossField& field : kLossFields) mean.*field.value /= static_cast<double>(reference.rows);
-  }
+  if (!losses.empty())
+    for (const LossField& field : kLossFields) mean.*field.value /= static_cast<double>(losses.size());
   return mean;
 }
+
+Losses compare(const Outputs& reference, const Outputs& candidate) { return mean(compare_each(reference, candidate)); }
 
 void Outputs::append(std::span<const float> row) {
   if (rows > 0 && static_cast<int64_t>(row.size()) != columns) {

@@ -145,9 +145,9 @@ size_t Study::parse(std::string_view text, const std::string& name) {
   }
 }
 
-const Trial* Study::find(const std::string& id) const {
+const Trial* Study::find(const std::string& id, Part part) const {
   for (auto trial = trials_.rbegin(); trial != trials_.rend(); ++trial) {
-    if (trial->id == id) return &*trial;
+    if (trial->id == id && trial->part == part) return &*trial;
   }
   return nullptr;
 }

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -18,6 +21,9 @@ Json number_to_json(double value) {
   return value;
 }
 
+// Six digits: a study of many trials stays small.
+Json short_number(double value) { return std::stod(fmt::format("{:.6g}", value)); }
+
 double number_from_json(const Json& json) {
   if (!json.is_string()) return json.get<double>();
   const auto& text = json.get_ref<const std::string&>();
@@ -37,6 +43,11 @@ void write_measurement(Json& json, const Measurement& measurement) {
   }
   Json& metrics = json["metrics"] = Json::object();
   for (const auto& [name, value] : measurement.metrics) metrics[name] = number_to_json(value);
+  for (const auto& [name, interval] : measurement.intervals) json["intervals"][name] = {interval.low, interval.high};
+  for (const auto& [name, values] : measurement.samples) {
+    Json& list = json["samples"][name] = Json::array();
+    for (double value : values) list.push_back(std::isfinite(value) ? short_number(value) : number_to_json(value));
+  }
 }
 
 Measurement read_measurement(const Json& json) {
@@ -51,6 +62,12 @@ Measurement read_measurement(const Json& json) {
     measurement.losses.*field.value = number_from_json(losses.at(std::string(field.name)));
   }
   for (const auto& [name, value] : json.at("metrics").items()) measurement.metrics[name] = number_from_json(value);
+  if (json.contains("intervals"))
+    for (const auto& [name, ends] : json["intervals"].items())
+      measurement.intervals[name] = {ends.at(0).get<double>(), ends.at(1).get<double>()};
+  if (json.contains("samples"))
+    for (const auto& [name, values] : json["samples"].items())
+      for (const Json& value : values) measurement.samples[name].push_back(number_from_json(value));
   return measurement;
 }
 
@@ -67,7 +84,23 @@ Outcome read_outcome(const Json& json) {
   return outcome;
 }
 
+constexpr std::array<std::pair<Part, std::string_view>, 3> kParts{
+    {{Part::kEvaluation, "evaluation"}, {Part::kSearch, "search"}, {Part::kAcceptance, "acceptance"}}};
+
+Part parse_part(std::string_view name) {
+  for (auto [part, known] : kParts)
+    if (known == name) return part;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[study] part '{}' found; one of evaluation, search, acceptance expected", name));
+}
+
 }  // namespace
+
+std::string_view to_string(Part part) {
+  for (auto [known, name] : kParts)
+    if (known == part) return name;
+  return "?";
+}
 
 std::string trial_to_json(const Trial& trial) {
   Json json;
@@ -75,6 +108,8 @@ std::string trial_to_json(const Trial& trial) {
   json["number"] = trial.number;
   json["plan"] = Json::parse(plan_to_json(trial.plan)).at("schemes");
   json["excluded"] = trial.excluded;
+  if (trial.part != Part::kEvaluation) json["part"] = to_string(trial.part);
+  if (!trial.step.empty()) json["step"] = trial.step;
   write_outcome(json, {trial.measurement, trial.failure});
   for (const auto& [device, outcome] : trial.elsewhere) write_outcome(json["elsewhere"][device], outcome);
   // A runtime's message may hold any bytes; a trial is written all the same.
@@ -89,6 +124,8 @@ Trial trial_from_json(const std::string& line) {
     json.at("number").get_to(trial.number);
     trial.plan = plan_from_json(Json{{"schemes", json.at("plan")}}.dump());
     json.at("excluded").get_to(trial.excluded);
+    if (json.contains("part")) trial.part = parse_part(json["part"].get<std::string>());
+    trial.step = json.value("step", "");
     Outcome here = read_outcome(json);
     trial.measurement = std::move(here.measurement);
     trial.failure = std::move(here.failure);

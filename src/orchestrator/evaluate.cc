@@ -29,17 +29,22 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     }
   }
   result.measurement.latency = summarize_latency(std::move(times));
-  if (evaluation.reference.rows > 0) result.measurement.losses = compare(evaluation.reference, result.outputs);
-  if (!evaluation.labels.empty()) result.measurement.metrics = task_metrics(result.outputs, evaluation.labels);
+  measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels);
   return result;
 }
 
-Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env) {
+Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env,
+               const Prefixes* prefixes) {
+  if (trial.part != Part::kEvaluation) places = places.first(1);
   for (const Place& place : places) {
     Outcome outcome;
     try {
-      auto session = place.runner->load(model);
-      outcome.measurement = measure(*session, place.evaluation, env).measurement;
+      EvaluationData evaluation = place.on(trial.part);
+      std::optional<Prefixes::Suffix> suffix;
+      if (prefixes && trial.part == Part::kSearch) suffix = prefixes->suffix(trial.plan, model);
+      if (suffix) evaluation.data = suffix->data;
+      auto session = place.runner->load(suffix ? suffix->model : model);
+      outcome.measurement = measure(*session, evaluation, env).measurement;
       outcome.measurement->size_bytes = serialized_size(model);
     } catch (const DeviceGone&) {
       throw;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/prefixes.h"
 #include "seqto/env.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
@@ -25,6 +26,11 @@ struct Place {
   std::string device;
   std::unique_ptr<Runner> runner;
   EvaluationData evaluation;
+  EvaluationData search, acceptance;  // of the study's first device; empty for strategies that do without
+
+  const EvaluationData& on(Part part) const {
+    return part == Part::kSearch ? search : part == Part::kAcceptance ? acceptance : evaluation;
+  }
 };
 
 struct Evaluated {
@@ -36,8 +42,11 @@ struct Evaluated {
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env);
 
 // A failing candidate is a Trial that says why: this is one of the three places that catch.
-// Interruptions pass through, and a device that is gone. On one device after the other, the study's first first.
-Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env);
+// Interruptions pass through, and a device that is gone. On one device after the other, the study's first first;
+// samples that only the search looks at are run on that alone. Any number of candidates may be evaluated at a time.
+// `prefixes`: of the search samples, where the candidate may be run from a cut on.
+Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env,
+               const Prefixes* prefixes = nullptr);
 
 // Model files on one device, timed in turn: all are loaded, then 30 rounds after one to warm up run each once on the
 // same sample. What fails, an interruption too, leaves no latencies but the reason.

@@ -81,7 +81,11 @@ std::string ending_to_json(const Ending& ending) {
   json latencies = json::object();
   for (const auto& [device, trials] : ending.latencies)
     for (const auto& [id, l] : trials) latencies[device][id] = {l.median_ns, l.p10_ns, l.p90_ns};
+  json limits = json::array();
+  for (const Limit& l : ending.limits)
+    limits.push_back({{"figure", l.figure}, {"bound", l.bound}, {"at_most", l.at_most}, {"asked_by", l.asked_by}});
   return json{{"objectives", ending.objectives},
+              {"limits", limits},
               {"wall_seconds", ending.wall_seconds},
               {"device_latencies", latencies},
               {"notes", ending.notes}}
@@ -90,10 +94,12 @@ std::string ending_to_json(const Ending& ending) {
 
 Ending ending_from_json(const std::string& text) {
   json parsed = json::parse(text);
-  Ending ending{parsed.at("objectives"), parsed.at("wall_seconds"), {}, parsed.at("notes")};
+  Ending ending{parsed.at("objectives"), parsed.at("wall_seconds"), {}, parsed.at("notes"), {}};
   json latencies = parsed.value("device_latencies", json::object());
   for (const auto& [device, trials] : latencies.items())
     for (const auto& [id, l] : trials.items()) ending.latencies[device][id] = {l.at(0), l.at(1), l.at(2)};
+  for (const json& l : parsed.value("limits", json::array()))
+    ending.limits.push_back({l.at("figure"), l.at("bound"), l.at("at_most"), l.at("asked_by")});
   return ending;
 }
 

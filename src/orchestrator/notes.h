@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "seqto/analyze.h"
+#include "seqto/gate.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
 
@@ -27,6 +28,7 @@ struct Ending {
   // Of the finalists, measured again side by side: by device, then by trial.
   std::map<std::string, std::map<std::string, Latency>> latencies;
   std::vector<std::string> notes;
+  std::vector<Limit> limits;
 };
 std::string ending_to_json(const Ending& ending);
 Ending ending_from_json(const std::string& text);

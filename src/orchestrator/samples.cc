@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/hash.h"
+#include "orchestrator/tune_options.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -59,7 +60,9 @@ int64_t limited(int64_t size, int64_t limit) { return limit > 0 ? std::min(limit
 
 Samples from_one(const TuneOptions& o, std::span<const ValueInfo> inputs) {
   Samples s{open_dataset(o.data, inputs, o.dataset), {}, {}};
-  s.split = split(s.data->size(), {.calibration = o.calibration_samples, .evaluation = o.evaluation_samples});
+  s.split = split(s.data->size(), {.calibration = o.calibration_samples,
+                                   .search = search_samples(o, s.data->size() - o.calibration_samples),
+                                   .evaluation = o.evaluation_samples});
   return s;
 }
 
@@ -80,10 +83,16 @@ Samples from_several(const TuneOptions& o, std::span<const ValueInfo> inputs) {
   }
   begin = data->add(open_dataset(o.data, inputs, o.dataset));
   if (o.calibration_data.empty()) {
-    s.split = split(data->size() - begin, {.calibration = o.calibration_samples, .evaluation = o.evaluation_samples});
+    const int64_t size = data->size() - begin;
+    s.split = split(size, {.calibration = o.calibration_samples,
+                           .search = search_samples(o, size - o.calibration_samples),
+                           .evaluation = o.evaluation_samples});
     for (auto* part : {&s.split.calibration, &s.split.search, &s.split.evaluation})
       for (int64_t& index : *part) index += begin;
   } else {
+    const int64_t searched = search_samples(o, data->size() - begin);
+    s.split.search = numbers(begin, begin + searched);
+    begin += searched;
     s.split.evaluation = numbers(begin, begin + limited(data->size() - begin, o.evaluation_samples));
   }
   s.data = std::move(data);

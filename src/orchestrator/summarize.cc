@@ -12,7 +12,8 @@ namespace {
 Point point_of(const Trial& trial, const std::vector<std::string>& objectives) {
   Point point;
   for (const auto& name : objectives)
-    point.push_back(trial.measurement ? objective(*trial.measurement, name) : std::numeric_limits<double>::quiet_NaN());
+    point.push_back(trial.measurement && trial.part == Part::kEvaluation ? objective(*trial.measurement, name)
+                                                                         : std::numeric_limits<double>::quiet_NaN());
   return point;
 }
 
@@ -31,7 +32,8 @@ double scaled_hypervolume(const std::vector<Point>& front, const Point& a, const
 }
 
 const Trial* find(const std::vector<Trial>& trials, const std::string& id) {
-  auto it = std::find_if(trials.rbegin(), trials.rend(), [&](const Trial& t) { return t.id == id; });
+  auto it = std::find_if(trials.rbegin(), trials.rend(),
+                         [&](const Trial& t) { return t.id == id && t.part == Part::kEvaluation; });
   return it == trials.rend() ? nullptr : &*it;
 }
 
@@ -60,6 +62,18 @@ struct Pointer {
   }
 };
 
+// `front` is sorted by size.
+void find_alike(std::vector<SummaryPoint>& front, const std::vector<std::string>& objectives) {
+  const auto is_loss = [](const std::string& name) { return name != "size" && name != "latency"; };
+  const auto loss = std::ranges::find_if(objectives, is_loss);
+  if (loss == objectives.end()) return;
+  for (size_t i = 0; i < front.size(); ++i)
+    for (size_t j = 0; j < i && front[i].alike.empty(); ++j) {
+      const auto difference = paired_difference(*front[i].trial.measurement, *front[j].trial.measurement, *loss);
+      if (difference && difference->holds(0)) front[i].alike = front[j].trial.id;
+    }
+}
+
 DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,
                      const Pointer& point) {
   auto known = ending.latencies.find(device);
@@ -75,12 +89,22 @@ DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials
     d.front.push_back(point(trials[i], latencies));
     points.push_back(point_of(trials[i], ending.objectives));
   }
+  find_alike(d.front, ending.objectives);
   for (size_t i : nearest_to_ideal(points, 3)) d.top.push_back(d.front[i].trial.id);
+  std::vector<Measurement> measured;
+  for (const SummaryPoint& p : d.front) measured.push_back(*p.trial.measurement);
   d.selected = d.top.empty() ? baseline.id : d.top.front();
+  if (const auto& reference = d.baseline.trial.measurement; !reference) {
+    // The device did not even run the float model: nothing to hold limits against.
+  } else if (auto selection = select(measured, *reference, ending.objectives, ending.limits)) {
+    d.selected = d.front[selection->index].trial.id;
+    d.limits = std::move(selection->limits);
+  }
   if (baseline.measurement && full.measurement)
     d.hypervolume =
         scaled_hypervolume(points, point_of(baseline, ending.objectives), point_of(full, ending.objectives));
-  for (const Trial& t : trials) d.trials.push_back(point(t, latencies));
+  for (const Trial& t : trials)
+    if (t.part == Part::kEvaluation) d.trials.push_back(point(t, latencies));
   return d;
 }
 

@@ -1,20 +1,24 @@
 #include "seqto/tune.h"
 
 #include <fmt/format.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <limits>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "orchestrator/evaluate.h"
+#include "orchestrator/latency_model.h"
 #include "orchestrator/notes.h"
 #include "orchestrator/samples.h"
+#include "orchestrator/search_groups.h"
 #include "orchestrator/summarize.h"
+#include "orchestrator/tune_options.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
 #include "seqto/recurrent.h"
@@ -29,97 +33,10 @@ namespace fs = std::filesystem;
 constexpr const char* kRandomData =
     "the inputs are random numbers: sizes and latencies mean something, ranges, losses and the choice of layers do not";
 
-CalibrateOptions calibration_of(const TuneOptions& o) {
-  CalibrateOptions c = o.calibrate;
-  c.op_types = o.quantize.op_types;
-  c.activation_type = o.quantize.activation_type;
-  if (o.strategy == "incremental") c.exact = true;
-  return c;
-}
-
-// What differs from the published calibration, min-max.
-json calibration_json(const CalibrateOptions& c) {
-  const CalibrateOptions d;
-  json j = json::object();
-  if (c.method != d.method) j["method"] = to_string(c.method);
-  for (const auto& [pattern, method] : c.tensor_methods) j["tensor_methods"].push_back({pattern, to_string(method)});
-  if (!c.exact) j["exact"] = false;
-  if (c.symmetric) j["symmetric"] = *c.symmetric;
-  if (c.chunk_samples != d.chunk_samples) j["chunk_samples"] = c.chunk_samples;
-  if (c.moving_average_constant != d.moving_average_constant) j["moving_average_constant"] = c.moving_average_constant;
-  if (c.bins != d.bins) j["bins"] = c.bins;
-  if (c.quantized_bins != d.quantized_bins) j["quantized_bins"] = c.quantized_bins;
-  if (c.percentile != d.percentile) j["percentile"] = c.percentile;
-  return j;
-}
-
-std::string options_json(const TuneOptions& o) {
-  json j{{"strategy", o.strategy},
-         {"schemes", o.schemes},
-         {"exclude", o.exclude},
-         {"calibration_samples", o.calibration_samples},
-         {"evaluation_samples", o.evaluation_samples},
-         {"ranking_samples", o.ranking_samples},
-         {"device", o.devices.front()},
-         {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
-  if (o.data == "random") j["data"] = "random";
-  for (const StateLink& state : o.dataset.states) j["states"].push_back(state.output + "=" + state.input);
-  if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
-  if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
-  if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
-  return j.dump();
-}
-
-std::string environment_json(const TuneOptions& o, std::span<const Place> places) {
-  utsname host{};
-  ::uname(&host);
-  std::string cpu;
-  std::ifstream info("/proc/cpuinfo");  // absent on other systems: the report then has no processor's name
-  for (std::string line; cpu.empty() && std::getline(info, line);)
-    if (line.starts_with("model name") && line.find(": ") != std::string::npos) cpu = line.substr(line.find(": ") + 2);
-  json j{{"seqto", SEQTO_VERSION},
-         {"runtime", places.front().runner->description()},
-         {"threads", o.runner.threads},
-         {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
-         {"cpu", cpu}};
-  for (const Place& place : places.subspan(1)) j["also on"][place.device] = place.runner->description();
-  return j.dump();
-}
-
-// What layers have that are not left in float: int8, or as in the published dynamic runs int8_dynamic.
-Scheme quantized_scheme(const TuneOptions& o) {
-  return std::find(o.schemes.begin(), o.schemes.end(), "int8_dynamic") != o.schemes.end() ? Scheme::kInt8Dynamic
-                                                                                          : Scheme::kInt8;
-}
-
-bool published_settings(const TuneOptions& o) {
-  return quantized_scheme(o) == Scheme::kInt8 && quantize_options_to_json(o.quantize) == quantize_options_to_json({}) &&
-         o.improvers == ImproveOptions{};
-}
-
-void validate(const TuneOptions& o) {
-  auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
-  if (o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
-    usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
-  if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
-  if (o.output.empty()) usage("no output folder found; name one with -o DIR");
-  for (const auto& s : o.schemes) parse_scheme(s);
-  auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
-  if (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1)
-    usage(
-        "strategy incremental chooses between one of int8 and int8_dynamic, and float32; give --schemes int8,float32");
-  if (o.devices.empty()) usage("no device found; give --device cpu");
-  for (const auto& device : o.devices)
-    if (std::count(o.devices.begin(), o.devices.end(), device) > 1)
-      usage(fmt::format("device {} found more than once; name each once", device));
-  if (o.objectives.empty()) usage("no objectives found; give --objectives kl,size");
-  for (const auto& name : o.objectives) objective(Measurement{}, name);
-}
-
 // Everything between the inputs and the finished study; one object so that its steps read as a list.
 class Tuner {
  public:
-  Tuner(const TuneOptions& options, const Env& env) : o_(options), env_(env), scheme_(quantized_scheme(options)) {}
+  Tuner(const TuneOptions& options, const Env& env) : o_(resolved(options)), env_(env), scheme_(quantized_scheme(o_)) {}
 
   Summary run() {
     int64_t start = env_.clock_ns();
@@ -130,8 +47,9 @@ class Tuner {
     rewrite();
     calibrate_ranges();
     measure_references();
-    rank();
+    if (o_.strategy == "incremental") rank();  // its order is that of the search
     bool interrupted = !search(start);
+    if (!interrupted) rank();
     finish(start);
     Summary summary = report(o_.output);
     if (interrupted || env_.cancelled())
@@ -171,7 +89,13 @@ class Tuner {
       place.evaluation.samples = split_.evaluation;
       place.evaluation.chunk_samples = static_cast<size_t>(o_.chunk_samples);
     }
+    const auto half = static_cast<ptrdiff_t>((split_.search.size() + 1) / 2);
+    Place& first = places_.front();
+    first.search = first.acceptance = first.evaluation;
+    first.search.samples = {split_.search.begin(), split_.search.begin() + half};
+    first.acceptance.samples = {split_.search.begin() + half, split_.search.end()};
     ending_.objectives = o_.objectives;
+    ending_.limits = o_.limits;
     o_.quantize.exclude = expand_patterns(o_.exclude, model_);
   }
 
@@ -185,6 +109,7 @@ class Tuner {
     header.options_json = options_json(o_);
     header.environment_json = environment_json(o_, places_);
     header.calibration_samples = static_cast<int64_t>(split_.calibration.size());
+    header.search_samples = static_cast<int64_t>(split_.search.size());
     header.evaluation_samples = static_cast<int64_t>(split_.evaluation.size());
     fs::path file = o_.output / "study.jsonl";
     if (!o_.resume) fs::remove(file);
@@ -201,6 +126,12 @@ class Tuner {
     if (data_->has_labels())
       for (int64_t i : split_.evaluation) labels.push_back(data_->read(i).label);
     Trial trial;
+    {
+      Place& first = places_.front();
+      auto session = first.runner->load_file(o_.model.string());
+      for (EvaluationData* part : {&first.search, &first.acceptance})
+        if (!part->samples.empty()) part->reference = measure(*session, *part, env_).outputs;
+    }
     trial.id = "float";
     for (Place& place : places_) {
       place.evaluation.labels = labels;
@@ -313,39 +244,144 @@ class Tuner {
 
   // False when interrupted.
   bool search(int64_t start) {
-    SearchSpace space{&model_, exclusion_order(sensitivity_, model_), {}};
+    SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_)};
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
-    auto strategy = make_strategy(o_.strategy, space, {.threshold = o_.threshold});
-    const Trial& latest = study_->trials().back();
-    if (latest.id != "full") last_ = candidate(latest.plan);
-    while (auto proposal = strategy->next(*study_)) {
-      if (env_.cancelled()) return false;
-      double seconds = static_cast<double>(env_.clock_ns() - start) / 1e9;
-      if (o_.max_time_seconds > 0 && seconds >= o_.max_time_seconds) return note_stop("--max-time");
-      if (o_.max_evaluations > 0 && static_cast<int64_t>(study_->trials().size()) >= o_.max_evaluations)
-        return note_stop("--max-evaluations");
-      for (auto& [layer, scheme] : proposal->plan.schemes) scheme = scheme_;
-      Model made = candidate(proposal->plan);
-      if (equal(made, *last_)) continue;
-      Trial trial;
-      trial.id = proposal->plan.hash();
-      trial.plan = std::move(proposal->plan);
-      trial.excluded = std::move(proposal->excluded);
-      try {
-        trial = evaluate(made, std::move(trial), places_, env_);
-      } catch (const Error& error) {
-        if (error.code() == Code::kInterrupted) return false;
-        throw;
+    std::vector<Scheme> schemes;
+    for (const std::string& name : o_.schemes) schemes.push_back(parse_scheme(name));
+    space.groups = search_groups(model_, schemes, o_.quantize.exclude, o_.groups);
+    space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
+    if (o_.strategy != "incremental" && std::ranges::find(o_.objectives, "latency") != o_.objectives.end()) {
+      profile(space.groups);
+      if (latency_) space.latency_of = [this](const Plan& plan) { return latency_->predict(plan); };
+    }
+    if (!places_.front().search.samples.empty() && o_.dataset.states.empty()) {
+      constexpr int64_t kPrefixBytes = 256 << 20;
+      prefixes_.emplace(model_, *data_, places_.front().search.samples, *places_.front().runner, kPrefixBytes);
+    }
+    auto strategy = make_strategy(o_.strategy, space,
+                                  {.threshold = o_.threshold,
+                                   .objectives = o_.objectives,
+                                   .evaluations = o_.search_evaluations,
+                                   .front = o_.max_front});
+    const bool resumed = o_.strategy == "incremental" && study_->trials().back().id != "full";
+    if (resumed) last_ = candidate(study_->trials().back().plan);
+    for (;;) {
+      const char* near = limit_reached(start, true);
+      std::vector<Proposal> proposals = strategy->next(*study_, near);
+      if (proposals.empty()) return !near || note_stop(near);
+      for (size_t done = 0; done < proposals.size();) {
+        if (env_.cancelled()) return false;
+        // What is reported has a latency: those are measured one at a time.
+        const bool reported = proposals[done].part == Part::kEvaluation;
+        if (const char* limit = limit_reached(start, !reported)) {
+          if (reported) return note_stop(limit);
+          break;  // the strategy wraps up
+        }
+        const auto kind = [reported](const Proposal& p) { return (p.part == Part::kEvaluation) == reported; };
+        const std::span<Proposal> rest = std::span(proposals).subspan(done);
+        size_t count = static_cast<size_t>(std::ranges::find_if_not(rest, kind) - rest.begin());
+        count = reported ? 1 : std::min(count, allowed_trials(true));
+        const int64_t begin = env_.clock_ns();
+        if (!measure_proposals(rest.first(count), strategy->expected(), start)) return false;
+        if (reported) slowest_ns_ = std::max(slowest_ns_, env_.clock_ns() - begin);
+        done += count;
       }
-      last_ = std::move(made);
-      std::string note = trial.measurement ? fmt::format("kl {:.4f}, {:.2f} MB", trial.measurement->losses.kl,
-                                                         static_cast<double>(trial.measurement->size_bytes) / 1e6)
-                                           : "failed";
-      env_.progress({"evaluate", static_cast<int64_t>(trial.excluded.size()),
-                     static_cast<int64_t>(space.exclusion_order.size()), note});
-      study_->append(std::move(trial));
+    }
+  }
+
+  // What plans are predicted to take, fitted to what the uniform ones took.
+  void profile(const std::vector<SearchGroup>& groups) {
+    if (const std::string* text = study_->noted("latency model")) {
+      latency_ = LatencyModel::from_json(*text, model_, groups);
+      return;
+    }
+    const Place& place = places_.front();
+    const auto inputs = data_->read(split_.evaluation.front()).inputs;
+    latency_ = LatencyModel::profiled(
+        model_, groups, [this](const Plan& plan) { return candidate(plan); }, *place.runner, inputs);
+    if (!latency_) {
+      ending_.notes.push_back(fmt::format(
+          "{} does not tell what its nodes cost: the search followed size alone, latencies are measured all the same",
+          place.device));
+      return;
+    }
+    latency_->fit(measured_latencies());
+    study_->note("latency model", latency_->to_json());
+  }
+
+  std::vector<LatencyModel::Measured> measured_latencies() const {
+    std::vector<LatencyModel::Measured> measured;
+    for (const Trial& t : study_->trials())
+      if (t.part == Part::kEvaluation && t.measurement && t.id != "published")
+        measured.push_back({t.plan, static_cast<double>(t.measurement->latency.median_ns)});
+    return measured;
+  }
+
+  // `reserve`: of time and trials, for those that the report needs of a search on samples of its own.
+  const char* limit_reached(int64_t start, bool reserve) const {
+    const double seconds = static_cast<double>(env_.clock_ns() - start) / 1e9;
+    const double kept = reserve ? static_cast<double>(reserved_trials()) * static_cast<double>(slowest_ns_) / 1e9 : 0;
+    if (o_.max_time_seconds > 0 && seconds + kept >= o_.max_time_seconds) return "--max-time";
+    return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
+  }
+  int64_t reserved_trials() const { return o_.strategy == "incremental" ? 0 : o_.max_front; }
+  size_t allowed_trials(bool reserve) const {
+    if (o_.max_evaluations <= 0) return std::numeric_limits<size_t>::max();
+    const auto trials = static_cast<int64_t>(study_->trials().size()) + (reserve ? reserved_trials() : 0);
+    return static_cast<size_t>(std::max<int64_t>(0, o_.max_evaluations - trials));
+  }
+
+  // Side by side; appended in their order. False when interrupted. Those beyond the time limit are left out.
+  bool measure_proposals(std::span<Proposal> proposals, int64_t expected, int64_t start) {
+    std::vector<Trial> trials(proposals.size());
+    const bool reserve = proposals[0].part != Part::kEvaluation;
+    try {
+      for_each_in_order(
+          proposals.size(), static_cast<size_t>(o_.jobs),
+          [&](size_t i) {
+            Proposal& proposal = proposals[i];
+            Trial& trial = trials[i];
+            trial.plan = std::move(proposal.plan);
+            if (o_.strategy == "incremental")
+              for (auto& [layer, scheme] : trial.plan.schemes) scheme = scheme_;
+            trial.id = trial.plan.hash();
+            trial.excluded = std::move(proposal.excluded);
+            trial.part = proposal.part;
+            trial.step = std::move(proposal.step);
+            std::optional<Model> made;
+            {
+              std::lock_guard lock(making_);  // a Quantizer makes one candidate at a time
+              made = candidate(trial.plan);
+            }
+            if (o_.strategy == "incremental") {
+              if (equal(*made, *last_)) {
+                trial.id.clear();
+                return;
+              }
+              last_ = made;
+            }
+            trial = evaluate(*made, std::move(trial), places_, env_, prefixes_ ? &*prefixes_ : nullptr);
+          },
+          [&](size_t i) {
+            if (trials[i].id.empty()) return;  // the same candidate as before
+            tell(trials[i], expected);
+            study_->append(std::move(trials[i]));
+            if (o_.max_time_seconds > 0 && limit_reached(start, reserve)) throw TimeUp();
+          });
+    } catch (const Error& error) {
+      if (error.code() == Code::kInterrupted) return false;
+      throw;
+    } catch (const TimeUp&) {
     }
     return true;
+  }
+  struct TimeUp {};
+
+  void tell(const Trial& trial, int64_t expected) const {
+    const std::string note = trial.measurement ? fmt::format("kl {:.4f}, {:.2f} MB", trial.measurement->losses.kl,
+                                                             static_cast<double>(trial.measurement->size_bytes) / 1e6)
+                                               : "failed";
+    env_.progress({"evaluate", static_cast<int64_t>(study_->trials().size()) + 1, expected, note});
   }
 
   bool note_stop(const char* limit) {
@@ -375,6 +411,7 @@ class Tuner {
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
     time_finalists();
+    note_latency_model();
     ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;
     study_->note("ending", ending_to_json(ending_));
   }
@@ -383,6 +420,15 @@ class Tuner {
     auto size = fs::file_size(o_.model);
     for (const auto& file : external_files_) size += fs::file_size(file);
     return static_cast<int64_t>(size);
+  }
+
+  void note_latency_model() {
+    const auto measured = measured_latencies();
+    if (!latency_ || measured.size() < 6) return;
+    ending_.notes.push_back(fmt::format(
+        "the search predicted latencies from a profile of each scheme; on the {} measured plans the model is off by "
+        "{:.1f} % on average, each predicted from the others",
+        measured.size(), 100 * latency_->cross_validated_error(measured)));
   }
 
   void time_finalists() {
@@ -429,6 +475,10 @@ class Tuner {
   std::optional<Quantizer> quantizer_;
   std::optional<Model> last_;  // the candidate before; equal ones are skipped
   Plan all_;
+  std::mutex making_;
+  std::optional<LatencyModel> latency_;
+  std::optional<Prefixes> prefixes_;
+  int64_t slowest_ns_ = 0;  // of the evaluations for the report
   Sensitivity sensitivity_;
   Ending ending_;
 };

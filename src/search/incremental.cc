@@ -19,11 +19,14 @@ class Incremental : public Strategy {
     }
   }
 
-  std::optional<Proposal> next(const Study& study) override {
+  std::vector<Proposal> next(const Study& study, bool wrap_up) override {
+    if (wrap_up) return {};  // every trial is one of the report
     if (!cursor_) cursor_ = cycles_done(study);
-    if (layers_.empty() || *cursor_ > order_.size() || stopped(study)) return std::nullopt;
-    return proposal((*cursor_)++);
+    if (layers_.empty() || *cursor_ > order_.size() || stopped(study)) return {};
+    return {proposal((*cursor_)++)};
   }
+
+  int64_t expected() const override { return static_cast<int64_t>(order_.size()) + 1; }
 
  private:
   // The exclusion list tells how far a study came. Cycles that changed nothing left no trial; those after the

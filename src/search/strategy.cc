@@ -5,6 +5,8 @@
 #include <array>
 
 #include "metrics/loss_fields.h"
+#include "search/baselines.h"
+#include "search/chain.h"
 #include "search/incremental.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
@@ -17,7 +19,13 @@ struct StrategyEntry {
   std::unique_ptr<Strategy> (*make)(const SearchSpace&, const StrategyOptions&);
 };
 constexpr std::array kStrategies{
+    StrategyEntry{"chain", make_chain},
     StrategyEntry{"incremental", make_incremental},
+    StrategyEntry{"ilp", make_ilp},
+    StrategyEntry{"sensitivity_list", make_sensitivity_list},
+    StrategyEntry{"greedy_revert", make_greedy_revert},
+    StrategyEntry{"nsga2", make_nsga2},
+    StrategyEntry{"random", make_random},
 };
 
 // The entry of that name, or Error{kUsage} listing the names.

@@ -44,11 +44,16 @@ var plots = (function () {
     var marks = (p.selected ? ' \u00b7 selected' : '') + (p.rank ? ' \u00b7 top ' + p.rank : '');
     row('size', p.size_text);
     row('reduction kept', p.kept_text);
-    Object.keys(p.losses).forEach(function (name) { row(name, figure(p.losses[name])); });
-    Object.keys(p.metrics).forEach(function (name) { row(name, figure(p.metrics[name])); });
+    function known(name, value) {
+      var ends = (p.intervals || {})[name];
+      row(name, figure(value) + (ends ? ' (' + figure(ends[0]) + ' to ' + figure(ends[1]) + ')' : ''));
+    }
+    Object.keys(p.losses).forEach(function (name) { known(name, p.losses[name]); });
+    Object.keys(p.metrics).forEach(function (name) { known(name, p.metrics[name]); });
     row('latency', p.latency_text);
     if (p.float_layers >= 0) row('layers in float', p.float_layers);
     if (p.excluded) row('exclusion list', p.excluded);
+    if (p.alike) row('not told apart from', p.alike);
     return '<b>' + escape(pointName(p)) + '</b>' + escape(marks) + '<table>' + rows.join('') + '</table>';
   }
 

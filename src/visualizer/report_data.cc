@@ -39,6 +39,9 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
   json["losses"] = Json::object();
   for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured.losses.*field.value;
   json["metrics"] = measured.metrics;
+  json["intervals"] = Json::object();
+  for (const auto& [name, interval] : measured.intervals) json["intervals"][name] = {interval.low, interval.high};
+  if (!point.alike.empty()) json["alike"] = point.alike;
   return json;
 }
 

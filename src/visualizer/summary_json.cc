@@ -46,7 +46,11 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
   } else {
     json["failure"] = point.trial.failure;
   }
-  json["intervals"] = Json::object();  // none are taken yet
+  if (!point.alike.empty()) json["alike"] = point.alike;
+  json["intervals"] = Json::object();
+  if (point.trial.measurement)
+    for (const auto& [name, interval] : point.trial.measurement->intervals)
+      json["intervals"][name] = {interval.low, interval.high};
   Json layers;
   json["schemes"] = schemes_json(summary, point.trial.plan, layers);
   json["layers"] = std::move(layers);
@@ -67,6 +71,14 @@ void write_front(Json& json, const Summary& summary) {
   json["top"] = summary.top;
   json["selected"] = text_or_null(summary.selected);
   json["hypervolume"] = summary.hypervolume;
+  if (!summary.limits.empty()) {
+    json["limits"] = Json::array();
+    for (const CheckedLimit& c : summary.limits)
+      json["limits"].push_back({{"figure", c.limit.figure},
+                                {c.limit.at_most ? "at_most" : "at_least", c.limit.bound},
+                                {"found", c.found.value},
+                                {"met", c.met}});
+  }
   if (!summary.placement.empty()) json["placement"] = placement_json(summary.placement);
 }
 

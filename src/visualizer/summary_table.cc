@@ -36,25 +36,36 @@ int width(const std::vector<Column>& table) {
   return std::accumulate(table.begin(), table.end(), gaps, [](int sum, const Column& c) { return sum + width(c); });
 }
 
-std::string mark(const Summary& summary, const std::string& id) {
-  return fmt::format("{}{}", id == summary.selected ? ">" : " ", internal::rank(summary, id) ? "*" : " ");
+std::string mark(const Summary& summary, const SummaryPoint& point) {
+  const std::string& id = point.trial.id;
+  return fmt::format("{}{}{}", id == summary.selected ? ">" : " ", internal::rank(summary, id) ? "*" : " ",
+                     point.alike.empty() ? " " : "~");
+}
+
+// "0.0084-0.0121"; nothing where the samples say nothing of it.
+std::string interval(const Measurement& measured, const std::string& name) {
+  const auto found = measured.intervals.find(name);
+  if (found == measured.intervals.end()) return "-";
+  return fmt::format("{}-{}", internal::format_figure(found->second.low), internal::format_figure(found->second.high));
 }
 
 // Title, order of leaving, and the text of a measured point.
 std::vector<Column> empty_table(const std::string& loss, bool labels) {
-  std::vector<Column> table{{"", 0, {}},     {"id", 0, {}}, {"size", 0, {}},
-                            {"kept", 2, {}}, {loss, 5, {}}, {"top1_disagr", 3, {}}};
-  if (labels) table.push_back({"top1", 1, {}});
-  table.push_back({"latency", 4, {}});
+  std::vector<Column> table{{"", 0, {}},   {"id", 0, {}},   {"size", 0, {}},       {"kept", 3, {}},
+                            {loss, 6, {}}, {"95 %", 1, {}}, {"top1_disagr", 4, {}}};
+  if (labels) table.push_back({"top1", 2, {}});
+  table.push_back({"latency", 5, {}});
   return table;
 }
 
 void add_row(std::vector<Column>& table, const Summary& summary, const SummaryPoint& point, bool labels) {
-  std::vector<std::string> row{mark(summary, point.trial.id), point.trial.id};
+  std::vector<std::string> row{mark(summary, point), point.trial.id};
   if (const auto& measured = point.trial.measurement) {
     row.push_back(format_bytes(measured->size_bytes));
     row.push_back(internal::format_percent(point.size_reduction_kept));
-    row.push_back(internal::format_figure(internal::loss_of(point.trial, internal::loss_name(summary))));
+    const std::string loss = internal::loss_name(summary);
+    row.push_back(internal::format_figure(internal::loss_of(point.trial, loss)));
+    row.push_back(interval(*measured, loss));
     row.push_back(internal::format_percent(measured->losses.top1_disagreement));
     if (labels) {
       const auto top1 = measured->metrics.find("top1");
@@ -72,7 +83,7 @@ void make_fit(std::vector<Column>& table, int columns) {
   if (width(table) > columns) {
     for (auto& id : table[1].cells) id = clip(id, 8);
   }
-  for (int leaving = 1; leaving <= 5 && width(table) > columns; ++leaving) {
+  for (int leaving = 1; leaving <= 6 && width(table) > columns; ++leaving) {
     std::erase_if(table, [&](const Column& column) { return column.dropped == leaving; });
   }
 }
@@ -147,6 +158,11 @@ std::string summary_table(const Summary& summary, int columns) {
   if (internal::has_random_data(summary))
     text += clip("random inputs: sizes and latencies mean something, losses do not", columns) + "\n";
   if (!summary.selected.empty()) text += clip("> selected  * among the top three", columns) + "\n";
+  if (std::ranges::any_of(summary.front, [](const SummaryPoint& point) { return !point.alike.empty(); }))
+    text +=
+        clip(fmt::format("~ {} samples cannot tell its loss from a smaller one's", summary.header.evaluation_samples),
+             columns) +
+        "\n";
   return text;
 }
 

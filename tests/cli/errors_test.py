@@ -63,7 +63,8 @@ class Errors(unittest.TestCase):
         self.fails(INVALID, said, "tune", model, "--data", self.data, "-o", self.out)
 
     def tune_fails(self, code, said, model, data, *words, **more):
-        return self.fails(code, said, "tune", model, "--data", data, "-o", self.out, "--calibration-samples", 5, *words,
+        return self.fails(code, said, "tune", model, "--data", data, "-o", self.out, "--calibration-samples", 5,
+                          "--strategy", "incremental", *words,
                           **more)
 
     # --- models

@@ -13,7 +13,8 @@ IMPROVERS = ["--improve", "--refine-ranges", "--bias-correction", "fast", "--per
 
 
 def tune(folder, evaluations, *flags):
-    return seqto("tune", EXAMPLE / "model.onnx", *DATA, "-o", folder, "--calibration-samples", "32", "--evaluation-samples",
+    return seqto("tune", EXAMPLE / "model.onnx", *DATA, "-o", folder, "--strategy", "incremental",
+                 "--calibration-samples", "32", "--evaluation-samples",
                  "100", "--max-evaluations", evaluations, *flags)
 
 

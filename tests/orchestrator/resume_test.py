@@ -22,7 +22,8 @@ class Job:
         self.model, self.words = model, ["--data", data, *more]
 
     def command(self, out):
-        return [models.BINARY, *map(str, ["tune", self.model, *self.words, "-o", out, "-q"])]
+        words = ["tune", self.model, "--strategy", "incremental", *self.words, "-o", out, "-q"]
+        return [models.BINARY, *map(str, words)]
 
     def run(self, out):
         return subprocess.run(self.command(out), capture_output=True, text=True, timeout=1000)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 
 LIBRARY = os.environ.get("SEQTO_MISBEHAVING_ORT_LIBRARY", "")
-DATA = ["--data", models.DIGITS_DATA, "--evaluation-samples", 40]
+DATA = ["--data", models.DIGITS_DATA, "--evaluation-samples", 40, "--strategy", "incremental"]
 
 
 def trials(out):

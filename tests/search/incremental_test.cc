@@ -33,8 +33,9 @@ class IncrementalTest : public testing::Test {
   static std::vector<Names> search(Strategy& strategy, Study& study, size_t at_most = 100) {
     std::vector<Names> proposed;
     while (proposed.size() < at_most) {
-      const auto proposal = strategy.next(study);
-      if (!proposal) break;
+      const std::vector<Proposal> proposals = strategy.next(study);
+      if (proposals.empty()) break;
+      const Proposal* proposal = proposals.data();
       proposed.push_back(proposal->excluded);
       const bool same = !study.trials().empty() && study.trials().back().id != "float" &&
                         study.trials().back().plan == proposal->plan;
@@ -58,7 +59,7 @@ TEST_F(IncrementalTest, ListGrowsByOneEntry) {
   ASSERT_EQ(study.trials().size(), 4u);
   EXPECT_EQ(study.trials()[1].plan.schemes.size(), 3u);
   EXPECT_EQ(study.trials()[3].plan.schemes, (std::map<LayerId, Scheme>{{"c", Scheme::kInt8}}));
-  EXPECT_FALSE(made->next(study));
+  EXPECT_TRUE(made->next(study).empty());
 }
 
 TEST_F(IncrementalTest, ResumedStudyEqualsAnUninterruptedOne) {
@@ -85,33 +86,33 @@ TEST_F(IncrementalTest, ResumedStudyEqualsAnUninterruptedOne) {
 TEST_F(IncrementalTest, StopsAtTheThreshold) {
   Study study = open();
   const auto made = strategy();
-  study.append(trial(*made->next(study), 0.25));
-  study.append(trial(*made->next(study), 0.0));
-  EXPECT_FALSE(made->next(study));
-  EXPECT_FALSE(strategy()->next(study));
-  EXPECT_FALSE(make_strategy("incremental", space_, {.threshold = 0.1})->next(study));
-  EXPECT_TRUE(make_strategy("incremental", space_, {.threshold = -1})->next(study));
-  EXPECT_FALSE(make_strategy("incremental", space_, {.threshold_loss = "kl"})->next(study));
+  study.append(trial(made->next(study).at(0), 0.25));
+  study.append(trial(made->next(study).at(0), 0.0));
+  EXPECT_TRUE(made->next(study).empty());
+  EXPECT_TRUE(strategy()->next(study).empty());
+  EXPECT_TRUE(make_strategy("incremental", space_, {.threshold = 0.1})->next(study).empty());
+  EXPECT_FALSE(make_strategy("incremental", space_, {.threshold = -1})->next(study).empty());
+  EXPECT_TRUE(make_strategy("incremental", space_, {.threshold_loss = "kl"})->next(study).empty());
 }
 
 TEST_F(IncrementalTest, FailureIsACycleDone) {
   Study study = open();
-  const Proposal first = *strategy()->next(study);
+  const Proposal first = strategy()->next(study).at(0);
   study.append({.id = "full", .plan = first.plan, .excluded = first.excluded, .failure = "no kernel"});
-  EXPECT_EQ(strategy()->next(study)->excluded, Names{"t1"});
+  EXPECT_EQ(strategy()->next(study).at(0).excluded, Names{"t1"});
 }
 
 TEST_F(IncrementalTest, FloatTrialAfterwardsChangesNothing) {
   Study study = open();
-  study.append(trial(*strategy()->next(study), 0.5));
+  study.append(trial(strategy()->next(study).at(0), 0.5));
   study.append({.id = "float", .measurement = Measurement{}});
-  EXPECT_EQ(strategy()->next(study)->excluded, Names{"t1"});
+  EXPECT_EQ(strategy()->next(study).at(0).excluded, Names{"t1"});
 }
 
 TEST_F(IncrementalTest, NothingToQuantizeIsNothingToTry) {
   Study study = open();
   space_.layers.clear();
-  EXPECT_FALSE(strategy()->next(study));
+  EXPECT_TRUE(strategy()->next(study).empty());
   space_ = {.layers = {"a"}};
   EXPECT_EQ(search(*strategy(), study), std::vector<Names>{Names{}});
 }

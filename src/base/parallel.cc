@@ -1,0 +1,60 @@
+#include "base/parallel.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace seqto {
+
+void for_each_in_order(size_t count, size_t jobs, const std::function<void(size_t)>& work,
+                       const std::function<void(size_t)>& done) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<bool> finished(count);
+  std::vector<std::exception_ptr> errors(count);
+  size_t next = 0;
+  bool stop = false;
+  const auto run = [&] {
+    for (std::unique_lock lock(mutex); !stop && next < count;) {
+      const size_t i = next++;
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        work(i);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      errors[i] = error;
+      finished[i] = true;
+      changed.notify_all();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t j = 0; j < std::min(std::max<size_t>(1, jobs), count); ++j) threads.emplace_back(run);
+  std::exception_ptr failed;
+  for (size_t i = 0; i < count && !failed; ++i) {
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return finished[i]; });
+      failed = errors[i];
+    }
+    if (failed) break;
+    try {
+      done(i);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  }
+  {
+    std::lock_guard lock(mutex);
+    stop = true;
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failed) std::rethrow_exception(failed);
+}
+
+}  // namespace seqto

@@ -1,0 +1,16 @@
+// Room: orchestrator. What a search chooses from: the model's groups, and what the schemes are for their layers.
+#pragma once
+
+#include <vector>
+
+#include "seqto/groups.h"
+#include "seqto/search.h"
+
+namespace seqto::internal {
+
+// A choice for each of `schemes` that any layer of the group can be written in; layers that cannot stay float32 in it,
+// and so do the excluded in all. Groups without a choice are left out.
+std::vector<SearchGroup> search_groups(const Model& model, const std::vector<Scheme>& schemes,
+                                       const std::vector<LayerId>& excluded, const GroupOptions& options);
+
+}  // namespace seqto::internal

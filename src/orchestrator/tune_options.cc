@@ -1,0 +1,156 @@
+#include "orchestrator/tune_options.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+using nlohmann::json;
+
+// Whether the strategy looks at samples of its own.
+bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
+
+// What differs from the published calibration, min-max.
+json calibration_json(const CalibrateOptions& c) {
+  const CalibrateOptions d;
+  json j = json::object();
+  if (c.method != d.method) j["method"] = to_string(c.method);
+  for (const auto& [pattern, method] : c.tensor_methods) j["tensor_methods"].push_back({pattern, to_string(method)});
+  if (!c.exact) j["exact"] = false;
+  if (c.symmetric) j["symmetric"] = *c.symmetric;
+  if (c.chunk_samples != d.chunk_samples) j["chunk_samples"] = c.chunk_samples;
+  if (c.moving_average_constant != d.moving_average_constant) j["moving_average_constant"] = c.moving_average_constant;
+  if (c.bins != d.bins) j["bins"] = c.bins;
+  if (c.quantized_bins != d.quantized_bins) j["quantized_bins"] = c.quantized_bins;
+  if (c.percentile != d.percentile) j["percentile"] = c.percentile;
+  return j;
+}
+
+// Without VNNI, products of uint8 and int8 are added in pairs in 16 bits, which 8-bit weights can overflow.
+void take_fast_types([[maybe_unused]] TuneOptions& o) {
+#if defined(__x86_64__)
+  if (o.devices.front() != "cpu") return;
+  o.quantize.activation_type = DataType::kUint8;
+  o.quantize.weight_type = DataType::kInt8;
+  o.quantize.per_channel = true;
+  o.quantize.reduce_range = !__builtin_cpu_supports("avx512vnni") && !__builtin_cpu_supports("avxvnni");
+#endif
+}
+
+}  // namespace
+
+CalibrateOptions calibration_of(const TuneOptions& o) {
+  CalibrateOptions c = o.calibrate;
+  c.op_types = o.quantize.op_types;
+  c.activation_type = o.quantize.activation_type;
+  if (!searches(o)) c.exact = true;
+  return c;
+}
+
+std::string options_json(const TuneOptions& o) {
+  json j{{"strategy", o.strategy},
+         {"schemes", o.schemes},
+         {"exclude", o.exclude},
+         {"calibration_samples", o.calibration_samples},
+         {"evaluation_samples", o.evaluation_samples},
+         {"ranking_samples", o.ranking_samples},
+         {"device", o.devices.front()},
+         {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
+  if (!o.groups.together.empty()) j["groups"] = o.groups.together;
+  if (o.data == "random") j["data"] = "random";
+  for (const StateLink& state : o.dataset.states) j["states"].push_back(state.output + "=" + state.input);
+  if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
+  if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
+  if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
+  return j.dump();
+}
+
+std::string environment_json(const TuneOptions& o, std::span<const Place> places) {
+  utsname host{};
+  ::uname(&host);
+  std::string cpu;
+  std::ifstream info("/proc/cpuinfo");  // absent on other systems: the report then has no processor's name
+  for (std::string line; cpu.empty() && std::getline(info, line);)
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos) cpu = line.substr(line.find(": ") + 2);
+  json j{{"seqto", SEQTO_VERSION},
+         {"runtime", places.front().runner->description()},
+         {"threads", o.runner.threads},
+         {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
+         {"cpu", cpu}};
+  for (const Place& place : places.subspan(1)) j["also on"][place.device] = place.runner->description();
+  return j.dump();
+}
+
+Scheme quantized_scheme(const TuneOptions& o) {
+  if (searches(o)) return Scheme::kInt8;
+  return std::find(o.schemes.begin(), o.schemes.end(), "int8_dynamic") != o.schemes.end() ? Scheme::kInt8Dynamic
+                                                                                          : Scheme::kInt8;
+}
+
+bool published_settings(const TuneOptions& o) {
+  return quantized_scheme(o) == Scheme::kInt8 && quantize_options_to_json(o.quantize) == quantize_options_to_json({}) &&
+         o.improvers == ImproveOptions{};
+}
+
+void validate(const TuneOptions& o) {
+  auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
+  if (o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
+    usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
+  if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
+  if (o.output.empty()) usage("no output folder found; name one with -o DIR");
+  for (const auto& s : o.schemes) parse_scheme(s);
+  const auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
+  if (o.strategy == "incremental" && !o.schemes.empty() &&
+      (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1))
+    usage(
+        "strategy incremental chooses between one of int8 and int8_dynamic, and float32; give --schemes int8,float32");
+  if (o.strategy != "incremental" && o.schemes == std::vector<std::string>{"float32"})
+    usage("float32 found as the only scheme; one to quantize with expected, as in --schemes int8_weights");
+  if (o.devices.empty()) usage("no device found; give --device cpu");
+  for (const auto& device : o.devices)
+    if (std::count(o.devices.begin(), o.devices.end(), device) > 1)
+      usage(fmt::format("device {} found more than once; name each once", device));
+  if (o.max_front < 1) usage(fmt::format("a front of {} points found; at least 1 expected", o.max_front));
+  if (o.search_samples && o.strategy != "incremental" && *o.search_samples < 2)
+    usage(fmt::format("{} search samples found; at least 2 expected: one to search on, one to confirm on",
+                      *o.search_samples));
+  for (const auto& name : o.objectives) objective(Measurement{}, name);
+}
+
+TuneOptions resolved(TuneOptions o) {
+  if (o.objectives.empty()) {
+    o.objectives = {"kl", "size"};
+    if (searches(o)) o.objectives.emplace_back("latency");
+  }
+  if (o.schemes.empty()) {
+    const bool timed = std::ranges::find(o.objectives, "latency") != o.objectives.end();
+    if (!searches(o)) o.schemes = {"int8", "float32"};
+    // Static int8 loses more than int8 weights and saves no more bytes: it is for speed.
+    else if (timed) o.schemes = {"int8", "int8_weights", "int4_weights", "float16", "float32"};
+    else o.schemes = {"int8_weights", "int4_weights", "float16", "float32"};
+  }
+  if (searches(o) && o.fast_types) take_fast_types(o);
+  if (o.jobs <= 0) {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    o.jobs = std::max(1, cores / std::max(1, o.runner.threads));
+  }
+  if (searches(o)) o.runner.workers = std::max(o.runner.workers, o.jobs);
+  return o;
+}
+
+int64_t search_samples(const TuneOptions& o, int64_t available) {
+  if (!searches(o)) return 0;
+  if (o.search_samples) return *o.search_samples;
+  constexpr int64_t kSearch = 64;
+  return std::clamp<int64_t>(available / 3 / 2 * 2, 2, kSearch);
+}
+
+}  // namespace seqto::internal

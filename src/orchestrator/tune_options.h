@@ -1,0 +1,28 @@
+// Room: orchestrator. The options of a study: what is wrong with them, what follows from them, and as the JSON that
+// identifies it.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "orchestrator/evaluate.h"
+#include "seqto/tune.h"
+
+namespace seqto::internal {
+
+// Throws Error{kUsage}.
+void validate(const TuneOptions& options);
+// The options with what was left to the strategy: schemes, jobs.
+TuneOptions resolved(TuneOptions options);
+// Of those that calibration leaves.
+int64_t search_samples(const TuneOptions& options, int64_t available);
+
+CalibrateOptions calibration_of(const TuneOptions& options);
+// What layers have that the published procedure does not leave in float: int8, or int8_dynamic where that is asked for.
+Scheme quantized_scheme(const TuneOptions& options);
+// Whether candidates are made as the published procedure makes them.
+bool published_settings(const TuneOptions& options);
+std::string options_json(const TuneOptions& options);
+std::string environment_json(const TuneOptions& options, std::span<const Place> places);
+
+}  // namespace seqto::internal

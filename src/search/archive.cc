@@ -1,0 +1,116 @@
+#include "search/archive.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace seqto::internal {
+
+Archive::Archive(const SearchSpace& space, const StrategyOptions& options) : space_(space) {
+  for (const std::string& name : options.objectives) {
+    if (name == "size") by_size_ = true;
+    else if (name == "latency") by_latency_ = true;
+  }
+  const auto is_loss = [](const std::string& name) { return name != "size" && name != "latency"; };
+  if (auto found = std::ranges::find_if(options.objectives, is_loss); found != options.objectives.end()) loss_ = *found;
+  if (!space.latency_of) by_latency_ = false;
+  if (!by_latency_) by_size_ = true;
+}
+
+std::optional<Assignment> Archive::read(const Plan& plan) const {
+  Assignment assignment;
+  size_t layers = 0;
+  for (const SearchGroup& group : space_.groups) {
+    const auto equal = [&](const std::map<LayerId, Scheme>& choice) {
+      return std::ranges::all_of(group.layers, [&](const LayerId& layer) {
+        const auto wanted = choice.find(layer);
+        const auto found = plan.schemes.find(layer);
+        if (wanted == choice.end()) return found == plan.schemes.end();
+        return found != plan.schemes.end() && found->second == wanted->second;
+      });
+    };
+    const auto choice = std::ranges::find_if(group.choices, equal);
+    if (choice == group.choices.end()) return {};
+    assignment.push_back(static_cast<int>(choice - group.choices.begin()));
+    layers += choice->size();
+  }
+  if (layers != plan.schemes.size()) return {};  // layers of no group
+  return assignment;
+}
+
+void Archive::update(const Study& study) {
+  for (; seen_ < study.trials().size(); ++seen_) {
+    const Trial& trial = study.trials()[seen_];
+    if (trial.part != Part::kEvaluation) ++evaluations_;
+    if (trial.id == "published" || trial.id == "float") continue;  // made with other options, or the reference itself
+    std::optional<Assignment> assignment = read(trial.plan);
+    if (!assignment) continue;
+    const auto [place, is_new] = by_hash_.try_emplace(trial.plan.hash(), entries_.size());
+    if (is_new) {
+      Entry entry{.assignment = std::move(*assignment), .hash = place->first, .step = trial.step};
+      if (by_latency_) entry.latency = space_.latency_of(trial.plan);
+      entries_.push_back(std::move(entry));
+    }
+    Entry& entry = entries_[place->second];
+    const double loss =
+        trial.measurement ? objective(*trial.measurement, loss_) : std::numeric_limits<double>::infinity();
+    if (trial.measurement) entry.size = static_cast<double>(trial.measurement->size_bytes);
+    (trial.part == Part::kSearch       ? entry.search
+     : trial.part == Part::kAcceptance ? entry.acceptance
+                                       : entry.evaluation) = loss;
+  }
+}
+
+const Entry* Archive::find(const Assignment& assignment) const {
+  const auto found = std::ranges::find(entries_, assignment, &Entry::assignment);
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+bool Archive::measured(const Assignment& assignment, Part part) const {
+  const Entry* entry = find(assignment);
+  if (!entry) return false;
+  switch (part) {
+    case Part::kSearch:
+      return entry->search.has_value();
+    case Part::kAcceptance:
+      return entry->acceptance.has_value();
+    case Part::kEvaluation:
+      break;
+  }
+  return entry->evaluation.has_value();
+}
+
+Point Archive::costs(const Entry& entry) const {
+  Point costs;
+  if (by_size_) costs.push_back(entry.size);
+  if (by_latency_) costs.push_back(entry.latency);
+  return costs;
+}
+
+template <class Has, class Loss>
+std::vector<const Entry*> Archive::front_by(Has has, Loss loss) const {
+  std::vector<const Entry*> candidates;
+  std::vector<Point> points;
+  for (const Entry& entry : entries_) {
+    if (!has(entry) || !std::isfinite(loss(entry))) continue;
+    Point point = costs(entry);
+    point.push_back(loss(entry));
+    candidates.push_back(&entry);
+    points.push_back(std::move(point));
+  }
+  std::vector<const Entry*> front;
+  for (size_t i : pareto_front(points)) front.push_back(candidates[i]);
+  return front;
+}
+
+std::vector<const Entry*> Archive::front() const {
+  const bool any = std::ranges::any_of(entries_, &Entry::confirmed);
+  return front_by([any](const Entry& e) { return any ? e.confirmed() : e.search.has_value(); },
+                  [](const Entry& e) { return e.joint_loss(); });
+}
+
+std::vector<const Entry*> Archive::search_front() const {
+  return front_by([](const Entry& e) { return e.search.has_value(); }, [](const Entry& e) { return *e.search; });
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,63 @@
+// What a study knows of the plans of a search space.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "search/assignments.h"
+
+namespace seqto::internal {
+
+struct Entry {
+  Assignment assignment;
+  std::string hash;
+  std::string step;  // of its first trial
+  // By Part; absent: not measured there. Infinite where the candidate failed.
+  std::optional<double> search, acceptance, evaluation;
+  double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
+
+  // On search and acceptance samples together, which are equally many.
+  double joint_loss() const { return acceptance ? (*search + *acceptance) / 2 : *search; }
+  bool confirmed() const { return search && acceptance; }
+};
+
+class Archive {
+ public:
+  Archive(const SearchSpace& space, const StrategyOptions& options);
+
+  // Reads the trials that are new since the last call.
+  void update(const Study& study);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const Entry* find(const Assignment& assignment) const;
+  bool measured(const Assignment& assignment, Part part) const;
+  // Trials on search and acceptance samples.
+  int64_t evaluations() const { return evaluations_; }
+
+  // What is minimised beside the loss: the entry's size, its latency, or both.
+  Point costs(const Entry& entry) const;
+  const std::string& loss() const { return loss_; }
+  bool by_size() const { return by_size_; }
+  bool by_latency() const { return by_latency_; }
+
+  // Entries that no other dominates, by joint loss and costs: of the confirmed ones, or of all while there are none.
+  // And by the loss on the search samples alone, confirmed or not.
+  std::vector<const Entry*> front() const;
+  std::vector<const Entry*> search_front() const;
+
+ private:
+  std::optional<Assignment> read(const Plan& plan) const;
+  template <class Has, class Loss>
+  std::vector<const Entry*> front_by(Has has, Loss loss) const;
+
+  const SearchSpace& space_;
+  std::string loss_ = "kl";
+  bool by_size_ = false, by_latency_ = false;
+  size_t seen_ = 0;
+  int64_t evaluations_ = 0;
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, size_t> by_hash_;
+};
+
+}  // namespace seqto::internal

@@ -1,0 +1,130 @@
+#include "search/assignments.h"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+namespace seqto::internal {
+
+Assignments::Assignments(const SearchSpace& space) : space_(space) {
+  for ([[maybe_unused]] const SearchGroup& group : space.groups)
+    assert(!group.choices.empty() && group.choices[0].empty() && group.choices.size() == group.schemes.size());
+}
+
+size_t Assignments::alternatives() const {
+  size_t count = 0;
+  for (const SearchGroup& group : space_.groups) count += group.choices.size() - 1;
+  return count;
+}
+
+Plan Assignments::plan(const Assignment& assignment) const {
+  Plan plan;
+  for (size_t g = 0; g < assignment.size(); ++g)
+    for (const auto& [layer, scheme] : space_.groups[g].choices[assignment[g]]) plan.schemes[layer] = scheme;
+  return plan;
+}
+
+Assignment Assignments::uniform(Scheme scheme, std::span<const Scheme> instead) const {
+  Assignment assignment = all_float();
+  for (size_t g = 0; g < groups(); ++g) {
+    const std::vector<Scheme>& schemes = space_.groups[g].schemes;
+    auto found = std::ranges::find(schemes, scheme);
+    for (size_t i = 0; found == schemes.end() && i < instead.size(); ++i)
+      found = std::ranges::find(schemes, instead[i]);
+    if (found != schemes.end()) assignment[g] = static_cast<int>(found - schemes.begin());
+  }
+  return assignment;
+}
+
+std::vector<Scheme> Assignments::schemes() const {
+  std::set<Scheme> found;
+  for (const SearchGroup& group : space_.groups) found.insert(group.schemes.begin() + 1, group.schemes.end());
+  return {found.begin(), found.end()};
+}
+
+const ChoiceTable& Assignments::bytes_saved() {
+  if (bytes_) return *bytes_;
+  bytes_.emplace();
+  const auto whole = static_cast<double>(space_.size_of({}));
+  for (size_t g = 0; g < groups(); ++g) {
+    std::vector<double>& row = bytes_->emplace_back(choices(g), 0.0);
+    for (size_t c = 1; c < row.size(); ++c)
+      row[c] = whole - static_cast<double>(space_.size_of({.schemes = space_.groups[g].choices[c]}));
+  }
+  return *bytes_;
+}
+
+const ChoiceTable& Assignments::time_saved() {
+  if (time_) return *time_;
+  time_.emplace();
+  Assignment fastest = all_float();
+  for (Scheme scheme : schemes())
+    if (Assignment other = uniform(scheme); space_.latency_of(plan(other)) < space_.latency_of(plan(fastest)))
+      fastest = std::move(other);
+  for (size_t g = 0; g < groups(); ++g) {
+    std::vector<double>& row = time_->emplace_back(choices(g), 0.0);
+    Assignment other = fastest;
+    other[g] = 0;
+    const double in_float = space_.latency_of(plan(other));
+    for (size_t c = 1; c < row.size(); ++c) {
+      other[g] = static_cast<int>(c);
+      row[c] = in_float - space_.latency_of(plan(other));
+    }
+  }
+  return *time_;
+}
+
+double total(const ChoiceTable& table, const Assignment& assignment) {
+  double sum = 0;
+  for (size_t g = 0; g < assignment.size(); ++g) sum += table[g][assignment[g]];
+  return sum;
+}
+
+namespace {
+
+// One step along a group's hull, towards less loss.
+struct Step {
+  size_t group;
+  int from, to;
+  double slope;  // loss saved per cost
+};
+
+// Steps along the lower convex hull of one group's choices, from the cheapest on; `first` gets the cheapest.
+std::vector<Step> hull_steps(size_t group, const std::vector<double>& loss, const std::vector<double>& cost,
+                             int& first) {
+  std::vector<int> order(loss.size());
+  for (size_t c = 0; c < order.size(); ++c) order[c] = static_cast<int>(c);
+  std::ranges::stable_sort(order,
+                           [&](int a, int b) { return std::pair(cost[a], loss[a]) < std::pair(cost[b], loss[b]); });
+  std::vector<int> hull;
+  auto slope = [&](int a, int b) { return (loss[a] - loss[b]) / (cost[b] - cost[a]); };
+  for (int c : order) {
+    if (!hull.empty() && loss[c] >= loss[hull.back()]) continue;  // dearer and no better
+    while (hull.size() >= 2 && slope(hull.back(), c) >= slope(hull[hull.size() - 2], hull.back())) hull.pop_back();
+    hull.push_back(c);
+  }
+  first = hull[0];
+  std::vector<Step> steps;
+  for (size_t i = 1; i < hull.size(); ++i) steps.push_back({group, hull[i - 1], hull[i], slope(hull[i - 1], hull[i])});
+  return steps;
+}
+
+}  // namespace
+
+std::vector<Assignment> chain_of(const ChoiceTable& loss, const ChoiceTable& cost) {
+  Assignment assignment(loss.size());
+  std::vector<Step> steps;
+  for (size_t g = 0; g < loss.size(); ++g)
+    for (const Step& step : hull_steps(g, loss[g], cost[g], assignment[g])) steps.push_back(step);
+  // Within a group slopes fall, so its steps stay in order.
+  std::ranges::stable_sort(steps, std::greater(), &Step::slope);
+  std::vector<Assignment> chain{assignment};
+  for (const Step& step : steps) {
+    assert(assignment[step.group] == step.from);
+    assignment[step.group] = step.to;
+    chain.push_back(assignment);
+  }
+  return chain;
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,54 @@
+// Plans as a search sees them: one choice for each group, what it costs, and what was measured of it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "seqto/search.h"
+
+namespace seqto::internal {
+
+// An index into SearchGroup::choices for each group.
+using Assignment = std::vector<int>;
+// A value for each choice of each group.
+using ChoiceTable = std::vector<std::vector<double>>;
+
+class Assignments {
+ public:
+  explicit Assignments(const SearchSpace& space);
+
+  size_t groups() const { return space_.groups.size(); }
+  size_t choices(size_t group) const { return space_.groups[group].choices.size(); }
+  Scheme scheme(size_t group, int choice) const { return space_.groups[group].schemes[choice]; }
+  // Choices beside float32, of all groups.
+  size_t alternatives() const;
+
+  Plan plan(const Assignment& assignment) const;
+  Assignment all_float() const { return Assignment(groups(), 0); }
+  // Every group that has it gets `scheme`; the others the first of `instead` that they have, or float32.
+  Assignment uniform(Scheme scheme, std::span<const Scheme> instead = {}) const;
+  // The schemes that any group has beside float32, in the order of Scheme.
+  std::vector<Scheme> schemes() const;
+
+  // Bytes that each choice saves of the float file when it is the only one; negative where the file grows. Made on
+  // first use.
+  const ChoiceTable& bytes_saved();
+  // Nanoseconds that each choice is predicted to save over float32, all other groups being as in the fastest of the
+  // uniform plans: a layer alone would pay for conversions that it shares there. Made on first use.
+  const ChoiceTable& time_saved();
+
+ private:
+  const SearchSpace& space_;
+  std::optional<ChoiceTable> bytes_, time_;
+};
+
+// Sum over the groups of what the table says of their choices.
+double total(const ChoiceTable& table, const Assignment& assignment);
+
+// The plans of least loss for their cost, from least cost to least loss, by the greedy solution of the multiple-choice
+// knapsack problem (Sinha and Zoltners 1979): each group's lower convex hull of (cost, loss), all their steps in the
+// order of loss saved per cost. Each plan is optimal for its own cost when losses and costs add up.
+std::vector<Assignment> chain_of(const ChoiceTable& loss, const ChoiceTable& cost);
+
+}  // namespace seqto::internal

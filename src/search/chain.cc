@@ -1,0 +1,182 @@
+#include "search/chain.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "search/archive.h"
+#include "search/finalists.h"
+#include "search/loss_model.h"
+#include "search/moves.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+
+// What is still to be measured follows from the study alone, step after step.
+class Chain : public Strategy {
+ public:
+  Chain(const SearchSpace& space, const StrategyOptions& options)
+      : space_(space), options_(options), assignments_(space_), archive_(space_, options) {}
+
+  std::vector<Proposal> next(const Study& study, bool wrap_up) override {
+    if (space_.groups.empty()) return {};
+    archive_.update(study);
+    if (wrap_up) return finish();
+    for (auto step : {&Chain::uniform, &Chain::one_in, &Chain::chain, &Chain::confirm, &Chain::move, &Chain::finish})
+      if (std::vector<Proposal> proposals = (this->*step)(); !proposals.empty()) return proposals;
+    return {};
+  }
+
+  int64_t expected() const override {
+    return budget() + static_cast<int64_t>(assignments_.schemes().size()) + options_.front;
+  }
+
+ private:
+  int64_t budget() const {
+    if (options_.evaluations > 0) return options_.evaluations;
+    return static_cast<int64_t>(one_in_plans().size() + 3 * assignments_.groups());
+  }
+
+  void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const char* step) const {
+    if (!archive_.measured(assignment, part)) proposals.push_back({assignments_.plan(assignment), {}, part, step});
+  }
+
+  // One scheme everywhere: a front from the first seconds on.
+  std::vector<Proposal> uniform() {
+    std::vector<Proposal> proposals;
+    for (Part part : {Part::kSearch, Part::kEvaluation})
+      for (Scheme scheme : assignments_.schemes()) add(proposals, assignments_.uniform(scheme), part, "uniform");
+    return proposals;
+  }
+
+  double uniform_loss(Scheme scheme) const {
+    const Entry* entry = archive_.find(assignments_.uniform(scheme));
+    return entry && entry->search ? *entry->search : 0;
+  }
+
+  // Groups that save most first. A scheme that loses next to nothing everywhere needs no look at single groups.
+  std::vector<Assignment> one_in_plans() const {
+    constexpr double kNothing = 0.01;
+    std::set<Scheme> harmless;
+    double least = std::numeric_limits<double>::infinity();
+    for (Scheme scheme : assignments_.schemes()) {
+      if (scheme == Scheme::kFloat16) continue;
+      if (const double loss = uniform_loss(scheme); loss > 0) least = std::min(least, loss);
+    }
+    if (uniform_loss(Scheme::kFloat16) < kNothing * least) harmless.insert(Scheme::kFloat16);
+    struct OneIn {
+      Assignment assignment;
+      double saved;
+    };
+    std::vector<OneIn> plans;
+    for (size_t g = 0; g < assignments_.groups(); ++g)
+      for (int c = 1; c < static_cast<int>(assignments_.choices(g)); ++c) {
+        if (harmless.contains(assignments_.scheme(g, c))) continue;
+        Assignment assignment = assignments_.all_float();
+        assignment[g] = c;
+        plans.push_back({std::move(assignment), assignments_.bytes_saved()[g][c]});
+      }
+    std::ranges::stable_sort(plans, std::greater(), &OneIn::saved);
+    // Half of a small budget: losses that were not looked at are shares of their scheme's uniform plan.
+    if (options_.evaluations > 0) {
+      const auto most = static_cast<size_t>(std::max<int64_t>(1, options_.evaluations / 2));
+      if (plans.size() > most) plans.resize(most);
+    }
+    std::vector<Assignment> result;
+    for (OneIn& plan : plans) result.push_back(std::move(plan.assignment));
+    return result;
+  }
+
+  std::vector<Proposal> one_in() {
+    std::vector<Proposal> proposals;
+    for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, "one-in");
+    return proposals;
+  }
+
+  // The chain for each mixture of costs; plans evenly along it, so that its steep end, where each step is a small group
+  // that loses much, is measured as closely as its flat one.
+  std::vector<Proposal> chain() {
+    if (chain_.empty()) {
+      const ChoiceTable losses = one_in_losses(archive_, assignments_);
+      std::vector<double> mixtures{1};
+      if (archive_.by_latency()) mixtures = {1, 0.75, 0.5, 0.25, 0.02};
+      if (!archive_.by_size()) mixtures = {0};
+      const size_t left = static_cast<size_t>(std::max<int64_t>(0, budget() - archive_.evaluations()));
+      const size_t each = std::max<size_t>(4, std::min(left / 3, assignments_.groups()) / mixtures.size());
+      for (double share : mixtures) {
+        const std::vector<Assignment> all = chain_of(losses, costs(share));
+        const size_t count = std::min(each, all.size());
+        for (size_t i = 0; i < count; ++i) chain_.push_back(all[count == 1 ? 0 : (i * (all.size() - 1)) / (count - 1)]);
+      }
+    }
+    std::vector<Proposal> proposals;
+    std::set<Assignment> seen;
+    for (const Assignment& assignment : chain_)
+      if (seen.insert(assignment).second) add(proposals, assignment, Part::kSearch, "chain");
+    return proposals;
+  }
+
+  // What a choice costs: less than nothing where it saves. `share` of the bytes, the rest of the time, each relative to
+  // the most that can be saved.
+  ChoiceTable costs(double share) {
+    ChoiceTable costs;
+    for (size_t g = 0; g < assignments_.groups(); ++g) costs.emplace_back(assignments_.choices(g), 0.0);
+    const auto add = [&](const ChoiceTable& saved, double weight) {
+      double most = 0;
+      for (const auto& row : saved) most += std::max(0.0, *std::ranges::max_element(row));
+      if (most <= 0) return;
+      for (size_t g = 0; g < costs.size(); ++g)
+        for (size_t c = 0; c < costs[g].size(); ++c) costs[g][c] -= weight * saved[g][c] / most;
+    };
+    if (share > 0) add(assignments_.bytes_saved(), share);
+    if (share < 1) add(assignments_.time_saved(), 1 - share);
+    return costs;
+  }
+
+  // Fresh samples for whatever looks best on the old ones: plans chosen because they lose little there lose more
+  // elsewhere.
+  std::vector<Proposal> confirm() {
+    std::vector<Proposal> proposals;
+    for (const Entry* entry : archive_.search_front())
+      if (!entry->acceptance)
+        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kAcceptance, entry->step});
+    return proposals;
+  }
+
+  std::vector<Proposal> move() {
+    constexpr size_t kBatch = 8;
+    const int64_t left = budget() - archive_.evaluations();
+    if (left <= 0) return {};
+    const ChoiceTable losses = fitted_losses(archive_, assignments_, one_in_losses(archive_, assignments_));
+    std::vector<Proposal> proposals;
+    const size_t count = std::min(kBatch, static_cast<size_t>(left));
+    for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))
+      proposals.push_back({assignments_.plan(assignment), {}, Part::kSearch, "swap"});
+    return proposals;
+  }
+
+  std::vector<Proposal> finish() {
+    std::vector<Proposal> proposals;
+    for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
+      if (!entry->evaluation)
+        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, entry->step});
+    return proposals;
+  }
+
+  const SearchSpace space_;
+  const StrategyOptions options_;
+  mutable Assignments assignments_;
+  Archive archive_;
+  std::vector<Assignment> chain_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_chain(const SearchSpace& space, const StrategyOptions& options) {
+  return std::make_unique<Chain>(space, options);
+}
+
+}  // namespace seqto

@@ -1,0 +1,12 @@
+// Which plans of a search are measured for the report.
+#pragma once
+
+#include "search/archive.h"
+
+namespace seqto::internal {
+
+// At most `count` of the front's entries, in its order: the ends of every objective stay, then always the one goes
+// whose neighbours cover best for it (the least volume of its own, losses on a logarithmic scale).
+std::vector<const Entry*> finalists(const Archive& archive, size_t count);
+
+}  // namespace seqto::internal

@@ -1,0 +1,123 @@
+#include "search/moves.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace seqto::internal {
+namespace {
+
+// One group moved, and what that changes.
+struct Move {
+  size_t group;
+  int choice;
+  double loss, bytes, time;  // less is better
+};
+
+struct Found {
+  Assignment assignment;
+  double gain;
+};
+
+class Neighbourhood {
+ public:
+  Neighbourhood(const Archive& archive, Assignments& assignments, const ChoiceTable& losses)
+      : archive_(archive), assignments_(assignments), losses_(losses), front_(archive.front()) {}
+
+  std::vector<Found> best_of_each() {
+    std::vector<Found> found;
+    for (const Entry* entry : front_)
+      if (std::optional<Found> best = best_move(*entry)) found.push_back(std::move(*best));
+    return found;
+  }
+
+ private:
+  // The most worthwhile moves from the entry: those that lose less, and those that cost less.
+  void list_moves(const Entry& entry, std::vector<Move>& better, std::vector<Move>& cheaper) {
+    const ChoiceTable& bytes = assignments_.bytes_saved();
+    const ChoiceTable* time = archive_.by_latency() ? &assignments_.time_saved() : nullptr;
+    for (size_t g = 0; g < assignments_.groups(); ++g) {
+      const int now = entry.assignment[g];
+      for (int c = 0; c < static_cast<int>(assignments_.choices(g)); ++c) {
+        if (c == now) continue;
+        const Move move{g, c, losses_[g][c] - losses_[g][now], archive_.by_size() ? bytes[g][now] - bytes[g][c] : 0,
+                        time ? (*time)[g][now] - (*time)[g][c] : 0};
+        if (move.loss < 0) better.push_back(move);
+        if (move.bytes < 0 || move.time < 0) cheaper.push_back(move);
+      }
+    }
+    constexpr size_t kMoves = 48;
+    const auto keep = [](std::vector<Move>& moves, auto worth) {
+      std::ranges::stable_sort(moves, std::greater(), worth);
+      if (moves.size() > kMoves) moves.resize(kMoves);
+    };
+    const double byte = 1 / std::max(1.0, entry.size), ns = 1 / std::max(1.0, entry.latency);
+    const auto cost = [=](const Move& m) { return std::max(m.bytes * byte, m.time * ns); };
+    keep(better, [=](const Move& m) { return -m.loss / std::max(1e-6, cost(m)); });
+    keep(cheaper, [=](const Move& m) {
+      return std::max(-m.bytes * byte, -m.time * ns) / std::max(1e-3 * entry.joint_loss(), m.loss);
+    });
+  }
+
+  std::optional<Found> best_move(const Entry& entry) {
+    std::vector<Move> better, cheaper;
+    list_moves(entry, better, cheaper);
+    const Move none{0, entry.assignment[0], 0, 0, 0};
+    std::optional<Found> best;
+    const auto consider = [&](const Move& a, const Move& b) {
+      const double gain = gain_of(entry, a, b);
+      if (gain <= (best ? best->gain : kLeastGain)) return;
+      Assignment assignment = entry.assignment;
+      assignment[a.group] = a.choice;
+      if (&b != &none) assignment[b.group] = b.choice;
+      if (archive_.find(assignment)) return;
+      best = Found{std::move(assignment), gain};
+    };
+    for (const Move& a : better) {
+      consider(a, none);
+      for (const Move& b : cheaper)
+        if (a.group != b.group) consider(a, b);
+    }
+    for (const Move& b : cheaper) consider(b, none);
+    return best;
+  }
+
+  // Logarithm of the front's loss at that cost over the one hoped for.
+  double gain_of(const Entry& entry, const Move& a, const Move& b) const {
+    constexpr double kHope = 0.3;  // of what the moved groups are expected to change
+    const double joint = entry.joint_loss();
+    const double hoped = joint + a.loss + b.loss - kHope * (std::abs(a.loss) + std::abs(b.loss));
+    const double size = entry.size + a.bytes + b.bytes, latency = entry.latency + a.time + b.time;
+    double reference = std::numeric_limits<double>::infinity();
+    for (const Entry* other : front_) {
+      if (archive_.by_size() && other->size > size) continue;
+      if (archive_.by_latency() && other->latency > latency) continue;
+      reference = std::min(reference, other->joint_loss());
+    }
+    if (!std::isfinite(reference)) return 0;  // cheaper than all there is: the chain's end says what that costs
+    constexpr double kLeast = 0.3;            // nothing better than this share of the plan's own loss is believed
+    return std::log(std::max(reference, 1e-12) / std::max({hoped, kLeast * joint, 1e-12}));
+  }
+
+  static constexpr double kLeastGain = 0.01;
+
+  const Archive& archive_;
+  Assignments& assignments_;
+  const ChoiceTable& losses_;
+  std::vector<const Entry*> front_;
+};
+
+}  // namespace
+
+std::vector<Assignment> promising_moves(const Archive& archive, Assignments& assignments, const ChoiceTable& losses,
+                                        size_t count) {
+  std::vector<Found> found = Neighbourhood(archive, assignments, losses).best_of_each();
+  std::ranges::stable_sort(found, std::greater(), &Found::gain);
+  std::vector<Assignment> result;
+  for (Found& f : found) {
+    if (result.size() == count) break;
+    if (std::ranges::find(result, f.assignment) == result.end()) result.push_back(std::move(f.assignment));
+  }
+  return result;
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,24 @@
+#include "search/baselines.h"
+#include "search/random_plans.h"
+#include "search/replay.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+
+class Random : public Replay {
+ public:
+  using Replay::Replay;
+
+ private:
+  void search() override { losses(random_plans(assignments_, static_cast<size_t>(budget()), options_.seed)); }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_random(const SearchSpace& space, const StrategyOptions& options) {
+  return std::make_unique<Random>(space, options);
+}
+
+}  // namespace seqto

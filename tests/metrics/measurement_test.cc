@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "seqto/metrics.h"
+
+namespace seqto {
+namespace {
+
+Outputs outputs(const std::vector<std::vector<float>>& rows) {
+  Outputs result;
+  for (const auto& row : rows) result.append(row);
+  return result;
+}
+
+TEST(MeasureOutputs, FiguresAreTheMeansOfTheirSamples) {
+  const Outputs reference = outputs({{4, 0, 0}, {0, 4, 0}, {0, 0, 4}, {4, 0, 0}});
+  const Outputs candidate = outputs({{4, 0, 0}, {4, 0, 0}, {0, 0, 4}, {3, 0, 0}});
+  const std::vector<int64_t> labels{0, 1, 1, -1};
+  Measurement m;
+  measure_outputs(m, reference, candidate, labels);
+  EXPECT_EQ(m.samples.at("top1_disagreement"), (std::vector<double>{0, 1, 0, 0}));
+  EXPECT_EQ(m.samples.at("top1"), (std::vector<double>{1, 0, 0}));  // the last has no label
+  double sum = 0;
+  for (double kl : m.samples.at("kl")) sum += kl;
+  EXPECT_NEAR(m.losses.kl, sum / 4, 1e-12);
+  EXPECT_EQ(m.losses.kl, compare(reference, candidate).kl);
+  EXPECT_EQ(m.metrics, task_metrics(candidate, labels));
+  for (const char* name : {"kl", "mse", "cosine", "top1_disagreement", "rank_dissimilarity"}) {
+    ASSERT_TRUE(m.intervals.contains(name)) << name;
+    EXPECT_LE(m.intervals.at(name).low, m.intervals.at(name).high) << name;
+  }
+  EXPECT_TRUE(m.intervals.at("kl").holds(m.losses.kl));
+  EXPECT_TRUE(m.intervals.at("top1").holds(m.metrics.at("top1")));
+}
+
+TEST(MeasureOutputs, NoIntervalOfWhatIsNotFinite) {
+  Measurement m;
+  measure_outputs(m, outputs({{1, 0}, {0, 1}}), outputs({{std::nanf(""), 0}, {0, 1}}), {});
+  EXPECT_TRUE(std::isinf(m.losses.kl));
+  EXPECT_FALSE(m.intervals.contains("kl"));
+  EXPECT_TRUE(m.intervals.contains("top1_disagreement"));
+}
+
+Measurement with(const char* name, std::vector<double> values) {
+  Measurement m;
+  m.samples[name] = std::move(values);
+  return m;
+}
+
+TEST(PairedDifference, SeesWhatUnpairedIntervalsDoNot) {
+  std::mt19937 engine(1);
+  std::exponential_distribution<double> spread;
+  std::vector<double> a, b, c;
+  for (int i = 0; i < 200; ++i) {
+    a.push_back(spread(engine));
+    b.push_back(a.back() * 1.02);
+    c.push_back(a.back() * (1 + 0.3 * (spread(engine) - 1)));
+  }
+  const auto worse = paired_difference(with("kl", b), with("kl", a), "kl");
+  ASSERT_TRUE(worse);
+  EXPECT_GT(worse->low, 0);
+  EXPECT_TRUE(bootstrap_mean(a).holds(1.02 * bootstrap_mean(a).low + 0.01));  // far wider than the 2 %
+  EXPECT_TRUE(paired_difference(with("kl", c), with("kl", a), "kl")->holds(0));
+  EXPECT_FALSE(paired_difference(with("kl", {1}), with("kl", {1, 2}), "kl"));
+  EXPECT_FALSE(paired_difference(with("kl", {1}), Measurement{}, "kl"));
+}
+
+TEST(PairedDifference, McNemarCountsWhereOneAloneIsRight) {
+  const Measurement a = with("top1", {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 0});
+  const Measurement b = with("top1", {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0});
+  EXPECT_NEAR(*mcnemar(a, b), 0.021484375, 1e-12);
+  EXPECT_DOUBLE_EQ(*mcnemar(a, a), 1);
+  EXPECT_FALSE(mcnemar(a, Measurement{}));
+}
+
+TEST(TrialJson, KeepsPartStepIntervalsAndSamples) {
+  Trial trial{.id = "a", .part = Part::kAcceptance, .step = "swap"};
+  trial.measurement = with("kl", {0.123456789, 1e-9, std::numeric_limits<double>::infinity()});
+  trial.measurement->intervals["kl"] = {0.1, 0.2};
+  const Trial read = trial_from_json(trial_to_json(trial));
+  EXPECT_EQ(read.part, Part::kAcceptance);
+  EXPECT_EQ(read.step, "swap");
+  EXPECT_EQ(read.measurement->intervals.at("kl"), (Interval{0.1, 0.2}));
+  EXPECT_EQ(read.measurement->samples.at("kl"),
+            (std::vector<double>{0.123457, 1e-9, std::numeric_limits<double>::infinity()}));
+  // A trial of the report is written as before.
+  EXPECT_EQ(trial_to_json(Trial{.id = "a"}).find("part"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace seqto

@@ -1,0 +1,124 @@
+"""`tune` with the strategies that search: samples that do not overlap, a front on samples no search has seen, limits, budgets,
+resumption, and the same plans again."""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+DATA = ["--data", models.DIGITS_DATA, "--calibration-samples", 32, "--search-samples", 40]
+SIZE = ["--objectives", "kl,size"]
+GATE_NOT_MET = 5
+
+
+def trials(folder):
+    lines = [json.loads(line) for line in (folder / "study.jsonl").read_text().splitlines()]
+    return [line["trial"] for line in lines if "trial" in line]
+
+
+class SearchTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def tune(self, name, *flags, code=0):
+        out = self.dir / name
+        done = models.seqto("tune", models.DIGITS, *DATA, *flags, "-q", "-o", out)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads((out / "summary.json").read_text()), trials(out), done
+
+    def test_chain_is_the_default_and_beats_full_int8(self):
+        summary, all_trials, done = self.tune("out")
+        self.assertEqual(summary["options"]["strategy"], "chain")
+        self.assertEqual(summary["objectives"], ["kl", "size", "latency"])
+        self.assertEqual(summary["samples"]["search"], 40)
+        full = summary["fully_quantized"]
+        self.assertTrue(any(p["size_bytes"] <= full["size_bytes"] and p["losses"]["kl"] < full["losses"]["kl"]
+                            for p in summary["front"]))
+        parts = {t.get("part", "evaluation"): len(t["samples"]["kl"]) for t in all_trials if t["id"] != "float"}
+        self.assertEqual((parts["search"], parts["acceptance"]), (20, 20))
+        self.assertEqual(parts["evaluation"], summary["samples"]["evaluation"])
+        steps = {t.get("step") for t in all_trials}
+        self.assertLessEqual({"uniform", "one-in", "chain"}, steps)
+        for p in summary["front"]:
+            low, high = p["intervals"]["kl"]
+            self.assertTrue(low <= p["losses"]["kl"] <= high)
+            self.assertTrue((self.dir / "out" / p["file"]).exists())
+            self.assertEqual((self.dir / "out" / p["file"]).stat().st_size, p["size_bytes"])
+        self.assertIn("95 %", done.stdout)
+
+    def test_every_strategy_ends_and_gives_the_same_again(self):
+        for strategy in ("chain", "ilp", "sensitivity_list", "greedy_revert", "nsga2", "random"):
+            with self.subTest(strategy):
+                flags = ["--strategy", strategy, *SIZE, "--search-evaluations", 30]
+                _, first, _ = self.tune(strategy, *flags, "--jobs", 1)
+                _, second, _ = self.tune(strategy + "2", *flags, "--jobs", 2)
+                self.assertEqual([(t["id"], t.get("part")) for t in first], [(t["id"], t.get("part")) for t in second])
+                self.assertEqual([t["losses"] for t in first], [t["losses"] for t in second])
+
+    def test_limits_choose_or_say_what_is_missing(self):
+        summary, _, _ = self.tune("out", *SIZE)
+        ordered = sorted(p["losses"]["kl"] for p in summary["front"])
+        limit = ordered[1] * 1.0001
+        flags = [*SIZE, "--max-loss", f"kl={limit}"]
+        summary, _, _ = self.tune("out", *flags)  # the study goes on; another limit makes no other study
+        selected = next(p for p in summary["front"] if p["id"] == summary["selected"])
+        self.assertLessEqual(selected["losses"]["kl"], limit)
+        self.assertTrue(all(found["met"] for found in summary["limits"]))
+        summary, _, done = self.tune("out", *flags, "--max-size", "1k", code=GATE_NOT_MET)
+        self.assertGreater(len(summary["front"]), 1)
+        self.assertIn("--max-size", done.stderr)
+        self.assertIn(summary["selected"], done.stderr)
+
+    def test_budgets_keep_a_reserve_for_the_report(self):
+        summary, all_trials, _ = self.tune("few", *SIZE, "--max-evaluations", 30, "--max-front", 5)
+        self.assertLessEqual(len(all_trials), 30)
+        self.assertTrue(any("--max-evaluations" in note for note in summary["notes"]))
+        steps = [t.get("step") for t in all_trials if t.get("part", "evaluation") == "evaluation"]
+        self.assertTrue({"one-in", "chain", "swap"} & set(steps), steps)
+        start = time.monotonic()
+        summary, _, _ = self.tune("short", "--max-time", 0.01)
+        self.assertGreater(len(summary["front"]), 0)
+        self.assertTrue(any("--max-time" in note for note in summary["notes"]))
+        self.assertLess(time.monotonic() - start, 120)
+
+    def test_a_killed_search_goes_on(self):
+        whole, reference, _ = self.tune("whole", *SIZE)
+        out = self.dir / "killed"
+        command = [models.BINARY, *map(str, ["tune", models.DIGITS, *DATA, *SIZE, "-q", "-o", out])]
+        for wanted in (12, 30):
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            study = out / "study.jsonl"
+            while process.poll() is None and not (study.exists() and study.read_text().count('"trial"') >= wanted):
+                time.sleep(0.005)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        summary, resumed, _ = self.tune("killed", *SIZE)
+        # Moves see what is known by then, so a batch that was cut may lead to other ones; what is measured alike is alike.
+        known = {(t["id"], t.get("part")): t["losses"] for t in reference}
+        for t in resumed:
+            if (t["id"], t.get("part")) in known:
+                self.assertEqual(t["losses"], known[t["id"], t.get("part")])
+        self.assertLess(abs(summary["hypervolume"] - whole["hypervolume"]), 0.02)
+
+    def test_groups_are_kept_together(self):
+        inspected = models.seqto("inspect", models.DIGITS, "--json")
+        groups = json.loads(inspected.stdout)["groups"]
+        together = ",".join(group[0] for group in groups[:2])
+        _, all_trials, _ = self.tune("out", *SIZE, "--group", together, "--search-evaluations", 20)
+        first, second = groups[0][0], groups[1][0]
+        for t in all_trials:
+            if t["id"] not in ("float", "full", "published"):
+                self.assertEqual(t["plan"].get(first), t["plan"].get(second))
+
+
+if __name__ == "__main__":
+    unittest.main()

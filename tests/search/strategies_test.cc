@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+#include <set>
+
+#include "search/assignments.h"
+#include "synthetic.h"
+
+namespace seqto {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace internal;
+
+class Strategies : public ::testing::Test {
+ protected:
+  Strategies() : folder_(fs::temp_directory_path() / ("seqto_search_" + std::to_string(::getpid()))) {}
+  ~Strategies() override { fs::remove_all(folder_); }
+
+  Study study(const std::string& name) { return Study::open(folder_ / name / "study.jsonl", {}); }
+
+  fs::path folder_;
+};
+
+const std::vector<std::string> kAll{"chain", "ilp", "sensitivity_list", "greedy_revert", "nsga2", "random"};
+
+TEST_F(Strategies, EndWithinTheirBudgetAndWithAFront) {
+  const Synthetic problem(20, 1);
+  for (const std::string& name : kAll) {
+    Study result = study(name);
+    search(problem, name, {.evaluations = 100, .front = 12}, result);
+    size_t searched = 0, reported = 0;
+    std::set<std::pair<std::string, Part>> seen;
+    for (const Trial& trial : result.trials()) {
+      (trial.part == Part::kEvaluation ? reported : searched) += 1;
+      EXPECT_TRUE(seen.insert({trial.id, trial.part}).second) << name << " measures a plan twice";
+    }
+    // Confirming the last front, and one batch that was under way, may come on top.
+    EXPECT_LE(searched, 160) << name;
+    EXPECT_GE(searched, 40) << name;
+    EXPECT_GE(reported, 3) << name;
+    EXPECT_LE(reported, 12 + 3) << name;  // three uniform plans
+  }
+}
+
+TEST_F(Strategies, ChainFindsTheLargestFront) {
+  for (uint64_t seed : {1, 2, 3}) {
+    const Synthetic problem(20, seed);
+    std::map<std::string, double> volume;
+    for (const std::string& name : kAll) {
+      Study result = study(name + std::to_string(seed));
+      search(problem, name, {.evaluations = 100}, result);
+      volume[name] = problem.volume(result);
+    }
+    for (const std::string& name : kAll) {
+      if (name == "chain") continue;
+      EXPECT_GT(volume["chain"], volume[name]) << name << ", seed " << seed;
+    }
+    EXPECT_GT(volume["ilp"], volume["random"]) << seed;
+  }
+}
+
+TEST_F(Strategies, AreTheSameAgainAndGoOnWhereTheyStopped) {
+  const Synthetic problem(12, 5);
+  for (const std::string& name : kAll) {
+    const StrategyOptions options{.evaluations = 60, .seed = 3};
+    Study whole = study(name);
+    search(problem, name, options, whole);
+
+    Study parts = study(name + "_in_parts");
+    for (bool over = false; !over;) {  // a new searcher for every batch, of which only a half is done
+      const auto searcher = make_strategy(name, problem.space(), options);
+      const auto proposals = searcher->next(parts);
+      over = proposals.empty();
+      for (size_t i = 0; i < (proposals.size() + 1) / 2; ++i) parts.append(problem.trial(proposals[i]));
+    }
+    std::set<std::string> a, b;
+    for (const Trial& trial : whole.trials()) a.insert(trial.id);
+    for (const Trial& trial : parts.trials()) b.insert(trial.id);
+    // Moves are chosen by what is known, which is less after half a batch: their plans may differ, not their worth.
+    if (name != "chain") {
+      EXPECT_EQ(a, b) << name;
+    }
+    EXPECT_NEAR(problem.volume(whole), problem.volume(parts), 0.01) << name;
+
+    Study again = study(name + "_again");
+    search(problem, name, options, again);
+    ASSERT_EQ(again.trials().size(), whole.trials().size()) << name;
+    for (size_t i = 0; i < whole.trials().size(); ++i) EXPECT_EQ(again.trials()[i].id, whole.trials()[i].id) << name;
+  }
+}
+
+TEST_F(Strategies, WrappingUpReportsWhatWasFound) {
+  const Synthetic problem(20, 1);
+  for (const std::string& name : kAll) {
+    Study result = study(name);
+    const auto searcher = make_strategy(name, problem.space(), {.evaluations = 100});
+    const size_t wanted = name == "chain" ? 60 : 35;  // beyond its one-in plans, which its uniform ones dominate
+    for (size_t searched = 0; searched < wanted;)
+      for (const Proposal& proposal : searcher->next(result)) {
+        if (proposal.part == Part::kSearch && ++searched > wanted) break;
+        result.append(problem.trial(proposal));
+      }
+    const auto proposals = searcher->next(result, true);
+    EXPECT_FALSE(proposals.empty()) << name;
+    for (const Proposal& proposal : proposals) EXPECT_EQ(proposal.part, Part::kEvaluation) << name;
+  }
+}
+
+TEST_F(Strategies, AFailedCandidateIsNoPartOfTheFront) {
+  const Synthetic problem(8, 2);
+  for (const std::string& name : kAll) {
+    Study result = study(name);
+    const auto searcher = make_strategy(name, problem.space(), {.evaluations = 40});
+    for (auto proposals = searcher->next(result); !proposals.empty(); proposals = searcher->next(result))
+      for (const Proposal& proposal : proposals) {
+        Trial trial = problem.trial(proposal);
+        // The runtime refuses 4 bits in one layer.
+        const auto found = trial.plan.schemes.find("conv103");
+        if (found != trial.plan.schemes.end() && found->second == Scheme::kInt4Weights) {
+          trial.measurement.reset();
+          trial.failure = "[load] refused";
+        }
+        result.append(std::move(trial));
+      }
+    size_t good = 0;
+    for (const Trial& trial : result.trials()) good += trial.part == Part::kEvaluation && trial.measurement;
+    EXPECT_GE(good, 3) << name;
+  }
+}
+
+// All plans of three groups: what the chain gives is on the lower convex hull of them.
+TEST(ChainOf, PlansAreTheBestForTheirCost) {
+  std::mt19937 random(3);
+  std::uniform_int_distribution<int> value(0, 50);
+  for (int round = 0; round < 50; ++round) {
+    ChoiceTable loss, cost;
+    for (int g = 0; g < 4; ++g) {
+      loss.emplace_back();
+      cost.emplace_back();
+      for (int c = 0; c < 3; ++c) loss[g].push_back(value(random)), cost[g].push_back(value(random));
+    }
+    const std::vector<Assignment> chain = chain_of(loss, cost);
+    for (const Assignment& plan : chain)
+      for (int code = 0; code < 81; ++code) {
+        const Assignment other{code % 3, code / 3 % 3, code / 9 % 3, code / 27};
+        EXPECT_FALSE(total(loss, other) < total(loss, plan) && total(cost, other) <= total(cost, plan)) << round;
+      }
+    for (size_t i = 1; i < chain.size(); ++i) {
+      EXPECT_LT(total(loss, chain[i]), total(loss, chain[i - 1]));
+      EXPECT_GT(total(cost, chain[i]), total(cost, chain[i - 1]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace seqto
