@@ -84,7 +84,7 @@ void tune_models(const std::string& asked, const TuneAllOptions& options, const 
   auto entries = tune_all(models, options, context.env);
   show_all(entries, dir, context);
   for (const OverviewEntry& entry : entries)
-    if (entry.failure.empty()) require_limits(entry.summary);
+    if (entry.summary) require_limits(*entry.summary);
 }
 
 // A file's reports lie in a folder called like it; those of a folder's files each in one, with one page of all.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "seqto/runner.h"
-#include "seqto/search.h"
+#include "seqto/what_if.h"
 
 namespace seqto {
 
@@ -42,6 +42,7 @@ struct Summary : DeviceFront {  // of the first device, which the search follows
   std::vector<std::string> objectives;  // {"kl", "size"} ...
   Sensitivity sensitivity;              // may be empty
   std::vector<Layer> layers;
+  std::optional<WhatIf> what_if;  // of strategies that search
   int64_t evaluations = 0;
   double wall_seconds = 0;
   std::vector<std::string> notes;

@@ -173,6 +173,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   }
   if (const auto* text = study.noted("sensitivity")) s.sensitivity = sensitivity_from_json(*text);
   if (const auto* text = study.noted("layers")) s.layers = layers_from_json(*text);
+  if (const auto* text = study.noted("what if")) s.what_if = what_if_from_json(*text);
   s.evaluations = static_cast<int64_t>(study.trials().size());
   s.wall_seconds = ending.wall_seconds;
   s.notes = ending.notes;

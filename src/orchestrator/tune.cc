@@ -258,16 +258,23 @@ class Tuner {
       constexpr int64_t kPrefixBytes = 256 << 20;
       prefixes_.emplace(model_, *data_, places_.front().search.samples, *places_.front().runner, kPrefixBytes);
     }
-    auto strategy = make_strategy(o_.strategy, space,
-                                  {.threshold = o_.threshold,
-                                   .objectives = o_.objectives,
-                                   .evaluations = o_.search_evaluations,
-                                   .front = o_.max_front});
+    const StrategyOptions options{.threshold = o_.threshold,
+                                  .objectives = o_.objectives,
+                                  .evaluations = o_.search_evaluations,
+                                  .front = o_.max_front};
+    const bool went_on = propose(*make_strategy(o_.strategy, space, options), start);
+    if (o_.strategy != "incremental" && !space.groups.empty())
+      study_->note("what if", what_if_to_json(what_if(space, options, *study_)));
+    return went_on;
+  }
+
+  // Asks, measures, and asks again. False when interrupted.
+  bool propose(Strategy& strategy, int64_t start) {
     const bool resumed = o_.strategy == "incremental" && study_->trials().back().id != "full";
     if (resumed) last_ = candidate(study_->trials().back().plan);
     for (;;) {
       const char* near = limit_reached(start, true);
-      std::vector<Proposal> proposals = strategy->next(*study_, near);
+      std::vector<Proposal> proposals = strategy.next(*study_, near);
       if (proposals.empty()) return !near || note_stop(near);
       for (size_t done = 0; done < proposals.size();) {
         if (env_.cancelled()) return false;
@@ -282,7 +289,7 @@ class Tuner {
         size_t count = static_cast<size_t>(std::ranges::find_if_not(rest, kind) - rest.begin());
         count = reported ? 1 : std::min(count, allowed_trials(true));
         const int64_t begin = env_.clock_ns();
-        if (!measure_proposals(rest.first(count), strategy->expected(), start)) return false;
+        if (!measure_proposals(rest.first(count), strategy.expected(), start)) return false;
         if (reported) slowest_ns_ = std::max(slowest_ns_, env_.clock_ns() - begin);
         done += count;
       }

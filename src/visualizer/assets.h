@@ -7,6 +7,7 @@ namespace seqto::internal {
 
 std::string_view plots_js();    // plots.js: the ECharts option objects of the three plots
 std::string_view page_js();     // page.js: draws them in a browser, sorts tables
+std::string_view what_if_js();  // what_if.js: schemes to choose, figures that are expected of them
 std::string_view report_css();  // report.css
 
 }  // namespace seqto::internal

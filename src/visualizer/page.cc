@@ -195,6 +195,23 @@ std::string layers_table(const Summary& summary) {
       summary.layers.size(), heads({"layer", "operator", "output", "weights", "scheme", "why not"}), rows);
 }
 
+// The rows are made by what_if.js: without scripts there is nothing to try.
+std::string what_if_section(const Summary& summary) {
+  if (!summary.what_if) return "";
+  return fmt::format(
+      "<section class=\"long\" id=\"whatif\" hidden><h2>What if</h2>\n<p class=\"hint\">Choose a scheme for each group "
+      "of "
+      "layers. The figures are expected, not measured: what the search learned of each group, added up. Take the plan "
+      "to <code>seqto quantize --plan</code> and measure it.</p>\n"
+      "<p><label>Start from <select id=\"whatif-start\"></select></label> "
+      "<button id=\"whatif-save\">Download the plan</button></p>\n"
+      "<p id=\"whatif-figures\" role=\"status\" class=\"lead\"></p>\n"
+      "<div class=\"wide\"><table id=\"whatif-groups\"><thead><tr><th scope=\"col\">group</th><th "
+      "scope=\"col\">scheme</th><th scope=\"col\">{} more</th><th scope=\"col\">saved</th><th scope=\"col\">time "
+      "saved</th></tr></thead><tbody></tbody></table></div></section>\n",
+      text(summary.what_if->loss));
+}
+
 std::string device_row(const Summary& summary, const DeviceFront& device) {
   const auto loss = loss_name(summary);
   const auto point_cells = [&](const SummaryPoint* point) {
@@ -341,10 +358,12 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
                "rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");
   page += plot("exclusion", "From fully quantized towards float",
                fmt::format("Loss ({}) and size of the candidates as more is left in float.", loss));
+  page += what_if_section(summary);
   page += devices_section(summary) + trials_table(summary) + layers_table(summary) + placements(summary) +
           provenance(summary);
   page += "</main>\n<script type=\"application/json\" id=\"data\">" + data_json + "</script>\n";
-  return page + script(echarts_js()) + script(plots_js()) + script(page_js()) + "</body>\n</html>\n";
+  return page + script(echarts_js()) + script(plots_js()) + script(page_js()) +
+         (summary.what_if ? script(what_if_js()) : "") + "</body>\n</html>\n";
 }
 
 }  // namespace seqto::internal

@@ -57,6 +57,27 @@ Json size_unit(const Summary& summary) {
   return {{"name", unit}, {"bytes", bytes}};
 }
 
+// Groups with their choices, and which of them the points of the front take.
+Json what_if_data(const Summary& summary) {
+  const WhatIf& what_if = *summary.what_if;
+  Json json = Json::parse(what_if_to_json(what_if));
+  for (const SummaryPoint& point : summary.front) {
+    Json choices = Json::array();
+    for (const WhatIf::Group& group : what_if.groups) {
+      const auto taken = std::ranges::find_if(group.choices, [&](const WhatIf::Choice& choice) {
+        return std::ranges::all_of(group.layers, [&](const LayerId& layer) {
+          const auto wanted = choice.layers.find(layer);
+          return scheme_of(point.trial.plan, layer) ==
+                 (wanted == choice.layers.end() ? Scheme::kFloat32 : wanted->second);
+        });
+      });
+      choices.push_back(taken == group.choices.end() ? 0 : taken - group.choices.begin());
+    }
+    json["plans"][point.trial.id] = std::move(choices);
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string report_data_json(const Summary& summary) {
@@ -76,6 +97,8 @@ std::string report_data_json(const Summary& summary) {
   for (const auto& error : summary.sensitivity.weights) {
     data["weights"].push_back({{"tensor", error.tensor}, {"sqnr", error.sqnr}});
   }
+
+  if (summary.what_if) data["what_if"] = what_if_data(summary);
 
   std::string safe;
   for (const char c : data.dump(-1, ' ', true, Json::error_handler_t::replace)) {
