@@ -36,7 +36,8 @@ constexpr const char* kRandomData =
 // Everything between the inputs and the finished study; one object so that its steps read as a list.
 class Tuner {
  public:
-  Tuner(const TuneOptions& options, const Env& env) : o_(resolved(options)), env_(env), scheme_(quantized_scheme(o_)) {}
+  Tuner(const TuneOptions& options, const Env& env)
+      : o_(resolved(options)), env_(env), scheme_(quantized_scheme(o_)), chosen_objectives_(options.objectives) {}
 
   Summary run() {
     int64_t start = env_.clock_ns();
@@ -144,11 +145,20 @@ class Tuner {
                                   "expected; check the model and the preprocessing",
                                   place.device));
       place.evaluation.reference = std::move(evaluated.outputs);
+      if (&place == &places_.front() && place.evaluation.reference.columns == 1) take_mse();
       evaluated.measurement.size_bytes = float_size();
       if (&place == &places_.front()) trial.measurement = std::move(evaluated.measurement);
       else trial.elsewhere[place.device].measurement = std::move(evaluated.measurement);
     }
     if (!study_->find("float")) study_->append(std::move(trial));
+  }
+
+  // The softmax of a single value is 1 whatever it is.
+  void take_mse() {
+    if (!chosen_objectives_.empty()) return;
+    std::ranges::replace(o_.objectives, "kl", "mse");
+    ending_.objectives = o_.objectives;
+    ending_.notes.push_back("the model's first output is a single value: mse takes the place of kl");
   }
 
   // Which part of each device runs what; a runtime that gives all to the CPU without a word is not what was asked for.
@@ -467,6 +477,7 @@ class Tuner {
   TuneOptions o_;
   const Env& env_;
   Scheme scheme_;
+  std::vector<std::string> chosen_objectives_;  // empty: left to us
   Model model_;
   std::vector<fs::path> external_files_;
   std::unique_ptr<Runner> runner_;  // the CPU, in this process: observers look into the runtime

@@ -106,6 +106,7 @@ void validate(const TuneOptions& o) {
     usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
   if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
   if (o.output.empty()) usage("no output folder found; name one with -o DIR");
+  make_strategy(o.strategy, {});  // an unknown name costs no calibration
   for (const auto& s : o.schemes) parse_scheme(s);
   const auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
   if (o.strategy == "incremental" && !o.schemes.empty() &&
