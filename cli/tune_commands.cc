@@ -189,16 +189,17 @@ void add_tune(CLI::App& app, Context& context) {
     use_this_program(options.runner);
     options.quantize = f->quantize.parsed();
     options.calibrate = f->quantize.calibration();
-    for (const char* flag : {"--activation-type", "--weight-type", "--per-channel", "--reduce-range",
-                             "--symmetric-activations", "--format"})
+    for (const char* flag :
+         {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})
       if (word->count(flag) > 0) options.fast_types = false;
     options.improvers = f->improve.parsed();
     options.groups = f->groups.parsed();
     options.limits = f->limits.parsed();
     if (!f->exclude_from.empty()) {
       if (!std::filesystem::is_regular_file(f->model))
-        throw Error(Code::kUsage, "[tune] --exclude-from for a model that is no file found; the plan names the layers of "
-                                  "one; give that model's file");
+        throw Error(Code::kUsage,
+                    "[tune] --exclude-from for a model that is no file found; the plan names the layers of "
+                    "one; give that model's file");
       const Model model = load_for_quantizing(f->model, options.quantize, context.env);
       for (auto& layer : float_layers(f->exclude_from, model, context)) options.exclude.push_back(std::move(layer));
     }
