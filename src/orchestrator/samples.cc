@@ -109,6 +109,13 @@ Samples open_samples(const TuneOptions& o, std::span<const ValueInfo> inputs) {
                 fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "
                             "was expected for the evaluation; give more data or fewer --calibration-samples",
                             s.data->size()));
+  if (o.strategy != "incremental" && s.split.search.size() < 2)
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[tune] {} samples found; strategy {} expects at least 3 beside those for calibration, to search, "
+                    "to confirm and to evaluate on; give more data, fewer --calibration-samples, or --strategy "
+                    "incremental",
+                    s.data->size(), o.strategy));
   if (s.ranking.empty()) {
     auto count = limited(static_cast<int64_t>(s.split.calibration.size()), std::max<int64_t>(1, o.ranking_samples));
     s.ranking.assign(s.split.calibration.begin(), s.split.calibration.begin() + count);

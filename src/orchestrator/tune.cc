@@ -341,7 +341,10 @@ class Tuner {
     if (o_.max_time_seconds > 0 && seconds + kept >= o_.max_time_seconds) return "--max-time";
     return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
   }
-  int64_t reserved_trials() const { return o_.strategy == "incremental" ? 0 : o_.max_front; }
+  int64_t reserved_trials() const {
+    if (o_.strategy == "incremental") return 0;
+    return o_.max_evaluations > 0 ? std::min(o_.max_front, o_.max_evaluations / 3) : o_.max_front;
+  }
   size_t allowed_trials(bool reserve) const {
     if (o_.max_evaluations <= 0) return std::numeric_limits<size_t>::max();
     const auto trials = static_cast<int64_t>(study_->trials().size()) + (reserve ? reserved_trials() : 0);

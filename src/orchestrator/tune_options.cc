@@ -151,6 +151,7 @@ int64_t search_samples(const TuneOptions& o, int64_t available) {
   if (!searches(o)) return 0;
   if (o.search_samples) return *o.search_samples;
   constexpr int64_t kSearch = 64;
+  if (available < 3) return 0;
   return std::clamp<int64_t>(available / 3 / 2 * 2, 2, kSearch);
 }
 

@@ -39,7 +39,7 @@ int width(const std::vector<Column>& table) {
 std::string mark(const Summary& summary, const SummaryPoint& point) {
   const std::string& id = point.trial.id;
   return fmt::format("{}{}{}", id == summary.selected ? ">" : " ", internal::rank(summary, id) ? "*" : " ",
-                     point.alike.empty() ? " " : "~");
+                     point.alike.empty() ? "" : "~");
 }
 
 // "0.0084-0.0121"; nothing where the samples say nothing of it.
@@ -49,10 +49,12 @@ std::string interval(const Measurement& measured, const std::string& name) {
   return fmt::format("{}-{}", internal::format_figure(found->second.low), internal::format_figure(found->second.high));
 }
 
+constexpr const char* kInterval = "95 %";
+
 // Title, order of leaving, and the text of a measured point.
 std::vector<Column> empty_table(const std::string& loss, bool labels) {
-  std::vector<Column> table{{"", 0, {}},   {"id", 0, {}},   {"size", 0, {}},       {"kept", 3, {}},
-                            {loss, 6, {}}, {"95 %", 1, {}}, {"top1_disagr", 4, {}}};
+  std::vector<Column> table{{"", 0, {}},   {"id", 0, {}},      {"size", 0, {}},       {"kept", 3, {}},
+                            {loss, 6, {}}, {kInterval, 1, {}}, {"top1_disagr", 4, {}}};
   if (labels) table.push_back({"top1", 2, {}});
   table.push_back({"latency", 5, {}});
   return table;
@@ -113,8 +115,13 @@ std::string device_table(const Summary& summary, int columns) {
   const bool labels = std::any_of(rows.begin(), rows.end(), [](const SummaryPoint* point) {
     return point->trial.measurement && point->trial.measurement->metrics.contains("top1");
   });
-  auto table = empty_table(internal::loss_name(summary), labels);
+  const std::string loss = internal::loss_name(summary);
+  auto table = empty_table(loss, labels);
   for (const auto* point : rows) add_row(table, summary, *point, labels);
+  const bool intervals = std::ranges::any_of(rows, [&](const SummaryPoint* point) {
+    return point->trial.measurement && point->trial.measurement->intervals.contains(loss);
+  });
+  if (!intervals) std::erase_if(table, [](const Column& column) { return column.title == kInterval; });
   make_fit(table, columns);
 
   std::vector<int> widths;

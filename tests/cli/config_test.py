@@ -46,7 +46,7 @@ class Config(unittest.TestCase):
         once = self.printed("--config", config)
         for line in (f'exclude-from = "{self.dir}/p.json"', f'model = "{self.dir}/m.onnx"', 'device = ["cpu", "cuda"]',
                      "resume = false",
-                     "per-channel = true", 'exclude = ["op:Gemm"]', "max-time = 1.5", 'schemes = ["int8", "float32"]'):
+                     "per-channel = true", 'exclude = ["op:Gemm"]', "max-time = 1.5", 'strategy = "chain"'):
             self.assertIn(line + "\n", once)
         again = self.dir / "elsewhere" / "again.toml"
         again.parent.mkdir()
@@ -63,7 +63,8 @@ class Config(unittest.TestCase):
     def test_runs(self):
         shutil.copy(models.DIGITS, self.dir / "m.onnx")
         shutil.copy(models.DIGITS_DATA, self.dir / "d.npz")
-        config = self.write('model = "m.onnx"', 'data = "d.npz"', 'output = "out"', "max-evaluations = 4")
+        config = self.write('model = "m.onnx"', 'data = "d.npz"', 'output = "out"', "max-evaluations = 4",
+                            'strategy = "incremental"')
         done = models.seqto("tune", "--config", config, "--evaluation-samples", 20)
         self.assertEqual(done.returncode, 0, done.stderr)
         summary = json.loads((self.dir / "out/summary.json").read_text())

@@ -221,7 +221,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(list(folder.iterdir()), [])
 
     def test_study_of_another_model(self):
-        words = ["--data", self.data, "-o", self.out, "--calibration-samples", 5, "-q"]
+        words = ["--data", self.data, "-o", self.out, "--calibration-samples", 5, "-q", "--strategy", "incremental"]
         first = models.seqto("tune", self.model, *words)
         self.assertEqual(first.returncode, 0, first.stderr)
         before = {p: p.read_bytes() for p in self.out.rglob("*") if p.is_file()}
@@ -267,7 +267,8 @@ class Errors(unittest.TestCase):
         self.fails(USAGE, ["subcommand"])
         self.fails(USAGE, ["model"], "inspect")
         self.tune_fails(USAGE, ["--frobnicate"], self.model, self.data, "--frobnicate")
-        self.tune_fails(USAGE, ["'magic'", "incremental"], self.model, self.data, "--strategy", "magic")
+        self.fails(USAGE, ["'magic'", "incremental", "chain"], "tune", self.model, "--data", self.data, "-o", self.out,
+                   "--strategy", "magic")
         self.tune_fails(USAGE, ["'speed'", "kl", "size"], self.model, self.data, "--objectives", "kl,speed")
         self.tune_fails(USAGE, ["'int7'", "int8"], self.model, self.data, "--schemes", "int7")
         self.tune_fails(USAGE, ["float9"], self.model, self.data, "--activation-type", "float9")

@@ -166,7 +166,7 @@ class Configuration(unittest.TestCase):
         self.assertEqual({s for t in trials if t["id"] not in ("float", "published") for s in t["plan"].values()},
                          {"int8_dynamic"})
         done = models.seqto("tune", self.dir / "local_models/a.onnx", "--data", self.dir / "images/imagenet", "-o", out,
-                            "--schemes", "int8,int8_dynamic,float32")
+                            "--strategy", "incremental", "--schemes", "int8,int8_dynamic,float32")
         self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_hub(self):

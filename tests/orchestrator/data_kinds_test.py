@@ -65,7 +65,8 @@ class DataKinds(unittest.TestCase):
                          self.folder / "study")
         summary = json.loads(done.stdout)
         self.assertGreater(len(summary["front"]), 0)
-        self.assertEqual(summary["samples"]["evaluation"], 40)
+        self.assertEqual(summary["samples"]["evaluation"], 28)
+        self.assertEqual(summary["samples"]["search"], 12)
         self.assertIn("top1", summary["baseline"]["metrics"])
         self.assertNotIn("data", summary["options"])
 

@@ -149,7 +149,7 @@ class Recurrent(unittest.TestCase):
         self.assertLess(probabilities.min(), 0.1)
         self.assertGreater(probabilities.max(), 0.9)
         out = self.folder / "vad"
-        done = self.good("tune", SILERO / "model.onnx", *flags, "--calibration-samples", 100, "--objectives", "mse,size", "--threshold", -1,
+        done = self.good("tune", SILERO / "model.onnx", *flags, "--calibration-samples", 100, "--objectives", "mse,size", "--threshold", -1, "--strategy", "incremental",
                          "--max-evaluations", 8, "--json", "-o", out)
         summary = json.loads(done.stdout)
         self.assertEqual(summary["options"]["states"], ["stateN=state"])

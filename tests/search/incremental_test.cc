@@ -128,7 +128,9 @@ TEST_F(IncrementalTest, UnknownNamesAreListed) {
     return "";
   };
   EXPECT_EQ(message("incremental", {}), "");
-  EXPECT_EQ(message("greedy", {}), "[tune] strategy 'greedy' found; one of incremental expected");
+  EXPECT_EQ(message("greedy", {}),
+            "[tune] strategy 'greedy' found; one of chain, incremental, ilp, sensitivity_list, greedy_revert, nsga2, "
+            "random expected");
   EXPECT_EQ(message("incremental", {.threshold_loss = "size"}),
             "[tune] threshold loss 'size' found; one of kl, top1_disagreement, top5_disagreement, "
             "rank_dissimilarity, mse, cosine expected");
