@@ -105,11 +105,11 @@ class Chain : public Strategy {
       if (archive_.by_latency()) mixtures = {1, 0.75, 0.5, 0.25, 0.02};
       if (!archive_.by_size()) mixtures = {0};
       const size_t left = static_cast<size_t>(std::max<int64_t>(0, budget() - archive_.evaluations()));
-      const size_t each = std::max<size_t>(4, std::min(left / 3, assignments_.groups()) / mixtures.size());
+      const size_t each = std::max<size_t>(4, std::min(left / 2, 2 * assignments_.groups()) / mixtures.size());
       for (double share : mixtures) {
-        const std::vector<Assignment> all = chain_of(losses, costs(share));
-        const size_t count = std::min(each, all.size());
-        for (size_t i = 0; i < count; ++i) chain_.push_back(all[count == 1 ? 0 : (i * (all.size() - 1)) / (count - 1)]);
+        const ChoiceTable table = costs(share);
+        const std::vector<Assignment> all = chain_of(losses, table);
+        for (size_t place : spread(all, table, each)) chain_.push_back(all[place]);
       }
     }
     std::vector<Proposal> proposals;
@@ -117,6 +117,21 @@ class Chain : public Strategy {
     for (const Assignment& assignment : chain_)
       if (seen.insert(assignment).second) add(proposals, assignment, Part::kSearch, "chain");
     return proposals;
+  }
+
+  // Places along a chain: half of them evenly by steps, half by cost; and both ends.
+  static std::set<size_t> spread(const std::vector<Assignment>& chain, const ChoiceTable& cost, size_t count) {
+    std::set<size_t> places{0, chain.size() - 1};
+    const double first = total(cost, chain.front()), last = total(cost, chain.back());
+    const size_t half = std::max<size_t>(1, count / 2);
+    size_t next = 0;
+    for (size_t i = 0; i < half; ++i) {
+      const double share = static_cast<double>(i + 1) / static_cast<double>(half + 1);
+      places.insert(static_cast<size_t>(share * static_cast<double>(chain.size() - 1)));
+      while (next + 1 < chain.size() && total(cost, chain[next]) < first + share * (last - first)) ++next;
+      places.insert(next);
+    }
+    return places;
   }
 
   // What a choice costs: less than nothing where it saves. `share` of the bytes, the rest of the time, each relative to
