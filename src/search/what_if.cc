@@ -1,5 +1,6 @@
 #include "seqto/what_if.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "search/loss_model.h"
@@ -19,12 +20,22 @@ WhatIf what_if(const SearchSpace& space, const StrategyOptions& options, const S
   result.loss = archive.loss();
   result.size_bytes = static_cast<double>(space.size_of({}));
   if (space.latency_of) result.latency_ns = space.latency_of({});
+  // A group alone in float pays for conversions at its borders; all groups together pay for none.
+  double time = 1;
+  if (space.latency_of) {
+    Assignment fastest = assignments.all_float();
+    for (size_t g = 0; g < fastest.size(); ++g)
+      fastest[g] =
+          static_cast<int>(std::ranges::max_element(assignments.time_saved()[g]) - assignments.time_saved()[g].begin());
+    const double sum = total(assignments.time_saved(), fastest);
+    if (sum > 0) time = (result.latency_ns - space.latency_of(assignments.plan(fastest))) / sum;
+  }
   for (size_t g = 0; g < space.groups.size(); ++g) {
     const SearchGroup& group = space.groups[g];
     WhatIf::Group& made = result.groups.emplace_back(group.layers);
     for (size_t c = 0; c < group.choices.size(); ++c)
       made.choices.push_back({group.schemes[c], losses[g][c], assignments.bytes_saved()[g][c],
-                              space.latency_of ? assignments.time_saved()[g][c] : 0, group.choices[c]});
+                              space.latency_of ? time * assignments.time_saved()[g][c] : 0, group.choices[c]});
   }
   return result;
 }

@@ -356,8 +356,11 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
   page += plot("sensitivity", "Errors of the tensors",
                "In the published order: activations by score, then weights. qdq_err: a tensor before and after its own "
                "rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");
-  page += plot("exclusion", "From fully quantized towards float",
-               fmt::format("Loss ({}) and size of the candidates as more is left in float.", loss));
+  // Strategies that search follow no list.
+  if (!summary.what_if) {
+    page += plot("exclusion", "From fully quantized towards float",
+                 fmt::format("Loss ({}) and size of the candidates as more is left in float.", loss));
+  }
   page += what_if_section(summary);
   page += devices_section(summary) + trials_table(summary) + layers_table(summary) + placements(summary) +
           provenance(summary);

@@ -2,7 +2,7 @@
 (function () {
   'use strict';
   var data = JSON.parse(document.getElementById('data').textContent);
-  var names = ['front', 'sensitivity', 'exclusion'];
+  var names = ['front', 'sensitivity', 'exclusion'].filter(function (name) { return document.getElementById(name); });
   var night = window.matchMedia('(prefers-color-scheme: dark)');
   var charts = {};
   var log = plots.wantsLog(data);

@@ -83,7 +83,8 @@ void add_row(std::vector<Column>& table, const Summary& summary, const SummaryPo
 
 void make_fit(std::vector<Column>& table, int columns) {
   if (width(table) > columns) {
-    for (auto& id : table[1].cells) id = clip(id, 8);
+    for (auto& id : table[1].cells)
+      if (id.size() == 16) id = clip(id, 8);  // a hash; names stay whole
   }
   for (int leaving = 1; leaving <= 6 && width(table) > columns; ++leaving) {
     std::erase_if(table, [&](const Column& column) { return column.dropped == leaving; });
