@@ -115,7 +115,8 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     std::set<Assignment> seen;
     for (const Assignment& assignment : chain_)
-      if (seen.insert(assignment).second) add(proposals, assignment, Part::kSearch, "chain");
+      if (assignment != assignments_.all_float() && seen.insert(assignment).second)
+        add(proposals, assignment, Part::kSearch, "chain");
     return proposals;
   }
 

@@ -20,6 +20,10 @@ std::vector<Point> scaled(std::vector<Point> points) {
 
 std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
   std::vector<const Entry*> front = archive.front();
+  // The float model itself is in every report.
+  std::erase_if(front, [](const Entry* entry) {
+    return std::ranges::all_of(entry->assignment, [](int choice) { return choice == 0; });
+  });
   if (front.size() <= count) return front;
   std::vector<Point> points;
   for (const Entry* entry : front) {

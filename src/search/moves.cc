@@ -69,7 +69,7 @@ class Neighbourhood {
       Assignment assignment = entry.assignment;
       assignment[a.group] = a.choice;
       if (&b != &none) assignment[b.group] = b.choice;
-      if (archive_.find(assignment)) return;
+      if (archive_.find(assignment) || assignment == assignments_.all_float()) return;
       best = Found{std::move(assignment), gain};
     };
     for (const Move& a : better) {
