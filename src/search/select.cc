@@ -45,8 +45,11 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
   }
   std::vector<size_t> order = nearest_to_ideal(axes, axes.size());
   if (std::ranges::find(objectives, "latency") != objectives.end() && baseline.latency.median_ns > 0)
-    std::ranges::stable_partition(order,
-                                  [&](size_t i) { return points[i].latency.median_ns <= baseline.latency.median_ns; });
+    std::ranges::stable_partition(order, [&](size_t i) {
+      constexpr double kNoise = 1.03;  // what two timings of one model may differ by
+      return static_cast<double>(points[i].latency.median_ns) <=
+             kNoise * static_cast<double>(baseline.latency.median_ns);
+    });
   return candidates[*std::ranges::min_element(order, {}, [&](size_t i) { return beyond[i]; })];
 }
 
