@@ -144,8 +144,7 @@ class Study(WithServers):
     seconds = None
 
     def command(self, port, out, *flags):
-        return [models.BINARY, "tune", models.DIGITS, "--strategy", "incremental", "--data", models.DIGITS_DATA,
-                "--device",
+        return [models.BINARY, "tune", models.DIGITS, "--data", models.DIGITS_DATA, "--device",
                 f"tvm+rpc:127.0.0.1:{port}:k:llvm", "-o", out, *self.FLAGS, *flags]
 
     def start(self, port, out, *flags):
