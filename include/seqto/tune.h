@@ -52,7 +52,7 @@ struct TuneOptions {
   bool fast_types = true;
   CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says
   // Found once, for the fully quantized model on the calibration samples, and applied to every candidate; the published
-  // reference goes without. A resumed run finds them again.
+  // reference goes without. A resumed run takes them from the folder: corrections.npz, and the study's ranges.
   ImproveOptions improvers;
   // --- device
   // Every candidate is measured on each; the search follows the first. Losses are against the float model on the same

@@ -199,9 +199,22 @@ class Tuner {
     study_->note("ranges", ranges_to_json(ranges_));
   }
 
-  void measure_references() {
+  // Once for a study: what a resumed one finds in its folder is what it found before.
+  Improved found_improvements() {
+    const fs::path file = o_.output / "corrections.npz";
+    const std::string* ranges = study_->noted("improved ranges");
+    if (ranges && fs::exists(file)) return {ranges_from_json(*ranges), load_corrections(file)};
     Improved improved =
         improve(model_, ranges_, o_.quantize, all_, o_.improvers, *data_, split_.calibration, *runner_, env_);
+    if (o_.improvers.corrects()) {
+      save_corrections(improved.corrections, file);
+      study_->note("improved ranges", ranges_to_json(improved.ranges));
+    }
+    return improved;
+  }
+
+  void measure_references() {
+    Improved improved = found_improvements();
     corrections_ = std::move(improved.corrections);
     quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
     if (!published_settings(o_)) {
@@ -327,11 +340,16 @@ class Tuner {
   }
 
   std::vector<LatencyModel::Measured> measured_latencies() const {
-    std::vector<LatencyModel::Measured> measured;
-    for (const Trial& t : study_->trials())
-      if (t.part == Part::kEvaluation && t.measurement && t.id != "published")
-        measured.push_back({t.plan, static_cast<double>(t.measurement->latency.median_ns)});
-    return measured;
+    std::vector<LatencyModel::Measured> measured, in_turn;
+    const auto finalists = ending_.latencies.find(places_.front().device);
+    for (const Trial& t : study_->trials()) {
+      if (t.part != Part::kEvaluation || !t.measurement || t.id == "published") continue;
+      measured.push_back({t.plan, static_cast<double>(t.measurement->latency.median_ns)});
+      if (finalists == ending_.latencies.end()) continue;
+      if (const auto timed = finalists->second.find(t.id); timed != finalists->second.end())
+        in_turn.push_back({t.plan, static_cast<double>(timed->second.median_ns)});
+    }
+    return in_turn.empty() ? measured : in_turn;
   }
 
   // `reserve`: of time and trials, for those that the report needs of a search on samples of its own.

@@ -4,10 +4,10 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/machine.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -76,15 +76,11 @@ std::string options_json(const TuneOptions& o) {
 std::string environment_json(const TuneOptions& o, std::span<const Place> places) {
   utsname host{};
   ::uname(&host);
-  std::string cpu;
-  std::ifstream info("/proc/cpuinfo");  // absent on other systems: the report then has no processor's name
-  for (std::string line; cpu.empty() && std::getline(info, line);)
-    if (line.starts_with("model name") && line.find(": ") != std::string::npos) cpu = line.substr(line.find(": ") + 2);
   json j{{"seqto", SEQTO_VERSION},
          {"runtime", places.front().runner->description()},
          {"threads", o.runner.threads},
          {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
-         {"cpu", cpu}};
+         {"cpu", processor_name()}};
   for (const Place& place : places.subspan(1)) j["also on"][place.device] = place.runner->description();
   return j.dump();
 }
