@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "seqto/bench.h"
+#include "seqto/metrics.h"
 #include "seqto/validate.h"
 
 namespace seqto {
@@ -22,6 +23,9 @@ struct Figure {
 // "size_bytes", "size_ratio", "latency_ns", "latency_ratio", the losses ("kl" ...), task metrics ("top1" ...), and
 // "top1_drop" ...: how far a metric is below the reference's. Ratios are to the reference, the float model.
 using Figures = std::map<std::string, Figure>;
+// Of a measurement; ratios and drops are to the float model's. What was not measured, or is not a number, is left out.
+// Intervals are the measurement's, of drops those of the paired difference; of latencies the spread of the runs.
+Figures figures_of(const Measurement& measurement, const Measurement& baseline);
 // True for task metrics that are shares of right answers; all other figures are better the smaller they are.
 bool higher_is_better(const std::string& figure);
 

@@ -57,7 +57,7 @@ struct Measurement {
   // Of those losses and metrics that are means over the samples, by name.
   std::map<std::string, Interval> intervals;
   // What pairs two candidates sample by sample, to six digits: the losses "kl" and "top1_disagreement", and where
-  // labels exist "top1" (1: right).
+  // labels exist "top1" and "top5" (1: right).
   std::map<std::string, std::vector<double>> samples;
 };
 // Losses, metrics, intervals and samples of outputs on the samples of `reference`; `labels` may be empty.

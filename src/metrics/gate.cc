@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "metrics/loss_fields.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -35,6 +36,34 @@ void note_change(std::vector<std::string>& notes, const char* what, const std::s
 }
 
 }  // namespace
+
+Figures figures_of(const Measurement& measurement, const Measurement& baseline) {
+  Figures figures;
+  const auto add = [&](const std::string& name, double value, std::optional<Interval> interval = {}) {
+    if (std::isnan(value)) return;
+    if (const auto known = measurement.intervals.find(name); known != measurement.intervals.end())
+      interval = known->second;
+    figures[name] = {value, interval};
+  };
+  const auto size = static_cast<double>(measurement.size_bytes), float_size = static_cast<double>(baseline.size_bytes);
+  add("size_bytes", size);
+  if (float_size > 0) add("size_ratio", size / float_size);
+  const Latency& latency = measurement.latency;
+  if (latency.median_ns > 0) {
+    const Interval spread{static_cast<double>(latency.p10_ns), static_cast<double>(latency.p90_ns)};
+    const auto median = static_cast<double>(latency.median_ns), other = static_cast<double>(baseline.latency.median_ns);
+    add("latency_ns", median, spread);
+    if (other > 0) add("latency_ratio", median / other, Interval{spread.low / other, spread.high / other});
+  }
+  for (const LossField& field : kLossFields) add(std::string(field.name), measurement.losses.*field.value);
+  for (const auto& [name, value] : measurement.metrics) {
+    add(name, value);
+    const auto before = baseline.metrics.find(name);
+    if (higher_is_better(name) && before != baseline.metrics.end())
+      add(name + "_drop", before->second - value, paired_difference(baseline, measurement, name));
+  }
+  return figures;
+}
 
 bool higher_is_better(const std::string& figure) {
   static const std::set<std::string> kShares{"top1", "top5", "f1", "accuracy", "map50", "top1_agreement"};

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "metrics/loss_fields.h"
 #include "seqto/error.h"
 #include "seqto/gate.h"
 #include "seqto/metrics.h"
@@ -33,35 +35,23 @@ std::vector<std::string> ids(const Json& summary) {
   return all;
 }
 
-void take(Figures& figures, const Json& values, const Json& intervals) {
-  for (const auto& [name, value] : values.items()) {
-    if (!value.is_number()) continue;
-    Figure& f = figures[name] = {value.get<double>(), std::nullopt};
-    if (intervals.contains(name) && intervals[name].is_array() && intervals[name].size() == 2)
-      f.interval = Interval{intervals[name][0], intervals[name][1]};
-  }
+// Null stands for what is not a number.
+double number(const Json& value) {
+  return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
-Figures figures_of(const Json& point, const Json& baseline) {
-  Figures f;
+Measurement measurement_of(const Json& point) {
+  Measurement m;
+  point.at("size_bytes").get_to(m.size_bytes);
+  const Json& latency = point.at("latency_ns");
+  m.latency = {latency.at("median"), latency.at("p10"), latency.at("p90")};
+  for (const LossField& field : kLossFields)
+    m.losses.*field.value = number(point.at("losses").at(std::string(field.name)));
+  for (const auto& [name, value] : point.at("metrics").items()) m.metrics[name] = number(value);
   const Json intervals = point.value("intervals", Json::object());
-  const double size = point.at("size_bytes"), float_size = baseline.at("size_bytes");
-  f["size_bytes"] = {size, std::nullopt};
-  f["size_ratio"] = {size / float_size, std::nullopt};
-  // A study keeps no times of single runs: the spread of the runs stands for the interval.
-  const Json &latency = point.at("latency_ns"), &float_latency = baseline.at("latency_ns");
-  if (const double median = latency.at("median"); median > 0) {
-    const Interval spread{latency.at("p10"), latency.at("p90")};
-    f["latency_ns"] = {median, spread};
-    if (const double other = float_latency.at("median"); other > 0)
-      f["latency_ratio"] = {median / other, Interval{spread.low / other, spread.high / other}};
-  }
-  take(f, point.at("losses"), intervals);
-  take(f, point.at("metrics"), intervals);
-  for (const auto& [name, value] : point.at("metrics").items())
-    if (higher_is_better(name) && value.is_number() && baseline.at("metrics").contains(name))
-      f[name + "_drop"] = {baseline["metrics"][name].get<double>() - value.get<double>(), std::nullopt};
-  return f;
+  for (const auto& [name, ends] : intervals.items())
+    m.intervals[name] = {ends.at(0), ends.at(1)};
+  return m;
 }
 
 std::string hash_of(const fs::path& dir, const Json& point) {
@@ -96,7 +86,7 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
   m.runner = text("runtime");
   m.machine = text("cpu");
   m.seqto = text("seqto");
-  m.figures = figures_of(*point, summary.at("baseline"));
+  m.figures = figures_of(measurement_of(*point), measurement_of(summary.at("baseline")));
   return m;
 }
 

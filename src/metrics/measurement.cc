@@ -39,7 +39,7 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
   }
   for (const char* name : {"kl", "top1_disagreement"})
     if (columns.contains(name)) measurement.samples[name] = std::move(columns[name]);
-  if (scored.hits.contains("top1")) measurement.samples["top1"] = std::move(scored.hits["top1"]);
+  measurement.samples.merge(scored.hits);
 }
 
 std::optional<Interval> paired_difference(const Measurement& a, const Measurement& b, const std::string& name) {

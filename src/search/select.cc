@@ -1,31 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "metrics/loss_fields.h"
 #include "seqto/search.h"
 
 namespace seqto {
-
-Figures figures_of(const Measurement& measurement, const Measurement& baseline) {
-  Figures figures;
-  const auto ratio = [](int64_t value, int64_t to) { return static_cast<double>(value) / static_cast<double>(to); };
-  figures["size_bytes"].value = static_cast<double>(measurement.size_bytes);
-  if (baseline.size_bytes > 0) figures["size_ratio"].value = ratio(measurement.size_bytes, baseline.size_bytes);
-  if (measurement.latency.median_ns > 0) {
-    figures["latency_ns"].value = static_cast<double>(measurement.latency.median_ns);
-    if (baseline.latency.median_ns > 0)
-      figures["latency_ratio"].value = ratio(measurement.latency.median_ns, baseline.latency.median_ns);
-  }
-  for (const LossField& field : kLossFields) figures[std::string(field.name)].value = measurement.losses.*field.value;
-  for (const auto& [name, value] : measurement.metrics) {
-    figures[name].value = value;
-    if (const auto before = baseline.metrics.find(name); higher_is_better(name) && before != baseline.metrics.end())
-      figures[name + "_drop"].value = before->second - value;
-  }
-  for (const auto& [name, interval] : measurement.intervals)
-    if (const auto figure = figures.find(name); figure != figures.end()) figure->second.interval = interval;
-  return figures;
-}
 
 std::optional<Selection> select(std::span<const Measurement> points, const Measurement& baseline,
                                 const std::vector<std::string>& objectives, std::span<const Limit> limits) {
