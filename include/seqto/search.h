@@ -32,9 +32,6 @@ double hypervolume(std::span<const Point> points, const Point& reference);
 
 // --- limits ------------------------------------------------------------------------------------
 
-// What limits are about (gate.h), of a measurement; ratios and drops are to the float model's.
-Figures figures_of(const Measurement& measurement, const Measurement& baseline);
-
 struct Selection {
   size_t index = 0;                  // of the points
   std::vector<CheckedLimit> limits;  // of that point
@@ -90,6 +87,7 @@ struct SearchSpace {
   const Model* model = nullptr;
   std::vector<std::string> exclusion_order;  // see analyze.h
   std::vector<LayerId> layers;               // quantizable ones, graph order
+  Scheme scheme = Scheme::kInt8;             // of those of them that incremental does not exclude
   std::vector<SearchGroup> groups;
   std::function<int64_t(const Plan&)> size_of;    // bytes of the candidate's file; needs no run
   std::function<double(const Plan&)> latency_of;  // predicted, nanoseconds a sample; may be empty

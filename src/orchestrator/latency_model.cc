@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <unordered_map>
+
+#include "search/assignments.h"
 
 namespace seqto::internal {
 namespace {
@@ -43,14 +44,6 @@ class Owners {
 };
 
 bool is_static(Scheme scheme) { return scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a; }
-
-Plan uniform(const std::vector<SearchGroup>& groups, Scheme scheme) {
-  Plan plan;
-  for (const SearchGroup& group : groups)
-    for (size_t c = 1; c < group.schemes.size(); ++c)
-      if (group.schemes[c] == scheme) plan.schemes.insert(group.choices[c].begin(), group.choices[c].end());
-  return plan;
-}
 
 // Elements of the tensors whose shape is known.
 std::unordered_map<std::string, double> tensor_elements(const Model& model) {
@@ -107,10 +100,13 @@ std::optional<LatencyModel> LatencyModel::profiled(const Model& model, const std
   LatencyModel result(model, groups);
   const Owners owners(model, groups);
   const auto elements = tensor_elements(model);
-  std::set<Scheme> schemes;
-  for (const SearchGroup& group : groups) schemes.insert(group.schemes.begin(), group.schemes.end());
+  const SearchSpace space{.groups = groups};
+  const Assignments assignments(space);
+  std::vector<Scheme> schemes = assignments.schemes();
+  schemes.insert(schemes.begin(), Scheme::kFloat32);
   for (Scheme scheme : schemes) {
-    const auto profile = runner.placement(candidate(uniform(groups, scheme)), inputs, kRuns);
+    const Plan plan = assignments.plan(assignments.uniform(scheme));
+    const auto profile = runner.placement(candidate(plan), inputs, kRuns);
     if (profile.empty()) return {};
     std::vector<double>& times = result.times_[scheme];
     times.resize(groups.size());

@@ -109,7 +109,7 @@ Samples open_samples(const TuneOptions& o, std::span<const ValueInfo> inputs) {
                 fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "
                             "was expected for the evaluation; give more data or fewer --calibration-samples",
                             s.data->size()));
-  if (o.strategy != "incremental" && s.split.search.size() < 2)
+  if (searches(o) && s.split.search.size() < 2)
     throw Error(
         Code::kInvalidInput,
         fmt::format("[tune] {} samples found; strategy {} expects at least 3 beside those for calibration, to search, "

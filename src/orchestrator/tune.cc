@@ -48,7 +48,7 @@ class Tuner {
     rewrite();
     calibrate_ranges();
     measure_references();
-    if (o_.strategy == "incremental") rank();  // its order is that of the search
+    if (!searches(o_)) rank();  // its order is that of the search
     bool interrupted = !search(start);
     if (!interrupted) rank();
     finish(start);
@@ -66,6 +66,7 @@ class Tuner {
     model_ = load_model(o_.model);
     check_model(model_);
     external_files_ = model_.external_files;
+    float_size_ = model_file_bytes(o_.model, model_);
     require_quantizable(model_);
     Prepared prepared = quantizable_form(model_, o_.quantize);
     model_ = std::move(prepared.model);
@@ -105,7 +106,7 @@ class Tuner {
     header.model_path = o_.model.string();
     header.model_sha256 = sha256_file(o_.model);
     for (const auto& file : external_files_) header.model_sha256 = sha256_hex(header.model_sha256 + sha256_file(file));
-    header.model_size_bytes = float_size();
+    header.model_size_bytes = float_size_;
     header.data_fingerprint = data_->fingerprint();
     header.options_json = options_json(o_);
     header.environment_json = environment_json(o_, places_);
@@ -127,16 +128,12 @@ class Tuner {
     if (data_->has_labels())
       for (int64_t i : split_.evaluation) labels.push_back(data_->read(i).label);
     Trial trial;
-    {
-      Place& first = places_.front();
-      auto session = first.runner->load_file(o_.model.string());
-      for (EvaluationData* part : {&first.search, &first.acceptance})
-        if (!part->samples.empty()) part->reference = measure(*session, *part, env_).outputs;
-    }
     trial.id = "float";
     for (Place& place : places_) {
       place.evaluation.labels = labels;
       auto session = place.runner->load_file(o_.model.string());
+      for (EvaluationData* part : {&place.search, &place.acceptance})
+        if (!part->samples.empty()) part->reference = measure(*session, *part, env_).outputs;
       Evaluated evaluated = measure(*session, place.evaluation, env_);
       for (float v : evaluated.outputs.values)
         if (!std::isfinite(v))
@@ -146,7 +143,7 @@ class Tuner {
                                   place.device));
       place.evaluation.reference = std::move(evaluated.outputs);
       if (&place == &places_.front() && place.evaluation.reference.columns == 1) take_mse();
-      evaluated.measurement.size_bytes = float_size();
+      evaluated.measurement.size_bytes = float_size_;
       if (&place == &places_.front()) trial.measurement = std::move(evaluated.measurement);
       else trial.elsewhere[place.device].measurement = std::move(evaluated.measurement);
     }
@@ -267,13 +264,13 @@ class Tuner {
 
   // False when interrupted.
   bool search(int64_t start) {
-    SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_)};
+    SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
     std::vector<Scheme> schemes;
     for (const std::string& name : o_.schemes) schemes.push_back(parse_scheme(name));
     space.groups = search_groups(model_, schemes, o_.quantize.exclude, o_.groups);
     space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
-    if (o_.strategy != "incremental" && std::ranges::find(o_.objectives, "latency") != o_.objectives.end()) {
+    if (searches(o_) && std::ranges::find(o_.objectives, "latency") != o_.objectives.end()) {
       profile(space.groups);
       if (latency_) space.latency_of = [this](const Plan& plan) { return latency_->predict(plan); };
     }
@@ -286,14 +283,14 @@ class Tuner {
                                   .evaluations = o_.search_evaluations,
                                   .front = o_.max_front};
     const bool went_on = propose(*make_strategy(o_.strategy, space, options), start);
-    if (o_.strategy != "incremental" && !space.groups.empty())
+    if (searches(o_) && !space.groups.empty())
       study_->note("what if", what_if_to_json(what_if(space, options, *study_)));
     return went_on;
   }
 
   // Asks, measures, and asks again. False when interrupted.
   bool propose(Strategy& strategy, int64_t start) {
-    const bool resumed = o_.strategy == "incremental" && study_->trials().back().id != "full";
+    const bool resumed = !searches(o_) && study_->trials().back().id != "full";
     if (resumed) last_ = candidate(study_->trials().back().plan);
     for (;;) {
       const char* near = limit_reached(start, true);
@@ -355,12 +352,17 @@ class Tuner {
   // `reserve`: of time and trials, for those that the report needs of a search on samples of its own.
   const char* limit_reached(int64_t start, bool reserve) const {
     const double seconds = static_cast<double>(env_.clock_ns() - start) / 1e9;
-    const double kept = reserve ? static_cast<double>(reserved_trials()) * static_cast<double>(slowest_ns_) / 1e9 : 0;
+    double kept = 0;
+    if (reserve && searches(o_)) {
+      // A short time is for the search as well: fewer of its plans are then reported.
+      kept = static_cast<double>(reserved_trials()) * static_cast<double>(slowest_ns_) / 1e9;
+      kept = std::min(kept, o_.max_time_seconds / 3);
+    }
     if (o_.max_time_seconds > 0 && seconds + kept >= o_.max_time_seconds) return "--max-time";
     return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
   }
   int64_t reserved_trials() const {
-    if (o_.strategy == "incremental") return 0;
+    if (!searches(o_)) return 0;
     return o_.max_evaluations > 0 ? std::min(o_.max_front, o_.max_evaluations / 3) : o_.max_front;
   }
   size_t allowed_trials(bool reserve) const {
@@ -380,8 +382,6 @@ class Tuner {
             Proposal& proposal = proposals[i];
             Trial& trial = trials[i];
             trial.plan = std::move(proposal.plan);
-            if (o_.strategy == "incremental")
-              for (auto& [layer, scheme] : trial.plan.schemes) scheme = scheme_;
             trial.id = trial.plan.hash();
             trial.excluded = std::move(proposal.excluded);
             trial.part = proposal.part;
@@ -391,7 +391,7 @@ class Tuner {
               std::lock_guard lock(making_);  // a Quantizer makes one candidate at a time
               made = candidate(trial.plan);
             }
-            if (o_.strategy == "incremental") {
+            if (!searches(o_)) {
               if (equal(*made, *last_)) {
                 trial.id.clear();
                 return;
@@ -454,12 +454,6 @@ class Tuner {
     study_->note("ending", ending_to_json(ending_));
   }
 
-  int64_t float_size() const {
-    auto size = fs::file_size(o_.model);
-    for (const auto& file : external_files_) size += fs::file_size(file);
-    return static_cast<int64_t>(size);
-  }
-
   void note_latency_model() {
     const auto measured = measured_latencies();
     if (!latency_ || measured.size() < 6) return;
@@ -484,7 +478,7 @@ class Tuner {
     // The published procedure's finalists are its top three. A search chooses among all of its front by their
     // latencies.
     std::vector<std::string> finalists = found.top;
-    if (o_.strategy != "incremental") {
+    if (searches(o_)) {
       if (study_->find("published")) ids.emplace_back("published");
       finalists.clear();
       for (const SummaryPoint& point : found.front) finalists.push_back(point.trial.id);
@@ -509,6 +503,7 @@ class Tuner {
   std::vector<std::string> chosen_objectives_;  // empty: left to us
   Model model_;
   std::vector<fs::path> external_files_;
+  int64_t float_size_ = 0;          // with those files
   std::unique_ptr<Runner> runner_;  // the CPU, in this process: observers look into the runtime
   std::vector<Place> places_;       // where candidates are measured
   std::unique_ptr<Dataset> data_;

@@ -15,9 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-// Whether the strategy looks at samples of its own.
-bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
-
 // What differs from the published calibration, min-max.
 json calibration_json(const CalibrateOptions& c) {
   const CalibrateOptions d;
@@ -46,6 +43,8 @@ void take_fast_types([[maybe_unused]] TuneOptions& o) {
 }
 
 }  // namespace
+
+bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
 
 CalibrateOptions calibration_of(const TuneOptions& o) {
   CalibrateOptions c = o.calibrate;
@@ -105,18 +104,17 @@ void validate(const TuneOptions& o) {
   make_strategy(o.strategy, {});  // an unknown name costs no calibration
   for (const auto& s : o.schemes) parse_scheme(s);
   const auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
-  if (o.strategy == "incremental" && !o.schemes.empty() &&
-      (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1))
+  if (!searches(o) && !o.schemes.empty() && (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1))
     usage(
         "strategy incremental chooses between one of int8 and int8_dynamic, and float32; give --schemes int8,float32");
-  if (o.strategy != "incremental" && o.schemes == std::vector<std::string>{"float32"})
+  if (searches(o) && o.schemes == std::vector<std::string>{"float32"})
     usage("float32 found as the only scheme; one to quantize with expected, as in --schemes int8_weights");
   if (o.devices.empty()) usage("no device found; give --device cpu");
   for (const auto& device : o.devices)
     if (std::count(o.devices.begin(), o.devices.end(), device) > 1)
       usage(fmt::format("device {} found more than once; name each once", device));
   if (o.max_front < 1) usage(fmt::format("a front of {} points found; at least 1 expected", o.max_front));
-  if (o.search_samples && o.strategy != "incremental" && *o.search_samples < 2)
+  if (o.search_samples && searches(o) && *o.search_samples < 2)
     usage(fmt::format("{} search samples found; at least 2 expected: one to search on, one to confirm on",
                       *o.search_samples));
   for (const auto& name : o.objectives) objective(Measurement{}, name);

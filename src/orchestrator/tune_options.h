@@ -14,6 +14,8 @@ namespace seqto::internal {
 void validate(const TuneOptions& options);
 // The options with what was left to the strategy: schemes, jobs.
 TuneOptions resolved(TuneOptions options);
+// Whether the strategy looks at samples of its own; incremental decides on those of the report.
+bool searches(const TuneOptions& options);
 // Of those that calibration leaves.
 int64_t search_samples(const TuneOptions& options, int64_t available);
 

@@ -47,7 +47,7 @@ void Archive::update(const Study& study) {
     if (!assignment) continue;
     const auto [place, is_new] = by_hash_.try_emplace(trial.plan.hash(), entries_.size());
     if (is_new) {
-      Entry entry{.assignment = std::move(*assignment), .hash = place->first, .step = trial.step};
+      Entry entry{.assignment = std::move(*assignment), .step = trial.step};
       if (by_latency_) entry.latency = space_.latency_of(trial.plan);
       entries_.push_back(std::move(entry));
     }

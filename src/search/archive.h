@@ -11,7 +11,6 @@ namespace seqto::internal {
 
 struct Entry {
   Assignment assignment;
-  std::string hash;
   std::string step;  // of its first trial
   // By Part; absent: not measured there. Infinite where the candidate failed.
   std::optional<double> search, acceptance, evaluation;

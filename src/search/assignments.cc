@@ -11,12 +11,6 @@ Assignments::Assignments(const SearchSpace& space) : space_(space) {
     assert(!group.choices.empty() && group.choices[0].empty() && group.choices.size() == group.schemes.size());
 }
 
-size_t Assignments::alternatives() const {
-  size_t count = 0;
-  for (const SearchGroup& group : space_.groups) count += group.choices.size() - 1;
-  return count;
-}
-
 Plan Assignments::plan(const Assignment& assignment) const {
   Plan plan;
   for (size_t g = 0; g < assignment.size(); ++g)

@@ -21,8 +21,6 @@ class Assignments {
   size_t groups() const { return space_.groups.size(); }
   size_t choices(size_t group) const { return space_.groups[group].choices.size(); }
   Scheme scheme(size_t group, int choice) const { return space_.groups[group].schemes[choice]; }
-  // Choices beside float32, of all groups.
-  size_t alternatives() const;
 
   Plan plan(const Assignment& assignment) const;
   Assignment all_float() const { return Assignment(groups(), 0); }

@@ -52,11 +52,6 @@ class Chain : public Strategy {
     return proposals;
   }
 
-  double uniform_loss(Scheme scheme) const {
-    const Entry* entry = archive_.find(assignments_.uniform(scheme));
-    return entry && entry->search ? *entry->search : 0;
-  }
-
   // Groups that save most first. A scheme that loses next to nothing everywhere needs no look at single groups.
   std::vector<Assignment> one_in_plans() const {
     constexpr double kNothing = 0.01;
@@ -64,9 +59,9 @@ class Chain : public Strategy {
     double least = std::numeric_limits<double>::infinity();
     for (Scheme scheme : assignments_.schemes()) {
       if (scheme == Scheme::kFloat16) continue;
-      if (const double loss = uniform_loss(scheme); loss > 0) least = std::min(least, loss);
+      if (const double loss = uniform_loss(archive_, assignments_, scheme); loss > 0) least = std::min(least, loss);
     }
-    if (uniform_loss(Scheme::kFloat16) < kNothing * least) harmless.insert(Scheme::kFloat16);
+    if (uniform_loss(archive_, assignments_, Scheme::kFloat16) < kNothing * least) harmless.insert(Scheme::kFloat16);
     struct OneIn {
       Assignment assignment;
       double saved;

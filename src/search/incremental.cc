@@ -12,7 +12,8 @@ bool is_reference(const Trial& trial) { return trial.id == "float" || trial.id =
 
 class Incremental : public Strategy {
  public:
-  Incremental(const SearchSpace& space, const StrategyOptions& options) : layers_(space.layers), options_(options) {
+  Incremental(const SearchSpace& space, const StrategyOptions& options)
+      : layers_(space.layers), scheme_(space.scheme), options_(options) {
     std::unordered_set<std::string> seen;
     for (const std::string& entry : space.exclusion_order) {
       if (seen.insert(entry).second) order_.push_back(entry);
@@ -53,12 +54,13 @@ class Incremental : public Strategy {
     Proposal proposal{.excluded{order_.begin(), order_.begin() + static_cast<ptrdiff_t>(cycle)}};
     const std::unordered_set<std::string> excluded(proposal.excluded.begin(), proposal.excluded.end());
     for (const LayerId& layer : layers_) {
-      if (!excluded.contains(layer)) proposal.plan.schemes[layer] = Scheme::kInt8;
+      if (!excluded.contains(layer)) proposal.plan.schemes[layer] = scheme_;
     }
     return proposal;
   }
 
   std::vector<LayerId> layers_;
+  Scheme scheme_;
   std::vector<std::string> order_;  // without repetitions
   StrategyOptions options_;
   std::optional<size_t> cursor_;  // entries to exclude in the next proposal; unset: look at the study first

@@ -11,12 +11,12 @@ bool is_one_in(const Assignment& assignment) {
   return std::ranges::count_if(assignment, [](int choice) { return choice != 0; }) == 1;
 }
 
+}  // namespace
+
 double uniform_loss(const Archive& archive, const Assignments& assignments, Scheme scheme) {
   const Entry* entry = archive.find(assignments.uniform(scheme));
   return entry && entry->search && std::isfinite(*entry->search) ? std::max(0.0, *entry->search) : 0;
 }
-
-}  // namespace
 
 ChoiceTable one_in_losses(const Archive& archive, Assignments& assignments) {
   ChoiceTable losses;

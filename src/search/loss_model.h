@@ -6,6 +6,9 @@
 
 namespace seqto::internal {
 
+// Of the scheme's uniform plan on the search samples; 0 where it was not measured or failed.
+double uniform_loss(const Archive& archive, const Assignments& assignments, Scheme scheme);
+
 // Losses of the search samples where one choice alone differs from float32, measured or shared out: a scheme whose
 // uniform plan loses next to nothing is not measured group by group. Zero for float32.
 ChoiceTable one_in_losses(const Archive& archive, Assignments& assignments);
