@@ -19,13 +19,19 @@ struct SummaryPoint {
   // Of the front: the smallest other point of it whose loss the samples cannot tell from this one's (the 95 % interval
   // of the paired difference holds 0), so that nothing is known to be gained by being larger; empty: none.
   std::string alike;
+  // McNemar's test on the labels against the float model: small where one of them is right more often than chance
+  // explains. Nothing without labels.
+  std::optional<double> mcnemar;
 };
 
 // What a study found on one device.
 struct DeviceFront {
   std::string device;
   SummaryPoint baseline, fully_quantized;
-  std::vector<SummaryPoint> front;   // by size, ascending
+  std::vector<SummaryPoint> front;  // by size, ascending
+  // Ids of those of the front that no candidate beats in size and loss alone, by size: the line of the plot. With a
+  // third objective the front holds more.
+  std::vector<std::string> outline;
   std::vector<std::string> top;      // ids, at most three
   std::string selected;              // an id
   std::vector<CheckedLimit> limits;  // that the user set, on the selected point; not all met: no point meets them

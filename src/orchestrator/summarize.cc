@@ -62,14 +62,18 @@ struct Pointer {
   }
 };
 
-// `front` is sorted by size.
-void find_alike(std::vector<SummaryPoint>& front, const std::vector<std::string>& objectives) {
+// The first objective that is a loss; empty: there is none.
+std::string loss_among(const std::vector<std::string>& objectives) {
   const auto is_loss = [](const std::string& name) { return name != "size" && name != "latency"; };
   const auto loss = std::ranges::find_if(objectives, is_loss);
-  if (loss == objectives.end()) return;
+  return loss == objectives.end() ? "" : *loss;
+}
+
+// `front` is sorted by size.
+void find_alike(std::vector<SummaryPoint>& front, const std::string& loss) {
   for (size_t i = 0; i < front.size(); ++i)
     for (size_t j = 0; j < i && front[i].alike.empty(); ++j) {
-      const auto difference = paired_difference(*front[i].trial.measurement, *front[j].trial.measurement, *loss);
+      const auto difference = paired_difference(*front[i].trial.measurement, *front[j].trial.measurement, loss);
       if (difference && difference->holds(0)) front[i].alike = front[j].trial.id;
     }
 }
@@ -89,7 +93,15 @@ DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials
     d.front.push_back(point(trials[i], latencies));
     points.push_back(point_of(trials[i], ending.objectives));
   }
-  find_alike(d.front, ending.objectives);
+  if (const std::string loss = loss_among(ending.objectives); !loss.empty()) {
+    find_alike(d.front, loss);
+    // As in the front itself, the float model competes and is not listed.
+    std::vector<Point> flat;
+    for (const SummaryPoint& p : d.front) flat.push_back(point_of(p.trial, {loss, "size"}));
+    flat.push_back(point_of(baseline, {loss, "size"}));
+    for (size_t i : pareto_front(flat))
+      if (i < d.front.size()) d.outline.push_back(d.front[i].trial.id);
+  }
   for (size_t i : nearest_to_ideal(points, 3)) d.top.push_back(d.front[i].trial.id);
   std::vector<Measurement> measured;
   for (const SummaryPoint& p : d.front) measured.push_back(*p.trial.measurement);
@@ -105,6 +117,13 @@ DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials
         scaled_hypervolume(points, point_of(baseline, ending.objectives), point_of(full, ending.objectives));
   for (const Trial& t : trials)
     if (t.part == Part::kEvaluation) d.trials.push_back(point(t, latencies));
+  const auto compare = [&](SummaryPoint& p) {
+    if (p.trial.id != baseline.id && p.trial.measurement && baseline.measurement)
+      p.mcnemar = mcnemar(*p.trial.measurement, *baseline.measurement);
+  };
+  compare(d.fully_quantized);
+  std::ranges::for_each(d.front, compare);
+  std::ranges::for_each(d.trials, compare);
   return d;
 }
 

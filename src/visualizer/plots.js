@@ -4,9 +4,11 @@ var plots = (function () {
   'use strict';
 
   var light = {text: '#1c2733', muted: '#5a6874', grid: '#e4e8ec', card: '#ffffff', trial: '#94a3b3', front: '#1769c2',
-               top: '#d4570a', float: '#227a43', full: '#8a3aa8', second: '#b5432a', third: '#8a97a5'};
+               top: '#d4570a', float: '#227a43', full: '#8a3aa8', second: '#b5432a', third: '#8a97a5',
+               times: ['#0b6fa4', '#8cc7d9', '#f2a33a', '#b3261e']};
   var dark = {text: '#e8edf2', muted: '#a3b0bd', grid: '#313c47', card: '#1a222b', trial: '#6f7f8f', front: '#6db3ff',
-              top: '#ffa454', float: '#6fd08c', full: '#d39bea', second: '#ff917a', third: '#75838f'};
+              top: '#ffa454', float: '#6fd08c', full: '#d39bea', second: '#ff917a', third: '#75838f',
+              times: ['#4aa8ff', '#a5dcf0', '#ffc06a', '#ff6a5c']};
   // No quoted names: ECharts writes the font into an attribute as it is.
   var font = 'system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif';
   // Equal tensors give hundreds of dB; drawn as they are they would flatten all others.
@@ -54,6 +56,7 @@ var plots = (function () {
     if (p.float_layers >= 0) row('layers in float', p.float_layers);
     if (p.excluded) row('exclusion list', p.excluded);
     if (p.alike) row('not told apart from', p.alike);
+    if (p.mcnemar) row('as often right as float: McNemar\u2019s p', p.mcnemar);
     return '<b>' + escape(pointName(p)) + '</b>' + escape(marks) + '<table>' + rows.join('') + '</table>';
   }
 
@@ -135,8 +138,10 @@ var plots = (function () {
 
     var aside = [18, -11];  // beside the step line, which leaves a point to the right and upwards
 
-    var line = only(function (p) { return p.front; });
+    var members = only(function (p) { return p.front; }), line = only(function (p) { return p.outline; });
     line.sort(function (a, b) { return a.value[0] - b.value[0]; });
+    // With latency as an objective some of the front lie off the line of size and loss: its points tell by their colour.
+    var timed = data.timed && members.some(function (m) { return m.point.latency > 0; });
     var others = only(function (p) { return !p.front && p.kind === 'trial'; });
     var series = [];
     if (others.length) {
@@ -144,8 +149,13 @@ var plots = (function () {
       series[0].itemStyle = {color: 'transparent', borderColor: theme.trial, borderWidth: 1.5};
       series[0].z = 2;
     }
-    series.push({name: 'front', type: 'line', step: 'end', data: line, symbol: 'circle', symbolSize: 7, z: 3,
-                 cursor: 'default', itemStyle: {color: theme.front}, lineStyle: {color: theme.front, width: 2}});
+    series.push({name: timed ? 'least ' + data.loss + ' at each size' : 'front', type: 'line', step: 'end', data: line,
+                 symbol: timed ? 'none' : 'circle', symbolSize: 7, z: 3, cursor: 'default',
+                 itemStyle: {color: theme.front}, lineStyle: {color: theme.front, width: timed ? 1.5 : 2}});
+    if (timed) {
+      members.forEach(function (m) { m.value.push(m.point.latency / 1e6); });
+      series.push(scatter('front', theme.front, 'circle', 11, members));
+    }
     series.push(scatter('top three', theme.top, 'diamond', 15, only(function (p) { return p.rank > 0; }),
                         function (item) { return String(item.data.point.rank); }, aside));
     var chosen = scatter('selected', theme.top, 'circle', 25, only(function (p) { return p.selected; }));
@@ -166,6 +176,17 @@ var plots = (function () {
     option.yAxis = axis(theme, {type: log ? 'log' : 'value', name: word, min: lowest,
                                 nameTextStyle: {align: 'left'}, axisLabel: {formatter: figure}});
     option.series = series;
+    if (timed) {
+      var times = members.map(function (m) { return m.value[2]; }).filter(function (t) { return t > 0; });
+      option.visualMap = {
+        type: 'continuous', dimension: 2, min: Math.min.apply(null, times), max: Math.max.apply(null, times),
+        seriesIndex: series.map(function (s) { return s.name; }).indexOf('front'), calculable: false,
+        orient: 'horizontal', right: how.title ? 20 : 4, top: how.title ? 70 : 26, itemWidth: 10, itemHeight: 110,
+        text: [figure(Math.max.apply(null, times)) + ' ms a sample', figure(Math.min.apply(null, times))], textGap: 6,
+        textStyle: {color: theme.muted, fontFamily: font}, inRange: {color: theme.times}
+      };
+      if (option.visualMap.min === option.visualMap.max) delete option.visualMap;
+    }
     return option;
   }
 

@@ -21,6 +21,7 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
             {"excluded", trial.excluded.size()},
             {"float_layers", float_layers(summary, trial.plan)},
             {"front", on_front(summary, trial.id)},
+            {"outline", std::ranges::find(summary.outline, trial.id) != summary.outline.end()},
             {"rank", rank(summary, trial.id)},
             {"selected", trial.id == summary.selected},
             {"kind", trial.id == summary.baseline.trial.id          ? "float"
@@ -35,6 +36,7 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
   json["size_text"] = format_bytes(measured.size_bytes);
   json["kept_text"] = format_percent(point.size_reduction_kept);
   json["loss"] = loss_of(trial, loss);
+  json["latency"] = measured.latency.median_ns;
   json["latency_text"] = measured.latency.median_ns > 0 ? format_duration(measured.latency.median_ns) : "not measured";
   json["losses"] = Json::object();
   for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured.losses.*field.value;
@@ -42,6 +44,7 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
   json["intervals"] = Json::object();
   for (const auto& [name, interval] : measured.intervals) json["intervals"][name] = {interval.low, interval.high};
   if (!point.alike.empty()) json["alike"] = point.alike;
+  if (point.mcnemar) json["mcnemar"] = format_figure(*point.mcnemar);
   return json;
 }
 
@@ -84,6 +87,7 @@ std::string report_data_json(const Summary& summary) {
   const auto loss = loss_name(summary);
   Json data{
       {"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(summary)}, {"layers", summary.layers.size()}};
+  data["timed"] = std::ranges::find(summary.objectives, "latency") != summary.objectives.end();
   data["points"] = Json::array();
   for (const auto* point : points(summary)) data["points"].push_back(point_data(summary, *point, loss));
   data["activations"] = Json::array();

@@ -47,6 +47,7 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
     json["failure"] = point.trial.failure;
   }
   if (!point.alike.empty()) json["alike"] = point.alike;
+  if (point.mcnemar) json["mcnemar"] = *point.mcnemar;
   json["intervals"] = Json::object();
   if (point.trial.measurement)
     for (const auto& [name, interval] : point.trial.measurement->intervals)

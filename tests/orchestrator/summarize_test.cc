@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -51,6 +52,34 @@ TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
   EXPECT_EQ(summary.trials.size(), 7u);
   // Scaled: `full` (1, 0) adds nothing, `middle` is (0.4, 1/15), `good` (0.1, 1/3).
   EXPECT_NEAR(summary.hypervolume, 0.3 * (2.0 / 3.0) + 0.6 * (14.0 / 15.0), 1e-12);
+  fs::remove_all(dir);
+}
+
+TEST(Summarize, OfThreeObjectivesTheOutlineIsOfTwo) {
+  fs::path dir = fs::temp_directory_path() / "seqto_summarize_outline_test";
+  fs::remove_all(dir);
+  fs::create_directories(dir);
+  Study study = Study::open(dir / "study.jsonl", {});
+  const auto add = [&](const std::string& id, int64_t size_bytes, double kl, int64_t ns, std::vector<double> right) {
+    Trial t = trial(id, size_bytes, kl);
+    t.measurement->latency.median_ns = ns;
+    t.measurement->samples["top1"] = std::move(right);
+    study.append(t);
+  };
+  add("float", 1000, 0, 100, {1, 1, 1, 1, 1, 1, 1, 1});
+  add("full", 250, 1.0, 50, {0, 0, 0, 0, 0, 0, 1, 1});
+  add("small", 300, 0.2, 90, {1, 1, 1, 1, 1, 1, 1, 0});
+  add("fast", 400, 0.5, 40, {1, 1, 1, 1, 1, 1, 1, 1});
+  Ending ending;
+  ending.objectives = {"kl", "size", "latency"};
+  Summary summary = summarize(study, dir, ending);
+  ASSERT_EQ(summary.front.size(), 3u);
+  EXPECT_EQ(summary.outline, (std::vector<std::string>{"full", "small"}));
+  EXPECT_FALSE(summary.baseline.mcnemar);
+  EXPECT_DOUBLE_EQ(*summary.fully_quantized.mcnemar, 2 * std::pow(0.5, 6));  // 6 to 0
+  EXPECT_DOUBLE_EQ(*summary.front[1].mcnemar, 1);                            // 1 to 0: nothing is known
+  EXPECT_DOUBLE_EQ(*summary.front[2].mcnemar, 1);
+  EXPECT_NE(summary_to_json(summary).find("\"mcnemar\": 0.03125"), std::string::npos);
   fs::remove_all(dir);
 }
 
