@@ -3,17 +3,30 @@ if(NOT EXISTS "${SEQTO_DEPS}/onnx/lib/cmake/ONNX/ONNXTargets.cmake")
   message(FATAL_ERROR "libonnx is not in ${SEQTO_DEPS}; run ./dev setup first")
 endif()
 
-# seqto_library(NAME HEADER FILE...): target seqto::NAME for the first library found, the static one by preference.
+# seqto_library(NAME HEADER FILE...): target seqto::NAME for the first library found, the static one by preference. A target
+# with the property SEQTO_SHARED_DEPENDENCIES gets the shared one where the static one cannot go into a shared library.
+include(CheckCSourceCompiles)
 function(seqto_library name header)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .so .a)
+  find_library(SEQTO_${name}_SHARED NAMES ${ARGN} REQUIRED)
   if(SEQTO_STATIC_DEPENDENCIES)
     set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
   endif()
   find_library(SEQTO_${name}_LIBRARY NAMES ${ARGN} REQUIRED)
   find_path(SEQTO_${name}_INCLUDE NAMES ${header} REQUIRED)
-  mark_as_advanced(SEQTO_${name}_LIBRARY SEQTO_${name}_INCLUDE)
+  # Some distributions compile some of the static ones with -fPIC all the same.
+  set(CMAKE_REQUIRED_FLAGS "-shared -fPIC")
+  set(CMAKE_REQUIRED_LIBRARIES -Wl,--whole-archive "${SEQTO_${name}_LIBRARY}" -Wl,--no-whole-archive)
+  set(CMAKE_REQUIRED_QUIET ON)
+  check_c_source_compiles("int seqto_test;" SEQTO_${name}_FITS_SHARED)
+  if(SEQTO_${name}_FITS_SHARED)
+    set(SEQTO_${name}_SHARED "${SEQTO_${name}_LIBRARY}")
+  endif()
+  mark_as_advanced(SEQTO_${name}_LIBRARY SEQTO_${name}_SHARED SEQTO_${name}_INCLUDE)
   add_library(seqto::${name} INTERFACE IMPORTED)
   target_include_directories(seqto::${name} SYSTEM INTERFACE "${SEQTO_${name}_INCLUDE}")
-  target_link_libraries(seqto::${name} INTERFACE "${SEQTO_${name}_LIBRARY}")
+  set(shared $<BOOL:$<TARGET_PROPERTY:SEQTO_SHARED_DEPENDENCIES>>)
+  target_link_libraries(seqto::${name} INTERFACE "$<IF:${shared},${SEQTO_${name}_SHARED},${SEQTO_${name}_LIBRARY}>")
 endfunction()
 
 find_package(Threads REQUIRED)
@@ -62,9 +75,10 @@ target_include_directories(seqto::spdlog SYSTEM INTERFACE "${SEQTO_spdlog_INCLUD
 target_compile_definitions(seqto::spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
 target_link_libraries(seqto::spdlog INTERFACE seqto::fmt Threads::Threads)
 
-# Protobuf by CMake's own module: some distributions ship no protobuf-config.cmake.
-set(Protobuf_USE_STATIC_LIBS ${SEQTO_STATIC_DEPENDENCIES})
-find_package(Protobuf REQUIRED MODULE)
+# Without a CMake package: some distributions ship no protobuf-config.cmake. The target is named in libonnx's.
+seqto_library(protobuf google/protobuf/message.h protobuf)
+add_library(protobuf::libprotobuf INTERFACE IMPORTED)
+target_link_libraries(protobuf::libprotobuf INTERFACE seqto::protobuf Threads::Threads)
 include("${SEQTO_DEPS}/onnx/lib/cmake/ONNX/ONNXTargets.cmake")
 add_library(seqto::onnx INTERFACE IMPORTED)
 target_link_libraries(seqto::onnx INTERFACE ONNX::onnx protobuf::libprotobuf)

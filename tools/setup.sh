@@ -1,8 +1,9 @@
 #!/bin/sh
-# Brings in what seqto needs: tools/setup.sh [build|test|tvm|aarch64|lint]   (./dev calls it; safe to call again at any time)
+# Brings in what seqto needs: tools/setup.sh [build|test|package|tvm|aarch64|lint]   (./dev calls it; safe to call again at any time)
 #
 #   build   compiler and libraries (apt), libonnx, the ONNX Runtime library and headers, ECharts
 #   test    the same and what the suite compares with: onnx, numpy, scipy, ... in a private Python, a browser; and tvm
+#   package the same as build, and what makes Debian packages
 #   tvm     the same as build, and Apache TVM in a private Python: for --device tvm:... (nothing where it has no wheel)
 #   aarch64 the same as tvm, and what makes and tries seqto-tvm for 64-bit ARM: cross compiler, qemu, TVM's libraries
 #   lint    clang-format and clang-tidy
@@ -34,6 +35,7 @@ packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certif
   # Ubuntu's chromium package only points to a snap, which needs a running snapd.
   grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)"
 
+[ "$level" = package ] && packages="$packages dpkg-dev file"
 [ "$level" = aarch64 ] && packages="$packages g++-aarch64-linux-gnu qemu-user"
 
 # Ubuntu and Debian call the TurboJPEG headers differently from release to release.
@@ -256,7 +258,7 @@ install_lint_tools() {
 
 # --- the levels ------------------------------------------------------------------------------------------------------
 
-case $level in build | test | tvm | aarch64 | lint) ;; *) fail "'$level' is not a level; build, test, tvm, aarch64 and lint are" ;; esac
+case $level in build | test | package | tvm | aarch64 | lint) ;; *) fail "'$level' is not a level; build, test, package, tvm, aarch64 and lint are" ;; esac
 mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
 # The same objects serve every checkout on the machine.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=true

@@ -1,0 +1,15 @@
+# Run at installation with `libraries`, paths or patterns of them: copies the licences of the distribution's packages that
+# they come from. Where there is no dpkg there is nothing to copy.
+find_program(dpkg_query dpkg-query)
+if(NOT dpkg_query)
+  return()
+endif()
+file(GLOB files ${libraries})
+foreach(file IN LISTS files)
+  get_filename_component(name "${file}" NAME)
+  execute_process(COMMAND "${dpkg_query}" -S "*/${name}" OUTPUT_VARIABLE owner ERROR_QUIET)
+  if(owner MATCHES "^([^:,]+)[:,]" AND EXISTS "/usr/share/doc/${CMAKE_MATCH_1}/copyright")
+    configure_file("/usr/share/doc/${CMAKE_MATCH_1}/copyright"
+      "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/doc/seqto/licences/${CMAKE_MATCH_1}" COPYONLY)
+  endif()
+endforeach()
