@@ -53,6 +53,31 @@ class Install(unittest.TestCase):
         loaded = set(re.findall(r"calling init: (\S*libonnxruntime\.so\S*)", done.stderr))
         self.assertEqual(loaded, {str(path) for path in (self.root / "lib/seqto").glob("libonnxruntime.so*")})
 
+    def test_examples(self):
+        build, sample = self.dir / "examples", self.root / "share/seqto/digits"
+        model, data = sample / "model.onnx", sample / "digits.npz"
+        run("cmake", "-S", SOURCE / "examples/library", "-B", build, f"-DCMAKE_PREFIX_PATH={self.root}")
+        run("cmake", "--build", build, "-j", "2")
+        said = run(build / "quantize_by_plan", model, data, self.dir / "q.onnx")
+        self.assertIn("23 layers in int8", said)
+        self.assertIn("same first class for", run(build / "parity_test", model, self.dir / "q.onnx", data))
+        said = run(build / "choose_by_own_metric", model, data, self.dir / "tuned", "0.5")
+        self.assertRegex(said, r"\nchosen: .*/models/[0-9a-f]{16}\.onnx\n$")
+        # The finished study is read, not made again; no point can gain confidence on every sample.
+        done = subprocess.run([build / "choose_by_own_metric", model, data, self.dir / "tuned", "-1"],
+                              capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+        self.assertEqual(done.returncode, 5, done.stderr)
+
+    def test_a_newer_version_is_not_found(self):
+        project = self.dir / "newer"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(newer LANGUAGES CXX)\n"
+                                                "find_package(seqto 99 REQUIRED)\n")
+        done = subprocess.run(["cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.root}"],
+                              capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("requested version", done.stderr)
+
     def test_nothing_private_is_shown(self):
         text = "".join(path.read_text() for path in (self.root / "lib/cmake/seqto").iterdir())
         self.assertNotIn(str(SOURCE), text)
