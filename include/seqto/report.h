@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "seqto/explain.h"
+#include "seqto/layer_view.h"
 #include "seqto/runner.h"
 #include "seqto/what_if.h"
 
@@ -48,7 +50,12 @@ struct Summary : DeviceFront {  // of the first device, which the search follows
   std::vector<std::string> objectives;  // {"kl", "size"} ...
   Sensitivity sensitivity;              // may be empty
   std::vector<Layer> layers;
-  std::optional<WhatIf> what_if;  // of strategies that search
+  // Of single layers; any of these may be empty, as in studies that were interrupted.
+  std::vector<LayerTensors> wiring;                           // of every node, in graph order
+  std::map<std::string, TensorValues> values;                 // by tensor, on the calibration's samples
+  int64_t value_samples = 0;                                  // on so many of them
+  std::map<std::string, std::vector<LayerReport>> explained;  // layers of the front's points, by the points' ids
+  std::optional<WhatIf> what_if;                              // of strategies that search
   int64_t evaluations = 0;
   double wall_seconds = 0;
   std::vector<std::string> notes;

@@ -192,6 +192,13 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   }
   if (const auto* text = study.noted("sensitivity")) s.sensitivity = sensitivity_from_json(*text);
   if (const auto* text = study.noted("layers")) s.layers = layers_from_json(*text);
+  if (const auto* text = study.noted("wiring")) s.wiring = wiring_from_json(*text);
+  if (const auto* text = study.noted("values")) {
+    NotedValues noted = values_from_json(*text);
+    s.values = std::move(noted.tensors);
+    s.value_samples = noted.samples;
+  }
+  if (const auto* text = study.noted("explained")) s.explained = explained_from_json(*text);
   if (const auto* text = study.noted("what if")) s.what_if = what_if_from_json(*text);
   s.evaluations = static_cast<int64_t>(study.trials().size());
   s.wall_seconds = ending.wall_seconds;

@@ -50,7 +50,10 @@ class Tuner {
     measure_references();
     if (!searches(o_)) rank();  // its order is that of the search
     bool interrupted = !search(start);
-    if (!interrupted) rank();
+    if (!interrupted) {
+      rank();
+      look_at_tensors();
+    }
     finish(start);
     Summary summary = report(o_.output);
     if (interrupted || env_.cancelled())
@@ -262,6 +265,16 @@ class Tuner {
     study_->note("sensitivity", sensitivity_to_json(sensitivity_));
   }
 
+  // For the report's view of single layers.
+  void look_at_tensors() {
+    if (!study_->noted("wiring")) study_->note("wiring", wiring_to_json(layer_tensors(model_)));
+    if (study_->noted("values")) return;
+    constexpr size_t kSamples = 32;  // enough for a picture
+    const auto samples = std::span(split_.calibration).first(std::min(split_.calibration.size(), kSamples));
+    study_->note("values", values_to_json({static_cast<int64_t>(samples.size()),
+                                           tensor_values(model_, candidate(all_), *data_, samples, *runner_, env_)}));
+  }
+
   // False when interrupted.
   bool search(int64_t start) {
     SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
@@ -443,11 +456,15 @@ class Tuner {
       save_model(published_candidate(published->plan), o_.output / "models" / "published.onnx");
       write_file_atomic(o_.output / "plans" / "published.json", plan_to_json(published->plan));
     }
+    Explained explained;
     for (const Trial* t : kept) {
-      save_model(candidate(t->plan), o_.output / "models" / (t->id + ".onnx"));
+      const Model made = candidate(t->plan);
+      explained[t->id] = explain(model_, made, {.quantize = o_.quantize, .plan = t->plan});
+      save_model(made, o_.output / "models" / (t->id + ".onnx"));
       write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(t->plan));
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
+    study_->note("explained", explained_to_json(explained));
     time_finalists();
     note_latency_model();
     ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "quantization/marks.h"
+#include "quantization/observe_values.h"
 #include "quantization/range_observer.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
@@ -149,6 +150,24 @@ Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_
   Ranges ranges;
   for (auto& t : observer.tensors()) ranges[t.name] = observer.range_of(t);
   return ranges;
+}
+
+Ranges internal::observe_values(const Model& model, const Dataset& data, std::span<const int64_t> samples,
+                                Runner& runner, int bins, const Env& env) {
+  const auto tensors = observed_tensors(model, default_op_types());
+  // A method whose histogram grows as values come.
+  RangeObserver observer(tensors, {.method = CalibrationMethod::kMse, .exact = false, .bins = bins});
+  Pass(data, samples, runner.threads(), env)
+      .run(*runner.load_observed(model, tensors, observer, {SessionOptions::Optimization::kAll}), observer, 0,
+           static_cast<int64_t>(samples.size()));
+  Ranges values;
+  for (auto& t : observer.tensors()) {
+    if (t.all.empty()) continue;
+    values[t.name] = {.lowest = t.all.lowest(), .highest = t.all.highest()};
+    values[t.name].histogram =
+        std::make_shared<Histogram>(std::get<internal::GrowingHistogram>(t.histogram).histogram());
+  }
+  return values;
 }
 
 }  // namespace seqto

@@ -11,15 +11,12 @@
 #include "visualizer/assets.h"
 #include "visualizer/echarts_js.h"
 #include "visualizer/format.h"
+#include "visualizer/html.h"
+#include "visualizer/page_sections.h"
 #include "visualizer/points.h"
 
 namespace seqto::internal {
 namespace {
-
-// Every text of the model or the user goes through this on its way into the page.
-std::string text(std::string_view raw) { return escape_html(raw); }
-
-bool measured(const SummaryPoint* point) { return point && point->trial.measurement.has_value(); }
 
 std::string size_of(const SummaryPoint& point) { return format_bytes(point.trial.measurement->size_bytes); }
 
@@ -97,22 +94,6 @@ std::string plot(const char* id, const char* heading, const std::string& hint, c
       id, heading, hint, before);
 }
 
-std::string heads(const std::vector<std::string>& names) {
-  std::string row;
-  for (const auto& name : names) {
-    auto shown = text(name);
-    for (size_t at = 0; (at = shown.find('_', at)) != std::string::npos; ++at) shown.insert(at + 1, "<wbr>");
-    row += fmt::format("<th scope=\"col\"><button>{}</button></th>", shown);
-  }
-  return "<thead><tr>" + row + "</tr></thead>";
-}
-
-// A figure that sorts by its value, whatever its text.
-std::string empty_cell() { return "<td data-value=\"\">–</td>"; }
-std::string cell(double value, const std::string& shown) {
-  return std::isnan(value) ? empty_cell() : fmt::format("<td data-value=\"{}\">{}</td>", value, shown);
-}
-
 std::string trial_row(const Summary& summary, const SummaryPoint& point, const std::vector<std::string>& metrics) {
   const auto& trial = point.trial;
   std::string name = fmt::format("<code>{}</code>", text(trial.id));
@@ -174,27 +155,6 @@ std::string trials_table(const Summary& summary) {
       heads(names), rows);
 }
 
-std::string layers_table(const Summary& summary) {
-  if (summary.layers.empty()) return "";
-  const auto* selected = find_point(summary, summary.selected);
-  std::string rows;
-  for (const auto& layer : summary.layers) {
-    std::string scheme(layer.quantizable && selected ? to_string(scheme_of(selected->trial.plan, layer.id))
-                                                     : "float32");
-    rows += fmt::format(
-        "<tr><td><code>{}</code></td><td class=\"text\">{}</td><td>{}</td>{}<td>{}</td><td "
-        "class=\"reason\">{}</td></tr>\n",
-        text(layer.id), text(layer.op_type), fmt::format("{}", fmt::join(layer.output_shape, " × ")),
-        cell(static_cast<double>(layer.weight_bytes), format_bytes(layer.weight_bytes)), scheme,
-        layer.quantizable ? "" : text(layer.reason));
-  }
-  return fmt::format(
-      "<section class=\"long\"><details><summary>{} layers and their scheme in the selected candidate</summary>\n"
-      "<div class=\"wide\"><table class=\"sortable\" "
-      "id=\"layers\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
-      summary.layers.size(), heads({"layer", "operator", "output", "weights", "scheme", "why not"}), rows);
-}
-
 // The rows are made by what_if.js: without scripts there is nothing to try.
 std::string what_if_section(const Summary& summary) {
   if (!summary.what_if) return "";
@@ -206,92 +166,11 @@ std::string what_if_section(const Summary& summary) {
       "<p><label>Start from <select id=\"whatif-start\"></select></label> "
       "<button id=\"whatif-save\">Download the plan</button></p>\n"
       "<p id=\"whatif-figures\" role=\"status\" class=\"lead\"></p>\n"
-      "<div class=\"wide\"><table id=\"whatif-groups\"><thead><tr><th scope=\"col\">group</th><th "
+      "<div class=\"wide tall\" tabindex=\"0\" role=\"region\" aria-label=\"Groups and their schemes\"><table "
+      "id=\"whatif-groups\"><thead><tr><th scope=\"col\">group</th><th "
       "scope=\"col\">scheme</th><th scope=\"col\">{} more</th><th scope=\"col\">saved</th><th scope=\"col\">time "
       "saved</th></tr></thead><tbody></tbody></table></div></section>\n",
       text(summary.what_if->loss));
-}
-
-std::string device_row(const Summary& summary, const DeviceFront& device) {
-  const auto loss = loss_name(summary);
-  const auto point_cells = [&](const SummaryPoint* point) {
-    if (!measured(point)) return empty_cell() + empty_cell();
-    const auto& m = *point->trial.measurement;
-    const double value = loss_of(point->trial, loss);
-    return cell(value, format_figure(value)) +
-           cell(static_cast<double>(m.latency.median_ns), format_duration(m.latency.median_ns));
-  };
-  const Summary seen = on_device(summary, device);
-  const auto* selected = find_point(seen, device.selected);
-  const auto nanoseconds = measured(&device.baseline) ? device.baseline.trial.measurement->latency.median_ns : 0;
-  return fmt::format(
-      "<tr><td>{}</td>{}{}<td><code>{}</code></td>{}{}{}</tr>\n", text(device.device),
-      cell(static_cast<double>(nanoseconds), format_duration(nanoseconds)), point_cells(&device.fully_quantized),
-      text(device.selected),
-      measured(selected) ? cell(static_cast<double>(selected->trial.measurement->size_bytes), size_of(*selected))
-                         : empty_cell(),
-      point_cells(selected), cell(static_cast<double>(device.front.size()), fmt::to_string(device.front.size())));
-}
-
-std::string choices_table(const Summary& summary) {
-  const auto layers = where_choices_differ(summary);
-  if (layers.empty()) return "<p>The same layers are chosen on every device.</p>\n";
-  std::vector<const DeviceFront*> devices{&summary};
-  for (const auto& device : summary.elsewhere) devices.push_back(&device);
-  std::vector<std::string> names{"layer"};
-  for (const auto* device : devices) names.push_back(device->device);
-  std::string rows;
-  for (const auto& layer : layers) {
-    rows += fmt::format("<tr><td><code>{}</code></td>", text(layer));
-    for (const auto* device : devices) {
-      const auto* point = find_point(summary, device->selected);
-      rows += fmt::format("<td class=\"text\">{}</td>", point ? to_string(scheme_of(point->trial.plan, layer)) : "–");
-    }
-    rows += "</tr>\n";
-  }
-  return fmt::format(
-      "<h3>Where the choice differs</h3>\n<div class=\"wide\"><table class=\"sortable\" "
-      "id=\"choices\">{}<tbody>\n{}</tbody></table></div>\n",
-      heads(names), rows);
-}
-
-std::string devices_section(const Summary& summary) {
-  if (summary.elsewhere.empty()) return "";
-  const auto loss = loss_name(summary);
-  std::string rows = device_row(summary, summary);
-  for (const auto& device : summary.elsewhere) rows += device_row(summary, device);
-  return fmt::format(
-             "<section class=\"long\"><h2>Devices</h2>\n<p class=\"hint\">The same candidates on each device; losses "
-             "are against the float model there.</p>\n<div class=\"wide\"><table class=\"sortable\" "
-             "id=\"devices\">{}<tbody>\n{}</tbody></table></div>\n",
-             heads({"device", "float", "full: " + loss, "full: latency", "selected", "size", loss, "latency",
-                    "on the front"}),
-             rows) +
-         choices_table(summary) + "</section>\n";
-}
-
-// Which part of a device runs which node of the fully quantized model.
-std::string placement_section(const DeviceFront& device) {
-  if (device.placement.empty()) return "";
-  std::map<std::string, int> counts;
-  std::string rows, words;
-  for (const NodePlacement& n : device.placement) {
-    ++counts[n.provider];
-    rows += fmt::format("<tr><td><code>{}</code></td><td class=\"text\">{}</td><td class=\"text\">{}</td></tr>\n",
-                        text(n.node), text(n.op_type), text(n.provider));
-  }
-  for (const auto& [provider, count] : counts)
-    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", count, text(provider));
-  return fmt::format(
-      "<section class=\"long\"><details><summary>Nodes of the fully quantized model on {}: {}</summary>\n<div "
-      "class=\"wide\"><table class=\"sortable\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
-      text(device.device), words, heads({"node", "operator", "provider"}), rows);
-}
-
-std::string placements(const Summary& summary) {
-  std::string sections = placement_section(summary);
-  for (const auto& device : summary.elsewhere) sections += placement_section(device);
-  return sections;
 }
 
 std::string row(const std::string& name, const std::string& value) {
@@ -327,8 +206,6 @@ std::string provenance(const Summary& summary) {
          facts(header.options_json) + "</table></details></section>\n";
 }
 
-std::string script(std::string_view code) { return "<script>\n" + std::string(code) + "\n</script>\n"; }
-
 }  // namespace
 
 std::string render_page(const Summary& summary, const std::string& data_json) {
@@ -341,6 +218,10 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
       "style-src 'unsafe-inline'; img-src data:\">\n<title>{} · seqto</title>\n<style>\n",
       text(model_name(summary)));
   page += std::string(report_css()) + "</style>\n</head>\n<body>\n<main>\n";
+  page +=
+      "<p class=\"switch\" hidden><label for=\"colours\">Colours</label> <select id=\"colours\"><option value=\"\">as "
+      "the "
+      "system</option><option value=\"light\">light</option><option value=\"dark\">dark</option></select></p>\n";
   page += fmt::format("<h1>{}</h1>\n<p class=\"path\">{} · {} · seqto</p>\n<p class=\"lead\">{}</p>\n",
                       text(model_name(summary)), text(summary.header.model_path),
                       format_bytes(summary.header.model_size_bytes), lead(summary));
@@ -362,11 +243,12 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
                  fmt::format("Loss ({}) and size of the candidates as more is left in float.", loss));
   }
   page += what_if_section(summary);
-  page += devices_section(summary) + trials_table(summary) + layers_table(summary) + placements(summary) +
-          provenance(summary);
+  page += devices_section(summary) + trials_table(summary) + layer_view_section(summary) + layers_table(summary) +
+          placements_section(summary) + provenance(summary);
   page += "</main>\n<script type=\"application/json\" id=\"data\">" + data_json + "</script>\n";
   return page + script(echarts_js()) + script(plots_js()) + script(page_js()) +
-         (summary.what_if ? script(what_if_js()) : "") + "</body>\n</html>\n";
+         (summary.wiring.empty() ? "" : script(layer_view_js())) + (summary.what_if ? script(what_if_js()) : "") +
+         "</body>\n</html>\n";
 }
 
 }  // namespace seqto::internal

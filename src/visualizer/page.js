@@ -1,41 +1,106 @@
-// Draws the plots of the page, follows its width and colours, and sorts its tables.
-(function () {
+// Draws the plots of the page, follows its width and colours, saves them, and sorts its tables.
+var page = (function () {
   'use strict';
   var data = JSON.parse(document.getElementById('data').textContent);
-  var names = ['front', 'sensitivity', 'exclusion'].filter(function (name) { return document.getElementById(name); });
   var night = window.matchMedia('(prefers-color-scheme: dark)');
-  var charts = {};
-  var log = plots.wantsLog(data);
-  var printing = false;
+  var log = plots.wantsLog(data), printing = false, drawn = [], listeners = [];
 
-  function draw() {
-    names.forEach(function (name) {
-      var box = document.getElementById(name);
-      if (!charts[name]) charts[name] = echarts.init(box, null, {renderer: 'svg'});
-      var option = plots[name](data, {theme: night.matches && !printing ? plots.dark : plots.light,
-                                      narrow: box.clientWidth < 560, log: log});
-      option.animation = false;
-      charts[name].resize();
-      charts[name].setOption(option, true);
+  function all(selector, act) { Array.prototype.forEach.call(document.querySelectorAll(selector), act); }
+  function theme() {
+    var chosen = document.documentElement.getAttribute('data-theme');
+    return (chosen ? chosen === 'dark' : night.matches) && !printing ? plots.dark : plots.light;
+  }
+  function make(plot, how) {
+    how.log = log;
+    var option = plot.make(how);
+    option.animation = false;
+    option.aria = {enabled: true, label: {enabled: false}};
+    return option;
+  }
+  function draw(plot) {
+    if (!plot.box.clientWidth) return;  // folded away
+    if (!plot.chart) plot.chart = echarts.init(plot.box, null, {renderer: 'svg'});
+    plot.chart.resize();
+    plot.chart.setOption(make(plot, {theme: theme(), narrow: plot.box.clientWidth < 560}), true);
+  }
+  function drawAll() {
+    drawn.forEach(draw);
+    listeners.forEach(function (listener) { listener(); });
+  }
+
+  function download(name, blob) {
+    var link = document.createElement('a');
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(function () { URL.revokeObjectURL(link.href); }, 1000);
+  }
+  // A picture that stands alone: with its title, in the colours that the page has now.
+  function save(plot, type) {
+    var svg = type === 'svg', away = document.createElement('div');
+    var chart = echarts.init(svg ? null : away, null,
+                             {renderer: svg ? 'svg' : 'canvas', ssr: svg, width: 960, height: 540});
+    chart.setOption(make(plot, {theme: theme(), title: true}));
+    if (svg) {
+      download(plot.name + '.svg', new Blob([chart.renderToSVGString()], {type: 'image/svg+xml'}));
+    } else {
+      chart.renderToCanvas({pixelRatio: 2}).toBlob(function (blob) { download(plot.name + '.png', blob); });
+    }
+    chart.dispose();
+  }
+
+  function button(words, label, act) {
+    var made = document.createElement('button');
+    made.textContent = words;
+    made.setAttribute('aria-label', label);
+    made.addEventListener('click', act);
+    return made;
+  }
+  // Buttons that save a picture, behind its box.
+  function savers(box, name, act) {
+    var line = document.createElement('p');
+    line.className = 'savers';
+    ['svg', 'png'].forEach(function (type) {
+      line.appendChild(button(type.toUpperCase(), 'Save ' + name + ' as ' + type.toUpperCase(), function () { act(type); }));
     });
+    box.parentNode.insertBefore(line, box.nextSibling);
+  }
+  // A plot in a box of the page; `make` gives its ECharts option. Returns what draw() and remove() take.
+  function add(box, name, make) {
+    var plot = {box: box, name: name, make: make, chart: null};
+    drawn.push(plot);
+    savers(box, name, function (type) { save(plot, type); });
+    draw(plot);
+    return plot;
+  }
+  function remove(plot) {
+    if (plot.chart) plot.chart.dispose();
+    drawn.splice(drawn.indexOf(plot), 1);
   }
 
   var toggle = document.getElementById('log');
   toggle.checked = log;
-  toggle.addEventListener('change', function () { log = toggle.checked; draw(); });
+  toggle.addEventListener('change', function () { log = toggle.checked; drawAll(); });
+  var colours = document.getElementById('colours');
+  colours.addEventListener('change', function () {
+    if (colours.value) document.documentElement.setAttribute('data-theme', colours.value);
+    else document.documentElement.removeAttribute('data-theme');
+    drawAll();
+  });
+  colours.parentNode.hidden = false;
 
   var waiting;
-  window.addEventListener('resize', function () { clearTimeout(waiting); waiting = setTimeout(draw, 100); });
-  night.addEventListener('change', draw);
+  window.addEventListener('resize', function () { clearTimeout(waiting); waiting = setTimeout(drawAll, 100); });
+  night.addEventListener('change', drawAll);
   // Paper is white.
-  window.addEventListener('beforeprint', function () { printing = true; draw(); });
-  window.addEventListener('afterprint', function () { printing = false; draw(); });
+  window.addEventListener('beforeprint', function () { printing = true; drawAll(); });
+  window.addEventListener('afterprint', function () { printing = false; drawAll(); });
 
   function key(row, column) {
     var cell = row.cells[column], value = cell.getAttribute('data-value');
     return value === null ? cell.textContent : value === '' ? Infinity : Number(value);
   }
-  Array.prototype.forEach.call(document.querySelectorAll('table.sortable'), function (table) {
+  all('table.sortable', function (table) {
     Array.prototype.forEach.call(table.tHead.rows[0].cells, function (head, column) {
       head.firstElementChild.addEventListener('click', function () {
         var down = head.getAttribute('aria-sort') === 'ascending';
@@ -50,5 +115,12 @@
       });
     });
   });
-  draw();
+
+  ['front', 'sensitivity', 'exclusion'].forEach(function (name) {
+    var box = document.getElementById(name);
+    if (box) add(box, name, function (how) { return plots[name](data, how); });
+  });
+  // `onTheme(act)`: act is called when colours or widths have changed.
+  return {data: data, theme: theme, add: add, remove: remove, download: download, savers: savers, button: button,
+          onTheme: function (act) { listeners.push(act); }};
 })();

@@ -158,6 +158,7 @@ var plots = (function () {
     }
     series.push(scatter('top three', theme.top, 'diamond', 15, only(function (p) { return p.rank > 0; }),
                         function (item) { return String(item.data.point.rank); }, aside));
+    if (timed) series[series.length - 1].itemStyle = {color: 'transparent', borderColor: theme.top, borderWidth: 2};
     var chosen = scatter('selected', theme.top, 'circle', 25, only(function (p) { return p.selected; }));
     chosen.itemStyle = {color: 'transparent', borderColor: theme.top, borderWidth: 2};
     chosen.z = 4;
@@ -290,5 +291,38 @@ var plots = (function () {
     return option;
   }
 
-  return {front: front, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
+  // Values of one tensor on a logarithmic scale of counts, and what its quantized type can hold. `tensor`: as
+  // layer_data.cc writes it, with `name` and `role`.
+  function histogram(tensor, how) {
+    var theme = how.theme, counts = tensor.counts, first = tensor.bins[0], last = tensor.bins[1];
+    var title = tensor.role + ': ' + shorten(tensor.name, how.title ? 60 : 40), width = (last - first) / counts.length;
+    if (!(width > 0)) return nothing(how, title, 'all values are ' + figure(first));
+    var least = 0.5;  // where a bin without values ends on the logarithmic axis
+    var steps = counts.map(function (count, i) { return [first + i * width, count || least]; });
+    steps.push([last, counts[counts.length - 1] || least]);
+    var bars = {name: 'values', type: 'line', step: 'end', data: steps, symbol: 'none', silent: true,
+                lineStyle: {color: theme.front, width: 1}, areaStyle: {color: theme.front, opacity: 0.45, origin: 'start'}};
+    var low = first, high = last, held = tensor.quantized;
+    if (held) {
+      low = Math.min(low, held.range[0]);
+      high = Math.max(high, held.range[1]);
+      bars.markArea = {silent: true, itemStyle: {color: theme.top, opacity: 0.1},
+                       data: [[{xAxis: held.range[0]}, {xAxis: held.range[1]}]]};
+      bars.markLine = {silent: true, symbol: 'none', lineStyle: {color: theme.top, type: 'dashed', width: 1},
+                       label: {show: true, color: theme.top, formatter: held.type, position: 'insideEndTop'},
+                       data: [{xAxis: held.range[0], label: {show: false}}, {xAxis: held.range[1]}]};
+    }
+    var option = frame(how, title), room = (high - low) * 0.03;
+    option.legend.show = false;
+    option.grid.top = how.title ? 84 : 28;
+    option.xAxis = withName(theme, {type: 'value', min: low - room, max: high + room, splitLine: {show: false},
+                                    axisLabel: {formatter: function (x) { return figure(x); }, showMinLabel: false,
+                                                showMaxLabel: false}}, below('value'));
+    option.yAxis = axis(theme, {type: 'log', min: least, axisLine: {onZero: false}, name: 'values  (log)', nameTextStyle: {align: 'left'},
+                                axisLabel: {formatter: function (y) { return y < 1 ? '' : y < 1e4 ? figure(y) : y.toExponential(); }}});
+    option.series = [bars];
+    return option;
+  }
+
+  return {front: front, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
 })();

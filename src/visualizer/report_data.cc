@@ -6,6 +6,7 @@
 
 #include "metrics/loss_fields.h"
 #include "visualizer/format.h"
+#include "visualizer/layer_data.h"
 #include "visualizer/points.h"
 
 namespace seqto::internal {
@@ -85,8 +86,7 @@ Json what_if_data(const Summary& summary) {
 
 std::string report_data_json(const Summary& summary) {
   const auto loss = loss_name(summary);
-  Json data{
-      {"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(summary)}, {"layers", summary.layers.size()}};
+  Json data{{"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(summary)}};
   data["timed"] = std::ranges::find(summary.objectives, "latency") != summary.objectives.end();
   data["points"] = Json::array();
   for (const auto* point : points(summary)) data["points"].push_back(point_data(summary, *point, loss));
@@ -102,6 +102,7 @@ std::string report_data_json(const Summary& summary) {
     data["weights"].push_back({{"tensor", error.tensor}, {"sqnr", error.sqnr}});
   }
 
+  if (auto view = layer_view_data(summary); !view.is_null()) data["view"] = std::move(view);
   if (summary.what_if) data["what_if"] = what_if_data(summary);
 
   std::string safe;

@@ -1,7 +1,7 @@
 // What if a group had another scheme? Figures of single groups, added up; the plan to take along.
 (function () {
   'use strict';
-  var data = JSON.parse(document.getElementById('data').textContent), known = data.what_if;
+  var data = page.data, known = data.what_if;
   var at = function (id) { return document.getElementById('whatif-' + id); };
   var start = at('start'), body = at('groups').tBodies[0], selects = [];
 
@@ -71,11 +71,7 @@
   });
   start.addEventListener('change', begin);
   at('save').addEventListener('click', function () {
-    var link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([plan()], {type: 'application/json'}));
-    link.download = 'plan.json';
-    link.click();
-    setTimeout(function () { URL.revokeObjectURL(link.href); }, 1000);
+    page.download('plan.json', new Blob([plan()], {type: 'application/json'}));
   });
   document.getElementById('whatif').hidden = false;
   begin();

@@ -98,6 +98,22 @@ TEST(Tune, InvariantsHoldOnTheSample) {
   std::set<std::string> ids;
   for (const SummaryPoint& p : summary.trials) EXPECT_TRUE(ids.insert(p.trial.id).second) << p.trial.id;
   ASSERT_FALSE(summary.front.empty());
+  // The view of single layers: every node, real counts, a reason for each layer of each point.
+  EXPECT_EQ(summary.wiring.size(), summary.layers.size());
+  EXPECT_EQ(summary.value_samples, 32);
+  int64_t rounded = 0;
+  for (const auto& [name, values] : summary.values) {
+    EXPECT_LE(values.histogram.counts.size(), static_cast<size_t>(kMostBins)) << name;
+    EXPECT_EQ(values.histogram.edges.size(), values.histogram.counts.size() + 1) << name;
+    EXPECT_LE(values.histogram.edges.front(), values.lowest) << name;
+    EXPECT_GE(values.histogram.edges.back(), values.highest) << name;
+    rounded += values.quantized.has_value();
+  }
+  EXPECT_GT(rounded, 3);
+  for (const SummaryPoint& p : summary.front) {
+    ASSERT_TRUE(summary.explained.contains(p.trial.id));
+    EXPECT_EQ(summary.explained.at(p.trial.id).size(), summary.layers.size());
+  }
   for (const SummaryPoint& p : summary.front) {
     ASSERT_FALSE(p.file.empty());
     EXPECT_EQ(static_cast<int64_t>(fs::file_size(dir / p.file)), p.trial.measurement->size_bytes);

@@ -81,6 +81,36 @@ def check_touched(browser, page):
     assert "(log; 0 at the lower end)" in dom
 
 
+# What a reader does with the layers: choose another candidate, go on to the next layer, save its picture.
+LAYERS = """<script>
+var saved = [];
+page.download = function () {};
+URL.createObjectURL = function (blob) { saved.push(blob.type); return '#'; };
+var candidate = document.getElementById('model-candidate');
+candidate.value = '0000000000000013';
+candidate.dispatchEvent(new Event('change'));
+document.getElementById('layer-after').click();
+document.querySelectorAll('#layer-plots .savers button').forEach(function (button) { button.click(); });
+setTimeout(function () { document.body.setAttribute('data-saved', saved.join(' ')); }, 1000);
+</script></body>"""
+
+
+def check_layers(browser, page):
+    looked = page.with_name("looked.html")
+    looked.write_text(LAYERS.join(page.read_text().rsplit("</body>", 1)))
+    dom, said = browse(browser, looked, "--dump-dom")
+    assert "CONSOLE" not in said, said
+    view = dom.split('id="layer"', 1)[1].split("</section>")[0]
+    assert re.search(r'id="layer-name"[^>]*>conv1<', view), view[:600]
+    assert re.search(r'id="layer-scheme"[^>]*>float32: is excluded<', view)
+    rows = re.findall(r"<code>([^<]*)</code></td><td>(\w+)</td><td>([^<]*)</td>", view)
+    assert rows == [("conv0_out", "input", "-1.5"), ("conv1.weight", "weight", "-1.5"), ("conv1_out", "output", "-1.5")]
+    assert len(re.findall(r"<svg", view)) == 3
+    assert "Histogram of weight conv1.weight, from -1.5 to 2.5" in view
+    types = re.search(r'data-saved="([^"]*)"', dom)[1].split()
+    assert sorted(types) == ["image/png"] * 3 + ["image/svg+xml"] * 3, types
+
+
 def check_svgs(folder):
     for plot in ("front", "sensitivity", "exclusion"):
         root = xml.parse(folder / "plots" / f"{plot}.svg").getroot()
@@ -107,6 +137,7 @@ def main():
         for report in reports:
             check_page(browser, report / "report.html", 10 if report.name.endswith(("small", "decades", "many")) else 0)
         check_touched(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
+        check_layers(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         if pictures := os.environ.get("SEQTO_SCREENSHOTS"):
             page = pathlib.Path(out) / "seqto_report_small" / "report.html"
             for width, height in ((1200, 2600), (500, 3600)):

@@ -59,6 +59,29 @@ inline Summary small_summary() {
                             .quantizable = false,
                             .reason = "no <float> input"});
 
+  const TensorValues values{
+      -1.5F, 2.5F, {{3, 0, 70, 9}, {-2, -0.75F, 0.5F, 1.75F, 3}}, QuantizedRange{DataType::kInt8, -2, 2, 1.0 / 64, 1}};
+  std::vector<LayerReport> reports;
+  std::string before = "input";
+  for (const auto& layer : summary.layers) {
+    const bool weighted = layer.quantizable;
+    summary.wiring.push_back({layer.id, {before}, {}, {layer.id + "_out"}});
+    if (weighted) summary.wiring.back().weights = {layer.id + ".weight"};
+    before = layer.id + "_out";
+    if (layer.id != "conv4") summary.values[before] = values;
+    if (weighted) summary.values[layer.id + ".weight"] = values;
+    reports.push_back(
+        {layer.id, layer.op_type, weighted ? "int8" : "float32", weighted ? "<int8> & all" : layer.reason});
+  }
+  // A branch: the last layer reads the first one's output too. Values that are all equal.
+  summary.wiring.back().inputs.push_back("conv0_out");
+  summary.values["input"] = {0, 0, {{64}, {0, 0}}, {}};
+  summary.value_samples = 32;
+  summary.explained["full"] = reports;
+  reports[1].scheme = "float32";
+  reports[1].reason = "is excluded";
+  summary.explained["0000000000000013"] = reports;
+
   summary.baseline = measured_point("float", 0, 14000000, 0);
   summary.fully_quantized = measured_point("full", 1, 3600000, 0.462);
   for (const auto& layer : summary.layers) {

@@ -1,0 +1,27 @@
+// Pieces of HTML that the sections of report.html share.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "seqto/report.h"
+
+namespace seqto::internal {
+
+// Every text of the model or the user goes through this on its way into the page.
+std::string text(std::string_view raw);
+
+// The head of a table that sorts: a button a column.
+std::string heads(const std::vector<std::string>& names);
+
+// A figure that sorts by its value, whatever its text; NaN gives an empty cell.
+std::string cell(double value, const std::string& shown);
+std::string empty_cell();
+
+std::string script(std::string_view code);
+
+// Whether the point has figures; null: no.
+bool measured(const SummaryPoint* point);
+
+}  // namespace seqto::internal

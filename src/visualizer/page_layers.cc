@@ -1,0 +1,62 @@
+// The layers of the model: the view of one at a time, and the table of all.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <unordered_map>
+
+#include "visualizer/format.h"
+#include "visualizer/html.h"
+#include "visualizer/page_sections.h"
+#include "visualizer/points.h"
+
+namespace seqto::internal {
+
+// Empty frames: without scripts the table below has to do.
+std::string layer_view_section(const Summary& summary) {
+  if (summary.wiring.empty()) return "";
+  return fmt::format(
+      "<section class=\"long\" id=\"model\" hidden><h2>The model, layer by layer</h2>\n"
+      "<p class=\"controls\"><label>Candidate <select id=\"model-candidate\"></select></label></p>\n"
+      "<div id=\"layer\"><p class=\"controls\"><label>Layer <select id=\"layer-choice\"></select></label> "
+      "<button id=\"layer-before\">Previous</button> <button id=\"layer-after\">Next</button></p>\n"
+      "<h3 id=\"layer-name\" tabindex=\"-1\"></h3>\n<p id=\"layer-scheme\" role=\"status\"></p>\n"
+      "<table class=\"facts\" id=\"layer-facts\"><tbody></tbody></table>\n"
+      "<div class=\"wide\"><table id=\"layer-tensors\"><caption>Its tensors in the float model{}. Held: what their "
+      "types in the fully "
+      "quantized model can hold. Errors in dB, more is better.</caption>\n<thead><tr><th scope=\"col\">tensor"
+      "</th><th scope=\"col\">role</th><th scope=\"col\">lowest</th><th scope=\"col\">highest</th><th "
+      "scope=\"col\">held from</th><th scope=\"col\">to</th><th scope=\"col\">type, scale</th><th "
+      "scope=\"col\">error</th></tr></thead><tbody></tbody></table></div>\n"
+      "<div id=\"layer-plots\"></div></div></section>\n",
+      summary.value_samples > 0 ? fmt::format(", on {} calibration samples", summary.value_samples) : "");
+}
+
+std::string layers_table(const Summary& summary) {
+  if (summary.layers.empty()) return "";
+  const auto* selected = find_point(summary, summary.selected);
+  std::unordered_map<std::string, const LayerReport*> reports;
+  if (const auto found = summary.explained.find(summary.selected); found != summary.explained.end())
+    for (const LayerReport& report : found->second) reports[report.name] = &report;
+  std::string rows;
+  for (const auto& layer : summary.layers) {
+    std::string scheme(layer.quantizable && selected ? to_string(scheme_of(selected->trial.plan, layer.id))
+                                                     : "float32");
+    std::string why = layer.quantizable ? "" : layer.reason;
+    if (const auto known = reports.find(layer.id); known != reports.end()) {
+      scheme = known->second->scheme;
+      why = known->second->reason;
+    }
+    rows += fmt::format(
+        "<tr><td><code>{0}</code></td><td class=\"text\">{1}</td><td>{2}</td>{3}<td>{4}</td><td "
+        "class=\"reason\">{5}</td></tr>\n",
+        text(layer.id), text(layer.op_type), fmt::format("{}", fmt::join(layer.output_shape, " × ")),
+        cell(static_cast<double>(layer.weight_bytes), format_bytes(layer.weight_bytes)), text(scheme), text(why));
+  }
+  return fmt::format(
+      "<section class=\"long\"><details><summary>{} layers and their scheme in the selected candidate</summary>\n"
+      "<div class=\"wide\"><table class=\"sortable\" "
+      "id=\"layers\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
+      summary.layers.size(), heads({"layer", "operator", "output", "weights", "scheme", "why"}), rows);
+}
+
+}  // namespace seqto::internal
