@@ -8,7 +8,8 @@ namespace seqto::cli {
 
 void add_calibrate_flags(CLI::App* word, CalibrateFlags& f) {
   CalibrateOptions& o = f.options;
-  word->add_option("--method", f.method, "Calibration: minmax, moving_average, entropy, percentile, mse, distribution")
+  word->add_option("--method", f.method, "How ranges are found (docs/calibration.md)")
+      ->type_name("minmax|moving_average|entropy|percentile|mse|distribution")
       ->capture_default_str();
   word->add_option("--tensor-method", f.tensor_methods, "PATTERN=METHOD: another method for some tensors")
       ->delimiter(',');

@@ -32,5 +32,8 @@ void add_report(CLI::App& app, Context& context);
 void add_device(CLI::App& app, Context& context);
 void add_hub(CLI::App& app, Context& context);
 void add_worker(CLI::App& app, Context& context);
+// To be called after all others: they tell of every word.
+void add_completion(CLI::App& app);
+void add_man(CLI::App& app);
 
 }  // namespace seqto::cli

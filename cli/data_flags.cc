@@ -58,6 +58,7 @@ void add_recurrent_flags(CLI::App* word, DatasetOptions& o) {
   word->add_option_function<std::string>(
           "--state-reset", [&o](const std::string& rule) { o.state_reset = parse_reset(rule); },
           "When states are zero again: file (at each file), N (also after N samples of one), never")
+      ->type_name("file|never|N")
       ->default_str("file");
 }
 
@@ -85,7 +86,8 @@ void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
                                 "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md)");
   if (required) data->required();
   word->add_option("--labels", o.labels, "CSV with the columns file,label; its order is the data set's");
-  word->add_option("--preprocess", o.preprocess, "JSON file, or one of imagenet, unit, none");
+  word->add_option("--preprocess", o.preprocess, "What is done to images (docs/preprocess.md)")
+      ->type_name("imagenet|unit|none|FILE");
   word->add_option("--samples", o.samples, "Use the first N samples (0: all)")->check(CLI::NonNegativeNumber);
   word->add_option("--random-samples", o.random_samples, "Use K samples drawn at random")
       ->check(CLI::NonNegativeNumber);

@@ -37,7 +37,7 @@ void add_provider_options(const std::vector<std::string>& pairs, RunnerOptions& 
 }  // namespace
 
 void add_device_flags(CLI::App* word, DeviceFlags& f, std::vector<std::string>* several) {
-  const char* help = "Where to run: cpu, cuda, tvm:TARGET, ... (docs/devices.md); list tells which are there";
+  const char* help = "Where to run: one of these, tvm:TARGET, ... (docs/devices.md); list tells which are there";
   // At once, so that `--device list` needs nothing else; each occurrence comes by itself then.
   auto take = [&f, several, given = false](const std::string& device) mutable {
     if (device == "list") {
@@ -50,6 +50,7 @@ void add_device_flags(CLI::App* word, DeviceFlags& f, std::vector<std::string>* 
   };
   word->add_option_function<std::string>("--device", take, std::string(help) + (several ? "; may be given again" : ""))
       ->trigger_on_parse()
+      ->type_name("cpu|cuda|tensorrt|openvino|webgpu|xnnpack|coreml|qnn|list")
       ->default_str(f.device);
   word->add_option("--runtime-library", f.options.library, "ONNX Runtime's library; default: $SEQTO_ORT_LIBRARY, ...");
   word->add_option_function<std::vector<std::string>>(
@@ -76,10 +77,14 @@ void add_tvm_flags(CLI::App* word, DeviceFlags& f) {
 }
 
 void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
+  constexpr const char* kTypes = "int8|uint8|int16|uint16|int4|uint4";
   QuantizeOptions& o = f.options;
-  word->add_option("--activation-type", f.activation_type, "int8, uint8, int16, uint16, int4, uint4")
+  word->add_option("--activation-type", f.activation_type, "Type of activations of static layers")
+      ->type_name(kTypes)
       ->capture_default_str();
-  word->add_option("--weight-type", f.weight_type, "int8, uint8, int16, uint16, int4, uint4")->capture_default_str();
+  word->add_option("--weight-type", f.weight_type, "Type of weights of static layers")
+      ->type_name(kTypes)
+      ->capture_default_str();
   word->add_flag("--per-channel", o.per_channel, "One scale per output channel of a weight");
   word->add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
   word->add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");

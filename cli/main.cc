@@ -98,6 +98,8 @@ int run(int argc, char** argv) {
   cli::add_device(app, context);
   cli::add_hub(app, context);
   cli::add_worker(app, context);
+  cli::add_completion(app);
+  cli::add_man(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -77,11 +77,11 @@ void add_plan(CLI::App& app, Context& context) {
   word->require_subcommand(1);
   auto f = std::make_shared<Flags>();
   auto* convert = word->add_subcommand("convert", "A plan from one dialect to another (docs/dialects.md)");
-  const char* kDialects = "seqto, onnxruntime, nncf, tensorrt, aimet or quark";
+  const char* kDialects = "seqto|onnxruntime|nncf|tensorrt|aimet|quark";
   convert->add_option("input", f->input, "File to read; without: the plan that --quantized was made by");
   convert->add_option("--model", f->model, "The float model that the plan is for")->required();
-  convert->add_option("--from", f->from, std::string("Dialect of the file: ") + kDialects + "; default: seen in it");
-  convert->add_option("--to", f->to, std::string("Dialect to write: ") + kDialects)->required();
+  convert->add_option("--from", f->from, "Dialect of the file; default: seen in it")->type_name(kDialects);
+  convert->add_option("--to", f->to, "Dialect to write")->type_name(kDialects)->required();
   convert->add_option("--quantized", f->quantized, "Quantized model (QDQ) to take scales and zero points from");
   convert->add_option("-o,--output", f->output, "File to write; default: stdout");
   convert->callback([=, &context] { convert_command(*f, context); });

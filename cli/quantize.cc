@@ -164,7 +164,9 @@ void add_quantize(CLI::App& app, Context& context) {
   word->add_option("--mode", f->mode, "static, dynamic, weights, float16")
       ->check(CLI::IsMember({"static", "dynamic", "weights", "float16"}))
       ->capture_default_str();
-  word->add_option("--format", f->format, "Of static layers: qdq, qoperator")->capture_default_str();
+  word->add_option("--format", f->format, "How static layers are written")
+      ->type_name("qdq|qoperator")
+      ->capture_default_str();
   add_print_config_flag(word);
   word->callback([=, &context] {
     f->weight_type_given = word->count("--weight-type") > 0;

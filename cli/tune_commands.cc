@@ -137,14 +137,14 @@ void add_tune(CLI::App& app, Context& context) {
   add_group_flags(word, f->groups);
   add_limit_flags(word, f->limits);
   word->add_option("-o,--output", o.output, "Folder for the results")->required();
-  word->add_option("--strategy", o.strategy,
-                   "chain, incremental (the published procedure), ilp, greedy_revert, sensitivity_list, nsga2 or "
-                   "random")
+  word->add_option("--strategy", o.strategy, "How the search goes (docs/search.md); incremental: as published")
+      ->type_name("chain|incremental|ilp|greedy_revert|sensitivity_list|nsga2|random")
       ->capture_default_str();
   word->add_option("--schemes", o.schemes, "Schemes to choose from (by default those worth it for the objectives)")
+      ->type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
       ->delimiter(',');
-  word->add_option("--objectives", o.objectives,
-                   "What to minimise: kl, size, latency, ... (all three by default; kl,size for incremental)")
+  word->add_option("--objectives", o.objectives, "What to minimise (default: kl,size,latency; kl,size for incremental)")
+      ->type_name("kl|top1_disagreement|top5_disagreement|rank_dissimilarity|mse|cosine|top1|top5|f1|size|latency")
       ->delimiter(',');
   word->add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")->capture_default_str();
   word->add_option("--search-evaluations", o.search_evaluations,

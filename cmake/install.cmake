@@ -53,6 +53,20 @@ install(FILES "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/CHANGELOG.md"
 install(FILES "${CMAKE_SOURCE_DIR}/examples/digits/model.onnx" "${CMAKE_SOURCE_DIR}/examples/digits/digits.npz"
   "${CMAKE_SOURCE_DIR}/examples/digits/README.md" DESTINATION share/seqto/digits COMPONENT runtime)
 
+# The program itself tells of its words and flags. One target for all that an installation needs.
+set(texts "${CMAKE_BINARY_DIR}/generated")
+add_custom_command(OUTPUT "${texts}/seqto.1" "${texts}/seqto.bash" "${texts}/_seqto" "${texts}/seqto.fish"
+  COMMAND seqto man > "${texts}/seqto.1"
+  COMMAND seqto completion bash > "${texts}/seqto.bash"
+  COMMAND seqto completion zsh > "${texts}/_seqto"
+  COMMAND seqto completion fish > "${texts}/seqto.fish"
+  DEPENDS seqto VERBATIM)
+add_custom_target(seqto_install_files ALL DEPENDS "${texts}/seqto.1" seqto_library)
+install(FILES "${texts}/seqto.1" DESTINATION share/man/man1 COMPONENT runtime)
+install(FILES "${texts}/seqto.bash" DESTINATION share/bash-completion/completions RENAME seqto COMPONENT runtime)
+install(FILES "${texts}/_seqto" DESTINATION share/zsh/vendor-completions COMPONENT runtime)
+install(FILES "${texts}/seqto.fish" DESTINATION share/fish/vendor_completions.d COMPONENT runtime)
+
 # Not what belongs to the C library and the compiler: those must be the system's.
 install(RUNTIME_DEPENDENCY_SET seqto_needs
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so"

@@ -1,0 +1,121 @@
+// seqto man: the manual page, made from the parser's own words and flags.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "commands.h"
+#include "word_tree.h"
+
+namespace seqto::cli {
+namespace {
+
+// roff takes a backslash, a hyphen and a dot or quote at the start of a line for itself.
+std::string escaped(const std::string& text) {
+  std::string all;
+  for (char c : text) {
+    if (c == '\\') all += "\\e";
+    else if (c == '-') all += "\\-";
+    else if (c == '\n') all += ' ';
+    else all += c;
+  }
+  return all.starts_with('.') || all.starts_with('\'') ? "\\&" + all : all;
+}
+
+std::string value_of(const Flag& flag) {
+  const bool listed = flag.type.find('|') == std::string::npos && !flag.choices.empty();
+  return listed ? fmt::format("{}", fmt::join(flag.choices, "|")) : flag.type;
+}
+
+std::string entry(const Flag& flag) {
+  std::vector<std::string> names;
+  for (const auto& name : flag.names) names.push_back("\\fB" + escaped(name) + "\\fR");
+  std::string text = fmt::format(".TP\n{}", fmt::join(names, ", "));
+  const bool positional = !flag.names.front().starts_with('-');
+  if (!positional && !flag.type.empty()) text += " \\fI" + escaped(value_of(flag)) + "\\fR";
+  text += "\n" + escaped(flag.description);
+  if (!flag.standard.empty() && flag.standard != "[]") text += escaped(fmt::format(" [{}]", flag.standard));
+  if (flag.required && !positional) text += " (required)";
+  return text + "\n";
+}
+
+std::string synopsis(const Word& word) {
+  std::string text = ".B seqto " + escaped(word.path) + "\n";
+  for (const Flag& positional : word.positionals) {
+    const std::string name = "\\fI" + escaped(positional.names.front()) + "\\fR" + (positional.repeated ? " ..." : "");
+    text += (positional.required ? name : "[" + name + "]") + "\n";
+  }
+  for (const Flag& flag : word.flags)
+    if (flag.required)
+      text += fmt::format("\\fB{}\\fR \\fI{}\\fR\n", escaped(flag.names.back()), escaped(value_of(flag)));
+  return text + "[options]\n";
+}
+
+constexpr const char* kTail = R"(.SH EXIT STATUS
+.TP
+0
+ok
+.TP
+1
+internal error
+.TP
+2
+usage
+.TP
+3
+invalid input: model, data or configuration
+.TP
+4
+runtime or device not available
+.TP
+5
+gate not met
+.TP
+130
+interrupted; what is finished is saved
+.SH ENVIRONMENT
+.TP
+.B SEQTO_ORT_LIBRARY
+ONNX Runtime's library, libonnxruntime.so
+.TP
+.B SEQTO_TVM_PYTHON
+a Python that can import tvm and onnx
+.TP
+.B SEQTO_TVM_WORKER
+the program seqto\-tvm
+.TP
+.B COLUMNS
+width of tables
+.TP
+.B NO_COLOR
+set to anything: no colours
+)";
+
+std::string man_page(const Word& root) {
+  std::string text = fmt::format(
+      ".TH SEQTO 1 \"\" \"seqto {}\" \"User Commands\"\n.SH NAME\nseqto \\- {}\n.SH SYNOPSIS\n.B "
+      "seqto\n\\fIcommand\\fR "
+      "[options]\n.SH DESCRIPTION\n{}\nEvery command takes the options below; "
+      "\\fBseqto\\fR \\fIcommand\\fR \\fB\\-\\-help\\fR lists its own.\n",
+      SEQTO_VERSION, "finds which layers of an ONNX model to quantize, and how", escaped(root.description));
+  text += ".SH OPTIONS\n";
+  for (const Flag& flag : root.flags) text += entry(flag);
+  text += ".SH COMMANDS\n";
+  for (const Word* word : all_words(root)) {
+    if (word->path.empty()) continue;
+    text += fmt::format(".SS {}\n{}", escaped(word->path), escaped(word->description) + "\n");
+    if (!word->words.empty()) continue;
+    text += ".PP\n" + synopsis(*word);
+    for (const Flag& positional : word->positionals) text += entry(positional);
+    for (const Flag& flag : word->flags)
+      if (flag.names.back() != "--help") text += entry(flag);
+  }
+  return text + kTail;
+}
+
+}  // namespace
+
+void add_man(CLI::App& app) {
+  auto* word = app.add_subcommand("man", "The manual page, to stdout: `seqto man | man -l -`");
+  word->callback([&app] { fmt::print("{}", man_page(describe(app))); });
+}
+
+}  // namespace seqto::cli
