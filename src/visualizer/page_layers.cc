@@ -16,7 +16,16 @@ std::string layer_view_section(const Summary& summary) {
   if (summary.wiring.empty()) return "";
   return fmt::format(
       "<section class=\"long\" id=\"model\" hidden><h2>The model, layer by layer</h2>\n"
-      "<p class=\"controls\"><label>Candidate <select id=\"model-candidate\"></select></label></p>\n"
+      "<p class=\"controls\"><label>Candidate <select id=\"model-candidate\"></select></label> <button "
+      "id=\"graph-in\" aria-label=\"Zoom in\">+</button><button id=\"graph-out\" aria-label=\"Zoom "
+      "out\">−</button><button "
+      "id=\"graph-fit\">Whole model</button><button id=\"graph-here\">Chosen layer</button></p>\n"
+      "<div class=\"sides\"><div><div id=\"graph\" role=\"group\" aria-label=\"The model as a graph\" "
+      "aria-describedby=\"graph-help\"></div>\n"
+      "<ul id=\"graph-legend\" aria-label=\"Layers by scheme\"></ul>\n"
+      "<p class=\"hint\" id=\"graph-help\">Select a layer to see it below. Drag to move, Ctrl and the wheel to zoom. "
+      "On the "
+      "keyboard: arrows walk along the model, Enter opens a layer, + and − zoom, 0 shows all.</p></div>\n"
       "<div id=\"layer\"><p class=\"controls\"><label>Layer <select id=\"layer-choice\"></select></label> "
       "<button id=\"layer-before\">Previous</button> <button id=\"layer-after\">Next</button></p>\n"
       "<h3 id=\"layer-name\" tabindex=\"-1\"></h3>\n<p id=\"layer-scheme\" role=\"status\"></p>\n"
@@ -24,10 +33,9 @@ std::string layer_view_section(const Summary& summary) {
       "<div class=\"wide\"><table id=\"layer-tensors\"><caption>Its tensors in the float model{}. Held: what their "
       "types in the fully "
       "quantized model can hold. Errors in dB, more is better.</caption>\n<thead><tr><th scope=\"col\">tensor"
-      "</th><th scope=\"col\">role</th><th scope=\"col\">lowest</th><th scope=\"col\">highest</th><th "
-      "scope=\"col\">held from</th><th scope=\"col\">to</th><th scope=\"col\">type, scale</th><th "
+      "</th><th scope=\"col\">role</th><th scope=\"col\">values</th><th scope=\"col\">held</th><th "
       "scope=\"col\">error</th></tr></thead><tbody></tbody></table></div>\n"
-      "<div id=\"layer-plots\"></div></div></section>\n",
+      "<div id=\"layer-plots\"></div></div></div></section>\n",
       summary.value_samples > 0 ? fmt::format(", on {} calibration samples", summary.value_samples) : "");
 }
 

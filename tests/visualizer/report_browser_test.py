@@ -84,31 +84,52 @@ def check_touched(browser, page):
 # What a reader does with the layers: choose another candidate, go on to the next layer, save its picture.
 LAYERS = """<script>
 var saved = [];
-page.download = function () {};
 URL.createObjectURL = function (blob) { saved.push(blob.type); return '#'; };
 var candidate = document.getElementById('model-candidate');
 candidate.value = '0000000000000013';
 candidate.dispatchEvent(new Event('change'));
 document.getElementById('layer-after').click();
 document.querySelectorAll('#layer-plots .savers button').forEach(function (button) { button.click(); });
-setTimeout(function () { document.body.setAttribute('data-saved', saved.join(' ')); }, 1000);
+document.getElementById('graph').scrollIntoView();
+function press(key) {
+  document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: key, bubbles: true}));
+}
+setTimeout(function () {  // the graph is there: from the chosen layer on, and open the third after it
+  document.querySelector('#graph [tabindex="0"]').focus();
+  ['ArrowDown', 'ArrowDown', 'ArrowUp', 'ArrowDown', 'ArrowDown', '+', 'Enter'].forEach(press);
+  document.body.setAttribute('data-opened', document.activeElement.textContent);
+  document.querySelector('#graph [data-node="2"]').dispatchEvent(new MouseEvent('click', {bubbles: true}));
+  document.body.setAttribute('data-clicked', document.getElementById('layer-name').textContent);
+  document.querySelectorAll('#graph + .savers button').forEach(function (button) { button.click(); });
+  document.getElementById('layer-before').click();
+}, 1500);
+setTimeout(function () { document.body.setAttribute('data-saved', saved.join(' ')); }, 3000);
 </script></body>"""
 
 
 def check_layers(browser, page):
     looked = page.with_name("looked.html")
     looked.write_text(LAYERS.join(page.read_text().rsplit("</body>", 1)))
-    dom, said = browse(browser, looked, "--dump-dom")
+    dom, said = browse(browser, looked, "--dump-dom", "--window-size=1280,3000")
     assert "CONSOLE" not in said, said
     view = dom.split('id="layer"', 1)[1].split("</section>")[0]
     assert re.search(r'id="layer-name"[^>]*>conv1<', view), view[:600]
     assert re.search(r'id="layer-scheme"[^>]*>float32: is excluded<', view)
     rows = re.findall(r"<code>([^<]*)</code></td><td>(\w+)</td><td>([^<]*)</td>", view)
-    assert rows == [("conv0_out", "input", "-1.5"), ("conv1.weight", "weight", "-1.5"), ("conv1_out", "output", "-1.5")]
+    assert rows == [("conv0_out", "input", "-1.5 to 2.5"), ("conv1.weight", "weight", "-1.5 to 2.5"),
+                    ("conv1_out", "output", "-1.5 to 2.5")], rows
     assert len(re.findall(r"<svg", view)) == 3
     assert "Histogram of weight conv1.weight, from -1.5 to 2.5" in view
     types = re.search(r'data-saved="([^"]*)"', dom)[1].split()
-    assert sorted(types) == ["image/png"] * 3 + ["image/svg+xml"] * 3, types
+    assert sorted(types) == ["image/png"] * 4 + ["image/svg+xml"] * 4, types
+    assert 'data-opened="conv4"' in dom, re.search(r'data-opened="[^"]*"', dom)
+    assert 'data-clicked="&lt;script&gt;' in dom or 'data-clicked="<script>' in dom
+    graph = dom.split('id="graph"', 1)[1].split("</svg>")[0]
+    assert len(re.findall(r"data-node=", graph)) == 10, "eight layers, a Shape, the input"
+    assert len(re.findall(r"marker-end=", graph)) == 10, "a chain and one branch"
+    assert re.search(r'aria-label="conv1, Conv, float32"[^>]*aria-current="true"', graph), "conv1 is chosen"
+    legend = dom.split('id="graph-legend"', 1)[1].split("</ul>")[0]
+    assert "float32: 2<" in legend and "int8: 7<" in legend, legend
 
 
 def check_svgs(folder):

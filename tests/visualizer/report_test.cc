@@ -40,7 +40,7 @@ TEST(Report, IsOnePageWithoutNetworkAndWithoutForeignScripts) {
   EXPECT_EQ(page.find("<b>net"), std::string::npos);
   EXPECT_EQ(page.find("<host>"), std::string::npos);
   EXPECT_EQ(page.find("<op>"), std::string::npos);
-  EXPECT_EQ(count(page, "</script>"), 5U);  // the data, ECharts, plots.js, page.js, layer_view.js
+  EXPECT_EQ(count(page, "</script>"), 7U);  // the data, ECharts, plots.js, page.js, layer_view.js, dagre, graph_view.js
   EXPECT_NE(page.find("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;&amp;&#39;"), std::string::npos);
   EXPECT_NE(page.find("78.4 % lower than fully quantized"), std::string::npos);
   EXPECT_NE(page.find("4 of its layers stay in float"), std::string::npos);
