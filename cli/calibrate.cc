@@ -1,6 +1,8 @@
 // seqto calibrate: the ranges of a model's tensors.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -12,7 +14,9 @@ void calibrate_command(const WordFlags& f, const std::string& tensorrt_table, co
   Ranges ranges = ranges_of(f, model, bench, context);
   save_ranges(ranges, f.output, f.quantize.calibration().method);
   if (!tensorrt_table.empty()) save_tensorrt_tables(ranges, tensorrt_table, f.quantize.calibration().method);
-  fmt::print("wrote the ranges of {} tensors to {}\n", ranges.size(), f.output);
+  if (context.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"output", f.output}, {"tensors", ranges.size()}}.dump(1));
+  else fmt::print("wrote the ranges of {} tensors to {}\n", ranges.size(), f.output);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // seqto run: raw outputs over the data.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "seqto/error.h"
 #include "word_flags.h"
 
@@ -38,7 +40,12 @@ void run_command(const WordFlags& f, const Context& context) {
     arrays.push_back({session->output_names()[o], float_tensor(shape, std::move(values[o]))});
   }
   save_npz(f.output, arrays);
-  fmt::print("wrote {} outputs of {} samples to {}\n", arrays.size(), data->size(), f.output);
+  if (context.json)
+    fmt::print(
+        "{}\n",
+        nlohmann::ordered_json{{"output", f.output}, {"outputs", session->output_names()}, {"samples", data->size()}}
+            .dump(1));
+  else fmt::print("wrote {} outputs of {} samples to {}\n", arrays.size(), data->size(), f.output);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // tune and report: the main job and its pictures.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "config_flags.h"
@@ -13,13 +12,18 @@
 #include "seqto/published.h"
 #include "seqto/tune_all.h"
 #include "seqto/verdicts.h"
+#include "terminal.h"
 
 namespace seqto::cli {
 namespace {
 
-int terminal_columns() {
-  winsize size{};
-  return ::isatty(1) && ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60 ? size.ws_col : 100;
+// The selected point's line stands out where colours may be.
+std::string painted(const std::string& table) {
+  if (!takes_colours(STDOUT_FILENO)) return table;
+  std::string text;
+  for (const std::string& line : CLI::detail::split(table, '\n'))
+    text += line.starts_with(">") && !line.starts_with("> ") ? "\033[1;32m" + line + "\033[0m\n" : line + "\n";
+  return text;
 }
 
 void show(const Summary& summary, const std::filesystem::path& dir, const Context& context) {
@@ -27,12 +31,13 @@ void show(const Summary& summary, const std::filesystem::path& dir, const Contex
     fmt::print("{}\n", summary_to_json(summary));
     return;
   }
-  fmt::print("{}\nreport: {}\n", summary_table(summary, terminal_columns()), (dir / "report.html").string());
+  fmt::print("{}\nreport: {}\n", painted(summary_table(summary, columns_of(STDOUT_FILENO))),
+             (dir / "report.html").string());
 }
 
 void show_all(const std::vector<OverviewEntry>& entries, const std::filesystem::path& dir, const Context& context) {
   if (context.json) fmt::print("{}\n", overview_to_json(entries));
-  else fmt::print("{}\nall: {}\n", overview_table(entries, terminal_columns()), (dir / "index.html").string());
+  else fmt::print("{}\nall: {}\n", overview_table(entries, columns_of(STDOUT_FILENO)), (dir / "index.html").string());
 }
 
 // After the results are shown: they are there whether or not a point will do.

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/parallel.h"
+#include "orchestrator/best_so_far.h"
 #include "orchestrator/evaluate.h"
 #include "orchestrator/latency_model.h"
 #include "orchestrator/notes.h"
@@ -296,6 +297,8 @@ class Tuner {
                                   .evaluations = o_.search_evaluations,
                                   .front = o_.max_front};
     const bool went_on = propose(*make_strategy(o_.strategy, space, options), start);
+    const auto trials = static_cast<int64_t>(study_->trials().size());
+    env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
     if (searches(o_) && !space.groups.empty())
       study_->note("what if", what_if_to_json(what_if(space, options, *study_)));
     return went_on;
@@ -429,10 +432,12 @@ class Tuner {
   struct TimeUp {};
 
   void tell(const Trial& trial, int64_t expected) const {
-    const std::string note = trial.measurement ? fmt::format("kl {:.4f}, {:.2f} MB", trial.measurement->losses.kl,
-                                                             static_cast<double>(trial.measurement->size_bytes) / 1e6)
-                                               : "failed";
-    env_.progress({"evaluate", static_cast<int64_t>(study_->trials().size()) + 1, expected, note});
+    const auto done = static_cast<int64_t>(study_->trials().size()) + 1;
+    int64_t total = expected;
+    if (total > 0 && o_.max_evaluations > 0) total = std::min(total, o_.max_evaluations);
+    // A search may find more to try than it expected; its last step alone says that it is the last.
+    if (total > 0) total = std::max(total, done + 1);
+    env_.progress({"evaluate", done, total, best_so_far(study_->trials(), trial, o_.objectives)});
   }
 
   bool note_stop(const char* limit) {

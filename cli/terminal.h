@@ -1,0 +1,49 @@
+// The terminal: its width, whether it takes colours, and the line that shows how far the work is.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "seqto/env.h"
+
+namespace seqto::cli {
+
+// $COLUMNS, else what the terminal behind the descriptor says, else 100.
+int columns_of(int descriptor);
+
+// Only on a terminal that is not dumb, and not where NO_COLOR is set (no-color.org).
+bool takes_colours(int descriptor);
+
+// On a terminal one changing line, elsewhere a line every few seconds: what is done, how fast, how long it may still
+// take, and what the verb has to say. Threads may call it together.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool terminal) : terminal_(terminal) {}
+
+  void show(const Progress& progress);
+  // Takes the line away, so that something else can be written in its place.
+  void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Mark {
+    Clock::time_point time;
+    int64_t done;
+  };
+  std::string text(const Progress& progress) const;
+
+  bool terminal_, shown_ = false;
+  std::mutex mutex_;
+  std::string verb_;
+  Clock::time_point last_;
+  std::deque<Mark> marks_;  // of the last while, for the rate
+};
+
+// A log on stderr, of levels by verbosity 0, 1, 2; `before` is called before each line.
+std::function<void(LogLevel, std::string_view)> make_log(int verbosity, std::function<void()> before);
+
+}  // namespace seqto::cli
