@@ -109,6 +109,19 @@ void report_published_results(const std::vector<std::filesystem::path>& files, c
   show_all(entries, output, context);
 }
 
+void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::path output, const Context& context) {
+  for (const auto& dir : dirs)
+    if (!published_results(dir).empty())
+      throw Error(Code::kUsage, fmt::format("[report] {} holds results of the published tool; only folders that `seqto "
+                                            "tune` wrote can be compared; leave it out",
+                                            dir.string()));
+  if (output.empty()) output = "comparison";
+  const Comparison comparison = compare_studies(dirs);
+  write_comparison(comparison, output);
+  if (context.json) fmt::print("{}", comparison_to_json(comparison));
+  else fmt::print("{}comparison: {}\n", comparison_text(comparison), (output / "comparison.html").string());
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, Context& context) {
@@ -213,19 +226,25 @@ void add_tune(CLI::App& app, Context& context) {
 }
 
 void add_report(CLI::App& app, Context& context) {
-  auto dir = std::make_shared<std::string>();
+  auto dirs = std::make_shared<std::vector<std::string>>();
   auto output = std::make_shared<std::string>();
   auto* word = app.add_subcommand("report", "Draw the reports of a study again, without any runtime");
-  word->add_option("dir", *dir,
-                   "Folder that `seqto tune` wrote; or the published tool's *_out.json, or a folder of them")
+  word->add_option("dir", *dirs,
+                   "Folder that `seqto tune` wrote, several to compare them; or the published tool's *_out.json, or a "
+                   "folder of them")
       ->required();
-  word->add_option("-o,--output", *output, "For results of the published tool: where the reports go; default: beside");
+  word->add_option(
+      "-o,--output", *output,
+      "Where the page goes: of a comparison (default: the folder comparison), of results of the published tool "
+      "(default: beside)");
   word->callback([=, &context] {
-    auto published = published_results(*dir);
-    if (!published.empty()) return report_published_results(published, *dir, *output, context);
+    if (dirs->size() > 1) return compare({dirs->begin(), dirs->end()}, *output, context);
+    const std::string& dir = dirs->front();
+    auto published = published_results(dir);
+    if (!published.empty()) return report_published_results(published, dir, *output, context);
     if (!output->empty())
       throw Error(Code::kUsage, "[report] --output found; a study's reports lie in its own folder; leave it out");
-    show(report(*dir), *dir, context);
+    show(report(dir), dir, context);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "seqto/comparison.h"
 #include "seqto/groups.h"
 #include "seqto/improvers.h"
 #include "seqto/report.h"
@@ -74,5 +75,9 @@ Summary tune(const TuneOptions& options, const Env& = {});
 
 // Redraws everything from DIR/study.jsonl and DIR/plans, without any runtime.
 Summary report(const std::filesystem::path& dir);
+
+// What studies of one model, or of several, have found beside each other; write_comparison() draws it. Throws
+// Error{kInvalidInput} where a folder holds no finished study, Error{kUsage} for fewer than two or one given twice.
+Comparison compare_studies(const std::vector<std::filesystem::path>& dirs);
 
 }  // namespace seqto

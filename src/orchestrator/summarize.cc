@@ -206,4 +206,12 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   return s;
 }
 
+Summary read_summary(const std::filesystem::path& dir) {
+  const Study study = Study::read(dir / "study.jsonl");
+  Ending ending;
+  ending.objectives = {"kl", "size"};
+  if (const auto* text = study.noted("ending")) ending = ending_from_json(*text);
+  return summarize(study, dir, ending);
+}
+
 }  // namespace seqto::internal

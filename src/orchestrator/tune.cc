@@ -552,11 +552,7 @@ class Tuner {
 Summary tune(const TuneOptions& options, const Env& env) { return Tuner(options, env).run(); }
 
 Summary report(const fs::path& dir) {
-  Study study = Study::read(dir / "study.jsonl");
-  Ending ending;
-  ending.objectives = {"kl", "size"};
-  if (const auto* text = study.noted("ending")) ending = ending_from_json(*text);
-  Summary summary = summarize(study, dir, ending);
+  Summary summary = read_summary(dir);
   write_file_atomic(dir / "summary.json", summary_to_json(summary));
   write_report(summary, dir);
   return summary;

@@ -8,8 +8,8 @@
 #include "base/files.h"
 #include "seqto/error.h"
 #include "seqto/verdicts.h"
-#include "visualizer/assets.h"
 #include "visualizer/format.h"
+#include "visualizer/html.h"
 
 namespace seqto {
 namespace internal {
@@ -104,11 +104,9 @@ std::string to_markdown(const Document& d) {
 }
 
 std::string to_html(const Document& d) {
-  std::string text = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n"
-      "<main>\n<h1>{0}</h1>\n<div class=\"tile{2}\" role=\"status\"><b>{3}</b></div>\n",
-      escape_html(d.title), report_css(), d.good ? "" : " selected", escape_html(d.verdict));
+  std::string text = page_head(d.title) + (d.scripts.empty() ? "" : colours_switch());
+  text += fmt::format("<h1>{}</h1>\n<div class=\"tile{}\" role=\"status\"><b>{}</b></div>\n", escape_html(d.title),
+                      d.good ? "" : " selected", escape_html(d.verdict));
   auto list = [&](const std::vector<std::string>& lines) {
     if (lines.empty()) return;
     text += "<section><ul>\n";
@@ -116,10 +114,11 @@ std::string to_html(const Document& d) {
     text += "</ul></section>\n";
   };
   list(d.findings);
+  text += d.html;
   for (const DocumentTable& table : d.tables)
     if (!table.rows.empty()) text += html_table(table);
   list(d.facts);
-  return text + "</main>\n</body>\n</html>\n";
+  return text + "</main>\n" + d.scripts + "</body>\n</html>\n";
 }
 
 void write_document(const Document& document, const std::string& json, const std::filesystem::path& file) {

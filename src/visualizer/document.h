@@ -20,6 +20,7 @@ struct Document {
   std::vector<std::string> findings;  // one sentence each, below the verdict
   std::vector<DocumentTable> tables;
   std::vector<std::string> facts;  // "reference: model.onnx"
+  std::string html, scripts;       // of the page alone, as they are: before the tables, and at the end
 };
 
 std::string to_text(const Document& document);  // for a terminal

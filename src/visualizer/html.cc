@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "visualizer/assets.h"
 #include "visualizer/format.h"
 
 namespace seqto::internal {
@@ -27,6 +28,33 @@ std::string cell(double value, const std::string& shown) {
 }
 
 std::string script(std::string_view code) { return "<script>\n" + std::string(code) + "\n</script>\n"; }
+
+std::string page_head(const std::string& title) {
+  return fmt::format(
+             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+             "style-src 'unsafe-inline'; img-src data:\">\n<title>{}</title>\n<style>\n",
+             text(title)) +
+         std::string(report_css()) + "</style>\n</head>\n<body>\n<main>\n";
+}
+
+std::string colours_switch() {
+  return "<p class=\"switch\" hidden><label for=\"colours\">Colours</label> <select id=\"colours\"><option "
+         "value=\"\">as "
+         "the system</option><option value=\"light\">light</option><option "
+         "value=\"dark\">dark</option></select></p>\n";
+}
+
+std::string plot_section(const std::string& id, const std::string& heading, const std::string& hint) {
+  const bool scaled = id == "front" || id == "fronts";
+  return fmt::format(
+      "<section>{3}<h2>{1}</h2>\n<p class=\"hint\">{2}</p>\n<div class=\"plot\" id=\"{0}\" role=\"img\" "
+      "aria-label=\"{1}\"></div>\n<noscript><p>Without scripts, see <a href=\"plots/{0}.svg\">plots/{0}.svg</a>.</p>"
+      "</noscript></section>\n",
+      id, heading, hint,
+      scaled ? "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>" : "");
+}
 
 bool measured(const SummaryPoint* point) { return point && point->trial.measurement.has_value(); }
 

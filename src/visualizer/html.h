@@ -21,6 +21,13 @@ std::string empty_cell();
 
 std::string script(std::string_view code);
 
+// From the doctype to <main>, with the style sheet. Nothing is fetched, not even by a page that someone has changed.
+std::string page_head(const std::string& title);
+// The choice between light and dark; page.js shows it.
+std::string colours_switch();
+// A frame that page.js draws a plot into; plots of a loss have a switch for its scale. `hint` is HTML.
+std::string plot_section(const std::string& id, const std::string& heading, const std::string& hint);
+
 // Whether the point has figures; null: no.
 bool measured(const SummaryPoint* point);
 

@@ -86,14 +86,6 @@ std::string tiles(const Summary& summary) {
          tile(find_point(summary, summary.selected), "Selected", loss, " selected") + "</div>\n";
 }
 
-std::string plot(const char* id, const char* heading, const std::string& hint, const char* before = "") {
-  return fmt::format(
-      "<section>{3}<h2>{1}</h2>\n<p class=\"hint\">{2}</p>\n<div class=\"plot\" id=\"{0}\" role=\"img\" "
-      "aria-label=\"{1}\"></div>\n<noscript><p>Without scripts, see <a href=\"plots/{0}.svg\">plots/{0}.svg</a>.</p>"
-      "</noscript></section>\n",
-      id, heading, hint, before);
-}
-
 std::string trial_row(const Summary& summary, const SummaryPoint& point, const std::vector<std::string>& metrics) {
   const auto& trial = point.trial;
   std::string name = fmt::format("<code>{}</code>", text(trial.id));
@@ -210,18 +202,7 @@ std::string provenance(const Summary& summary) {
 
 std::string render_page(const Summary& summary, const std::string& data_json) {
   const auto loss = text(loss_name(summary));
-  std::string page = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      // Nothing is fetched, not even by a page that someone has changed.
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-      "style-src 'unsafe-inline'; img-src data:\">\n<title>{} · seqto</title>\n<style>\n",
-      text(model_name(summary)));
-  page += std::string(report_css()) + "</style>\n</head>\n<body>\n<main>\n";
-  page +=
-      "<p class=\"switch\" hidden><label for=\"colours\">Colours</label> <select id=\"colours\"><option value=\"\">as "
-      "the "
-      "system</option><option value=\"light\">light</option><option value=\"dark\">dark</option></select></p>\n";
+  std::string page = page_head(model_name(summary) + " · seqto") + colours_switch();
   page += fmt::format("<h1>{}</h1>\n<p class=\"path\">{} · {} · seqto</p>\n<p class=\"lead\">{}</p>\n",
                       text(model_name(summary)), text(summary.header.model_path),
                       format_bytes(summary.header.model_size_bytes), lead(summary));
@@ -229,18 +210,17 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
     page += "<p class=\"lead\">The inputs are random numbers: sizes and latencies mean something, losses do not.</p>\n";
   page += tiles(summary);
   page +=
-      plot("front", "The front",
-           fmt::format("Loss ({}) against size of every candidate. Down and left is better; the line is what can be "
-                       "had at each size.",
-                       loss),
-           "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>");
-  page += plot("sensitivity", "Errors of the tensors",
-               "In the published order: activations by score, then weights. qdq_err: a tensor before and after its own "
-               "rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");
+      plot_section("front", "The front",
+                   fmt::format("Loss ({}) against size of every candidate. Down and left is better; the line is what "
+                               "can be had at each size.",
+                               loss));
+  page += plot_section("sensitivity", "Errors of the tensors",
+                       "In the published order: activations by score, then weights. qdq_err: a tensor before and after "
+                       "its own rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");
   // Strategies that search follow no list.
   if (!summary.what_if) {
-    page += plot("exclusion", "From fully quantized towards float",
-                 fmt::format("Loss ({}) and size of the candidates as more is left in float.", loss));
+    page += plot_section("exclusion", "From fully quantized towards float",
+                         fmt::format("Loss ({}) and size of the candidates as more is left in float.", loss));
   }
   page += what_if_section(summary);
   page += devices_section(summary) + trials_table(summary) + layer_view_section(summary) + layers_table(summary) +

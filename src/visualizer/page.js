@@ -116,7 +116,7 @@ var page = (function () {
     });
   });
 
-  ['front', 'sensitivity', 'exclusion'].forEach(function (name) {
+  ['front', 'fronts', 'sensitivity', 'exclusion'].forEach(function (name) {
     var box = document.getElementById(name);
     if (box) add(box, name, function (how) { return plots[name](data, how); });
   });

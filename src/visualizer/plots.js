@@ -116,17 +116,29 @@ var plots = (function () {
     return losses.length > 2 && Math.max.apply(null, losses) > 100 * Math.min.apply(null, losses);
   }
 
-  function front(data, how) {
-    var theme = how.theme, points = measured(data), title = data.model + ': ' + data.loss + ' against size';
-    if (!points.length) return nothing(how, title, 'no measured candidates');
+  // The axis of a loss, and where a point stands on it and on that of sizes.
+  function lossScale(data, points, how) {
     var log = how.log === undefined ? wantsLog(data) : how.log;
     var positive = points.filter(function (p) { return p.loss > 0; }).map(function (p) { return p.loss; });
     log = log && positive.length > 0;
     // A logarithm has no place for a loss of 0: it is drawn at the lower end of the axis, and the axis says so.
     var lowest = log ? Math.pow(10, Math.floor(Math.log(Math.min.apply(null, positive)) / Math.LN10 - 0.3)) : 0;
+    var word = log && positive.length < points.length ? data.loss + '  (log; 0 at the lower end)' :
+               log ? data.loss + '  (log)' : data.loss;
+    return {
+      place: function (p) {
+        return {value: [p.size / data.unit.bytes, log ? Math.max(p.loss, lowest) : p.loss], point: p};
+      },
+      axis: axis(how.theme, {type: log ? 'log' : 'value', name: word, min: lowest, nameTextStyle: {align: 'left'},
+                             axisLabel: {formatter: figure}})
+    };
+  }
 
-    function place(p) { return {value: [p.size / data.unit.bytes, log ? Math.max(p.loss, lowest) : p.loss], point: p}; }
-    function only(test) { return points.filter(test).map(place); }
+  function front(data, how) {
+    var theme = how.theme, points = measured(data), title = data.model + ': ' + data.loss + ' against size';
+    if (!points.length) return nothing(how, title, 'no measured candidates');
+    var scale = lossScale(data, points, how);
+    function only(test) { return points.filter(test).map(scale.place); }
     function scatter(name, color, symbol, size, items, label, position) {
       return {
         name: name, type: 'scatter', data: items, symbol: symbol, symbolSize: size, itemStyle: {color: color}, z: 5,
@@ -172,10 +184,7 @@ var plots = (function () {
     option.tooltip.trigger = 'item';
     option.tooltip.formatter = function (item) { return item.data.point ? describe(item.data.point, data) : ''; };
     option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%']}, below('size in ' + data.unit.name));
-    var word = log && positive.length < points.length ? data.loss + '  (log; 0 at the lower end)' :
-               log ? data.loss + '  (log)' : data.loss;
-    option.yAxis = axis(theme, {type: log ? 'log' : 'value', name: word, min: lowest,
-                                nameTextStyle: {align: 'left'}, axisLabel: {formatter: figure}});
+    option.yAxis = scale.axis;
     option.series = series;
     if (timed) {
       var times = members.map(function (m) { return m.value[2]; }).filter(function (t) { return t > 0; });
@@ -188,6 +197,37 @@ var plots = (function () {
       };
       if (option.visualMap.min === option.visualMap.max) delete option.visualMap;
     }
+    return option;
+  }
+
+  // The fronts of several studies; points know theirs by its position in data.studies.
+  function fronts(data, how) {
+    var theme = how.theme, all = measured(data), title = 'Fronts: ' + data.loss + ' against size';
+    if (!all.length) return nothing(how, title, 'no measured candidates');
+    var scale = lossScale(data, all, how), symbols = ['circle', 'rect', 'triangle', 'diamond', 'pin', 'arrow'], series = [];
+    var option = frame(how, title);
+    data.studies.forEach(function (name, s) {
+      var own = all.filter(function (p) { return p.study === s; }), symbol = symbols[s % symbols.length];
+      var color = [theme.front, theme.top, theme.float, theme.full, theme.second, theme.third][s % 6];
+      function items(test) { return own.filter(test).map(scale.place); }
+      var line = items(function (p) { return p.outline; });
+      line.sort(function (a, b) { return a.value[0] - b.value[0]; });
+      series.push({name: name, type: 'line', step: 'end', data: line, symbol: symbol, symbolSize: 8, z: 3, cursor: 'default',
+                   itemStyle: {color: color}, lineStyle: {color: color, width: 2, type: s ? 'dashed' : 'solid'}});
+      series.push({name: name, type: 'scatter', z: 4, symbol: symbol, symbolSize: 8, cursor: 'default', itemStyle: {color: color},
+                   data: items(function (p) { return p.front && !p.outline || p.kind === 'float'; })});
+      series.push({name: name, type: 'scatter', z: 5, symbol: 'circle', symbolSize: 22, cursor: 'default',
+                   itemStyle: {color: 'transparent', borderColor: color, borderWidth: 2},
+                   label: {show: true, formatter: 'selected', position: s % 2 ? 'right' : 'left', color: color, fontFamily: font},
+                   data: items(function (p) { return p.selected; })});
+    });
+    option.tooltip.trigger = 'item';
+    option.tooltip.formatter = function (item) {
+      return item.data.point ? escape(data.studies[item.data.point.study]) + ': ' + describe(item.data.point, data) : '';
+    };
+    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%']}, below('size in ' + data.unit.name));
+    option.yAxis = scale.axis;
+    option.series = series;
     return option;
   }
 
@@ -324,5 +364,5 @@ var plots = (function () {
     return option;
   }
 
-  return {front: front, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
+  return {front: front, fronts: fronts, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
 })();

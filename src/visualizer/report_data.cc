@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+}  // namespace
+
 // Figures with a `_text` beside them are drawn from the figure and told by the text: units are made in format.cc alone.
 Json point_data(const Summary& summary, const SummaryPoint& point, const std::string& loss) {
   const Trial& trial = point.trial;
@@ -50,15 +52,21 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
 }
 
 // The axis counts in the unit that the largest size has.
-Json size_unit(const Summary& summary) {
+Json size_unit(int64_t most_bytes) {
+  const auto text = format_bytes(most_bytes);
+  const auto unit = text.substr(text.find(' ') + 1);
+  const double bytes = unit == "B" ? 1 : unit == "kB" ? 1e3 : unit == "MB" ? 1e6 : unit == "GB" ? 1e9 : 1e12;
+  return {{"name", unit}, {"bytes", bytes}};
+}
+
+namespace {
+
+int64_t largest(const Summary& summary) {
   int64_t most = summary.header.model_size_bytes;
   for (const auto* point : points(summary)) {
     if (point->trial.measurement) most = std::max(most, point->trial.measurement->size_bytes);
   }
-  const auto text = format_bytes(most);
-  const auto unit = text.substr(text.find(' ') + 1);
-  const double bytes = unit == "B" ? 1 : unit == "kB" ? 1e3 : unit == "MB" ? 1e6 : unit == "GB" ? 1e9 : 1e12;
-  return {{"name", unit}, {"bytes", bytes}};
+  return most;
 }
 
 // Groups with their choices, and which of them the points of the front take.
@@ -86,7 +94,7 @@ Json what_if_data(const Summary& summary) {
 
 std::string report_data_json(const Summary& summary) {
   const auto loss = loss_name(summary);
-  Json data{{"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(summary)}};
+  Json data{{"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(largest(summary))}};
   data["timed"] = std::ranges::find(summary.objectives, "latency") != summary.objectives.end();
   data["points"] = Json::array();
   for (const auto* point : points(summary)) data["points"].push_back(point_data(summary, *point, loss));
@@ -105,6 +113,10 @@ std::string report_data_json(const Summary& summary) {
   if (auto view = layer_view_data(summary); !view.is_null()) data["view"] = std::move(view);
   if (summary.what_if) data["what_if"] = what_if_data(summary);
 
+  return safe_dump(data);
+}
+
+std::string safe_dump(const Json& data) {
   std::string safe;
   for (const char c : data.dump(-1, ' ', true, Json::error_handler_t::replace)) {
     switch (c) {  // in JSON these stand inside strings only

@@ -1,6 +1,7 @@
 // The data of the three plots as JSON, for plots.js.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "seqto/report.h"
@@ -9,5 +10,12 @@ namespace seqto::internal {
 
 // ASCII only, with < > & as \u escapes: safe inside an HTML script element, whatever the model's names are.
 std::string report_data_json(const Summary& summary);
+
+// A point as plots.js takes it, its `loss` being the one of that name.
+nlohmann::ordered_json point_data(const Summary& summary, const SummaryPoint& point, const std::string& loss);
+// The unit of an axis that reaches to so many bytes.
+nlohmann::ordered_json size_unit(int64_t most_bytes);
+// ASCII only, with < > & as \u escapes.
+std::string safe_dump(const nlohmann::ordered_json& data);
 
 }  // namespace seqto::internal

@@ -132,6 +132,19 @@ def check_layers(browser, page):
     assert "float32: 2<" in legend and "int8: 7<" in legend, legend
 
 
+def check_comparison(browser, page):
+    touched = page.with_name("touched.html")
+    touched.write_text("""<script>
+var chart = echarts.getInstanceByDom(document.getElementById('fronts'));
+chart.dispatchAction({type: 'showTip', seriesIndex: 3, dataIndex: 1});
+</script></body>""".join(page.read_text().rsplit("</body>", 1)))
+    dom, said = browse(browser, touched, "--dump-dom")
+    assert "CONSOLE" not in said, said
+    shapes, texts = marks(dom, "fronts")
+    assert shapes > 30 and texts > 10, (shapes, texts)
+    assert ">second: <b>" in dom, "the tooltip tells the study"
+
+
 def check_svgs(folder):
     for plot in ("front", "sensitivity", "exclusion"):
         root = xml.parse(folder / "plots" / f"{plot}.svg").getroot()
@@ -158,6 +171,7 @@ def main():
         for report in reports:
             check_page(browser, report / "report.html", 10 if report.name.endswith(("small", "decades", "many")) else 0)
         check_touched(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
+        check_comparison(browser, pathlib.Path(out) / "seqto_comparison" / "comparison.html")
         check_layers(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         if pictures := os.environ.get("SEQTO_SCREENSHOTS"):
             page = pathlib.Path(out) / "seqto_report_small" / "report.html"

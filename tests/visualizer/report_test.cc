@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "seqto/comparison.h"
 #include "seqto/error.h"
 #include "visualizer/report_data.h"
 #include "visualizer/small_summary.h"
@@ -107,6 +108,27 @@ TEST(Report, ManyTrials) {
         {std::to_string(i) + "_tensor", 20 + i / 25.0, 10 + i / 30.0, 1 - i / 500.0});
   }
   write_report(summary, folder("many"));
+}
+
+TEST(Report, Comparison) {
+  Comparison c;
+  c.objectives = {"kl", "size"};
+  c.warnings = {"they are <different>"};
+  c.studies = {{"first " + kHostile, small_summary(), {"full"}}, {"second", small_summary(), {}}};
+  for (auto* list : {&c.studies[1].summary.front, &c.studies[1].summary.trials})
+    for (auto& point : *list)
+      if (point.trial.measurement) point.trial.measurement->losses.kl *= 1.5;
+  c.layers = {{kHostile, {"int8", "float32"}}};
+  c.options = {{"strategy", {"chain", ""}}};
+  // Not among the reports, whose names report_browser_test.py knows by their beginning.
+  const char* kept = std::getenv("SEQTO_REPORT_OUT");
+  const auto dir = std::filesystem::path(kept ? kept : testing::TempDir()) / "seqto_comparison";
+  write_comparison(c, dir);
+  const auto page = read_file(dir / "comparison.html");
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_NE(page.find("they are &lt;different&gt;"), std::string::npos);
+  EXPECT_NE(read_file(dir / "plots/fronts.svg").find("second"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir / "comparison.json"))["studies"][0]["selected"], "0000000000000013");
 }
 
 TEST(ReportData, CannotLeaveItsScriptElement) {
