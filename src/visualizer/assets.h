@@ -5,7 +5,7 @@
 
 namespace seqto::internal {
 
-std::string_view plots_js();       // plots.js: the ECharts option objects of the three plots
+std::string_view plots_js();       // plots.js: the ECharts option objects of the plots
 std::string_view page_js();        // page.js: draws them in a browser, sorts tables
 std::string_view layer_view_js();  // layer_view.js: one layer's tensors, values and scheme
 std::string_view graph_view_js();  // graph_view.js: the model as a graph

@@ -50,7 +50,8 @@ std::string plot_section(const std::string& id, const std::string& heading, cons
   const bool scaled = id == "front" || id == "fronts";
   return fmt::format(
       "<section>{3}<h2>{1}</h2>\n<p class=\"hint\">{2}</p>\n<div class=\"plot\" id=\"{0}\" role=\"img\" "
-      "aria-label=\"{1}\"></div>\n<noscript><p>Without scripts, see <a href=\"plots/{0}.svg\">plots/{0}.svg</a>.</p>"
+      "aria-label=\"{1}: a plot; its figures are in the tables of this page\"></div>\n<noscript><p>Without scripts, "
+      "see <a href=\"plots/{0}.svg\">plots/{0}.svg</a>.</p>"
       "</noscript></section>\n",
       id, heading, hint,
       scaled ? "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>" : "");

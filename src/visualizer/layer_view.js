@@ -113,6 +113,11 @@ var layerView = (function () {
   choice.addEventListener('change', show);
   at('layer-before').addEventListener('click', function () { choose(Number(choice.value) - 1); });
   at('layer-after').addEventListener('click', function () { choose(Number(choice.value) + 1); });
+  page.onPoint(function (id) {
+    if (!view.plans[id]) return;
+    candidate.value = id;
+    show();
+  });
   at('model').hidden = false;
   // The first layer with weights says most.
   choose(Math.max(0, view.layers.map(function (layer) { return layer.weights.length > 0; }).indexOf(true)));

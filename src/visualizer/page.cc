@@ -116,7 +116,7 @@ std::string trial_row(const Summary& summary, const SummaryPoint& point, const s
   std::string classes = on_front(summary, trial.id) ? "front" : "";
   if (trial.id == summary.selected) classes += " selected";
   if (!trial.measurement) classes += " failed";
-  return fmt::format("<tr class=\"{}\">{}</tr>\n", classes, row);
+  return fmt::format("<tr class=\"{}\" data-id=\"{}\">{}</tr>\n", classes, text(trial.id), row);
 }
 
 std::string trials_table(const Summary& summary) {
@@ -140,8 +140,8 @@ std::string trials_table(const Summary& summary) {
   }
   return fmt::format(
       "<section class=\"long\"><h2>Candidates</h2>\n<p class=\"hint\">Those with a blue edge are on the front. Select "
-      "a "
-      "heading to sort.</p>\n<div class=\"wide\"><table class=\"sortable\" "
+      "a heading to sort; select a point of the plot to find it here.</p>\n<div class=\"wide\"><table "
+      "class=\"sortable\" "
       "id=\"trials\">{}<tbody>\n{}</tbody></table></div>"
       "</section>\n",
       heads(names), rows);
@@ -155,7 +155,7 @@ std::string what_if_section(const Summary& summary) {
       "of "
       "layers. The figures are expected, not measured: what the search learned of each group, added up. Take the plan "
       "to <code>seqto quantize --plan</code> and measure it.</p>\n"
-      "<p><label>Start from <select id=\"whatif-start\"></select></label> "
+      "<p class=\"controls\"><label>Start from <select id=\"whatif-start\"></select></label> "
       "<button id=\"whatif-save\">Download the plan</button></p>\n"
       "<p id=\"whatif-figures\" role=\"status\" class=\"lead\"></p>\n"
       "<div class=\"wide tall\" tabindex=\"0\" role=\"region\" aria-label=\"Groups and their schemes\"><table "
@@ -192,10 +192,12 @@ std::string provenance(const Summary& summary) {
   std::string notes;
   for (const auto& note : summary.notes) notes += "<li>" + text(note) + "</li>\n";
   if (!notes.empty()) notes = "<section><h2>Notes</h2>\n<ul>" + notes + "</ul></section>\n";
+  std::string options = facts(header.options_json);
+  if (!options.empty())
+    options = "<section class=\"long\"><details><summary>Options</summary>\n<table class=\"facts\">" + options +
+              "</table></details></section>\n";
   return notes + "<section><h2>Study and environment</h2>\n<table class=\"facts\">" + model +
-         facts(header.environment_json) +
-         "</table></section>\n<section class=\"long\"><details><summary>Options</summary>\n<table class=\"facts\">" +
-         facts(header.options_json) + "</table></details></section>\n";
+         facts(header.environment_json) + "</table></section>\n" + options;
 }
 
 }  // namespace
@@ -217,6 +219,7 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
   page += plot_section("sensitivity", "Errors of the tensors",
                        "In the published order: activations by score, then weights. qdq_err: a tensor before and after "
                        "its own rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");
+  page += errors_table(summary);
   // Strategies that search follow no list.
   if (!summary.what_if) {
     page += plot_section("exclusion", "From fully quantized towards float",

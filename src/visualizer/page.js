@@ -20,6 +20,7 @@ var page = (function () {
   function draw(plot) {
     if (!plot.box.clientWidth) return;  // folded away
     if (!plot.chart) plot.chart = echarts.init(plot.box, null, {renderer: 'svg'});
+    plot.chart.dispatchAction({type: 'hideTip'});  // ECharts would fill it again when it is gone
     plot.chart.resize();
     plot.chart.setOption(make(plot, {theme: theme(), narrow: plot.box.clientWidth < 560}), true);
   }
@@ -116,11 +117,44 @@ var page = (function () {
     });
   });
 
+  // A candidate's point and its row in the table show each other.
+  var rows = {}, pointed = [], front;
+  all('#trials tr[data-id]', function (row) {
+    var id = row.getAttribute('data-id');
+    rows['$' + id] = row;
+    function point() {
+      if (!front || !front.chart) return;
+      front.chart.getOption().series.forEach(function (series, s) {
+        (series.data || []).forEach(function (item, i) {
+          if (item.point && item.point.id === id) front.chart.dispatchAction({type: 'showTip', seriesIndex: s, dataIndex: i});
+        });
+      });
+    }
+    row.addEventListener('mouseenter', point);
+    row.addEventListener('focusin', point);
+  });
+  function choosePoint(id) {
+    all('#trials tr.pointed', function (row) { row.classList.remove('pointed'); });
+    var row = rows['$' + id];
+    if (row) {
+      row.classList.add('pointed');
+      row.scrollIntoView({block: 'nearest'});
+    }
+    pointed.forEach(function (listener) { listener(id); });
+  }
+
   ['front', 'fronts', 'sensitivity', 'exclusion'].forEach(function (name) {
     var box = document.getElementById(name);
-    if (box) add(box, name, function (how) { return plots[name](data, how); });
+    if (!box) return;
+    var plot = add(box, name, function (how) { return plots[name](data, how); });
+    if (name !== 'front' || !plot.chart) return;
+    front = plot;
+    plot.chart.on('click', function (item) {
+      if (item.data && item.data.point) choosePoint(item.data.point.id);
+    });
   });
-  // `onTheme(act)`: act is called when colours or widths have changed.
+  // `onTheme(act)`: act is called when colours or widths have changed; `onPoint(act)`: with the id of a point that was
+  // chosen in the front's plot.
   return {data: data, theme: theme, add: add, remove: remove, download: download, savers: savers, button: button,
-          onTheme: function (act) { listeners.push(act); }};
+          onTheme: function (act) { listeners.push(act); }, onPoint: function (act) { pointed.push(act); }};
 })();

@@ -30,9 +30,9 @@ std::string layer_view_section(const Summary& summary) {
       "<button id=\"layer-before\">Previous</button> <button id=\"layer-after\">Next</button></p>\n"
       "<h3 id=\"layer-name\" tabindex=\"-1\"></h3>\n<p id=\"layer-scheme\" role=\"status\"></p>\n"
       "<table class=\"facts\" id=\"layer-facts\"><tbody></tbody></table>\n"
-      "<div class=\"wide\"><table id=\"layer-tensors\"><caption>Its tensors in the float model{}. Held: what their "
-      "types in the fully "
-      "quantized model can hold. Errors in dB, more is better.</caption>\n<thead><tr><th scope=\"col\">tensor"
+      "<p class=\"hint\" id=\"tensors-hint\">Its tensors in the float model{}. Held: what their types in the fully "
+      "quantized model can hold. Errors in dB, more is better.</p>\n<div class=\"wide\"><table id=\"layer-tensors\" "
+      "aria-describedby=\"tensors-hint\"><thead><tr><th scope=\"col\">tensor"
       "</th><th scope=\"col\">role</th><th scope=\"col\">values</th><th scope=\"col\">held</th><th "
       "scope=\"col\">error</th></tr></thead><tbody></tbody></table></div>\n"
       "<div id=\"layer-plots\"></div></div></div></section>\n",
@@ -65,6 +65,23 @@ std::string layers_table(const Summary& summary) {
       "<div class=\"wide\"><table class=\"sortable\" "
       "id=\"layers\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
       summary.layers.size(), heads({"layer", "operator", "output", "weights", "scheme", "why"}), rows);
+}
+
+std::string errors_table(const Summary& summary) {
+  const auto& [activations, weights] = summary.sensitivity;
+  if (activations.empty() && weights.empty()) return "";
+  const auto decibels = [](double value) { return cell(value, format_figure(value)); };
+  std::string rows;
+  for (const ActivationError& e : activations)
+    rows += fmt::format("<tr><td><code>{}</code></td>{}{}{}{}</tr>\n", text(e.tensor), decibels(e.qdq_err),
+                        decibels(e.xmodel_err), decibels(e.score), empty_cell());
+  for (const WeightError& e : weights)
+    rows += fmt::format("<tr><td><code>{}</code></td>{}{}{}{}</tr>\n", text(e.tensor), empty_cell(), empty_cell(),
+                        empty_cell(), decibels(e.sqnr));
+  return fmt::format(
+      "<section class=\"long\"><details><summary>Errors of {} tensors as a table</summary>\n<div class=\"wide\"><table "
+      "class=\"sortable\" id=\"errors\">{}<tbody>\n{}</tbody></table></div></details></section>\n",
+      activations.size() + weights.size(), heads({"tensor", "qdq_err", "xmodel_err", "score", "weight SQNR"}), rows);
 }
 
 }  // namespace seqto::internal

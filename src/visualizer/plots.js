@@ -1,4 +1,4 @@
-// The three plots of the report as ECharts option objects, from the data that report_data.cc writes.
+// The plots of the report as ECharts option objects, from the data that report_data.cc writes.
 // Plain ES5: the page runs it in a browser, the SVG files are drawn by the same code in an embedded engine.
 var plots = (function () {
   'use strict';
@@ -60,7 +60,7 @@ var plots = (function () {
     return '<b>' + escape(pointName(p)) + '</b>' + escape(marks) + '<table>' + rows.join('') + '</table>';
   }
 
-  // What all three share. `how`: {theme, title, narrow, log}.
+  // What all of them share. `how`: {theme, title, narrow, log}.
   function frame(how, title) {
     var theme = how.theme;
     return {
@@ -178,7 +178,7 @@ var plots = (function () {
     series.push(scatter('fully quantized', theme.full, 'rect', 11, only(function (p) { return p.kind === 'full'; }),
                         'fully quantized', 'right'));
     series.push(scatter('float', theme.float, 'triangle', 13, only(function (p) { return p.kind === 'float'; }), 'float',
-                        aside));
+                        'left'));
 
     var option = frame(how, title);
     option.tooltip.trigger = 'item';
@@ -196,6 +196,7 @@ var plots = (function () {
         textStyle: {color: theme.muted, fontFamily: font}, inRange: {color: theme.times}
       };
       if (option.visualMap.min === option.visualMap.max) delete option.visualMap;
+      else if (how.narrow) option.grid.top = 84;
     }
     return option;
   }

@@ -1,4 +1,4 @@
-// The data of the three plots as JSON, for plots.js.
+// The data of the plots as JSON, for plots.js.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -43,6 +43,7 @@ def check_page(browser, page, at_least):
     title = re.search(r"<title>(.*?)</title>", dom)[1]
     assert title.endswith(" · seqto"), title
     assert "<script>alert" not in dom
+    check_access(dom)
 
 
 # What a reader does: point at a mark of each plot, sort by size twice.
@@ -132,6 +133,54 @@ def check_layers(browser, page):
     assert "float32: 2<" in legend and "int8: 7<" in legend, legend
 
 
+# What a reader does with the page: dark colours, a point of the front, and a row of the table.
+LOOK = """<script>
+var front = echarts.getInstanceByDom(document.getElementById('front'));
+var item = front.getOption().series.map(function (series) {
+  return series.data.filter(function (item) { return item.point && item.point.id === '0000000000000013'; })[0];
+}).filter(Boolean)[0];
+front.trigger('click', {data: item});
+document.body.setAttribute('data-pointed', document.querySelector('#trials tr.pointed').getAttribute('data-id'));
+document.querySelector('#trials tr[data-id="full"]').dispatchEvent(new Event('mouseenter'));
+document.body.setAttribute('data-tip', document.querySelector('#front > div:last-child').textContent);
+setTimeout(function () {
+  var colours = document.getElementById('colours');
+  colours.value = 'dark';
+  colours.dispatchEvent(new Event('change'));
+}, 500);
+</script></body>"""
+
+
+def check_looks(browser, page):
+    looked = page.with_name("dark.html")
+    looked.write_text(LOOK.join(page.read_text().rsplit("</body>", 1)))
+    dom, said = browse(browser, looked, "--dump-dom")
+    assert "CONSOLE" not in said, said
+    assert 'data-pointed="0000000000000013"' in dom
+    assert re.search(r'data-tip="fully quantized', dom), re.search(r'data-tip="[^"]*"', dom)
+    assert re.search(r'id="layer-scheme"[^>]*>int8: ', dom), "the layers are those of the point that was chosen"
+    assert 'data-theme="dark"' in dom and 'fill="#e8edf2"' in dom.split('id="front"')[1].split("</svg>")[0]
+
+
+def check_access(dom):
+    """Headings in order, a name for everything that can be operated, for every plot a label, for every table heads."""
+    body = re.sub(r"<script.*?</script>|<svg.*?</svg>", "", dom.split("<body", 1)[1], flags=re.S)
+    levels = [int(level) for level in re.findall(r"<h(\d)", body)]
+    assert levels[0] == 1 and levels.count(1) == 1, levels
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:])), levels
+    for plot in re.findall(r'<div[^>]*class="plot"[^>]*>', body):
+        assert 'role="img"' in plot and re.search(r'aria-label="[^"]+"', plot), plot
+    for attributes, words in re.findall(r"<button([^>]*)>(.*?)</button>", body, re.S):
+        assert words.strip() or "aria-label" in attributes, attributes
+    labelled = set(re.findall(r'<label for="([^"]+)"', body)) | set(
+        re.findall(r'<label[^>]*>(?:(?!</label>).)*?<(?:select|input)[^>]*id="([^"]+)"', body, re.S))
+    for tag in re.findall(r"<(?:select|input)\b[^>]*>", body):
+        name = re.search(r'id="([^"]+)"', tag)
+        assert "aria-label" in tag or (name and name[1] in labelled), tag
+    for table in re.findall(r"<table.*?</table>", body, re.S):
+        assert "<th" in table, table[:200]
+
+
 def check_comparison(browser, page):
     touched = page.with_name("touched.html")
     touched.write_text("""<script>
@@ -171,12 +220,15 @@ def main():
         for report in reports:
             check_page(browser, report / "report.html", 10 if report.name.endswith(("small", "decades", "many")) else 0)
         check_touched(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
+        check_looks(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         check_comparison(browser, pathlib.Path(out) / "seqto_comparison" / "comparison.html")
         check_layers(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         if pictures := os.environ.get("SEQTO_SCREENSHOTS"):
             page = pathlib.Path(out) / "seqto_report_small" / "report.html"
-            for width, height in ((1200, 2600), (500, 3600)):
-                browse(browser, page, f"--screenshot={pictures}/report_{width}.png", f"--window-size={width},{height}")
+            for width, height in ((1280, 3600), (500, 6000)):
+                for name in ("report", "dark"):
+                    browse(browser, page.with_name(f"{name}.html"), f"--screenshot={pictures}/{name}_{width}.png",
+                           f"--window-size={width},{height}")
     return 0
 
 
