@@ -65,8 +65,8 @@ std::string summary_to_json(const Summary& summary);
 // The terminal's table: baseline, fully quantized, front; top three marked; fits `columns`.
 std::string summary_table(const Summary& summary, int columns = 100);
 
-// report.html (one file, no network), plots/front.svg, plots/sensitivity.svg, plots/exclusion.svg below `dir`;
-// each written to a temporary name, then renamed.
+// report.html (one file, no network), plots/front.svg, plots/sensitivity.svg, plots/exclusion.svg and, of several
+// devices, plots/devices.svg below `dir`; each written to a temporary name, then renamed.
 void write_report(const Summary& summary, const std::filesystem::path& dir);
 
 // "13.97 MB", "3.21 ms", "0.0462": the only place where units become text.

@@ -143,7 +143,7 @@ var page = (function () {
     pointed.forEach(function (listener) { listener(id); });
   }
 
-  ['front', 'fronts', 'sensitivity', 'exclusion'].forEach(function (name) {
+  ['front', 'fronts', 'devices', 'sensitivity', 'exclusion'].forEach(function (name) {
     var box = document.getElementById(name);
     if (!box) return;
     var plot = add(box, name, function (how) { return plots[name](data, how); });

@@ -35,7 +35,7 @@ std::string device_row(const Summary& summary, const DeviceFront& device) {
 
 std::string choices_table(const Summary& summary) {
   const auto layers = where_choices_differ(summary);
-  if (layers.empty()) return "<p>The same layers are chosen on every device.</p>\n";
+  if (layers.empty()) return "<p class=\"hint\">The same layers are chosen on every device.</p>\n";
   std::vector<const DeviceFront*> devices{&summary};
   for (const auto& device : summary.elsewhere) devices.push_back(&device);
   std::vector<std::string> names{"layer"};
@@ -62,10 +62,13 @@ std::string devices_section(const Summary& summary) {
   const auto loss = loss_name(summary);
   std::string rows = device_row(summary, summary);
   for (const auto& device : summary.elsewhere) rows += device_row(summary, device);
-  return fmt::format(
+  return plot_section(
+             "devices", "The front on each device",
+             fmt::format("Loss ({}) against latency of the same files. Down and left is better.", text(loss))) +
+         fmt::format(
              "<section class=\"long\"><h2>Devices</h2>\n<p class=\"hint\">The same candidates on each device; losses "
              "are against the float model there.</p>\n<div class=\"wide\"><table class=\"sortable\" "
-             "id=\"devices\">{}<tbody>\n{}</tbody></table></div>\n",
+             "id=\"devices-table\">{}<tbody>\n{}</tbody></table></div>\n",
              heads({"device", "float", "full: " + loss, "full: latency", "selected", "size", loss, "latency",
                     "on the front"}),
              rows) +

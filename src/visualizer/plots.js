@@ -153,6 +153,7 @@ var plots = (function () {
     var members = only(function (p) { return p.front; }), line = only(function (p) { return p.outline; });
     line.sort(function (a, b) { return a.value[0] - b.value[0]; });
     // With latency as an objective some of the front lie off the line of size and loss: its points tell by their colour.
+    var unit = timeUnit(points);
     var timed = data.timed && members.some(function (m) { return m.point.latency > 0; });
     var others = only(function (p) { return !p.front && p.kind === 'trial'; });
     var series = [];
@@ -165,7 +166,7 @@ var plots = (function () {
                  symbol: timed ? 'none' : 'circle', symbolSize: 7, z: 3, cursor: 'default',
                  itemStyle: {color: theme.front}, lineStyle: {color: theme.front, width: timed ? 1.5 : 2}});
     if (timed) {
-      members.forEach(function (m) { m.value.push(m.point.latency / 1e6); });
+      members.forEach(function (m) { m.value.push(m.point.latency / unit.ns); });
       series.push(scatter('front', theme.front, 'circle', 11, members));
     }
     series.push(scatter('top three', theme.top, 'diamond', 15, only(function (p) { return p.rank > 0; }),
@@ -192,7 +193,7 @@ var plots = (function () {
         type: 'continuous', dimension: 2, min: Math.min.apply(null, times), max: Math.max.apply(null, times),
         seriesIndex: series.map(function (s) { return s.name; }).indexOf('front'), calculable: false,
         orient: 'horizontal', right: how.title ? 20 : 4, top: how.title ? 70 : 26, itemWidth: 10, itemHeight: 110,
-        text: [figure(Math.max.apply(null, times)) + ' ms a sample', figure(Math.min.apply(null, times))], textGap: 6,
+        text: [figure(Math.max.apply(null, times)) + ' ' + unit.name + ' a sample', figure(Math.min.apply(null, times))], textGap: 6,
         textStyle: {color: theme.muted, fontFamily: font}, inRange: {color: theme.times}
       };
       if (option.visualMap.min === option.visualMap.max) delete option.visualMap;
@@ -201,22 +202,44 @@ var plots = (function () {
     return option;
   }
 
+  // Latencies on an axis: in what unit, by the largest.
+  function timeUnit(points) {
+    var most = Math.max.apply(null, points.map(function (p) { return p.latency || 0; }));
+    return most < 1e6 ? {name: '\u00b5s', ns: 1e3} : {name: 'ms', ns: 1e6};
+  }
+
   // The fronts of several studies; points know theirs by its position in data.studies.
   function fronts(data, how) {
-    var theme = how.theme, all = measured(data), title = 'Fronts: ' + data.loss + ' against size';
+    return beside(data, how, data.loss + ' against size', true, 'size in ' + data.unit.name,
+                  function (p) { return p.size / data.unit.bytes; });
+  }
+  // The points of the front on each device of a study.
+  function devices(data, how) {
+    var unit = timeUnit(data.devices.points);
+    var seen = {points: data.devices.points, studies: data.devices.names, loss: data.loss, unit: data.unit};
+    return beside(seen, how, data.loss + ' against latency on each device', false, 'latency in ' + unit.name + ' a sample',
+                  function (p) { return p.latency / unit.ns; });
+  }
+  function beside(data, how, title, lines, axisName, across) {
+    var theme = how.theme, all = measured(data);
     if (!all.length) return nothing(how, title, 'no measured candidates');
     var scale = lossScale(data, all, how), symbols = ['circle', 'rect', 'triangle', 'diamond', 'pin', 'arrow'], series = [];
     var option = frame(how, title);
     data.studies.forEach(function (name, s) {
       var own = all.filter(function (p) { return p.study === s; }), symbol = symbols[s % symbols.length];
       var color = [theme.front, theme.top, theme.float, theme.full, theme.second, theme.third][s % 6];
-      function items(test) { return own.filter(test).map(scale.place); }
-      var line = items(function (p) { return p.outline; });
+      function items(test) {
+        return own.filter(test).map(scale.place).map(function (item) {
+          item.value[0] = across(item.point);
+          return item;
+        });
+      }
+      var line = items(function (p) { return lines && p.outline; });
       line.sort(function (a, b) { return a.value[0] - b.value[0]; });
       series.push({name: name, type: 'line', step: 'end', data: line, symbol: symbol, symbolSize: 8, z: 3, cursor: 'default',
                    itemStyle: {color: color}, lineStyle: {color: color, width: 2, type: s ? 'dashed' : 'solid'}});
       series.push({name: name, type: 'scatter', z: 4, symbol: symbol, symbolSize: 8, cursor: 'default', itemStyle: {color: color},
-                   data: items(function (p) { return p.front && !p.outline || p.kind === 'float'; })});
+                   data: items(function (p) { return (p.front && !(lines && p.outline)) || p.kind === 'float'; })});
       series.push({name: name, type: 'scatter', z: 5, symbol: 'circle', symbolSize: 22, cursor: 'default',
                    itemStyle: {color: 'transparent', borderColor: color, borderWidth: 2},
                    label: {show: true, formatter: 'selected', position: s % 2 ? 'right' : 'left', color: color, fontFamily: font},
@@ -226,7 +249,7 @@ var plots = (function () {
     option.tooltip.formatter = function (item) {
       return item.data.point ? escape(data.studies[item.data.point.study]) + ': ' + describe(item.data.point, data) : '';
     };
-    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%']}, below('size in ' + data.unit.name));
+    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%']}, below(axisName));
     option.yAxis = scale.axis;
     option.series = series;
     return option;
@@ -365,5 +388,5 @@ var plots = (function () {
     return option;
   }
 
-  return {front: front, fronts: fronts, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
+  return {front: front, fronts: fronts, devices: devices, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
 })();

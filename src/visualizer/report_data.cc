@@ -69,6 +69,24 @@ int64_t largest(const Summary& summary) {
   return most;
 }
 
+// The points of the front as each device has measured them; they know their device by its position.
+Json devices_data(const Summary& summary, const std::string& loss) {
+  Json names = Json::array(), points = Json::array();
+  const auto add = [&](const DeviceFront& device) {
+    const Summary seen = on_device(summary, device);
+    for (const SummaryPoint* point : internal::points(seen)) {
+      if (!point->trial.measurement || point->trial.measurement->latency.median_ns <= 0) continue;
+      const auto* best = find_point(seen, point->trial.id);
+      points.push_back(point_data(seen, best ? *best : *point, loss));
+      points.back()["study"] = names.size();
+    }
+    names.push_back(device.device);
+  };
+  add(summary);
+  for (const DeviceFront& device : summary.elsewhere) add(device);
+  return {{"names", std::move(names)}, {"points", std::move(points)}};
+}
+
 // Groups with their choices, and which of them the points of the front take.
 Json what_if_data(const Summary& summary) {
   const WhatIf& what_if = *summary.what_if;
@@ -110,6 +128,7 @@ std::string report_data_json(const Summary& summary) {
     data["weights"].push_back({{"tensor", error.tensor}, {"sqnr", error.sqnr}});
   }
 
+  if (!summary.elsewhere.empty()) data["devices"] = devices_data(summary, loss);
   if (auto view = layer_view_data(summary); !view.is_null()) data["view"] = std::move(view);
   if (summary.what_if) data["what_if"] = what_if_data(summary);
 

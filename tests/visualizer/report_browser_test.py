@@ -40,6 +40,8 @@ def check_page(browser, page, at_least):
         shapes, texts = marks(dom, plot)
         print(f"{page.parent.name}: #{plot}: {shapes} shapes, {texts} texts")
         assert shapes >= at_least and texts >= 1, (plot, shapes, texts)
+    if page.parent.name.endswith("devices"):
+        assert marks(dom, "devices")[0] > 20
     title = re.search(r"<title>(.*?)</title>", dom)[1]
     assert title.endswith(" · seqto"), title
     assert "<script>alert" not in dom

@@ -100,6 +100,28 @@ TEST(Report, OddStudies) {
   EXPECT_NE(read_file(dir / "plots/front.svg").find("(log; 0 at the lower end)"), std::string::npos);
 }
 
+// Latency as an objective: its colours, and the front on two devices.
+TEST(Report, LatenciesAndDevices) {
+  auto summary = small_summary();
+  summary.objectives = {"kl", "size", "latency"};
+  summary.outline = {"full", "0000000000000013"};
+  summary.device = "cpu";
+  summary.elsewhere.push_back(summary);
+  summary.elsewhere[0].device = "<b>other</b>";
+  for (auto* list : {&summary.elsewhere[0].front, &summary.elsewhere[0].trials})
+    for (auto& point : *list)
+      if (point.trial.measurement) point.trial.measurement->latency.median_ns /= 4;
+  const auto dir = folder("devices");
+  write_report(summary, dir);
+  const auto front = read_file(dir / "plots/front.svg");
+  EXPECT_NE(front.find("least kl at each size"), std::string::npos);
+  EXPECT_NE(front.find("ms a sample"), std::string::npos);
+  const auto devices = read_file(dir / "plots/devices.svg");
+  EXPECT_NE(devices.find("latency in ms a sample"), std::string::npos);
+  EXPECT_NE(devices.find("&lt;b&gt;other"), std::string::npos);
+  EXPECT_EQ(read_file(dir / "report.html").find("<b>other</b>"), std::string::npos);
+}
+
 TEST(Report, ManyTrials) {
   auto summary = small_summary();
   for (int i = 0; i < 500; ++i) {
