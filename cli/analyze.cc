@@ -9,6 +9,7 @@
 #include "seqto/analyze.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
+#include "table.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -16,8 +17,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void print_channels(const std::vector<double>& channels) {
-  if (!channels.empty()) fmt::print("    by channel: {:.2f}\n", fmt::join(channels, " "));
+// A row for each of `errors`, and below it those of its channels where they were asked for.
+template <class Error>
+void print_errors(const std::vector<TableColumn>& table, const std::vector<TableRow>& rows,
+                  const std::vector<Error>& errors) {
+  const auto lines = table_lines(table, rows, table_columns());
+  fmt::print("{}\n", lines.front());
+  for (size_t i = 0; i < errors.size(); ++i) {
+    fmt::print("{}\n", lines[i + 1]);
+    if (!errors[i].channels.empty()) fmt::print("    by channel: {:.2f}\n", fmt::join(errors[i].channels, " "));
+  }
 }
 
 void analyze_command(const WordFlags& f, const Context& context) {
@@ -52,17 +61,18 @@ void analyze_command(const WordFlags& f, const Context& context) {
             1));
     return;
   }
-  fmt::print("{:48} {:>10} {:>12} {:>8}   (dB; larger is better)\n", "activation", "qdq_err", "xmodel_err", "score");
-  for (const auto& e : s.activations) {
-    std::string qdq = std::isnan(e.qdq_err) ? "-" : fmt::format("{:.2f}", e.qdq_err);
-    fmt::print("{:48} {:>10} {:12.2f} {:8.4f}\n", e.tensor, qdq, e.xmodel_err, e.score);
-    print_channels(e.channels);
-  }
-  fmt::print("\n{:48} {:>10}\n", "weight", "SQNR");
-  for (const auto& e : s.weights) {
-    fmt::print("{:48} {:10.2f}\n", e.tensor, e.sqnr);
-    print_channels(e.channels);
-  }
+  constexpr auto kFigure = TableColumn::kFigure;
+  std::vector<TableRow> rows;
+  for (const auto& e : s.activations)
+    rows.push_back({e.tensor, std::isnan(e.qdq_err) ? "-" : fmt::format("{:.2f}", e.qdq_err),
+                    fmt::format("{:.2f}", e.xmodel_err), fmt::format("{:.4f}", e.score)});
+  fmt::print("In dB, larger is better:\n");
+  print_errors({{"activation", TableColumn::kName}, {"qdq_err", kFigure}, {"xmodel_err", kFigure}, {"score", kFigure}},
+               rows, s.activations);
+  rows.clear();
+  for (const auto& e : s.weights) rows.push_back({e.tensor, fmt::format("{:.2f}", e.sqnr)});
+  fmt::print("\n");
+  print_errors({{"weight", TableColumn::kName}, {"SQNR", kFigure}}, rows, s.weights);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "group_flags.h"
 #include "seqto/explain.h"
 #include "seqto/report.h"
+#include "table.h"
 
 namespace seqto::cli {
 namespace {
@@ -92,12 +93,14 @@ void inspect(const std::string& path, const GroupFlags& flags, const Context& co
   if (form.form != "float")
     fmt::print("  quantized: {}; {} QuantizeLinear, {} DequantizeLinear, {} quantized operators\n", form.form,
                form.quantize_nodes, form.dequantize_nodes, form.operators);
-  fmt::print("\n{:40} {:22} {:20} {:>10}  {}\n", "layer", "op", "output", "weights", "quantizable");
-  for (const Layer& l : all) {
-    std::string weight_text = l.weight_bytes ? format_bytes(l.weight_bytes) : "";
-    fmt::print("{:40} {:22} {:20} {:>10}  {}\n", l.id, l.op_type, fmt::format("{}", fmt::join(l.output_shape, "x")),
-               weight_text, l.quantizable ? "yes" : "no: " + l.reason);
-  }
+  fmt::print("\n");
+  std::vector<TableRow> rows;
+  for (const Layer& l : all)
+    rows.push_back({l.id, l.op_type, fmt::format("{}", fmt::join(l.output_shape, "x")),
+                    l.weight_bytes ? format_bytes(l.weight_bytes) : "", l.quantizable ? "yes" : "no: " + l.reason});
+  const std::vector<TableColumn> table{
+      {"layer", TableColumn::kName}, {"op"}, {"output"}, {"weights", TableColumn::kFigure}, {"quantizable"}};
+  for (const auto& line : table_lines(table, rows, table_columns())) fmt::print("{}\n", line);
   fmt::print("\n{} of {} nodes can be quantized\n", quantizable, all.size());
   fmt::print("\n{} groups, which take one decision each:\n", together.size());
   for (const auto& group : together) fmt::print("  {}\n", fmt::join(group, ", "));

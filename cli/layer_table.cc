@@ -5,15 +5,19 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "table.h"
+
 namespace seqto::cli {
 
 void print_layers(const std::vector<LayerReport>& layers) {
   std::map<std::string, int64_t> counts;
-  fmt::print("{:40} {:22} {:14} {}\n", "layer", "op", "scheme", "reason");
+  std::vector<TableRow> rows;
   for (const LayerReport& l : layers) {
-    fmt::print("{:40} {:22} {:14} {}\n", l.name, l.op_type, l.scheme, l.reason);
+    rows.push_back({l.name, l.op_type, l.scheme, l.reason});
     ++counts[l.scheme];
   }
+  const std::vector<TableColumn> table{{"layer", TableColumn::kName}, {"op"}, {"scheme"}, {"reason"}};
+  for (const auto& line : table_lines(table, rows, table_columns())) fmt::print("{}\n", line);
   fmt::print("\n{} layers:", layers.size());
   for (const auto& [scheme, count] : counts) fmt::print(" {} {}", count, scheme);
   fmt::print("\n");

@@ -50,6 +50,7 @@ endif()
 install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" DESTINATION share/doc/seqto RENAME copyright COMPONENT runtime)
 install(FILES "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/CHANGELOG.md" DESTINATION share/doc/seqto
   COMPONENT runtime)
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/docs" DESTINATION share/doc/seqto COMPONENT runtime FILES_MATCHING PATTERN "*.md")
 install(FILES "${CMAKE_SOURCE_DIR}/examples/digits/model.onnx" "${CMAKE_SOURCE_DIR}/examples/digits/digits.npz"
   "${CMAKE_SOURCE_DIR}/examples/digits/README.md" DESTINATION share/seqto/digits COMPONENT runtime)
 

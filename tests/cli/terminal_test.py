@@ -99,6 +99,20 @@ class Shown(Case):
         wide = models.seqto("report", self.dir / "out", env={"COLUMNS": "300"}).stdout
         self.assertRegex(wide, r"\b[0-9a-f]{16}\b")  # whole ids where there is room
 
+    def test_tables_of_layers_and_tensors(self):
+        few = ("--data", models.DIGITS_DATA, "--samples", 10)
+        calls = (("inspect", models.DIGITS),
+                 ("quantize", models.DIGITS, *few, "-o", self.dir / "q.onnx", "--explain"), ("analyze", models.DIGITS, *few))
+        for words in calls:
+            narrow = Terminal("-q", *words, columns=44)
+            self.assertEqual(narrow.finish(), 0, narrow.text)
+            rows = [line for line in narrow.lines() if ("dw" in line or "pw" in line) and "," not in line]
+            self.assertGreater(len(rows), 3)
+            self.assertLessEqual(max(map(len, rows)), 44)
+            piped = models.seqto("-q", *words, env={"COLUMNS": "30"}).stdout  # for a program: nothing is cut
+            self.assertIn("block5_dw", piped)
+            self.assertNotIn("…", piped)
+
     def test_colours(self):
         models.seqto("-q", *self.tune("--max-evaluations", 30))
         for env, expected in (({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):

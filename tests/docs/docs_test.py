@@ -2,8 +2,8 @@
 
 Every block ```sh is run, command by command, in an empty folder that holds examples/ and has `seqto` on its PATH; pages
 start anew. A block ```text behind it is what it prints on stdout, compared with figures and ids left out; `text varies`:
-only its first line is. A comment at a command's end, as in `# code 5`, names its exit code. ```sh not run: a block that
-needs what is not here; its flags are checked all the same.
+only its first line is. A comment at a command's end, as in `# code 5`, names its exit code. Indented commands need what is
+not here (a network, a board, somebody's model) and are not run; their flags are checked all the same.
 
     docs_test.py --write [PAGE ...]     writes what was printed into the pages
 """
