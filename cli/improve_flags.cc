@@ -4,7 +4,8 @@ namespace seqto::cli {
 
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
   word->add_flag("--improve", f.improve,
-                 "What helps most on average, for some more time: --equalize --rounding learned");
+                 "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
+                 "--equalize too");
   word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
   word->add_flag("--refine-ranges", f.refine_ranges,
                  "Narrow the ranges of activations where the model's outputs come nearer to the float model's");
@@ -24,8 +25,8 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
       ->capture_default_str();
 }
 
-ImproveOptions ImproveFlags::parsed() const {
-  ImproveOptions options = improve ? recommended_improvers() : ImproveOptions{};
+ImproveOptions ImproveFlags::parsed(Scheme scheme) const {
+  ImproveOptions options = improve ? recommended_improvers(scheme) : ImproveOptions{};
   options.equalize |= equalize;
   options.smooth |= smooth;
   options.refine_ranges |= refine_ranges;

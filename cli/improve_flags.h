@@ -13,8 +13,8 @@ struct ImproveFlags {
   bool equalize = false, smooth = false, refine_ranges = false;
   std::string smooth_alpha = "0.5";
   std::string bias_correction = "none", rounding = "nearest";
-  // Throws Error{kUsage}.
-  ImproveOptions parsed() const;
+  // For layers of this scheme. Throws Error{kUsage}.
+  ImproveOptions parsed(Scheme scheme = Scheme::kInt8) const;
   // The flag to name in messages.
   const char* first() const;
 };

@@ -91,7 +91,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
     throw Error(Code::kUsage,
                 "[quantize] --smooth-quant with --ranges found; smoothing changes the ranges of activations; leave "
                 "--ranges out");
-  ImproveOptions improvers = f.improve.parsed();
+  ImproveOptions improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8);
   bool improving = improvers.rewrites() || improvers.corrects(), ranges = needs_ranges(plan);
   bool fields_improve = asks_for_corrections(plan);
   Workbench bench;

@@ -211,6 +211,7 @@ void add_tune(CLI::App& app, Context& context) {
          {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})
       if (word->count(flag) > 0) options.fast_types = false;
     options.improvers = f->improve.parsed();
+    options.correct_weights = word->count("--rounding") + word->count("--bias-correction") == 0;
     options.groups = f->groups.parsed();
     options.limits = f->limits.parsed();
     if (!f->exclude_from.empty()) {

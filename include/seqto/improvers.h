@@ -5,8 +5,8 @@
 //   improved = improve(...)            once: learned rounding, refined ranges, corrected biases
 //   file     = apply(improved.corrections, Quantizer(model, improved.ranges, ...).quantize(plan))
 //
-// What is found for one plan serves every other plan of the same model too: codes and biases belong to layers, and a
-// layer that is written in another form is left alone. docs/accuracy.md tells what each is worth.
+// What is found for one plan serves every other plan of the same model too: codes and biases belong to layers of a
+// scheme (SchemeCorrections). docs/accuracy.md tells what each is worth.
 #pragma once
 
 #include <filesystem>
@@ -32,8 +32,8 @@ struct ImproveOptions {
   bool corrects() const { return learned_rounding || refine_ranges || bias_correction != BiasCorrection::kNone; }
   bool operator==(const ImproveOptions&) const = default;
 };
-// The recommended ones.
-ImproveOptions recommended_improvers();
+// The recommended ones for layers of this scheme: equalization serves quantized activations alone.
+ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8);
 // The fields that differ from the defaults; "{}" when none does.
 std::string improve_options_to_json(const ImproveOptions& options);
 
@@ -49,10 +49,13 @@ struct Corrections {
 
   bool empty() const { return rounding.empty() && shifts.empty(); }
 };
-// As an .npz: codes:<layer>, scale:<layer>, bias:<layer>, shifts:<layer> ...; what is read back equals what was
-// written. load throws Error{kInvalidInput} for files that hold something else.
-void save_corrections(const Corrections& corrections, const std::filesystem::path& path);
-Corrections load_corrections(const std::filesystem::path& path);
+// By the scheme whose layers they are for.
+using SchemeCorrections = std::map<Scheme, Corrections>;
+
+// As an .npz: <scheme>/codes:<layer>, scale:<layer>, bias:<layer>, shifts:<layer> ...; what is read back equals what
+// was written. load throws Error{kInvalidInput} for files that hold something else.
+void save_corrections(const SchemeCorrections& corrections, const std::filesystem::path& path);
+SchemeCorrections load_corrections(const std::filesystem::path& path);
 
 struct Improved {
   Ranges ranges;
@@ -69,5 +72,9 @@ Model apply(const Corrections& corrections, Model quantized);
 // Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding
 // are those that it leaves, so a layer that takes them without it is corrected by little.
 Model apply(const Corrections& corrections, Model quantized, const Plan& plan, const ImproveOptions& otherwise);
+// Each layer of `plan`, which `quantized` was made of, takes those of its own scheme.
+Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan);
+// The plan with the fields that make improve() find such corrections for its layers.
+Plan with_fields(const SchemeCorrections& corrections, Plan plan);
 
 }  // namespace seqto

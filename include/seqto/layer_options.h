@@ -35,7 +35,7 @@ struct LayerOptions {
   // that makes them: "percentile", "percentile:99.99", "mse" ...
   std::optional<std::string> method;
   // Corrections.
-  std::optional<bool> learned_rounding;  // static in QDQ form; "rounding": "learned" or "nearest" in JSON
+  std::optional<bool> learned_rounding;  // static in QDQ form, int8_weights; "rounding": "learned" or "nearest" in JSON
   std::optional<bool> bias_correction;   // static in QDQ form, int8_weights, int4_weights
 
   bool empty() const { return *this == LayerOptions{}; }

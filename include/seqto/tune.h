@@ -52,9 +52,13 @@ struct TuneOptions {
   // processor lacks VNNI instructions.
   bool fast_types = true;
   CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says
-  // Found once, for the fully quantized model on the calibration samples, and applied to every candidate; the published
-  // reference goes without. A resumed run takes them from the folder: corrections.npz, and the study's ranges.
+  // Found once for each scheme, on the calibration samples with every layer in it, and applied to every candidate; the
+  // published reference goes without. A resumed run takes them from the folder: corrections.npz, and the study's
+  // ranges.
   ImproveOptions improvers;
+  // Strategies other than incremental also learn the rounding of int8_weights and correct the biases of int4_weights,
+  // whatever `improvers` says; with max_time_seconds below 60 biases alone. Not with random or recurrent data.
+  bool correct_weights = true;
   // --- device
   // Every candidate is measured on each; the search follows the first. Losses are against the float model on the same
   // device. Ranges and error analysis come from the CPU.

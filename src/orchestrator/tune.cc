@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "orchestrator/best_so_far.h"
 #include "orchestrator/evaluate.h"
+#include "orchestrator/improvements.h"
 #include "orchestrator/latency_model.h"
 #include "orchestrator/notes.h"
 #include "orchestrator/samples.h"
@@ -51,10 +52,7 @@ class Tuner {
     measure_references();
     if (!searches(o_)) rank();  // its order is that of the search
     bool interrupted = !search(start);
-    if (!interrupted) {
-      rank();
-      look_at_tensors();
-    }
+    if (!interrupted) rank();
     finish(start);
     Summary summary = report(o_.output);
     if (interrupted || env_.cancelled())
@@ -200,22 +198,8 @@ class Tuner {
     study_->note("ranges", ranges_to_json(ranges_));
   }
 
-  // Once for a study: what a resumed one finds in its folder is what it found before.
-  Improved found_improvements() {
-    const fs::path file = o_.output / "corrections.npz";
-    const std::string* ranges = study_->noted("improved ranges");
-    if (ranges && fs::exists(file)) return {ranges_from_json(*ranges), load_corrections(file)};
-    Improved improved =
-        improve(model_, ranges_, o_.quantize, all_, o_.improvers, *data_, split_.calibration, *runner_, env_);
-    if (o_.improvers.corrects()) {
-      save_corrections(improved.corrections, file);
-      study_->note("improved ranges", ranges_to_json(improved.ranges));
-    }
-    return improved;
-  }
-
   void measure_references() {
-    Improved improved = found_improvements();
+    Improvements improved = find_improvements(o_, model_, ranges_, *data_, split_.calibration, *runner_, *study_, env_);
     corrections_ = std::move(improved.corrections);
     quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
     if (!published_settings(o_)) {
@@ -228,7 +212,7 @@ class Tuner {
     note_placement();
   }
 
-  Model candidate(const Plan& plan) { return apply(corrections_, quantizer_->quantize(plan)); }
+  Model candidate(const Plan& plan) { return apply(corrections_, quantizer_->quantize(plan), plan); }
 
   // With onnxruntime's defaults, of the model as it was given; made once, since that may take a calibration of its own.
   const Model& published_candidate(const Plan& plan) {
@@ -264,16 +248,6 @@ class Tuner {
                                 .quantize(uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude));
     sensitivity_ = analyze(model_, quantized, *data_, ranking_, *runner_, env_);
     study_->note("sensitivity", sensitivity_to_json(sensitivity_));
-  }
-
-  // For the report's view of single layers.
-  void look_at_tensors() {
-    if (!study_->noted("wiring")) study_->note("wiring", wiring_to_json(layer_tensors(model_)));
-    if (study_->noted("values")) return;
-    constexpr size_t kSamples = 32;  // enough for a picture
-    const auto samples = std::span(split_.calibration).first(std::min(split_.calibration.size(), kSamples));
-    study_->note("values", values_to_json({static_cast<int64_t>(samples.size()),
-                                           tensor_values(model_, candidate(all_), *data_, samples, *runner_, env_)}));
   }
 
   // False when interrupted.
@@ -461,15 +435,11 @@ class Tuner {
       save_model(published_candidate(published->plan), o_.output / "models" / "published.onnx");
       write_file_atomic(o_.output / "plans" / "published.json", plan_to_json(published->plan));
     }
-    Explained explained;
     for (const Trial* t : kept) {
-      const Model made = candidate(t->plan);
-      explained[t->id] = explain(model_, made, {.quantize = o_.quantize, .plan = t->plan});
-      save_model(made, o_.output / "models" / (t->id + ".onnx"));
-      write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(t->plan));
+      save_model(candidate(t->plan), o_.output / "models" / (t->id + ".onnx"));
+      write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(with_fields(corrections_, t->plan)));
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
-    study_->note("explained", explained_to_json(explained));
     time_finalists();
     note_latency_model();
     ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;
@@ -535,7 +505,7 @@ class Tuner {
   std::optional<Model> original_;   // before it was rewritten
   std::optional<Model> published_;  // once it was asked for
   Ranges ranges_;                   // as calibrated
-  Corrections corrections_;
+  SchemeCorrections corrections_;
   std::optional<Quantizer> quantizer_;
   std::optional<Model> last_;  // the candidate before; equal ones are skipped
   Plan all_;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/machine.h"
+#include "orchestrator/improvements.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -69,6 +70,7 @@ std::string options_json(const TuneOptions& o) {
   if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
   if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
   if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
+  if (corrects_weights(o)) j["correct_weights"] = true;
   return j.dump();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "model/sort_nodes.h"
 
@@ -12,6 +13,11 @@ bool is_code_type(DataType t) {
   return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16;
 }
 
+struct Stored {
+  std::string codes, scale, zero_point;  // initializers; the last may be absent
+  bool folded = false;
+};
+
 class Finder {
  public:
   explicit Finder(const Model& model) : model_(model) {
@@ -21,6 +27,7 @@ class Finder {
       for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
     }
     for (const ValueInfo& v : model.graph.outputs) ++readers_[v.name];
+    for (const ValueInfo& v : model.graph.inputs) inputs_.insert(v.name);
   }
 
   std::vector<CodedLayer> run() {
@@ -46,36 +53,61 @@ class Finder {
     return it == initializers_.end() ? nullptr : it->second;
   }
 
+  // What produces a tensor that is read once.
+  const Node* own_producer(const std::string& name, std::string_view op_type) const {
+    auto it = producers_.find(name);
+    bool own = it != producers_.end() && it->second->op_type == op_type && readers_.at(name) == 1;
+    return own ? it->second : nullptr;
+  }
+  bool own_initializer(const std::string& name) const { return initializer(name) && readers_.at(name) == 1; }
+
   // The DequantizeLinear of an initializer, both read once.
   const Node* own_codes(const std::string& name) const {
-    auto it = producers_.find(name);
-    if (it == producers_.end() || it->second->op_type != "DequantizeLinear" || readers_.at(name) != 1) return nullptr;
-    const Node* n = it->second;
-    bool own = initializer(n->inputs[0]) && readers_.at(n->inputs[0]) == 1 && initializer(n->inputs[1]);
-    return own ? n : nullptr;
+    const Node* n = own_producer(name, "DequantizeLinear");
+    return n && own_initializer(n->inputs[0]) && initializer(n->inputs[1]) ? n : nullptr;
+  }
+
+  // Codes, scale and zero point of a weight: behind a DequantizeLinear, or as add_folded writes a whole channel's.
+  std::optional<Stored> stored(const std::string& weight) const {
+    if (const Node* n = own_codes(weight))
+      return Stored{n->inputs[0], n->inputs[1], n->inputs.size() > 2 ? n->inputs[2] : "", false};
+    const Node* times = own_producer(weight, "Mul");
+    const Node* cast = times ? own_producer(times->inputs[0], "Cast") : nullptr;
+    if (!cast || !own_initializer(cast->inputs[0]) || !initializer(times->inputs[1])) return {};
+    return Stored{cast->inputs[0], times->inputs[1], "", true};
+  }
+
+  // Whether the scale's only axis beyond 1 is that of the outputs.
+  static bool along_outputs(const Tensor& scale, const Tensor& codes, const WeightLayout& layout) {
+    const size_t axis = layout.inputs_first ? codes.dims().size() - 1 : 0;
+    std::vector<int64_t> dims(codes.dims().size(), 1);
+    dims[axis] = layout.outputs;
+    return scale.dims() == dims;
   }
 
   std::optional<CodedLayer> read(const Node& node) const {
     bool known = node.domain.empty() && (node.op_type == "Conv" || node.op_type == "Gemm" || node.op_type == "MatMul");
-    if (!known || node.name.empty() || !producers_.contains(node.inputs[0])) return {};
-    const Node* source = own_codes(node.inputs[1]);
+    if (!known || node.name.empty() || !(producers_.contains(node.inputs[0]) || inputs_.contains(node.inputs[0])))
+      return {};
+    auto source = stored(node.inputs[1]);
     if (!source) return {};
-    const Tensor& codes = *initializer(source->inputs[0]);
-    const Tensor& scale = *initializer(source->inputs[1]);
+    const Tensor& codes = *initializer(source->codes);
+    const Tensor& scale = *initializer(source->scale);
     auto layout = weight_layout(node, codes.dims());
     if (!layout || !is_code_type(codes.type()) || scale.type() != DataType::kFloat) return {};
-    CodedLayer layer{&node, 0, node.inputs[0], source->inputs[0], *layout, to_floats(scale), 0, {}, {}};
+    CodedLayer layer{&node, 0, node.inputs[0], source->codes, *layout, to_floats(scale), 0, {}, {}};
     if (layer.scale.size() != 1 && static_cast<int64_t>(layer.scale.size()) != layout->outputs) return {};
-    if (layer.scale.size() != 1 && scale.dims().size() != 1) return {};
+    if (layer.scale.size() != 1 && !(source->folded ? along_outputs(scale, codes, *layout) : scale.dims().size() == 1))
+      return {};
     if (!read_zero_point(*source, layer)) return {};
     read_bias(node, layer);
     return layer;
   }
 
   // Zero points that differ between the channels are not written by anybody: symmetric weights have 0.
-  bool read_zero_point(const Node& source, CodedLayer& layer) const {
-    if (source.inputs.size() < 3 || source.inputs[2].empty()) return true;
-    const Tensor* zero = initializer(source.inputs[2]);
+  bool read_zero_point(const Stored& source, CodedLayer& layer) const {
+    if (source.zero_point.empty()) return true;
+    const Tensor* zero = initializer(source.zero_point);
     if (!zero) return false;
     layer.zero_point = static_cast<int32_t>(element(*zero, 0));
     for (int64_t i = 1; i < zero->element_count(); ++i)
@@ -104,6 +136,7 @@ class Finder {
   std::unordered_map<std::string, const Tensor*> initializers_;
   std::unordered_map<std::string, const Node*> producers_;
   std::unordered_map<std::string, int> readers_;
+  std::unordered_set<std::string> inputs_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Room: quantization. The layers of a model in QDQ form whose weights are stored as codes, and how their weights lie.
+// Room: quantization. The layers of a model whose weights are stored as codes, behind a DequantizeLinear or in the form
+// that the runtime folds (folded_weights.h), and how their weights lie.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,7 @@ struct WeightLayout {
 struct CodedLayer {
   const Node* node = nullptr;  // of the model
   int depth = 0;               // coded layers before it on the longest path
-  std::string input;           // produced by a node
+  std::string input;           // produced by a node, or an input of the model
   std::string codes;           // initializer
   WeightLayout layout;
   std::vector<float> scale;  // one, or one an output

@@ -1,6 +1,8 @@
 // Corrections as a file.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "seqto/error.h"
 #include "seqto/improvers.h"
 
@@ -10,7 +12,13 @@ namespace {
 constexpr std::string_view kCodes = "codes:", kScale = "scale:", kZeroPoint = "zero_point:", kBias = "bias:",
                            kErrors = "errors:", kShifts = "shifts:";
 
-std::string named(std::string_view kind, const LayerId& layer) { return std::string(kind) + layer; }
+std::optional<Scheme> scheme_named(const std::string& name) {
+  try {
+    return parse_scheme(name);
+  } catch (const Error&) {
+    return {};
+  }
+}
 
 Tensor vector_of(const std::vector<float>& values) { return float_tensor({std::ssize(values)}, values); }
 
@@ -44,28 +52,37 @@ bool read(const Initializer& array, Corrections& into) {
 
 }  // namespace
 
-void save_corrections(const Corrections& corrections, const std::filesystem::path& path) {
+void save_corrections(const SchemeCorrections& corrections, const std::filesystem::path& path) {
   std::vector<Initializer> arrays;
-  for (const auto& [layer, r] : corrections.rounding) {
-    arrays.push_back({named(kCodes, layer), r.codes});
-    arrays.push_back({named(kScale, layer), vector_of(r.scale)});
-    arrays.push_back({named(kZeroPoint, layer), Tensor::from(DataType::kInt32, {1}, std::vector{r.zero_point})});
-    if (!r.bias.empty()) arrays.push_back({named(kBias, layer), vector_of(r.bias)});
-    arrays.push_back(
-        {named(kErrors, layer), Tensor::from(DataType::kDouble, {2}, std::vector{r.error_nearest, r.error_learned})});
+  for (const auto& [scheme, found] : corrections) {
+    const std::string prefix = fmt::format("{}/", to_string(scheme));
+    const auto add = [&](std::string_view kind, const LayerId& layer, Tensor tensor) {
+      arrays.push_back({prefix + std::string(kind) + layer, std::move(tensor)});
+    };
+    for (const auto& [layer, r] : found.rounding) {
+      add(kCodes, layer, r.codes);
+      add(kScale, layer, vector_of(r.scale));
+      add(kZeroPoint, layer, Tensor::from(DataType::kInt32, {1}, std::vector{r.zero_point}));
+      if (!r.bias.empty()) add(kBias, layer, vector_of(r.bias));
+      add(kErrors, layer, Tensor::from(DataType::kDouble, {2}, std::vector{r.error_nearest, r.error_learned}));
+    }
+    for (const auto& [layer, shifts] : found.shifts) add(kShifts, layer, vector_of(shifts));
   }
-  for (const auto& [layer, shifts] : corrections.shifts) arrays.push_back({named(kShifts, layer), vector_of(shifts)});
   save_npz(path, arrays);
 }
 
-Corrections load_corrections(const std::filesystem::path& path) {
-  Corrections result;
-  for (const Initializer& array : load_arrays(path))
-    if (!read(array, result))
+SchemeCorrections load_corrections(const std::filesystem::path& path) {
+  SchemeCorrections result;
+  for (Initializer& array : load_arrays(path)) {
+    const size_t slash = array.name.find('/');
+    const auto scheme = slash == std::string::npos ? std::nullopt : scheme_named(array.name.substr(0, slash));
+    const std::string name = std::exchange(array.name, array.name.substr(slash + 1));
+    if (!scheme || !read(array, result[*scheme]))
       throw Error(Code::kInvalidInput,
                   fmt::format("[corrections] array '{}' of {} found; one of those that seqto writes was expected; "
                               "delete the file, so that it is made again",
-                              array.name, path.string()));
+                              name, path.string()));
+  }
   return result;
 }
 

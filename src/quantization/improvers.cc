@@ -8,9 +8,10 @@ namespace seqto {
 
 using nlohmann::json;
 
-ImproveOptions recommended_improvers() {
+ImproveOptions recommended_improvers(Scheme scheme) {
   ImproveOptions options;
-  options.equalize = options.learned_rounding = true;
+  options.learned_rounding = true;
+  options.equalize = scheme != Scheme::kInt8Weights && scheme != Scheme::kInt4Weights;
   return options;
 }
 
@@ -101,6 +102,28 @@ Model apply(const Corrections& corrections, Model quantized, const Plan& plan, c
   keep_wanted(wanted.rounding, plan, &LayerOptions::learned_rounding, otherwise.learned_rounding);
   keep_wanted(wanted.shifts, plan, &LayerOptions::bias_correction, otherwise.bias_correction != BiasCorrection::kNone);
   return apply(wanted, std::move(quantized));
+}
+
+Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan) {
+  Corrections wanted;
+  for (const auto& [layer, scheme] : plan.schemes) {
+    auto found = corrections.find(scheme);
+    if (found == corrections.end()) continue;
+    const auto& [rounding, shifts] = found->second;
+    if (auto it = rounding.find(layer); it != rounding.end()) wanted.rounding.insert(*it);
+    if (auto it = shifts.find(layer); it != shifts.end()) wanted.shifts.insert(*it);
+  }
+  return apply(wanted, std::move(quantized));
+}
+
+Plan with_fields(const SchemeCorrections& corrections, Plan plan) {
+  for (const auto& [layer, scheme] : plan.schemes) {
+    auto found = corrections.find(scheme);
+    if (found == corrections.end()) continue;
+    if (found->second.rounding.contains(layer)) plan.options[layer].learned_rounding = true;
+    if (found->second.shifts.contains(layer)) plan.options[layer].bias_correction = true;
+  }
+  return plan;
 }
 
 }  // namespace seqto

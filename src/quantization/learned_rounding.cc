@@ -38,7 +38,6 @@ struct Task {
   const Node* original = nullptr;  // in the float model
   const Tensor* weight = nullptr;
   std::vector<Moments> even, odd;  // one a group; samples in turn
-
   void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
     LayerRows rows =
         layer_rows(*layer.node, weight->dims(), input, output, positions, static_cast<uint64_t>(sample) * 2654435761u);
@@ -115,21 +114,31 @@ RoundedLayer round_layer(Task& task, DataType type, Trust trust, const std::vect
   return result;
 }
 
-void replace(Model& model, const CodedLayer& layer, const RoundedLayer& rounded) {
-  for (Initializer& i : model.graph.initializers) {
-    if (i.name == layer.codes) i.tensor = rounded.codes;
-    if (rounded.bias.empty() || i.name != layer.bias) continue;
-    if (layer.bias_scale.empty()) {
-      i.tensor = float_tensor(i.tensor.dims(), rounded.bias);
-    } else {
-      std::vector<int32_t> codes;
-      for (size_t o = 0; o < rounded.bias.size(); ++o) {
-        double step = layer.bias_scale[layer.bias_scale.size() == 1 ? 0 : o];
-        codes.push_back(to_int32(rounded.bias[o] / step));
-      }
-      i.tensor = Tensor::from(DataType::kInt32, i.tensor.dims(), std::move(codes));
-    }
+// Where a model's initializers stand, by name.
+using Places = std::unordered_map<std::string, size_t>;
+Places places_of(const Model& model) {
+  Places places;
+  for (size_t i = 0; i < model.graph.initializers.size(); ++i) places[model.graph.initializers[i].name] = i;
+  return places;
+}
+
+void replace(Model& model, const Places& places, const CodedLayer& layer, const RoundedLayer& rounded) {
+  const auto tensor = [&](const std::string& name) -> Tensor& {
+    return model.graph.initializers[places.at(name)].tensor;
+  };
+  tensor(layer.codes) = rounded.codes;
+  if (rounded.bias.empty() || layer.bias.empty()) return;
+  Tensor& bias = tensor(layer.bias);
+  if (layer.bias_scale.empty()) {
+    bias = float_tensor(bias.dims(), rounded.bias);
+    return;
   }
+  std::vector<int32_t> codes;
+  for (size_t o = 0; o < rounded.bias.size(); ++o) {
+    double step = layer.bias_scale[layer.bias_scale.size() == 1 ? 0 : o];
+    codes.push_back(to_int32(rounded.bias[o] / step));
+  }
+  bias = Tensor::from(DataType::kInt32, bias.dims(), std::move(codes));
 }
 
 class Learner {
@@ -140,6 +149,7 @@ class Learner {
     samples_ = samples.first(std::min(samples.size(), static_cast<size_t>(options.max_samples)));
     for (const Node& n : float_model.graph.nodes) nodes_[n.name] = &n;
     for (const Initializer& i : float_model.graph.initializers) initializers_[i.name] = &i.tensor;
+    places_ = places_of(quantized_);
   }
 
   Rounding run() {
@@ -171,19 +181,24 @@ class Learner {
   }
 
   void collect(std::vector<Task>& tasks) {
-    std::vector<std::string> inputs, targets;
+    // The data set's own tensors, then those that the quantized model computes of them.
+    std::vector<std::string> names, computed, targets;
+    for (const ValueInfo& v : quantized_.graph.free_inputs()) names.push_back(v.name);
     for (const Task& t : tasks) {
-      if (std::ranges::find(inputs, t.layer.input) == inputs.end()) inputs.push_back(t.layer.input);
       targets.push_back(t.original->outputs[0]);
+      if (std::ranges::find(names, t.layer.input) != names.end()) continue;
+      names.push_back(t.layer.input);
+      computed.push_back(t.layer.input);
     }
-    auto coded = runner_.load(part_for(quantized_, inputs));
+    auto coded = computed.empty() ? nullptr : runner_.load(part_for(quantized_, computed));
     auto original = runner_.load(part_for(float_model_, targets));
     for (size_t s = 0; s < samples_.size(); ++s) {
       env_.stop_if_cancelled("round");
-      Sample sample = data_.read(samples_[s]);
-      auto given = coded->run(sample.inputs), wanted = original->run(sample.inputs);
+      std::vector<Tensor> given = data_.read(samples_[s]).inputs, wanted = original->run(given);
+      if (coded)
+        for (Tensor& t : coded->run(given)) given.push_back(std::move(t));
       for (size_t t = 0; t < tasks.size(); ++t) {
-        auto input = static_cast<size_t>(std::ranges::find(inputs, tasks[t].layer.input) - inputs.begin());
+        auto input = static_cast<size_t>(std::ranges::find(names, tasks[t].layer.input) - names.begin());
         tasks[t].add(given[input], wanted[t], static_cast<int64_t>(s), positions(tasks[t].layer.layout));
       }
     }
@@ -203,7 +218,7 @@ class Learner {
         LogLevel::kDebug,
         fmt::format("rounding of {}: squared error {:.4g} instead of {:.4g}, ridge {}, damping {}",
                     task.layer.node->name, rounded.error_learned, rounded.error_nearest, trust.ridge, trust.damping));
-    replace(quantized_, task.layer, rounded);
+    replace(quantized_, places_, task.layer, rounded);
     result[task.layer.node->name] = std::move(rounded);
   }
 
@@ -216,6 +231,7 @@ class Learner {
   const Env& env_;
   std::unordered_map<std::string, const Node*> nodes_;
   std::unordered_map<std::string, const Tensor*> initializers_;
+  Places places_;  // in quantized_
 };
 
 }  // namespace
@@ -228,14 +244,15 @@ Rounding learn_rounding(const Model& float_model, const Model& quantized, const 
 
 Model apply_rounding(const Model& quantized, const Rounding& rounding) {
   Model result = quantized;
+  const Places places = places_of(result);
   for (const CodedLayer& layer : coded_layers(quantized)) {
     auto it = rounding.find(layer.node->name);
-    const Tensor* codes = quantized.graph.initializer(layer.codes);
     if (it == rounding.end()) continue;
+    const Tensor* codes = &quantized.graph.initializers[places.at(layer.codes)].tensor;
     const RoundedLayer& learned = it->second;
     bool same = learned.codes.type() == codes->type() && learned.codes.dims() == codes->dims() &&
                 learned.scale == layer.scale && learned.zero_point == layer.zero_point;
-    if (same) replace(result, layer, learned);
+    if (same) replace(result, places, layer, learned);
   }
   return result;
 }

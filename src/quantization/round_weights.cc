@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
 #include <vector>
+
+#include "base/parallel.h"
 
 namespace seqto::internal {
 namespace {
@@ -45,18 +48,38 @@ MatrixXd damped(const MatrixXd& xx, double ridge) {
   return result;
 }
 
-// The weights that bring the quantized layer's inputs nearest to the targets, drawn towards the given ones.
-MatrixXd fitted(const MatrixXd& weight, const Covariance& c, double ridge) {
-  if (!std::isfinite(ridge)) return weight;
-  Eigen::LLT<MatrixXf> factor(damped(c.xx, ridge).cast<float>());
-  MatrixXf left = (c.yx - weight * c.xx).transpose().cast<float>();
-  return weight + factor.solve(left).transpose().cast<double>();
-}
+// What the error is around the given weights. There it nearly vanishes, so that its change is small numbers' business
+// and single precision is enough.
+struct Problem {
+  const MatrixXd& weight;
+  MatrixXd xx, slope;  // slope: weight * xx - yx
+  MatrixXf xx_single;
+  VectorXd error;  // of each output with these weights
 
-// Each output's mean squared error with these weights.
-VectorXd errors_of(const MatrixXd& weight, const Covariance& c) {
-  return c.yy + ((weight * c.xx - 2 * c.yx).cwiseProduct(weight)).rowwise().sum();
-}
+  Problem(const MatrixXd& given, const Moments& moments, bool with_bias) : weight(given) {
+    Covariance c = covariance(moments, with_bias);
+    xx = std::move(c.xx);
+    xx_single = xx.cast<float>();
+    MatrixXd product = weight * xx;
+    slope = product - c.yx;
+    error = c.yy + (product - 2 * c.yx).cwiseProduct(weight).rowwise().sum();
+  }
+
+  // Each output's mean squared error with other weights.
+  VectorXd errors_of(const MatrixXd& other) const {
+    MatrixXd step = other - weight;
+    MatrixXf bent = step.cast<float>() * xx_single;
+    return error + (2 * slope + bent.cast<double>()).cwiseProduct(step).rowwise().sum();
+  }
+
+  // The weights that bring the quantized layer's inputs nearest to the targets, drawn towards the given ones.
+  MatrixXd fitted(double ridge) const {
+    if (!std::isfinite(ridge)) return weight;
+    Eigen::LLT<MatrixXf> factor(damped(xx, ridge).cast<float>());
+    MatrixXf left = -slope.transpose().cast<float>();
+    return weight + factor.solve(left).transpose().cast<double>();
+  }
+};
 
 double code(double value, const Steps& steps) {
   return std::clamp(std::nearbyint(value), double(steps.lowest), double(steps.highest));
@@ -104,7 +127,8 @@ MatrixXd successive_codes(const MatrixXd& weight, const MatrixXd& xx, const Step
 
 // Moves single codes by whole steps while that lowers an output's error.
 void descend(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps, MatrixXd& codes) {
-  MatrixXd gradient = (weight - steps.scale.asDiagonal() * codes) * xx;
+  MatrixXf left = (weight - steps.scale.asDiagonal() * codes).cast<float>();
+  MatrixXd gradient = MatrixXf(left * xx.cast<float>()).cast<double>();
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     bool moved = false;
     for (Index i = 0; i < codes.cols(); ++i)
@@ -150,12 +174,25 @@ MatrixXd learned_codes(const MatrixXd& weight, const MatrixXd& xx, const Steps& 
   return codes;
 }
 
-MatrixXd codes_of(const MatrixXd& weight, const Covariance& c, const Steps& steps, Trust trust) {
-  MatrixXd target = fitted(weight, c, trust.ridge);
+MatrixXd codes_of(const Problem& problem, const Steps& steps, Trust trust) {
+  MatrixXd target = problem.fitted(trust.ridge);
   if (!std::isfinite(trust.damping)) return nearest_codes(target, steps);
-  MatrixXd xx = damped(c.xx, trust.damping), codes = learned_codes(target, xx, steps);
+  MatrixXd xx = damped(problem.xx, trust.damping), codes = learned_codes(target, xx, steps);
   descend(target, xx, steps, codes);
   return codes;
+}
+
+// errors[i] += what `weights` learns on each half with candidate i, judged by the other.
+template <class Weights>
+void add_judged(const MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
+                std::vector<double>& errors, const Weights& weights) {
+  const Problem halves[]{{weight, even, with_bias}, {weight, odd, with_bias}};
+  std::vector<double> found(2 * errors.size());
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  for_each_in_order(
+      found.size(), cores,
+      [&](size_t k) { found[k] = halves[1 - k % 2].errors_of(weights(halves[k % 2], k / 2)).sum(); }, [](size_t) {});
+  for (size_t k = 0; k < found.size(); ++k) errors[k / 2] += found[k];
 }
 
 }  // namespace
@@ -193,10 +230,8 @@ const std::vector<double>& ridge_candidates() {
 
 void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
                          std::vector<double>& errors) {
-  Covariance halves[]{covariance(even, with_bias), covariance(odd, with_bias)};
-  for (size_t i = 0; i < errors.size(); ++i)
-    for (int half : {0, 1})
-      errors[i] += errors_of(fitted(weight, halves[half], ridge_candidates()[i]), halves[1 - half]).sum();
+  add_judged(weight, even, odd, with_bias, errors,
+             [](const Problem& half, size_t i) { return half.fitted(ridge_candidates()[i]); });
 }
 
 std::vector<Trust> trust_candidates(double ridge) {
@@ -206,21 +241,18 @@ std::vector<Trust> trust_candidates(double ridge) {
 
 void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, const Steps& steps,
                          bool with_bias, std::span<const Trust> candidates, std::vector<double>& errors) {
-  Covariance halves[]{covariance(even, with_bias), covariance(odd, with_bias)};
-  for (size_t i = 0; i < candidates.size(); ++i)
-    for (int half : {0, 1}) {
-      MatrixXd codes = codes_of(weight, halves[half], steps, candidates[i]);
-      errors[i] += errors_of(steps.scale.asDiagonal() * codes, halves[1 - half]).sum();
-    }
+  add_judged(weight, even, odd, with_bias, errors, [&](const Problem& half, size_t i) -> MatrixXd {
+    return steps.scale.asDiagonal() * codes_of(half, steps, candidates[i]);
+  });
 }
 
 Rounded round_weights(const MatrixXd& weight, const Moments& moments, const Steps& steps, Trust trust, bool with_bias) {
-  Covariance c = covariance(moments, with_bias);
-  Rounded result{codes_of(weight, c, steps, trust), {}, 0, 0};
+  const Problem problem(weight, moments, with_bias);
+  Rounded result{codes_of(problem, steps, trust), {}, 0, 0};
   // What the damping or the ridge made worse than plain rounding on these very samples is taken back.
   MatrixXd nearest = nearest_codes(weight, steps);
-  VectorXd before = errors_of(steps.scale.asDiagonal() * nearest, c),
-           after = errors_of(steps.scale.asDiagonal() * result.codes, c);
+  VectorXd before = problem.errors_of(steps.scale.asDiagonal() * nearest),
+           after = problem.errors_of(steps.scale.asDiagonal() * result.codes);
   for (Index o = 0; o < weight.rows(); ++o)
     if (!(after(o) <= before(o))) result.codes.row(o) = nearest.row(o), after(o) = before(o);
   result.error_nearest = before.sum(), result.error_learned = after.sum();

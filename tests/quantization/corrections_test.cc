@@ -12,13 +12,18 @@ namespace {
 TEST(Corrections, ComeBackFromAFile) {
   namespace fs = std::filesystem;
   fs::path file = fs::path(testing::TempDir()) / "seqto_corrections_test.npz";
-  Corrections wanted;
+  SchemeCorrections all;
+  Corrections& wanted = all[Scheme::kInt8Weights];
   wanted.rounding["/a/Conv"] = {
       Tensor::from(DataType::kInt8, {2, 2}, std::vector<int8_t>{1, -2, 3, -4}), {0.5f, 2}, 3, {1.5f, -1}, 0.25, 0.125};
   wanted.rounding["plain"] = {Tensor::from(DataType::kInt16, {1, 1}, std::vector<int16_t>{999}), {1}, 0, {}, 1, 1};
   wanted.shifts = {{"/a/Conv", {1, 2}}, {"other", {3}}};
-  save_corrections(wanted, file);
-  Corrections found = load_corrections(file);
+  all[Scheme::kInt4Weights].shifts = {{"/a/Conv", {7}}};
+  save_corrections(all, file);
+  SchemeCorrections read = load_corrections(file);
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[Scheme::kInt4Weights].shifts, all[Scheme::kInt4Weights].shifts);
+  const Corrections& found = read[Scheme::kInt8Weights];
   EXPECT_EQ(found.shifts, wanted.shifts);
   ASSERT_EQ(found.rounding.size(), 2u);
   for (const auto& [layer, r] : wanted.rounding) {
@@ -27,9 +32,27 @@ TEST(Corrections, ComeBackFromAFile) {
     EXPECT_EQ(std::tie(f.scale, f.zero_point, f.bias, f.error_nearest, f.error_learned),
               std::tie(r.scale, r.zero_point, r.bias, r.error_nearest, r.error_learned));
   }
-  save_npz(file, std::vector<Initializer>{{"x", float_tensor({1}, {1})}});
-  EXPECT_THROW(load_corrections(file), Error);
+  for (const char* name : {"x", "shifts:x", "int9/shifts:x", "int8/x"}) {
+    save_npz(file, std::vector<Initializer>{{name, float_tensor({1}, {1})}});
+    EXPECT_THROW(load_corrections(file), Error) << name;
+  }
   fs::remove(file);
+}
+
+TEST(Corrections, FieldsSayWhatWasFoundForTheLayersOwnScheme) {
+  SchemeCorrections found;
+  found[Scheme::kInt8Weights].rounding["a"] = {};
+  found[Scheme::kInt8Weights].rounding["b"] = {};
+  found[Scheme::kInt4Weights].shifts["b"] = {1};
+  Plan plan;
+  plan.schemes = {{"a", Scheme::kInt8Weights}, {"b", Scheme::kInt4Weights}, {"c", Scheme::kInt8}};
+  const Plan fields = with_fields(found, plan);
+  EXPECT_EQ(fields.schemes, plan.schemes);
+  ASSERT_EQ(fields.options.size(), 2u);
+  EXPECT_EQ(fields.options.at("a").learned_rounding, true);
+  EXPECT_FALSE(fields.options.at("a").bias_correction);
+  EXPECT_FALSE(fields.options.at("b").learned_rounding);
+  EXPECT_EQ(fields.options.at("b").bias_correction, true);
 }
 
 }  // namespace

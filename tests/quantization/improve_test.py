@@ -111,6 +111,40 @@ def refined_ranges(folder):
         assert errors[1] < errors[0], (name, errors)
 
 
+def rounded_weights(folder):
+    """Weights alone in 8 bits: the same file size and operators, other codes, outputs nearer to the float model's."""
+    rng = np.random.default_rng(2)
+    mix = np.eye(3) + 0.9  # channels that go along with each other, as those of an image do
+    draw = lambda n: np.einsum("ij,njhw->nihw", mix, rng.normal(size=(n, 3, 8, 8))).astype(np.float32)
+    x, others = draw(32), draw(64)
+    np.savez(folder / "data.npz", x=x)
+    node = helper.make_node
+    path = save(folder / "model.onnx",
+                [node("Conv", ["x", "w0", "b0"], ["t0"], name="first"), node("Relu", ["t0"], ["t1"], name="relu"),
+                 node("Conv", ["t1", "w1"], ["t2"], name="second"), node("Flatten", ["t2"], ["t3"], name="flatten"),
+                 node("MatMul", ["t3", "w2"], ["y"], name="third")],
+                [("x", [1, 3, 8, 8])], [("y", [1, 10])],
+                [("w0", weight(16, 3, 3, 3)), ("b0", weight(16, seed=3)), ("w1", weight(16, 16, 3, 3, seed=4)),
+                 ("w2", weight(256, 10, seed=5))])
+    model = onnx.load(path)
+    plain, learned = (quantize(folder, path, "--mode", "weights", *flags) for flags in ([], ["--rounding", "learned"]))
+    assert quantize(folder, path, "--mode", "weights", "--improve").SerializeToString() == learned.SerializeToString()
+    kinds = [[n.op_type for n in q.graph.node] for q in (plain, learned)]
+    assert kinds[0] == kinds[1] and "Cast" in kinds[0], kinds
+    assert plain.ByteSize() == learned.ByteSize()
+    changed = []
+    for i in plain.graph.initializer:
+        codes = [numpy_helper.to_array(next(j for j in q.graph.initializer if j.name == i.name)) for q in (plain, learned)]
+        if codes[0].dtype == np.int8:
+            changed.append(not np.array_equal(*codes))
+    # The first layer's input is the model's own; it is learned too.
+    assert changed == [True] * 3, changed
+    for name, data in (("the samples", x), ("others", others)):
+        errors = [np.square(outputs(model, data)[0] - outputs(q, data)[0]).mean() for q in (plain, learned)]
+        print(f"learned rounding of weights, {name}: squared error {errors[0]:.3g}, learned {errors[1]:.3g}")
+        assert errors[1] < errors[0] * (0.5 if data is x else 0.7), (name, errors)
+
+
 def usage(folder):
     path = network(folder / "model.onnx")
     result = seqto("quantize", path, "--ranges", "r.json", "-o", folder / "q.onnx", "--bias-correction", "slow")
@@ -118,7 +152,7 @@ def usage(folder):
 
 
 def main():
-    for test in (bias_correction, refined_ranges, usage):
+    for test in (bias_correction, refined_ranges, rounded_weights, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0

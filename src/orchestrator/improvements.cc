@@ -1,0 +1,65 @@
+#include "orchestrator/improvements.h"
+
+#include <algorithm>
+
+#include "orchestrator/notes.h"
+#include "orchestrator/tune_options.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kTimeToLearn = 60;  // seconds; a network of 50 layers takes some ten of them
+
+bool is_weight_only(Scheme scheme) { return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights; }
+
+// Those that any layer may get, the searched one first.
+std::vector<Scheme> schemes_of(const TuneOptions& o) {
+  std::vector<Scheme> result{quantized_scheme(o)};
+  for (const std::string& name : o.schemes)
+    if (Scheme scheme = parse_scheme(name); std::ranges::find(result, scheme) == result.end()) result.push_back(scheme);
+  return result;
+}
+
+}  // namespace
+
+bool corrects_weights(const TuneOptions& o) {
+  return searches(o) && o.correct_weights && o.data != "random" && o.dataset.states.empty();
+}
+
+ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
+  ImproveOptions result = o.improvers;
+  if (!is_weight_only(scheme)) return result;
+  result.equalize = result.smooth = result.refine_ranges = false;  // of activations
+  if (!corrects_weights(o)) return result;
+  const bool hurried = o.max_time_seconds > 0 && o.max_time_seconds < kTimeToLearn;
+  if (scheme == Scheme::kInt8Weights && !hurried) result.learned_rounding = true;
+  else if (result.bias_correction == BiasCorrection::kNone) result.bias_correction = BiasCorrection::kFast;
+  return result;
+}
+
+Improvements find_improvements(const TuneOptions& o, const Model& model, const Ranges& ranges, const Dataset& data,
+                               std::span<const int64_t> samples, Runner& runner, Study& study, const Env& env) {
+  const fs::path file = o.output / "corrections.npz";
+  const std::string* noted = study.noted("improved ranges");
+  if (noted && fs::exists(file)) return {ranges_from_json(*noted), load_corrections(file)};
+  Improvements result{ranges, {}};
+  bool found_any = false;
+  for (Scheme scheme : schemes_of(o)) {
+    if (scheme == Scheme::kFloat32 || scheme == Scheme::kFloat16) continue;
+    const ImproveOptions improvers = improvers_of(o, scheme);
+    if (!improvers.corrects()) continue;
+    const Plan plan = uniform_plan(model, scheme, o.quantize.exclude);
+    Improved found = improve(model, ranges, o.quantize, plan, improvers, data, samples, runner, env);
+    if (scheme == quantized_scheme(o)) result.ranges = std::move(found.ranges);
+    if (!found.corrections.empty()) result.corrections[scheme] = std::move(found.corrections);
+    found_any = true;
+  }
+  if (!found_any) return result;
+  save_corrections(result.corrections, file);
+  study.note("improved ranges", ranges_to_json(result.ranges));
+  return result;
+}
+
+}  // namespace seqto::internal
