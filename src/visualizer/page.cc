@@ -216,6 +216,9 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
                    fmt::format("Loss ({}) against size of every candidate. Down and left is better; the line is what "
                                "can be had at each size.",
                                loss));
+  page +=
+      "<section id=\"one-point\" hidden><h2>One candidate</h2>\n<p class=\"controls\"><label>Candidate <select "
+      "id=\"point-choice\"></select></label></p>\n<div id=\"point\" role=\"status\"></div></section>\n";
   page += plot_section("sensitivity", "Errors of the tensors",
                        "In the published order: activations by score, then weights. qdq_err: a tensor before and after "
                        "its own rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");

@@ -133,7 +133,18 @@ var page = (function () {
     row.addEventListener('mouseenter', point);
     row.addEventListener('focusin', point);
   });
+  // All that is known of one candidate, for those who point at nothing.
+  var choice = document.getElementById('point-choice');
+  function showPoint(id) {
+    data.points.forEach(function (p) {
+      if (p.id !== id) return;
+      choice.value = id;
+      document.getElementById('point').innerHTML = p.size === undefined ? '' : plots.describe(p, data);
+      if (p.failure) document.getElementById('point').textContent = p.failure;
+    });
+  }
   function choosePoint(id) {
+    if (choice) showPoint(id);
     all('#trials tr.pointed', function (row) { row.classList.remove('pointed'); });
     var row = rows['$' + id];
     if (row) {
@@ -141,6 +152,20 @@ var page = (function () {
       row.scrollIntoView({block: 'nearest'});
     }
     pointed.forEach(function (listener) { listener(id); });
+  }
+
+  if (choice && data.points.length) {
+    var begin = data.points[0].id;
+    data.points.forEach(function (p) {
+      var option = document.createElement('option');
+      option.value = p.id;
+      option.textContent = plots.pointName(p) + (p.size_text ? ', ' + p.size_text : ', failed') + (p.selected ? ', selected' : '');
+      choice.appendChild(option);
+      if (p.selected) begin = p.id;
+    });
+    choice.addEventListener('change', function () { choosePoint(choice.value); });
+    showPoint(begin);
+    document.getElementById('one-point').hidden = false;
   }
 
   ['front', 'fronts', 'devices', 'sensitivity', 'exclusion'].forEach(function (name) {

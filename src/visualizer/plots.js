@@ -40,7 +40,8 @@ var plots = (function () {
   function describe(p, data) {
     var rows = [];
     function row(name, value) {
-      rows.push('<tr><td style="padding-right:1em;opacity:.75">' + escape(name) + '</td><td style="text-align:right">' +
+      rows.push('<tr><th scope="row" style="padding-right:1em;opacity:.75;font-weight:400;text-align:left">' + escape(name) +
+                '</th><td style="text-align:right">' +
                 escape(value) + '</td></tr>');
     }
     var marks = (p.selected ? ' \u00b7 selected' : '') + (p.rank ? ' \u00b7 top ' + p.rank : '');
@@ -388,5 +389,5 @@ var plots = (function () {
     return option;
   }
 
-  return {front: front, fronts: fronts, devices: devices, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
+  return {describe: describe, front: front, fronts: fronts, devices: devices, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
 })();

@@ -115,7 +115,10 @@ std::string report_data_json(const Summary& summary) {
   Json data{{"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(largest(summary))}};
   data["timed"] = std::ranges::find(summary.objectives, "latency") != summary.objectives.end();
   data["points"] = Json::array();
-  for (const auto* point : points(summary)) data["points"].push_back(point_data(summary, *point, loss));
+  for (const auto* point : points(summary)) {
+    const auto* best = find_point(summary, point->trial.id);  // the front's entry knows more
+    data["points"].push_back(point_data(summary, best ? *best : *point, loss));
+  }
   data["activations"] = Json::array();
   for (const auto& error : summary.sensitivity.activations) {
     data["activations"].push_back({{"tensor", error.tensor},

@@ -77,7 +77,7 @@ def check_touched(browser, page):
     dom, said = browse(browser, touched, "--dump-dom")
     assert "CONSOLE" not in said, said
     for plot in ("front", "exclusion"):
-        assert "reduction kept</td>" in dom.split(f'id="touched_{plot}"')[1].split('id="touched_')[0], plot
+        assert "reduction kept</th>" in dom.split(f'id="touched_{plot}"')[1].split('id="touched_')[0], plot
     assert "<b>&lt;script&gt;alert(\"x\")&lt;/script&gt;&amp;'_out</b>" in dom, "tooltip of the hostile tensor"
     rows = re.findall(r"<code>(\w+)</code>", re.search(r'id="trials".*?</table>', dom, re.S)[0])
     assert rows[-1] == "full" and rows[:2] == ["0000000000000015", "float"], rows  # what has no size counts as most
@@ -159,6 +159,8 @@ def check_looks(browser, page):
     dom, said = browse(browser, looked, "--dump-dom")
     assert "CONSOLE" not in said, said
     assert 'data-pointed="0000000000000013"' in dom
+    point = re.search(r'id="point".*?</div>', dom, re.S)[0]
+    assert "0000000000000013</b>" in point and ">0.031<" in point, "with McNemar's p"
     assert re.search(r'data-tip="fully quantized', dom), re.search(r'data-tip="[^"]*"', dom)
     assert re.search(r'id="layer-scheme"[^>]*>int8: ', dom), "the layers are those of the point that was chosen"
     assert 'data-theme="dark"' in dom and 'fill="#e8edf2"' in dom.split('id="front"')[1].split("</svg>")[0]

@@ -161,6 +161,15 @@ TEST(ReportData, CannotLeaveItsScriptElement) {
   EXPECT_EQ(nlohmann::json::parse(json)["activations"][0]["tensor"], "</script>\xE2\x80\xA8<!--\xEF\xBF\xBD");
 }
 
+TEST(ReportData, KnowsWhatTheFrontKnows) {
+  auto summary = small_summary();
+  summary.front[2].alike = "full";  // which its trial does not tell
+  const auto data = nlohmann::json::parse(internal::report_data_json(summary));
+  int alike = 0;
+  for (const auto& point : data["points"]) alike += point.contains("alike");
+  EXPECT_EQ(alike, 1);
+}
+
 TEST(SvgEngine, SaysWhatFailed) {
   try {
     internal::draw_svgs("{}", {"front"});

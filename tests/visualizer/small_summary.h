@@ -110,7 +110,7 @@ inline Summary small_summary() {
   summary.front.insert(summary.front.begin(), summary.fully_quantized);
   summary.front.push_back(summary.baseline);
   for (const auto& point : summary.front) summary.outline.push_back(point.trial.id);
-  summary.front[2].mcnemar = 0.031;
+  for (auto& point : summary.front) point.mcnemar = 0.031;
   summary.top = {"0000000000000013", "0000000000000012", "0000000000000016"};
   summary.selected = "0000000000000013";
   summary.objectives = {"kl", "size"};
