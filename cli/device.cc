@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -14,7 +15,9 @@ namespace {
 
 [[noreturn]] void become_server(const std::vector<std::string>& flags) {
   std::vector<std::string> words{tvm_executable(), "serve"};
-  words.insert(words.end(), flags.begin(), flags.end());
+  const auto asks = [](const std::string& flag) { return flag == "-h" || flag == "--help"; };
+  if (std::ranges::any_of(flags, asks)) words = {tvm_executable(), "--help"};
+  else words.insert(words.end(), flags.begin(), flags.end());
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

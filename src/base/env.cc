@@ -16,8 +16,9 @@ int64_t Env::clock_ns() const {
 
 void Env::stop_if_cancelled(std::string_view verb) const {
   if (cancelled && cancelled())
-    throw Error(Code::kInterrupted,
-                fmt::format("[{}] interrupted; what is finished was saved; run it again to go on", verb));
+    throw Error(
+        Code::kInterrupted,
+        fmt::format("[{}] interrupted; run the same command again; a study or a download goes on where it was", verb));
 }
 
 }  // namespace seqto
