@@ -16,6 +16,7 @@
 #include "orchestrator/evaluate.h"
 #include "orchestrator/improvements.h"
 #include "orchestrator/latency_model.h"
+#include "orchestrator/note_tensors.h"
 #include "orchestrator/notes.h"
 #include "orchestrator/samples.h"
 #include "orchestrator/search_groups.h"
@@ -52,7 +53,10 @@ class Tuner {
     measure_references();
     if (!searches(o_)) rank();  // its order is that of the search
     bool interrupted = !search(start);
-    if (!interrupted) rank();
+    if (!interrupted) {
+      rank();
+      note_tensors(*study_, model_, candidate(all_), *data_, split_.calibration, *runner_, env_);
+    }
     finish(start);
     Summary summary = report(o_.output);
     if (interrupted || env_.cancelled())
@@ -435,11 +439,15 @@ class Tuner {
       save_model(published_candidate(published->plan), o_.output / "models" / "published.onnx");
       write_file_atomic(o_.output / "plans" / "published.json", plan_to_json(published->plan));
     }
+    Explained explained;
     for (const Trial* t : kept) {
-      save_model(candidate(t->plan), o_.output / "models" / (t->id + ".onnx"));
+      const Model made = candidate(t->plan);
+      explained[t->id] = explain(model_, made, {.quantize = o_.quantize, .plan = t->plan});
+      save_model(made, o_.output / "models" / (t->id + ".onnx"));
       write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(with_fields(corrections_, t->plan)));
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
+    study_->note("explained", explained_to_json(explained));
     time_finalists();
     note_latency_model();
     ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;
