@@ -80,9 +80,10 @@ class Finder {
   // Whether the scale's only axis beyond 1 is that of the outputs.
   static bool along_outputs(const Tensor& scale, const Tensor& codes, const WeightLayout& layout) {
     const size_t axis = layout.inputs_first ? codes.dims().size() - 1 : 0;
-    std::vector<int64_t> dims(codes.dims().size(), 1);
-    dims[axis] = layout.outputs;
-    return scale.dims() == dims;
+    if (scale.dims().size() != codes.dims().size()) return false;
+    for (size_t a = 0; a < scale.dims().size(); ++a)
+      if (scale.dims()[a] != (a == axis ? layout.outputs : 1)) return false;
+    return true;
   }
 
   std::optional<CodedLayer> read(const Node& node) const {
