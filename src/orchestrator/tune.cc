@@ -4,14 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/parallel.h"
 #include "orchestrator/best_so_far.h"
 #include "orchestrator/evaluate.h"
 #include "orchestrator/improvements.h"
@@ -20,6 +17,7 @@
 #include "orchestrator/notes.h"
 #include "orchestrator/samples.h"
 #include "orchestrator/search_groups.h"
+#include "orchestrator/search_loop.h"
 #include "orchestrator/summarize.h"
 #include "orchestrator/tune_options.h"
 #include "seqto/error.h"
@@ -171,7 +169,7 @@ class Tuner {
     auto inputs = data_->read(split_.evaluation.front()).inputs;
     for (const Place& place : places_) {
       if (place.device == "cpu") continue;
-      auto nodes = place.runner->placement(*last_, inputs);
+      auto nodes = place.runner->placement(*full_, inputs);
       if (nodes.empty()) continue;  // the runtime does not tell
       bool used = std::any_of(nodes.begin(), nodes.end(),
                               [](const NodePlacement& n) { return n.provider != "CPUExecutionProvider"; });
@@ -211,8 +209,8 @@ class Tuner {
       Plan plan = uniform_plan(original_ ? *original_ : model_, Scheme::kInt8);
       if (!study_->find("published")) measure_once("published", plan, published_candidate(plan));
     }
-    last_ = candidate(all_);
-    measure_once("full", all_, *last_);
+    full_ = candidate(all_);
+    measure_once("full", all_, *full_);
     note_placement();
   }
 
@@ -247,7 +245,7 @@ class Tuner {
     }
     // The published order comes from the static model in dynamic runs as well.
     Model quantized = scheme_ == Scheme::kInt8
-                          ? *last_
+                          ? *full_
                           : Quantizer(model_, ranges_, {.exclude = o_.quantize.exclude})
                                 .quantize(uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude));
     sensitivity_ = analyze(model_, quantized, *data_, ranking_, *runner_, env_);
@@ -274,40 +272,20 @@ class Tuner {
                                   .objectives = o_.objectives,
                                   .evaluations = o_.search_evaluations,
                                   .front = o_.max_front};
-    const bool went_on = propose(*make_strategy(o_.strategy, space, options), start);
+    SearchLoop loop({.options = o_,
+                     .env = env_,
+                     .study = *study_,
+                     .places = places_,
+                     .candidate = [this](const Plan& plan) { return candidate(plan); },
+                     .prefixes = prefixes_ ? &*prefixes_ : nullptr,
+                     .ending = ending_,
+                     .start = start});
+    const bool went_on = loop.run(*make_strategy(o_.strategy, space, options), *full_);
     const auto trials = static_cast<int64_t>(study_->trials().size());
     env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
     if (searches(o_) && !space.groups.empty())
       study_->note("what if", what_if_to_json(what_if(space, options, *study_)));
     return went_on;
-  }
-
-  // Asks, measures, and asks again. False when interrupted.
-  bool propose(Strategy& strategy, int64_t start) {
-    const bool resumed = !searches(o_) && study_->trials().back().id != "full";
-    if (resumed) last_ = candidate(study_->trials().back().plan);
-    for (;;) {
-      const char* near = limit_reached(start, true);
-      std::vector<Proposal> proposals = strategy.next(*study_, near);
-      if (proposals.empty()) return !near || note_stop(near);
-      for (size_t done = 0; done < proposals.size();) {
-        if (env_.cancelled()) return false;
-        // What is reported has a latency: those are measured one at a time.
-        const bool reported = proposals[done].part == Part::kEvaluation;
-        if (const char* limit = limit_reached(start, !reported)) {
-          if (reported) return note_stop(limit);
-          break;  // the strategy wraps up
-        }
-        const auto kind = [reported](const Proposal& p) { return (p.part == Part::kEvaluation) == reported; };
-        const std::span<Proposal> rest = std::span(proposals).subspan(done);
-        size_t count = static_cast<size_t>(std::ranges::find_if_not(rest, kind) - rest.begin());
-        count = reported ? 1 : std::min(count, allowed_trials(true));
-        const int64_t begin = env_.clock_ns();
-        if (!measure_proposals(rest.first(count), strategy.expected(), start)) return false;
-        if (reported) slowest_ns_ = std::max(slowest_ns_, env_.clock_ns() - begin);
-        done += count;
-      }
-    }
   }
 
   // What plans are predicted to take, fitted to what the uniform ones took.
@@ -341,86 +319,6 @@ class Tuner {
         in_turn.push_back({t.plan, static_cast<double>(timed->second.median_ns)});
     }
     return in_turn.empty() ? measured : in_turn;
-  }
-
-  // `reserve`: of time and trials, for those that the report needs of a search on samples of its own.
-  const char* limit_reached(int64_t start, bool reserve) const {
-    const double seconds = static_cast<double>(env_.clock_ns() - start) / 1e9;
-    double kept = 0;
-    if (reserve && searches(o_)) {
-      // A short time is for the search as well: fewer of its plans are then reported.
-      kept = static_cast<double>(reserved_trials()) * static_cast<double>(slowest_ns_) / 1e9;
-      kept = std::min(kept, o_.max_time_seconds / 3);
-    }
-    if (o_.max_time_seconds > 0 && seconds + kept >= o_.max_time_seconds) return "--max-time";
-    return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
-  }
-  int64_t reserved_trials() const {
-    if (!searches(o_)) return 0;
-    return o_.max_evaluations > 0 ? std::min(o_.max_front, o_.max_evaluations / 3) : o_.max_front;
-  }
-  size_t allowed_trials(bool reserve) const {
-    if (o_.max_evaluations <= 0) return std::numeric_limits<size_t>::max();
-    const auto trials = static_cast<int64_t>(study_->trials().size()) + (reserve ? reserved_trials() : 0);
-    return static_cast<size_t>(std::max<int64_t>(0, o_.max_evaluations - trials));
-  }
-
-  // Side by side; appended in their order. False when interrupted. Those beyond the time limit are left out.
-  bool measure_proposals(std::span<Proposal> proposals, int64_t expected, int64_t start) {
-    std::vector<Trial> trials(proposals.size());
-    const bool reserve = proposals[0].part != Part::kEvaluation;
-    try {
-      for_each_in_order(
-          proposals.size(), static_cast<size_t>(o_.jobs),
-          [&](size_t i) {
-            Proposal& proposal = proposals[i];
-            Trial& trial = trials[i];
-            trial.plan = std::move(proposal.plan);
-            trial.id = trial.plan.hash();
-            trial.excluded = std::move(proposal.excluded);
-            trial.part = proposal.part;
-            trial.step = std::move(proposal.step);
-            std::optional<Model> made;
-            {
-              std::lock_guard lock(making_);  // a Quantizer makes one candidate at a time
-              made = candidate(trial.plan);
-            }
-            if (!searches(o_)) {
-              if (equal(*made, *last_)) {
-                trial.id.clear();
-                return;
-              }
-              last_ = made;
-            }
-            trial = evaluate(*made, std::move(trial), places_, env_, prefixes_ ? &*prefixes_ : nullptr);
-          },
-          [&](size_t i) {
-            if (trials[i].id.empty()) return;  // the same candidate as before
-            tell(trials[i], expected);
-            study_->append(std::move(trials[i]));
-            if (o_.max_time_seconds > 0 && limit_reached(start, reserve)) throw TimeUp();
-          });
-    } catch (const Error& error) {
-      if (error.code() == Code::kInterrupted) return false;
-      throw;
-    } catch (const TimeUp&) {
-    }
-    return true;
-  }
-  struct TimeUp {};
-
-  void tell(const Trial& trial, int64_t expected) const {
-    const auto done = static_cast<int64_t>(study_->trials().size()) + 1;
-    int64_t total = expected;
-    if (total > 0 && o_.max_evaluations > 0) total = std::min(total, o_.max_evaluations);
-    // A search may find more to try than it expected; its last step alone says that it is the last.
-    if (total > 0) total = std::max(total, done + 1);
-    env_.progress({"evaluate", done, total, best_so_far(study_->trials(), trial, o_.objectives)});
-  }
-
-  bool note_stop(const char* limit) {
-    ending_.notes.push_back(fmt::format("stopped at {} after {} trials", limit, study_->trials().size()));
-    return true;
   }
 
   // The front's plans become files; what the reports call finalists are those files, loaded by the runtime and timed in
@@ -515,12 +413,10 @@ class Tuner {
   Ranges ranges_;                   // as calibrated
   SchemeCorrections corrections_;
   std::optional<Quantizer> quantizer_;
-  std::optional<Model> last_;  // the candidate before; equal ones are skipped
+  std::optional<Model> full_;  // every layer quantized
   Plan all_;
-  std::mutex making_;
   std::optional<LatencyModel> latency_;
   std::optional<Prefixes> prefixes_;
-  int64_t slowest_ns_ = 0;  // of the evaluations for the report
   Sensitivity sensitivity_;
   Ending ending_;
 };

@@ -1,0 +1,54 @@
+// Room: orchestrator. The loop of `tune`: ask the strategy for plans, make the candidates, measure them, append the
+// trials, and ask again, within the limits.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "orchestrator/evaluate.h"
+#include "orchestrator/notes.h"
+#include "seqto/search.h"
+#include "seqto/tune.h"
+
+namespace seqto::internal {
+
+class SearchLoop {
+ public:
+  // All of it outlives the loop. `candidate` makes the model of a plan, one at a time; `prefixes` may be null; `start`:
+  // when the time began to run, as env.clock_ns().
+  struct Context {
+    const TuneOptions& options;
+    const Env& env;
+    Study& study;
+    std::span<const Place> places;
+    std::function<Model(const Plan&)> candidate;
+    const Prefixes* prefixes = nullptr;
+    Ending& ending;
+    int64_t start = 0;
+  };
+  explicit SearchLoop(Context context) : c_(std::move(context)) {}
+
+  // Until the strategy has no more to ask, or a limit is reached, which the ending's notes then say. False when
+  // interrupted. `full`: the fully quantized model; the published search skips candidates that equal the one before.
+  bool run(Strategy& strategy, const Model& full);
+
+ private:
+  // `reserve`: of time and trials, for those that the report needs of a search on samples of its own.
+  const char* limit_reached(bool reserve) const;
+  int64_t reserved_trials() const;
+  size_t allowed_trials(bool reserve) const;
+  // Side by side; appended in their order. False when interrupted. Those beyond the time limit are left out.
+  bool measure(std::span<Proposal> proposals, int64_t expected);
+  std::optional<Model> made(const Plan& plan);
+  void tell(const Trial& trial, int64_t expected) const;
+  bool note_stop(const char* limit);
+
+  Context c_;
+  std::optional<Model> last_;  // of the published search: the candidate before
+  std::mutex making_;
+  int64_t slowest_ns_ = 0;  // of the evaluations for the report
+};
+
+}  // namespace seqto::internal
