@@ -26,7 +26,7 @@ def kl(wanted, found):
     return float((np.exp(logs[0]) * (logs[0] - logs[1])).sum(axis=1).mean())
 
 
-def script_seconds(path, inputs):
+def script_seconds(path, inputs, work):
     """For each candidate."""
     import onnxruntime as ort
     from onnxruntime.quantization import CalibrationDataReader, QuantType
@@ -46,7 +46,7 @@ def script_seconds(path, inputs):
             return next(self.rows, None)
 
     ops = list(QDQRegistry)
-    calibrator = create_calibrator(pathlib.Path(path), ops, use_external_data_format=False)
+    calibrator = create_calibrator(pathlib.Path(path), ops, os.path.join(work, "augmented.onnx"))
     calibrator.collect_data(Reader())
     ranges = calibrator.compute_data()
     options = ort.SessionOptions()
@@ -100,7 +100,7 @@ def main():
             parts = [json.loads(line).get("trial", {}).get("part") for line in open(os.path.join(out, "study.jsonl"))]
             return time.perf_counter() - start, sum(p == "search" for p in parts)
 
-        script = script_seconds(model, rows)
+        script = script_seconds(model, rows, work)
         print(f"{os.path.basename(case)}: a loop over onnxruntime's quantizer: {60 / script:.0f} candidates a minute")
         for strategy in ("random", "chain"):
             few, many = tune(strategy, FEW), tune(strategy, MANY)
