@@ -1,11 +1,11 @@
 #include "data/sound_file.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sndfile.h>
 
 #include <algorithm>
 
+#include "base/shared_library.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -21,25 +21,15 @@ struct Library {
   decltype(&::sf_strerror) strerror;
 };
 
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (!function) throw Error(Code::kUnavailable, fmt::format("[data] libsndfile without {} found; 1.0 expected", name));
-}
-
 Library load_library() {
-  void* handle = ::dlopen("libsndfile.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
-    throw Error(
-        Code::kUnavailable,
-        fmt::format("[data] libsndfile.so.1: {}; it is needed to read audio; install libsndfile1", ::dlerror()));
+  const SharedLibrary sndfile("data", {"libsndfile.so.1"}, "it is needed to read audio; install libsndfile1");
   Library library{};
-  find(handle, "sf_open", library.open);
-  find(handle, "sf_close", library.close);
-  find(handle, "sf_seek", library.seek);
-  find(handle, "sf_readf_float", library.readf_float);
-  find(handle, "sf_readf_short", library.readf_short);
-  find(handle, "sf_strerror", library.strerror);
+  sndfile.find("sf_open", library.open);
+  sndfile.find("sf_close", library.close);
+  sndfile.find("sf_seek", library.seek);
+  sndfile.find("sf_readf_float", library.readf_float);
+  sndfile.find("sf_readf_short", library.readf_short);
+  sndfile.find("sf_strerror", library.strerror);
   return library;
 }
 

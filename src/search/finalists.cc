@@ -3,20 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "search/scaled.h"
+
 namespace seqto::internal {
-namespace {
-
-// Every objective from 0, the best of the points, to 1, the worst.
-std::vector<Point> scaled(std::vector<Point> points) {
-  for (size_t axis = 0; axis < points[0].size(); ++axis) {
-    double low = points[0][axis], high = low;
-    for (const Point& p : points) low = std::min(low, p[axis]), high = std::max(high, p[axis]);
-    for (Point& p : points) p[axis] = high > low ? (p[axis] - low) / (high - low) : 0;
-  }
-  return points;
-}
-
-}  // namespace
 
 std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
   std::vector<const Entry*> front = archive.front();
@@ -31,8 +20,8 @@ std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
     point.push_back(std::log(std::max(entry->joint_loss(), 1e-9)));
     points.push_back(std::move(point));
   }
-  points = scaled(std::move(points));
-  const Point reference(points[0].size(), 1.1);
+  points = scaled(points);
+  const Point reference(points[0].size(), 110);
   while (front.size() > count) {
     const double whole = hypervolume(points, reference);
     size_t least = 0;

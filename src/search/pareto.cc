@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "seqto/search.h"
+#include "search/scaled.h"
 
 namespace seqto {
 namespace {
@@ -13,8 +13,9 @@ bool has_nan(const Point& point) {
   return std::ranges::any_of(point, [](double value) { return std::isnan(value); });
 }
 
-// Position 0..100 between the smallest and the largest finite value of each objective.
-std::vector<Point> scaled(std::span<const Point> points) {
+}  // namespace
+
+std::vector<Point> internal::scaled(std::span<const Point> points) {
   std::vector<Point> result(points.begin(), points.end());
   if (points.empty()) return result;
   for (size_t axis = 0; axis < points[0].size(); ++axis) {
@@ -32,8 +33,6 @@ std::vector<Point> scaled(std::span<const Point> points) {
   }
   return result;
 }
-
-}  // namespace
 
 bool dominates(const Point& a, const Point& b) {
   assert(a.size() == b.size());
@@ -59,7 +58,7 @@ std::vector<size_t> pareto_front(std::span<const Point> points) {
 
 std::vector<size_t> nearest_to_ideal(std::span<const Point> points, size_t k) {
   std::vector<double> distance;  // from the ideal point, which is the origin of the scaled objectives
-  for (const Point& point : scaled(points)) {
+  for (const Point& point : internal::scaled(points)) {
     double sum = 0;
     for (double value : point) sum += value * value;
     distance.push_back(std::isfinite(sum) ? std::sqrt(sum) : std::numeric_limits<double>::infinity());
