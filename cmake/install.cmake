@@ -78,6 +78,9 @@ install(RUNTIME_DEPENDENCY_SET seqto_needs
 get_cmake_property(variables CACHE_VARIABLES)
 list(FILTER variables INCLUDE REGEX "^SEQTO_.*_LIBRARY$")
 set(linked "")
+foreach(header CLI/CLI.hpp nlohmann/json.hpp spdlog/spdlog.h toml++/toml.h eigen3/Eigen/Core)
+  list(APPEND linked "/usr/include/${header}")
+endforeach()
 foreach(variable IN LISTS variables)
   list(APPEND linked "${${variable}}")
 endforeach()
@@ -87,6 +90,7 @@ install(CODE "set(libraries \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${private_d
   COMPONENT bundle EXCLUDE_FROM_ALL)
 install(FILES "${SEQTO_DEPS}/onnx/LICENSE" DESTINATION share/doc/seqto/licences RENAME onnx COMPONENT runtime)
 install(FILES "${SEQTO_DEPS}/echarts/LICENSE" DESTINATION share/doc/seqto/licences RENAME echarts COMPONENT runtime)
+install(FILES "${SEQTO_DEPS}/dagre/LICENSE" DESTINATION share/doc/seqto/licences RENAME dagre COMPONENT runtime)
 install(FILES "${SEQTO_DEPS}/dagre/LICENSE" DESTINATION share/doc/seqto/licences RENAME dagre COMPONENT runtime)
 
 # --- packages ---------------------------------------------------------------------------------------------------------
