@@ -10,9 +10,11 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
 SOURCE = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["SEQTO_BUILD_DIR"])
-CACHE = (BUILD / "CMakeCache.txt").read_text()
 # What a user has who never heard of the build.
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LANG": "C.UTF-8"}
 
@@ -87,7 +89,7 @@ class Install(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if "SEQTO_SANITIZE:STRING=\n" not in CACHE or "SEQTO_ONNXRUNTIME:BOOL=ON" not in CACHE:
+    if models.sanitized() or not models.built_with("SEQTO_ONNXRUNTIME:BOOL=ON"):
         print("skipped: this build is not one to install")
         sys.exit(77)
     if not (BUILD / "lib/libseqto.so").exists():

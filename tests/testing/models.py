@@ -14,6 +14,16 @@ DIGITS = SOURCE / "examples/digits/model.onnx"
 DIGITS_DATA = SOURCE / "examples/digits/digits.npz"
 
 
+def built_with(setting):
+    """Whether the build under test has it, as in "SEQTO_SANITIZE:STRING=address"."""
+    cache = pathlib.Path(os.environ.get("SEQTO_BUILD_DIR", SOURCE / "build")) / "CMakeCache.txt"
+    return cache.exists() and any(line.startswith(setting) for line in cache.read_text().splitlines())
+
+
+def sanitized():
+    return built_with("SEQTO_SANITIZE:STRING=address") or built_with("SEQTO_SANITIZE:STRING=thread")
+
+
 def seqto(*words, env=None, timeout=300):
     return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})})
