@@ -1,29 +1,12 @@
 // Notes of single layers: their tensors, values and reasons. They are the longest ones, so they are written densely.
 #include <nlohmann/json.hpp>
 
+#include "base/texts.h"
 #include "orchestrator/notes.h"
 
 namespace seqto::internal {
 
 using nlohmann::json;
-
-namespace {
-
-// Positions of texts in a list that holds each once.
-class Texts {
- public:
-  size_t at(const std::string& text) {
-    const auto [found, fresh] = positions_.try_emplace(text, list.size());
-    if (fresh) list.push_back(text);
-    return found->second;
-  }
-  json list = json::array();
-
- private:
-  std::map<std::string, size_t> positions_;
-};
-
-}  // namespace
 
 std::string wiring_to_json(const std::vector<LayerTensors>& wiring) {
   json layers = json::array();
@@ -88,7 +71,7 @@ std::string explained_to_json(const Explained& explained) {
       plan.push_back({texts.at(l.scheme), texts.at(l.reason)});
     }
   }
-  return json{{"layers", layers}, {"texts", texts.list}, {"plans", plans}}.dump();
+  return json{{"layers", layers}, {"texts", texts.list()}, {"plans", plans}}.dump();
 }
 
 Explained explained_from_json(const std::string& text) {

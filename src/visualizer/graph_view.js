@@ -96,7 +96,7 @@
       node.first.textContent = shorten(node.op, 13) + (scheme ? ' \u00b7 ' + scheme : '');
       node.first.setAttribute('fill', theme.text);
       node.second.setAttribute('fill', theme.text);
-      node.group.setAttribute('aria-label', node.name + ', ' + node.op + (scheme ? ', ' + scheme : ''));
+      node.group.setAttribute('aria-label', node.op + (scheme ? ' \u00b7 ' + scheme : '') + ' ' + node.name);
       if (chosen) node.group.setAttribute('aria-current', 'true');
       else node.group.removeAttribute('aria-current');
     });

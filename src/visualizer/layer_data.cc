@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/texts.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"
 
@@ -53,20 +54,6 @@ Json layers_data(const Summary& summary) {
   return layers;
 }
 
-// Texts that stand in many places, each once.
-class Texts {
- public:
-  size_t at(const std::string& text) {
-    const auto [found, fresh] = positions_.try_emplace(text, list.size());
-    if (fresh) list.push_back(text);
-    return found->second;
-  }
-  Json list = Json::array();
-
- private:
-  std::unordered_map<std::string, size_t> positions_;
-};
-
 }  // namespace
 
 Json layer_view_data(const Summary& summary) {
@@ -85,7 +72,7 @@ Json layer_view_data(const Summary& summary) {
                                             : Json{texts.at(found->second->scheme), texts.at(found->second->reason)});
     }
   }
-  data["texts"] = std::move(texts.list);
+  data["texts"] = texts.list();
   data["plans"] = std::move(plans);
   return data;
 }

@@ -180,7 +180,7 @@ var plots = (function () {
     series.push(scatter('fully quantized', theme.full, 'rect', 11, only(function (p) { return p.kind === 'full'; }),
                         'fully quantized', 'right'));
     series.push(scatter('float', theme.float, 'triangle', 13, only(function (p) { return p.kind === 'float'; }), 'float',
-                        'left'));
+                        [-32, -12]));
 
     var option = frame(how, title);
     option.tooltip.trigger = 'item';

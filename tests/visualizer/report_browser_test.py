@@ -130,7 +130,7 @@ def check_layers(browser, page):
     graph = dom.split('id="graph"', 1)[1].split("</svg>")[0]
     assert len(re.findall(r"data-node=", graph)) == 10, "eight layers, a Shape, the input"
     assert len(re.findall(r"marker-end=", graph)) == 10, "a chain and one branch"
-    assert re.search(r'aria-label="conv1, Conv, float32"[^>]*aria-current="true"', graph), "conv1 is chosen"
+    assert re.search(r'aria-label="Conv · float32 conv1"[^>]*aria-current="true"', graph), "conv1 is chosen"
     legend = dom.split('id="graph-legend"', 1)[1].split("</ul>")[0]
     assert "float32: 2<" in legend and "int8: 7<" in legend, legend
 
