@@ -104,7 +104,7 @@ class Chain : public Strategy {
       for (double share : mixtures) {
         const ChoiceTable table = costs(share);
         const std::vector<Assignment> all = chain_of(losses, table);
-        for (size_t place : spread(all, table, each)) chain_.push_back(all[place]);
+        for (size_t place : spread(all, losses, table, each)) chain_.push_back(all[place]);
       }
     }
     std::vector<Proposal> proposals;
@@ -115,16 +115,21 @@ class Chain : public Strategy {
     return proposals;
   }
 
-  // Places along a chain: half of them evenly by steps, half by cost; and both ends.
-  static std::set<size_t> spread(const std::vector<Assignment>& chain, const ChoiceTable& cost, size_t count) {
-    std::set<size_t> places{0, chain.size() - 1};
-    const double first = total(cost, chain.front()), last = total(cost, chain.back());
+  // Places along a chain, which begins at the cheapest plan: half of them evenly by steps, half by cost; and both ends.
+  // Of plans that are expected to lose next to nothing, only the cheapest.
+  std::set<size_t> spread(const std::vector<Assignment>& chain, const ChoiceTable& losses, const ChoiceTable& cost,
+                          size_t count) const {
+    const double nothing = negligible_loss(archive_, assignments_);
+    size_t end = 0;
+    while (end + 1 < chain.size() && total(losses, chain[end]) > nothing) ++end;
+    std::set<size_t> places{0, end};
+    const double first = total(cost, chain.front()), last = total(cost, chain[end]);
     const size_t half = std::max<size_t>(1, count / 2);
     size_t next = 0;
     for (size_t i = 0; i < half; ++i) {
       const double share = static_cast<double>(i + 1) / static_cast<double>(half + 1);
-      places.insert(static_cast<size_t>(share * static_cast<double>(chain.size() - 1)));
-      while (next + 1 < chain.size() && total(cost, chain[next]) < first + share * (last - first)) ++next;
+      places.insert(static_cast<size_t>(share * static_cast<double>(end)));
+      while (next < end && total(cost, chain[next]) < first + share * (last - first)) ++next;
       places.insert(next);
     }
     return places;

@@ -18,6 +18,12 @@ double uniform_loss(const Archive& archive, const Assignments& assignments, Sche
   return entry && entry->search && std::isfinite(*entry->search) ? std::max(0.0, *entry->search) : 0;
 }
 
+double negligible_loss(const Archive& archive, const Assignments& assignments) {
+  double worst = 0;
+  for (Scheme scheme : assignments.schemes()) worst = std::max(worst, uniform_loss(archive, assignments, scheme));
+  return 1e-4 * worst;
+}
+
 ChoiceTable one_in_losses(const Archive& archive, Assignments& assignments) {
   ChoiceTable losses;
   for (size_t g = 0; g < assignments.groups(); ++g)

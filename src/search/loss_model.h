@@ -9,6 +9,10 @@ namespace seqto::internal {
 // Of the scheme's uniform plan on the search samples; 0 where it was not measured or failed.
 double uniform_loss(const Archive& archive, const Assignments& assignments, Scheme scheme);
 
+// Differences of loss below this are not worth an evaluation: a ten-thousandth of what the worst uniform plan loses on
+// the search samples.
+double negligible_loss(const Archive& archive, const Assignments& assignments);
+
 // Losses of the search samples where one choice alone differs from float32, measured or shared out: a scheme whose
 // uniform plan loses next to nothing is not measured group by group. Zero for float32.
 ChoiceTable one_in_losses(const Archive& archive, Assignments& assignments);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "search/loss_model.h"
+
 namespace seqto::internal {
 namespace {
 
@@ -21,7 +23,11 @@ struct Found {
 class Neighbourhood {
  public:
   Neighbourhood(const Archive& archive, Assignments& assignments, const ChoiceTable& losses)
-      : archive_(archive), assignments_(assignments), losses_(losses), front_(archive.front()) {}
+      : archive_(archive),
+        assignments_(assignments),
+        losses_(losses),
+        front_(archive.front()),
+        nothing_(std::max(1e-12, negligible_loss(archive, assignments))) {}
 
   std::vector<Found> best_of_each() {
     std::vector<Found> found;
@@ -81,7 +87,7 @@ class Neighbourhood {
     return best;
   }
 
-  // Logarithm of the front's loss at that cost over the one hoped for.
+  // Logarithm of the front's loss at that cost over the one hoped for; losses that are next to nothing are equal.
   double gain_of(const Entry& entry, const Move& a, const Move& b) const {
     constexpr double kHope = 0.3;  // of what the moved groups are expected to change
     const double joint = entry.joint_loss();
@@ -95,7 +101,7 @@ class Neighbourhood {
     }
     if (!std::isfinite(reference)) return 0;  // cheaper than all there is: the chain's end says what that costs
     constexpr double kLeast = 0.3;            // nothing better than this share of the plan's own loss is believed
-    return std::log(std::max(reference, 1e-12) / std::max({hoped, kLeast * joint, 1e-12}));
+    return std::log(std::max(reference, nothing_) / std::max({hoped, kLeast * joint, nothing_}));
   }
 
   static constexpr double kLeastGain = 0.01;
@@ -104,6 +110,7 @@ class Neighbourhood {
   Assignments& assignments_;
   const ChoiceTable& losses_;
   std::vector<const Entry*> front_;
+  double nothing_;
 };
 
 }  // namespace
