@@ -28,6 +28,7 @@ void add_validate(CLI::App& app, Context& context);
 void add_plan(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_check(CLI::App& app, Context& context);
+void add_audit(CLI::App& app, Context& context);
 void add_report(CLI::App& app, Context& context);
 void add_device(CLI::App& app, Context& context);
 void add_hub(CLI::App& app, Context& context);

@@ -1,10 +1,11 @@
-// Room: visualizer. What `validate`, `bench` and `check` found: as JSON, for a terminal, and as files.
+// Room: visualizer. What `validate`, `bench`, `check`, `run` and `audit` found: as JSON, for a terminal, and as files.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "seqto/audit.h"
 #include "seqto/bench.h"
 #include "seqto/gate.h"
 #include "seqto/validate.h"
@@ -37,5 +38,15 @@ std::vector<std::string> gate_failures(const GateResult& result);
 void write_gate(const GateResult& result, const std::filesystem::path& file);
 void write_gate_markdown(const GateResult& result, const std::filesystem::path& file);
 void write_gate_junit(const GateResult& result, const std::filesystem::path& file);  // a test case for each limit
+
+// --- run --metric
+// {schema_version, file, samples, metrics, lower_is_better, intervals}
+std::string task_metrics_to_json(const Measurement& measurement, const std::string& file, int64_t samples);
+std::string task_metrics_text(const Measurement& measurement);  // a line each
+
+// --- audit
+std::string audit_to_json(const Audit& audit);
+std::string audit_text(const Audit& audit);  // the terminal's
+void write_proposal(const Audit& audit, const std::filesystem::path& plan);
 
 }  // namespace seqto

@@ -1,0 +1,79 @@
+// seqto audit: what a quantized model gives on other processors.
+#include <fmt/format.h>
+
+#include "config_flags.h"
+#include "seqto/audit.h"
+#include "seqto/error.h"
+#include "seqto/verdicts.h"
+#include "word_flags.h"
+
+namespace seqto::cli {
+namespace {
+
+struct Flags {
+  std::string model, reference, plan, plan_out;
+  DataFlags data;
+  DeviceFlags device;
+};
+
+// The float model's first output on the samples.
+Outputs run_reference(const Flags& f, Runner& runner, const Dataset& data, const Context& context) {
+  Outputs outputs;
+  if (f.reference.empty()) return outputs;
+  auto session = runner.load_file(f.reference);
+  for (int64_t i : all_samples(data)) {
+    context.env.stop_if_cancelled("audit");
+    const Tensor first = session->run(data.read(i).inputs).at(0);
+    if (first.type() != DataType::kFloat)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[audit] {}: the first output is {}; float32 was expected; put a float output first",
+                              f.reference, to_string(first.type())));
+    outputs.append(first.values<float>());
+  }
+  return outputs;
+}
+
+void audit_command(const Flags& f, const Context& context) {
+  const Model model = load_model(f.model);
+  DatasetOptions options = f.data.options;
+  constexpr int64_t kSamples = 32;
+  if (options.samples == 0 && options.random_samples == 0) options.samples = kSamples;
+  auto data = open_dataset(f.data.path, model.graph.free_inputs(), options);
+  if (!options.states.empty())
+    throw Error(Code::kUsage, "[audit] --state found; models without recurrent states expected");
+  if (f.device.device != "cpu")
+    throw Error(Code::kUsage, fmt::format("[audit] --device {} found; cpu expected: other processors are emulated here",
+                                          f.device.device));
+  auto runner = make_runner("cpu", f.device.options, context.env);
+  AuditOptions audited;
+  if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
+  const Outputs reference = run_reference(f, *runner, *data, context);
+  Audit found = audit(model, *data, all_samples(*data), *runner, reference, audited, context.env);
+  found.model = f.model;
+  found.reference = f.reference;
+  if (!f.plan_out.empty()) write_proposal(found, f.plan_out);
+  fmt::print("{}", context.json ? audit_to_json(found) : audit_text(found));
+  if (!context.json && !f.plan_out.empty())
+    fmt::print("wrote {}: reduce_range for {} layers\n", f.plan_out, found.proposed.size());
+}
+
+}  // namespace
+
+void add_audit(CLI::App& app, Context& context) {
+  auto f = std::make_shared<Flags>();
+  auto* word = app.add_subcommand("audit",
+                                  "Would a quantized model give the same on processors without VNNI? Which layers "
+                                  "saturate there (docs/audit.md)");
+  add_config_flag(word);
+  word->add_option("model", f->model, "ONNX file in QDQ form, as `seqto quantize` writes it")->required();
+  add_data_flags(word, f->data, true);
+  add_device_flags(word, f->device);
+  word->add_option("--reference", f->reference,
+                   "The float model to take losses against; without: this model as it runs here");
+  word->add_option("--plan", f->plan, "The plan that the model was made by")->check(CLI::ExistingFile);
+  word->add_option("--plan-out", f->plan_out, "Write the plan with reduce_range for the layers that saturated");
+  add_print_config_flag(word);
+  word->callback([=, &context] { audit_command(*f, context); });
+}
+
+}  // namespace seqto::cli

@@ -1,0 +1,248 @@
+#include "seqto/audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/machine.h"
+#include "metrics/integer_layers.h"
+#include "seqto/error.h"
+#include "seqto/explain.h"
+
+namespace seqto {
+namespace {
+
+using internal::IntegerLayer;
+using Values = std::unordered_map<std::string, Tensor>;
+
+// The model with layers taken out: their outputs are inputs, what they read are outputs.
+Model cut(const Model& model, std::span<const IntegerLayer* const> layers) {
+  std::unordered_set<std::string> given, wanted;
+  Model result = model;
+  for (const ValueInfo& input : model.graph.inputs) given.insert(input.name);
+  for (const ValueInfo& output : model.graph.outputs) wanted.insert(output.name);
+  for (const IntegerLayer* layer : layers) {
+    given.insert(layer->output);
+    result.graph.inputs.push_back({layer->output, layer->output_type, {}, {}});
+  }
+  for (const IntegerLayer* layer : layers)
+    if (!given.contains(layer->input) && wanted.insert(layer->input).second)
+      result.graph.outputs.push_back({layer->input, layer->input_type, {}, {}});
+  // Backwards from what is wanted: nodes are in topological order.
+  std::unordered_set<std::string> needed = wanted;
+  std::vector<Node> nodes;
+  for (auto node = model.graph.nodes.rbegin(); node != model.graph.nodes.rend(); ++node) {
+    const bool makes = std::ranges::any_of(
+        node->outputs, [&](const std::string& name) { return needed.contains(name) && !given.contains(name); });
+    if (!makes) continue;
+    needed.insert(node->inputs.begin(), node->inputs.end());
+    for (const Attribute& a : node->attributes)
+      if (const auto* body = std::get_if<OpaqueAttribute>(&a.value))
+        needed.insert(body->captures.begin(), body->captures.end());
+    nodes.push_back(*node);
+  }
+  std::ranges::reverse(nodes);
+  result.graph.nodes = std::move(nodes);
+  result.graph.value_info.clear();
+  std::erase_if(result.graph.initializers, [&](const Initializer& i) { return !needed.contains(i.name); });
+  return result;
+}
+
+// The model that shows what the layers read and write as well.
+Model shown(const Model& model, std::span<const IntegerLayer* const> layers) {
+  Model result = model;
+  std::unordered_set<std::string> known;
+  for (const auto* list : {&model.graph.inputs, &model.graph.outputs})
+    for (const ValueInfo& v : *list) known.insert(v.name);
+  for (const IntegerLayer* layer : layers) {
+    if (known.insert(layer->input).second) result.graph.outputs.push_back({layer->input, layer->input_type, {}, {}});
+    if (known.insert(layer->output).second) result.graph.outputs.push_back({layer->output, layer->output_type, {}, {}});
+  }
+  return result;
+}
+
+// How many of the layers lie one behind the other before each.
+std::vector<size_t> levels_of(const Model& model, std::span<const IntegerLayer* const> layers) {
+  std::unordered_map<std::string, size_t> levels;
+  std::unordered_map<std::string, size_t> by_output;
+  for (size_t i = 0; i < layers.size(); ++i) by_output[layers[i]->output] = i;
+  std::vector<size_t> result(layers.size());
+  for (const Node& node : model.graph.nodes) {
+    size_t level = 0;
+    for (const std::string& input : node.inputs) level = std::max(level, levels[input]);
+    for (const std::string& output : node.outputs) {
+      levels[output] = level;
+      if (const auto layer = by_output.find(output); layer != by_output.end()) {
+        result[layer->second] = levels[layers[layer->second]->input];
+        levels[output] = result[layer->second] + 1;
+      }
+    }
+  }
+  return result;
+}
+
+bool same(const Tensor& a, const Tensor& b) { return a.type() == b.type() && std::ranges::equal(a.bytes(), b.bytes()); }
+
+// Values that are equal; of floats those that differ by rounding alone.
+int64_t count_equal(const Tensor& a, const Tensor& b) {
+  int64_t equal = 0;
+  if (a.type() != DataType::kFloat) {
+    for (size_t i = 0; i < a.bytes().size(); ++i) equal += a.bytes()[i] == b.bytes()[i];
+    return equal;
+  }
+  const auto x = a.values<float>(), y = b.values<float>();
+  float largest = 0;
+  for (const float value : y) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < x.size(); ++i) equal += std::abs(x[i] - y[i]) <= 1e-6f * largest;
+  return equal;
+}
+
+std::vector<float> floats(const Tensor& first) {
+  if (first.type() != DataType::kFloat)
+    throw Error(Code::kInvalidInput, fmt::format("[audit] the first output is {}; float32 was expected; put a float "
+                                                 "output first",
+                                                 to_string(first.type())));
+  return {first.values<float>().begin(), first.values<float>().end()};
+}
+
+class Auditor {
+ public:
+  Auditor(const Model& model, Runner& runner) : layers_(internal::integer_layers(model)) {
+    if (layers_.empty())
+      throw Error(Code::kInvalidInput,
+                  "[audit] no Conv, Gemm or MatMul in int8 found; a model in QDQ form expected, as `seqto quantize` "
+                  "writes it");
+    for (IntegerLayer& layer : layers_)
+      if (layer.audited.can_saturate()) risky_.push_back(&layer);
+    levels_ = levels_of(model, risky_);
+    whole_ = runner.load(shown(model, risky_));
+    if (!risky_.empty()) cut_ = runner.load(cut(model, risky_));
+    first_output_ = model.graph.outputs.at(0).name;
+    equal_.resize(risky_.size());
+    compared_.resize(risky_.size());
+  }
+
+  void add(const Sample& sample) {
+    const Values here = run(*whole_, sample, {});
+    runtime.append(floats(here.at(first_output_)));
+    exact.append(floats(emulate(sample, here, false)));
+    saturating.append(floats(emulate(sample, here, true)));
+  }
+
+  std::vector<AuditedLayer> layers() const {
+    std::vector<AuditedLayer> audited;
+    for (const IntegerLayer& layer : layers_) audited.push_back(layer.audited);
+    for (size_t i = 0; i < risky_.size(); ++i)
+      for (AuditedLayer& layer : audited)
+        if (layer.name == risky_[i]->audited.name && compared_[i] > 0)
+          layer.equal_to_runtime = static_cast<double>(equal_[i]) / static_cast<double>(compared_[i]);
+    return audited;
+  }
+
+  Outputs runtime, exact, saturating;
+
+ private:
+  // By name; `given`: what layers that were taken out give.
+  static Values run(Session& session, const Sample& sample, const Values& given) {
+    std::vector<Tensor> inputs;
+    for (const std::string& name : session.input_names()) {
+      const auto found = given.find(name);
+      inputs.push_back(found != given.end() ? found->second : sample.inputs.at(inputs.size()));
+    }
+    std::vector<Tensor> outputs = session.run(inputs);
+    Values values;
+    for (size_t i = 0; i < outputs.size(); ++i) values[session.output_names()[i]] = std::move(outputs[i]);
+    return values;
+  }
+
+  // The first output. `here`: the runtime's values, which hold as long as no layer gave another.
+  Tensor emulate(const Sample& sample, const Values& here, bool saturate) {
+    Values given;
+    for (const IntegerLayer* layer : risky_) given[layer->output] = here.at(layer->output);
+    bool differs = false;
+    const size_t last = levels_.empty() ? 0 : *std::ranges::max_element(levels_) + 1;
+    for (size_t level = 0; level < last; ++level) {
+      const Values now = differs ? run(*cut_, sample, given) : Values();
+      for (size_t i = 0; i < risky_.size(); ++i)
+        if (levels_[i] == level) differs |= emulate_layer(i, now, here, given, saturate);
+    }
+    return differs ? run(*cut_, sample, given).at(first_output_) : here.at(first_output_);
+  }
+
+  // True where the layer gives other values than the runtime's.
+  bool emulate_layer(size_t i, const Values& now, const Values& here, Values& given, bool saturate) {
+    IntegerLayer& layer = *risky_[i];
+    const Tensor& known = here.at(layer.input);
+    const auto given_input = std::as_const(given).find(layer.input), found = now.find(layer.input);
+    const Tensor input = given_input != given.end() ? given_input->second : found != now.end() ? found->second : known;
+    internal::LayerResult result = internal::compute(layer, input, saturate);
+    const Tensor& expected = here.at(layer.output);
+    if (!saturate && same(input, known)) {
+      equal_[i] += count_equal(result.output, expected);
+      compared_[i] += result.outputs;
+    }
+    if (saturate) {
+      layer.audited.pairs += result.pairs;
+      layer.audited.saturated_pairs += result.saturated_pairs;
+      layer.audited.outputs += result.outputs;
+      layer.audited.saturated_outputs += result.saturated_outputs;
+    }
+    const bool differs = !same(result.output, expected);
+    given[layer.output] = std::move(result.output);
+    return differs;
+  }
+
+  std::vector<IntegerLayer> layers_;
+  std::vector<IntegerLayer*> risky_;
+  std::vector<size_t> levels_;
+  std::unique_ptr<Session> whole_, cut_;
+  std::string first_output_;
+  std::vector<int64_t> equal_, compared_;  // of values, in the exact model
+};
+
+Plan plan_of(const Model& model) {
+  Plan plan;
+  for (const LayerReport& layer : explain(model))
+    if (layer.scheme != "float32") plan.schemes[layer.name] = parse_scheme(layer.scheme);
+  return plan;
+}
+
+}  // namespace
+
+Audit audit(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+            const Outputs& reference, const AuditOptions& options, const Env& env) {
+  Auditor auditor(model, runner);
+  std::vector<int64_t> labels;
+  int64_t done = 0;
+  for (const int64_t index : samples) {
+    env.stop_if_cancelled("audit");
+    const Sample sample = data.read(index);
+    auditor.add(sample);
+    if (data.has_labels()) labels.push_back(sample.label);
+    env.progress({"audit", ++done, static_cast<int64_t>(samples.size()), ""});
+  }
+  Audit result;
+  result.runner = runner.description();
+  result.machine = processor_name();
+  result.samples = done;
+  result.random_inputs = data.is_random();
+  const Outputs& compared = reference.rows > 0 ? reference : auditor.runtime;
+  measure_outputs(result.runtime, compared, auditor.runtime, labels);
+  measure_outputs(result.exact, compared, auditor.exact, labels);
+  measure_outputs(result.saturating, compared, auditor.saturating, labels);
+  result.layers = auditor.layers();
+  result.proposal = options.plan ? *options.plan : plan_of(model);
+  for (const AuditedLayer& layer : result.layers) {
+    if (layer.saturated_pairs == 0) continue;
+    result.proposed.push_back(layer.name);
+    result.proposal.schemes.try_emplace(layer.name, Scheme::kInt8);
+    result.proposal.options[layer.name].reduce_range = true;
+  }
+  return result;
+}
+
+}  // namespace seqto

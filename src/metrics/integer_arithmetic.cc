@@ -1,0 +1,158 @@
+// One layer in int8, as kernels compute it: codes multiplied, sums of pairs cut off where they are added in 16 bits.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "metrics/integer_layers.h"
+
+namespace seqto::internal {
+namespace {
+
+// Unsigned codes: kernels for x86 turn signed ones by 128, and zero points with them.
+std::vector<int16_t> unsigned_codes(const Tensor& tensor) {
+  std::vector<int16_t> codes;
+  codes.reserve(static_cast<size_t>(tensor.element_count()));
+  if (tensor.type() == DataType::kInt8)
+    for (const int8_t code : tensor.values<int8_t>()) codes.push_back(static_cast<int16_t>(code + 128));
+  else
+    for (const uint8_t code : tensor.values<uint8_t>()) codes.push_back(code);
+  return codes;
+}
+
+int32_t dot(const int16_t* a, const int16_t* b, int64_t count) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<int32_t>(a[i]) * b[i];
+  return sum;
+}
+
+// The outputs of a layer one after the other.
+class Writer {
+ public:
+  Writer(const IntegerLayer& layer, bool saturate) : layer_(layer), saturate_(saturate) {
+    zero_ = layer.input_zero + (layer.input_type == DataType::kInt8 ? 128 : 0);
+    for (int64_t m = 0; m < layer.channels; ++m) {
+      int32_t sum = 0;
+      for (int64_t k = 0; k < layer.depth; ++k) sum += layer.weights[m * layer.depth + k];
+      weight_sums_.push_back(sum);
+      float scale = layer.input_scale * layer.weight_scales[m];
+      if (layer.output_type != DataType::kFloat) scale /= layer.output_scale;
+      scales_.push_back(scale);
+    }
+  }
+
+  int zero() const { return zero_; }
+
+  // `x`: the codes that output channel m reads, in the order of its weights.
+  float operator()(const int16_t* x, int32_t x_sum, int64_t m, LayerResult& result) const {
+    const int16_t* w = &layer_.weights[m * layer_.depth];
+    int32_t sum = dot(x, w, layer_.depth);
+    if (saturate_) {
+      int64_t cut = 0;
+      for (const int32_t k : layer_.risky[m]) {
+        const int32_t pair = x[k] * w[k] + (k + 1 < layer_.depth ? x[k + 1] * w[k + 1] : 0);
+        const int32_t kept = std::clamp(pair, -32768, 32767);
+        sum += kept - pair;
+        cut += kept != pair;
+      }
+      result.saturated_pairs += cut;
+      result.saturated_outputs += cut > 0;
+    }
+    const int32_t w_zero = layer_.weight_zeros[m];
+    sum -= zero_ * weight_sums_[m];
+    sum -= w_zero * x_sum - static_cast<int32_t>(layer_.depth) * zero_ * w_zero;
+    return static_cast<float>(sum + layer_.bias[m]) * scales_[m];
+  }
+
+ private:
+  const IntegerLayer& layer_;
+  bool saturate_;
+  int zero_ = 0;
+  std::vector<int32_t> weight_sums_;
+  std::vector<float> scales_;
+};
+
+int32_t sum_of(const std::vector<int16_t>& codes) {
+  int32_t sum = 0;
+  for (const int16_t code : codes) sum += code;
+  return sum;
+}
+
+std::vector<float> convolve(const IntegerLayer& layer, const Tensor& input, const Writer& write,
+                            std::vector<int64_t>& dims, LayerResult& result) {
+  const std::vector<int16_t> codes = unsigned_codes(input);
+  const ConvShape& s = layer.shape;
+  const int64_t images = input.dims()[0], planes = input.dims()[1], height = input.dims()[2], width = input.dims()[3];
+  const auto size_of = [&](int64_t size, size_t axis) {
+    return (size + s.pads[axis] + s.pads[axis + 2] - s.dilations[axis] * (s.kernel[axis] - 1) - 1) / s.strides[axis] +
+           1;
+  };
+  const int64_t rows = size_of(height, 0), columns = size_of(width, 1);
+  const int64_t group_planes = planes / s.groups, group_channels = layer.channels / s.groups;
+  dims = {images, layer.channels, rows, columns};
+  std::vector<float> values(static_cast<size_t>(images * layer.channels * rows * columns));
+  std::vector<int16_t> x(static_cast<size_t>(layer.depth));
+  for (int64_t n = 0; n < images; ++n)
+    for (int64_t g = 0; g < s.groups; ++g)
+      for (int64_t i = 0; i < rows * columns; ++i) {
+        const int64_t top = i / columns * s.strides[0] - s.pads[0], left = i % columns * s.strides[1] - s.pads[1];
+        int16_t* to = x.data();
+        for (int64_t ky = 0; ky < s.kernel[0]; ++ky)
+          for (int64_t kx = 0; kx < s.kernel[1]; ++kx) {
+            const int64_t y = top + ky * s.dilations[0], at = left + kx * s.dilations[1];
+            const bool inside = y >= 0 && y < height && at >= 0 && at < width;
+            for (int64_t c = 0; c < group_planes; ++c)
+              *to++ = inside ? codes[((n * planes + g * group_planes + c) * height + y) * width + at]
+                             : static_cast<int16_t>(write.zero());
+          }
+        const int32_t x_sum = sum_of(x);
+        for (int64_t m = g * group_channels; m < (g + 1) * group_channels; ++m)
+          values[(n * layer.channels + m) * rows * columns + i] = write(x.data(), x_sum, m, result);
+      }
+  return values;
+}
+
+std::vector<float> multiply(const IntegerLayer& layer, const Tensor& input, const Writer& write,
+                            std::vector<int64_t>& dims, LayerResult& result) {
+  const std::vector<int16_t> codes = unsigned_codes(input);
+  dims = input.dims();
+  dims.back() = layer.channels;
+  const int64_t rows = static_cast<int64_t>(codes.size()) / layer.depth;
+  std::vector<float> values(static_cast<size_t>(rows * layer.channels));
+  std::vector<int16_t> x(static_cast<size_t>(layer.depth));
+  for (int64_t r = 0; r < rows; ++r) {
+    std::copy_n(codes.begin() + r * layer.depth, layer.depth, x.begin());
+    const int32_t x_sum = sum_of(x);
+    for (int64_t m = 0; m < layer.channels; ++m) values[r * layer.channels + m] = write(x.data(), x_sum, m, result);
+  }
+  return values;
+}
+
+template <class T>
+Tensor rounded(const IntegerLayer& layer, const std::vector<float>& values, std::vector<int64_t> dims) {
+  const auto lowest = static_cast<float>(std::numeric_limits<T>::lowest() - layer.output_zero);
+  const auto highest = static_cast<float>(std::numeric_limits<T>::max() - layer.output_zero);
+  std::vector<T> codes;
+  codes.reserve(values.size());
+  for (const float value : values)
+    codes.push_back(
+        static_cast<T>(std::nearbyint(std::clamp(value, lowest, highest)) + static_cast<float>(layer.output_zero)));
+  return Tensor::from(layer.output_type, std::move(dims), std::move(codes));
+}
+
+}  // namespace
+
+LayerResult compute(const IntegerLayer& layer, const Tensor& input, bool saturate) {
+  LayerResult result;
+  std::vector<int64_t> dims;
+  const Writer write(layer, saturate);
+  std::vector<float> values =
+      layer.is_conv ? convolve(layer, input, write, dims, result) : multiply(layer, input, write, dims, result);
+  result.outputs = static_cast<int64_t>(values.size());
+  result.pairs = result.outputs * ((layer.depth + 1) / 2);
+  if (layer.output_type == DataType::kUint8) result.output = rounded<uint8_t>(layer, values, std::move(dims));
+  else if (layer.output_type == DataType::kInt8) result.output = rounded<int8_t>(layer, values, std::move(dims));
+  else result.output = float_tensor(std::move(dims), std::move(values));
+  return result;
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,49 @@
+// The layers of a QDQ model that runtimes compute in int8, with all that their arithmetic needs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "seqto/audit.h"
+#include "seqto/model.h"
+
+namespace seqto::internal {
+
+// What a convolution reads for one output; a matrix product is one of 1 x 1 on rows of values.
+struct ConvShape {
+  int64_t groups = 1;
+  std::vector<int64_t> kernel{1, 1}, strides{1, 1}, dilations{1, 1}, pads{0, 0, 0, 0};  // top, left, bottom, right
+};
+
+// acc = sum of (x - x_zero)(w - w_zero) + bias, then codes or floats.
+struct IntegerLayer {
+  AuditedLayer audited;
+  bool is_conv = false;
+  ConvShape shape;
+  std::string input, output;  // tensors: codes, uint8 or int8; codes or floats
+  DataType input_type = DataType::kUint8, output_type = DataType::kFloat;
+  float input_scale = 1, output_scale = 1;
+  int input_zero = 0, output_zero = 0;
+  // As the kernels multiply: for each output channel its depth in the order of the products.
+  int64_t channels = 0, depth = 0;
+  std::vector<int16_t> weights;  // channels x depth
+  std::vector<int32_t> weight_zeros;
+  std::vector<float> weight_scales;
+  std::vector<int32_t> bias;  // one a channel
+
+  // Pairs of products that can leave 16 bits, as the first one's index, channel by channel.
+  std::vector<std::vector<int32_t>> risky;
+};
+
+// In graph order. Those that can saturate are complete; of others only `audited` and names are meant to be read.
+std::vector<IntegerLayer> integer_layers(const Model& model);
+
+struct LayerResult {
+  Tensor output;
+  int64_t pairs = 0, saturated_pairs = 0, outputs = 0, saturated_outputs = 0;
+};
+// `input`: codes. `saturate`: products as vpmaddubsw adds them, else exactly.
+LayerResult compute(const IntegerLayer& layer, const Tensor& input, bool saturate);
+
+}  // namespace seqto::internal

@@ -1,0 +1,90 @@
+// What an audit found, as JSON and for a terminal.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "metrics/loss_fields.h"
+#include "seqto/verdicts.h"
+#include "visualizer/format.h"
+
+namespace seqto {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json measurement_json(const Measurement& m) {
+  Json json{{"losses", Json::object()}, {"metrics", m.metrics}, {"intervals", Json::object()}};
+  for (const LossField& field : kLossFields) json["losses"][std::string(field.name)] = m.losses.*field.value;
+  for (const auto& [name, interval] : m.intervals) json["intervals"][name] = {interval.low, interval.high};
+  return json;
+}
+
+std::string row(const char* name, const Measurement& m) {
+  std::string text =
+      fmt::format("  {:<34} kl {:>10}  top1_disagreement {:>9}", name, internal::format_figure(m.losses.kl),
+                  internal::format_percent(m.losses.top1_disagreement));
+  if (const auto top1 = m.metrics.find("top1"); top1 != m.metrics.end())
+    text += "  top1 " + internal::format_percent(top1->second);
+  return text + "\n";
+}
+
+double share(int64_t part, int64_t all) { return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0; }
+
+}  // namespace
+
+std::string audit_to_json(const Audit& audit) {
+  Json json{{"schema_version", 1},
+            {"model", audit.model},
+            {"reference", audit.reference.empty() ? Json() : Json(audit.reference)},
+            {"runner", audit.runner},
+            {"machine", audit.machine},
+            {"samples", audit.samples},
+            {"random_inputs", audit.random_inputs},
+            {"arithmetic",
+             {{"here", measurement_json(audit.runtime)},
+              {"exact", measurement_json(audit.exact)},
+              {"saturating", measurement_json(audit.saturating)}}},
+            {"layers", Json::array()},
+            {"proposed", audit.proposed}};
+  for (const AuditedLayer& layer : audit.layers) {
+    Json entry{{"name", layer.name}, {"op_type", layer.op_type}, {"can_saturate", layer.can_saturate()}};
+    if (!layer.exact_because.empty()) entry["exact_because"] = layer.exact_because;
+    else entry["largest_sum"] = layer.largest_sum;
+    if (layer.can_saturate()) {
+      entry["pairs"] = layer.pairs;
+      entry["saturated_pairs"] = layer.saturated_pairs;
+      entry["outputs"] = layer.outputs;
+      entry["saturated_outputs"] = layer.saturated_outputs;
+      entry["equal_to_runtime"] = layer.equal_to_runtime;
+    }
+    json["layers"].push_back(std::move(entry));
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string audit_text(const Audit& audit) {
+  std::string text = fmt::format("{}: {} samples, against {}\n", audit.model, audit.samples,
+                                 audit.reference.empty() ? "what it gives here" : audit.reference);
+  if (audit.random_inputs) text += "the inputs are random numbers: losses and counts mean nothing\n";
+  text += row("here", audit.runtime) + row("exact (VNNI, AMX, ARM)", audit.exact) +
+          row("saturating (x86 without VNNI)", audit.saturating);
+  const auto can = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.can_saturate(); });
+  text += fmt::format("{} layers in int8: {} can saturate, {} did\n", audit.layers.size(), can, audit.proposed.size());
+  size_t width = 0;
+  for (const LayerId& name : audit.proposed) width = std::max(width, name.size());
+  for (const AuditedLayer& layer : audit.layers)
+    if (layer.saturated_pairs > 0)
+      text += fmt::format("  {:<{}}  {} of the sums of pairs cut off, in {} of the outputs\n", layer.name, width,
+                          internal::format_percent(share(layer.saturated_pairs, layer.pairs)),
+                          internal::format_percent(share(layer.saturated_outputs, layer.outputs)));
+  return text;
+}
+
+void write_proposal(const Audit& audit, const std::filesystem::path& plan) {
+  write_file_atomic(plan, plan_to_json(audit.proposal));
+}
+
+}  // namespace seqto
