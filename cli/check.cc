@@ -7,6 +7,7 @@
 #include "config_flags.h"
 #include "flags.h"
 #include "limit_flags.h"
+#include "metric_flags.h"
 #include "model_pair.h"
 #include "seqto/error.h"
 #include "seqto/verdicts.h"
@@ -19,6 +20,7 @@ struct Flags {
   bool no_latency = false;
   ModelPairFlags pair;
   LimitFlags limits;
+  MetricOptions metrics;
   GateOptions options;
 };
 
@@ -42,8 +44,9 @@ Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& cont
                                           "samples expected, or the folder of a study",
                                           f.subject));
   f.pair.candidate = f.subject;
+  const Metrics metrics = make_metrics(f.metrics);
   ModelPair pair(f.pair, context);
-  Measured measured = measure_pair(pair.reference(), pair.candidate(), context.env);
+  Measured measured = measure_pair(pair.reference(), pair.candidate(), context.env, metrics);
   if (!f.no_latency && (needs_latency(limits) || !f.lock.empty() || !f.against.empty()))
     add_latency(measured, pair.bench(context));
   return measured;
@@ -89,6 +92,7 @@ void add_check(CLI::App& app, Context& context) {
   word->add_option("--reference", f->pair.reference, "The float model that an ONNX file came from");
   add_model_pair_flags(word, f->pair, false);
   add_limit_flags(word, f->limits);
+  add_metric_flags(word, f->metrics);
   word->add_flag("--confident", f->options.confident, "The whole 95 % interval of a figure has to meet its limit");
   word->add_option("--lock", f->lock, "Where all limits are met: keep the figures in this file");
   word->add_option("--against", f->against, "No figure may be worse than this lock file's interval of it");

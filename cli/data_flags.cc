@@ -85,7 +85,8 @@ void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
   auto* data = word->add_option("--data", f.path,
                                 "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md)");
   if (required) data->required();
-  word->add_option("--labels", o.labels, "CSV with the columns file,label; its order is the data set's");
+  word->add_option("--labels", o.labels,
+                   "CSV with the columns file,label or file,target; an .npz of targets; boxes (docs/data.md)");
   word->add_option("--preprocess", o.preprocess, "What is done to images (docs/preprocess.md)")
       ->type_name("imagenet|unit|none|FILE");
   word->add_option("--samples", o.samples, "Use the first N samples (0: all)")->check(CLI::NonNegativeNumber);

@@ -3,57 +3,75 @@
 
 #include <nlohmann/json.hpp>
 
-#include "seqto/error.h"
+#include "metric_flags.h"
+#include "seqto/verdicts.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
 namespace {
 
-void run_command(const WordFlags& f, const Context& context) {
+struct Flags {
+  WordFlags word;
+  MetricOptions metrics;
+};
+
+std::vector<Initializer> arrays_of(Answers answers) {
+  std::vector<Initializer> arrays;
+  for (size_t o = 0; o < answers.outputs.size(); ++o) {
+    // The batch axis of 1 becomes the axis of samples.
+    std::vector<int64_t> shape = answers.dims[o];
+    Outputs& output = answers.outputs[o];
+    if (!shape.empty() && shape[0] == 1) shape[0] = output.rows;
+    else shape.insert(shape.begin(), output.rows);
+    arrays.push_back({answers.names[o], float_tensor(shape, std::move(output.values))});
+  }
+  return arrays;
+}
+
+void print_json(const std::string& file, const std::vector<std::string>& outputs, int64_t samples,
+                const Measurement& measurement) {
+  nlohmann::ordered_json json{{"output", file}, {"outputs", outputs}, {"samples", samples}};
+  if (!measurement.metrics.empty()) {
+    json["metrics"] = measurement.metrics;
+    json["lower_is_better"] = measurement.lower_is_better;
+    json["intervals"] = nlohmann::ordered_json::object();
+    for (const auto& [name, interval] : measurement.intervals) json["intervals"][name] = {interval.low, interval.high};
+  }
+  fmt::print("{}\n", json.dump(1));
+}
+
+void run_command(const Flags& flags, const Context& context) {
+  const WordFlags& f = flags.word;
+  const Metrics metrics = make_metrics(flags.metrics);
   Model model = load_model(f.model);
   auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
   auto runner = runner_for(model, f.data, f.device.device, f.device.options, context);
   auto session = runner->load_file(f.model);
-  std::vector<std::vector<float>> values(session->output_names().size());
-  std::vector<std::vector<int64_t>> dims(values.size());
+  Answers answers(session->output_names());
+  std::vector<Truth> truths;
   for (int64_t i : all_samples(*data)) {
     context.env.stop_if_cancelled("run");
-    auto outputs = session->run(data->read(i).inputs);
-    for (size_t o = 0; o < outputs.size(); ++o) {
-      if (i == 0) dims[o] = outputs[o].dims();
-      if (outputs[o].dims() != dims[o])
-        throw Error(Code::kInvalidInput,
-                    fmt::format("[run] output '{}' changes its shape from sample to sample; one shape was "
-                                "expected; run fewer samples",
-                                session->output_names()[o]));
-      for (int64_t k = 0; k < outputs[o].element_count(); ++k)
-        values[o].push_back(static_cast<float>(element(outputs[o], k)));
-    }
+    const Sample sample = data->read(i);
+    answers.append(session->run(sample.inputs));
+    truths.push_back(truth_of(sample));
     context.env.progress({"run", i + 1, data->size(), ""});
   }
-  std::vector<Initializer> arrays;
-  for (size_t o = 0; o < values.size(); ++o) {
-    // The batch axis of 1 becomes the axis of samples.
-    std::vector<int64_t> shape = dims[o];
-    if (!shape.empty() && shape[0] == 1) shape[0] = data->size();
-    else shape.insert(shape.begin(), data->size());
-    arrays.push_back({session->output_names()[o], float_tensor(shape, std::move(values[o]))});
-  }
+  Measurement measurement;
+  measure_task(measurement, metrics, answers, answers, truths);
+  const std::vector<Initializer> arrays = arrays_of(std::move(answers));
   save_npz(f.output, arrays);
-  if (context.json)
-    fmt::print(
-        "{}\n",
-        nlohmann::ordered_json{{"output", f.output}, {"outputs", session->output_names()}, {"samples", data->size()}}
-            .dump(1));
-  else fmt::print("wrote {} outputs of {} samples to {}\n", arrays.size(), data->size(), f.output);
+  if (context.json) return print_json(f.output, session->output_names(), data->size(), measurement);
+  fmt::print("wrote {} outputs of {} samples to {}\n{}", arrays.size(), data->size(), f.output,
+             task_metrics_text(measurement));
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, Context& context) {
-  auto f = std::make_shared<WordFlags>();
-  auto* word = add_word(app, "run", "A model's raw outputs over the data", *f, true);
-  word->add_option("-o,--output", f->output, ".npz to write, one array per output")->required();
+  auto f = std::make_shared<Flags>();
+  auto* word = add_word(app, "run", "A model's raw outputs over the data", f->word, true);
+  word->add_option("-o,--output", f->word.output, ".npz to write, one array per output")->required();
+  add_metric_flags(word, f->metrics);
   add_print_config_flag(word);
   word->callback([=, &context] { run_command(*f, context); });
 }

@@ -8,6 +8,7 @@
 #include "hub_flags.h"
 #include "improve_flags.h"
 #include "limit_flags.h"
+#include "metric_flags.h"
 #include "seqto/error.h"
 #include "seqto/published.h"
 #include "seqto/tune_all.h"
@@ -154,6 +155,7 @@ void add_tune(CLI::App& app, Context& context) {
   add_many_models_flags(word, f->all);
   add_group_flags(word, f->groups);
   add_limit_flags(word, f->limits);
+  add_metric_flags(word, o.metrics);
   word->add_option("-o,--output", o.output, "Folder for the results")->required();
   word->add_option("--strategy", o.strategy, "How the search goes (docs/search.md); incremental: as published")
       ->type_name("chain|incremental|ilp|greedy_revert|sensitivity_list|nsga2|random")

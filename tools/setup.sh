@@ -221,6 +221,9 @@ make_test_venv() {
   "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: \
     "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION" "scipy==$SCIPY_VERSION" \
     "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION"
+  # An oracle of one test, which skips where no wheel is for this Python.
+  "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --no-deps \
+    "pycocotools==$PYCOCOTOOLS_VERSION" || echo "no pycocotools $PYCOCOTOOLS_VERSION for this Python: left out"
 }
 
 # TVM has wheels for some Pythons and machines only. Where there is none, it is left out: its tests skip then, and
@@ -276,7 +279,7 @@ background onnxruntime_headers "API 21 or later" fetch_onnxruntime_headers
 background echarts "$ECHARTS_VERSION" fetch_echarts
 background dagre "$DAGRE_VERSION" fetch_dagre
 [ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
-scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION" make_test_venv
+scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION, pycocotools $PYCOCOTOOLS_VERSION" make_test_venv
 case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, onnx $ONNX_VERSION, numpy $NUMPY_VERSION" make_tvm_venv ;; esac
 [ "$level" != aarch64 ] || background tvm_aarch64 "apache-tvm $TVM_VERSION, apache-tvm-ffi $TVM_FFI_VERSION" fetch_tvm_aarch64
 [ "$level" != test ] || background openvino "$ONNXRUNTIME_OPENVINO_VERSION" fetch_openvino

@@ -14,11 +14,22 @@
 
 namespace seqto {
 
+// An object in an image. Corners as shares of the image's width and height, so that resizing does not change them.
+struct Box {
+  float left = 0, top = 0, right = 0, bottom = 0;
+  int64_t label = 0;   // class index, from 0
+  bool crowd = false;  // stands for many: finding it, or not, does not count
+  bool operator==(const Box&) const = default;
+};
+
 // One sample: a tensor for every model input, in the model's order, batch dimension of 1 included.
 struct Sample {
   std::vector<Tensor> inputs;
   int64_t label = -1;  // class index; -1: none
-  std::string name;    // file name or index
+  // The numbers that are to be predicted, flattened: of a regression, or coordinates of landmarks; empty: none.
+  std::vector<float> target;
+  std::optional<std::vector<Box>> boxes;  // the objects of an image; absent: not known
+  std::string name;                       // file name or index
   // Where it stands: samples of one sequence (a file) follow each other by their positions. What is between two of them
   // was left out by the choice of samples.
   int64_t sequence = 0, position = 0;
@@ -76,7 +87,10 @@ struct StateReset {
 };
 
 struct DatasetOptions {
-  std::string labels;          // CSV with the columns file,label; its order is the order of the data set
+  // What is known of the samples (docs/data.md): a CSV with the column file and label, or target, target_x ... (its
+  // order is the order of the data set); an .npz or .npy of targets; boxes in COCO's JSON or in a folder of YOLO's text
+  // files.
+  std::string labels;
   std::string preprocess;      // as load_preprocess() takes; empty: none for arrays, "unit" for images
   int64_t samples = 0;         // the first so many; 0: all
   int64_t random_samples = 0;  // so many drawn without replacement, in the data set's order; 0: off

@@ -11,6 +11,7 @@
 
 #include "seqto/bench.h"
 #include "seqto/metrics.h"
+#include "seqto/task_metrics.h"
 #include "seqto/validate.h"
 
 namespace seqto {
@@ -18,15 +19,16 @@ namespace seqto {
 struct Figure {
   double value = 0;
   std::optional<Interval> interval;  // of 95 %, where one was taken
+  bool higher_is_better = false;
 };
 
 // "size_bytes", "size_ratio", "latency_ns", "latency_ratio", the losses ("kl" ...), task metrics ("top1" ...), and
-// "top1_drop" ...: how far a metric is below the reference's. Ratios are to the reference, the float model.
+// "top1_drop" ...: how much worse a metric is than the reference's. Ratios are to the reference, the float model.
 using Figures = std::map<std::string, Figure>;
 // Of a measurement; ratios and drops are to the float model's. What was not measured, or is not a number, is left out.
 // Intervals are the measurement's, of drops those of the paired difference; of latencies the spread of the runs.
 Figures figures_of(const Measurement& measurement, const Measurement& baseline);
-// True for task metrics that are shares of right answers; all other figures are better the smaller they are.
+// By its name alone: true for metrics that are shares of right answers.
 bool higher_is_better(const std::string& figure);
 
 // A candidate with all that a later run has to know to be compared with it.
@@ -75,9 +77,11 @@ bool passed(const GateResult& result);  // every limit is met
 Measured measured_in_study(const std::filesystem::path& dir, const std::string& id = "selected");
 
 // --- from two files
-// Losses of the first output, task metrics where the data have labels, sizes; intervals by bootstrap over the samples,
-// of drops over the pairs. Throws Error{kInvalidInput} as validate(), and where the first output is not float.
-Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env = {});
+// Losses of the first output, task metrics where the data have labels, and `metrics`; sizes; intervals by bootstrap
+// over the samples, of drops over the pairs. Throws Error{kInvalidInput} as validate(), and where the first output is
+// not float.
+Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env = {},
+                      const Metrics& metrics = {});
 // Of one file, with nothing to compare it with: its size alone.
 Measured measure_size(const std::string& path);
 // Latencies of the candidate, the second model of a bench, and their ratio to the first's.

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,16 +55,20 @@ struct Measurement {
   Latency latency;  // per sample
   Losses losses;
   std::map<std::string, double> metrics;
-  // Of those losses and metrics that are means over the samples, by name.
+  std::set<std::string> lower_is_better;  // those of them that are errors
+  // Of losses and metrics, by name.
   std::map<std::string, Interval> intervals;
   // What pairs two candidates sample by sample, to six digits: the losses "kl" and "top1_disagreement", and where
-  // labels exist "top1" and "top5" (1: right).
+  // labels exist "top1" and "top5" (1: right), and metrics that are means.
   std::map<std::string, std::vector<double>> samples;
+  // What pairs them in other metrics ("f1"): their values on resamples of the samples, to six digits.
+  std::map<std::string, std::vector<double>> replicates;
 };
 // Losses, metrics, intervals and samples of outputs on the samples of `reference`; `labels` may be empty.
 void measure_outputs(Measurement& measurement, const Outputs& reference, const Outputs& outputs,
                      std::span<const int64_t> labels);
-// The 95 % interval of a's mean less b's over the same samples; nothing where one of them has no `samples` of the name.
+// The 95 % interval of a's figure less b's over the same samples; nothing where one of them has neither `samples` nor
+// `replicates` of the name.
 std::optional<Interval> paired_difference(const Measurement& a, const Measurement& b, const std::string& name);
 // McNemar's test on the labels: small where a and b are not equally often right. Nothing without labels.
 std::optional<double> mcnemar(const Measurement& a, const Measurement& b);

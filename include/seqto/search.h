@@ -16,8 +16,8 @@ namespace seqto {
 
 // --- Pareto ------------------------------------------------------------------------------------
 
-// Objectives are minimised. "size", "latency", or any field of Losses ("kl", "mse" ...), or a task metric's error
-// ("top1" counts as 1 - top1). Throws Error{kUsage} listing the names when unknown.
+// Objectives are minimised. "size", "latency", or any field of Losses ("kl", "mse" ...), or a task metric: an
+// error ("mae") as it is, others as 1 - metric. Throws Error{kUsage} listing the names when unknown.
 double objective(const Measurement& measurement, const std::string& name);
 
 using Point = std::vector<double>;

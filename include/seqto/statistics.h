@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,13 @@ struct Interval {
 Interval bootstrap_mean(std::span<const double> values);
 // The same for several figures of the same samples: all columns have one length. Resamples are drawn once.
 std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns);
+
+// For figures that are no mean: `resamples` bootstrap samples of `size` values, as counts of how often each was drawn.
+// Always the same ones for the same size, so that two figures' values on them are paired.
+void for_each_resample(size_t size, int resamples, const std::function<void(std::span<const double> counts)>& visit);
+constexpr int kReplicates = 1000;
+// The 95 % interval of a figure from its values on resamples; not empty.
+Interval percentile_interval(std::span<const double> replicates);
 
 // McNemar's exact test: of the pairs in which only one of two was right, `first` were the first's and `second` the
 // second's. The two-sided probability of a difference at least as large when both are equally good.

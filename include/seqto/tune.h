@@ -10,6 +10,7 @@
 #include "seqto/groups.h"
 #include "seqto/improvers.h"
 #include "seqto/report.h"
+#include "seqto/task_metrics.h"
 
 namespace seqto {
 
@@ -29,6 +30,8 @@ struct TuneOptions {
   // Choose the selected point of the front, and whether there is one that will do; the search itself looks for the
   // front.
   std::vector<Limit> limits;
+  // Beside those that labels bring by themselves.
+  MetricOptions metrics;
   double threshold = 0;
   GroupOptions groups;               // layers to keep together, beside those that must be
   int64_t search_evaluations = 0;    // on search samples; 0: the strategy's own measure

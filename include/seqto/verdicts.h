@@ -40,8 +40,6 @@ void write_gate_markdown(const GateResult& result, const std::filesystem::path& 
 void write_gate_junit(const GateResult& result, const std::filesystem::path& file);  // a test case for each limit
 
 // --- run --metric
-// {schema_version, file, samples, metrics, lower_is_better, intervals}
-std::string task_metrics_to_json(const Measurement& measurement, const std::string& file, int64_t samples);
 std::string task_metrics_text(const Measurement& measurement);  // a line each
 
 // --- audit

@@ -19,24 +19,35 @@ double quantile(std::vector<double> values, double q) {
   return values[below] + (values[above] - values[below]) * (position - static_cast<double>(below));
 }
 
+void for_each_resample(size_t size, int resamples, const std::function<void(std::span<const double>)>& visit) {
+  std::mt19937_64 engine(size);
+  std::vector<double> counts(size);
+  for (int resample = 0; resample < resamples; ++resample) {
+    std::ranges::fill(counts, 0.0);
+    for (size_t i = 0; i < size; ++i) ++counts[internal::below(size, engine)];
+    visit(counts);
+  }
+}
+
+Interval percentile_interval(std::span<const double> replicates) {
+  const std::vector<double> values(replicates.begin(), replicates.end());
+  return {quantile(values, 0.025), quantile(values, 0.975)};
+}
+
 std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns) {
   std::vector<Interval> intervals(columns.size());
   if (columns.empty() || columns[0].empty()) return intervals;
   const size_t size = columns[0].size();
   constexpr int kResamples = 2000;
-  std::mt19937_64 engine(size);
-  std::vector<std::vector<double>> means(columns.size(), std::vector<double>(kResamples));
-  std::vector<double> counts(size);  // how often each sample was drawn
-  for (int resample = 0; resample < kResamples; ++resample) {
-    std::ranges::fill(counts, 0.0);
-    for (size_t i = 0; i < size; ++i) ++counts[internal::below(size, engine)];
+  std::vector<std::vector<double>> means(columns.size());
+  for_each_resample(size, kResamples, [&](std::span<const double> counts) {
     for (size_t c = 0; c < columns.size(); ++c) {
       assert(columns[c].size() == size);
       const double sum = std::inner_product(counts.begin(), counts.end(), columns[c].begin(), 0.0);
-      means[c][resample] = sum / static_cast<double>(size);
+      means[c].push_back(sum / static_cast<double>(size));
     }
-  }
-  for (size_t c = 0; c < columns.size(); ++c) intervals[c] = {quantile(means[c], 0.025), quantile(means[c], 0.975)};
+  });
+  for (size_t c = 0; c < columns.size(); ++c) intervals[c] = percentile_interval(means[c]);
   return intervals;
 }
 

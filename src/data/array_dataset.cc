@@ -193,7 +193,7 @@ std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::spa
 
   Rows all;
   bool has_labels = true;
-  if (!options.labels.empty() && !std::filesystem::is_directory(options.labels)) {
+  if (is_label_table(options.labels)) {
     all = csv_rows(options.labels, count);
   } else {
     const bool has_y = file.has("y") && std::find(names.begin(), names.end(), "y") == names.end();

@@ -41,7 +41,7 @@ bool is_audio_name(const fs::path& path) {
 
 std::vector<AudioFile> list_files(const fs::path& path, const std::string& labels) {
   std::vector<AudioFile> files;
-  if (!labels.empty()) {
+  if (is_label_table(labels)) {
     const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
     for (const LabelRow& row : read_labels(labels)) files.push_back({folder / row.file, row.file, row.label});
     return files;
@@ -224,7 +224,7 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
     for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w});
   }
   for (const int64_t i : select(static_cast<int64_t>(all.size()), options)) places.push_back(all[i]);
-  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0], !options.labels.empty());
+  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0], is_label_table(options.labels));
 }
 
 }  // namespace seqto::internal

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "data/datasets.h"
+#include "data/targets.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -34,7 +35,8 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
   std::vector<ValueInfo> sized(inputs.begin(), inputs.end());
   set_dimensions(sized, options.dims);
   const std::vector<ValueInfo> open = internal::inputs_from_data(sized, options);
-  return internal::fill_inputs(open_source(path, open, options), sized, options);
+  auto data = internal::with_targets(open_source(path, open, options), path, open, options);
+  return internal::fill_inputs(std::move(data), sized, options);
 }
 
 }  // namespace seqto

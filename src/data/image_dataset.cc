@@ -248,8 +248,7 @@ std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::s
   }
   Preprocess recipe = load_preprocess(options.preprocess.empty() ? "unit" : options.preprocess);
   recipe.grey |= reads_grey(inputs[0], recipe);
-  // A folder of labels holds boxes for each image, no class of the whole.
-  const bool has_labels = !options.labels.empty() && !std::filesystem::is_directory(options.labels);
+  const bool has_labels = is_label_table(options.labels);
   std::vector<ImageFile> all = has_labels ? list_labelled(folder, options.labels) : list_folder(folder);
   std::vector<ImageFile> files;
   for (const int64_t index : select(static_cast<int64_t>(all.size()), options)) {

@@ -1,10 +1,12 @@
-// Labels from a CSV file with the columns file,label.
+// Labels and targets from a CSV file with the columns file,label or file,target.
 #include "data/labels.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <string_view>
 
@@ -51,15 +53,50 @@ std::vector<Record> parse_csv(std::string_view text) {
   return records;
 }
 
-size_t column(const Record& header, std::string_view name, const std::string& path) {
-  const auto found = std::find(header.fields.begin(), header.fields.end(), name);
-  if (found != header.fields.end()) return found - header.fields.begin();
-  throw Error(Code::kInvalidInput,
-              fmt::format("[data] {}: the columns {} found; file,label expected in the first line; add the column {}",
-                          path, fmt::join(header.fields, ","), name));
+constexpr size_t kAbsent = std::numeric_limits<size_t>::max();
+
+struct Columns {
+  size_t file = kAbsent, label = kAbsent;
+  std::vector<size_t> targets;
+};
+
+Columns find_columns(const Record& header, const std::string& path) {
+  Columns columns;
+  for (size_t i = header.fields.size(); i-- > 0;) {  // of two columns of a name the first
+    const std::string& name = header.fields[i];
+    if (name == "file") columns.file = i;
+    if (name == "label") columns.label = i;
+    if (name == "target" || name.starts_with("target_")) columns.targets.insert(columns.targets.begin(), i);
+  }
+  const auto fail = [&](const char* name) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: the columns {} found; file,label expected in the first line; add the column {}",
+                            path, fmt::join(header.fields, ","), name));
+  };
+  if (columns.file == kAbsent) fail("file");
+  if (columns.label == kAbsent && columns.targets.empty()) fail("label");
+  return columns;
+}
+
+std::string_view without_spaces(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+template <class Number>
+bool parse_whole(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 }  // namespace
+
+bool is_label_table(const std::string& labels) {
+  const std::string extension = std::filesystem::path(labels).extension().string();
+  return !labels.empty() && extension != ".json" && extension != ".npz" && extension != ".npy" &&
+         !std::filesystem::is_directory(labels);
+}
 
 std::vector<LabelRow> read_labels(const std::filesystem::path& path) {
   const std::string name = path.string();
@@ -68,7 +105,7 @@ std::vector<LabelRow> read_labels(const std::filesystem::path& path) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: no rows found; a line file,label and a row for each sample expected", name));
   }
-  const size_t file_column = column(records[0], "file", name), label_column = column(records[0], "label", name);
+  const Columns columns = find_columns(records[0], name);
 
   std::vector<LabelRow> rows;
   std::map<std::string, int64_t> lines;
@@ -80,16 +117,22 @@ std::vector<LabelRow> read_labels(const std::filesystem::path& path) {
           fmt::format("[data] {}, line {}: {}; a file and its label, a whole number from 0, expected; correct the line",
                       name, record.line, found));
     };
-    if (record.fields.size() <= std::max(file_column, label_column)) fail("no label found");
-    LabelRow row{record.fields[file_column], -1, record.line};
-    std::string_view label = record.fields[label_column];
-    while (label.starts_with(' ')) label.remove_prefix(1);
-    while (label.ends_with(' ')) label.remove_suffix(1);
-    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), row.label);
-    if (row.file.empty()) fail("no file found");
-    if (label.empty()) fail(fmt::format("no label found for {}", row.file));
-    if (error != std::errc() || end != label.data() + label.size() || row.label < -1) {
-      fail(fmt::format("the label \"{}\" found", label));
+    const auto field = [&](size_t column) {
+      return column < record.fields.size() ? without_spaces(record.fields[column]) : std::string_view();
+    };
+    LabelRow row{.file = columns.file < record.fields.size() ? record.fields[columns.file] : "", .line = record.line};
+    if (columns.label != kAbsent) {
+      const std::string_view label = field(columns.label);
+      if (columns.label >= record.fields.size()) fail("no label found");
+      if (row.file.empty()) fail("no file found");
+      if (label.empty()) fail(fmt::format("no label found for {}", row.file));
+      if (!parse_whole(label, row.label) || row.label < -1) fail(fmt::format("the label \"{}\" found", label));
+    }
+    for (const size_t column : columns.targets) {
+      const std::string_view target = field(column);
+      if (row.file.empty()) fail("no file found");
+      if (!parse_whole(target, row.target.emplace_back()) || !std::isfinite(row.target.back()))
+        fail(fmt::format("the {} \"{}\", no number, found for {}", records[0].fields[column], target, row.file));
     }
     const auto [first, is_new] = lines.emplace(row.file, row.line);
     if (!is_new) fail(fmt::format("{} found again, first on line {}", row.file, first->second));

@@ -39,11 +39,12 @@ void note_change(std::vector<std::string>& notes, const char* what, const std::s
 
 Figures figures_of(const Measurement& measurement, const Measurement& baseline) {
   Figures figures;
-  const auto add = [&](const std::string& name, double value, std::optional<Interval> interval = {}) {
+  const auto add = [&](const std::string& name, double value, std::optional<Interval> interval = {},
+                       bool higher_is_better = false) {
     if (std::isnan(value)) return;
     if (const auto known = measurement.intervals.find(name); known != measurement.intervals.end())
       interval = known->second;
-    figures[name] = {value, interval};
+    figures[name] = {value, interval, higher_is_better};
   };
   const auto size = static_cast<double>(measurement.size_bytes), float_size = static_cast<double>(baseline.size_bytes);
   add("size_bytes", size);
@@ -57,10 +58,12 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
   }
   for (const LossField& field : kLossFields) add(std::string(field.name), measurement.losses.*field.value);
   for (const auto& [name, value] : measurement.metrics) {
-    add(name, value);
+    const bool higher = !measurement.lower_is_better.contains(name);
+    add(name, value, {}, higher);
     const auto before = baseline.metrics.find(name);
-    if (higher_is_better(name) && before != baseline.metrics.end())
-      add(name + "_drop", before->second - value, paired_difference(baseline, measurement, name));
+    if (before == baseline.metrics.end()) continue;
+    if (higher) add(name + "_drop", before->second - value, paired_difference(baseline, measurement, name));
+    else add(name + "_drop", value - before->second, paired_difference(measurement, baseline, name));
   }
   return figures;
 }
@@ -100,6 +103,7 @@ std::string lock_to_json(const Measured& m) {
                                                    "check the model with `seqto validate`",
                                                    name, figure.value));
     figures[name] = figure_json(figure);
+    if (figure.higher_is_better && !higher_is_better(name)) figures[name]["higher_is_better"] = true;
   }
   Json recipe = m.recipe_json.empty() ? Json() : Json::parse(m.recipe_json, nullptr, false);
   if (recipe.is_discarded()) recipe = m.recipe_json;
@@ -135,6 +139,7 @@ Measured lock_from_json(const std::string& text) {
       Figure& f = m.figures[name];
       f.value = figure.at("value");
       if (const auto& ends = figure.at("interval"); !ends.is_null()) f.interval = Interval{ends.at(0), ends.at(1)};
+      f.higher_is_better = figure.value("higher_is_better", higher_is_better(name));
     }
     return m;
   } catch (const Json::exception& error) {
@@ -172,7 +177,7 @@ LockComparison compare_lock(const Measured& lock, const Measured& now, const std
     } else if (depends_on_machine(name) && !now.figures.contains(name)) {
       result.notes.push_back(fmt::format("{} is not compared: it was not measured this time", name));
     } else {
-      const bool at_most = !higher_is_better(name);
+      const bool at_most = !figure.higher_is_better && !higher_is_better(name);
       result.limits.push_back({name, bad_end(figure, at_most), at_most, lock_name});
     }
   }

@@ -48,9 +48,9 @@ Measurement measurement_of(const Json& point) {
   for (const LossField& field : kLossFields)
     m.losses.*field.value = number(point.at("losses").at(std::string(field.name)));
   for (const auto& [name, value] : point.at("metrics").items()) m.metrics[name] = number(value);
+  for (const Json& name : point.value("lower_is_better", Json::array())) m.lower_is_better.insert(name);
   const Json intervals = point.value("intervals", Json::object());
-  for (const auto& [name, ends] : intervals.items())
-    m.intervals[name] = {ends.at(0), ends.at(1)};
+  for (const auto& [name, ends] : intervals.items()) m.intervals[name] = {ends.at(0), ends.at(1)};
   return m;
 }
 

@@ -1,7 +1,8 @@
 #include <cmath>
 
+#include "metrics/class_metrics.h"
 #include "metrics/loss_fields.h"
-#include "metrics/task_metrics.h"
+#include "seqto/task_metrics.h"
 
 namespace seqto {
 namespace {
@@ -12,11 +13,23 @@ bool all_finite(const std::vector<double>& values) {
   return true;
 }
 
+using Columns = std::map<std::string, std::vector<double>>;
+
+// a's values less b's; nothing where they cannot be paired.
+std::optional<std::vector<double>> pair_up(const Columns& a, const Columns& b, const std::string& name) {
+  const auto x = a.find(name), y = b.find(name);
+  if (x == a.end() || y == b.end() || x->second.empty() || x->second.size() != y->second.size()) return {};
+  std::vector<double> differences;
+  for (size_t i = 0; i < x->second.size(); ++i) differences.push_back(x->second[i] - y->second[i]);
+  if (!all_finite(differences)) return {};
+  return differences;
+}
+
 }  // namespace
 
 void measure_outputs(Measurement& measurement, const Outputs& reference, const Outputs& outputs,
                      std::span<const int64_t> labels) {
-  std::map<std::string, std::vector<double>> columns;
+  Columns columns;
   if (reference.rows > 0) {
     const std::vector<Losses> each = compare_each(reference, outputs);
     measurement.losses = mean(each);
@@ -40,15 +53,33 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
   for (const char* name : {"kl", "top1_disagreement"})
     if (columns.contains(name)) measurement.samples[name] = std::move(columns[name]);
   measurement.samples.merge(scored.hits);
+  if (!scored.f1_replicates.empty()) {
+    measurement.intervals["f1"] = percentile_interval(scored.f1_replicates);
+    measurement.replicates["f1"] = std::move(scored.f1_replicates);
+  }
+}
+
+void measure_task(Measurement& measurement, const Metrics& metrics, const Answers& answers, const Answers& reference,
+                  std::span<const Truth> truths) {
+  for (const auto& metric : metrics) {
+    const std::string& name = metric->name();
+    Score score = metric->score(answers, reference, truths);
+    measurement.metrics[name] = score.value;
+    if (!metric->higher_is_better()) measurement.lower_is_better.insert(name);
+    if (!score.samples.empty()) {
+      if (all_finite(score.samples)) measurement.intervals[name] = bootstrap_mean(score.samples);
+      measurement.samples[name] = std::move(score.samples);
+    } else if (!score.replicates.empty() && all_finite(score.replicates)) {
+      measurement.intervals[name] = percentile_interval(score.replicates);
+      measurement.replicates[name] = std::move(score.replicates);
+    }
+  }
 }
 
 std::optional<Interval> paired_difference(const Measurement& a, const Measurement& b, const std::string& name) {
-  const auto x = a.samples.find(name), y = b.samples.find(name);
-  if (x == a.samples.end() || y == b.samples.end() || x->second.size() != y->second.size()) return {};
-  std::vector<double> differences;
-  for (size_t i = 0; i < x->second.size(); ++i) differences.push_back(x->second[i] - y->second[i]);
-  if (!all_finite(differences)) return {};
-  return bootstrap_mean(differences);
+  if (const auto differences = pair_up(a.samples, b.samples, name)) return bootstrap_mean(*differences);
+  if (const auto differences = pair_up(a.replicates, b.replicates, name)) return percentile_interval(*differences);
+  return {};
 }
 
 std::optional<double> mcnemar(const Measurement& a, const Measurement& b) {

@@ -1,66 +1,142 @@
+// Truths, answers, and the metrics by name.
+#include "seqto/task_metrics.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cctype>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
-#include "metrics/task_metrics.h"
-#include "metrics/top_classes.h"
+#include "base/hash.h"
+#include "base/names.h"
+#include "metrics/task_metric_kinds.h"
 #include "seqto/error.h"
-#include "seqto/metrics.h"
 
 namespace seqto {
 namespace {
 
-struct ClassCounts {
-  int64_t labels = 0, predictions = 0, hits = 0;
+using Maker = std::function<std::shared_ptr<const Metric>(const std::string& file)>;
+
+struct Kind {
+  bool needs_file = false, takes_file = false;
+  Maker make;
 };
 
-// Mean over the classes that occur as labels of 2 hits / (labels + predictions).
-double macro_f1(const std::map<int64_t, ClassCounts>& classes) {
-  double sum = 0;
-  int64_t count = 0;
-  for (const auto& [_, counts] : classes) {
-    if (counts.labels == 0) continue;
-    sum += 2.0 * static_cast<double>(counts.hits) / static_cast<double>(counts.labels + counts.predictions);
-    ++count;
+const std::map<std::string, Kind>& kinds() {
+  static const std::map<std::string, Kind> kKinds{
+      {"accuracy", {.make = [](const std::string&) { return internal::make_accuracy(); }}},
+      {"mae", {.make = [](const std::string&) { return internal::make_mae(); }}},
+      {"rmse", {.make = [](const std::string&) { return internal::make_rmse(); }}},
+      {"map50", {.needs_file = true, .takes_file = true, .make = internal::make_map50}},
+      {"nme", {.takes_file = true, .make = internal::make_nme}},
+  };
+  return kKinds;
+}
+
+struct Asked {
+  std::string name, file;
+};
+
+Asked parse(const std::string& text) {
+  const size_t at = text.find('=');
+  if (at == std::string::npos) return {text, ""};
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::shared_ptr<const Metric> make_metric(const std::string& text) {
+  const auto [name, file] = parse(text);
+  const auto fail = [&](const std::string& expected) {
+    throw Error(Code::kUsage, fmt::format("[metric] --metric {} found; {}", text, expected));
+  };
+  const auto kind = kinds().find(name);
+  if (kind == kinds().end()) {
+    std::vector<std::string> names;
+    for (const auto& [known, _] : kinds()) names.push_back(known);
+    fail(
+        fmt::format("one of {} expected; top1, top5 and f1 need no asking where there are labels, and "
+                    "--metric-command takes one of your own",
+                    fmt::join(names, ", ")));
   }
-  return sum / static_cast<double>(count);
+  if (kind->second.needs_file && file.empty())
+    fail(fmt::format("{}=FILE.json expected, which says how the outputs are read (docs/metrics.md)", name));
+  if (!kind->second.takes_file && text.find('=') != std::string::npos) fail(fmt::format("{} alone expected", name));
+  return kind->second.make(file);
+}
+
+// NAME:max:COMMAND
+std::shared_ptr<const Metric> make_command(const std::string& text, double timeout_seconds) {
+  const size_t first = text.find(':'), second = first == std::string::npos ? first : text.find(':', first + 1);
+  const std::string name = text.substr(0, first);
+  const std::string better = second == std::string::npos ? "" : text.substr(first + 1, second - first - 1);
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; };
+  const bool good = (better == "max" || better == "min") && second + 1 < text.size() && !name.empty() &&
+                    std::ranges::all_of(name, is_word);
+  if (!good)
+    throw Error(Code::kUsage, fmt::format("[metric] --metric-command {} found; NAME:max:COMMAND expected, or "
+                                          "NAME:min:COMMAND where less is better",
+                                          text));
+  static const std::set<std::string> kTaken{"top1", "top5", "f1", "accuracy", "size", "latency"};
+  if (kTaken.contains(name) || kinds().contains(name))
+    throw Error(Code::kUsage,
+                fmt::format("[metric] --metric-command {} found; a name that no metric of seqto has expected", name));
+  return internal::make_command_metric(name, better == "max", text.substr(second + 1), timeout_seconds);
 }
 
 }  // namespace
 
-LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
-  LabelledOutputs result;
-  if (labels.empty()) return result;
-  if (static_cast<int64_t>(labels.size()) != outputs.rows) {
-    throw Error(Code::kInvalidInput, fmt::format("[evaluate] {} labels found for {} samples; one for each expected",
-                                                 labels.size(), outputs.rows));
+Truth truth_of(const Sample& sample) { return {sample.label, sample.target, sample.boxes}; }
+
+void Answers::append(std::span<const Tensor> tensors) {
+  outputs.resize(tensors.size());
+  dims.resize(tensors.size());
+  for (size_t o = 0; o < tensors.size(); ++o) {
+    const Tensor& tensor = tensors[o];
+    if (tensor.type() == DataType::kString || tensor.type() == DataType::kUndefined)
+      throw Error(Code::kInvalidInput, fmt::format("[metric] output '{}' is no tensor of numbers; one was expected; "
+                                                   "leave that output out of the model",
+                                                   names.at(o)));
+    if (outputs[o].rows > 0 && tensor.dims() != dims[o])
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[run] output '{}' changes its shape from sample to sample; one shape was expected; run "
+                              "fewer samples",
+                              names.at(o)));
+    dims[o] = tensor.dims();
+    if (tensor.type() == DataType::kFloat) {
+      outputs[o].append(tensor.values<float>());
+      continue;
+    }
+    std::vector<float> values(static_cast<size_t>(tensor.element_count()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
+    outputs[o].append(values);
   }
-  std::vector<double>&top1 = result.hits["top1"], &top5 = result.hits["top5"];
-  std::map<int64_t, ClassCounts> classes;
-  for (int64_t i = 0; i < outputs.rows; ++i) {
-    const int64_t label = labels[i];
-    if (label < 0) continue;
-    ++classes[label].labels;
-    top1.push_back(0);
-    top5.push_back(0);
-    if (outputs.columns == 0 || has_nan(outputs.row(i))) continue;  // predicts nothing
-    const TopClasses top = top_classes(outputs.row(i));
-    const bool hit = top.classes[0] == label;
-    top1.back() = hit;
-    top5.back() = std::ranges::find(top.list(), label) != top.list().end();
-    ++classes[top.classes[0]].predictions;
-    classes[label].hits += hit;
-  }
-  if (top1.empty()) return {};
-  for (const auto& [name, hits] : result.hits)
-    result.metrics[name] = std::accumulate(hits.begin(), hits.end(), 0.0) / static_cast<double>(hits.size());
-  result.metrics["f1"] = macro_f1(classes);
-  return result;
 }
 
-std::map<std::string, double> task_metrics(const Outputs& outputs, std::span<const int64_t> labels) {
-  return score(outputs, labels).metrics;
+Metrics make_metrics(const MetricOptions& options) {
+  Metrics metrics;
+  const auto add = [&](std::shared_ptr<const Metric> metric) {
+    for (const auto& known : metrics)
+      if (known->name() == metric->name())
+        throw Error(Code::kUsage, fmt::format("[metric] {} found twice; each name once expected", metric->name()));
+    metrics.push_back(std::move(metric));
+  };
+  for (const std::string& text : options.metrics) add(make_metric(text));
+  for (const std::string& text : options.commands) add(make_command(text, options.timeout_seconds));
+  return metrics;
+}
+
+std::string metric_options_to_json(const MetricOptions& options) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const std::string& text : options.metrics) {
+    const auto [name, file] = parse(text);
+    nlohmann::ordered_json metric{{"name", name}};
+    if (!file.empty()) metric["sha256"] = sha256_file(file);
+    json.push_back(metric);
+  }
+  for (const std::string& text : options.commands) json.push_back({{"command", text}});
+  return json.dump();
 }
 
 }  // namespace seqto

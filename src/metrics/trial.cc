@@ -33,6 +33,23 @@ double number_from_json(const Json& json) {
   throw Error(Code::kInvalidInput, "[study] \"" + text + "\" found; a number, \"inf\", \"-inf\" or \"nan\" expected");
 }
 
+using Columns = std::map<std::string, std::vector<double>>;
+
+void write_columns(Json& json, const char* key, const Columns& columns) {
+  for (const auto& [name, values] : columns) {
+    Json& list = json[key][name] = Json::array();
+    for (double value : values) list.push_back(std::isfinite(value) ? short_number(value) : number_to_json(value));
+  }
+}
+
+Columns read_columns(const Json& json, const char* key) {
+  Columns columns;
+  if (json.contains(key))
+    for (const auto& [name, values] : json[key].items())
+      for (const Json& value : values) columns[name].push_back(number_from_json(value));
+  return columns;
+}
+
 void write_measurement(Json& json, const Measurement& measurement) {
   json["size_bytes"] = measurement.size_bytes;
   const Latency& latency = measurement.latency;
@@ -43,11 +60,10 @@ void write_measurement(Json& json, const Measurement& measurement) {
   }
   Json& metrics = json["metrics"] = Json::object();
   for (const auto& [name, value] : measurement.metrics) metrics[name] = number_to_json(value);
+  if (!measurement.lower_is_better.empty()) json["lower_is_better"] = measurement.lower_is_better;
   for (const auto& [name, interval] : measurement.intervals) json["intervals"][name] = {interval.low, interval.high};
-  for (const auto& [name, values] : measurement.samples) {
-    Json& list = json["samples"][name] = Json::array();
-    for (double value : values) list.push_back(std::isfinite(value) ? short_number(value) : number_to_json(value));
-  }
+  write_columns(json, "samples", measurement.samples);
+  write_columns(json, "replicates", measurement.replicates);
 }
 
 Measurement read_measurement(const Json& json) {
@@ -65,9 +81,9 @@ Measurement read_measurement(const Json& json) {
   if (json.contains("intervals"))
     for (const auto& [name, ends] : json["intervals"].items())
       measurement.intervals[name] = {ends.at(0).get<double>(), ends.at(1).get<double>()};
-  if (json.contains("samples"))
-    for (const auto& [name, values] : json["samples"].items())
-      for (const Json& value : values) measurement.samples[name].push_back(number_from_json(value));
+  if (json.contains("lower_is_better")) json["lower_is_better"].get_to(measurement.lower_is_better);
+  measurement.samples = read_columns(json, "samples");
+  measurement.replicates = read_columns(json, "replicates");
   return measurement;
 }
 

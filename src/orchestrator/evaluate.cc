@@ -11,6 +11,7 @@ namespace seqto::internal {
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env) {
   Evaluated result;
   std::vector<int64_t> times;
+  auto answers = std::make_shared<Answers>(session.output_names());
   const size_t count = evaluation.samples.size();
   for (size_t begin = 0; begin < count; begin += evaluation.chunk_samples) {
     env.stop_if_cancelled("evaluate");
@@ -26,10 +27,16 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
                     fmt::format("[evaluate] the first output is {}; float32 was expected; put a float output first",
                                 to_string(first.type())));
       result.outputs.append(first.values<float>());
+      if (!evaluation.metrics.empty()) answers->append(outputs);
     }
   }
   result.measurement.latency = summarize_latency(std::move(times));
   measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels);
+  if (!evaluation.metrics.empty()) {
+    const Answers& reference = evaluation.all_outputs ? *evaluation.all_outputs : *answers;
+    measure_task(result.measurement, evaluation.metrics, *answers, reference, evaluation.truths);
+    result.all_outputs = std::move(answers);
+  }
   return result;
 }
 

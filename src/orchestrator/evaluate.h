@@ -10,6 +10,7 @@
 #include "seqto/env.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
+#include "seqto/task_metrics.h"
 
 namespace seqto::internal {
 
@@ -19,6 +20,10 @@ struct EvaluationData {
   std::vector<int64_t> labels;  // one per sample; empty: no labels
   size_t chunk_samples = 1;     // that travel to the device together
   Outputs reference;            // the float model's outputs on the samples; empty while that is made
+  // --- task metrics that were asked for
+  Metrics metrics;
+  std::vector<Truth> truths;                   // one per sample
+  std::shared_ptr<const Answers> all_outputs;  // of the float model; null while they are made
 };
 
 // A device of the study, and what candidates are measured with there.
@@ -36,6 +41,7 @@ struct Place {
 struct Evaluated {
   Measurement measurement;
   Outputs outputs;
+  std::shared_ptr<const Answers> all_outputs;  // where there are metrics
 };
 
 // Throws what the runner throws. The first sample is run twice: the runtime's first run is a warm-up.

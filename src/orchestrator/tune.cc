@@ -43,6 +43,7 @@ class Tuner {
   Summary run() {
     int64_t start = env_.clock_ns();
     validate(o_);
+    metrics_ = make_metrics(o_.metrics);
     prepare_inputs();
     open_study();
     measure_float();
@@ -131,10 +132,15 @@ class Tuner {
     std::vector<int64_t> labels;
     if (data_->has_labels())
       for (int64_t i : split_.evaluation) labels.push_back(data_->read(i).label);
+    std::vector<Truth> truths;
+    if (!metrics_.empty())
+      for (int64_t i : split_.evaluation) truths.push_back(truth_of(data_->read(i)));
     Trial trial;
     trial.id = "float";
     for (Place& place : places_) {
       place.evaluation.labels = labels;
+      place.evaluation.metrics = metrics_;
+      place.evaluation.truths = truths;
       auto session = place.runner->load_file(o_.model.string());
       for (EvaluationData* part : {&place.search, &place.acceptance})
         if (!part->samples.empty()) part->reference = measure(*session, *part, env_).outputs;
@@ -146,6 +152,7 @@ class Tuner {
                                   "expected; check the model and the preprocessing",
                                   place.device));
       place.evaluation.reference = std::move(evaluated.outputs);
+      place.evaluation.all_outputs = std::move(evaluated.all_outputs);
       if (&place == &places_.front() && place.evaluation.reference.columns == 1) take_mse();
       evaluated.measurement.size_bytes = float_size_;
       if (&place == &places_.front()) trial.measurement = std::move(evaluated.measurement);
@@ -404,6 +411,7 @@ class Tuner {
   int64_t float_size_ = 0;          // with those files
   std::unique_ptr<Runner> runner_;  // the CPU, in this process: observers look into the runtime
   std::vector<Place> places_;       // where candidates are measured
+  Metrics metrics_;
   std::unique_ptr<Dataset> data_;
   Split split_;
   std::vector<int64_t> ranking_;  // samples of the error analysis

@@ -65,6 +65,7 @@ std::string options_json(const TuneOptions& o) {
          {"device", o.devices.front()},
          {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
   if (!o.groups.together.empty()) j["groups"] = o.groups.together;
+  if (!o.metrics.empty()) j["metrics"] = json::parse(metric_options_to_json(o.metrics));
   if (o.data == "random") j["data"] = "random";
   for (const StateLink& state : o.dataset.states) j["states"].push_back(state.output + "=" + state.input);
   if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());

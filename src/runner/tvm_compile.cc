@@ -1,17 +1,15 @@
 #include "runner/tvm_compile.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <set>
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/subprocess.h"
+#include "base/run_command.h"
 #include "seqto/error.h"
 
 #ifndef SEQTO_DEFAULT_TVM_PYTHON
@@ -27,43 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-struct Finished {
-  std::string output, errors, how;  // how it ended, in words
-  bool good = false, late = false;
-};
-
-// Runs a command to its end, or to the limit.
-Finished run_limited(const std::vector<std::string>& command, double seconds, const Env& env) {
-  constexpr int kPollMs = 50;
-  Subprocess process(command);
-  Finished result;
-  auto start = Clock::now();
-  for (bool more_output = true, more_errors = true; (more_output || more_errors) && !result.late;) {
-    if (env.cancelled()) {
-      process.kill();
-      throw Error(Code::kInterrupted, "[compile] interrupted");
-    }
-    result.late = seconds > 0 && Clock::now() - start > std::chrono::duration<double>(seconds);
-    if (result.late) process.kill();
-    std::array<pollfd, 2> states{
-        {{more_output ? process.output() : -1, POLLIN, 0}, {more_errors ? process.errors() : -1, POLLIN, 0}}};
-    ::poll(states.data(), states.size(), kPollMs);
-    more_output = more_output && read_available(process.output(), result.output);
-    more_errors = more_errors && read_available(process.errors(), result.errors);
-  }
-  result.how = process.wait();
-  result.good = result.how == "ended with exit code 0";
-  return result;
-}
-
 // What the script says after "error: ", else its last line.
 std::string reason(const Finished& finished) {
   std::string text = finished.errors;
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
   size_t begin = text.rfind("error: ");
   if (begin == 0 || (begin != std::string::npos && text[begin - 1] == '\n')) return text.substr(begin + 7);
-  size_t line = text.rfind('\n');
-  return line == std::string::npos ? text : text.substr(line + 1);
+  return last_line(std::move(text));
 }
 
 std::vector<std::string> pythons(const RunnerOptions& options) {
@@ -139,7 +107,7 @@ TvmPython find_tvm_python(const RunnerOptions& options, const Env& env) {
   std::string tried;
   for (const auto& python : pythons(options)) {
     try {
-      Finished answer = run_limited({python, "-c", kAsk}, kSeconds, env);
+      Finished answer = run_command({python, "-c", kAsk}, kSeconds, env, "compile");
       if (answer.good) return {python, answer.output};
       tried += fmt::format("\n  {}: {}", python, reason(answer));
     } catch (const Error& error) {
@@ -203,9 +171,9 @@ fs::path tvm_compile(const Model& model, const TvmTarget& target, const TvmPytho
   fs::path made = place;
   made += ".tmp-" + work.path.filename().string();
   fs::create_directory(made, error);
-  Finished finished = run_limited({python.path, "-B", (work.path / "compile.py").string(),
+  Finished finished = run_command({python.path, "-B", (work.path / "compile.py").string(),
                                    (work.path / "model.onnx").string(), made.string(), target.json},
-                                  options.compile_timeout_seconds, env);
+                                  options.compile_timeout_seconds, env, "compile");
   if (finished.good) {
     publish(made, place);
     return place;

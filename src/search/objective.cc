@@ -14,7 +14,7 @@ double objective(const Measurement& measurement, const std::string& name) {
     if (field.name == name) return measurement.losses.*field.value;
   }
   if (const auto metric = measurement.metrics.find(name); metric != measurement.metrics.end()) {
-    return 1 - metric->second;
+    return measurement.lower_is_better.contains(name) ? metric->second : 1 - metric->second;
   }
   std::vector<std::string> names{"size", "latency"};
   for (const LossField& field : kLossFields) names.emplace_back(field.name);

@@ -18,8 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 bool is_share(const std::string& figure) {
-  return higher_is_better(figure) || figure.ends_with("_ratio") || figure.ends_with("_drop") ||
-         figure.ends_with("_disagreement");
+  if (figure.ends_with("_drop")) return is_share(figure.substr(0, figure.size() - 5));
+  return higher_is_better(figure) || figure.ends_with("_ratio") || figure.ends_with("_disagreement");
 }
 
 std::string value_text(const std::string& figure, double value) {

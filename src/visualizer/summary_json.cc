@@ -43,6 +43,7 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
     json["losses"] = Json::object();
     for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured->losses.*field.value;
     json["metrics"] = measured->metrics;
+    if (!measured->lower_is_better.empty()) json["lower_is_better"] = measured->lower_is_better;
   } else {
     json["failure"] = point.trial.failure;
   }

@@ -1,4 +1,4 @@
-// Task metrics, and the samples behind those that are means.
+// Task metrics of classifiers, and the samples behind them.
 #pragma once
 
 #include "seqto/metrics.h"
@@ -8,6 +8,7 @@ namespace seqto {
 struct LabelledOutputs {
   std::map<std::string, double> metrics;
   std::map<std::string, std::vector<double>> hits;  // of "top1" and "top5": a 0 or 1 for each sample with a label
+  std::vector<double> f1_replicates;                // see for_each_resample()
 };
 LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels);
 

@@ -1,0 +1,11 @@
+// Flags that ask for task metrics.
+#pragma once
+
+#include "commands.h"
+#include "seqto/task_metrics.h"
+
+namespace seqto::cli {
+
+void add_metric_flags(CLI::App* word, MetricOptions& options);
+
+}  // namespace seqto::cli

@@ -1,0 +1,183 @@
+#include "data/targets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/hash.h"
+#include "data/arrays.h"
+#include "data/boxes.h"
+#include "data/labels.h"
+#include "data/shapes.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What tells a sample's truth; one of many forms.
+class Truths {
+ public:
+  virtual ~Truths() = default;
+  virtual void add_to(Sample& sample) const = 0;
+};
+
+// A window's name is its file's with the window's number behind it.
+std::string file_of(const std::string& name) { return name.ends_with(']') ? name.substr(0, name.rfind('[')) : name; }
+
+class TableTargets : public Truths {
+ public:
+  explicit TableTargets(std::vector<LabelRow> rows) {
+    for (LabelRow& row : rows) targets_[row.file] = std::move(row.target);
+  }
+  void add_to(Sample& sample) const override {
+    if (const auto found = targets_.find(file_of(sample.name)); found != targets_.end()) sample.target = found->second;
+  }
+
+ private:
+  std::map<std::string, std::vector<float>> targets_;
+};
+
+class ArrayTargets : public Truths {
+ public:
+  ArrayTargets(const ArrayFile& file, const std::string& name) : file_(file.file()), array_(file.load(name)) {
+    if (array_.type() == DataType::kString || array_.dims().empty())
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[data] {}: targets of shape {} found; an array of numbers expected whose first axis "
+                              "counts the samples",
+                              file_, shape_text(array_.dims())));
+  }
+  void add_to(Sample& sample) const override {
+    const int64_t rows = array_.dims()[0];
+    if (sample.position >= rows)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[data] {}: {} targets found, none for sample '{}'; one for each sample expected, in "
+                              "the data set's order",
+                              file_, rows, sample.name));
+    const int64_t size = array_.element_count() / rows;
+    sample.target.resize(static_cast<size_t>(size));
+    for (int64_t i = 0; i < size; ++i)
+      sample.target[i] = static_cast<float>(element(array_, sample.position * size + i));
+  }
+
+ private:
+  std::string file_;
+  Tensor array_;
+};
+
+class CocoBoxes : public Truths {
+ public:
+  explicit CocoBoxes(const fs::path& file) : boxes_(read_coco(file)) {}
+  void add_to(Sample& sample) const override {
+    if (const auto found = boxes_.find(sample.name); found != boxes_.end()) sample.boxes = found->second;
+  }
+
+ private:
+  std::map<std::string, std::vector<Box>> boxes_;
+};
+
+class YoloBoxes : public Truths {
+ public:
+  explicit YoloBoxes(fs::path folder) : folder_(std::move(folder)) {}
+  void add_to(Sample& sample) const override { sample.boxes = read_yolo(folder_, sample.name); }
+
+ private:
+  fs::path folder_;
+};
+
+std::unique_ptr<Truths> array_truths(const fs::path& path) {
+  const ArrayFile file(path);
+  if (file.has("y")) return std::make_unique<ArrayTargets>(file, "y");
+  if (file.names().size() == 1) return std::make_unique<ArrayTargets>(file, file.names()[0]);
+  throw Error(Code::kInvalidInput, fmt::format("[data] {}: the arrays {} found; an array y of targets expected; rename "
+                                               "one of them",
+                                               path.string(), fmt::join(file.names(), ", ")));
+}
+
+// Boxes are of the whole image; what is cut off would have to be cut off them as well.
+void refuse_crop(const DatasetOptions& options) {
+  if (options.preprocess.empty()) return;
+  const Preprocess recipe = load_preprocess(options.preprocess);
+  if (recipe.crop > 0)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: boxes found, and preprocessing that crops to {} pixels; boxes are of the whole "
+                            "image; use \"resize\" with \"width\" and \"height\" instead",
+                            options.labels, recipe.crop));
+}
+
+std::unique_ptr<Truths> truths_of(const fs::path& path, std::span<const ValueInfo> inputs,
+                                  const DatasetOptions& options) {
+  const fs::path labels = options.labels;
+  if (is_label_table(options.labels)) {
+    std::vector<LabelRow> rows = read_labels(labels);
+    if (rows[0].target.empty()) return nullptr;
+    return std::make_unique<TableTargets>(std::move(rows));
+  }
+  if (fs::is_directory(labels)) {
+    refuse_crop(options);
+    return std::make_unique<YoloBoxes>(labels);
+  }
+  if (labels.extension() == ".json") {
+    refuse_crop(options);
+    return std::make_unique<CocoBoxes>(labels);
+  }
+  if (!labels.empty()) return array_truths(labels);
+  const bool is_input = std::ranges::any_of(inputs, [](const ValueInfo& input) { return input.name == "y"; });
+  if (path.extension() != ".npz" || is_input) return nullptr;
+  const ArrayFile file(path);
+  if (!file.has("y")) return nullptr;
+  const Tensor y = file.load("y");
+  if (y.type() == DataType::kString || y.dims().empty()) return nullptr;
+  return std::make_unique<ArrayTargets>(file, "y");
+}
+
+std::string hash_of(const fs::path& labels) {
+  if (labels.empty()) return {};
+  if (!fs::is_directory(labels)) return sha256_file(labels);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(labels))
+    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+  std::ranges::sort(files);
+  std::string text;
+  for (const fs::path& file : files) text += fmt::format("{}\t{}\n", file.filename().string(), sha256_file(file));
+  return sha256_hex(text);
+}
+
+class TargetDataset : public Dataset {
+ public:
+  TargetDataset(std::unique_ptr<Dataset> data, std::unique_ptr<Truths> truths, std::string own_hash)
+      : data_(std::move(data)), truths_(std::move(truths)), own_hash_(std::move(own_hash)) {}
+
+  int64_t size() const override { return data_->size(); }
+  bool has_labels() const override { return data_->has_labels(); }
+  bool is_random() const override { return data_->is_random(); }
+
+  Sample read(int64_t index) const override {
+    Sample sample = data_->read(index);
+    truths_->add_to(sample);
+    return sample;
+  }
+
+  std::string fingerprint() const override {
+    return own_hash_.empty() ? data_->fingerprint() : sha256_hex(data_->fingerprint() + "\n" + own_hash_);
+  }
+
+ private:
+  std::unique_ptr<Dataset> data_;
+  std::unique_ptr<Truths> truths_;
+  std::string own_hash_;  // empty: the fingerprint of the data covers them
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> with_targets(std::unique_ptr<Dataset> data, const fs::path& path,
+                                      std::span<const ValueInfo> inputs, const DatasetOptions& options) {
+  auto truths = truths_of(path, inputs, options);
+  if (!truths) return data;
+  return std::make_unique<TargetDataset>(std::move(data), std::move(truths), hash_of(options.labels));
+}
+
+}  // namespace seqto::internal

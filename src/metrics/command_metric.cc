@@ -1,0 +1,98 @@
+// A metric of the user's own: a command that reads two .npz and prints a number.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/files.h"
+#include "base/run_command.h"
+#include "metrics/task_metric_kinds.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Outputs under their names, the samples' truth beside them where it is known.
+void save_answers(const fs::path& file, const Answers& answers, std::span<const Truth> truths) {
+  std::vector<Initializer> arrays;
+  for (size_t o = 0; o < answers.outputs.size(); ++o) {
+    std::vector<int64_t> shape = answers.dims[o];
+    if (!shape.empty() && shape[0] == 1) shape[0] = answers.rows();
+    else shape.insert(shape.begin(), answers.rows());
+    arrays.push_back({answers.names[o], float_tensor(shape, answers.outputs[o].values)});
+  }
+  std::vector<int64_t> labels;
+  std::vector<float> targets, boxes;
+  int64_t rows = 0;
+  bool one_size = true, labelled = false;
+  for (size_t i = 0; i < truths.size(); ++i) {
+    labels.push_back(truths[i].label);
+    labelled |= truths[i].label >= 0;
+    one_size &= truths[i].target.size() == truths[0].target.size();
+    targets.insert(targets.end(), truths[i].target.begin(), truths[i].target.end());
+    for (const Box& b : truths[i].boxes.value_or(std::vector<Box>())) {
+      boxes.insert(boxes.end(), {static_cast<float>(i), static_cast<float>(b.label), b.left, b.top, b.right, b.bottom});
+      ++rows;
+    }
+  }
+  const auto count = static_cast<int64_t>(truths.size());
+  if (labelled) arrays.push_back({"labels", int64_tensor({count}, std::move(labels))});
+  if (one_size && !targets.empty())
+    arrays.push_back(
+        {"targets", float_tensor({count, static_cast<int64_t>(targets.size()) / count}, std::move(targets))});
+  if (rows > 0) arrays.push_back({"boxes", float_tensor({rows, 6}, std::move(boxes))});
+  save_npz(file, arrays);
+}
+
+class CommandMetric : public NamedMetric {
+ public:
+  CommandMetric(std::string name, bool higher_is_better, std::string command, double timeout_seconds)
+      : NamedMetric(std::move(name), higher_is_better),
+        command_(std::move(command)),
+        timeout_seconds_(timeout_seconds) {}
+
+  Score score(const Answers& answers, const Answers& reference, std::span<const Truth> truths) const override {
+    const TemporaryFolder folder;
+    const fs::path first = folder.path / "reference.npz", second = folder.path / "candidate.npz";
+    save_answers(first, reference, truths);
+    save_answers(second, answers, truths);
+    const std::string line = last_line(printed(first, second));
+    double value = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+    if (error != std::errc() || end != line.data() + line.size() || !std::isfinite(value))
+      fail(fmt::format("\"{}\" found as the last line that it printed; a number expected", line));
+    return {.value = value};
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& found) const {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[metric] {}: {}; the command gets two .npz files and prints a number: {}", name(), found,
+                            command_));
+  }
+
+  std::string printed(const fs::path& first, const fs::path& second) const {
+    const Finished finished = run_command(
+        {"/bin/sh", "-c", command_ + " \"$@\"", "sh", first.string(), second.string()}, timeout_seconds_, {}, "metric");
+    if (finished.late)
+      fail(fmt::format("no answer after {} seconds found; one within --metric-timeout expected", timeout_seconds_));
+    if (!finished.good)
+      fail(fmt::format("it {}{}{}; exit code 0 expected", finished.how, finished.errors.empty() ? "" : ": ",
+                       last_line(finished.errors)));
+    return finished.output;
+  }
+
+  std::string command_;
+  double timeout_seconds_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Metric> make_command_metric(std::string name, bool higher_is_better, std::string command,
+                                                  double timeout_seconds) {
+  return std::make_shared<CommandMetric>(std::move(name), higher_is_better, std::move(command), timeout_seconds);
+}
+
+}  // namespace seqto::internal

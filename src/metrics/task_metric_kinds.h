@@ -1,0 +1,33 @@
+// The metrics that seqto brings, and what they share.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "seqto/task_metrics.h"
+
+namespace seqto::internal {
+
+// A metric's name and direction.
+class NamedMetric : public Metric {
+ public:
+  NamedMetric(std::string name, bool higher_is_better) : name_(std::move(name)), higher_is_better_(higher_is_better) {}
+  const std::string& name() const override { return name_; }
+  bool higher_is_better() const override { return higher_is_better_; }
+
+ private:
+  std::string name_;
+  bool higher_is_better_;
+};
+
+std::shared_ptr<const Metric> make_accuracy();
+std::shared_ptr<const Metric> make_mae();
+std::shared_ptr<const Metric> make_rmse();
+// `file`: JSON that says what distances are divided by; empty: as its defaults.
+std::shared_ptr<const Metric> make_nme(const std::string& file);
+// `file`: JSON that describes the detector's outputs.
+std::shared_ptr<const Metric> make_map50(const std::string& file);
+std::shared_ptr<const Metric> make_command_metric(std::string name, bool higher_is_better, std::string command,
+                                                  double timeout_seconds);
+
+}  // namespace seqto::internal

@@ -1,0 +1,106 @@
+// Task metrics of small literals, and what pairs two candidates in them.
+#include "seqto/task_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "seqto/error.h"
+
+namespace seqto {
+namespace {
+
+Answers answers(const std::vector<std::vector<float>>& rows) {
+  Answers result({"y"});
+  for (const auto& row : rows) {
+    const std::vector<Tensor> outputs{float_tensor({1, static_cast<int64_t>(row.size())}, row)};
+    result.append(outputs);
+  }
+  return result;
+}
+
+Measurement measured(const std::string& metric, const Answers& found, const std::vector<Truth>& truths) {
+  Measurement m;
+  measure_task(m, make_metrics({.metrics = {metric}}), found, found, truths);
+  return m;
+}
+
+TEST(TaskMetrics, ErrorsOfNumbers) {
+  const Answers found = answers({{1, 2}, {3, 4}, {9, 9}});
+  const std::vector<Truth> truths{{.target = {1, 4}}, {.target = {0, 4}}, {}};  // of the last nothing is known
+  const Measurement mae = measured("mae", found, truths);
+  EXPECT_DOUBLE_EQ(mae.metrics.at("mae"), (1 + 1.5) / 2);
+  EXPECT_EQ(mae.samples.at("mae"), (std::vector<double>{1, 1.5}));
+  EXPECT_TRUE(mae.lower_is_better.contains("mae"));
+  const Measurement rmse = measured("rmse", found, truths);
+  EXPECT_DOUBLE_EQ(rmse.metrics.at("rmse"), std::sqrt((2 + 4.5) / 2));
+  EXPECT_FALSE(rmse.samples.contains("rmse"));
+  EXPECT_EQ(rmse.replicates.at("rmse").size(), static_cast<size_t>(kReplicates));
+  EXPECT_TRUE(rmse.intervals.at("rmse").holds(rmse.metrics.at("rmse")));
+  EXPECT_THROW(measured("mae", found, {{}, {}, {}}), Error);
+  EXPECT_THROW(measured("mae", found, {{.target = {1}}, {}, {}}), Error);
+  EXPECT_THROW(measured("accuracy", found, truths), Error);
+}
+
+TEST(TaskMetrics, LandmarksInSizesOfTheirBox) {
+  // A box of 4 x 9, so of the size 6; one point is off by 3, two are right.
+  const std::vector<Truth> truths{{.target = {0, 0, 4, 9, 2, 2}}};
+  EXPECT_NEAR(measured("nme", answers({{0, 3, 4, 9, 2, 2}}), truths).metrics.at("nme"), 3.0 / 3 / 6, 1e-12);
+}
+
+TEST(TaskMetrics, WhatIsNoMeanIsPairedByResamples) {
+  std::vector<std::vector<float>> near, far;
+  std::vector<Truth> truths;
+  for (int i = 0; i < 40; ++i) {
+    const auto x = static_cast<float>(i % 7);
+    near.push_back({x});
+    far.push_back({x + 0.5f});
+    truths.push_back({.target = {0}});
+  }
+  const Measurement a = measured("rmse", answers(near), truths), b = measured("rmse", answers(far), truths);
+  const auto difference = paired_difference(b, a, "rmse");
+  ASSERT_TRUE(difference.has_value());
+  EXPECT_TRUE(difference->holds(b.metrics.at("rmse") - a.metrics.at("rmse")));
+  // The two go up and down together, so that their difference is known far better than either.
+  const auto width = [](const Interval& i) { return i.high - i.low; };
+  EXPECT_LT(width(*difference), 0.2 * width(a.intervals.at("rmse")));
+  EXPECT_FALSE(paired_difference(a, Measurement{}, "rmse").has_value());
+}
+
+TEST(TaskMetrics, F1HasAnInterval) {
+  Outputs outputs;
+  std::vector<int64_t> labels;
+  for (int i = 0; i < 60; ++i) {
+    const int found = (i * 5) % 3;
+    outputs.append(std::vector<float>{found == 0 ? 1.f : 0.f, found == 1 ? 1.f : 0.f, found == 2 ? 1.f : 0.f});
+    labels.push_back(i % 4 == 0 ? (found + 1) % 3 : found);
+  }
+  Measurement m;
+  measure_outputs(m, outputs, outputs, labels);
+  const Interval interval = m.intervals.at("f1");
+  EXPECT_TRUE(interval.holds(m.metrics.at("f1")));
+  EXPECT_GT(interval.high - interval.low, 0.1);
+  EXPECT_LT(interval.high - interval.low, 0.4);
+}
+
+TEST(TaskMetrics, TrialsKeepThem) {
+  Trial trial;
+  trial.id = "x";
+  trial.measurement = measured("rmse", answers({{1}, {2}}), {{.target = {0}}, {.target = {0}}});
+  const Trial back = trial_from_json(trial_to_json(trial));
+  EXPECT_EQ(back.measurement->lower_is_better, trial.measurement->lower_is_better);
+  ASSERT_EQ(back.measurement->replicates.at("rmse").size(), trial.measurement->replicates.at("rmse").size());
+  EXPECT_EQ(trial_to_json(back), trial_to_json(trial));
+}
+
+TEST(TaskMetrics, NamesAndOptions) {
+  EXPECT_TRUE(make_metrics({}).empty());
+  EXPECT_THROW(make_metrics({.metrics = {"map50"}}), Error);  // needs a file
+  EXPECT_THROW(make_metrics({.metrics = {"mae", "mae"}}), Error);
+  EXPECT_THROW(make_metrics({.commands = {"own:best:true"}}), Error);
+  EXPECT_EQ(make_metrics({.metrics = {"mae"}, .commands = {"own:max:echo 1 :"}}).at(1)->name(), "own");
+  EXPECT_NE(metric_options_to_json({.metrics = {"mae"}}), metric_options_to_json({.metrics = {"rmse"}}));
+}
+
+}  // namespace
+}  // namespace seqto
