@@ -49,6 +49,12 @@ void audit_command(const Flags& f, const Context& context) {
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
   const Outputs reference = run_reference(f, *runner, *data, context);
   Audit found = audit(model, *data, all_samples(*data), *runner, reference, audited, context.env);
+  if (found.layers.empty())
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[audit] {}: no Conv, Gemm or MatMul in int8 found; a model in QDQ form expected, as `seqto "
+                    "quantize` writes it",
+                    f.model));
   found.model = f.model;
   found.reference = f.reference;
   if (!f.plan_out.empty()) write_proposal(found, f.plan_out);

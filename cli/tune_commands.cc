@@ -184,6 +184,9 @@ void add_tune(CLI::App& app, Context& context) {
                    "Samples for the search, half of them to confirm what it finds (default: at most 64)");
   word->add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
       ->capture_default_str();
+  word->add_option("--audit-samples", o.audit_samples,
+                   "Audit the selected point on so many samples: would it be the same on x86 without VNNI? (0: no)")
+      ->check(CLI::NonNegativeNumber);
   word->add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -32,6 +32,8 @@ struct TuneOptions {
   std::vector<Limit> limits;
   // Beside those that labels bring by themselves.
   MetricOptions metrics;
+  // Samples of the evaluation on which the selected point is audited (audit.h); what it found is a note. 0: none.
+  int64_t audit_samples = 0;
   double threshold = 0;
   GroupOptions groups;               // layers to keep together, beside those that must be
   int64_t search_evaluations = 0;    // on search samples; 0: the strategy's own measure

@@ -20,6 +20,7 @@
 #include "orchestrator/search_loop.h"
 #include "orchestrator/summarize.h"
 #include "orchestrator/tune_options.h"
+#include "seqto/audit.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
 #include "seqto/recurrent.h"
@@ -355,8 +356,27 @@ class Tuner {
     study_->note("explained", explained_to_json(explained));
     time_finalists();
     note_latency_model();
+    note_audit();
     ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;
     study_->note("ending", ending_to_json(ending_));
+  }
+
+  // Whether the selected point is the same on processors whose int8 products saturate.
+  void note_audit() {
+    if (o_.audit_samples == 0 || env_.cancelled()) return;
+    const std::string id = summarize(*study_, o_.output, ending_).selected;
+    const Model model = load_model(o_.output / "models" / (id + ".onnx"));
+    const auto& all = split_.evaluation;
+    const auto count = std::min(all.size(), static_cast<size_t>(o_.audit_samples));
+    Outputs reference;
+    for (size_t i = 0; i < count; ++i)
+      reference.append(places_.front().evaluation.reference.row(static_cast<int64_t>(i)));
+    const Audit found = audit(model, *data_, std::span(all).first(count), *runner_, reference, {}, env_);
+    ending_.notes.push_back(fmt::format(
+        "audit of {} on {} samples: kl {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
+        "saturate (x86 without VNNI); {} of {} int8 layers did{}",
+        id, count, found.exact.losses.kl, found.saturating.losses.kl, found.proposed.size(), found.layers.size(),
+        found.proposed.empty() ? "" : "; seqto audit --plan-out gives reduce_range to these"));
   }
 
   void note_latency_model() {

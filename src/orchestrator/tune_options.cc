@@ -103,6 +103,9 @@ void validate(const TuneOptions& o) {
   if (o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
     usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
   if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
+  if (o.audit_samples < 0) usage(fmt::format("{} audit samples found; 0 or more expected", o.audit_samples));
+  if (o.audit_samples > 0 && !o.dataset.states.empty())
+    usage("an audit of a model with recurrent states found; leave --audit-samples out");
   if (o.output.empty()) usage("no output folder found; name one with -o DIR");
   make_strategy(o.strategy, {});  // an unknown name costs no calibration
   for (const auto& s : o.schemes) parse_scheme(s);

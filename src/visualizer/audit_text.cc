@@ -31,7 +31,10 @@ std::string row(const char* name, const Measurement& m) {
   return text + "\n";
 }
 
-double share(int64_t part, int64_t all) { return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0; }
+// Two digits, however small: one sum cut off in a million can be the one that counts.
+std::string percent(int64_t part, int64_t all) {
+  return fmt::format("{:.2g} %", all > 0 ? 100 * static_cast<double>(part) / static_cast<double>(all) : 0);
+}
 
 }  // namespace
 
@@ -78,8 +81,7 @@ std::string audit_text(const Audit& audit) {
   for (const AuditedLayer& layer : audit.layers)
     if (layer.saturated_pairs > 0)
       text += fmt::format("  {:<{}}  {} of the sums of pairs cut off, in {} of the outputs\n", layer.name, width,
-                          internal::format_percent(share(layer.saturated_pairs, layer.pairs)),
-                          internal::format_percent(share(layer.saturated_outputs, layer.outputs)));
+                          percent(layer.saturated_pairs, layer.pairs), percent(layer.saturated_outputs, layer.outputs));
   return text;
 }
 
