@@ -62,7 +62,12 @@ TEST_F(ImageTruth, BoxesOfYolo) {
   labels_.write("c.txt", "1 0.5 0.5 0.5 0.5\n1 0.5 0.5\n");
   EXPECT_PRED2(says, error_of([&] { data->read(2); }), "c.txt, line 2");
   const auto cropped = labels_.write("p.json", R"({"crop": 8})");
-  EXPECT_PRED2(says, error_of([&] { open(folder_.path, {.labels = labels_.path.string(), .preprocess = cropped}); }),
+  ValueInfo small = kImage;
+  small.shape = std::vector<Dimension>{{1}, {3}, {8}, {8}};
+  EXPECT_PRED2(says, error_of([&] {
+                 open_dataset(folder_.path, std::span(&small, 1),
+                              {.labels = labels_.path.string(), .preprocess = cropped});
+               }),
                "crops to 8");
 }
 
