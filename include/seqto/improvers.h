@@ -25,6 +25,7 @@ struct ImproveOptions {
   bool smooth = false;
   std::optional<double> smooth_alpha = 0.5;  // SmoothOptions::alpha
   bool learned_rounding = false;
+  int64_t max_rounding_inputs = 0;  // RoundingOptions::max_inputs
   bool refine_ranges = false;
   BiasCorrection bias_correction = BiasCorrection::kNone;  // after the others
 

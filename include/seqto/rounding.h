@@ -28,6 +28,9 @@ struct RoundingOptions {
   // Rows of a layer's moments, over all samples, for each of its weights of one output; more make the moments
   // steadier, fewer the pass faster. Positions of a big feature map beyond that are skipped evenly.
   int64_t rows_per_weight = 32;
+  int64_t max_rows = 1 << 15;  // for wide layers; fewer rows than that are not cut
+  // Layers with more weights of one output are left as they are: time grows with the cube. 0: no limit.
+  int64_t max_inputs = 0;
 };
 
 struct RoundedLayer {

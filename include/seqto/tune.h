@@ -62,7 +62,8 @@ struct TuneOptions {
   // ranges.
   ImproveOptions improvers;
   // Strategies other than incremental also learn the rounding of int8_weights and correct the biases of int4_weights,
-  // whatever `improvers` says; with max_time_seconds below 60 biases alone. Not with random or recurrent data.
+  // and of layers too wide to learn, whatever `improvers` says; with max_time_seconds below 300 biases alone. Not with
+  // random or recurrent data.
   bool correct_weights = true;
   // --- device
   // Every candidate is measured on each; the search follows the first. Losses are against the float model on the same

@@ -10,7 +10,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kTimeToLearn = 60;  // seconds; a network of 50 layers takes some ten of them
+// Seconds. A network of 50 layers and up to 1,280 inputs takes some twenty.
+constexpr double kTimeToLearn = 300;
+constexpr int64_t kWidest = 2304;  // 3 x 3 x 256; ten seconds a layer
 
 bool is_weight_only(Scheme scheme) { return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights; }
 
@@ -34,8 +36,12 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
   result.equalize = result.smooth = result.refine_ranges = false;  // of activations
   if (!corrects_weights(o)) return result;
   const bool hurried = o.max_time_seconds > 0 && o.max_time_seconds < kTimeToLearn;
-  if (scheme == Scheme::kInt8Weights && !hurried) result.learned_rounding = true;
-  else if (result.bias_correction == BiasCorrection::kNone) result.bias_correction = BiasCorrection::kFast;
+  if (scheme == Scheme::kInt8Weights && !hurried) {
+    result.learned_rounding = true;
+    result.max_rounding_inputs = kWidest;
+  } else if (result.bias_correction == BiasCorrection::kNone) {
+    result.bias_correction = BiasCorrection::kFast;
+  }
   return result;
 }
 
@@ -53,6 +59,13 @@ Improvements find_improvements(const TuneOptions& o, const Model& model, const R
     const Plan plan = uniform_plan(model, scheme, o.quantize.exclude);
     Improved found = improve(model, ranges, o.quantize, plan, improvers, data, samples, runner, env);
     if (scheme == quantized_scheme(o)) result.ranges = std::move(found.ranges);
+    if (corrects_weights(o) && improvers.max_rounding_inputs > 0) {
+      // Of layers that are too wide, or of another kind.
+      const ImproveOptions biases{.bias_correction = BiasCorrection::kFast};
+      Improved others = improve(model, ranges, o.quantize, plan, biases, data, samples, runner, env);
+      for (auto& [layer, shifts] : others.corrections.shifts)
+        if (!found.corrections.rounding.contains(layer)) found.corrections.shifts.emplace(layer, std::move(shifts));
+    }
     if (!found.corrections.empty()) result.corrections[scheme] = std::move(found.corrections);
     found_any = true;
   }

@@ -22,6 +22,7 @@ std::string improve_options_to_json(const ImproveOptions& o) {
   if (o.smooth) j["smooth"] = true;
   if (o.smooth_alpha != d.smooth_alpha) j["smooth_alpha"] = o.smooth_alpha ? json(*o.smooth_alpha) : json("auto");
   if (o.learned_rounding) j["rounding"] = "learned";
+  if (o.max_rounding_inputs != d.max_rounding_inputs) j["max_rounding_inputs"] = o.max_rounding_inputs;
   if (o.refine_ranges) j["refine_ranges"] = true;
   if (o.bias_correction != d.bias_correction) j["bias_correction"] = to_string(o.bias_correction);
   return j.dump();
@@ -76,7 +77,8 @@ Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& optio
   };
   if (learns) {
     Rounding& rounding = result.corrections.rounding;
-    rounding = learn_rounding(model, quantized(), data, samples, runner, {}, env);
+    rounding =
+        learn_rounding(model, quantized(), data, samples, runner, {.max_inputs = improvers.max_rounding_inputs}, env);
     keep_wanted(rounding, plan, &LayerOptions::learned_rounding, improvers.learned_rounding);
   }
   if (improvers.refine_ranges && !result.ranges.empty()) {

@@ -172,6 +172,7 @@ class Learner {
 
  private:
   std::optional<Task> make_task(CodedLayer layer) const {
+    if (options_.max_inputs > 0 && layer.layout.inputs > options_.max_inputs) return {};
     auto node = nodes_.find(layer.node->name);
     if (node == nodes_.end() || node->second->op_type != layer.node->op_type) return {};
     auto weight = initializers_.find(node->second->inputs[1]);
@@ -205,7 +206,8 @@ class Learner {
   }
 
   int64_t positions(const WeightLayout& layout) const {
-    int64_t rows = options_.rows_per_weight * layout.inputs, samples = std::max<int64_t>(1, std::ssize(samples_));
+    int64_t rows = std::min(options_.rows_per_weight * layout.inputs, options_.max_rows),
+            samples = std::max<int64_t>(1, std::ssize(samples_));
     return std::max(kPositions, (rows + samples - 1) / samples);
   }
 
