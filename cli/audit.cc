@@ -12,6 +12,7 @@ namespace {
 
 struct Flags {
   std::string model, reference, plan, plan_out;
+  double min_saturated = 0;
   DataFlags data;
   DeviceFlags device;
 };
@@ -45,7 +46,7 @@ void audit_command(const Flags& f, const Context& context) {
     throw Error(Code::kUsage, fmt::format("[audit] --device {} found; cpu expected: other processors are emulated here",
                                           f.device.device));
   auto runner = make_runner("cpu", f.device.options, context.env);
-  AuditOptions audited;
+  AuditOptions audited{.min_saturated = f.min_saturated};
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
   const Outputs reference = run_reference(f, *runner, *data, context);
   Audit found = audit(model, *data, all_samples(*data), *runner, reference, audited, context.env);
@@ -78,6 +79,9 @@ void add_audit(CLI::App& app, Context& context) {
                    "The float model to take losses against; without: this model as it runs here");
   word->add_option("--plan", f->plan, "The plan that the model was made by")->check(CLI::ExistingFile);
   word->add_option("--plan-out", f->plan_out, "Write the plan with reduce_range for the layers that saturated");
+  word->add_option("--min-saturated", f->min_saturated,
+                   "Share of a layer's outputs from which the plan reduces its range (0: any)")
+      ->check(CLI::Range(0.0, 1.0));
   add_print_config_flag(word);
   word->callback([=, &context] { audit_command(*f, context); });
 }

@@ -42,13 +42,16 @@ struct Audit {
   // Losses against the reference, with intervals; task metrics where there are labels. `runtime`: as it ran here.
   Measurement runtime, exact, saturating;
   std::vector<AuditedLayer> layers;  // in graph order
-  // The model's own schemes, or the plan that was given, with reduce_range for those layers that saturated.
+  // The model's own schemes, or the plan that was given, with reduce_range for those layers that saturated enough.
   Plan proposal;
   std::vector<LayerId> proposed;  // these layers
 };
 
 struct AuditOptions {
   std::optional<Plan> plan;  // that the model was made by; absent: as it is read off the model
+  // Share of a layer's outputs from which reduce_range is proposed for it: 7 bits have a loss of their own, which a few
+  // saturated outputs may not be worth. 0: one is enough.
+  double min_saturated = 0;
 };
 
 // `model` is in QDQ form. `reference`: a float session's outputs to compare with, one row a sample; empty: none.

@@ -243,7 +243,8 @@ Audit audit(const Model& model, const Dataset& data, std::span<const int64_t> sa
   result.layers = auditor.layers();
   result.proposal = options.plan ? *options.plan : plan_of(model);
   for (const AuditedLayer& layer : result.layers) {
-    if (layer.saturated_pairs == 0) continue;
+    const double needed = options.min_saturated * static_cast<double>(layer.outputs);
+    if (layer.saturated_outputs == 0 || static_cast<double>(layer.saturated_outputs) < needed) continue;
     result.proposed.push_back(layer.name);
     result.proposal.schemes.try_emplace(layer.name, Scheme::kInt8);
     result.proposal.options[layer.name].reduce_range = true;

@@ -75,9 +75,11 @@ std::string audit_text(const Audit& audit) {
   text += row("here", audit.runtime) + row("exact (VNNI, AMX, ARM)", audit.exact) +
           row("saturating (x86 without VNNI)", audit.saturating);
   const auto can = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.can_saturate(); });
-  text += fmt::format("{} layers in int8: {} can saturate, {} did\n", audit.layers.size(), can, audit.proposed.size());
+  const auto did = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.saturated_pairs > 0; });
+  text += fmt::format("{} layers in int8: {} can saturate, {} did\n", audit.layers.size(), can, did);
   size_t width = 0;
-  for (const LayerId& name : audit.proposed) width = std::max(width, name.size());
+  for (const AuditedLayer& layer : audit.layers)
+    if (layer.saturated_pairs > 0) width = std::max(width, layer.name.size());
   for (const AuditedLayer& layer : audit.layers)
     if (layer.saturated_pairs > 0)
       text += fmt::format("  {:<{}}  {} of the sums of pairs cut off, in {} of the outputs\n", layer.name, width,

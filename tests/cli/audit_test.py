@@ -207,6 +207,10 @@ class Audit(unittest.TestCase):
         model = self.build("--activation-type", "uint8", "--per-channel")
         plan = self.dir / "plan.json"
         before = self.audit(model, "--plan-out", plan)
+        shares = {l["name"]: l["saturated_outputs"] / l["outputs"] for l in before["layers"] if l.get("saturated_pairs")}
+        most = max(shares.values())
+        some = self.audit(model, "--min-saturated", 0.999 * most)
+        self.assertEqual(some["proposed"], [name for name, share in shares.items() if share >= 0.999 * most])
         again = self.build("--activation-type", "uint8", "--per-channel", "--plan", plan)
         after = self.audit(again)
         fields = json.loads(plan.read_text())["schemes"]
