@@ -12,6 +12,7 @@ namespace fs = std::filesystem;
 
 // Seconds. A network of 50 layers and up to 1,280 inputs takes some twenty.
 constexpr double kTimeToLearn = 300;
+constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
 constexpr int64_t kWidest = 2304;  // 3 x 3 x 256; ten seconds a layer
 
 bool is_weight_only(Scheme scheme) { return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights; }
@@ -24,6 +25,8 @@ std::vector<Scheme> schemes_of(const TuneOptions& o) {
   return result;
 }
 
+bool is_hurried(const TuneOptions& o) { return o.max_time_seconds > 0 && o.max_time_seconds < kTimeToLearn; }
+
 }  // namespace
 
 bool corrects_weights(const TuneOptions& o) {
@@ -35,8 +38,7 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
   if (!is_weight_only(scheme)) return result;
   result.equalize = result.smooth = result.refine_ranges = false;  // of activations
   if (!corrects_weights(o)) return result;
-  const bool hurried = o.max_time_seconds > 0 && o.max_time_seconds < kTimeToLearn;
-  if (scheme == Scheme::kInt8Weights && !hurried) {
+  if (scheme == Scheme::kInt8Weights && !is_hurried(o)) {
     result.learned_rounding = true;
     result.max_rounding_inputs = kWidest;
   } else if (result.bias_correction == BiasCorrection::kNone) {
@@ -57,7 +59,9 @@ Improvements find_improvements(const TuneOptions& o, const Model& model, const R
     const ImproveOptions improvers = improvers_of(o, scheme);
     if (!improvers.corrects()) continue;
     const Plan plan = uniform_plan(model, scheme, o.quantize.exclude);
-    Improved found = improve(model, ranges, o.quantize, plan, improvers, data, samples, runner, env);
+    const bool few = is_weight_only(scheme) && corrects_weights(o) && is_hurried(o);
+    const auto seen = few ? samples.first(std::min(samples.size(), kHurriedSamples)) : samples;
+    Improved found = improve(model, ranges, o.quantize, plan, improvers, data, seen, runner, env);
     if (scheme == quantized_scheme(o)) result.ranges = std::move(found.ranges);
     if (corrects_weights(o) && improvers.max_rounding_inputs > 0) {
       // Of layers that are too wide, or of another kind.
