@@ -291,8 +291,12 @@ class Tuner {
     const bool went_on = loop.run(*make_strategy(o_.strategy, space, options), *full_);
     const auto trials = static_cast<int64_t>(study_->trials().size());
     env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
-    if (searches(o_) && !space.groups.empty())
-      study_->note("what if", what_if_to_json(what_if(space, options, *study_)));
+    if (searches(o_) && !space.groups.empty()) {
+      WhatIf learned = what_if(space, options, *study_);
+      for (WhatIf::Group& group : learned.groups)
+        for (WhatIf::Choice& choice : group.choices) choice.plan = with_fields(corrections_, std::move(choice.plan));
+      study_->note("what if", what_if_to_json(learned));
+    }
     return went_on;
   }
 

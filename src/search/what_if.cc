@@ -34,8 +34,11 @@ WhatIf what_if(const SearchSpace& space, const StrategyOptions& options, const S
     const SearchGroup& group = space.groups[g];
     WhatIf::Group& made = result.groups.emplace_back(group.layers);
     for (size_t c = 0; c < group.choices.size(); ++c)
-      made.choices.push_back({group.schemes[c], losses[g][c], assignments.bytes_saved()[g][c],
-                              space.latency_of ? time * assignments.time_saved()[g][c] : 0, group.choices[c]});
+      made.choices.push_back({group.schemes[c],
+                              losses[g][c],
+                              assignments.bytes_saved()[g][c],
+                              space.latency_of ? time * assignments.time_saved()[g][c] : 0,
+                              {.schemes = group.choices[c]}});
   }
   return result;
 }
@@ -46,8 +49,7 @@ std::string what_if_to_json(const WhatIf& what_if) {
   for (const WhatIf::Group& group : what_if.groups) {
     Json choices = Json::array();
     for (const WhatIf::Choice& choice : group.choices) {
-      Json layers = Json::object();
-      for (const auto& [layer, scheme] : choice.layers) layers[layer] = to_string(scheme);
+      Json layers = Json::parse(plan_to_json(choice.plan)).at("schemes");
       choices.push_back({{"scheme", to_string(choice.scheme)},
                          {"loss", choice.loss},
                          {"bytes_saved", choice.bytes_saved},
@@ -70,8 +72,7 @@ WhatIf what_if_from_json(const std::string& text) {
             made.choices.emplace_back(parse_scheme(choice.at("scheme").get<std::string>()),
                                       choice.at("loss").is_number() ? choice.at("loss").get<double>() : 0,
                                       choice.at("bytes_saved"), choice.at("ns_saved"));
-        for (const auto& [layer, scheme] : choice.at("layers").items())
-          read.layers[layer] = parse_scheme(scheme.get<std::string>());
+        read.plan = plan_from_json(Json{{"schema_version", 1}, {"schemes", choice.at("layers")}}.dump());
       }
     }
     return result;

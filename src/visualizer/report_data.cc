@@ -96,9 +96,7 @@ Json what_if_data(const Summary& summary) {
     for (const WhatIf::Group& group : what_if.groups) {
       const auto taken = std::ranges::find_if(group.choices, [&](const WhatIf::Choice& choice) {
         return std::ranges::all_of(group.layers, [&](const LayerId& layer) {
-          const auto wanted = choice.layers.find(layer);
-          return scheme_of(point.trial.plan, layer) ==
-                 (wanted == choice.layers.end() ? Scheme::kFloat32 : wanted->second);
+          return scheme_of(point.trial.plan, layer) == scheme_of(choice.plan, layer);
         });
       });
       choices.push_back(taken == group.choices.end() ? 0 : taken - group.choices.begin());

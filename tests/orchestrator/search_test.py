@@ -64,6 +64,31 @@ class SearchTest(unittest.TestCase):
                 self.assertEqual([(t["id"], t.get("part")) for t in first], [(t["id"], t.get("part")) for t in second])
                 self.assertEqual([t["losses"] for t in first], [t["losses"] for t in second])
 
+    def test_weights_are_learned_unless_told_otherwise_and_plans_say_so(self):
+        only = [*SIZE, "--schemes", "int8_weights,float32", "--search-evaluations", 20]
+        learned, _, _ = self.tune("learned", *only)
+        plain, _, _ = self.tune("plain", *only, "--rounding", "nearest")
+        hurried, _, _ = self.tune("hurried", *only, "--max-time", 100)
+        smallest = [min(s["front"], key=lambda p: p["size_bytes"]) for s in (plain, hurried, learned)]
+        self.assertLessEqual(max(p["size_bytes"] for p in smallest) / min(p["size_bytes"] for p in smallest), 1.05)
+        losses = [p["losses"]["kl"] for p in smallest]
+        self.assertLess(losses[2], losses[0] / 2, "the digits' weights are learned on 32 samples")
+        self.assertTrue(losses[2] <= losses[1] < losses[0], losses)
+
+        plan = self.dir / "learned" / smallest[2]["plan"]
+        fields = [entry for entry in json.loads(plan.read_text())["schemes"].values() if isinstance(entry, dict)]
+        self.assertIn({"scheme": "int8_weights", "rounding": "learned"}, fields)
+        notes = [json.loads(line) for line in (self.dir / "learned" / "study.jsonl").read_text().splitlines()]
+        tried = next(n["value"] for n in notes if n.get("note") == "what if")
+        entries = [e for g in tried["groups"] for c in g["choices"] for e in c["layers"].values() if isinstance(e, dict)]
+        self.assertIn({"scheme": "int8_weights", "rounding": "learned"}, entries, "the page's plans are the same")
+        again = self.dir / "again.onnx"
+        done = models.seqto("quantize", models.DIGITS, "--plan", plan, "-o", again)
+        self.assertNotEqual(done.returncode, 0, "learning needs data")
+        done = models.seqto("quantize", models.DIGITS, "--plan", plan, "--data", models.DIGITS_DATA, "--samples", 32, "-o", again)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(again.read_bytes(), (self.dir / "learned" / smallest[2]["file"]).read_bytes())
+
     def test_limits_choose_or_say_what_is_missing(self):
         summary, _, _ = self.tune("out", *SIZE)
         ordered = sorted(p["losses"]["kl"] for p in summary["front"])
