@@ -154,7 +154,7 @@ std::string what_if_section(const Summary& summary) {
       "<section class=\"long\" id=\"whatif\" hidden><h2>What if</h2>\n<p class=\"hint\">Choose a scheme for each group "
       "of "
       "layers. The figures are expected, not measured: what the search learned of each group, added up. Take the plan "
-      "to <code>seqto quantize --plan</code> and measure it.</p>\n"
+      "to <code>seqto quantize --plan</code>, with the data where weights are learned, and measure it.</p>\n"
       "<p class=\"controls\"><label>Start from <select id=\"whatif-start\"></select></label> "
       "<button id=\"whatif-save\">Download the plan</button></p>\n"
       "<p id=\"whatif-figures\" role=\"status\" class=\"lead\"></p>\n"
