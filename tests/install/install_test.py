@@ -58,7 +58,7 @@ class Install(unittest.TestCase):
     def test_examples(self):
         build, sample = self.dir / "examples", self.root / "share/seqto/digits"
         model, data = sample / "model.onnx", sample / "digits.npz"
-        run("cmake", "-S", SOURCE / "examples/library", "-B", build, f"-DCMAKE_PREFIX_PATH={self.root}")
+        run("cmake", "-G", "Ninja", "-S", SOURCE / "examples/library", "-B", build, f"-DCMAKE_PREFIX_PATH={self.root}")
         run("cmake", "--build", build, "-j", "2")
         said = run(build / "quantize_by_plan", model, data, self.dir / "q.onnx")
         self.assertIn("23 layers in int8", said)
@@ -75,7 +75,8 @@ class Install(unittest.TestCase):
         project.mkdir()
         (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(newer LANGUAGES CXX)\n"
                                                 "find_package(seqto 99 REQUIRED)\n")
-        done = subprocess.run(["cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.root}"],
+        done = subprocess.run(["cmake", "-G", "Ninja", "-S", project, "-B", project / "build",
+                               f"-DCMAKE_PREFIX_PATH={self.root}"],
                               capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("requested version", done.stderr)
