@@ -40,14 +40,23 @@ def inference_seconds(models, inputs):
     return total
 
 
-def main():
+def case_on_one_core(bench):
+    """The case's folder and the scripts that come with the cases, every side on one core; (None, None) and a line that says so
+    where they are absent."""
     cases = os.environ["SEQTO_CASES_DIR"]
     case = os.path.join(cases, os.environ.get("SEQTO_BENCH_CASE", "mobilenetv2"))
     scripts = os.path.join(cases, "..", "bench")
     if not os.path.isdir(case) or not os.path.isdir(scripts):
-        print("published: skipped, the cases are not there")
+        print(f"{bench}: skipped, the cases are not there")
+        return None, None
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    return case, scripts
+
+
+def main():
+    case, scripts = case_on_one_core("published")
+    if not case:
         return 0
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core for every side
     binary = os.environ["SEQTO_BINARY"]
     info = json.load(open(os.path.join(case, "case.json")))
     at = lambda name: os.path.normpath(os.path.join(case, info[name]))

@@ -16,6 +16,8 @@ import time
 
 import numpy as np
 
+from published import case_on_one_core
+
 CALIBRATION, SEARCH, EVALUATION = 50, 64, 16
 SAMPLES = SEARCH // 2  # half to search on, half to confirm on
 FEW, MANY, SCRIPTED = 10, 110, 10
@@ -71,13 +73,9 @@ def script_seconds(path, inputs, work):
 
 
 def main():
-    cases = os.environ["SEQTO_CASES_DIR"]
-    case = os.path.join(cases, os.environ.get("SEQTO_BENCH_CASE", "mobilenetv2"))
-    scripts = os.path.join(cases, "..", "bench")
-    if not os.path.isdir(case) or not os.path.isdir(scripts):
-        print("rate: skipped, the cases are not there")
+    case, scripts = case_on_one_core("rate")
+    if not case:
         return 0
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     info = json.load(open(os.path.join(case, "case.json")))
     model = os.path.normpath(os.path.join(case, info["model"]))
     with tempfile.TemporaryDirectory() as work:

@@ -15,7 +15,7 @@ struct WhatIf {
     double loss = 0;
     double bytes_saved = 0;
     double ns_saved = 0;  // 0 where latency was no objective
-    Plan plan;  // of the group's layers, with the fields of what improves them
+    Plan plan;            // of the group's layers, with the fields of what improves them
   };
   struct Group {
     std::vector<LayerId> layers;

@@ -224,7 +224,8 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
     for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w});
   }
   for (const int64_t i : select(static_cast<int64_t>(all.size()), options)) places.push_back(all[i]);
-  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0], is_label_table(options.labels));
+  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0],
+                                        is_label_table(options.labels));
 }
 
 }  // namespace seqto::internal

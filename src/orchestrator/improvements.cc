@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 // Seconds. A network of 50 layers and up to 1,280 inputs takes some twenty.
 constexpr double kTimeToLearn = 300;
 constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
-constexpr int64_t kWidest = 2304;  // 3 x 3 x 256; ten seconds a layer
+constexpr int64_t kWidest = 2304;       // 3 x 3 x 256; ten seconds a layer
 
 bool is_weight_only(Scheme scheme) { return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights; }
 
