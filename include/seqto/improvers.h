@@ -33,6 +33,10 @@ struct ImproveOptions {
   bool corrects() const { return learned_rounding || refine_ranges || bias_correction != BiasCorrection::kNone; }
   bool operator==(const ImproveOptions&) const = default;
 };
+// int8_weights and int4_weights: activations stay exact.
+constexpr bool is_weight_only(Scheme scheme) {
+  return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights;
+}
 // The recommended ones for layers of this scheme: equalization serves quantized activations alone.
 ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8);
 // The fields that differ from the defaults; "{}" when none does.

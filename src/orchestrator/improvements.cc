@@ -15,8 +15,6 @@ constexpr double kTimeToLearn = 300;
 constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
 constexpr int64_t kWidest = 2304;       // 3 x 3 x 256; ten seconds a layer
 
-bool is_weight_only(Scheme scheme) { return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights; }
-
 // Those that any layer may get, the searched one first.
 std::vector<Scheme> schemes_of(const TuneOptions& o) {
   std::vector<Scheme> result{quantized_scheme(o)};

@@ -21,9 +21,10 @@ Improvements find_improvements(const TuneOptions& options, const Model& model, c
                                const Dataset& data, std::span<const int64_t> samples, Runner& runner, Study& study,
                                const Env& env);
 
-// What layers of this scheme get. A search that was told nothing learns the rounding of int8_weights, of very wide
-// layers it corrects the biases, as of int4_weights; with less than five minutes of time it corrects biases alone.
-bool corrects_weights(const TuneOptions& options);  // whether it was told nothing
+// Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
+bool corrects_weights(const TuneOptions& options);
+// What layers of this scheme get. Such a search learns the rounding of int8_weights, of very wide layers it corrects
+// the biases, as of int4_weights; with less than five minutes of time it corrects biases alone.
 ImproveOptions improvers_of(const TuneOptions& options, Scheme scheme);
 
 }  // namespace seqto::internal

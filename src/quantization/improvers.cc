@@ -11,7 +11,7 @@ using nlohmann::json;
 ImproveOptions recommended_improvers(Scheme scheme) {
   ImproveOptions options;
   options.learned_rounding = true;
-  options.equalize = scheme != Scheme::kInt8Weights && scheme != Scheme::kInt4Weights;
+  options.equalize = !is_weight_only(scheme);
   return options;
 }
 
