@@ -46,10 +46,15 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
 // --- strategies --------------------------------------------------------------------------------
 
 struct Proposal {
+  // After some of the samples: whether their losses, one by one, and the file's size say enough, so that the others need
+  // not be run.
+  using Enough = std::function<bool(std::span<const Losses> losses, int64_t size_bytes)>;
+
   Plan plan;
   std::vector<std::string> excluded;  // of strategies that walk an exclusion list
   Part part = Part::kEvaluation;      // of the samples to measure it on
   std::string step;                   // what it is for: "one-in", "chain", "swap" ...
+  Enough enough;                      // empty: all samples
 };
 
 // Proposes plans; sees every trial of the study and nothing else, so a resumed study goes on by itself.
@@ -74,6 +79,8 @@ struct StrategyOptions {
       0;               // on search and acceptance samples together; 0: the strategy's own measure, 5 for each group
   int64_t front = 24;  // points that are measured for the report, at most
   uint64_t seed = 0;
+  // chain and random: candidates that a few of the search samples tell enough of are not run on the rest of them.
+  bool racing = true;
 };
 
 // Layers that get one scheme together.

@@ -37,6 +37,7 @@ struct TuneOptions {
   double threshold = 0;
   GroupOptions groups;               // layers to keep together, beside those that must be
   int64_t search_evaluations = 0;    // on search samples; 0: the strategy's own measure
+  bool racing = true;                // candidates leave when a few search samples tell enough of them
   int64_t max_front = 24;            // plans of the search that are measured for the report
   int64_t max_evaluations = 0;       // trials of any kind; 0: no limit
   double max_time_seconds = 0;       // 0: no limit

@@ -2,6 +2,7 @@
 
 #include "metrics/class_metrics.h"
 #include "metrics/loss_fields.h"
+#include "metrics/six_digits.h"
 #include "seqto/task_metrics.h"
 
 namespace seqto {
@@ -51,7 +52,8 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
     for (size_t i = 0; i < names.size(); ++i) measurement.intervals[names[i]] = intervals[i];
   }
   for (const char* name : {"kl", "top1_disagreement"})
-    if (columns.contains(name)) measurement.samples[name] = std::move(columns[name]);
+    if (columns.contains(name))
+      for (double value : columns[name]) measurement.samples[name].push_back(six_digits(value));
   measurement.samples.merge(scored.hits);
   if (!scored.f1_replicates.empty()) {
     measurement.intervals["f1"] = percentile_interval(scored.f1_replicates);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "metrics/loss_fields.h"
+#include "metrics/six_digits.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 
@@ -21,9 +22,6 @@ Json number_to_json(double value) {
   return value;
 }
 
-// Six digits: a study of many trials stays small.
-Json short_number(double value) { return std::stod(fmt::format("{:.6g}", value)); }
-
 double number_from_json(const Json& json) {
   if (!json.is_string()) return json.get<double>();
   const auto& text = json.get_ref<const std::string&>();
@@ -38,7 +36,7 @@ using Columns = std::map<std::string, std::vector<double>>;
 void write_columns(Json& json, const char* key, const Columns& columns) {
   for (const auto& [name, values] : columns) {
     Json& list = json[key][name] = Json::array();
-    for (double value : values) list.push_back(std::isfinite(value) ? short_number(value) : number_to_json(value));
+    for (double value : values) list.push_back(number_to_json(six_digits(value)));
   }
 }
 

@@ -3,22 +3,57 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "seqto/error.h"
 
 namespace seqto::internal {
 
-Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env) {
+namespace {
+
+Outputs first_rows(const Outputs& outputs, int64_t rows) {
+  return {rows, outputs.columns, {outputs.values.begin(), outputs.values.begin() + rows * outputs.columns}};
+}
+
+// Looks at the losses of every sample once.
+class Heat {
+ public:
+  Heat(const Race* race, const EvaluationData& evaluation) : race_(race), evaluation_(evaluation) {}
+
+  bool over(const Outputs& outputs) {
+    constexpr int64_t kFirst = 8;
+    if (!race_ || outputs.rows < kFirst || outputs.rows == seen_) return false;
+    Outputs wanted, found;
+    for (; seen_ < outputs.rows; ++seen_) {
+      wanted.append(evaluation_.reference.row(seen_));
+      found.append(outputs.row(seen_));
+    }
+    std::ranges::copy(compare_each(wanted, found), std::back_inserter(losses_));
+    return race_->enough(losses_, race_->size_bytes);
+  }
+
+ private:
+  const Race* race_;
+  const EvaluationData& evaluation_;
+  int64_t seen_ = 0;
+  std::vector<Losses> losses_;
+};
+
+}  // namespace
+
+Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race) {
   Evaluated result;
   std::vector<int64_t> times;
   auto answers = std::make_shared<Answers>(session.output_names());
   const size_t count = evaluation.samples.size();
-  for (size_t begin = 0; begin < count; begin += evaluation.chunk_samples) {
+  Heat heat(race, evaluation);
+  for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
     env.stop_if_cancelled("evaluate");
     std::vector<std::vector<Tensor>> chunk;
     for (size_t i = begin; i < std::min(count, begin + evaluation.chunk_samples); ++i)
       chunk.push_back(evaluation.data->read(evaluation.samples[i]).inputs);
-    if (begin == 0) session.run(chunk[0]);
+    if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
     for (const auto& [outputs, ns] : session.run_many(chunk)) {
       times.push_back(ns);
       const Tensor& first = outputs.at(0);
@@ -31,7 +66,9 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     }
   }
   result.measurement.latency = summarize_latency(std::move(times));
-  measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels);
+  if (result.outputs.rows < evaluation.reference.rows)
+    measure_outputs(result.measurement, first_rows(evaluation.reference, result.outputs.rows), result.outputs, {});
+  else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels);
   if (!evaluation.metrics.empty()) {
     const Answers& reference = evaluation.all_outputs ? *evaluation.all_outputs : *answers;
     measure_task(result.measurement, evaluation.metrics, *answers, reference, evaluation.truths);
@@ -40,8 +77,37 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   return result;
 }
 
-Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env,
-               const Prefixes* prefixes) {
+void put_uncertain_first(EvaluationData& evaluation) {
+  const Outputs& outputs = evaluation.reference;
+  const auto count = static_cast<size_t>(outputs.rows);
+  std::vector<double> sure(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto row = outputs.row(static_cast<int64_t>(i));
+    if (row.empty()) return;
+    const float most = *std::ranges::max_element(row);
+    double total = 0, squares = 0;
+    for (float value : row) {
+      const double e = std::exp(static_cast<double>(value) - most);
+      total += e;
+      squares += e * e;
+    }
+    sure[i] = squares / (total * total);
+  }
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::less(), [&](size_t i) { return std::isnan(sure[i]) ? 1.0 : sure[i]; });
+  std::vector<int64_t> samples;
+  Outputs sorted;
+  for (size_t i : order) {
+    samples.push_back(evaluation.samples[i]);
+    sorted.append(outputs.row(static_cast<int64_t>(i)));
+  }
+  evaluation.samples = std::move(samples);
+  evaluation.reference = std::move(sorted);
+}
+
+Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env, const Prefixes* prefixes,
+               const Proposal::Enough& enough) {
   if (trial.part != Part::kEvaluation) places = places.first(1);
   for (const Place& place : places) {
     Outcome outcome;
@@ -51,8 +117,10 @@ Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, c
       if (prefixes && trial.part == Part::kSearch) suffix = prefixes->suffix(trial.plan, model);
       if (suffix) evaluation.data = suffix->data;
       auto session = place.runner->load(suffix ? suffix->model : model);
-      outcome.measurement = measure(*session, evaluation, env).measurement;
-      outcome.measurement->size_bytes = serialized_size(model);
+      const int64_t size = serialized_size(model);
+      const Race race{enough, size};
+      outcome.measurement = measure(*session, evaluation, env, enough ? &race : nullptr).measurement;
+      outcome.measurement->size_bytes = size;
     } catch (const DeviceGone&) {
       throw;
     } catch (const Error& error) {

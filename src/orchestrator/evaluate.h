@@ -10,6 +10,7 @@
 #include "seqto/env.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
+#include "seqto/search.h"
 #include "seqto/task_metrics.h"
 
 namespace seqto::internal {
@@ -19,6 +20,7 @@ struct EvaluationData {
   std::vector<int64_t> samples;
   std::vector<int64_t> labels;  // one per sample; empty: no labels
   size_t chunk_samples = 1;     // that travel to the device together
+  bool warm_up = true;          // where latencies matter: the runtime's first run is slow
   Outputs reference;            // the float model's outputs on the samples; empty while that is made
   // --- task metrics that were asked for
   Metrics metrics;
@@ -38,21 +40,32 @@ struct Place {
   }
 };
 
+// Orders the samples by how sure the reference is of its class, the least sure first: to second order, noise on the
+// logits costs KL in proportion to 1 - sum(p^2). The mean over them all stays what it is.
+void put_uncertain_first(EvaluationData& evaluation);
+
+// Ends a measurement early; asked after the first 8 samples and from then on after each chunk of them.
+struct Race {
+  const Proposal::Enough& enough;
+  int64_t size_bytes;
+};
+
 struct Evaluated {
   Measurement measurement;
   Outputs outputs;
   std::shared_ptr<const Answers> all_outputs;  // where there are metrics
 };
 
-// Throws what the runner throws. The first sample is run twice: the runtime's first run is a warm-up.
-Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env);
+// Throws what the runner throws. To warm up, the first sample is run twice. In a race the measurement may be of the
+// first samples alone: as many as its `samples` are.
+Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race = nullptr);
 
 // A failing candidate is a Trial that says why: this is one of the three places that catch.
 // Interruptions pass through, and a device that is gone. On one device after the other, the study's first first;
 // samples that only the search looks at are run on that alone. Any number of candidates may be evaluated at a time.
 // `prefixes`: of the search samples, where the candidate may be run from a cut on.
 Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env,
-               const Prefixes* prefixes = nullptr);
+               const Prefixes* prefixes = nullptr, const Proposal::Enough& enough = {});
 
 // Model files on one device, timed in turn: all are loaded, then 30 rounds after one to warm up run each once on the
 // same sample. What fails, an interruption too, leaves no latencies but the reason.

@@ -94,7 +94,7 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
           trial.excluded = std::move(proposal.excluded);
           trial.part = proposal.part;
           trial.step = std::move(proposal.step);
-          trial = evaluate(*model, std::move(trial), c_.places, c_.env, c_.prefixes);
+          trial = evaluate(*model, std::move(trial), c_.places, c_.env, c_.prefixes, proposal.enough);
         },
         [&](size_t i) {
           if (trials[i].id.empty()) return;

@@ -100,6 +100,7 @@ class Tuner {
     const auto half = static_cast<ptrdiff_t>((split_.search.size() + 1) / 2);
     Place& first = places_.front();
     first.search = first.acceptance = first.evaluation;
+    first.search.warm_up = first.acceptance.warm_up = false;
     first.search.samples = {split_.search.begin(), split_.search.begin() + half};
     first.acceptance.samples = {split_.search.begin() + half, split_.search.end()};
     ending_.objectives = o_.objectives;
@@ -145,6 +146,7 @@ class Tuner {
       auto session = place.runner->load_file(o_.model.string());
       for (EvaluationData* part : {&place.search, &place.acceptance})
         if (!part->samples.empty()) part->reference = measure(*session, *part, env_).outputs;
+      put_uncertain_first(place.search);
       Evaluated evaluated = measure(*session, place.evaluation, env_);
       for (float v : evaluated.outputs.values)
         if (!std::isfinite(v))
@@ -279,7 +281,8 @@ class Tuner {
     const StrategyOptions options{.threshold = o_.threshold,
                                   .objectives = o_.objectives,
                                   .evaluations = o_.search_evaluations,
-                                  .front = o_.max_front};
+                                  .front = o_.max_front,
+                                  .racing = o_.racing};
     SearchLoop loop({.options = o_,
                      .env = env_,
                      .study = *study_,

@@ -72,6 +72,7 @@ std::string options_json(const TuneOptions& o) {
   if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
   if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
   if (corrects_weights(o)) j["correct_weights"] = true;
+  if (searches(o) && !o.racing) j["racing"] = false;
   return j.dump();
 }
 

@@ -58,6 +58,24 @@ void Archive::update(const Study& study) {
     (trial.part == Part::kSearch       ? entry.search
      : trial.part == Part::kAcceptance ? entry.acceptance
                                        : entry.evaluation) = loss;
+    if (trial.part == Part::kSearch) read_losses(entry, trial, (study.header().search_samples + 1) / 2);
+  }
+}
+
+// `all`: samples of the search.
+void Archive::read_losses(Entry& entry, const Trial& trial, int64_t all) {
+  if (!trial.measurement || !std::isfinite(*entry.search)) return;
+  // Task metrics have samples too; candidates do not race by them.
+  const bool paired = loss_ == "kl" || loss_ == "top1_disagreement";
+  const auto found = trial.measurement->samples.find(loss_);
+  if (!paired || found == trial.measurement->samples.end() || found->second.empty()) return;
+  const std::vector<double>& losses = found->second;
+  if (std::ssize(losses) < all) {
+    entry.search = extrapolated(losses, difficulty_);
+  } else if (*entry.search > 0) {
+    // Plans that lose much say most of it.
+    difficulty_.resize(losses.size());
+    for (size_t i = 0; i < losses.size(); ++i) difficulty_[i] += losses[i] / std::sqrt(*entry.search);
   }
 }
 
@@ -111,6 +129,26 @@ std::vector<const Entry*> Archive::front() const {
 
 std::vector<const Entry*> Archive::search_front() const {
   return front_by([](const Entry& e) { return e.search.has_value(); }, [](const Entry& e) { return *e.search; });
+}
+
+void Archive::race(std::span<Proposal> proposals) const {
+  if (difficulty_.empty()) return;
+  const auto difficulty = std::make_shared<const Difficulty>(difficulty_);
+  auto rivals = std::make_shared<std::vector<Rival>>();
+  for (const Entry* entry : search_front()) rivals->push_back({{entry->size, entry->latency}, *entry->search});
+  for (Proposal& proposal : proposals) {
+    const double latency = by_latency_ ? space_.latency_of(proposal.plan) : 0;
+    proposal.enough = [=, name = loss_](std::span<const Losses> each, int64_t size_bytes) {
+      std::vector<double> losses;
+      Measurement measurement;
+      for (const Losses& one : each) {
+        measurement.losses = one;
+        losses.push_back(objective(measurement, name));
+      }
+      return mostly_seen(losses, *difficulty) ||
+             beaten(losses, {static_cast<double>(size_bytes), latency}, *rivals, *difficulty);
+    };
+  }
 }
 
 }  // namespace seqto::internal

@@ -1,18 +1,21 @@
 // What a study knows of the plans of a search space.
 #pragma once
 
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "search/assignments.h"
+#include "search/race.h"
 
 namespace seqto::internal {
 
 struct Entry {
   Assignment assignment;
   std::string step;  // of its first trial
-  // By Part; absent: not measured there. Infinite where the candidate failed.
+  // By Part; absent: not measured there. Infinite where the candidate failed. What left a race has an estimate of the
+  // mean over all search samples.
   std::optional<double> search, acceptance, evaluation;
   double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
 
@@ -45,16 +48,23 @@ class Archive {
   std::vector<const Entry*> front() const;
   std::vector<const Entry*> search_front() const;
 
+  // Candidates leave the search samples (race.h) once what the front has now beats them, or most of what they lose has
+  // been seen. All are run to the end where losses are not known sample by sample.
+  void race(std::span<Proposal> proposals) const;
+
  private:
   std::optional<Assignment> read(const Plan& plan) const;
   template <class Has, class Loss>
   std::vector<const Entry*> front_by(Has has, Loss loss) const;
+
+  void read_losses(Entry& entry, const Trial& trial, int64_t all);
 
   const SearchSpace& space_;
   std::string loss_ = "kl";
   bool by_size_ = false, by_latency_ = false;
   size_t seen_ = 0;
   int64_t evaluations_ = 0;
+  Difficulty difficulty_;
   std::vector<Entry> entries_;
   std::unordered_map<std::string, size_t> by_hash_;
 };

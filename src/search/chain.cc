@@ -41,7 +41,7 @@ class Chain : public Strategy {
   }
 
   void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const char* step) const {
-    if (!archive_.measured(assignment, part)) proposals.push_back({assignments_.plan(assignment), {}, part, step});
+    if (!archive_.measured(assignment, part)) proposals.push_back({assignments_.plan(assignment), {}, part, step, {}});
   }
 
   // One scheme everywhere: a front from the first seconds on.
@@ -88,6 +88,7 @@ class Chain : public Strategy {
   std::vector<Proposal> one_in() {
     std::vector<Proposal> proposals;
     for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, "one-in");
+    if (options_.racing) archive_.race(proposals);
     return proposals;
   }
 
@@ -112,6 +113,7 @@ class Chain : public Strategy {
     for (const Assignment& assignment : chain_)
       if (assignment != assignments_.all_float() && seen.insert(assignment).second)
         add(proposals, assignment, Part::kSearch, "chain");
+    if (options_.racing) archive_.race(proposals);
     return proposals;
   }
 
@@ -158,7 +160,7 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     for (const Entry* entry : archive_.search_front())
       if (!entry->acceptance)
-        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kAcceptance, entry->step});
+        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kAcceptance, entry->step, {}});
     return proposals;
   }
 
@@ -170,7 +172,8 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     const size_t count = std::min(kBatch, static_cast<size_t>(left));
     for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))
-      proposals.push_back({assignments_.plan(assignment), {}, Part::kSearch, "swap"});
+      proposals.push_back({assignments_.plan(assignment), {}, Part::kSearch, "swap", {}});
+    if (options_.racing) archive_.race(proposals);
     return proposals;
   }
 
@@ -178,7 +181,7 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
       if (!entry->evaluation)
-        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, entry->step});
+        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, entry->step, {}});
     return proposals;
   }
 

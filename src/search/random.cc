@@ -12,6 +12,7 @@ class Random : public Replay {
   using Replay::Replay;
 
  private:
+  bool races() const override { return options_.racing; }
   void search() override { losses(random_plans(assignments_, static_cast<size_t>(budget()), options_.seed)); }
 };
 

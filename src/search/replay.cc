@@ -20,13 +20,19 @@ std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
       search();
     } catch (const Pending& pending) {
       for (const Assignment& plan : pending.plans)
-        proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search"});
+        proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search", {}});
+      if (races()) {
+        // A few at a time, so that later ones race against what the earlier ones came to.
+        constexpr size_t kHeat = 8;
+        if (proposals.size() > kHeat) proposals.resize(kHeat);
+        archive_.race(proposals);
+      }
       return proposals;
     }
   }
   for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
     if (!entry->evaluation)
-      proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, "search"});
+      proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, "search", {}});
   return proposals;
 }
 

@@ -19,6 +19,8 @@ class Replay : public Strategy {
  protected:
   // The search; ends when it has measured what it wants to.
   virtual void search() = 0;
+  // Whether plans that are not on the front need not be run on all samples.
+  virtual bool races() const { return false; }
 
   // On the search samples; infinite for plans that fail. All of `plans` are measured side by side.
   std::vector<double> losses(std::span<const Assignment> plans);

@@ -43,9 +43,13 @@ class SearchTest(unittest.TestCase):
         full = summary["fully_quantized"]
         self.assertTrue(any(p["size_bytes"] <= full["size_bytes"] and p["losses"]["kl"] < full["losses"]["kl"]
                             for p in summary["front"]))
-        parts = {t.get("part", "evaluation"): len(t["samples"]["kl"]) for t in all_trials if t["id"] != "float"}
-        self.assertEqual((parts["search"], parts["acceptance"]), (20, 20))
-        self.assertEqual(parts["evaluation"], summary["samples"]["evaluation"])
+        counts = {}
+        for t in all_trials:
+            if t["id"] != "float":
+                counts.setdefault(t.get("part", "evaluation"), []).append(len(t["samples"]["kl"]))
+        self.assertEqual(set(counts["acceptance"]), {20})
+        self.assertEqual(set(counts["evaluation"]), {summary["samples"]["evaluation"]})
+        self.assertEqual((min(counts["search"]), max(counts["search"])), (8, 20), "uniform plans are run on all of them")
         steps = {t.get("step") for t in all_trials}
         self.assertLessEqual({"uniform", "one-in", "chain"}, steps)
         for p in summary["front"]:
@@ -63,6 +67,15 @@ class SearchTest(unittest.TestCase):
                 _, second, _ = self.tune(strategy + "2", *flags, "--jobs", 2)
                 self.assertEqual([(t["id"], t.get("part")) for t in first], [(t["id"], t.get("part")) for t in second])
                 self.assertEqual([t["losses"] for t in first], [t["losses"] for t in second])
+
+    def test_racing_runs_fewer_samples_for_a_front_as_good(self):
+        flags = [*SIZE, "--search-evaluations", 60]
+        raced, some, _ = self.tune("raced", *flags)
+        whole, every, _ = self.tune("whole", *flags, "--no-racing")
+        runs = [sum(len(t["samples"]["kl"]) for t in ts if t.get("part") == "search") for ts in (some, every)]
+        self.assertEqual(runs[1], 20 * sum(t.get("part") == "search" for t in every))
+        self.assertLess(runs[0], 0.75 * runs[1])
+        self.assertGreater(raced["hypervolume"], 0.98 * whole["hypervolume"])
 
     def test_weights_are_learned_unless_told_otherwise_and_plans_say_so(self):
         only = [*SIZE, "--schemes", "int8_weights,float32", "--search-evaluations", 20]
@@ -127,11 +140,14 @@ class SearchTest(unittest.TestCase):
             process.send_signal(signal.SIGKILL)
             process.wait()
         summary, resumed, _ = self.tune("killed", *SIZE)
-        # Moves see what is known by then, so a batch that was cut may lead to other ones; what is measured alike is alike.
-        known = {(t["id"], t.get("part")): t["losses"] for t in reference}
+        # Moves and races see what is known by then, so a batch that was cut may lead to other ones; what is measured alike
+        # is alike.
+        key = lambda t: (t["id"], t.get("part"), len(t.get("samples", {}).get("kl", [])))
+        known = {key(t): t["losses"] for t in reference}
+        self.assertGreater(sum(key(t) in known for t in resumed), 20)
         for t in resumed:
-            if (t["id"], t.get("part")) in known:
-                self.assertEqual(t["losses"], known[t["id"], t.get("part")])
+            if key(t) in known:
+                self.assertEqual(t["losses"], known[key(t)])
         self.assertLess(abs(summary["hypervolume"] - whole["hypervolume"]), 0.02)
 
     def test_groups_are_kept_together(self):

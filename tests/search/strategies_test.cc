@@ -18,7 +18,9 @@ class Strategies : public ::testing::Test {
   Strategies() : folder_(fs::temp_directory_path() / ("seqto_search_" + std::to_string(::getpid()))) {}
   ~Strategies() override { fs::remove_all(folder_); }
 
-  Study study(const std::string& name) { return Study::open(folder_ / name / "study.jsonl", {}); }
+  Study study(const std::string& name) {
+    return Study::open(folder_ / name / "study.jsonl", {.search_samples = 2 * Synthetic::kSamples});
+  }
 
   fs::path folder_;
 };
@@ -63,6 +65,28 @@ TEST_F(Strategies, ChainFindsALargeFront) {
     }
     EXPECT_GT(volume["ilp"], volume["random"]) << seed;
   }
+}
+
+TEST_F(Strategies, RacingRunsFewSamplesAndFindsAsLargeAFront) {
+  for (const std::string strategy : {"chain", "random"})
+    for (uint64_t seed : {5, 6, 7}) {
+      const Synthetic problem(20, seed);
+      double volume[2];
+      int64_t runs[2], candidates = 0;
+      for (const bool racing : {false, true}) {
+        Study result = study(strategy + std::to_string(seed) + (racing ? "racing" : ""));
+        search(problem, strategy, {.evaluations = 100, .racing = racing}, result);
+        volume[racing] = problem.volume(result);
+        runs[racing] = candidates = 0;
+        for (const Trial& t : result.trials())
+          if (t.part == Part::kSearch) ++candidates, runs[racing] += std::ssize(t.measurement->samples.at("kl"));
+        if (!racing) {
+          EXPECT_EQ(runs[racing], candidates * Synthetic::kSamples);
+        }
+      }
+      EXPECT_LT(runs[true], runs[false] / 2) << strategy << ", seed " << seed;
+      EXPECT_GT(volume[true], 0.97 * volume[false]) << strategy << ", seed " << seed;
+    }
 }
 
 // Float16 loses 1e-8 a group here, int4 a million times that: mixtures of float16 and float32 are all alike.

@@ -1,0 +1,33 @@
+// Racing (Maron and Moore 1994): a candidate leaves as soon as the samples it has seen tell what the search needs to
+// know of it. All candidates see the same samples in the same order, and those that most is lost on come first, so that
+// a few of them tell most of the mean over all.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace seqto::internal {
+
+// Of each search sample: what plans lose there as a rule, in no unit.
+using Difficulty = std::vector<double>;
+
+// The mean over all samples of a candidate that was measured on the first of them.
+double extrapolated(std::span<const double> losses, const Difficulty& difficulty);
+
+struct Costs {
+  double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
+};
+struct Rival {
+  Costs costs;
+  double loss = 0;
+};
+// Whether a rival costs no more than the candidate and loses less, even if the candidate lost but half of what is
+// expected on the samples that are left.
+bool beaten(std::span<const double> losses, const Costs& costs, std::span<const Rival> rivals,
+            const Difficulty& difficulty);
+
+// Whether the samples seen make up half of the difficulty: the rest then tells less of the mean than fresh samples
+// would.
+bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty);
+
+}  // namespace seqto::internal
