@@ -9,7 +9,7 @@
 #include "seqto/analyze.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
-#include "table.h"
+#include "terminal.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 template <class Error>
 void print_errors(const std::vector<TableColumn>& table, const std::vector<TableRow>& rows,
                   const std::vector<Error>& errors) {
-  const auto lines = table_lines(table, rows, table_columns());
+  const auto lines = table_lines(table, rows, stdout_style());
   fmt::print("{}\n", lines.front());
   for (size_t i = 0; i < errors.size(); ++i) {
     fmt::print("{}\n", lines[i + 1]);

@@ -5,6 +5,7 @@
 #include "seqto/audit.h"
 #include "seqto/error.h"
 #include "seqto/verdicts.h"
+#include "terminal.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -59,7 +60,7 @@ void audit_command(const Flags& f, const Context& context) {
   found.model = f.model;
   found.reference = f.reference;
   if (!f.plan_out.empty()) write_proposal(found, f.plan_out);
-  fmt::print("{}", context.json ? audit_to_json(found) : audit_text(found));
+  fmt::print("{}", context.json ? audit_to_json(found) : audit_text(found, stdout_style()));
   if (!context.json && !f.plan_out.empty())
     fmt::print("wrote {}: reduce_range for {} layers\n", f.plan_out, found.proposed.size());
 }

@@ -4,6 +4,7 @@
 #include "config_flags.h"
 #include "flags.h"
 #include "seqto/verdicts.h"
+#include "terminal.h"
 
 namespace seqto::cli {
 namespace {
@@ -31,7 +32,7 @@ void bench_command(Flags& f, const Context& context) {
   use_this_program(f.options.runner);
   BenchResult result = bench(inputs, f.options, context.env);
   if (!f.report.empty()) write_bench(result, f.report);
-  fmt::print("{}", context.json ? bench_to_json(result) : bench_text(result));
+  fmt::print("{}", context.json ? bench_to_json(result) : bench_text(result, stdout_style()));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "model_pair.h"
 #include "seqto/error.h"
 #include "seqto/verdicts.h"
+#include "terminal.h"
 
 namespace seqto::cli {
 namespace {
@@ -74,7 +75,7 @@ void check_command(Flags& f, const Context& context) {
   if (!f.markdown.empty()) write_gate_markdown(result, f.markdown);
   if (!f.junit.empty()) write_gate_junit(result, f.junit);
   if (!f.lock.empty() && passed(result)) save_lock(result.measured, f.lock);
-  fmt::print("{}", context.json ? gate_to_json(result) : gate_text(result));
+  fmt::print("{}", context.json ? gate_to_json(result) : gate_text(result, stdout_style()));
   if (!passed(result))
     throw Error(Code::kGateNotMet, fmt::format("[check] {}", fmt::join(gate_failures(result), "\n  ")));
 }

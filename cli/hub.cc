@@ -7,6 +7,7 @@
 #include "hub_flags.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
+#include "terminal.h"
 
 namespace seqto::cli {
 namespace {
@@ -48,12 +49,18 @@ void list_command(const Flags& f, const Context& context) {
     fmt::print("{}\n", list.dump(1));
     return;
   }
+  std::vector<TableRow> rows;
   for (const HubModel& m : models) {
     std::vector<std::string> inputs;
     for (const HubPort& p : m.inputs) inputs.push_back(fmt::format("{} {}", p.name, fmt::join(p.shape, "x")));
-    fmt::print("{:>4}  {:<40} {:>10}  {}\n", m.index, fmt::format("{}@{}", m.name, m.opset),
-               m.file.size_bytes > 0 ? format_bytes(m.file.size_bytes) : "?", fmt::join(inputs, ", "));
+    rows.push_back({fmt::to_string(m.index), fmt::format("{}@{}", m.name, m.opset),
+                    m.file.size_bytes > 0 ? format_bytes(m.file.size_bytes) : "?",
+                    fmt::format("{}", fmt::join(inputs, ", "))});
   }
+  const std::vector<TableColumn> columns{
+      {"", TableColumn::kFigure, 1}, {"model", TableColumn::kName}, {"size", TableColumn::kFigure}, {"inputs"}};
+  for (const auto& line : table_lines(columns, std::move(rows), stdout_style())) fmt::print("{}\n", line);
+  fmt::print("\n");
   fmt::print("{} {}\n", models.size(), models.size() == 1 ? "model" : "models");
 }
 

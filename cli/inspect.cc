@@ -8,7 +8,7 @@
 #include "group_flags.h"
 #include "seqto/explain.h"
 #include "seqto/report.h"
-#include "table.h"
+#include "terminal.h"
 
 namespace seqto::cli {
 namespace {
@@ -100,7 +100,7 @@ void inspect(const std::string& path, const GroupFlags& flags, const Context& co
                     l.weight_bytes ? format_bytes(l.weight_bytes) : "", l.quantizable ? "yes" : "no: " + l.reason});
   const std::vector<TableColumn> table{
       {"layer", TableColumn::kName}, {"op"}, {"output"}, {"weights", TableColumn::kFigure}, {"quantizable"}};
-  for (const auto& line : table_lines(table, rows, table_columns())) fmt::print("{}\n", line);
+  for (const auto& line : table_lines(table, rows, stdout_style())) fmt::print("{}\n", line);
   fmt::print("\n{} of {} nodes can be quantized\n", quantizable, all.size());
   fmt::print("\n{} groups, which take one decision each:\n", together.size());
   for (const auto& group : together) fmt::print("  {}\n", fmt::join(group, ", "));

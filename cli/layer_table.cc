@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "table.h"
+#include "terminal.h"
 
 namespace seqto::cli {
 
@@ -17,7 +17,7 @@ void print_layers(const std::vector<LayerReport>& layers) {
     ++counts[l.scheme];
   }
   const std::vector<TableColumn> table{{"layer", TableColumn::kName}, {"op"}, {"scheme"}, {"reason"}};
-  for (const auto& line : table_lines(table, rows, table_columns())) fmt::print("{}\n", line);
+  for (const auto& line : table_lines(table, rows, stdout_style())) fmt::print("{}\n", line);
   fmt::print("\n{} layers:", layers.size());
   for (const auto& [scheme, count] : counts) fmt::print(" {} {}", count, scheme);
   fmt::print("\n");

@@ -60,6 +60,10 @@ bool takes_colours(int descriptor) {
   return ::isatty(descriptor) && !(none && *none) && kind && *kind && std::string_view(kind) != "dumb";
 }
 
+TextStyle stdout_style() {
+  return {::isatty(STDOUT_FILENO) ? columns_of(STDOUT_FILENO) : 0, takes_colours(STDOUT_FILENO)};
+}
+
 std::string ProgressLine::text(const Progress& p) const {
   std::string text{p.verb};
   const bool ends = p.total > 0;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "seqto/env.h"
+#include "seqto/table.h"
 
 namespace seqto::cli {
 
@@ -17,6 +18,9 @@ int columns_of(int descriptor);
 
 // Only on a terminal that is not dumb, and not where NO_COLOR is set (no-color.org).
 bool takes_colours(int descriptor);
+
+// What stdout takes: a terminal's width and colours; where there is none nothing is cut.
+TextStyle stdout_style();
 
 // On a terminal one changing line, elsewhere a line every few seconds: what is done, how fast, how long it may still
 // take, and what the verb has to say. Threads may call it together.

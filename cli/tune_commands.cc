@@ -18,27 +18,20 @@
 namespace seqto::cli {
 namespace {
 
-// The selected point's line stands out where colours may be.
-std::string painted(const std::string& table) {
-  if (!takes_colours(STDOUT_FILENO)) return table;
-  std::string text;
-  for (const std::string& line : CLI::detail::split(table, '\n'))
-    text += line.starts_with(">") && !line.starts_with("> ") ? "\033[1;32m" + line + "\033[0m\n" : line + "\n";
-  return text;
-}
+// Also where there is no terminal a line has an end: some columns are for one that is wide, and COLUMNS is heeded.
+TextStyle summary_style() { return {columns_of(STDOUT_FILENO), takes_colours(STDOUT_FILENO)}; }
 
 void show(const Summary& summary, const std::filesystem::path& dir, const Context& context) {
   if (context.json) {
     fmt::print("{}\n", summary_to_json(summary));
     return;
   }
-  fmt::print("{}\nreport: {}\n", painted(summary_table(summary, columns_of(STDOUT_FILENO))),
-             (dir / "report.html").string());
+  fmt::print("{}\nreport: {}\n", summary_table(summary, summary_style()), (dir / "report.html").string());
 }
 
 void show_all(const std::vector<OverviewEntry>& entries, const std::filesystem::path& dir, const Context& context) {
   if (context.json) fmt::print("{}\n", overview_to_json(entries));
-  else fmt::print("{}\nall: {}\n", overview_table(entries, columns_of(STDOUT_FILENO)), (dir / "index.html").string());
+  else fmt::print("{}\nall: {}\n", overview_table(entries, summary_style()), (dir / "index.html").string());
 }
 
 // After the results are shown: they are there whether or not a point will do.
@@ -120,7 +113,9 @@ void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::pa
   const Comparison comparison = compare_studies(dirs);
   write_comparison(comparison, output);
   if (context.json) fmt::print("{}", comparison_to_json(comparison));
-  else fmt::print("{}comparison: {}\n", comparison_text(comparison), (output / "comparison.html").string());
+  else
+    fmt::print("{}comparison: {}\n", comparison_text(comparison, stdout_style()),
+               (output / "comparison.html").string());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "model_pair.h"
 #include "seqto/error.h"
 #include "seqto/verdicts.h"
+#include "terminal.h"
 
 namespace seqto::cli {
 namespace {
@@ -30,7 +31,7 @@ void validate_command(const Flags& f, const Context& context) {
   if (!f.report.empty()) require_report_name(f.report);
   Parity parity = parity_of(f, context);
   if (!f.report.empty()) write_parity(parity, f.report);
-  fmt::print("{}", context.json ? parity_to_json(parity) : parity_text(parity));
+  fmt::print("{}", context.json ? parity_to_json(parity) : parity_text(parity, stdout_style()));
   if (!passed(parity))
     throw Error(
         Code::kGateNotMet,

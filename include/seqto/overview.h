@@ -17,8 +17,8 @@ struct OverviewEntry {
   std::string failure;             // why
 };
 
-// The terminal's table: a row a model, fits `columns`; reasons of failures in full below it.
-std::string overview_table(std::span<const OverviewEntry> entries, int columns = 100);
+// The terminal's table: a row a model; reasons of failures in full below it.
+std::string overview_table(std::span<const OverviewEntry> entries, const TextStyle& style = {});
 
 std::string overview_to_json(std::span<const OverviewEntry> entries);
 

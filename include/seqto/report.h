@@ -9,6 +9,7 @@
 #include "seqto/explain.h"
 #include "seqto/layer_view.h"
 #include "seqto/runner.h"
+#include "seqto/table.h"
 #include "seqto/what_if.h"
 
 namespace seqto {
@@ -62,8 +63,8 @@ struct Summary : DeviceFront {  // of the first device, which the search follows
 };
 std::string summary_to_json(const Summary& summary);
 
-// The terminal's table: baseline, fully quantized, front; top three marked; fits `columns`.
-std::string summary_table(const Summary& summary, int columns = 100);
+// The terminal's table: baseline, fully quantized, front; top three marked, the selected point in a colour.
+std::string summary_table(const Summary& summary, const TextStyle& style = {});
 
 // report.html (one file, no network), plots/front.svg, plots/sensitivity.svg, plots/exclusion.svg and, of several
 // devices, plots/devices.svg below `dir`; each written to a temporary name, then renamed.

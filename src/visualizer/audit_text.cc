@@ -15,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr auto kFigure = TableColumn::kFigure;
+
 Json measurement_json(const Measurement& m) {
   Json json{{"losses", Json::object()}, {"metrics", m.metrics}, {"intervals", Json::object()}};
   for (const LossField& field : kLossFields) json["losses"][std::string(field.name)] = m.losses.*field.value;
@@ -22,13 +24,25 @@ Json measurement_json(const Measurement& m) {
   return json;
 }
 
-std::string row(const char* name, const Measurement& m) {
-  std::string text =
-      fmt::format("  {:<34} kl {:>10}  top1_disagreement {:>9}", name, internal::format_figure(m.losses.kl),
-                  internal::format_percent(m.losses.top1_disagreement));
-  if (const auto top1 = m.metrics.find("top1"); top1 != m.metrics.end())
-    text += "  top1 " + internal::format_percent(top1->second);
-  return text + "\n";
+std::string lines(std::vector<TableColumn> columns, std::vector<TableRow> rows, const TextStyle& style) {
+  std::string text;
+  for (const auto& line : table_lines(std::move(columns), std::move(rows), style)) text += line + "\n";
+  return text;
+}
+
+std::string losses_table(const Audit& audit, const TextStyle& style) {
+  const bool labels = audit.runtime.metrics.contains("top1");
+  std::vector<TableColumn> columns{{"arithmetic"}, {"kl", kFigure}, {"top1_disagreement", kFigure}};
+  if (labels) columns.push_back({"top1", kFigure});
+  std::vector<TableRow> rows;
+  const auto add = [&](const char* name, const Measurement& m) {
+    rows.push_back({name, internal::format_figure(m.losses.kl), internal::format_percent(m.losses.top1_disagreement)});
+    if (labels) rows.back().push_back(internal::format_percent(m.metrics.at("top1")));
+  };
+  add("here", audit.runtime);
+  add("exact (VNNI, AMX, ARM)", audit.exact);
+  add("saturating (x86 without VNNI)", audit.saturating);
+  return lines(std::move(columns), std::move(rows), style);
 }
 
 // Two digits, however small: one sum cut off in a million can be the one that counts.
@@ -68,22 +82,23 @@ std::string audit_to_json(const Audit& audit) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string audit_text(const Audit& audit) {
+std::string audit_text(const Audit& audit, const TextStyle& style) {
   std::string text = fmt::format("{}: {} samples, against {}\n", audit.model, audit.samples,
                                  audit.reference.empty() ? "what it gives here" : audit.reference);
   if (audit.random_inputs) text += "the inputs are random numbers: losses and counts mean nothing\n";
-  text += row("here", audit.runtime) + row("exact (VNNI, AMX, ARM)", audit.exact) +
-          row("saturating (x86 without VNNI)", audit.saturating);
+  text += fmt::format("\n{}\n", losses_table(audit, style));
   const auto can = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.can_saturate(); });
   const auto did = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.saturated_pairs > 0; });
   text += fmt::format("{} layers in int8: {} can saturate, {} did\n", audit.layers.size(), can, did);
-  size_t width = 0;
-  for (const AuditedLayer& layer : audit.layers)
-    if (layer.saturated_pairs > 0) width = std::max(width, layer.name.size());
+  std::vector<TableRow> rows;
   for (const AuditedLayer& layer : audit.layers)
     if (layer.saturated_pairs > 0)
-      text += fmt::format("  {:<{}}  {} of the sums of pairs cut off, in {} of the outputs\n", layer.name, width,
-                          percent(layer.saturated_pairs, layer.pairs), percent(layer.saturated_outputs, layer.outputs));
+      rows.push_back(
+          {layer.name, percent(layer.saturated_pairs, layer.pairs), percent(layer.saturated_outputs, layer.outputs)});
+  if (rows.empty()) return text;
+  const std::vector<TableColumn> columns{
+      {"layer", TableColumn::kName}, {"sums of pairs cut off", kFigure}, {"outputs with one", kFigure}};
+  text += fmt::format("\n{}", lines(columns, std::move(rows), style));
   return text;
 }
 

@@ -16,15 +16,31 @@ namespace {
 using Json = nlohmann::ordered_json;
 using internal::format_figure;
 
+constexpr auto kFigure = TableColumn::kFigure;
+
 std::string or_dash(int64_t value, std::string text) { return value > 0 ? std::move(text) : "-"; }
 
+// "57200", "3.41"
+std::string rate_text(double per_second) {
+  return per_second < 1000 ? format_figure(per_second) : fmt::format("{:.0f}", per_second);
+}
+
 internal::DocumentTable latency_table(const BenchResult& r) {
-  internal::DocumentTable table{
-      "", {"model", "size", "load", "first run", "p50", "p90", "p99", "runs/s", "peak memory"}, 1, {}};
+  internal::DocumentTable table{"",
+                                {{"model", TableColumn::kName},
+                                 {"size", kFigure},
+                                 {"load", kFigure, 4},
+                                 {"first run", kFigure, 3},
+                                 {"p50", kFigure},
+                                 {"p90", kFigure, 6},
+                                 {"p99", kFigure, 2},
+                                 {"runs/s", kFigure, 5},
+                                 {"peak memory", kFigure, 1}},
+                                {}};
   for (const BenchedModel& m : r.models)
     table.rows.push_back({m.path, format_bytes(m.size_bytes), format_duration(m.load_median_ns),
                           format_duration(m.first_median_ns), format_duration(m.p50_ns), format_duration(m.p90_ns),
-                          format_duration(m.p99_ns), format_figure(m.runs_per_second),
+                          format_duration(m.p99_ns), rate_text(m.runs_per_second),
                           or_dash(m.peak_bytes, format_bytes(m.peak_bytes))});
   return table;
 }
@@ -41,14 +57,21 @@ std::map<std::string, Total> by_operator(const BenchedModel& m) {
   return totals;
 }
 
+std::optional<Colour> colour_of(const BenchComparison& c) {
+  if (c.speed == Speed::kSame) return {};
+  return c.speed == Speed::kSlower ? Colour::kBad : Colour::kGood;
+}
+
 internal::Document document_of(const BenchResult& r) {
   internal::Document d;
   d.title = "Models side by side";
+  d.judges = false;
   d.tables = {latency_table(r)};
   for (size_t i = 0; i < r.comparisons.size(); ++i) {
-    d.findings.push_back(fmt::format("{}: {}", r.models[i + 1].path, bench_verdict(r.comparisons[i])));
+    d.findings.push_back(
+        {fmt::format("{}: {}", r.models[i + 1].path, bench_verdict(r.comparisons[i])), colour_of(r.comparisons[i])});
     d.good &= r.comparisons[i].speed != Speed::kSlower;
-    for (const auto& why : r.comparisons[i].why) d.findings.push_back("  " + why);
+    for (const auto& why : r.comparisons[i].why) d.findings.push_back({"  " + why});
   }
   d.verdict = fmt::format("{}; {} rounds in {} launches, the models in turn", r.runner, r.rounds, r.launches);
   if (r.random_inputs) d.verdict += "; RANDOM inputs: latencies only";
@@ -107,7 +130,9 @@ std::string bench_to_json(const BenchResult& r) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string bench_text(const BenchResult& result) { return to_text(document_of(result)); }
+std::string bench_text(const BenchResult& result, const TextStyle& style) {
+  return to_text(document_of(result), style);
+}
 
 void write_bench(const BenchResult& result, const std::filesystem::path& file) {
   write_document(document_of(result), bench_to_json(result), file);

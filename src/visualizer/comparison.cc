@@ -29,9 +29,11 @@ const SummaryPoint* selected_of(const ComparedStudy& study) {
   return find_point(study.summary, study.summary.selected);
 }
 
-std::vector<std::string> names_of(const Comparison& c, std::vector<std::string> first) {
-  for (const ComparedStudy& s : c.studies) first.push_back(s.name);
-  return first;
+// What a row is about, and a column for each study.
+std::vector<TableColumn> columns_of(const Comparison& c, TableColumn first, TableColumn::Kind kind) {
+  std::vector<TableColumn> columns{std::move(first)};
+  for (const ComparedStudy& s : c.studies) columns.push_back({s.name, kind});
+  return columns;
 }
 
 std::vector<std::string> shown(std::string head, const std::vector<std::string>& values) {
@@ -72,7 +74,7 @@ std::string schemes_text(const ComparedStudy& study, const SummaryPoint& point) 
 }
 
 DocumentTable studies_table(const Comparison& c) {
-  DocumentTable table{"Studies", names_of(c, {""}), 1, {}};
+  DocumentTable table{"Studies", columns_of(c, {""}, TableColumn::kValue), {}};
   const auto row = [&](const char* head, auto value_of) {
     std::vector<std::string> values;
     for (const ComparedStudy& s : c.studies) values.push_back(value_of(s));
@@ -88,7 +90,7 @@ DocumentTable studies_table(const Comparison& c) {
 }
 
 DocumentTable selected_table(const Comparison& c) {
-  DocumentTable table{"Selected points", names_of(c, {""}), 1, {}};
+  DocumentTable table{"Selected points", columns_of(c, {""}, TableColumn::kValue), {}};
   const auto row = [&](const std::string& head, auto cell_of) { table.rows.push_back(selected_row(c, head, cell_of)); };
   row("id", [](const ComparedStudy&, const SummaryPoint& p) { return p.trial.id; });
   row("size",
@@ -118,7 +120,7 @@ DocumentTable selected_table(const Comparison& c) {
 
 DocumentTable differences_table(const Comparison& c, const char* title,
                                 const std::vector<Comparison::Difference>& differences) {
-  DocumentTable table{title, names_of(c, {""}), c.studies.size() + 1, {}};
+  DocumentTable table{title, columns_of(c, {""}, TableColumn::kText), {}};
   for (const auto& d : differences) table.rows.push_back(shown(d.key, d.values));
   return table;
 }
@@ -133,10 +135,12 @@ Document document_of(const Comparison& c) {
   d.verdict =
       fmt::format("Points of the fronts that no other study beats in {}: {}", fmt::join(c.objectives, ", "), counts);
   d.good = c.warnings.empty();
-  for (const std::string& warning : c.warnings) d.findings.push_back("Mind: " + warning + ".");
+  d.judges = false;
+  for (const std::string& warning : c.warnings) d.findings.push_back({"Mind: " + warning + ".", Colour::kBad});
   d.tables = {studies_table(c), selected_table(c)};
-  DocumentTable layers{
-      "Layers whose scheme in the selected points differs", names_of(c, {"layer"}), c.studies.size() + 1, {}};
+  DocumentTable layers{"Layers whose scheme in the selected points differs",
+                       columns_of(c, {"layer", TableColumn::kName}, TableColumn::kText),
+                       {}};
   for (const auto& l : c.layers) layers.rows.push_back(shown(l.layer, l.schemes));
   d.tables.push_back(std::move(layers));
   d.tables.push_back(differences_table(c, "What differs in inputs and options", c.options));
@@ -191,7 +195,7 @@ std::string comparison_to_json(const Comparison& c) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string comparison_text(const Comparison& c) {
+std::string comparison_text(const Comparison& c, const TextStyle& style) {
   constexpr size_t kRows = 20, kCharacters = 60;
   Document d = document_of(c);
   for (DocumentTable& table : d.tables) {
@@ -208,7 +212,7 @@ std::string comparison_text(const Comparison& c) {
         cell = cell.substr(0, end) + "...";
       }
   }
-  return to_text(d);
+  return to_text(d, style);
 }
 
 void write_comparison(const Comparison& c, const std::filesystem::path& dir) {

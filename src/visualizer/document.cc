@@ -15,24 +15,8 @@ namespace seqto {
 namespace internal {
 namespace {
 
-std::vector<int> widths_of(const DocumentTable& table) {
-  std::vector<int> widths;
-  for (size_t c = 0; c < table.columns.size(); ++c) {
-    int most = screen_width(table.columns[c]);
-    for (const auto& row : table.rows) most = std::max(most, screen_width(row[c]));
-    widths.push_back(most);
-  }
-  return widths;
-}
-
-std::string line(const DocumentTable& table, const std::vector<int>& widths, const std::vector<std::string>& cells) {
-  std::string text;
-  for (size_t c = 0; c < cells.size(); ++c) {
-    const std::string padding(static_cast<size_t>(widths[c] - screen_width(cells[c])), ' ');
-    text += (c ? "  " : "") + (c < table.text_columns ? cells[c] + padding : padding + cells[c]);
-  }
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text + "\n";
+bool is_text(const TableColumn& column) {
+  return column.kind != TableColumn::kFigure && column.kind != TableColumn::kValue;
 }
 
 // A cell or a sentence: what Markdown would take for its own signs is kept as text.
@@ -49,16 +33,15 @@ std::string html_table(const DocumentTable& table) {
   std::string text = "<section>\n";
   if (!table.title.empty()) text += fmt::format("<h2>{}</h2>\n", escape_html(table.title));
   text += "<div class=\"wide\"><table>\n<thead><tr>";
-  auto cells = [&](const char* tag, const std::vector<std::string>& row) {
-    for (size_t c = 0; c < row.size(); ++c)
-      text +=
-          fmt::format("<{0}{1}>{2}</{0}>", tag, c < table.text_columns ? " class=\"text\"" : "", escape_html(row[c]));
+  auto cell = [&](const char* tag, size_t c, const std::string& words) {
+    text +=
+        fmt::format("<{0}{1}>{2}</{0}>", tag, is_text(table.columns[c]) ? " class=\"text\"" : "", escape_html(words));
   };
-  cells("th", table.columns);
+  for (size_t c = 0; c < table.columns.size(); ++c) cell("th", c, table.columns[c].title);
   text += "</tr></thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
     text += "<tr>";
-    cells("td", row);
+    for (size_t c = 0; c < row.size(); ++c) cell("td", c, row[c]);
     text += "</tr>\n";
   }
   return text + "</tbody></table></div>\n</section>\n";
@@ -66,23 +49,22 @@ std::string html_table(const DocumentTable& table) {
 
 }  // namespace
 
-std::string to_text(const Document& d) {
+std::string to_text(const Document& d, const TextStyle& style) {
   std::string text;
   for (const DocumentTable& table : d.tables) {
     if (table.rows.empty()) continue;
     if (!table.title.empty()) text += table.title + ":\n";
-    const std::vector<int> widths = widths_of(table);
-    text += line(table, widths, table.columns);
-    for (const auto& row : table.rows) text += line(table, widths, row);
+    for (const auto& line : table_lines(table.columns, table.rows, style)) text += line + "\n";
     text += "\n";
   }
-  for (const auto& finding : d.findings) text += finding + "\n";
-  return text + d.verdict + "\n";
+  for (const auto& finding : d.findings)
+    text += (finding.colour ? painted(finding.text, *finding.colour, style) : finding.text) + "\n";
+  return text + (d.judges ? painted(d.verdict, d.good ? Colour::kGood : Colour::kBad, style) : d.verdict) + "\n";
 }
 
 std::string to_markdown(const Document& d) {
   std::string text = fmt::format("# {}\n\n**{}**\n\n", markdown(d.title), markdown(d.verdict));
-  for (const auto& finding : d.findings) text += "- " + markdown(finding) + "\n";
+  for (const auto& finding : d.findings) text += "- " + markdown(finding.text) + "\n";
   if (!d.findings.empty()) text += "\n";
   for (const DocumentTable& table : d.tables) {
     if (table.rows.empty()) continue;
@@ -92,9 +74,11 @@ std::string to_markdown(const Document& d) {
       for (const auto& cell : row) text += fmt::format(" {} |", markdown(cell));
       text += "\n";
     };
-    row_text(table.columns);
+    TableRow titles;
+    for (const TableColumn& column : table.columns) titles.push_back(column.title);
+    row_text(titles);
     text += "|";
-    for (size_t c = 0; c < table.columns.size(); ++c) text += c < table.text_columns ? "---|" : "--:|";
+    for (const TableColumn& column : table.columns) text += is_text(column) ? "---|" : "--:|";
     text += "\n";
     for (const auto& row : table.rows) row_text(row);
     text += "\n";
@@ -113,7 +97,9 @@ std::string to_html(const Document& d) {
     for (const auto& l : lines) text += fmt::format("<li>{}</li>\n", escape_html(l));
     text += "</ul></section>\n";
   };
-  list(d.findings);
+  std::vector<std::string> findings;
+  for (const auto& finding : d.findings) findings.push_back(finding.text);
+  list(findings);
   text += d.html;
   for (const DocumentTable& table : d.tables)
     if (!table.rows.empty()) text += html_table(table);

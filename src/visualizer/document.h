@@ -2,28 +2,37 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "seqto/table.h"
 
 namespace seqto::internal {
 
 struct DocumentTable {
   std::string title;  // may be empty
-  std::vector<std::string> columns;
-  size_t text_columns = 1;  // the first so many stand to the left, figures to the right
-  std::vector<std::vector<std::string>> rows;
+  std::vector<TableColumn> columns;
+  std::vector<TableRow> rows;
+};
+
+struct Finding {
+  std::string text;
+  std::optional<Colour> colour = {};  // on a terminal
 };
 
 struct Document {
   std::string title, verdict;
   bool good = true;
-  std::vector<std::string> findings;  // one sentence each, below the verdict
+  bool judges = true;             // the verdict passes or fails something; else it only sums up
+  std::vector<Finding> findings;  // one sentence each, below the verdict
   std::vector<DocumentTable> tables;
   std::vector<std::string> facts;  // "reference: model.onnx"
   std::string html, scripts;       // of the page alone, as they are: before the tables, and at the end
 };
 
-std::string to_text(const Document& document);  // for a terminal
+// For a terminal. The verdict and the verdicts of tables are in colours where the style has them.
+std::string to_text(const Document& document, const TextStyle& style = {});
 std::string to_markdown(const Document& document);
 std::string to_html(const Document& document);  // needs nothing from elsewhere
 

@@ -49,6 +49,13 @@ int screen_width(std::string_view text) {
   return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+std::string clip(const std::string& text, int columns) {
+  int seen = 0;
+  for (size_t i = 0; i < text.size(); ++i)
+    if ((text[i] & 0xC0) != 0x80 && seen++ == columns) return text.substr(0, i);
+  return text;
+}
+
 std::string escape_html(std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -17,6 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr auto kFigure = TableColumn::kFigure;
+
 bool is_share(const std::string& figure) {
   if (figure.ends_with("_drop")) return is_share(figure.substr(0, figure.size() - 5));
   return higher_is_better(figure) || figure.ends_with("_ratio") || figure.ends_with("_disagreement");
@@ -62,10 +64,17 @@ internal::Document document_of(const GateResult& r) {
   d.verdict = d.good ? fmt::format("PASSED: {} limits met", r.limits.size())
                      : fmt::format("FAILED: {} of {} limits not met", failed, r.limits.size());
   if (r.measured.random_inputs) d.verdict += ", RANDOM inputs: losses mean nothing";
-  d.findings = gate_failures(r);
-  d.findings.insert(d.findings.end(), r.notes.begin(), r.notes.end());
-  internal::DocumentTable table{
-      "", {"figure", "verdict", "asked by", "found", "95 % interval", "allowed", "off by"}, 3, {}};
+  for (const std::string& failure : gate_failures(r)) d.findings.push_back({failure});
+  for (const std::string& note : r.notes) d.findings.push_back({note});
+  internal::DocumentTable table{"",
+                                {{"figure"},
+                                 {"verdict", TableColumn::kVerdict},
+                                 {"asked by", TableColumn::kText, 2},
+                                 {"found", kFigure},
+                                 {"95 % interval", kFigure, 3},
+                                 {"allowed", kFigure},
+                                 {"off by", kFigure, 1}},
+                                {}};
   for (const CheckedLimit& c : r.limits)
     table.rows.push_back({c.limit.figure, c.met ? "ok" : "FAILED", c.limit.asked_by, found_text(c), interval_text(c),
                           bound_text(c), excess_text(c)});
@@ -129,7 +138,7 @@ std::string gate_to_json(const GateResult& r) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string gate_text(const GateResult& result) { return to_text(document_of(result)); }
+std::string gate_text(const GateResult& result, const TextStyle& style) { return to_text(document_of(result), style); }
 
 void write_gate(const GateResult& result, const std::filesystem::path& file) {
   write_document(document_of(result), gate_to_json(result), file);

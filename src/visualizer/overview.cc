@@ -62,11 +62,6 @@ std::vector<Cell> cells(const Summary& s) {
           {std::to_string(s.evaluations), ""}};
 }
 
-std::string padded(const std::string& text, int width, bool left) {
-  std::string space(static_cast<size_t>(std::max(0, width - screen_width(text))), ' ');
-  return left ? text + space : space + text;
-}
-
 std::string link_to(const std::string& name) {
   std::string path;
   for (unsigned char c : name) {
@@ -106,32 +101,21 @@ std::string page(std::span<const OverviewEntry> entries) {
 
 }  // namespace
 
-std::string overview_table(std::span<const OverviewEntry> entries, int columns) {
-  std::vector<std::vector<std::string>> rows{headings()};
+std::string overview_table(std::span<const OverviewEntry> entries, const TextStyle& style) {
+  std::vector<TableColumn> columns{{headings().front(), TableColumn::kName}};
+  // The last columns go first where there is no room; those of the model, its size and full int8's stay.
+  for (size_t i = 1; i < headings().size(); ++i)
+    columns.push_back({headings()[i], TableColumn::kFigure, i < 3 ? 0 : static_cast<int>(headings().size() - i)});
+  std::vector<TableRow> rows;
   for (const auto& e : entries) {
     rows.push_back({e.name});
     if (e.summary)
       for (Cell& c : cells(*e.summary)) rows.back().push_back(std::move(c.text));
     else rows.back().push_back("failed");
+    rows.back().resize(columns.size());
   }
-  std::vector<int> widths(headings().size(), 0);
-  for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], screen_width(row[i]));
-  // The last columns go first where there is no room.
-  size_t shown = widths.size();
-  auto total = [&] {
-    int sum = 0;
-    for (size_t i = 0; i < shown; ++i) sum += widths[i] + (i > 0 ? 2 : 0);
-    return sum;
-  };
-  while (shown > 3 && total() > columns) --shown;
   std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < std::min(shown, row.size()); ++i)
-      line += (i > 0 ? "  " : "") + padded(row[i], widths[i], i == 0);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
+  for (const auto& line : table_lines(std::move(columns), std::move(rows), style)) text += line + "\n";
   for (const auto& e : entries)
     if (!e.summary) text += fmt::format("{}: {}\n", e.name, e.failure);
   return text;

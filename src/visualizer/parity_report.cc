@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;
 using internal::format_figure;
 using internal::format_percent;
 
+constexpr auto kFigure = TableColumn::kFigure;
+
 std::string agreement(const OutputParity& o) { return o.top1_agreement ? format_percent(*o.top1_agreement) : "-"; }
 
 std::string non_finite(const OutputParity& o) {
@@ -31,16 +33,29 @@ internal::Document document_of(const Parity& p) {
   internal::Document d;
   d.title = "Parity of two models";
   d.good = passed(p);
-  d.findings = parity_failures(p);
+  for (const std::string& failure : parity_failures(p)) d.findings.push_back({failure});
   d.verdict =
       d.good ? fmt::format("PASSED: {} outputs over {} samples", p.outputs.size(), p.samples)
              : fmt::format("FAILED: {} of {} outputs over {} samples", d.findings.size(), p.outputs.size(), p.samples);
   if (p.random_inputs) d.verdict += ", RANDOM inputs";
-  internal::DocumentTable outputs{"", {"output", "verdict", "max abs", "mean abs", "top-1", "not finite"}, 2, {}};
+  internal::DocumentTable outputs{"",
+                                  {{"output", TableColumn::kName},
+                                   {"verdict", TableColumn::kVerdict},
+                                   {"max abs", kFigure},
+                                   {"mean abs", kFigure},
+                                   {"top-1", kFigure, 1},
+                                   {"not finite", kFigure, 2}},
+                                  {}};
   for (const OutputParity& o : p.outputs)
     outputs.rows.push_back({o.name, passed(o, p.options) ? "ok" : "FAILED", format_figure(o.max_abs),
                             format_figure(o.mean_abs), agreement(o), fmt::format("{}", o.incomparable)});
-  internal::DocumentTable worst{"worst samples", {"sample", "output", "max abs", "mean abs", "not finite"}, 2, {}};
+  internal::DocumentTable worst{"worst samples",
+                                {{"sample", TableColumn::kName},
+                                 {"output", TableColumn::kName},
+                                 {"max abs", kFigure},
+                                 {"mean abs", kFigure},
+                                 {"not finite", kFigure, 1}},
+                                {}};
   for (const SampleParity& s : p.worst)
     worst.rows.push_back(
         {s.name, s.output, format_figure(s.max_abs), format_figure(s.mean_abs), fmt::format("{}", s.incomparable)});
@@ -123,7 +138,7 @@ std::string parity_to_json(const Parity& p) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string parity_text(const Parity& parity) { return to_text(document_of(parity)); }
+std::string parity_text(const Parity& parity, const TextStyle& style) { return to_text(document_of(parity), style); }
 
 void write_parity(const Parity& parity, const std::filesystem::path& file) {
   write_document(document_of(parity), parity_to_json(parity), file);

@@ -19,6 +19,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
+from testing.hub_server import Hub  # noqa: E402
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[mK]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -122,6 +123,41 @@ class Shown(Case):
             self.assertEqual(bool(COLOUR.search(terminal.text)), expected, env)
         done = models.seqto("-v", "report", self.dir / "out")
         self.assertNotIn("\x1b", done.stdout + done.stderr)
+
+    def test_verdicts(self):
+        """Tables of `validate`, `bench`, `check`, `report A B` and `hub list`: fitted and coloured on a terminal, plain elsewhere."""
+        few, int8 = ("--data", models.DIGITS_DATA, "--samples", 40), self.dir / "int8.onnx"
+        self.assertEqual(models.seqto("quantize", models.DIGITS, *few, "-o", int8).returncode, 0)
+        for out in ("a", "b"):
+            self.assertEqual(models.seqto("-q", *self.tune("--max-evaluations", 8, out=out)).returncode, 0)
+        loose, hub = ("--abs-tol", 9, "--mean-tol", 9), Hub()
+        self.addCleanup(hub.close)
+        hub.add("A network whose name is longer than most", b"none")
+        env = {"SEQTO_HUB_URL": hub.url, "SEQTO_HUB_CACHE": str(self.dir / "cache"), "no_proxy": "*"}
+        pair = (models.DIGITS, int8)
+        calls = ((("validate", *pair, *few, *loose), "output", 0, "32"), (("validate", *pair, *few), "output", 5, "1;31"),
+                 (("bench", *pair, "--launches", 1, "--rounds", 2), "model", 0, "(?:1;31|32)"),
+                 (("check", self.dir / "a", "--max-size", "90%", "--max-loss", 1), "figure", 0, "32"),
+                 (("check", self.dir / "a", "--max-size", "1%"), "figure", 5, "1;31"),
+                 (("report", self.dir / "a", self.dir / "b", "-o", self.dir / "both"), "model", 0, None),
+                 (("hub", "list"), "model", 0, None))
+        for words, title, code, colour in calls:
+            with self.subTest(words=words[:1]):
+                narrow = Terminal("-q", *words, columns=46, **env)
+                self.assertEqual(narrow.finish(), code, narrow.text)
+                lines = [ESCAPE.sub("", line.rstrip("\r")) for line in narrow.text.split("\n")]
+                first = next(i for i, line in enumerate(lines) if re.match(rf" *{title}\b", line))
+                table = lines[first:lines.index("", first)]
+                self.assertGreater(len(table), 1)
+                self.assertLessEqual(max(map(len, table)), 46, table)
+                if colour:
+                    self.assertRegex(narrow.text, rf"\x1b\[{colour}m")
+                plain = Terminal("-q", *words, columns=46, NO_COLOR="1", **env)
+                self.assertEqual(plain.finish(), code, plain.text)
+                self.assertIsNone(COLOUR.search(plain.text))
+                piped = models.seqto("-q", *words, env={"COLUMNS": "30", **env})
+                self.assertNotIn("\x1b", piped.stdout)
+                self.assertNotIn("…", piped.stdout)
 
     def test_no_terminal(self):
         done = models.seqto(*self.tune("--max-evaluations", 10))

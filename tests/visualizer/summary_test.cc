@@ -105,7 +105,7 @@ std::vector<std::string> lines(const std::string& text) {
 }
 
 TEST(SummaryTable, Wide) {
-  const auto table = lines(summary_table(small_summary(), 100));
+  const auto table = lines(summary_table(small_summary(), {100}));
   ASSERT_EQ(table.size(), 10U);  // heads, float, full, six points, legend
   EXPECT_EQ(table[0], "    id                    size     kept      kl  top1_disagr    top1  latency");
   EXPECT_EQ(table[1], "    float             14.00 MB    0.0 %       0        0.0 %  72.0 %  3.21 ms");
@@ -117,11 +117,11 @@ TEST(SummaryTable, Wide) {
 TEST(SummaryTable, FitsItsColumns) {
   const auto summary = small_summary();
   for (int columns = 100; columns > 0; --columns) {
-    for (const auto& line : lines(summary_table(summary, columns))) {
+    for (const auto& line : lines(summary_table(summary, {columns}))) {
       EXPECT_LE(line.size(), static_cast<size_t>(columns)) << line;
     }
   }
-  EXPECT_EQ(lines(summary_table(summary, 31))[2], "    full       3.60 MB   0.462");
+  EXPECT_EQ(lines(summary_table(summary, {31}))[2], "    full       3.60 MB   0.462");
 }
 
 TEST(SummaryTable, WithoutLabelsOrMeasurement) {
@@ -136,6 +136,11 @@ TEST(SummaryTable, WithoutLabelsOrMeasurement) {
             "    float  14.00 MB  0.0 %   0        0.0 %        -\n"
             "    full     failed      -   -            -        -\n");
   EXPECT_EQ(summary_table({}), "  id  size  kept  kl  top1_disagr  latency\n");
+}
+
+TEST(SummaryTable, TheSelectedPointHasAColour) {
+  const auto table = lines(summary_table(small_summary(), {100, true}));
+  EXPECT_EQ(std::ranges::count_if(table, [](const auto& line) { return line.find('\033') != std::string::npos; }), 1);
 }
 
 }  // namespace
