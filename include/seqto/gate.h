@@ -73,8 +73,11 @@ bool passed(const GateResult& result);  // every limit is met
 
 // --- from a study
 // The point `id` of DIR/summary.json: "selected", "fully_quantized", or an id; its files need not be there.
-// Throws Error{kInvalidInput}: no study, no such point (with the ids), a failed one.
-Measured measured_in_study(const std::filesystem::path& dir, const std::string& id = "selected");
+// `device`: one of the study's, empty: its first. "selected" is then that device's, and its figures are those that
+// were measured there. Throws Error{kInvalidInput}: no study, no such device or point (with those that there are), a
+// failed one.
+Measured measured_in_study(const std::filesystem::path& dir, const std::string& id = "selected",
+                           const std::string& device = "");
 
 // --- from two files
 // Losses of the first output, task metrics where the data have labels, and `metrics`; sizes; intervals by bootstrap

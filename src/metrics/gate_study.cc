@@ -60,15 +60,31 @@ std::string hash_of(const fs::path& dir, const Json& point) {
                                                                        : std::string();
 }
 
-Measured measured(const fs::path& dir, const Json& summary, const std::string& asked) {
-  const std::string id = asked == "selected"          ? summary.at("selected").get<std::string>()
-                         : asked == "fully_quantized" ? summary.at("fully_quantized").at("id").get<std::string>()
+// What the summary says of one device; of the first it is the summary itself.
+const Json& front_on(const fs::path& dir, const Json& summary, const std::string& device) {
+  const std::string first = summary.value("device", "cpu");
+  if (device.empty() || device == first) return summary;
+  const auto others = summary.find("elsewhere");
+  if (others != summary.end() && others->contains(device)) return others->at(device);
+  std::vector<std::string> devices{first};
+  if (others != summary.end())
+    for (const auto& [name, front] : others->items()) devices.push_back(name);
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[check] --device {} found; the study {} was measured on {}; choose {}, or tune it on {} too", device,
+                  dir.string(), fmt::join(devices, ", "), devices.size() > 1 ? "one of them" : "that", device));
+}
+
+Measured measured(const fs::path& dir, const Json& summary, const std::string& asked, const std::string& device) {
+  const Json& front = front_on(dir, summary, device);
+  const std::string id = asked == "selected"          ? front.at("selected").get<std::string>()
+                         : asked == "fully_quantized" ? front.at("fully_quantized").at("id").get<std::string>()
                                                       : asked;
-  const Json* point = find_point(summary, id);
+  const Json* point = find_point(front, id);
   if (!point)
     throw Error(Code::kInvalidInput, fmt::format("[check] the candidate {} found; selected, fully_quantized or one of "
                                                  "{} expected; {} lists them",
-                                                 id, fmt::join(ids(summary), ", "), (dir / "summary.json").string()));
+                                                 id, fmt::join(ids(front), ", "), (dir / "summary.json").string()));
   if (point->at("size_bytes").is_null())
     throw Error(Code::kInvalidInput,
                 fmt::format("[check] the candidate {} failed: {}; one that was measured was expected; choose another",
@@ -84,15 +100,17 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
   m.data = header.data_fingerprint;
   m.random_inputs = summary.at("options").is_object() && summary["options"].value("data", "") == "random";
   m.runner = text("runtime");
+  if (&front != &summary && environment.is_object())
+    m.runner = environment.value("also on", Json::object()).value(device, m.runner);
   m.machine = text("cpu");
   m.seqto = text("seqto");
-  m.figures = figures_of(measurement_of(*point), measurement_of(summary.at("baseline")));
+  m.figures = figures_of(measurement_of(*point), measurement_of(front.at("baseline")));
   return m;
 }
 
 }  // namespace
 
-Measured measured_in_study(const fs::path& dir, const std::string& id) {
+Measured measured_in_study(const fs::path& dir, const std::string& id, const std::string& device) {
   const fs::path file = dir / "summary.json";
   if (!fs::exists(file))
     throw Error(Code::kInvalidInput,
@@ -100,7 +118,7 @@ Measured measured_in_study(const fs::path& dir, const std::string& id) {
                             "--reference, was expected; run `seqto tune` or `seqto report` first",
                             dir.string()));
   try {
-    return measured(dir, Json::parse(read_file(file)), id);
+    return measured(dir, Json::parse(read_file(file)), id, device);
   } catch (const Json::exception& error) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[check] {}: {}; a summary of version 1 was expected; draw it again with `seqto report`",
