@@ -40,7 +40,7 @@ void analyze_command(const WordFlags& f, const Context& context) {
     options.include = expand_patterns(options.include, model);
     quantized = Quantizer(model, ranges_of(f, model, bench, context), options).quantize_excluding({});
   } else {
-    quantized = infer_shapes(load_model(f.quantized));
+    quantized = infer_shapes(load_model(model_file(f.quantized, f.hub, context)));
   }
   Sensitivity s = analyze(model, quantized, *bench.data, bench.samples, *bench.runner, context.env, {f.channels});
   if (context.json) {

@@ -16,13 +16,14 @@ struct Flags {
   double min_saturated = 0;
   DataFlags data;
   DeviceFlags device;
+  HubOptions hub;
 };
 
 // The float model's first output on the samples.
 Outputs run_reference(const Flags& f, Runner& runner, const Dataset& data, const Context& context) {
   Outputs outputs;
   if (f.reference.empty()) return outputs;
-  auto session = runner.load_file(f.reference);
+  auto session = runner.load_file(model_file(f.reference, f.hub, context));
   for (int64_t i : all_samples(data)) {
     context.env.stop_if_cancelled("audit");
     const Tensor first = session->run(data.read(i).inputs).at(0);
@@ -36,7 +37,7 @@ Outputs run_reference(const Flags& f, Runner& runner, const Dataset& data, const
 }
 
 void audit_command(const Flags& f, const Context& context) {
-  const Model model = load_model(f.model);
+  const Model model = load_model(model_file(f.model, f.hub, context));
   DatasetOptions options = f.data.options;
   constexpr int64_t kSamples = 32;
   if (options.samples == 0 && options.random_samples == 0) options.samples = kSamples;
@@ -73,9 +74,10 @@ void add_audit(CLI::App& app, Context& context) {
                                   "Would a quantized model give the same on processors without VNNI? Which layers "
                                   "saturate there (docs/audit.md)");
   add_config_flag(word);
-  word->add_option("model", f->model, "ONNX file in QDQ form, as `seqto quantize` writes it")->required();
+  word->add_option("model", f->model, "ONNX file in QDQ form, or hub:NAME, as `seqto quantize` writes it")->required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device);
+  add_hub_flags(word, f->hub);
   word->add_option("--reference", f->reference,
                    "The float model to take losses against; without: this model as it runs here");
   word->add_option("--plan", f->plan, "The plan that the model was made by")->check(CLI::ExistingFile);

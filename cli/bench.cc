@@ -3,6 +3,7 @@
 
 #include "config_flags.h"
 #include "flags.h"
+#include "hub_flags.h"
 #include "seqto/verdicts.h"
 #include "terminal.h"
 
@@ -15,6 +16,7 @@ struct Flags {
   DataFlags data{.path = "random"};
   DeviceFlags device;
   BenchOptions options;
+  HubOptions hub;
 };
 
 void bench_command(Flags& f, const Context& context) {
@@ -22,7 +24,8 @@ void bench_command(Flags& f, const Context& context) {
   if (f.data.path == "random" && f.data.options.samples == 0) f.data.options.samples = 10;
   std::vector<std::unique_ptr<Dataset>> data;
   std::vector<BenchInput> inputs;
-  for (const auto& path : f.models) {
+  for (const auto& asked : f.models) {
+    const std::string path = model_file(asked, f.hub, context);
     data.push_back(open_dataset(f.data.path, load_model(path).graph.free_inputs(), f.data.options));
     inputs.push_back({path, data.back().get()});
   }
@@ -31,6 +34,7 @@ void bench_command(Flags& f, const Context& context) {
   f.options.dataset = f.data.options;
   use_this_program(f.options.runner);
   BenchResult result = bench(inputs, f.options, context.env);
+  for (size_t i = 0; i < f.models.size(); ++i) result.models[i].path = f.models[i];  // as they were asked for
   if (!f.report.empty()) write_bench(result, f.report);
   fmt::print("{}", context.json ? bench_to_json(result) : bench_text(result, stdout_style()));
 }
@@ -42,9 +46,10 @@ void add_bench(CLI::App& app, Context& context) {
   auto* word =
       app.add_subcommand("bench", "Latency, memory and size of models side by side; the first is the original");
   add_config_flag(word);
-  word->add_option("models", f->models, "ONNX files; each is compared with the first")->required();
+  word->add_option("models", f->models, "ONNX files, or hub:NAME; each is compared with the first")->required();
   add_data_flags(word, f->data, false);
   add_device_flags(word, f->device);
+  add_hub_flags(word, f->hub);
   BenchOptions& o = f->options;
   word->add_option("--launches", o.launches, "Times that fresh worker processes are started")
       ->check(CLI::Range(1, 1000))

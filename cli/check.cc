@@ -18,7 +18,7 @@ namespace {
 
 struct Flags {
   std::string subject, id = "selected", lock, against, junit, markdown, report;
-  bool no_latency = false;
+  bool no_latency = false, device_given = false;
   ModelPairFlags pair;
   LimitFlags limits;
   MetricOptions metrics;
@@ -29,17 +29,23 @@ bool needs_latency(const std::vector<Limit>& limits) {
   return std::ranges::any_of(limits, [](const Limit& l) { return l.figure.starts_with("latency"); });
 }
 
+// Of a model from the hub: by its name there.
+Measured as_asked(const Flags& f, Measured measured) {
+  measured.candidate = f.subject;
+  return measured;
+}
+
 Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& context) {
   if (std::filesystem::is_directory(f.subject)) {
     if (!f.pair.reference.empty())
       throw Error(Code::kUsage, fmt::format("[check] --reference with the folder {} found; a study has its own "
                                             "original; leave --reference out",
                                             f.subject));
-    return measured_in_study(f.subject, f.id);
+    return measured_in_study(f.subject, f.id, f.device_given ? f.pair.device.device : "");
   }
   auto is_size = [](const Limit& l) { return l.figure == "size_bytes"; };
   if (f.pair.reference.empty() && f.lock.empty() && f.against.empty() && std::ranges::all_of(limits, is_size))
-    return measure_size(f.subject);
+    return as_asked(f, measure_size(model_file(f.subject, f.pair.hub, context)));
   if (f.pair.reference.empty() || f.pair.data.path.empty())
     throw Error(Code::kUsage, fmt::format("[check] the model {} without --reference and --data found; the original and "
                                           "samples expected, or the folder of a study",
@@ -47,7 +53,7 @@ Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& cont
   f.pair.candidate = f.subject;
   const Metrics metrics = make_metrics(f.metrics);
   ModelPair pair(f.pair, context);
-  Measured measured = measure_pair(pair.reference(), pair.candidate(), context.env, metrics);
+  Measured measured = as_asked(f, measure_pair(pair.reference(), pair.candidate(), context.env, metrics));
   if (!f.no_latency && (needs_latency(limits) || !f.lock.empty() || !f.against.empty()))
     add_latency(measured, pair.bench(context));
   return measured;
@@ -88,10 +94,13 @@ void add_check(CLI::App& app, Context& context) {
                                   "A gate for CI: limits on a study's candidate or on a model; code 5 where one "
                                   "is not met");
   add_config_flag(word);
-  word->add_option("subject", f->subject, "Folder of a study, or an ONNX file with --reference and --data")->required();
+  word->add_option("subject", f->subject, "Folder of a study, or an ONNX file or hub:NAME with --reference and --data")
+      ->required();
   word->add_option("--id", f->id, "Of a study: selected, fully_quantized, or an id")->capture_default_str();
-  word->add_option("--reference", f->pair.reference, "The float model that an ONNX file came from");
-  add_model_pair_flags(word, f->pair, false);
+  word->add_option("--reference", f->pair.reference, "The float model that an ONNX file came from, or hub:NAME");
+  add_model_pair_flags(word, f->pair);
+  word->get_option("--device")
+      ->description("Where the model runs; of a study: one of its devices (default: its first)");
   add_limit_flags(word, f->limits);
   add_metric_flags(word, f->metrics);
   word->add_flag("--confident", f->options.confident, "The whole 95 % interval of a figure has to meet its limit");
@@ -102,7 +111,10 @@ void add_check(CLI::App& app, Context& context) {
   word->add_option("--markdown", f->markdown, "Also as Markdown");
   word->add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);
-  word->callback([=, &context] { check_command(*f, context); });
+  word->callback([=, &context] {
+    f->device_given = word->count("--device") > 0;
+    check_command(*f, context);
+  });
 }
 
 }  // namespace seqto::cli

@@ -13,4 +13,8 @@ void add_hub_flags(CLI::App* word, HubOptions& o) {
   word->add_flag("--offline", o.offline, "Use what the hub's cache holds, and no network");
 }
 
+std::string model_file(const std::string& asked, const HubOptions& hub, const Context& context) {
+  return fetch_model(asked, false, hub, context.env).model.string();
+}
+
 }  // namespace seqto::cli

@@ -1,11 +1,18 @@
-// Which hub and which cache; shared by hub and tune.
+// Where the hub is, and models that may come from it: every word that reads a model has these.
 #pragma once
+
+#include <string>
 
 #include "commands.h"
 #include "seqto/hub.h"
 
 namespace seqto::cli {
 
+constexpr const char* kModelHelp = "ONNX file, or hub:NAME";
+
 void add_hub_flags(CLI::App* word, HubOptions& options);
+
+// The file that a model's name stands for, fetched where it is hub:NAME; "" stays.
+std::string model_file(const std::string& asked, const HubOptions& hub, const Context& context);
 
 }  // namespace seqto::cli

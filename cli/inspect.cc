@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "group_flags.h"
+#include "hub_flags.h"
 #include "seqto/explain.h"
 #include "seqto/report.h"
 #include "terminal.h"
@@ -45,8 +46,8 @@ std::vector<std::string> names_of(const std::vector<Scheme>& schemes) {
   return names;
 }
 
-void inspect(const std::string& path, const GroupFlags& flags, const Context& context) {
-  Model model = load_model(path);
+void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& flags, const Context& context) {
+  Model model = load_model(model_file(path, hub, context));
   name_nodes(model);
   model = infer_shapes(model);
   auto all = layers(model);
@@ -96,7 +97,7 @@ void inspect(const std::string& path, const GroupFlags& flags, const Context& co
   fmt::print("\n");
   std::vector<TableRow> rows;
   for (const Layer& l : all)
-    rows.push_back({l.id, l.op_type, fmt::format("{}", fmt::join(l.output_shape, "x")),
+    rows.push_back({l.id, l.op_type, format_shape(l.output_shape, "x"),
                     l.weight_bytes ? format_bytes(l.weight_bytes) : "", l.quantizable ? "yes" : "no: " + l.reason});
   const std::vector<TableColumn> table{
       {"layer", TableColumn::kName}, {"op"}, {"output"}, {"weights", TableColumn::kFigure}, {"quantizable"}};
@@ -111,10 +112,12 @@ void inspect(const std::string& path, const GroupFlags& flags, const Context& co
 void add_inspect(CLI::App& app, Context& context) {
   auto path = std::make_shared<std::string>();
   auto flags = std::make_shared<GroupFlags>();
+  auto hub = std::make_shared<HubOptions>();
   auto* word = app.add_subcommand("inspect", "What is in a model: inputs, outputs, opset, layers, groups");
-  word->add_option("model", *path, "ONNX file")->required();
+  word->add_option("model", *path, kModelHelp)->required();
+  add_hub_flags(word, *hub);
   add_group_flags(word, *flags);
-  word->callback([=, &context] { inspect(*path, *flags, context); });
+  word->callback([=, &context] { inspect(*path, *hub, *flags, context); });
 }
 
 }  // namespace seqto::cli

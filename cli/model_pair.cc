@@ -17,15 +17,18 @@ bool same_inputs(const Model& a, const Model& b) {
 
 }  // namespace
 
-void add_model_pair_flags(CLI::App* word, ModelPairFlags& f, bool needs_data) {
-  add_data_flags(word, f.data, needs_data);
+void add_model_pair_flags(CLI::App* word, ModelPairFlags& f) {
+  add_data_flags(word, f.data, false);
   add_device_flags(word, f.device);
+  add_hub_flags(word, f.hub);
   word->add_option("--reference-device", f.reference_device, "Where the reference runs; --device is the candidate's")
       ->capture_default_str();
 }
 
 ModelPair::ModelPair(const ModelPairFlags& f, const Context& context) : flags_(f) {
-  Model reference = load_model(f.reference), candidate = load_model(f.candidate);
+  reference_ = model_file(f.reference, f.hub, context);
+  candidate_ = model_file(f.candidate, f.hub, context);
+  Model reference = load_model(reference_), candidate = load_model(candidate_);
   require_same_signature(reference, candidate);
   data_ = samples_for(reference, f.data);
   other_data_ = same_inputs(reference, candidate) ? data_ : samples_for(candidate, f.data);
@@ -41,7 +44,7 @@ BenchResult ModelPair::bench(const Context& context) const {
   options.runner = flags_.device.options;
   options.dataset = flags_.data.options;
   use_this_program(options.runner);
-  const BenchInput inputs[]{{flags_.reference, data_.get()}, {flags_.candidate, other_data_.get()}};
+  const BenchInput inputs[]{{reference_, data_.get()}, {candidate_, other_data_.get()}};
   return seqto::bench(inputs, options, context.env);
 }
 

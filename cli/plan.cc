@@ -12,6 +12,7 @@ namespace {
 
 struct Flags {
   std::string input, model, quantized, from, to, output;
+  HubOptions hub;
 };
 
 void say(const std::vector<std::string>& notes, const Context& context) {
@@ -41,11 +42,11 @@ void convert_command(const Flags& f, const Context& context) {
   if (f.input.empty() && f.quantized.empty())
     throw Error(Code::kUsage, "[plan] neither a file nor --quantized found; one of them was expected");
   const Dialect to = parse_dialect(f.to);
-  const Model model = load_for_quantizing(f.model, {}, context.env);
+  const Model model = load_for_quantizing(model_file(f.model, f.hub, context), {}, context.env);
   ForeignPlan plan;
   if (!f.input.empty()) plan = load_plan(f.input, f.from, model, context);
   if (!f.quantized.empty()) {
-    const Model quantized = infer_shapes(load_model(f.quantized));
+    const Model quantized = infer_shapes(load_model(model_file(f.quantized, f.hub, context)));
     if (f.input.empty()) plan.plan = plan_of(model, quantized);
     plan.encodings = encodings_of(model, quantized);
   }
@@ -79,10 +80,11 @@ void add_plan(CLI::App& app, Context& context) {
   auto* convert = word->add_subcommand("convert", "A plan from one dialect to another (docs/dialects.md)");
   const char* kDialects = "seqto|onnxruntime|nncf|tensorrt|aimet|quark";
   convert->add_option("input", f->input, "File to read; without: the plan that --quantized was made by");
-  convert->add_option("--model", f->model, "The float model that the plan is for")->required();
+  convert->add_option("--model", f->model, "The float model that the plan is for: ONNX file, or hub:NAME")->required();
   convert->add_option("--from", f->from, "Dialect of the file; default: seen in it")->type_name(kDialects);
   convert->add_option("--to", f->to, "Dialect to write")->type_name(kDialects)->required();
   convert->add_option("--quantized", f->quantized, "Quantized model (QDQ) to take scales and zero points from");
+  add_hub_flags(convert, f->hub);
   convert->add_option("-o,--output", f->output, "File to write; default: stdout");
   convert->callback([=, &context] { convert_command(*f, context); });
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "flags.h"
+#include "hub_flags.h"
 #include "seqto/dequantize.h"
 #include "seqto/preprocess.h"
 #include "seqto/report.h"
@@ -16,6 +17,7 @@ struct Flags {
   PrepareOptions options;
   std::map<std::string, int64_t> dims;
   DeviceFlags device;
+  HubOptions hub;
   bool keep_batch_norms = false, keep_constants = false, skip_optimization = false, skip_shapes = false,
        dequantize = false;
 };
@@ -28,7 +30,7 @@ Prepared back_to_float(const Model& model, const std::string& ranges) {
 }
 
 void prepare_command(const Flags& f, const Context& context) {
-  Model model = load_model(f.path);
+  Model model = load_model(model_file(f.path, f.hub, context));
   if (!f.dims.empty()) model = with_dimensions(std::move(model), f.dims);
   std::vector<std::string> actions;
   if (f.dequantize) {
@@ -69,7 +71,7 @@ void add_prepare(CLI::App& app, Context& context) {
   auto f = std::make_shared<Flags>();
   auto* word =
       app.add_subcommand("prepare", "Names, opset, optimization by the runtime, BatchNormalization folding, shapes");
-  word->add_option("model", f->path, "ONNX file")->required();
+  word->add_option("model", f->path, kModelHelp)->required();
   word->add_option("-o,--output", f->output, "File to write")->required();
   word->add_option("--opset,--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")
       ->capture_default_str();
@@ -85,6 +87,7 @@ void add_prepare(CLI::App& app, Context& context) {
       ->needs(dequantize);
   add_dim_flag(word, f->dims);
   add_device_flags(word, f->device);
+  add_hub_flags(word, f->hub);
   word->callback([=, &context] { prepare_command(*f, context); });
 }
 

@@ -155,7 +155,7 @@ void add_quantize(CLI::App& app, Context& context) {
   add_quantizer(word, *f);
   add_improve_flags(word, f->improve);
   word->get_option("model")->required(false)->description(
-      "ONNX file; without: artifacts/model.onnx to artifacts/model.int8.onnx, dynamic");
+      "ONNX file, or hub:NAME; without: artifacts/model.onnx to artifacts/model.int8.onnx, dynamic");
   word->add_option("-o,--output", f->output, "ONNX file to write");
   word->add_option("--plan", f->plan,
                    "Plan: which layer gets which scheme; ours or in another tool's dialect (docs/dialects.md)");

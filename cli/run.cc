@@ -43,10 +43,11 @@ void print_json(const std::string& file, const std::vector<std::string>& outputs
 void run_command(const Flags& flags, const Context& context) {
   const WordFlags& f = flags.word;
   const Metrics metrics = make_metrics(flags.metrics);
-  Model model = load_model(f.model);
+  const std::string file = model_file(f.model, f.hub, context);
+  Model model = load_model(file);
   auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
   auto runner = runner_for(model, f.data, f.device.device, f.device.options, context);
-  auto session = runner->load_file(f.model);
+  auto session = runner->load_file(file);
   Answers answers(session->output_names());
   std::vector<Truth> truths;
   for (int64_t i : all_samples(*data)) {

@@ -16,15 +16,35 @@ struct Flags {
   std::string report;
 };
 
+// Where the data are: those of --data, else the test data that the hub has of the reference.
+std::string data_of(const ModelPairFlags& f, const Context& context) {
+  if (!f.data.path.empty()) return f.data.path;
+  if (!names_hub_model(f.reference)) throw CLI::RequiredError("--data");
+  const HubFiles files = fetch_model(f.reference, true, f.hub, context.env);
+  if (files.test_data.empty())
+    throw Error(Code::kInvalidInput, fmt::format("[validate] the archive of {} holds no test_data_set folder; give "
+                                                 "samples with --data",
+                                                 f.reference));
+  return files.test_data.front().parent_path().string();
+}
+
 Parity parity_of(const Flags& f, const Context& context) {
-  if (!f.pair.candidate.empty()) {
-    ModelPair pair(f.pair, context);
-    return validate(pair.reference(), pair.candidate(), f.options, context.env);
+  ModelPairFlags pair = f.pair;
+  pair.data.path = data_of(f.pair, context);
+  Parity parity;
+  if (!pair.candidate.empty()) {
+    const ModelPair sides(pair, context);
+    parity = validate(sides.reference(), sides.candidate(), f.options, context.env);
+    parity.reference = pair.reference, parity.candidate = pair.candidate;  // as they were asked for
+  } else {
+    const std::string file = model_file(pair.reference, pair.hub, context);
+    const Model model = load_model(file);
+    auto data = open_dataset(pair.data.path, model.graph.free_inputs(), pair.data.options);
+    auto runner = runner_for(model, pair.data, pair.device.device, pair.device.options, context);
+    parity = validate_expected({file, runner.get(), data.get()}, f.options, context.env);
+    parity.candidate = pair.reference;
   }
-  const Model model = load_model(f.pair.reference);
-  auto data = open_dataset(f.pair.data.path, model.graph.free_inputs(), f.pair.data.options);
-  auto runner = runner_for(model, f.pair.data, f.pair.device.device, f.pair.device.options, context);
-  return validate_expected({f.pair.reference, runner.get(), data.get()}, f.options, context.env);
+  return parity;
 }
 
 void validate_command(const Flags& f, const Context& context) {
@@ -46,10 +66,15 @@ void add_validate(CLI::App& app, Context& context) {
   auto f = std::make_shared<Flags>();
   auto* word = app.add_subcommand("validate", "Parity: do two models give the same outputs? Code 5 where they do not");
   add_config_flag(word);
-  word->add_option("reference", f->pair.reference, "ONNX file, as it should be")->required();
-  word->add_option("candidate", f->pair.candidate,
-                   "ONNX file to compare with it: quantized, float16 ...; without: the outputs of ONNX's test data");
-  add_model_pair_flags(word, f->pair, true);
+  word->add_option("reference", f->pair.reference, "ONNX file, or hub:NAME, as it should be")->required();
+  word->add_option(
+      "candidate", f->pair.candidate,
+      "ONNX file, or hub:NAME, to compare with it: quantized, float16 ...; without: the outputs of ONNX's test data");
+  add_model_pair_flags(word, f->pair);
+  word->get_option("--data")->description(
+      "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md); without, for hub:NAME: its "
+      "test "
+      "data");
   word->add_option("--abs-tol", f->options.abs_tol, "The largest difference that any value may have")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -20,7 +20,7 @@ std::string read_text(const std::string& path) {
 }
 
 Model load_model_of(const WordFlags& f, const Context& context) {
-  Model model = load_for_quantizing(f.model, f.quantize.parsed(), context.env);
+  Model model = load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env);
   if (f.prepare) model = prepare(model).model;
   return model;
 }
@@ -48,9 +48,10 @@ Ranges ranges_of(const WordFlags& f, const Model& model, const Workbench& bench,
 CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data) {
   auto* word = app.add_subcommand(name, help);
   add_config_flag(word);
-  word->add_option("model", f.model, "ONNX file")->required();
+  word->add_option("model", f.model, kModelHelp)->required();
   add_data_flags(word, f.data, needs_data);
   add_device_flags(word, f.device);
+  add_hub_flags(word, f.hub);
   return word;
 }
 

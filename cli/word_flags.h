@@ -6,6 +6,7 @@
 
 #include "config_flags.h"
 #include "flags.h"
+#include "hub_flags.h"
 #include "improve_flags.h"
 #include "weight_flags.h"
 
@@ -21,10 +22,12 @@ struct WordFlags {
   WeightFlags weights;
   bool weight_type_given = false;
   ImproveFlags improve;
+  HubOptions hub;
 };
 CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data);
 void add_quantizer(CLI::App* word, WordFlags& f);
 
+// Its model, made fit for the quantizer; from the hub, if it is named so.
 Model load_model_of(const WordFlags& f, const Context& context);
 
 // What a word measures with, opened once.

@@ -74,6 +74,11 @@ struct HubFiles {
 // kInterrupted; what has arrived by then stays and the next call goes on from it.
 HubFiles fetch_hub(const HubModel& model, bool test_data, const HubOptions& = {}, const Env& = {});
 
+// What a user names as a model: "hub:NAME" or "hub:NAME@OPSET" is found in the hub and fetched, anything else is a path
+// and stays as it is. Throws Error as list_hub(), find_hub_model() and fetch_hub().
+bool names_hub_model(const std::string& asked);
+HubFiles fetch_model(const std::string& asked, bool test_data = false, const HubOptions& = {}, const Env& = {});
+
 // The options with every empty field replaced by what stands for it.
 HubOptions resolve_hub_options(HubOptions options);
 

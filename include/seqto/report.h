@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "seqto/explain.h"
@@ -73,5 +74,7 @@ void write_report(const Summary& summary, const std::filesystem::path& dir);
 // "13.97 MB", "3.21 ms", "0.0462": the only place where units become text.
 std::string format_bytes(int64_t bytes);
 std::string format_duration(int64_t ns);
+// "1x3x?x?" with "x" between; sizes that are not known are -1.
+std::string format_shape(const std::vector<int64_t>& shape, std::string_view between);
 
 }  // namespace seqto

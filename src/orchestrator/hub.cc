@@ -18,6 +18,8 @@ namespace seqto {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "hub:";
 using namespace internal;
 
 // The ONNX Model Zoo keeps its list where it always was; its files are no longer served from there (since July 2025,
@@ -189,6 +191,16 @@ HubFiles fetch_hub(const HubModel& model, bool test_data, const HubOptions& give
     fs::rename(half, folder);
   }
   files.test_data = test_data_below(folder);
+  return files;
+}
+
+bool names_hub_model(const std::string& asked) { return asked.starts_with(kPrefix); }
+
+HubFiles fetch_model(const std::string& asked, bool test_data, const HubOptions& options, const Env& env) {
+  if (!names_hub_model(asked)) return {.model = asked, .test_data = {}};
+  const HubModel found = find_hub_model(list_hub(options, env), asked.substr(kPrefix.size()));
+  HubFiles files = fetch_hub(found, test_data, options, env);
+  env.log(LogLevel::kInfo, fmt::format("{}@{}: {}", found.name, found.opset, files.model.string()));
   return files;
 }
 

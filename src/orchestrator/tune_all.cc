@@ -104,12 +104,7 @@ std::vector<ModelSource> find_models(const std::string& asked, const TuneAllOpti
 Summary tune_one(const ModelSource& source, const TuneAllOptions& options, const Env& env) {
   TuneOptions o = options.tune;
   if (!source.name.empty()) o.output = o.output / source.name;
-  o.model = source.location;
-  if (source.location.starts_with(kHub)) {
-    HubModel found = find_hub_model(list_hub(options.hub, env), source.location.substr(kHub.size()));
-    o.model = fetch_hub(found, false, options.hub, env).model;
-    env.log(LogLevel::kInfo, fmt::format("{}@{}: {}", found.name, found.opset, o.model.string()));
-  }
+  o.model = fetch_model(source.location, false, options.hub, env).model;
   if (options.prepare_models) o.model = prepared(o.model, o, env);
   exclude_present(o, options.exclude_if_present, env);
   return tune(o, env);

@@ -36,6 +36,13 @@ std::string format_duration(int64_t ns) {
   return fmt::format("{} h {:02} min", minutes / 60, std::abs(minutes % 60));
 }
 
+std::string format_shape(const std::vector<int64_t>& shape, std::string_view between) {
+  std::string text;
+  for (const int64_t size : shape)
+    text += fmt::format("{}{}", text.empty() ? "" : between, size < 0 ? "?" : fmt::to_string(size));
+  return text;
+}
+
 namespace internal {
 
 // What was not measured is NaN.
@@ -47,6 +54,10 @@ std::string format_percent(double share) { return std::isnan(share) ? "-" : fmt:
 
 int screen_width(std::string_view text) {
   return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string counted(size_t count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }
 
 std::string clip(const std::string& text, int columns) {

@@ -12,6 +12,8 @@ std::string format_figure(double value);
 std::string format_percent(double share);
 // Characters on screen: bytes that do not continue a UTF-8 sequence.
 int screen_width(std::string_view text);
+// "1 limit", "2 limits".
+std::string counted(size_t count, std::string_view word);
 // No more than so many characters of UTF-8.
 std::string clip(const std::string& text, int columns);
 // Text for HTML, in content as well as in quoted attributes.

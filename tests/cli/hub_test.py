@@ -15,6 +15,10 @@ import threading
 import time
 import unittest
 
+import numpy as np
+import onnx
+import onnx.numpy_helper
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 from testing.hub_server import Hub  # noqa: E402
@@ -352,6 +356,64 @@ class Tune(HubTest):
         done = models.seqto(*words[:1], "hub:digitz", *words[2:], "-o", self.dir / "no", env=self.env)
         self.assertEqual(done.returncode, INVALID)
         self.assertIn("Digits", done.stderr)
+
+
+class EveryWord(HubTest):
+    """hub:NAME stands for a model's file wherever a word reads one, with one request for all of them."""
+
+    def run_word(self, *words, code=0, said=()):
+        done = models.seqto(*words, env=self.env)
+        self.assertEqual(done.returncode, code, f"{words}: {done.stdout}{done.stderr}")
+        for text in said:
+            self.assertIn(text, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_every_word(self):
+        digits, few = self.hub.add("Digits", models.DIGITS.read_bytes()), ("--data", models.DIGITS_DATA, "--samples", 12)
+        net, int8 = "hub:digits@12", self.dir / "int8.onnx"
+        self.assertIn("block5_dw", self.run_word("inspect", net))
+        self.run_word("prepare", net, "-o", self.dir / "p.onnx")
+        self.run_word("calibrate", net, *few, "-o", self.dir / "r.json")
+        self.run_word("quantize", net, *few, "-o", int8)
+        self.run_word("analyze", net, *few)
+        self.run_word("run", net, *few, "-o", self.dir / "y.npz")
+        tolerant = ("--abs-tol", 9, "--mean-tol", 9)
+        self.assertEqual(json.loads(self.run_word("validate", net, int8, *few, *tolerant, "--json"))["reference"]["path"], net)
+        self.run_word("validate", models.DIGITS, net, *few, "--abs-tol", 0)
+        found = json.loads(self.run_word("bench", net, int8, "--launches", 1, "--rounds", 2, "--json"))
+        self.assertEqual([m["path"] for m in found["models"]], [net, str(int8)])
+        self.run_word("check", int8, "--reference", net, *few, "--max-loss", 1, "--no-latency")
+        self.assertIn("hub:digits", self.run_word("check", "hub:digits", "--max-size", "1MB", "--json"))
+        self.run_word("audit", int8, "--reference", net, *few)
+        self.run_word("plan", "convert", "--model", net, "--quantized", int8, "--to", "onnxruntime")
+        config = self.dir / "quantize.toml"
+        config.write_text(f'model = "{net}"\nmode = "weights"\noutput = "w.onnx"\n')
+        self.run_word("quantize", "--config", config)
+        self.assertTrue((self.dir / "w.onnx").is_file())
+        self.assertEqual(len(self.hub.asked(digits)), 1)
+        self.run_word("inspect", net, "--offline")
+        self.run_word("inspect", "hub:digitz", code=INVALID, said=["Digits"])
+        self.run_word("quantize", "hub:digits@7", "--mode", "weights", "-o", "x.onnx", code=INVALID, said=["opset 12"])
+        self.run_word("inspect", net, "--offline", "--hub-cache", self.dir / "empty", code=UNAVAILABLE)
+
+    def test_test_data_serve_validate(self):
+        """Without --data the hub's own: what the model should answer, or samples for two models."""
+        x = np.load(models.DIGITS_DATA)["x"][:2]
+        self.run_word("run", models.DIGITS, "--data", models.DIGITS_DATA, "--samples", 2, "-o", self.dir / "y.npz")
+        y = np.load(self.dir / "y.npz")["logits"]
+        members = []
+        for i in range(2):
+            for name, array, tensor in (("input_0", x[i:i + 1], "x"), ("output_0", y[i:i + 1], "logits")):
+                data = onnx.numpy_helper.from_array(array.astype(np.float32).reshape((1, 1, 8, 8) if tensor == "x" else (1, 10)),
+                                                    tensor)
+                members.append((f"net/test_data_set_{i}/{name}.pb", data.SerializeToString()))
+        self.hub.add("Digits", models.DIGITS.read_bytes(), archive=packed(("net/net.onnx", BODY), *members))
+        self.assertIn("over 2 samples", self.run_word("validate", "hub:digits"))
+        self.run_word("quantize", models.DIGITS, "--mode", "weights", "-o", self.dir / "w.onnx")
+        self.run_word("validate", "hub:digits", self.dir / "w.onnx", "--abs-tol", 9, "--mean-tol", 9, said=["over 2 samples"])
+        self.run_word("validate", models.DIGITS, code=USAGE, said=["--data"])
+        self.hub.add("Plain", models.DIGITS.read_bytes())
+        self.run_word("validate", "hub:plain", code=INVALID, said=["no archive with test data"])
 
 
 if __name__ == "__main__":

@@ -91,6 +91,33 @@ class TwoDevices(unittest.TestCase):
         self.assertIn("<h2>Devices</h2>", page)
         self.assertIn("Nodes of the fully quantized model on openvino", page)
 
+    def check(self, *words, code=0):
+        reply = seqto("check", self.folder / "both", *words, "--json")
+        self.assertEqual(reply.returncode, code, reply.stderr)
+        return json.loads(reply.stdout) if code != 3 else reply.stderr
+
+    def test_the_gate_takes_the_device_that_is_named(self):
+        there = self.summary["elsewhere"]["openvino"]
+        for device, front in (("cpu", self.summary), ("openvino", there)):
+            for asked, point in (("fully_quantized", front["fully_quantized"]),
+                                 ("selected", next(p for p in front["front"] if p["id"] == front["selected"]))):
+                found = self.check("--device", device, "--id", asked, "--max-size", "10GB")
+                self.assertEqual(found["candidate"], point["id"])
+                self.assertEqual(found["figures"]["latency_ns"]["value"], point["latency_ns"]["median"])
+                self.assertEqual(found["figures"]["kl"]["value"], point["losses"]["kl"])
+                ratio = point["latency_ns"]["median"] / front["baseline"]["latency_ns"]["median"]
+                self.assertAlmostEqual(found["figures"]["latency_ratio"]["value"], ratio)
+        self.assertEqual(self.check("--max-size", "10GB"), self.check("--max-size", "10GB", "--device", "cpu"))
+        self.check("--device", "openvino", "--max-size", "1", code=5)
+        said = self.check("--device", "cuda", "--max-size", "10GB", code=3)
+        self.assertIn("was measured on cpu, openvino; choose one of them", said)
+
+    def test_a_lock_of_a_device_names_its_runtime(self):
+        lock = self.folder / "lock.json"
+        self.check("--device", "openvino", "--max-size", "10GB", "--lock", lock)
+        self.assertIn("openvino", json.loads(lock.read_text())["versions"]["runner"].lower())
+        self.check("--device", "openvino", "--against", lock)
+
     def test_the_provider_is_verified(self):
         self.assertIn("OpenVINOExecutionProvider", self.summary["elsewhere"]["openvino"]["placement"])
         reply = tune(self.folder / "wrong", "openvino", "--provider-option", "device_type=NPU", env=self.env)
