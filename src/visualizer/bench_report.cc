@@ -73,7 +73,9 @@ internal::Document document_of(const BenchResult& r) {
     d.good &= r.comparisons[i].speed != Speed::kSlower;
     for (const auto& why : r.comparisons[i].why) d.findings.push_back({"  " + why});
   }
-  d.verdict = fmt::format("{}; {} rounds in {} launches, the models in turn", r.runner, r.rounds, r.launches);
+  d.verdict =
+      fmt::format("{}; {} in {} launch{}, the models in turn", r.runner,
+                  internal::counted(static_cast<size_t>(r.rounds), "round"), r.launches, r.launches == 1 ? "" : "es");
   if (r.random_inputs) d.verdict += "; RANDOM inputs: latencies only";
   if (!r.cut_short.empty()) d.verdict += "; cut short: " + r.cut_short;
   return d;

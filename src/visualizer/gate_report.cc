@@ -61,8 +61,8 @@ internal::Document document_of(const GateResult& r) {
   d.title = fmt::format("Gate: {}", r.measured.candidate);
   d.good = passed(r);
   const auto failed = std::ranges::count(r.limits, false, &CheckedLimit::met);
-  d.verdict = d.good ? fmt::format("PASSED: {} limits met", r.limits.size())
-                     : fmt::format("FAILED: {} of {} limits not met", failed, r.limits.size());
+  d.verdict = d.good ? fmt::format("PASSED: {} met", internal::counted(r.limits.size(), "limit"))
+                     : fmt::format("FAILED: {} of {} not met", failed, internal::counted(r.limits.size(), "limit"));
   if (r.measured.random_inputs) d.verdict += ", RANDOM inputs: losses mean nothing";
   for (const std::string& failure : gate_failures(r)) d.findings.push_back({failure});
   for (const std::string& note : r.notes) d.findings.push_back({note});

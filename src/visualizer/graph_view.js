@@ -268,4 +268,5 @@
     observer.disconnect();
     setTimeout(begin, 20);
   }, {rootMargin: '400px'}).observe(box);
+  window.addEventListener('beforeprint', begin);  // on paper nobody comes near
 })();

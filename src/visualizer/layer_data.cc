@@ -1,12 +1,12 @@
 #include "visualizer/layer_data.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "base/texts.h"
+#include "seqto/report.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"
 
@@ -45,7 +45,7 @@ Json layers_data(const Summary& summary) {
     if (const auto found = known.find(node.layer); found != known.end()) {
       const Layer& l = *found->second;
       layer["op"] = l.op_type;
-      layer["shape"] = fmt::format("{}", fmt::join(l.output_shape, " × "));
+      layer["shape"] = format_shape(l.output_shape, " × ");
       layer["weights_text"] = format_bytes(l.weight_bytes);
       layer["quantizable"] = l.quantizable;
     }

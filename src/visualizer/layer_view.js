@@ -61,7 +61,7 @@ var layerView = (function () {
     // All boxes first: they share the width.
     var boxes = tensors.map(function (t) {
       var figure = document.createElement('figure'), box = document.createElement('div');
-      figure.appendChild(element('figcaption', t.role + ' ' + t.name));
+      figure.appendChild(element('figcaption', t.role + ': ' + t.name));
       box.className = 'plot';
       box.setAttribute('role', 'img');
       box.setAttribute('aria-label', 'Histogram of ' + t.role + ' ' + t.name + ', from ' + plots.figure(t.range[0]) +

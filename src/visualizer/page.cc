@@ -99,14 +99,14 @@ std::string trial_row(const Summary& summary, const SummaryPoint& point, const s
   if (const auto& m = trial.measurement) {
     row += cell(static_cast<double>(m->size_bytes), format_bytes(m->size_bytes));
     row += cell(point.size_reduction_kept, format_percent(point.size_reduction_kept));
+    row += m->latency.median_ns > 0
+               ? cell(static_cast<double>(m->latency.median_ns), format_duration(m->latency.median_ns))
+               : empty_cell();
     for (const auto& field : kLossFields) row += cell(m->losses.*field.value, format_figure(m->losses.*field.value));
     for (const auto& key : metrics) {
       const auto found = m->metrics.find(key);
       row += found == m->metrics.end() ? empty_cell() : cell(found->second, format_figure(found->second));
     }
-    row += m->latency.median_ns > 0
-               ? cell(static_cast<double>(m->latency.median_ns), format_duration(m->latency.median_ns))
-               : empty_cell();
   } else {
     for (size_t i = 0; i < kLossFields.size() + metrics.size() + 3; ++i) row += empty_cell();
   }
@@ -128,10 +128,10 @@ std::string trials_table(const Summary& summary) {
       if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
     }
   }
-  std::vector<std::string> names{"candidate", "trial", "size", "kept"};
+  std::vector<std::string> names{"candidate", "trial", "size", "kept", "latency"};
   for (const auto& field : kLossFields) names.emplace_back(field.name);
   names.insert(names.end(), metrics.begin(), metrics.end());
-  names.insert(names.end(), {"latency", "float layers", "outcome"});
+  names.insert(names.end(), {"float layers", "outcome"});
 
   std::string rows;
   for (const auto* point : all) {

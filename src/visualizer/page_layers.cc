@@ -1,6 +1,5 @@
 // The layers of the model: the view of one at a time, and the table of all.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <unordered_map>
 
@@ -23,7 +22,8 @@ std::string layer_view_section(const Summary& summary) {
       "<div class=\"sides\"><div><div id=\"graph\" role=\"group\" aria-label=\"The model as a graph\" "
       "aria-describedby=\"graph-help\"></div>\n"
       "<ul id=\"graph-legend\" aria-label=\"Layers by scheme\"></ul>\n"
-      "<p class=\"hint\" id=\"graph-help\">Select a layer to see it below. Drag to move, Ctrl and the wheel to zoom. "
+      "<p class=\"hint\" id=\"graph-help\">Select a layer to see its tensors. Drag to move, Ctrl and the wheel to "
+      "zoom. "
       "On the "
       "keyboard: arrows walk along the model, Enter opens a layer, + and − zoom, 0 shows all.</p></div>\n"
       "<div id=\"layer\"><p class=\"controls\"><label>Layer <select id=\"layer-choice\"></select></label> "
@@ -57,7 +57,7 @@ std::string layers_table(const Summary& summary) {
     rows += fmt::format(
         "<tr><td><code>{0}</code></td><td class=\"text\">{1}</td><td>{2}</td>{3}<td>{4}</td><td "
         "class=\"reason\">{5}</td></tr>\n",
-        text(layer.id), text(layer.op_type), fmt::format("{}", fmt::join(layer.output_shape, " × ")),
+        text(layer.id), text(layer.op_type), format_shape(layer.output_shape, " × "),
         cell(static_cast<double>(layer.weight_bytes), format_bytes(layer.weight_bytes)), text(scheme), text(why));
   }
   return fmt::format(

@@ -11,6 +11,7 @@ namespace seqto {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using internal::counted;
 using internal::format_figure;
 using internal::format_percent;
 
@@ -34,9 +35,10 @@ internal::Document document_of(const Parity& p) {
   d.title = "Parity of two models";
   d.good = passed(p);
   for (const std::string& failure : parity_failures(p)) d.findings.push_back({failure});
+  const std::string samples = counted(static_cast<size_t>(p.samples), "sample");
   d.verdict =
-      d.good ? fmt::format("PASSED: {} outputs over {} samples", p.outputs.size(), p.samples)
-             : fmt::format("FAILED: {} of {} outputs over {} samples", d.findings.size(), p.outputs.size(), p.samples);
+      d.good ? fmt::format("PASSED: {} over {}", counted(p.outputs.size(), "output"), samples)
+             : fmt::format("FAILED: {} of {} over {}", d.findings.size(), counted(p.outputs.size(), "output"), samples);
   if (p.random_inputs) d.verdict += ", RANDOM inputs";
   internal::DocumentTable outputs{"",
                                   {{"output", TableColumn::kName},

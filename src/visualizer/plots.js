@@ -70,6 +70,7 @@ var plots = (function () {
       title: {show: !!how.title, text: title, left: 16, top: 10,
               textStyle: {color: theme.text, fontFamily: font, fontSize: 17, fontWeight: 600}},
       legend: {type: 'scroll', top: how.title ? 44 : 0, left: how.title ? 12 : 0, right: 8, itemGap: 16,
+               itemWidth: 16, itemHeight: 12,
                pageTextStyle: {color: theme.muted}, pageIconColor: theme.muted,
                textStyle: {color: theme.text, fontFamily: font}},
       grid: {left: how.title ? 20 : 4, right: how.narrow ? 6 : 24, top: how.title ? 104 : 62, bottom: 34,
@@ -178,9 +179,9 @@ var plots = (function () {
     chosen.z = 4;
     series.push(chosen);
     series.push(scatter('fully quantized', theme.full, 'rect', 11, only(function (p) { return p.kind === 'full'; }),
-                        'fully quantized', 'right'));
+                        'fully quantized', [16, -9]));
     series.push(scatter('float', theme.float, 'triangle', 13, only(function (p) { return p.kind === 'float'; }), 'float',
-                        [-32, -12]));
+                        how.narrow ? 'top' : [-32, -12]));
 
     var option = frame(how, title);
     option.tooltip.trigger = 'item';

@@ -100,7 +100,10 @@ bool has_random_data(const Summary& summary) {
 }
 
 std::string model_name(const Summary& summary) {
-  const auto name = std::filesystem::path(summary.header.model_path).stem().string();
+  const std::filesystem::path path = summary.header.model_path;
+  const auto name = path.stem().string(), folder = path.parent_path().filename().string();
+  // Many a file is called model.onnx in a folder that says which.
+  if (name == "model" && !folder.empty() && folder != "." && folder != "..") return folder;
   return name.empty() ? "model" : name;
 }
 

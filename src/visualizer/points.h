@@ -35,7 +35,7 @@ int64_t float_layers(const Summary& summary, const Plan& plan);
 // The study's inputs were random numbers.
 bool has_random_data(const Summary& summary);
 
-// Name of the model without folder and ending.
+// Name of the model without folder and ending; of a model.onnx that of its folder.
 std::string model_name(const Summary& summary);
 
 }  // namespace seqto::internal

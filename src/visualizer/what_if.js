@@ -6,7 +6,14 @@
   var start = at('start'), body = at('groups').tBodies[0], selects = [];
 
   function figure(value) { return value === 0 ? '0' : value.toPrecision(3).replace(/e-0?/, 'e-'); }
-  function bytes(value) { return (value / data.unit.bytes).toFixed(2) + ' ' + data.unit.name; }
+  function bytes(value) {  // as format_bytes() writes them
+    var units = ['B', 'kB', 'MB', 'GB', 'TB'], unit = 0;
+    while (Math.abs(value) >= (unit ? 999.995 : 1000) && unit < 4) {
+      value /= 1000;
+      ++unit;
+    }
+    return (unit ? value.toFixed(2) : String(Math.round(value))) + ' ' + units[unit];
+  }
   function time(ns) { return Math.abs(ns) >= 1e6 ? (ns / 1e6).toFixed(2) + ' ms' : (ns / 1e3).toFixed(1) + ' \u00b5s'; }
   function chosen(g) { return known.groups[g].choices[selects[g].value]; }
 

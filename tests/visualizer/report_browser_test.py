@@ -145,6 +145,7 @@ front.trigger('click', {data: item});
 document.body.setAttribute('data-pointed', document.querySelector('#trials tr.pointed').getAttribute('data-id'));
 document.querySelector('#trials tr[data-id="full"]').dispatchEvent(new Event('mouseenter'));
 document.body.setAttribute('data-tip', document.querySelector('#front > div:last-child').textContent);
+['beforeprint', 'afterprint'].forEach(function (when) { window.dispatchEvent(new Event(when)); });
 setTimeout(function () {
   var colours = document.getElementById('colours');
   colours.value = 'dark';
@@ -159,6 +160,7 @@ def check_looks(browser, page):
     dom, said = browse(browser, looked, "--dump-dom")
     assert "CONSOLE" not in said, said
     assert 'data-pointed="0000000000000013"' in dom
+    assert "data-node=" in dom.split('id="graph"', 1)[1].split("</svg>")[0], "paper shows the graph too"
     point = re.search(r'id="point".*?</div>', dom, re.S)[0]
     assert "0000000000000013</b>" in point and ">0.031<" in point, "with McNemar's p"
     assert re.search(r'data-tip="fully quantized', dom), re.search(r'data-tip="[^"]*"', dom)

@@ -32,6 +32,12 @@ TEST(Format, Duration) {
   EXPECT_EQ(format_duration(3720000000000), "1 h 02 min");
 }
 
+TEST(Format, Shape) {
+  EXPECT_EQ(format_shape({1, 3, -1, 224}, "x"), "1x3x?x224");
+  EXPECT_EQ(format_shape({10}, " × "), "10");
+  EXPECT_EQ(format_shape({}, "x"), "");
+}
+
 TEST(SummaryJson, HasTheFieldsOfTheContract) {
   const auto json = nlohmann::json::parse(summary_to_json(small_summary()));
   EXPECT_EQ(json["schema_version"], 1);
