@@ -1,9 +1,12 @@
 """Accuracy of uniform static int8 on every case: onnxruntime's quantizer, seqto with each improver alone and with the
-recommended ones together, NNCF. The same calibration samples for all, the same evaluation samples, in one run; latency
-interleaved, ONNX Runtime on one CPU thread, relative to the float model. Writes the tables of docs/accuracy.md.
+recommended ones together, NNCF. The same calibration samples for all, the same evaluation samples; all contestants of a
+case in one run; latency interleaved, ONNX Runtime on one CPU thread, relative to the float model. Prints the page
+docs/accuracy_table.md; progress goes to stderr.
 
 usage: ./dev bench accuracy      SEQTO_BENCH_CASE=resnet8[,resnet20]  some cases only, in this order
                                  SEQTO_NNCF_PYTHON=PATH  a Python that has nncf, instead of a venv in .cache/nncf
+       accuracy.py --print       the page of the cases that were measured before (build/accuracy/CASE.json), without
+                                 measuring: the way to put a long run together from several
 """
 import datetime
 import json
@@ -21,7 +24,9 @@ import onnxruntime as ort
 from onnxruntime import quantization as ortq
 
 CALIBRATION, EVALUATION, ROUNDS = 50, 150, 15
+PATIENCE_S = 1800
 NNCF_VERSION = "3.4.0"
+PLAIN = "seqto U8S8 per channel"
 BASE = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
 IMPROVERS = {
     "percentile": ["--method", "percentile"],
@@ -97,6 +102,10 @@ def latencies(paths, x):
     return {k: v / medians["float"] for k, v in medians.items()}
 
 
+def say(*words):
+    print(*words, file=sys.stderr, flush=True)
+
+
 def nncf_python(root):
     if "SEQTO_NNCF_PYTHON" in os.environ:
         return os.environ["SEQTO_NNCF_PYTHON"]
@@ -106,10 +115,11 @@ def nncf_python(root):
             subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
         has = subprocess.run([python, "-c", "import nncf"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         if has.returncode:
-            subprocess.run([python, "-m", "pip", "install", "-q", f"nncf=={NNCF_VERSION}", "onnx", "onnxruntime"], check=True)
+            subprocess.run([python, "-m", "pip", "install", "-q", f"nncf=={NNCF_VERSION}", "onnx", "onnxruntime"],
+                           check=True)
         return str(python)
     except (OSError, subprocess.CalledProcessError) as error:
-        print(f"accuracy: NNCF skipped, it cannot be installed: {error}", flush=True)
+        say(f"accuracy: NNCF skipped, it cannot be installed: {error}")
         return None
 
 
@@ -122,8 +132,8 @@ class Case:
         else:
             inputs = scratch / "inputs.npz"
             script = folder.parent.parent / "bench" / "make_inputs.py"
-            subprocess.run([sys.executable, script, folder, inputs, "--limit", str(CALIBRATION + EVALUATION)], check=True,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run([sys.executable, script, folder, inputs, "--limit", str(CALIBRATION + EVALUATION)],
+                           check=True, stdout=subprocess.DEVNULL)
             x = np.load(inputs)["x"]
         x = x.astype(np.float32)
         self.calibration, self.evaluation = x[:CALIBRATION], x[CALIBRATION:]
@@ -132,12 +142,13 @@ class Case:
 
     def onnxruntime(self, path, activation, per_channel):
         model = onnx.load(self.model)
-        ortq.quantize_static(str(self.model), str(path), Reader(input_name(model), self.calibration), per_channel=per_channel,
+        reader = Reader(input_name(model), self.calibration)
+        ortq.quantize_static(str(self.model), str(path), reader, per_channel=per_channel,
                              activation_type=activation, weight_type=ortq.QuantType.QInt8)
 
     def seqto(self, path, flags):
-        subprocess.run([os.environ["SEQTO_BINARY"], "quantize", self.model, "-o", path, "--data", self.data, "-q", *flags],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        command = [os.environ["SEQTO_BINARY"], "quantize", self.model, "-o", path, "--data", self.data, "-q", *flags]
+        subprocess.run(command, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def nncf(self, path, python, speed):
         source = self.scratch / "opset13.onnx"
@@ -145,10 +156,11 @@ class Case:
         if model.opset_import[0].version < 13:  # it takes nothing older
             model = onnx.version_converter.convert_version(model, 13)
         onnx.save(model, source)
-        subprocess.run([python, "-c", NNCF_SCRIPT, source, self.data, path, speed], check=True, timeout=900,
+        subprocess.run([python, "-c", NNCF_SCRIPT, source, self.data, path, speed], check=True, timeout=PATIENCE_S,
                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def run(self, methods):
+        """Figures by method; {"fails": reason} where a quantizer cannot do the model."""
         paths, figures = {"float": self.model}, {}
         reference = outputs(self.model, self.evaluation)
         for name, make in methods.items():
@@ -156,33 +168,42 @@ class Case:
             start = time.perf_counter()
             try:
                 make(self, path)
-                figures[name] = losses(reference, outputs(path, self.evaluation))
-                figures[name]["seconds"] = time.perf_counter() - start
+                seconds = time.perf_counter() - start
+                figures[name] = {**losses(reference, outputs(path, self.evaluation)), "seconds": seconds}
                 paths[name] = path
             except Exception as error:  # a quantizer that cannot do a model is a result
-                why = (getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace").strip()
-                print(f"{self.name:17} {name:32} fails: {why.splitlines()[-1][:160] if why else error}", flush=True)
-                continue
+                figures[name] = {"fails": reason(error)}
+            found = (f"{k} {v if k == 'fails' else format(v, '.4g')}" for k, v in figures[name].items())
+            say(f"{self.name:17} {name:32}", *found)
         for name, ratio in latencies(paths, self.evaluation).items():
             if name != "float":
                 figures[name]["latency"] = ratio
-                print(f"{self.name:17} {name:32} " + "  ".join(f"{k} {v:.4g}" for k, v in figures[name].items()), flush=True)
         return figures
 
 
+def reason(error):
+    """The last line of what a quantizer or the runtime says, without paths of this machine."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"more than {PATIENCE_S} s"
+    text = (getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace").strip()
+    last = (text or type(error).__name__).splitlines()[-1]
+    return " ".join(w for w in last.split() if "/" not in w)[:160]
+
+
 def methods_of(root):
-    help_text = subprocess.run([os.environ["SEQTO_BINARY"], "quantize", "--help"], capture_output=True, text=True).stdout
+    command = [os.environ["SEQTO_BINARY"], "quantize", "--help"]
+    help_text = subprocess.run(command, capture_output=True, text=True).stdout
     known = lambda flags: all(word in help_text for word in flags)
     methods = {
         "onnxruntime S8S8 per tensor": lambda c, p: c.onnxruntime(p, ortq.QuantType.QInt8, False),
         "onnxruntime U8S8 per channel": lambda c, p: c.onnxruntime(p, ortq.QuantType.QUInt8, True),
-        "seqto U8S8 per channel": lambda c, p: c.seqto(p, BASE),
+        PLAIN: lambda c, p: c.seqto(p, BASE),
     }
     for name, flags in IMPROVERS.items():
         if known(flags):
             methods[f"+ {name}"] = lambda c, p, flags=flags: c.seqto(p, BASE + flags)
         else:
-            print(f"accuracy: {' '.join(flags)} skipped, this build has no such flag", flush=True)
+            say(f"accuracy: {' '.join(flags)} skipped, this build has no such flag")
     python = nncf_python(root)
     if python:
         for speed in ("fast", "full"):
@@ -190,56 +211,75 @@ def methods_of(root):
     return methods
 
 
-def table(results, methods, key, form):
+def table(results, key, form):
+    methods = dict.fromkeys(name for figures in results.values() for name in figures)
     lines = ["| | " + " | ".join(results) + " |", "|---" * (len(results) + 1) + "|"]
     for name in methods:
-        row = [form(figures[name][key]) if name in figures else "fails" for figures in results.values()]
-        lines.append(f"| {name} | " + " | ".join(row) + " |")
+        cells = [form(f[name][key]) if key in f.get(name, {}) else "fails" for f in results.values()]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def write_document(path, results, methods):
-    begin, end = "<!-- tables: written by bench/accuracy.py -->", "<!-- end of tables -->"
-    text = path.read_text()
-    only = f"SEQTO_BENCH_CASE={','.join(results)} " if "SEQTO_BENCH_CASE" in os.environ else ""
-    body = f"""`{only}./dev bench accuracy` on {datetime.date.today()}, onnxruntime {ort.__version__}, one CPU thread; {CALIBRATION} calibration and
-up to {EVALUATION} evaluation samples. "+" is seqto's U8S8 per channel with this more.
+def page(results, absent):
+    fails = [f"- {case}, {name}: {f['fails']}"
+             for case, figures in results.items() for name, f in figures.items() if "fails" in f]
+    fails += [f"- {case}: {why}" for case, why in absent.items()]
+    better = {name: sum(f[name]["kl"] < f[PLAIN]["kl"] for f in results.values() if "kl" in f[name])
+              for name in next(iter(results.values())) if name.startswith("+")}
+    return f"""# Uniform int8 on every case
+
+This page is what `./dev bench accuracy` (`bench/accuracy.py`) printed on {datetime.date.today()}: onnxruntime
+{ort.__version__}, one CPU thread, {CALIBRATION} calibration and up to {EVALUATION} evaluation samples, all contestants of a case
+in one run. "+" is seqto's U8S8 per channel with this more; [accuracy.md](accuracy.md) tells what each does and which to use.
 
 Mean KL divergence from the float model:
 
-{table(results, methods, "kl", lambda v: f"{v:.3g}")}
+{table(results, "kl", lambda v: f"{v:.3g}")}
+
+Cases of {len(results)} in which it is lower than without:
+
+{chr(10).join(f"- {name[2:]}: {count}" for name, count in better.items())}
 
 Share of the samples with another best class:
 
-{table(results, methods, "disagreement", lambda v: f"{100 * v:.1f} %")}
+{table(results, "disagreement", lambda v: f"{100 * v:.1f} %")}
 
-Median latency over the float model's:
+Median latency over the float model's (files of equal form differ where other work shares the machine):
 
-{table(results, methods, "latency", lambda v: f"{v:.2f}")}
+{table(results, "latency", lambda v: f"{v:.2f}")}
 
 Seconds to quantize, calibration and start included:
 
-{table(results, methods, "seconds", lambda v: f"{v:.1f}")}
+{table(results, "seconds", lambda v: f"{v:.1f}")}
+
+Not measured, and why:
+
+{chr(10).join(fails) or "nothing"}
 """
-    before, rest = text.split(begin)
-    path.write_text(before + begin + "\n" + body + rest[rest.index(end):])
 
 
 def main():
     cases, root = Path(os.environ["SEQTO_CASES_DIR"]), Path(os.environ["SEQTO_SOURCE_DIR"])
+    kept = Path(os.environ["SEQTO_BUILD_DIR"]) / "accuracy"
     wanted = [n for n in os.environ.get("SEQTO_BENCH_CASE", "").split(",") if n]
-    folders = [f.parent for f in sorted(cases.glob("*/case.json")) if json.loads(f.read_text())["data"]]
-    if wanted:
-        folders = sorted((f for f in folders if f.name in wanted), key=lambda f: wanted.index(f.name))
+    folders = {f.parent.name: f.parent for f in sorted(cases.glob("*/case.json"))}
     if not folders:
-        print("accuracy: skipped, the cases are not there")
+        say("accuracy: skipped, the cases are not there")
         return 0
-    methods, results = methods_of(root), {}
-    for folder in folders:
-        with tempfile.TemporaryDirectory() as scratch:
-            results[folder.name] = Case(folder, Path(scratch)).run(methods)
-        write_document(root / "docs" / "accuracy.md", results, methods)  # after each case: a long run may be cut short
-    print(table(results, methods, "kl", lambda v: f"{v:.3g}"))
+    absent = {n: "no samples come with it" for n, f in folders.items()
+              if not json.loads((f / "case.json").read_text())["data"]}
+    names = [n for n in wanted or folders if n in folders and n not in absent]
+    if sys.argv[1:] != ["--print"]:
+        methods = methods_of(root)
+        kept.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            with tempfile.TemporaryDirectory() as scratch:
+                figures = Case(folders[name], Path(scratch)).run(methods)
+            (kept / f"{name}.json").write_text(json.dumps(figures))
+    files = {n: kept / f"{n}.json" for n in names}
+    absent.update((n, "not measured") for n, f in files.items() if not f.exists())
+    results = {n: json.loads(f.read_text()) for n, f in files.items() if f.exists()}
+    print(page(results, absent) if results else "nothing was measured yet", end="")
     return 0
 
 
