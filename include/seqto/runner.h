@@ -67,6 +67,13 @@ class Session {
   virtual const std::vector<std::string>& output_names() const = 0;
 };
 
+// Values of a tensor in front of a Relu or Clip, which are clipped next: a second tensor.
+struct ClippedValues {
+  size_t tensor = 0, clipped_tensor = 0;
+  std::span<const float> values;
+  float lowest = 0, highest = 0;  // the bounds; may be infinite
+};
+
 // Is shown tensors where they lie, while a session runs.
 class Observer {
  public:
@@ -75,6 +82,9 @@ class Observer {
   // One tensor may come in several pieces, and its elements in another order than the model's. Called on the thread
   // that runs the session, one piece at a time. Must not throw.
   virtual void observe(size_t tensor, DataType type, std::span<const std::byte> values) = 0;
+  // Two tensors at once, from a runner that computes the second right after; the same rules. Who can learn both from
+  // the values of the first saves a look; by default each is shown to observe().
+  virtual void observe_clipped(const ClippedValues& values);
 };
 
 // A device with its runtime. Sessions may outlive nothing: destroy them before their Runner.

@@ -21,10 +21,7 @@ void clip_values(const float* in, size_t count, float lowest, float highest, flo
 
 float smallest_magnitude(std::span<const float> values) {
   uint32_t smallest = std::bit_cast<uint32_t>(std::numeric_limits<float>::infinity());
-  for (float v : values) {
-    uint32_t magnitude = std::bit_cast<uint32_t>(v) & 0x7fffffffu;
-    smallest = magnitude < smallest ? magnitude : smallest;
-  }
+  range_functions().magnitude(values.data(), values.size(), smallest);
   return std::bit_cast<float>(smallest);
 }
 

@@ -1,6 +1,7 @@
 // Room: base. Smallest and largest of many floats, at the speed of memory.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,10 @@ struct Extremes {
   int32_t lowest_key = std::numeric_limits<int32_t>::max(), highest_key = std::numeric_limits<int32_t>::min();
 
   void add(std::span<const float> values);
+  void add(const Extremes& other) {
+    lowest_key = std::min(lowest_key, other.lowest_key);
+    highest_key = std::max(highest_key, other.highest_key);
+  }
   bool empty() const { return lowest_key > highest_key; }
   float lowest() const { return from_order_key(lowest_key); }    // NaN when a negative NaN was added
   float highest() const { return from_order_key(highest_key); }  // NaN when a positive NaN was added

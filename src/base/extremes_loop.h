@@ -26,9 +26,19 @@ namespace seqto::internal {
   }
 }
 
+[[gnu::always_inline]] inline void magnitude_loop(const float* values, size_t count, uint32_t& smallest) {
+  uint32_t least = smallest;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t magnitude = std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu;
+    least = magnitude < least ? magnitude : least;
+  }
+  smallest = least;
+}
+
 struct RangeFunctions {
   void (*extremes)(const float* values, size_t count, Extremes& result);
   void (*clip)(const float* in, size_t count, float lowest, float highest, float* out);
+  void (*magnitude)(const float* values, size_t count, uint32_t& smallest);  // the bits of |value|
 };
 // The fastest that this machine can run.
 RangeFunctions choose_range_functions();

@@ -85,12 +85,12 @@ class Pass {
   std::future<Sample> next_;
 };
 
-// Gives every tensor that needs one a histogram over the range that the first pass found.
+// Gives every tensor whose histogram waited for it one over the range that the first pass found; their names.
 std::vector<std::string> add_histograms(RangeObserver& observer, const CalibrateOptions& options) {
   std::vector<std::string> names;
   for (auto& t : observer.tensors()) {
     names.push_back(t.name);
-    if (!internal::needs_histogram(t.method) || t.all.empty()) {
+    if (!observer.needs_second_pass(t.method) || t.all.empty()) {
       names.back().clear();
       continue;
     }
@@ -138,15 +138,16 @@ Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_
   auto tensors = observed_tensors(model, options.op_types.empty() ? default_op_types() : options.op_types);
   RangeObserver observer(tensors, options);
   const SessionOptions how{options.exact ? SessionOptions::Optimization::kNone : SessionOptions::Optimization::kAll};
-  const bool counts = std::any_of(observer.tensors().begin(), observer.tensors().end(),
-                                  [](const auto& t) { return internal::needs_histogram(t.method); });
-  const int64_t count = static_cast<int64_t>(samples.size()), total = options.exact && counts ? 2 * count : count;
+  const bool twice = std::any_of(observer.tensors().begin(), observer.tensors().end(),
+                                 [&](const auto& t) { return observer.needs_second_pass(t.method); });
+  const int64_t count = static_cast<int64_t>(samples.size()), total = twice ? 2 * count : count;
   Pass pass(data, samples, runner.threads(), env);
   pass.run(*runner.load_observed(model, tensors, observer, how), observer, 0, total);
   if (total > count) {
     auto counted = add_histograms(observer, options);
     pass.run(*runner.load_observed(model, counted, observer, how), observer, count, total);
   }
+  observer.end();
   Ranges ranges;
   for (auto& t : observer.tensors()) ranges[t.name] = observer.range_of(t);
   return ranges;
@@ -160,6 +161,7 @@ Ranges internal::observe_values(const Model& model, const Dataset& data, std::sp
   Pass(data, samples, runner.threads(), env)
       .run(*runner.load_observed(model, tensors, observer, {SessionOptions::Optimization::kAll}), observer, 0,
            static_cast<int64_t>(samples.size()));
+  observer.end();
   Ranges values;
   for (auto& t : observer.tensors()) {
     if (t.all.empty()) continue;

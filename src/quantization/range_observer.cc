@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/pairwise_sum.h"
@@ -42,12 +43,26 @@ RangeObserver::RangeObserver(const std::vector<std::string>& tensors, const Cali
     t.name = name;
     t.method = method_of(name, options);
     t.wants_magnitude = t.method == CalibrationMethod::kPercentile && symmetric(t.method);
-    if (needs_histogram(t.method) && !options.exact) t.histogram = GrowingHistogram(bins_of(options));
+    if (needs_histogram(t.method) && !needs_second_pass(t.method))
+      t.histogram = GrowingHistogram(growing_bins(t.method));
   }
 }
 
 bool RangeObserver::symmetric(CalibrationMethod method) const {
   return options_.symmetric.value_or(method == CalibrationMethod::kPercentile);
+}
+
+// Except for mse they are onnxruntime's; its errors are the same in other bins.
+bool RangeObserver::needs_second_pass(CalibrationMethod method) const {
+  return options_.exact && needs_histogram(method) && method != CalibrationMethod::kMse;
+}
+
+// The finer the bins, the narrower the range of least entropy: with at most as many as were asked for, instead of at
+// least as many, it is never narrower than that of bins of their number.
+int RangeObserver::growing_bins(CalibrationMethod method) const {
+  const int bins = bins_of(options_);
+  return method == CalibrationMethod::kEntropy ? static_cast<int>(std::bit_floor(static_cast<unsigned>(bins))) / 2
+                                               : bins;
 }
 
 void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::byte> bytes) {
@@ -63,14 +78,43 @@ void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::b
   if (counting_only_) return;
   Extremes piece;
   piece.add(values);
-  t.sample.lowest_key = std::min(t.sample.lowest_key, piece.lowest_key);
-  t.sample.highest_key = std::max(t.sample.highest_key, piece.highest_key);
+  t.sample.add(piece);
   if (t.wants_magnitude && options_.exact)
     t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(values));
   if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
     float largest = std::max(std::abs(piece.lowest()), std::abs(piece.highest()));
     if (std::isfinite(largest)) growing->add(values, largest);  // else end_sample() throws
   }
+}
+
+// Clipping keeps the order, so the extremes of the second tensor are those of the first, clipped.
+void RangeObserver::observe_clipped(const ClippedValues& v) {
+  TensorStatistics &before = tensors_[v.tensor], &after = tensors_[v.clipped_tensor];
+  const bool growing = std::holds_alternative<GrowingHistogram>(before.histogram) &&
+                       std::holds_alternative<GrowingHistogram>(after.histogram);
+  const bool none = std::holds_alternative<std::monostate>(before.histogram) &&
+                    std::holds_alternative<std::monostate>(after.histogram);
+  if (v.tensor == v.clipped_tensor || before.method != after.method || !(v.lowest <= 0 && v.highest >= 0) ||
+      options_.exact || !(growing || none))
+    return Observer::observe_clipped(v);
+  Extremes piece;
+  piece.add(v.values);
+  if (piece.empty()) return;
+  before.sample.add(piece);
+  float ends[2] = {piece.lowest(), piece.highest()};
+  const float magnitude = std::max(std::abs(ends[0]), std::abs(ends[1]));
+  clip_values(ends, 2, v.lowest, v.highest, ends);
+  after.sample.add(ends);
+  if (none || !std::isfinite(magnitude)) return;  // end_sample() throws
+  auto [it, _] = clipped_.try_emplace({v.tensor, v.clipped_tensor}, growing_bins(before.method), v.lowest, v.highest);
+  it->second.add(v.values, magnitude, std::max(std::abs(ends[0]), std::abs(ends[1])));
+}
+
+void RangeObserver::end() {
+  for (auto& [tensors, histogram] : clipped_)
+    histogram.add_to(std::get<GrowingHistogram>(tensors_[tensors.first].histogram),
+                     std::get<GrowingHistogram>(tensors_[tensors.second].histogram));
+  clipped_.clear();
 }
 
 void RangeObserver::end_sample(const std::string& name) {
@@ -83,8 +127,7 @@ void RangeObserver::end_sample(const std::string& name) {
           fmt::format("[calibrate] tensor '{}' holds {} for sample '{}'; finite values were expected; check the "
                       "model and the preprocessing",
                       t.name, std::isnan(low) || std::isnan(high) ? "NaN" : "infinity", name));
-    t.all.lowest_key = std::min(t.all.lowest_key, t.sample.lowest_key);
-    t.all.highest_key = std::max(t.all.highest_key, t.sample.highest_key);
+    t.all.add(t.sample);
     t.sample = {};
     if (t.method != CalibrationMethod::kMovingAverage) continue;
     t.lows.push_back(low);
@@ -131,7 +174,7 @@ Range RangeObserver::range_of(TensorStatistics& t) const {
   else if (t.method == CalibrationMethod::kMse)
     range = mse_range(histogram, lowest, highest, options_.activation_type, both);
   else range = distribution_range(histogram);
-  if (t.method == CalibrationMethod::kDistribution && !options_.exact) {
+  if (t.method == CalibrationMethod::kDistribution && std::holds_alternative<GrowingHistogram>(t.histogram)) {
     // Growing bins end at a power of two.
     range.highest = std::max(std::abs(lowest), std::abs(highest));
     range.lowest = -range.highest;

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/extremes.h"
-#include "quantization/histograms.h"
+#include "quantization/growing_histogram.h"
 #include "seqto/calibrate.h"
 #include "seqto/runner.h"
 
@@ -31,21 +32,29 @@ class RangeObserver : public Observer {
   RangeObserver(const std::vector<std::string>& tensors, const CalibrateOptions& options);
 
   void observe(size_t tensor, DataType type, std::span<const std::byte> values) override;
+  void observe_clipped(const ClippedValues& values) override;
   // After each sample. Throws Error{kInvalidInput} when a tensor held NaN or infinity.
   void end_sample(const std::string& name);
   std::vector<TensorStatistics>& tensors() { return tensors_; }
   bool symmetric(CalibrationMethod method) const;
+  // Whether the bins can lie only where the whole range is known.
+  bool needs_second_pass(CalibrationMethod method) const;
 
-  // The second pass only fills the histograms.
+  // After the last sample: every histogram of `tensors` is complete.
+  void end();
+  // The second pass only fills the histograms that need it.
   void count_only() { counting_only_ = true; }
   // The range of a tensor, once all samples are in.
   Range range_of(TensorStatistics& tensor) const;
 
  private:
+  int growing_bins(CalibrationMethod method) const;
   void end_chunk(TensorStatistics& tensor) const;
 
   CalibrateOptions options_;
   std::vector<TensorStatistics> tensors_;
+  // By the two tensors that it counts.
+  std::map<std::pair<size_t, size_t>, ClippedHistogram> clipped_;
   std::vector<float> widened_;  // of float16
   bool counting_only_ = false;
 };

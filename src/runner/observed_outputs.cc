@@ -1,7 +1,9 @@
-// Observation by a runner that cannot look inside: the tensors become outputs of the model.
+// Observation by a runner that cannot look inside: the tensors become outputs of the model. And by an observer that
+// knows single tensors only.
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/extremes.h"
 #include "seqto/runner.h"
 
 namespace seqto {
@@ -37,6 +39,13 @@ class ObservedSession : public Session {
 };
 
 }  // namespace
+
+void Observer::observe_clipped(const ClippedValues& v) {
+  observe(v.tensor, DataType::kFloat, std::as_bytes(v.values));
+  std::vector<float> clipped(v.values.size());
+  internal::clip_values(v.values.data(), clipped.size(), v.lowest, v.highest, clipped.data());
+  observe(v.clipped_tensor, DataType::kFloat, std::as_bytes(std::span(clipped)));
+}
 
 std::unique_ptr<Session> Runner::load_observed(const Model& model, std::span<const std::string> tensors,
                                                Observer& observer, const SessionOptions& options) {

@@ -58,16 +58,22 @@ class Shower {
   Shower(Observer& observer, size_t block) : observer_(observer), block_(block) {}
   void show(int64_t tensor, const float* values, size_t count, size_t lanes) {
     if (tensor < 0) return;
-    if (lanes > 0) {
-      packed_.clear();
-      for (size_t i = 0; i < count; i += block_) packed_.insert(packed_.end(), values + i, values + i + lanes);
-      values = packed_.data();
-      count = packed_.size();
-    }
-    observer_.observe(static_cast<size_t>(tensor), DataType::kFloat, std::as_bytes(std::span(values, count)));
+    observer_.observe(static_cast<size_t>(tensor), DataType::kFloat, std::as_bytes(real(values, count, lanes)));
+  }
+  void show_clipped(ClippedValues clipped, const float* values, size_t count, size_t lanes) {
+    clipped.values = real(values, count, lanes);
+    observer_.observe_clipped(clipped);
   }
 
  private:
+  // The values without those of padded channels.
+  std::span<const float> real(const float* values, size_t count, size_t lanes) {
+    if (lanes == 0) return {values, count};
+    packed_.clear();
+    for (size_t i = 0; i < count; i += block_) packed_.insert(packed_.end(), values + i, values + i + lanes);
+    return packed_;
+  }
+
   Observer& observer_;
   size_t block_;
   std::vector<float> packed_;
@@ -140,14 +146,17 @@ struct ObserveClipKernel {
       const float* values = input.GetTensorData<float>();
       float* clipped = context.GetOutput(0, dims).GetTensorMutableData<float>();
       Shower shower(*observer, view.block());
+      const bool both = tensor >= 0 && clipped_tensor >= 0;
+      const ClippedValues pair{static_cast<size_t>(tensor), static_cast<size_t>(clipped_tensor), {}, lowest, highest};
       view.for_each_run(values, count, dims, [&](const float* run, size_t n, size_t lanes) {
         for (size_t begin = 0; begin < n; begin += kTile) {
           const size_t size = std::min(kTile, n - begin);
           const float* in = run + begin;
           float* out = clipped + (in - values);
-          shower.show(tensor, in, size, lanes);
+          if (both) shower.show_clipped(pair, in, size, lanes);
+          else shower.show(tensor, in, size, lanes);
           clip_values(in, size, lowest, highest, out);
-          shower.show(clipped_tensor, out, size, lanes);
+          if (!both) shower.show(clipped_tensor, out, size, lanes);
         }
       });
     });
