@@ -81,8 +81,8 @@ using BiasShifts = std::map<LayerId, std::vector<float>>;
 BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction, const Dataset& data,
                        std::span<const int64_t> samples, Runner& runner, const Env& env = {});
 
-// The quantized model with shifted biases, int32 biases in their own steps. Shifts of layers that are not in the model,
-// or that it holds in float, have no effect. A bias that several layers share is copied.
+// The quantized model, in QDQ or QOperator form, with shifted biases, int32 biases in their own steps. Shifts of layers
+// that are not in the model, or that it holds in float, have no effect. A bias that several layers share is copied.
 Model shift_biases(const Model& quantized, const BiasShifts& shifts);
 
 }  // namespace seqto

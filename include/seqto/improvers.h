@@ -67,7 +67,8 @@ struct Improved {
   Corrections corrections;
 };
 // For the layers of `plan`, with its fields: a layer gets a learned rounding or a corrected bias where its field or
-// else `improvers` says so; biases fast where only fields ask. `ranges` may be empty where the plan has no static
+// else `improvers` says so; biases fast where only fields ask. For QOperator form they are found on the QDQ form, and
+// serve both. `ranges` may be empty where the plan has no static
 // layers; they serve all of them, so LayerOptions::method is to be resolved before and taken out (ranges_under).
 Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
                  const ImproveOptions& improvers, const Dataset& data, std::span<const int64_t> samples, Runner& runner,

@@ -50,8 +50,8 @@ using Rounding = std::map<LayerId, RoundedLayer>;
 Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
                         std::span<const int64_t> samples, Runner& runner, const RoundingOptions& = {}, const Env& = {});
 
-// `quantized` with these codes and biases. Layers that it does not hold in this form, type, scale and zero point, are
-// left alone.
+// `quantized` with these codes and biases; its layers may be in QOperator form as well. Layers that it does not hold in
+// this form, type, scale and zero point, are left alone.
 Model apply_rounding(const Model& quantized, const Rounding& rounding);
 
 }  // namespace seqto

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "model/sort_nodes.h"
+#include "quantization/qoperator_forms.h"
 
 namespace seqto::internal {
 namespace {
@@ -86,7 +87,13 @@ class Finder {
     return true;
   }
 
+  // A constant vector with one value, or one an output.
+  static bool one_an_output(const std::vector<float>& values, int64_t outputs) {
+    return values.size() == 1 || static_cast<int64_t>(values.size()) == outputs;
+  }
+
   std::optional<CodedLayer> read(const Node& node) const {
+    if (auto form = qoperator_form(node)) return read_operator(node, *form);
     bool known = node.domain.empty() && (node.op_type == "Conv" || node.op_type == "Gemm" || node.op_type == "MatMul");
     if (!known || node.name.empty() || !(producers_.contains(node.inputs[0]) || inputs_.contains(node.inputs[0])))
       return {};
@@ -96,12 +103,35 @@ class Finder {
     const Tensor& scale = *initializer(source->scale);
     auto layout = weight_layout(node, codes.dims());
     if (!layout || !is_code_type(codes.type()) || scale.type() != DataType::kFloat) return {};
-    CodedLayer layer{&node, 0, node.inputs[0], source->codes, *layout, to_floats(scale), 0, {}, {}};
-    if (layer.scale.size() != 1 && static_cast<int64_t>(layer.scale.size()) != layout->outputs) return {};
+    CodedLayer layer{&node, node.name, 0, node.inputs[0], source->codes, *layout, to_floats(scale), 0, {}, {}};
+    if (!one_an_output(layer.scale, layout->outputs)) return {};
     if (layer.scale.size() != 1 && !(source->folded ? along_outputs(scale, codes, *layout) : scale.dims().size() == 1))
       return {};
     if (!read_zero_point(*source, layer)) return {};
     read_bias(node, layer);
+    return layer;
+  }
+
+  std::optional<CodedLayer> read_operator(const Node& node, const QoperatorForm& form) const {
+    const std::string &weight = node.inputs[form.kWeight], &weight_scale = node.inputs[form.kWeightScale];
+    const Tensor* input_scale = initializer(node.inputs[form.kInputScale]);
+    if (node.name.empty() || !own_initializer(weight) || !initializer(weight_scale) || !input_scale) return {};
+    const Tensor &codes = *initializer(weight), &scale = *initializer(weight_scale);
+    Node as_layer{node.name, std::string(form.layer_type), "", {}, {}, node.attributes, {}};
+    auto layout = weight_layout(as_layer, codes.dims());
+    if (!layout || !is_code_type(codes.type()) || scale.type() != DataType::kFloat ||
+        input_scale->type() != DataType::kFloat || input_scale->element_count() != 1)
+      return {};
+    CodedLayer layer{
+        &node, original_name(node.name), 0, node.inputs[form.kInput], weight, *layout, to_floats(scale), 0, {}, {}};
+    layer.is_operator = true;
+    if (!one_an_output(layer.scale, layout->outputs)) return {};
+    if (!read_zero_point({weight, weight_scale, node.inputs[form.kWeightZeroPoint]}, layer)) return {};
+    if (form.bias == 0 || node.inputs.size() <= form.bias) return layer;
+    const std::string& bias = node.inputs[form.bias];
+    if (!own_initializer(bias) || initializer(bias)->element_count() != layout->outputs) return layer;
+    layer.bias = bias;
+    layer.bias_scale = quantize_bias({}, to_floats(*input_scale)[0], layer.scale).scale;
     return layer;
   }
 

@@ -1,5 +1,5 @@
-// Room: quantization. The layers of a model whose weights are stored as codes, behind a DequantizeLinear or in the form
-// that the runtime folds (folded_weights.h), and how their weights lie.
+// Room: quantization. The layers of a model whose weights are stored as codes, behind a DequantizeLinear, in the form
+// that the runtime folds (folded_weights.h) or read by a QLinear operator, and how their weights lie.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 
 #include "quantization/arithmetic.h"
 #include "seqto/model.h"
+#include "seqto/quantize.h"
 
 namespace seqto::internal {
 
@@ -22,6 +23,7 @@ struct WeightLayout {
 
 struct CodedLayer {
   const Node* node = nullptr;  // of the model
+  LayerId name;                // of the layer, also where the operator that it became has another
   int depth = 0;               // coded layers before it on the longest path
   std::string input;           // produced by a node, or an input of the model
   std::string codes;           // initializer
@@ -30,9 +32,10 @@ struct CodedLayer {
   int32_t zero_point = 0;
   std::string bias;               // initializer, int32 or float; empty: none that is the layer's own
   std::vector<float> bias_scale;  // of an int32 bias
+  bool is_operator = false;       // QLinearConv, QLinearMatMul or QGemm: its input is codes as well
 };
-// Conv of one or two dimensions, Gemm and MatMul in graph order, whose codes of 8 or 16 bits nothing else reads. The
-// model must outlive the result.
+// Conv of one or two dimensions, Gemm and MatMul in graph order, in these forms, whose codes of 8 or 16 bits nothing
+// else reads. The model must outlive the result.
 std::vector<CodedLayer> coded_layers(const Model& model);
 
 // How the weights of this node lie, nothing where its attributes are beyond what layers are learned for.

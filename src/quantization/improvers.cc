@@ -68,7 +68,11 @@ Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& optio
   bool corrects_all = improvers.bias_correction != BiasCorrection::kNone;
   bool corrects = corrects_all || asks(plan, &LayerOptions::bias_correction);
   if ((!learns && !corrects && !improvers.refine_ranges) || samples.empty()) return result;
-  auto quantized = [&] { return Quantizer(model, result.ranges, options).quantize(plan); };
+  // Layers in QOperator form have no inputs in float that could be looked at: what is found for their QDQ form, which
+  // rounds in the same places, are codes and biases of both.
+  QuantizeOptions in_pairs = options;
+  in_pairs.format = QuantFormat::kQdq;
+  auto quantized = [&] { return Quantizer(model, result.ranges, in_pairs).quantize(plan); };
   auto shifts = [&](BiasCorrection correction) {
     BiasShifts found =
         bias_shifts(model, apply(result.corrections, quantized()), correction, data, samples, runner, env);
@@ -87,7 +91,7 @@ Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& optio
     if (corrects) meanwhile.shifts = shifts(BiasCorrection::kFast);
     RefineOptions refine;
     refine.corrected = [&](const Model& candidate) { return apply(meanwhile, candidate); };
-    result.ranges = refine_ranges(model, result.ranges, options, plan, data, samples, runner, refine, env);
+    result.ranges = refine_ranges(model, result.ranges, in_pairs, plan, data, samples, runner, refine, env);
   }
   if (corrects) result.corrections.shifts = shifts(corrects_all ? improvers.bias_correction : BiasCorrection::kFast);
   return result;

@@ -173,7 +173,8 @@ class Learner {
  private:
   std::optional<Task> make_task(CodedLayer layer) const {
     if (options_.max_inputs > 0 && layer.layout.inputs > options_.max_inputs) return {};
-    auto node = nodes_.find(layer.node->name);
+    if (layer.is_operator) return {};
+    auto node = nodes_.find(layer.name);
     if (node == nodes_.end() || node->second->op_type != layer.node->op_type) return {};
     auto weight = initializers_.find(node->second->inputs[1]);
     if (weight == initializers_.end() || weight->second->type() != DataType::kFloat) return {};
@@ -248,7 +249,7 @@ Model apply_rounding(const Model& quantized, const Rounding& rounding) {
   Model result = quantized;
   const Places places = places_of(result);
   for (const CodedLayer& layer : coded_layers(quantized)) {
-    auto it = rounding.find(layer.node->name);
+    auto it = rounding.find(layer.name);
     if (it == rounding.end()) continue;
     const Tensor* codes = &quantized.graph.initializers[places.at(layer.codes)].tensor;
     const RoundedLayer& learned = it->second;

@@ -5,6 +5,7 @@
 #include "quantization/arithmetic.h"
 #include "quantization/biased_layers.h"
 #include "quantization/marks.h"
+#include "quantization/qoperator_biases.h"
 #include "seqto/improve.h"
 
 namespace seqto {
@@ -27,6 +28,7 @@ class Shifter {
     for (Node& n : new_nodes_) result_.graph.nodes.push_back(std::move(n));
     for (Initializer& i : result_.graph.initializers)
       if (auto it = changed_.find(i.name); it != changed_.end()) i.tensor = std::move(it->second);
+    shift_operator_biases(result_, shifts);
     drop_unused_initializers(result_.graph);
     sort_nodes(result_.graph);
     return std::move(result_);
