@@ -288,7 +288,7 @@ class Writer {
         } else if (provider->second.original.params.axis) {
           // A vector of scales makes no sense on another tensor.
           marks_.deviate("D18");
-          write_activation(name);
+          if (activations_.original(name)) write_activation(name);
         } else {
           write_tensor(name, Linear(provider->second.read_by(mark.provider_node)));
         }
