@@ -144,7 +144,9 @@ def allowed(form, model, ranges, o):
     ids = set() if is_sorted(f.graph) else {"D29", "D47"}
     # A constant that the first reader made a weight is no activation in another type.
     types = {"uint8" if form == "dynamic" else o["activation_type"], o["weight_type"]}
-    if any(f.readers[i] > 1 for i in f.initializers) and (len(types) > 1 or o["per_channel"]):
+    inside = Counter(i for n in f.graph.node for a in n.attribute if a.HasField("g") for m in a.g.node for i in m.input
+                     if o["enable_subgraph"])
+    if any(f.readers[i] + inside[i] > 1 for i in f.initializers) and (len(types) > 1 or o["per_channel"]):
         ids.add("D18")
     if any(a.HasField("g") for n in f.graph.node for a in n.attribute):
         ids.add("D33")

@@ -147,7 +147,7 @@ def run_seed(job):
         else:
             base.run_model = oracle.session(case.model, False).run(None, case.inputs[0])
     except Exception as e:
-        return label, "FAIL generator", str(e)[:300], [], set(), o
+        return label, base.no_source(e), str(e)[:300], [], set(), o
     try:
         verdict, detail, found, equal = compare(form, case.model, ranges, o, case.inputs)
     except Exception as e:
