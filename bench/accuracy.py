@@ -31,6 +31,7 @@ BASE = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
 IMPROVERS = {
     "percentile": ["--method", "percentile"],
     "entropy": ["--method", "entropy"],
+    "entropy, 2048 bins": ["--method", "entropy", "--bins", "2048"],
     "mse": ["--method", "mse"],
     "weight clipping": ["--weight-clipping", "mse"],
     "equalize": ["--equalize"],

@@ -18,7 +18,7 @@ void add_calibrate_flags(CLI::App* word, CalibrateFlags& f) {
   word->add_option("--symmetric-ranges", f.symmetric_ranges, "true or false; default: true for percentile")
       ->check(CLI::IsMember({"true", "false"}));
   word->add_option("--percentile", o.percentile, "Percent of the values that stay inside")->capture_default_str();
-  word->add_option("--bins", o.bins, "Bins of the histograms (0: 2048)")->capture_default_str();
+  word->add_option("--bins", o.bins, "Bins of the histograms (0: 2048, of entropy 512)")->capture_default_str();
   word->add_option("--quantized-bins", o.quantized_bins, "Steps that entropy reckons with")->capture_default_str();
   word->add_option("--moving-average-constant", o.moving_average_constant, "Weight of a new chunk")
       ->capture_default_str();

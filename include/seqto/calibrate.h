@@ -63,8 +63,8 @@ struct CalibrateOptions {
   int64_t chunk_samples = 0;
   float moving_average_constant = 0.01f;
 
-  // Histograms: the number of bins; 0: 2048. Entropy takes bins of at most `quantized_bins` as they are, which keeps
-  // the whole range: --bins 128 --quantized-bins 128 is onnxruntime's default.
+  // Histograms: the number of bins; 0: 2048, of entropy 512. Entropy takes bins of at most `quantized_bins` as they
+  // are, which keeps the whole range: --bins 128 --quantized-bins 128 is onnxruntime's default.
   int bins = 0;
   int quantized_bins = 256;
   double percentile = 99.999;  // percent of the values that stay inside

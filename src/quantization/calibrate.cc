@@ -49,8 +49,9 @@ void validate(const CalibrateOptions& o) {
     return o.method == m || std::any_of(o.tensor_methods.begin(), o.tensor_methods.end(),
                                         [&](const auto& entry) { return entry.second == m; });
   };
-  if (uses(CalibrationMethod::kDistribution) && internal::bins_of(o) < 512)
-    usage(fmt::format("{} bins found; distribution needs at least 512", internal::bins_of(o)));
+  const int bins = internal::bins_of(o, CalibrationMethod::kDistribution);
+  if (uses(CalibrationMethod::kDistribution) && bins < 512)
+    usage(fmt::format("{} bins found; distribution needs at least 512", bins));
 }
 
 // Runs the samples in order. With more than one thread the next sample is decoded while this one is run.
@@ -96,9 +97,9 @@ std::vector<std::string> add_histograms(RangeObserver& observer, const Calibrate
     }
     const float low = t.all.lowest(), high = t.all.highest();
     const float largest = std::max(std::abs(low), std::abs(high));
-    t.histogram = t.wants_magnitude
-                      ? internal::FixedHistogram(t.smallest_magnitude, largest, internal::bins_of(options), true)
-                      : internal::FixedHistogram(-largest, largest, internal::bins_of(options), false);
+    const int bins = internal::bins_of(options, t.method);
+    t.histogram = t.wants_magnitude ? internal::FixedHistogram(t.smallest_magnitude, largest, bins, true)
+                                    : internal::FixedHistogram(-largest, largest, bins, false);
   }
   observer.count_only();
   return names;

@@ -61,6 +61,6 @@ class RangeObserver : public Observer {
 
 bool needs_histogram(CalibrationMethod method);
 // The number of bins with defaults filled in.
-int bins_of(const CalibrateOptions& options);
+int bins_of(const CalibrateOptions& options, CalibrationMethod method);
 
 }  // namespace seqto::internal
