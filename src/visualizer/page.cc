@@ -86,7 +86,8 @@ std::string tiles(const Summary& summary) {
          tile(find_point(summary, summary.selected), "Selected", loss, " selected") + "</div>\n";
 }
 
-std::string trial_row(const Summary& summary, const SummaryPoint& point, const std::vector<std::string>& metrics) {
+std::string trial_row(const Summary& summary, const SummaryPoint& point, const std::vector<std::string>& metrics,
+                      bool outcomes) {
   const auto& trial = point.trial;
   std::string name = fmt::format("<code>{}</code>", text(trial.id));
   // Our own relative paths; "./" keeps any text from being read as a scheme.
@@ -112,7 +113,8 @@ std::string trial_row(const Summary& summary, const SummaryPoint& point, const s
   }
   const auto floats = float_layers(summary, trial.plan);
   row += floats < 0 ? empty_cell() : cell(static_cast<double>(floats), fmt::to_string(floats));
-  row += fmt::format("<td class=\"reason\">{}</td>", trial.measurement ? "" : "failed: " + text(trial.failure));
+  if (outcomes)
+    row += fmt::format("<td class=\"reason\">{}</td>", trial.measurement ? "" : "failed: " + text(trial.failure));
   std::string classes = on_front(summary, trial.id) ? "front" : "";
   if (trial.id == summary.selected) classes += " selected";
   if (!trial.measurement) classes += " failed";
@@ -131,12 +133,14 @@ std::string trials_table(const Summary& summary) {
   std::vector<std::string> names{"candidate", "trial", "size", "kept", "latency"};
   for (const auto& field : kLossFields) names.emplace_back(field.name);
   names.insert(names.end(), metrics.begin(), metrics.end());
-  names.insert(names.end(), {"float layers", "outcome"});
+  names.emplace_back("float layers");
+  const bool outcomes = std::ranges::any_of(all, [](const auto* point) { return !point->trial.measurement; });
+  if (outcomes) names.emplace_back("outcome");
 
   std::string rows;
   for (const auto* point : all) {
     const auto* best = find_point(summary, point->trial.id);
-    rows += trial_row(summary, best ? *best : *point, metrics);
+    rows += trial_row(summary, best ? *best : *point, metrics, outcomes);
   }
   return fmt::format(
       "<section class=\"long\"><h2>Candidates</h2>\n<p class=\"hint\">Those with a blue edge are on the front. Select "

@@ -97,6 +97,9 @@ var plots = (function () {
     return it;
   }
 
+  // The room beside the first point ends at 0: there are no sizes and times below.
+  function notBelowZero(ends) { return ends.min < (ends.max - ends.min) / 4 ? 0 : null; }
+
   function below(name) { return {name: name, nameLocation: 'middle', nameGap: 30}; }
 
   function withName(theme, base, more) {
@@ -186,7 +189,7 @@ var plots = (function () {
     var option = frame(how, title);
     option.tooltip.trigger = 'item';
     option.tooltip.formatter = function (item) { return item.data.point ? describe(item.data.point, data) : ''; };
-    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%']}, below('size in ' + data.unit.name));
+    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%'], min: notBelowZero}, below('size in ' + data.unit.name));
     option.yAxis = scale.axis;
     option.series = series;
     if (timed) {
@@ -244,14 +247,14 @@ var plots = (function () {
                    data: items(function (p) { return (p.front && !(lines && p.outline)) || p.kind === 'float'; })});
       series.push({name: name, type: 'scatter', z: 5, symbol: 'circle', symbolSize: 22, cursor: 'default',
                    itemStyle: {color: 'transparent', borderColor: color, borderWidth: 2},
-                   label: {show: true, formatter: 'selected', position: s % 2 ? 'right' : 'left', color: color, fontFamily: font},
+                   label: {show: true, formatter: 'selected', position: s % 2 ? 'bottom' : 'top', color: color, fontFamily: font},
                    data: items(function (p) { return p.selected; })});
     });
     option.tooltip.trigger = 'item';
     option.tooltip.formatter = function (item) {
       return item.data.point ? escape(data.studies[item.data.point.study]) + ': ' + describe(item.data.point, data) : '';
     };
-    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%']}, below(axisName));
+    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%'], min: notBelowZero}, below(axisName));
     option.yAxis = scale.axis;
     option.series = series;
     return option;
