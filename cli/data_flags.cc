@@ -92,7 +92,7 @@ void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
   word->add_option("--samples", o.samples, "Use the first N samples (0: all)")->check(CLI::NonNegativeNumber);
   word->add_option("--random-samples", o.random_samples, "Use K samples drawn at random")
       ->check(CLI::NonNegativeNumber);
-  word->add_option("--seed", o.seed, "Seed of the drawing, and of random data");
+  word->add_option("--seed", o.seed, "Seed of the drawing, of random data, and of strategies that draw plans");
   add_dim_flag(word, o.dims);
   add_numbers(word, "--input", "NAME=NUMBER of an input that is the same in every sample; may be repeated",
               o.constants);

@@ -44,7 +44,7 @@ struct Place {
 // logits costs KL in proportion to 1 - sum(p^2). The mean over them all stays what it is.
 void put_uncertain_first(EvaluationData& evaluation);
 
-// Ends a measurement early; asked after the first 8 samples and from then on after each chunk of them.
+// Ends a measurement early; asked after the first 4 samples and from then on after each chunk of them.
 struct Race {
   const Proposal::Enough& enough;
   int64_t size_bytes;

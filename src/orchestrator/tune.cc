@@ -282,6 +282,7 @@ class Tuner {
                                   .objectives = o_.objectives,
                                   .evaluations = o_.search_evaluations,
                                   .front = o_.max_front,
+                                  .seed = o_.dataset.seed,
                                   .racing = o_.racing};
     SearchLoop loop({.options = o_,
                      .env = env_,

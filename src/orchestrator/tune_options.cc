@@ -73,6 +73,7 @@ std::string options_json(const TuneOptions& o) {
   if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
   if (corrects_weights(o)) j["correct_weights"] = true;
   if (searches(o) && !o.racing) j["racing"] = false;
+  if (o.dataset.seed != 0 && (o.strategy == "random" || o.strategy == "nsga2")) j["seed"] = o.dataset.seed;
   return j.dump();
 }
 

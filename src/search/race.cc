@@ -28,7 +28,7 @@ bool beaten(std::span<const double> losses, const Costs& costs, std::span<const 
 }
 
 bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty) {
-  return losses.size() <= difficulty.size() && 2 * sum(std::span(difficulty).first(losses.size())) >= sum(difficulty);
+  return losses.size() <= difficulty.size() && 3 * sum(std::span(difficulty).first(losses.size())) >= sum(difficulty);
 }
 
 }  // namespace seqto::internal

@@ -26,7 +26,7 @@ struct Rival {
 bool beaten(std::span<const double> losses, const Costs& costs, std::span<const Rival> rivals,
             const Difficulty& difficulty);
 
-// Whether the samples seen make up half of the difficulty: the rest then tells less of the mean than fresh samples
+// Whether the samples seen make up a third of the difficulty: the rest then tells less of the mean than fresh samples
 // would.
 bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty);
 

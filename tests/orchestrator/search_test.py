@@ -49,7 +49,8 @@ class SearchTest(unittest.TestCase):
                 counts.setdefault(t.get("part", "evaluation"), []).append(len(t["samples"]["kl"]))
         self.assertEqual(set(counts["acceptance"]), {20})
         self.assertEqual(set(counts["evaluation"]), {summary["samples"]["evaluation"]})
-        self.assertEqual((min(counts["search"]), max(counts["search"])), (8, 20), "uniform plans are run on all of them")
+        self.assertEqual(max(counts["search"]), 20, "uniform plans are run on all of them")
+        self.assertTrue(4 <= min(counts["search"]) < 12, counts["search"])
         steps = {t.get("step") for t in all_trials}
         self.assertLessEqual({"uniform", "one-in", "chain"}, steps)
         for p in summary["front"]:
@@ -67,6 +68,15 @@ class SearchTest(unittest.TestCase):
                 _, second, _ = self.tune(strategy + "2", *flags, "--jobs", 2)
                 self.assertEqual([(t["id"], t.get("part")) for t in first], [(t["id"], t.get("part")) for t in second])
                 self.assertEqual([t["losses"] for t in first], [t["losses"] for t in second])
+
+    def test_the_seed_draws_the_plans(self):
+        flags = [*SIZE, "--strategy", "random", "--search-evaluations", 10]
+        drawn = []
+        for name, seed in (("one", 1), ("two", 2), ("again", 1)):
+            _, all_trials, _ = self.tune(name, *flags, "--seed", seed)
+            drawn.append([t["id"] for t in all_trials if t.get("part") == "search"])
+        self.assertEqual(drawn[0], drawn[2])
+        self.assertNotEqual(drawn[0], drawn[1])
 
     def test_racing_runs_fewer_samples_for_a_front_as_good(self):
         flags = [*SIZE, "--search-evaluations", 60]

@@ -15,10 +15,11 @@ TEST(Race, ExtrapolatesByWhatPlansLoseAsARule) {
   EXPECT_DOUBLE_EQ(extrapolated(twice, {0, 0, 1}), 0.12) << "nothing is known of these";
 }
 
-TEST(Race, HalfOfTheDifficultyIsMostOfIt) {
+TEST(Race, AThirdOfTheDifficultyTellsMost) {
   const std::vector<double> losses{1, 1};
   EXPECT_TRUE(mostly_seen(std::span(losses).first(1), kDifficulty));
   EXPECT_FALSE(mostly_seen(losses, {1, 2, 4, 8}));
+  EXPECT_TRUE(mostly_seen(losses, {1, 2, 3, 3}));
 }
 
 TEST(Race, IsLostToWhatCostsNoMoreAndLosesLess) {
