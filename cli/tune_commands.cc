@@ -158,8 +158,13 @@ void add_tune(CLI::App& app, Context& context) {
   word->add_option("--schemes", o.schemes, "Schemes to choose from (by default those worth it for the objectives)")
       ->type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
       ->delimiter(',');
-  word->add_option("--objectives", o.objectives, "What to minimise (default: kl,size,latency; kl,size for incremental)")
-      ->type_name("kl|top1_disagreement|top5_disagreement|rank_dissimilarity|mse|cosine|top1|top5|f1|size|latency")
+  word->add_option(
+          "--objectives", o.objectives,
+          "What to minimise: a loss, or how much worse a task metric gets, also one of --metric-command; size; "
+          "latency (default: kl,size,latency; kl,size for incremental)")
+      ->type_name(
+          "kl|top1_disagreement|top5_disagreement|rank_dissimilarity|mse|cosine|top1|top5|f1|accuracy|mae|rmse|nme|"
+          "map50|size|latency")
       ->delimiter(',');
   word->add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")->capture_default_str();
   word->add_option("--search-evaluations", o.search_evaluations,

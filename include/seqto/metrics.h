@@ -58,17 +58,32 @@ struct Measurement {
   std::set<std::string> lower_is_better;  // those of them that are errors
   // Of losses and metrics, by name.
   std::map<std::string, Interval> intervals;
-  // What pairs two candidates sample by sample, to six digits: the losses "kl" and "top1_disagreement", and where
-  // labels exist "top1" and "top5" (1: right), and metrics that are means.
+  // What pairs two candidates sample by sample, to six digits: the losses "kl" and "top1_disagreement" and those that
+  // were asked for, where labels exist "top1" and "top5" (1: right), and metrics that are means.
   std::map<std::string, std::vector<double>> samples;
   // What pairs them in other metrics ("f1"): their values on resamples of the samples, to six digits.
   std::map<std::string, std::vector<double>> replicates;
 };
-// Losses, metrics, intervals and samples of outputs on the samples of `reference`; `labels` may be empty.
+// Losses, metrics, intervals and samples of outputs on the samples of `reference`; `labels` may be empty. `paired`:
+// losses whose samples are kept as well.
 void measure_outputs(Measurement& measurement, const Outputs& reference, const Outputs& outputs,
-                     std::span<const int64_t> labels);
-// The 95 % interval of a's figure less b's over the same samples; nothing where one of them has neither `samples` nor
-// `replicates` of the name.
+                     std::span<const int64_t> labels, std::span<const std::string> paired = {});
+// How much worse a task metric of both is than the baseline's, whichever direction is worse; below 0: better.
+double drop(const Measurement& measurement, const Measurement& baseline, const std::string& metric);
+
+// One figure of several measurements of the same samples, compared in pairs; the resamples are drawn once for all.
+class PairedFigure {
+ public:
+  PairedFigure(std::span<const Measurement* const> of, const std::string& name);
+  // The 95 % interval of the figure of `of`[a] less that of `of`[b]; nothing where one of them has neither `samples`
+  // nor `replicates` of the name, or not as many as the other.
+  std::optional<Interval> difference(size_t a, size_t b) const;
+
+ private:
+  std::vector<size_t> sizes_;                   // of what was resampled
+  std::vector<std::vector<double>> resampled_;  // the figure on each resample; empty: nothing pairs it
+};
+// Of two.
 std::optional<Interval> paired_difference(const Measurement& a, const Measurement& b, const std::string& name);
 // McNemar's test on the labels: small where a and b are not equally often right. Nothing without labels.
 std::optional<double> mcnemar(const Measurement& a, const Measurement& b);

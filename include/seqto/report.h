@@ -23,6 +23,9 @@ struct SummaryPoint {
   // Of the front: the smallest other point of it whose loss the samples cannot tell from this one's (the 95 % interval
   // of the paired difference holds 0), so that nothing is known to be gained by being larger; empty: none.
   std::string alike;
+  // How much worse each task metric is than the float model's on the same samples, whichever direction is worse. Of the
+  // fully quantized model and the front with the interval of the paired difference, where something pairs them.
+  std::map<std::string, Figure> drops;
   // McNemar's test on the labels against the float model: small where one of them is right more often than chance
   // explains. Nothing without labels.
   std::optional<double> mcnemar;

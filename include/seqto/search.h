@@ -19,6 +19,11 @@ namespace seqto {
 // Objectives are minimised. "size", "latency", or any field of Losses ("kl", "mse" ...), or a task metric: an
 // error ("mae") as it is, others as 1 - metric. Throws Error{kUsage} listing the names when unknown.
 double objective(const Measurement& measurement, const std::string& name);
+bool is_loss(const std::string& objective);
+bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
+// The loss that a search follows: the first of the objectives that is one, else a stand-in for the first task metric,
+// which is flat between its steps: "kl" for metrics of classes, "mse" for others.
+std::string followed_loss(const std::vector<std::string>& objectives);
 
 using Point = std::vector<double>;
 bool dominates(const Point& a, const Point& b);  // a <= b everywhere and < somewhere
@@ -73,7 +78,9 @@ struct StrategyOptions {
   // rank_dissimilarity <= 0.
   double threshold = 0;
   std::string threshold_loss = "rank_dissimilarity";
-  // The others: what they minimise. One loss, and "size" or "latency" or both.
+  // The others: what they minimise. A loss or a task metric, and "size" or "latency" or both. Where there is a task
+  // metric, plans are found by followed_loss(), and those that the report has are chosen by both; acceptance trials
+  // have to hold the metric.
   std::vector<std::string> objectives{"kl", "size"};
   int64_t evaluations =
       0;               // on search and acceptance samples together; 0: the strategy's own measure, 5 for each group

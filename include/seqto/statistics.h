@@ -22,6 +22,10 @@ Interval bootstrap_mean(std::span<const double> values);
 // The same for several figures of the same samples: all columns have one length. Resamples are drawn once.
 std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns);
 
+// The means behind them: of each column on each resample. What columns of one length differ by has the interval
+// percentile_interval() of the differences of their means.
+std::vector<std::vector<double>> resampled_means(std::span<const std::vector<double>> columns);
+
 // For figures that are no mean: `resamples` bootstrap samples of `size` values, as counts of how often each was drawn.
 // Always the same ones for the same size, so that two figures' values on them are paired.
 void for_each_resample(size_t size, int resamples, const std::function<void(std::span<const double> counts)>& visit);

@@ -63,6 +63,8 @@ struct MetricOptions {
   double timeout_seconds = 600;  // of a command; 0: no limit
   bool empty() const { return metrics.empty() && commands.empty(); }
 };
+// The names that MetricOptions::metrics may begin with.
+std::vector<std::string> task_metric_names();
 // Throws Error{kUsage} for an unknown name, or one without the file that it needs, and a command without its parts;
 // Error{kInvalidInput} for what is wrong in that file.
 Metrics make_metrics(const MetricOptions& options);

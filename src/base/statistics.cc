@@ -34,12 +34,11 @@ Interval percentile_interval(std::span<const double> replicates) {
   return {quantile(values, 0.025), quantile(values, 0.975)};
 }
 
-std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns) {
-  std::vector<Interval> intervals(columns.size());
-  if (columns.empty() || columns[0].empty()) return intervals;
+std::vector<std::vector<double>> resampled_means(std::span<const std::vector<double>> columns) {
+  std::vector<std::vector<double>> means(columns.size());
+  if (columns.empty() || columns[0].empty()) return means;
   const size_t size = columns[0].size();
   constexpr int kResamples = 2000;
-  std::vector<std::vector<double>> means(columns.size());
   for_each_resample(size, kResamples, [&](std::span<const double> counts) {
     for (size_t c = 0; c < columns.size(); ++c) {
       assert(columns[c].size() == size);
@@ -47,7 +46,13 @@ std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> colum
       means[c].push_back(sum / static_cast<double>(size));
     }
   });
-  for (size_t c = 0; c < columns.size(); ++c) intervals[c] = percentile_interval(means[c]);
+  return means;
+}
+
+std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns) {
+  std::vector<Interval> intervals;
+  for (const std::vector<double>& means : resampled_means(columns))
+    intervals.push_back(means.empty() ? Interval{} : percentile_interval(means));
   return intervals;
 }
 

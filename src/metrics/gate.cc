@@ -60,10 +60,9 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
   for (const auto& [name, value] : measurement.metrics) {
     const bool higher = !measurement.lower_is_better.contains(name);
     add(name, value, {}, higher);
-    const auto before = baseline.metrics.find(name);
-    if (before == baseline.metrics.end()) continue;
-    if (higher) add(name + "_drop", before->second - value, paired_difference(baseline, measurement, name));
-    else add(name + "_drop", value - before->second, paired_difference(measurement, baseline, name));
+    if (!baseline.metrics.contains(name)) continue;
+    const Measurement *worse = higher ? &baseline : &measurement, *better = higher ? &measurement : &baseline;
+    add(name + "_drop", drop(measurement, baseline, name), paired_difference(*worse, *better, name));
   }
   return figures;
 }

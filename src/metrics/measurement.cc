@@ -1,4 +1,6 @@
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "metrics/class_metrics.h"
 #include "metrics/loss_fields.h"
@@ -16,20 +18,15 @@ bool all_finite(const std::vector<double>& values) {
 
 using Columns = std::map<std::string, std::vector<double>>;
 
-// a's values less b's; nothing where they cannot be paired.
-std::optional<std::vector<double>> pair_up(const Columns& a, const Columns& b, const std::string& name) {
-  const auto x = a.find(name), y = b.find(name);
-  if (x == a.end() || y == b.end() || x->second.empty() || x->second.size() != y->second.size()) return {};
-  std::vector<double> differences;
-  for (size_t i = 0; i < x->second.size(); ++i) differences.push_back(x->second[i] - y->second[i]);
-  if (!all_finite(differences)) return {};
-  return differences;
+const std::vector<double>* column(const Columns& columns, const std::string& name) {
+  const auto found = columns.find(name);
+  return found == columns.end() || found->second.empty() || !all_finite(found->second) ? nullptr : &found->second;
 }
 
 }  // namespace
 
 void measure_outputs(Measurement& measurement, const Outputs& reference, const Outputs& outputs,
-                     std::span<const int64_t> labels) {
+                     std::span<const int64_t> labels, std::span<const std::string> paired) {
   Columns columns;
   if (reference.rows > 0) {
     const std::vector<Losses> each = compare_each(reference, outputs);
@@ -51,7 +48,9 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
     const std::vector<Interval> intervals = bootstrap_means(values);
     for (size_t i = 0; i < names.size(); ++i) measurement.intervals[names[i]] = intervals[i];
   }
-  for (const char* name : {"kl", "top1_disagreement"})
+  std::set<std::string> kept(paired.begin(), paired.end());
+  kept.insert({"kl", "top1_disagreement"});
+  for (const std::string& name : kept)
     if (columns.contains(name))
       for (double value : columns[name]) measurement.samples[name].push_back(six_digits(value));
   measurement.samples.merge(scored.hits);
@@ -78,10 +77,41 @@ void measure_task(Measurement& measurement, const Metrics& metrics, const Answer
   }
 }
 
+double drop(const Measurement& measurement, const Measurement& baseline, const std::string& metric) {
+  const double now = measurement.metrics.at(metric), before = baseline.metrics.at(metric);
+  return measurement.lower_is_better.contains(metric) ? now - before : before - now;
+}
+
+PairedFigure::PairedFigure(std::span<const Measurement* const> of, const std::string& name)
+    : sizes_(of.size()), resampled_(of.size()) {
+  std::map<size_t, std::vector<size_t>> of_one_size;
+  for (size_t i = 0; i < of.size(); ++i) {
+    if (const auto* samples = column(of[i]->samples, name)) {
+      sizes_[i] = samples->size();
+      of_one_size[samples->size()].push_back(i);
+    } else if (const auto* replicates = column(of[i]->replicates, name)) {
+      resampled_[i] = *replicates;
+    }
+  }
+  for (const auto& [size, members] : of_one_size) {
+    std::vector<std::vector<double>> columns;
+    for (size_t i : members) columns.push_back(of[i]->samples.at(name));
+    std::vector<std::vector<double>> means = resampled_means(columns);
+    for (size_t k = 0; k < members.size(); ++k) resampled_[members[k]] = std::move(means[k]);
+  }
+}
+
+std::optional<Interval> PairedFigure::difference(size_t a, size_t b) const {
+  const std::vector<double>&x = resampled_[a], &y = resampled_[b];
+  if (x.empty() || sizes_[a] != sizes_[b] || x.size() != y.size()) return {};
+  std::vector<double> differences;
+  for (size_t i = 0; i < x.size(); ++i) differences.push_back(x[i] - y[i]);
+  return percentile_interval(differences);
+}
+
 std::optional<Interval> paired_difference(const Measurement& a, const Measurement& b, const std::string& name) {
-  if (const auto differences = pair_up(a.samples, b.samples, name)) return bootstrap_mean(*differences);
-  if (const auto differences = pair_up(a.replicates, b.replicates, name)) return percentile_interval(*differences);
-  return {};
+  const Measurement* both[]{&a, &b};
+  return PairedFigure(both, name).difference(0, 1);
 }
 
 std::optional<double> mcnemar(const Measurement& a, const Measurement& b) {

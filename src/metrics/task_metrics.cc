@@ -53,12 +53,10 @@ std::shared_ptr<const Metric> make_metric(const std::string& text) {
   };
   const auto kind = kinds().find(name);
   if (kind == kinds().end()) {
-    std::vector<std::string> names;
-    for (const auto& [known, _] : kinds()) names.push_back(known);
     fail(
         fmt::format("one of {} expected; top1, top5 and f1 need no asking where there are labels, and "
                     "--metric-command takes one of your own",
-                    fmt::join(names, ", ")));
+                    fmt::join(task_metric_names(), ", ")));
   }
   if (kind->second.needs_file && file.empty())
     fail(fmt::format("{}=FILE.json expected, which says how the outputs are read (docs/metrics.md)", name));
@@ -112,6 +110,12 @@ void Answers::append(std::span<const Tensor> tensors) {
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
     outputs[o].append(values);
   }
+}
+
+std::vector<std::string> task_metric_names() {
+  std::vector<std::string> names;
+  for (const auto& [known, _] : kinds()) names.push_back(known);
+  return names;
 }
 
 Metrics make_metrics(const MetricOptions& options) {

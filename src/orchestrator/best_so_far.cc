@@ -11,12 +11,6 @@
 namespace seqto::internal {
 namespace {
 
-std::string loss_of(const std::vector<std::string>& objectives) {
-  const auto found =
-      std::ranges::find_if(objectives, [](const std::string& name) { return name != "size" && name != "latency"; });
-  return found == objectives.end() ? "kl" : *found;
-}
-
 // References are no candidates.
 bool competes(const Trial& trial, Part part) {
   return trial.part == part && trial.measurement && trial.id != "float" && trial.id != "published";
@@ -26,7 +20,7 @@ bool competes(const Trial& trial, Part part) {
 
 std::string best_so_far(std::span<const Trial> trials, const Trial& latest,
                         const std::vector<std::string>& objectives) {
-  const std::string loss = loss_of(objectives);
+  const std::string loss = followed_loss(objectives);
   std::vector<Point> points;
   const auto add = [&](const Trial& trial) {
     if (competes(trial, latest.part))

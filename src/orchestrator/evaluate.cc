@@ -42,6 +42,16 @@ class Heat {
 
 }  // namespace
 
+void read_truths(EvaluationData& evaluation, Metrics metrics) {
+  evaluation.metrics = std::move(metrics);
+  if (evaluation.metrics.empty() && !evaluation.data->has_labels()) return;
+  for (int64_t i : evaluation.samples) {
+    Truth truth = truth_of(evaluation.data->read(i));
+    if (evaluation.data->has_labels()) evaluation.labels.push_back(truth.label);
+    if (!evaluation.metrics.empty()) evaluation.truths.push_back(std::move(truth));
+  }
+}
+
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race) {
   Evaluated result;
   std::vector<int64_t> times;
@@ -68,7 +78,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   result.measurement.latency = summarize_latency(std::move(times));
   if (result.outputs.rows < evaluation.reference.rows)
     measure_outputs(result.measurement, first_rows(evaluation.reference, result.outputs.rows), result.outputs, {});
-  else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels);
+  else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels, evaluation.paired);
   if (!evaluation.metrics.empty()) {
     const Answers& reference = evaluation.all_outputs ? *evaluation.all_outputs : *answers;
     measure_task(result.measurement, evaluation.metrics, *answers, reference, evaluation.truths);

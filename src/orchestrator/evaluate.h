@@ -18,10 +18,11 @@ namespace seqto::internal {
 struct EvaluationData {
   const Dataset* data = nullptr;
   std::vector<int64_t> samples;
-  std::vector<int64_t> labels;  // one per sample; empty: no labels
-  size_t chunk_samples = 1;     // that travel to the device together
-  bool warm_up = true;          // where latencies matter: the runtime's first run is slow
-  Outputs reference;            // the float model's outputs on the samples; empty while that is made
+  std::vector<int64_t> labels;      // one per sample; empty: no labels
+  size_t chunk_samples = 1;         // that travel to the device together
+  bool warm_up = true;              // where latencies matter: the runtime's first run is slow
+  Outputs reference;                // the float model's outputs on the samples; empty while that is made
+  std::vector<std::string> paired;  // losses that candidates are compared in sample by sample
   // --- task metrics that were asked for
   Metrics metrics;
   std::vector<Truth> truths;                   // one per sample
@@ -39,6 +40,9 @@ struct Place {
     return part == Part::kSearch ? search : part == Part::kAcceptance ? acceptance : evaluation;
   }
 };
+
+// Of its samples: labels, and where there are metrics all that the data say.
+void read_truths(EvaluationData& evaluation, Metrics metrics);
 
 // Orders the samples by how sure the reference is of its class, the least sure first: to second order, noise on the
 // logits costs KL in proportion to 1 - sum(p^2). The mean over them all stays what it is.

@@ -62,20 +62,47 @@ struct Pointer {
   }
 };
 
-// The first objective that is a loss; empty: there is none.
+// The first objective that is no cost; empty: there is none.
 std::string loss_among(const std::vector<std::string>& objectives) {
-  const auto is_loss = [](const std::string& name) { return name != "size" && name != "latency"; };
-  const auto loss = std::ranges::find_if(objectives, is_loss);
+  const auto is_cost = [](const std::string& name) { return name == "size" || name == "latency"; };
+  const auto loss = std::ranges::find_if_not(objectives, is_cost);
   return loss == objectives.end() ? "" : *loss;
 }
 
 // `front` is sorted by size.
 void find_alike(std::vector<SummaryPoint>& front, const std::string& loss) {
+  std::vector<const Measurement*> measured;
+  for (const SummaryPoint& p : front) measured.push_back(&*p.trial.measurement);
+  const PairedFigure figure(measured, loss);
   for (size_t i = 0; i < front.size(); ++i)
-    for (size_t j = 0; j < i && front[i].alike.empty(); ++j) {
-      const auto difference = paired_difference(*front[i].trial.measurement, *front[j].trial.measurement, loss);
-      if (difference && difference->holds(0)) front[i].alike = front[j].trial.id;
-    }
+    for (size_t j = 0; j < i && front[i].alike.empty(); ++j)
+      if (const auto difference = figure.difference(i, j); difference && difference->holds(0))
+        front[i].alike = front[j].trial.id;
+}
+
+void find_drops(DeviceFront& d) {
+  const auto& baseline = d.baseline.trial.measurement;
+  if (!baseline) return;
+  const auto value = [&](SummaryPoint& p) {
+    if (p.trial.id == d.baseline.trial.id || !p.trial.measurement) return;
+    for (const auto& [name, _] : p.trial.measurement->metrics)
+      if (baseline->metrics.contains(name)) p.drops[name].value = drop(*p.trial.measurement, *baseline, name);
+  };
+  value(d.fully_quantized);
+  std::ranges::for_each(d.front, value);
+  std::ranges::for_each(d.trials, value);
+  std::vector<SummaryPoint*> listed{&d.fully_quantized};
+  for (SummaryPoint& p : d.front) listed.push_back(&p);
+  std::vector<const Measurement*> measured{&*baseline};
+  std::erase_if(listed, [](const SummaryPoint* p) { return !p->trial.measurement; });
+  for (const SummaryPoint* p : listed) measured.push_back(&*p->trial.measurement);
+  for (const auto& [name, _] : baseline->metrics) {
+    const PairedFigure figure(measured, name);
+    const bool lower = baseline->lower_is_better.contains(name);
+    for (size_t i = 0; i < listed.size(); ++i)
+      if (const auto found = listed[i]->drops.find(name); found != listed[i]->drops.end())
+        found->second.interval = lower ? figure.difference(i + 1, 0) : figure.difference(0, i + 1);
+  }
 }
 
 DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,
@@ -117,6 +144,7 @@ DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials
         scaled_hypervolume(points, point_of(baseline, ending.objectives), point_of(full, ending.objectives));
   for (const Trial& t : trials)
     if (t.part == Part::kEvaluation) d.trials.push_back(point(t, latencies));
+  find_drops(d);
   const auto compare = [&](SummaryPoint& p) {
     if (p.trial.id != baseline.id && p.trial.measurement && baseline.measurement)
       p.mcnemar = mcnemar(*p.trial.measurement, *baseline.measurement);

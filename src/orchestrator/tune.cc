@@ -131,23 +131,30 @@ class Tuner {
 
   // Its outputs are the reference of every loss, so they are made anew in every run.
   void measure_float() {
-    std::vector<int64_t> labels;
-    if (data_->has_labels())
-      for (int64_t i : split_.evaluation) labels.push_back(data_->read(i).label);
-    std::vector<Truth> truths;
-    if (!metrics_.empty())
-      for (int64_t i : split_.evaluation) truths.push_back(truth_of(data_->read(i)));
+    for (Place& place : places_) read_truths(place.evaluation, metrics_);
+    // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
+    if (std::ranges::any_of(o_.objectives, is_task_metric)) {
+      const auto unasked = [&](const auto& m) {
+        return std::ranges::find(o_.objectives, m->name()) == o_.objectives.end();
+      };
+      Metrics judges = metrics_;
+      std::erase_if(judges, unasked);
+      read_truths(places_.front().acceptance, std::move(judges));
+    }
     Trial trial;
     trial.id = "float";
     for (Place& place : places_) {
-      place.evaluation.labels = labels;
-      place.evaluation.metrics = metrics_;
-      place.evaluation.truths = truths;
       auto session = place.runner->load_file(o_.model.string());
-      for (EvaluationData* part : {&place.search, &place.acceptance})
-        if (!part->samples.empty()) part->reference = measure(*session, *part, env_).outputs;
+      for (EvaluationData* part : {&place.search, &place.acceptance}) {
+        if (part->samples.empty()) continue;
+        Evaluated evaluated = measure(*session, *part, env_);
+        if (part == &place.acceptance) require_metrics(evaluated.measurement, "acceptance");
+        part->reference = std::move(evaluated.outputs);
+        part->all_outputs = std::move(evaluated.all_outputs);
+      }
       put_uncertain_first(place.search);
       Evaluated evaluated = measure(*session, place.evaluation, env_);
+      require_metrics(evaluated.measurement, "evaluation");
       for (float v : evaluated.outputs.values)
         if (!std::isfinite(v))
           throw Error(Code::kInvalidInput,
@@ -157,11 +164,21 @@ class Tuner {
       place.evaluation.reference = std::move(evaluated.outputs);
       place.evaluation.all_outputs = std::move(evaluated.all_outputs);
       if (&place == &places_.front() && place.evaluation.reference.columns == 1) take_mse();
+      place.evaluation.paired = o_.objectives;
       evaluated.measurement.size_bytes = float_size_;
       if (&place == &places_.front()) trial.measurement = std::move(evaluated.measurement);
       else trial.elsewhere[place.device].measurement = std::move(evaluated.measurement);
     }
     if (!study_->find("float")) study_->append(std::move(trial));
+  }
+
+  void require_metrics(const Measurement& measurement, const char* part) const {
+    for (const std::string& name : o_.objectives)
+      if (is_task_metric(name) && !measurement.metrics.contains(name))
+        throw Error(Code::kInvalidInput,
+                    fmt::format("[tune] the objective {} and no sample with a label among those of the {} found; some "
+                                "expected; give --labels FILE.csv, or an array y beside the inputs",
+                                name, part));
   }
 
   // The softmax of a single value is 1 whatever it is.

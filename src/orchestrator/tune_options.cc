@@ -1,6 +1,7 @@
 #include "orchestrator/tune_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "base/machine.h"
+#include "metrics/loss_fields.h"
 #include "orchestrator/improvements.h"
 #include "seqto/error.h"
 
@@ -125,7 +127,22 @@ void validate(const TuneOptions& o) {
   if (o.search_samples && searches(o) && *o.search_samples < 2)
     usage(fmt::format("{} search samples found; at least 2 expected: one to search on, one to confirm on",
                       *o.search_samples));
-  for (const auto& name : o.objectives) objective(Measurement{}, name);
+  const auto is_cost = [](const std::string& name) { return name == "size" || name == "latency"; };
+  if (std::ranges::all_of(o.objectives, is_cost))
+    usage(fmt::format("the objectives {} found; a loss or a task metric beside them expected, as in kl,size",
+                      fmt::join(o.objectives, ", ")));
+  std::vector<std::string> metrics{"top1", "top5", "f1"};
+  for (const auto& metric : make_metrics(o.metrics)) metrics.push_back(metric->name());
+  for (const auto& name : o.objectives) {
+    if (std::ranges::count(o.objectives, name) > 1) usage(fmt::format("objective {} found twice; once expected", name));
+    if (!is_task_metric(name) || std::ranges::find(metrics, name) != metrics.end()) continue;
+    std::vector<std::string> names{"size", "latency"};
+    for (const LossField& field : kLossFields) names.emplace_back(field.name);
+    for (const auto& metric : task_metric_names()) metrics.push_back(metric);
+    names.insert(names.end(), metrics.begin(), metrics.end());
+    usage(fmt::format("objective '{}' found; one of {} expected, or the name of a --metric-command", name,
+                      fmt::join(names, ", ")));
+  }
 }
 
 TuneOptions resolved(TuneOptions o) {
@@ -133,6 +150,14 @@ TuneOptions resolved(TuneOptions o) {
     o.objectives = {"kl", "size"};
     if (searches(o)) o.objectives.emplace_back("latency");
   }
+  // Those that need no file need no asking either.
+  const std::vector<std::string> known = task_metric_names();
+  const auto asked = [&](const std::string& name) {
+    return std::ranges::any_of(o.metrics.metrics,
+                               [&](const std::string& m) { return m.substr(0, m.find('=')) == name; });
+  };
+  for (const std::string& name : o.objectives)
+    if (std::ranges::find(known, name) != known.end() && !asked(name)) o.metrics.metrics.push_back(name);
   if (o.schemes.empty()) {
     const bool timed = std::ranges::find(o.objectives, "latency") != o.objectives.end();
     if (!searches(o)) o.schemes = {"int8", "float32"};

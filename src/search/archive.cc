@@ -11,8 +11,9 @@ Archive::Archive(const SearchSpace& space, const StrategyOptions& options) : spa
     if (name == "size") by_size_ = true;
     else if (name == "latency") by_latency_ = true;
   }
-  const auto is_loss = [](const std::string& name) { return name != "size" && name != "latency"; };
-  if (auto found = std::ranges::find_if(options.objectives, is_loss); found != options.objectives.end()) loss_ = *found;
+  loss_ = followed_loss(options.objectives);
+  if (auto found = std::ranges::find_if(options.objectives, is_task_metric); found != options.objectives.end())
+    metric_ = *found;
   if (!space.latency_of) by_latency_ = false;
   if (!by_latency_) by_size_ = true;
 }
@@ -58,6 +59,8 @@ void Archive::update(const Study& study) {
     (trial.part == Part::kSearch       ? entry.search
      : trial.part == Part::kAcceptance ? entry.acceptance
                                        : entry.evaluation) = loss;
+    if (trial.part == Part::kAcceptance && !metric_.empty() && trial.measurement)
+      entry.metric = objective(*trial.measurement, metric_);
     if (trial.part == Part::kSearch) read_losses(entry, trial, (study.header().search_samples + 1) / 2);
   }
 }
@@ -105,14 +108,14 @@ Point Archive::costs(const Entry& entry) const {
   return costs;
 }
 
-template <class Has, class Loss>
-std::vector<const Entry*> Archive::front_by(Has has, Loss loss) const {
+template <class Has, class PointOf>
+std::vector<const Entry*> Archive::front_by(Has has, PointOf point_of) const {
   std::vector<const Entry*> candidates;
   std::vector<Point> points;
   for (const Entry& entry : entries_) {
-    if (!has(entry) || !std::isfinite(loss(entry))) continue;
-    Point point = costs(entry);
-    point.push_back(loss(entry));
+    if (!has(entry)) continue;
+    Point point = point_of(entry);
+    if (!std::ranges::all_of(point, [](double value) { return std::isfinite(value); })) continue;
     candidates.push_back(&entry);
     points.push_back(std::move(point));
   }
@@ -121,14 +124,26 @@ std::vector<const Entry*> Archive::front_by(Has has, Loss loss) const {
   return front;
 }
 
+Point Archive::point(const Entry& entry, double loss) const {
+  Point point = costs(entry);
+  point.push_back(loss);
+  return point;
+}
+
 std::vector<const Entry*> Archive::front() const {
   const bool any = std::ranges::any_of(entries_, &Entry::confirmed);
   return front_by([any](const Entry& e) { return any ? e.confirmed() : e.search.has_value(); },
-                  [](const Entry& e) { return e.joint_loss(); });
+                  [this](const Entry& e) { return point(e, e.joint_loss()); });
 }
 
 std::vector<const Entry*> Archive::search_front() const {
-  return front_by([](const Entry& e) { return e.search.has_value(); }, [](const Entry& e) { return *e.search; });
+  return front_by([](const Entry& e) { return e.search.has_value(); },
+                  [this](const Entry& e) { return point(e, *e.search); });
+}
+
+std::vector<const Entry*> Archive::metric_front() const {
+  return front_by([](const Entry& e) { return e.confirmed() && e.metric; },
+                  [this](const Entry& e) { return point(e, *e.metric); });
 }
 
 void Archive::race(std::span<Proposal> proposals) const {

@@ -17,6 +17,7 @@ struct Entry {
   // By Part; absent: not measured there. Infinite where the candidate failed. What left a race has an estimate of the
   // mean over all search samples.
   std::optional<double> search, acceptance, evaluation;
+  std::optional<double> metric;  // the task metric that is an objective, on the acceptance samples
   double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
 
   // On search and acceptance samples together, which are equally many.
@@ -44,9 +45,11 @@ class Archive {
   bool by_latency() const { return by_latency_; }
 
   // Entries that no other dominates, by joint loss and costs: of the confirmed ones, or of all while there are none.
-  // And by the loss on the search samples alone, confirmed or not.
+  // By the loss on the search samples alone, confirmed or not. And of the confirmed by the task metric; empty without
+  // one.
   std::vector<const Entry*> front() const;
   std::vector<const Entry*> search_front() const;
+  std::vector<const Entry*> metric_front() const;
 
   // Candidates leave the search samples (race.h) once what the front has now beats them, or most of what they lose has
   // been seen. All are run to the end where losses are not known sample by sample.
@@ -54,13 +57,15 @@ class Archive {
 
  private:
   std::optional<Assignment> read(const Plan& plan) const;
-  template <class Has, class Loss>
-  std::vector<const Entry*> front_by(Has has, Loss loss) const;
+  Point point(const Entry& entry, double loss) const;
+  template <class Has, class PointOf>
+  std::vector<const Entry*> front_by(Has has, PointOf point_of) const;
 
   void read_losses(Entry& entry, const Trial& trial, int64_t all);
 
   const SearchSpace& space_;
-  std::string loss_ = "kl";
+  std::string loss_;
+  std::string metric_;  // empty: no task metric is an objective
   bool by_size_ = false, by_latency_ = false;
   size_t seen_ = 0;
   int64_t evaluations_ = 0;

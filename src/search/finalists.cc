@@ -6,18 +6,16 @@
 #include "search/scaled.h"
 
 namespace seqto::internal {
+namespace {
 
-std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
-  std::vector<const Entry*> front = archive.front();
-  // The float model itself is in every report.
-  std::erase_if(front, [](const Entry* entry) {
-    return std::ranges::all_of(entry->assignment, [](int choice) { return choice == 0; });
-  });
-  if (front.size() <= count) return front;
+// `value` is what is minimised beside the costs.
+template <class Value>
+void thin_out(std::vector<const Entry*>& front, const Archive& archive, size_t count, Value value) {
+  if (front.size() <= count) return;
   std::vector<Point> points;
   for (const Entry* entry : front) {
     Point point = archive.costs(*entry);
-    point.push_back(std::log(std::max(entry->joint_loss(), 1e-9)));
+    point.push_back(value(*entry));
     points.push_back(std::move(point));
   }
   points = scaled(points);
@@ -36,6 +34,21 @@ std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
     points.erase(points.begin() + static_cast<ptrdiff_t>(least));
     front.erase(front.begin() + static_cast<ptrdiff_t>(least));
   }
+}
+
+}  // namespace
+
+std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
+  std::vector<const Entry*> front = archive.front(), judged = archive.metric_front();
+  for (auto* list : {&front, &judged})  // the float model itself is in every report
+    std::erase_if(*list, [](const Entry* entry) {
+      return std::ranges::all_of(entry->assignment, [](int choice) { return choice == 0; });
+    });
+  thin_out(judged, archive, count / 3, [](const Entry& e) { return *e.metric; });
+  std::erase_if(judged, [&](const Entry* entry) { return std::ranges::find(front, entry) != front.end(); });
+  thin_out(front, archive, count - std::min(count, judged.size()),
+           [](const Entry& e) { return std::log(std::max(e.joint_loss(), 1e-9)); });
+  front.insert(front.end(), judged.begin(), judged.end());
   return front;
 }
 

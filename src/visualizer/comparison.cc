@@ -54,13 +54,11 @@ std::vector<std::string> selected_row(const Comparison& c, const std::string& he
 }
 
 std::string loss_text(const SummaryPoint& point, const std::string& name) {
-  const double value = loss_of(point.trial, name);
+  const double value = loss_of(point, name);
   if (std::isnan(value)) return "";
-  const auto& intervals = point.trial.measurement->intervals;
-  const auto found = intervals.find(name);
   std::string text = format_figure(value);
-  if (found != intervals.end())
-    text += fmt::format(" ({} to {})", format_figure(found->second.low), format_figure(found->second.high));
+  if (const auto ends = loss_interval(point, name))
+    text += fmt::format(" ({} to {})", format_figure(ends->low), format_figure(ends->high));
   return text;
 }
 
@@ -166,7 +164,7 @@ std::string plot_data(const Comparison& c) {
     }
   }
   return safe_dump({{"model", fmt::format("{} studies", c.studies.size())},
-                    {"loss", loss},
+                    {"loss", loss_label(loss)},
                     {"unit", size_unit(most)},
                     {"studies", std::move(names)},
                     {"points", std::move(points)}});
@@ -221,7 +219,7 @@ void write_comparison(const Comparison& c, const std::filesystem::path& dir) {
   d.html = plot_section("fronts", "The fronts",
                         fmt::format("Loss ({}) against size. Down and left is better; a line is what a study offers at "
                                     "each size.",
-                                    text(c.objectives.front())));
+                                    text(loss_label(c.objectives.front()))));
   d.scripts = "<script type=\"application/json\" id=\"data\">" + data + "</script>\n" + script(echarts_js()) +
               script(plots_js()) + script(page_js());
   write_file_atomic(dir / "plots" / "fronts.svg", draw_svgs(data, {"fronts"}).front());

@@ -36,8 +36,8 @@ Cell size_cell(const SummaryPoint* point) {
 
 Cell loss_cell(const SummaryPoint* point, const std::string& loss, bool named) {
   if (!point || !point->trial.measurement) return {"-", ""};
-  double value = loss_of(point->trial, loss);
-  return {(named ? loss + " " : "") + format_figure(value), fmt::to_string(value)};
+  double value = loss_of(*point, loss);
+  return {(named ? loss_label(loss) + " " : "") + format_figure(value), fmt::to_string(value)};
 }
 
 Cell latency_cell(const SummaryPoint* point) {

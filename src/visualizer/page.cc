@@ -21,8 +21,8 @@ namespace {
 std::string size_of(const SummaryPoint& point) { return format_bytes(point.trial.measurement->size_bytes); }
 
 std::string loss_words(const SummaryPoint& point, const std::string& loss) {
-  const double value = loss_of(point.trial, loss);
-  return std::isnan(value) ? "no " + loss : loss + " " + format_figure(value);
+  const double value = loss_of(point, loss);
+  return std::isnan(value) ? "no " + loss : loss_label(loss) + " " + format_figure(value);
 }
 
 // "97.3 % lower": the selected loss beside that of the fully quantized model.
@@ -59,7 +59,7 @@ std::string lead(const Summary& summary) {
   words += fmt::format("The selected candidate <code>{}</code> takes {} ({} of the size reduction kept), {}{}",
                        text(selected->trial.id), size_of(*selected), format_percent(selected->size_reduction_kept),
                        text(loss_words(*selected, loss)),
-                       comparison(loss_of(selected->trial, loss), loss_of(summary.fully_quantized.trial, loss)));
+                       comparison(loss_of(*selected, loss), loss_of(summary.fully_quantized, loss)));
   if (selected->trial.measurement->latency.median_ns > 0) {
     words += fmt::format(", {} a sample", format_duration(selected->trial.measurement->latency.median_ns));
   }
@@ -207,7 +207,7 @@ std::string provenance(const Summary& summary) {
 }  // namespace
 
 std::string render_page(const Summary& summary, const std::string& data_json) {
-  const auto loss = text(loss_name(summary));
+  const auto loss = text(loss_label(loss_name(summary)));
   std::string page = page_head(model_name(summary) + " · seqto") + colours_switch();
   page += fmt::format("<h1>{}</h1>\n<p class=\"path\">{} · {} · seqto</p>\n<p class=\"lead\">{}</p>\n",
                       text(model_name(summary)), text(summary.header.model_path),

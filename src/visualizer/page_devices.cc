@@ -16,7 +16,7 @@ std::string device_row(const Summary& summary, const DeviceFront& device) {
   const auto point_cells = [&](const SummaryPoint* point) {
     if (!measured(point)) return empty_cell() + empty_cell();
     const auto& m = *point->trial.measurement;
-    const double value = loss_of(point->trial, loss);
+    const double value = loss_of(*point, loss);
     return cell(value, format_figure(value)) +
            cell(static_cast<double>(m.latency.median_ns), format_duration(m.latency.median_ns));
   };
@@ -62,9 +62,9 @@ std::string devices_section(const Summary& summary) {
   const auto loss = loss_name(summary);
   std::string rows = device_row(summary, summary);
   for (const auto& device : summary.elsewhere) rows += device_row(summary, device);
-  return plot_section(
-             "devices", "The front on each device",
-             fmt::format("Loss ({}) against latency of the same files. Down and left is better.", text(loss))) +
+  return plot_section("devices", "The front on each device",
+                      fmt::format("Loss ({}) against latency of the same files. Down and left is better.",
+                                  text(loss_label(loss)))) +
          fmt::format(
              "<section class=\"long\"><h2>Devices</h2>\n<p class=\"hint\">The same candidates on each device; losses "
              "are against the float model there.</p>\n<div class=\"wide\"><table class=\"sortable\" "

@@ -114,8 +114,10 @@ var plots = (function () {
     return option;
   }
 
-  // A log axis where the front spans two decades and a linear one would show a flat line.
+  // A log axis where the front spans two decades and a linear one would show a flat line; not for a metric's drop, which
+  // may be below 0.
   function wantsLog(data) {
+    if (measured(data).some(function (p) { return p.loss < 0; })) return false;
     var losses = measured(data).filter(function (p) { return p.loss > 0 && (p.front || p.kind === 'full'); })
                                .map(function (p) { return p.loss; });
     return losses.length > 2 && Math.max.apply(null, losses) > 100 * Math.min.apply(null, losses);
@@ -127,7 +129,8 @@ var plots = (function () {
     var positive = points.filter(function (p) { return p.loss > 0; }).map(function (p) { return p.loss; });
     log = log && positive.length > 0;
     // A logarithm has no place for a loss of 0: it is drawn at the lower end of the axis, and the axis says so.
-    var lowest = log ? Math.pow(10, Math.floor(Math.log(Math.min.apply(null, positive)) / Math.LN10 - 0.3)) : 0;
+    var lowest = log ? Math.pow(10, Math.floor(Math.log(Math.min.apply(null, positive)) / Math.LN10 - 0.3)) :
+                       Math.min.apply(null, points.map(function (p) { return p.loss; }).concat(0));
     var word = log && positive.length < points.length ? data.loss + '  (log; 0 at the lower end)' :
                log ? data.loss + '  (log)' : data.loss;
     return {
@@ -347,7 +350,8 @@ var plots = (function () {
     option.xAxis = withName(theme, {type: 'value', minInterval: 1, min: 'dataMin', max: 'dataMax', splitLine: {show: false}},
                             below(list ? 'entries in the exclusion list' : 'trial'));
     option.yAxis = [
-      axis(theme, {type: 'value', name: data.loss, min: 0,
+      axis(theme, {type: 'value', name: data.loss,
+                   min: function (range) { return Math.min(0, range.min); },
                    nameTextStyle: {align: 'left', color: theme.front}, axisLabel: {color: theme.front, formatter: figure}}),
       axis(theme, {type: 'value', name: 'size in ' + data.unit.name, scale: true, splitLine: {show: false},
                    nameTextStyle: {align: 'right', color: theme.second}, axisLabel: {color: theme.second}})

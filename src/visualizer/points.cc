@@ -73,13 +73,27 @@ std::string loss_name(const Summary& summary) {
   return "kl";
 }
 
-double loss_of(const Trial& trial, const std::string& name) {
-  if (!trial.measurement) return std::numeric_limits<double>::quiet_NaN();
-  try {
-    return objective(*trial.measurement, name);
-  } catch (const Error&) {  // a study without labels has no such metric: nothing to draw
-    return std::numeric_limits<double>::quiet_NaN();
+std::string loss_label(const std::string& name) { return is_task_metric(name) ? name + " drop" : name; }
+
+double loss_of(const SummaryPoint& point, const std::string& name) {
+  if (!point.trial.measurement) return std::numeric_limits<double>::quiet_NaN();
+  if (is_loss(name)) return objective(*point.trial.measurement, name);
+  if (const auto drop = point.drops.find(name); drop != point.drops.end()) return drop->second.value;
+  // The float model's own; a study without labels has no such metric: nothing to draw.
+  return point.trial.id == "float" && point.trial.measurement->metrics.contains(name)
+             ? 0
+             : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::optional<Interval> loss_interval(const SummaryPoint& point, const std::string& name) {
+  if (!point.trial.measurement) return {};
+  if (is_task_metric(name)) {
+    const auto drop = point.drops.find(name);
+    return drop == point.drops.end() ? std::nullopt : drop->second.interval;
   }
+  const auto& intervals = point.trial.measurement->intervals;
+  const auto found = intervals.find(name);
+  return found == intervals.end() ? std::nullopt : std::optional(found->second);
 }
 
 Scheme scheme_of(const Plan& plan, const LayerId& layer) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,11 @@ int rank(const Summary& summary, const std::string& id);
 
 // The objective that the plots show against size: the first that is neither size nor latency, else "kl".
 std::string loss_name(const Summary& summary);
-// NaN when the trial has failed or the name is not known to it.
-double loss_of(const Trial& trial, const std::string& name);
+// As the reports call it: "kl", "accuracy drop".
+std::string loss_label(const std::string& name);
+// Of a task metric its drop. NaN when the trial has failed or the name is not known to it.
+double loss_of(const SummaryPoint& point, const std::string& name);
+std::optional<Interval> loss_interval(const SummaryPoint& point, const std::string& name);
 
 // Scheme of a layer in a plan; absent layers are float32.
 Scheme scheme_of(const Plan& plan, const LayerId& layer);

@@ -38,7 +38,7 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
   json["size"] = measured.size_bytes;
   json["size_text"] = format_bytes(measured.size_bytes);
   json["kept_text"] = format_percent(point.size_reduction_kept);
-  json["loss"] = loss_of(trial, loss);
+  json["loss"] = loss_of(point, loss);
   json["latency"] = measured.latency.median_ns;
   json["latency_text"] = measured.latency.median_ns > 0 ? format_duration(measured.latency.median_ns) : "not measured";
   json["losses"] = Json::object();
@@ -110,7 +110,7 @@ Json what_if_data(const Summary& summary) {
 
 std::string report_data_json(const Summary& summary) {
   const auto loss = loss_name(summary);
-  Json data{{"model", model_name(summary)}, {"loss", loss}, {"unit", size_unit(largest(summary))}};
+  Json data{{"model", model_name(summary)}, {"loss", loss_label(loss)}, {"unit", size_unit(largest(summary))}};
   data["timed"] = std::ranges::find(summary.objectives, "latency") != summary.objectives.end();
   data["points"] = Json::array();
   for (const auto* point : points(summary)) {

@@ -49,6 +49,10 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
   }
   if (!point.alike.empty()) json["alike"] = point.alike;
   if (point.mcnemar) json["mcnemar"] = *point.mcnemar;
+  for (const auto& [name, drop] : point.drops) {
+    json["drops"][name] = {{"value", drop.value}, {"interval", nullptr}};
+    if (drop.interval) json["drops"][name]["interval"] = {drop.interval->low, drop.interval->high};
+  }
   json["intervals"] = Json::object();
   if (point.trial.measurement)
     for (const auto& [name, interval] : point.trial.measurement->intervals)

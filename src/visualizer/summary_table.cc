@@ -19,10 +19,11 @@ std::string mark(const Summary& summary, const SummaryPoint& point) {
 }
 
 // "0.0084-0.0121"; nothing where the samples say nothing of it.
-std::string interval(const Measurement& measured, const std::string& name) {
-  const auto found = measured.intervals.find(name);
-  if (found == measured.intervals.end()) return "-";
-  return fmt::format("{}-{}", internal::format_figure(found->second.low), internal::format_figure(found->second.high));
+std::string interval(const SummaryPoint& point, const std::string& name) {
+  const auto ends = internal::loss_interval(point, name);
+  return ends ? fmt::format("{}{}{}", internal::format_figure(ends->low), ends->low < 0 ? " to " : "-",
+                            internal::format_figure(ends->high))
+              : "-";
 }
 
 // Marks, ids, and the figures of a measured point.
@@ -47,8 +48,8 @@ TableRow row_of(const Summary& summary, const SummaryPoint& point, bool labels, 
   row.push_back(format_bytes(measured->size_bytes));
   row.push_back(internal::format_percent(point.size_reduction_kept));
   const std::string loss = internal::loss_name(summary);
-  row.push_back(internal::format_figure(internal::loss_of(point.trial, loss)));
-  if (intervals) row.push_back(interval(*measured, loss));
+  row.push_back(internal::format_figure(internal::loss_of(point, loss)));
+  if (intervals) row.push_back(interval(point, loss));
   row.push_back(internal::format_percent(measured->losses.top1_disagreement));
   if (labels) {
     const auto top1 = measured->metrics.find("top1");
@@ -69,13 +70,12 @@ std::string device_table(const Summary& summary, const TextStyle& style) {
   for (const auto& point : summary.front) add(point);
 
   const std::string loss = internal::loss_name(summary);
-  const auto any_has = [&](auto has) {
-    return std::ranges::any_of(
-        points, [&](const SummaryPoint* point) { return point->trial.measurement && has(*point->trial.measurement); });
-  };
-  const bool labels = any_has([](const Measurement& m) { return m.metrics.contains("top1"); });
-  const bool intervals = any_has([&](const Measurement& m) { return m.intervals.contains(loss); });
-  const auto table = empty_table(loss, labels, intervals);
+  const bool labels = std::ranges::any_of(points, [](const SummaryPoint* point) {
+    return point->trial.measurement && point->trial.measurement->metrics.contains("top1");
+  });
+  const bool intervals = std::ranges::any_of(
+      points, [&](const SummaryPoint* point) { return internal::loss_interval(*point, loss).has_value(); });
+  const auto table = empty_table(internal::loss_label(loss), labels, intervals);
   std::vector<TableRow> rows;
   for (const auto* point : points) rows.push_back(row_of(summary, *point, labels, intervals));
   if (style.columns > 0 && table_width(table, rows) > style.columns)

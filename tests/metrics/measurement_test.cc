@@ -35,6 +35,15 @@ TEST(MeasureOutputs, FiguresAreTheMeansOfTheirSamples) {
   EXPECT_TRUE(m.intervals.at("top1").holds(m.metrics.at("top1")));
 }
 
+TEST(MeasureOutputs, KeepsTheSamplesOfLossesThatAreAskedFor) {
+  Measurement m;
+  const std::vector<std::string> paired{"mse", "size", "top1"};
+  measure_outputs(m, outputs({{1, 0}, {0, 1}}), outputs({{1, 2}, {0, 1}}), {}, paired);
+  EXPECT_EQ(m.samples.at("mse"), (std::vector<double>{2, 0}));
+  EXPECT_TRUE(m.samples.contains("kl"));
+  EXPECT_EQ(m.samples.size(), 3u);
+}
+
 TEST(MeasureOutputs, NoIntervalOfWhatIsNotFinite) {
   Measurement m;
   measure_outputs(m, outputs({{1, 0}, {0, 1}}), outputs({{std::nanf(""), 0}, {0, 1}}), {});
@@ -65,6 +74,31 @@ TEST(PairedDifference, SeesWhatUnpairedIntervalsDoNot) {
   EXPECT_TRUE(paired_difference(with("kl", c), with("kl", a), "kl")->holds(0));
   EXPECT_FALSE(paired_difference(with("kl", {1}), with("kl", {1, 2}), "kl"));
   EXPECT_FALSE(paired_difference(with("kl", {1}), Measurement{}, "kl"));
+}
+
+TEST(PairedDifference, OfManyAtOnceIsThatOfTwo) {
+  Measurement f1 = with("top1", {1, 0, 1});
+  f1.replicates["f1"] = {0.5, 0.7, 0.9};
+  const Measurement a = with("kl", {1, 2, 3, 4, 5, 9}), b = with("kl", {2, 2, 2, 4, 7, 7}),
+                    short_one = with("kl", {1, 2});
+  const Measurement* all[]{&a, &f1, &short_one, &b};
+  const PairedFigure figure(all, "kl");
+  EXPECT_EQ(figure.difference(0, 3), paired_difference(a, b, "kl"));
+  EXPECT_NEAR(figure.difference(0, 3)->low, -figure.difference(3, 0)->high, 1e-12);
+  EXPECT_EQ(figure.difference(0, 0), (Interval{0, 0}));
+  EXPECT_FALSE(figure.difference(0, 1));
+  EXPECT_FALSE(figure.difference(0, 2));
+  EXPECT_EQ(PairedFigure(all, "f1").difference(1, 1), (Interval{0, 0}));
+}
+
+TEST(Drop, IsWhatGotWorse) {
+  Measurement before, after;
+  before.metrics = {{"top1", 0.9}, {"mae", 2}};
+  after.metrics = {{"top1", 0.7}, {"mae", 2.5}};
+  before.lower_is_better = after.lower_is_better = {"mae"};
+  EXPECT_NEAR(drop(after, before, "top1"), 0.2, 1e-12);
+  EXPECT_NEAR(drop(after, before, "mae"), 0.5, 1e-12);
+  EXPECT_NEAR(drop(before, after, "mae"), -0.5, 1e-12);
 }
 
 TEST(PairedDifference, McNemarCountsWhereOneAloneIsRight) {

@@ -160,6 +160,49 @@ class SearchTest(unittest.TestCase):
                 self.assertEqual(t["losses"], known[key(t)])
         self.assertLess(abs(summary["hypervolume"] - whole["hypervolume"]), 0.02)
 
+    def test_a_task_metric_is_an_objective(self):
+        summary, all_trials, done = self.tune("accuracy", "--objectives", "accuracy,size", "--search-evaluations", 40)
+        self.assertEqual(summary["objectives"], ["accuracy", "size"])
+        self.assertIn("accuracy drop", done.stdout)
+        parts = {part: [t for t in all_trials if t.get("part", "evaluation") == part]
+                 for part in ("search", "acceptance", "evaluation")}
+        self.assertTrue(parts["search"] and parts["acceptance"])
+        # Plans are found by kl; those that were confirmed, and the report's, hold the metric.
+        self.assertFalse(any("accuracy" in t["metrics"] for t in parts["search"]))
+        self.assertTrue(all("accuracy" in t["metrics"] for t in parts["acceptance"] + parts["evaluation"]))
+        baseline = summary["baseline"]["metrics"]["accuracy"]
+        reported = {t["id"]: (1 - t["metrics"]["accuracy"], t["size_bytes"]) for t in parts["evaluation"]}
+        for point in summary["front"]:
+            drop = point["drops"]["accuracy"]
+            self.assertAlmostEqual(drop["value"], baseline - point["metrics"]["accuracy"], places=12)
+            self.assertTrue(drop["interval"][0] <= drop["value"] <= drop["interval"][1])
+            own = reported[point["id"]]
+            self.assertFalse(any(o != own and o[0] <= own[0] and o[1] <= own[1] for i, o in reported.items()
+                                 if i != "published"))
+        study = (self.dir / "accuracy/report.html").read_text()
+        self.assertIn("accuracy drop", study)
+
+    def test_objectives_that_cannot_be(self):
+        def fails(code, part, *flags):
+            done = models.seqto("tune", models.DIGITS, *DATA, "-o", self.dir / "bad", *flags)
+            self.assertEqual((done.returncode, part in done.stderr), (code, True), done.stderr)
+
+        fails(2, "'wer' found", "--objectives", "wer,size")
+        fails(2, "map50=FILE.json expected", "--objectives", "map50,size")
+        fails(2, "found twice", "--objectives", "kl,kl,size")
+        fails(2, "a loss or a task metric", "--objectives", "size,latency")
+        fails(3, "a target of 1 found", "--objectives", "mae,size")
+
+    def test_a_command_is_an_objective(self):
+        script = self.dir / "off.py"
+        script.write_text("import sys, numpy\na, b = (numpy.load(path) for path in sys.argv[1:3])\n"
+                          "print(float(abs(a['logits'] - b['logits']).mean()))\n")
+        summary, all_trials, _ = self.tune("command", "--objectives", "off,size", "--search-evaluations", 20, "--max-front", 4,
+                                           "--metric-command", f"off:min:{sys.executable} {script}")
+        self.assertEqual(summary["objectives"], ["off", "size"])
+        for point in summary["front"]:
+            self.assertEqual(point["drops"]["off"], {"value": point["metrics"]["off"], "interval": None})
+
     def test_groups_are_kept_together(self):
         inspected = models.seqto("inspect", models.DIGITS, "--json")
         groups = json.loads(inspected.stdout)["groups"]

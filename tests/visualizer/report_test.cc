@@ -84,7 +84,7 @@ TEST(Report, OddStudies) {
 
   summary = small_summary();
   summary.objectives = {"size", "top1"};
-  EXPECT_NE(internal::report_data_json(summary).find("\"loss\":\"top1\""), std::string::npos);
+  EXPECT_NE(internal::report_data_json(summary).find("\"loss\":\"top1 drop\""), std::string::npos);
   summary.objectives = {"f1"};
   write_report(summary, folder("f1"));
 
