@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 #include "search/baselines.h"
 #include "search/replay.h"
@@ -14,35 +16,44 @@ class GreedyRevert : public Replay {
   using Replay::Replay;
 
  private:
+  // As NNCF's accuracy-aware loop goes: the group at the end of the list returns to float. A return that makes it worse
+  // is taken back and the list ranked anew, but for the first one after a ranking, which stays.
   void search() override {
     Assignment plan;  // the choices that save most
-    for (const auto& row : saved()) plan.push_back(static_cast<int>(std::ranges::max_element(row) - row.begin()));
-    double now = loss(plan);
-    std::vector<size_t> order = ranked(plan);
-    while (!order.empty() && left() > 0) {
-      plan[order.front()] = 0;
-      order.erase(order.begin());
-      const double before = now;
-      now = loss(plan);
-      if (now > before) order = ranked(plan);
+    std::vector<size_t> list;
+    for (const auto& row : saved()) {
+      plan.push_back(static_cast<int>(std::ranges::max_element(row) - row.begin()));
+      if (plan.back() != 0) list.insert(list.begin(), plan.size() - 1);
+    }
+    double before = loss(plan);
+    rank(list, plan);
+    bool ranked = true;
+    while (!list.empty() && left() > 0) {
+      const size_t group = list.back();
+      const int choice = std::exchange(plan[group], 0);
+      list.pop_back();
+      const double now = loss(plan);
+      const bool stays = now <= before || ranked;
+      before = now;  // also of what is taken back
+      ranked = false;
+      if (stays) continue;
+      plan[group] = choice;
+      list.push_back(group);
+      rank(list, plan);
+      ranked = true;
     }
   }
 
-  // The groups that are not float32 yet, those first whose return alone lowers the loss most.
-  std::vector<size_t> ranked(const Assignment& plan) {
-    std::vector<size_t> groups;
+  // Last the group whose return alone leaves the least loss; of equal ones that which was last before.
+  void rank(std::vector<size_t>& list, const Assignment& plan) {
     std::vector<Assignment> reverted;
-    for (size_t g = 0; g < plan.size(); ++g) {
-      if (plan[g] == 0) continue;
-      groups.push_back(g);
-      (reverted.emplace_back(plan))[g] = 0;
-    }
+    for (size_t group : list) (reverted.emplace_back(plan))[group] = 0;
     const std::vector<double> found = losses(reverted);
-    std::vector<size_t> order(groups.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](size_t i) { return found[i]; });
-    for (size_t& i : order) i = groups[i];
-    return order;
+    std::vector<size_t> places(list.size());
+    std::iota(places.begin(), places.end(), 0);
+    std::ranges::stable_sort(places, std::greater(), [&](size_t i) { return found[i]; });
+    for (size_t& place : places) place = list[place];
+    list = std::move(places);
   }
 };
 
