@@ -23,9 +23,11 @@ import onnx
 import onnxruntime as ort
 from onnxruntime import quantization as ortq
 
+import _peers
+
 CALIBRATION, EVALUATION, ROUNDS = 50, 150, 15
 PATIENCE_S = 1800
-NNCF_VERSION = "3.4.0"
+NNCF_VERSION = _peers.NNCF[1][0].split("==")[1]
 PLAIN = "seqto U8S8 per channel"
 BASE = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
 IMPROVERS = {
@@ -105,23 +107,6 @@ def latencies(paths, x):
 
 def say(*words):
     print(*words, file=sys.stderr, flush=True)
-
-
-def nncf_python(root):
-    if "SEQTO_NNCF_PYTHON" in os.environ:
-        return os.environ["SEQTO_NNCF_PYTHON"]
-    python = root / ".cache" / "nncf" / "bin" / "python"
-    try:
-        if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
-        has = subprocess.run([python, "-c", "import nncf"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        if has.returncode:
-            subprocess.run([python, "-m", "pip", "install", "-q", f"nncf=={NNCF_VERSION}", "onnx", "onnxruntime"],
-                           check=True)
-        return str(python)
-    except (OSError, subprocess.CalledProcessError) as error:
-        say(f"accuracy: NNCF skipped, it cannot be installed: {error}")
-        return None
 
 
 class Case:
@@ -205,7 +190,7 @@ def methods_of(root):
             methods[f"+ {name}"] = lambda c, p, flags=flags: c.seqto(p, BASE + flags)
         else:
             say(f"accuracy: {' '.join(flags)} skipped, this build has no such flag")
-    python = nncf_python(root)
+    python = _peers.python_with(root, _peers.NNCF, "accuracy")
     if python:
         for speed in ("fast", "full"):
             methods[f"NNCF {NNCF_VERSION}, {speed} bias correction"] = lambda c, p, s=speed: c.nncf(p, python, s)

@@ -19,11 +19,11 @@ class GreedyRevert : public Replay {
   // As NNCF's accuracy-aware loop goes: the group at the end of the list returns to float. A return that makes it worse
   // is taken back and the list ranked anew, but for the first one after a ranking, which stays.
   void search() override {
-    Assignment plan;  // the choices that save most
+    Assignment plan;  // everything quantized, by the choices that save most, even where that is less than nothing
     std::vector<size_t> list;
     for (const auto& row : saved()) {
-      plan.push_back(static_cast<int>(std::ranges::max_element(row) - row.begin()));
-      if (plan.back() != 0) list.insert(list.begin(), plan.size() - 1);
+      plan.push_back(static_cast<int>(std::max_element(row.begin() + 1, row.end()) - row.begin()));
+      list.insert(list.begin(), plan.size() - 1);
     }
     double before = loss(plan);
     rank(list, plan);

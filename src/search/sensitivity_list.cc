@@ -28,9 +28,11 @@ class SensitivityList : public Replay {
     std::vector<Assignment> path;
     Assignment plan = assignments_.all_float();
     for (const Flip& flip : list) {
-      // A choice that saves less than the one before it in the list is no step forward.
-      if (saved()[flip.group][flip.choice] <= saved()[flip.group][plan[flip.group]]) continue;
-      plan[flip.group] = flip.choice;
+      // A choice that saves less than the one before it in the list is no step forward; the first is one, whatever it
+      // saves.
+      int& now = plan[flip.group];
+      if (now != 0 && saved()[flip.group][flip.choice] <= saved()[flip.group][now]) continue;
+      now = flip.choice;
       path.push_back(plan);
     }
     const auto count = std::min<size_t>(path.size(), static_cast<size_t>(std::max<int64_t>(2, left())));

@@ -131,9 +131,9 @@ std::string summary_table(const Summary& summary, const TextStyle& style) {
     text += shown("random inputs: sizes and latencies mean something, losses do not", style);
   if (!summary.selected.empty()) text += shown("> selected  * among the top three", style);
   if (std::ranges::any_of(summary.front, [](const SummaryPoint& point) { return !point.alike.empty(); }))
-    text +=
-        shown(fmt::format("~ {} samples cannot tell its loss from a smaller one's", summary.header.evaluation_samples),
-              style);
+    text += shown(fmt::format("~ {} samples cannot tell its {} from a smaller one's", summary.header.evaluation_samples,
+                              is_task_metric(internal::loss_name(summary)) ? internal::loss_name(summary) : "loss"),
+                  style);
   return text;
 }
 
