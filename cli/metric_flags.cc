@@ -16,6 +16,10 @@ void add_metric_flags(CLI::App* word, MetricOptions& options) {
   word->add_option("--metric-timeout", options.timeout_seconds, "Seconds for one run of such a command (0: no limit)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  word->add_option("--metric-resamples", options.command_resamples,
+                   "Run such a command so many times more on resamples of the samples, for an interval (0: none)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 }  // namespace seqto::cli

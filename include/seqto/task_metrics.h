@@ -36,7 +36,7 @@ struct Answers {
 struct Score {
   double value = 0;
   // How far it can be trusted, one of: the samples' own values, where it is their mean; what it is on resamples of the
-  // samples, as for_each_resample() draws them; nothing.
+  // samples, as for_each_resample() draws them, as many for all models; nothing.
   std::vector<double> samples, replicates;
 };
 
@@ -61,6 +61,8 @@ struct MetricOptions {
   // number.
   std::vector<std::string> commands;
   double timeout_seconds = 600;  // of a command; 0: no limit
+  // Runs of each command more, on resamples of the samples, for the interval of its figure and of differences; 0: none.
+  int command_resamples = 0;
   bool empty() const { return metrics.empty() && commands.empty(); }
 };
 // The names that MetricOptions::metrics may begin with.

@@ -46,14 +46,39 @@ void save_answers(const fs::path& file, const Answers& answers, std::span<const 
   save_npz(file, arrays);
 }
 
+// Each sample as often as it was drawn.
+Answers resampled(const Answers& answers, std::span<const double> counts) {
+  Answers drawn(answers.names);
+  drawn.dims = answers.dims;
+  for (const Outputs& outputs : answers.outputs) {
+    Outputs& rows = drawn.outputs.emplace_back();
+    for (int64_t i = 0; i < outputs.rows; ++i)
+      for (double k = 0; k < counts[i]; ++k) rows.append(outputs.row(i));
+  }
+  return drawn;
+}
+
 class CommandMetric : public NamedMetric {
  public:
-  CommandMetric(std::string name, bool higher_is_better, std::string command, double timeout_seconds)
+  CommandMetric(std::string name, bool higher_is_better, std::string command, double timeout_seconds, int resamples)
       : NamedMetric(std::move(name), higher_is_better),
         command_(std::move(command)),
-        timeout_seconds_(timeout_seconds) {}
+        timeout_seconds_(timeout_seconds),
+        resamples_(resamples) {}
 
   Score score(const Answers& answers, const Answers& reference, std::span<const Truth> truths) const override {
+    Score score{.value = figure(answers, reference, truths)};
+    if (resamples_ == 0) return score;
+    for_each_resample(truths.size(), resamples_, [&](std::span<const double> counts) {
+      std::vector<Truth> drawn;
+      for (size_t i = 0; i < truths.size(); ++i) drawn.insert(drawn.end(), static_cast<size_t>(counts[i]), truths[i]);
+      score.replicates.push_back(figure(resampled(answers, counts), resampled(reference, counts), drawn));
+    });
+    return score;
+  }
+
+ private:
+  double figure(const Answers& answers, const Answers& reference, std::span<const Truth> truths) const {
     const TemporaryFolder folder;
     const fs::path first = folder.path / "reference.npz", second = folder.path / "candidate.npz";
     save_answers(first, reference, truths);
@@ -63,10 +88,9 @@ class CommandMetric : public NamedMetric {
     const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
     if (error != std::errc() || end != line.data() + line.size() || !std::isfinite(value))
       fail(fmt::format("\"{}\" found as the last line that it printed; a number expected", line));
-    return {.value = value};
+    return value;
   }
 
- private:
   [[noreturn]] void fail(const std::string& found) const {
     throw Error(Code::kInvalidInput,
                 fmt::format("[metric] {}: {}; the command gets two .npz files and prints a number: {}", name(), found,
@@ -86,13 +110,15 @@ class CommandMetric : public NamedMetric {
 
   std::string command_;
   double timeout_seconds_;
+  int resamples_;
 };
 
 }  // namespace
 
 std::shared_ptr<const Metric> make_command_metric(std::string name, bool higher_is_better, std::string command,
-                                                  double timeout_seconds) {
-  return std::make_shared<CommandMetric>(std::move(name), higher_is_better, std::move(command), timeout_seconds);
+                                                  double timeout_seconds, int resamples) {
+  return std::make_shared<CommandMetric>(std::move(name), higher_is_better, std::move(command), timeout_seconds,
+                                         resamples);
 }
 
 }  // namespace seqto::internal

@@ -28,6 +28,6 @@ std::shared_ptr<const Metric> make_nme(const std::string& file);
 // `file`: JSON that describes the detector's outputs.
 std::shared_ptr<const Metric> make_map50(const std::string& file);
 std::shared_ptr<const Metric> make_command_metric(std::string name, bool higher_is_better, std::string command,
-                                                  double timeout_seconds);
+                                                  double timeout_seconds, int resamples);
 
 }  // namespace seqto::internal

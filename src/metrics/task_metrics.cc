@@ -65,7 +65,7 @@ std::shared_ptr<const Metric> make_metric(const std::string& text) {
 }
 
 // NAME:max:COMMAND
-std::shared_ptr<const Metric> make_command(const std::string& text, double timeout_seconds) {
+std::shared_ptr<const Metric> make_command(const std::string& text, const MetricOptions& options) {
   const size_t first = text.find(':'), second = first == std::string::npos ? first : text.find(':', first + 1);
   const std::string name = text.substr(0, first);
   const std::string better = second == std::string::npos ? "" : text.substr(first + 1, second - first - 1);
@@ -80,7 +80,8 @@ std::shared_ptr<const Metric> make_command(const std::string& text, double timeo
   if (kTaken.contains(name) || kinds().contains(name))
     throw Error(Code::kUsage,
                 fmt::format("[metric] --metric-command {} found; a name that no metric of seqto has expected", name));
-  return internal::make_command_metric(name, better == "max", text.substr(second + 1), timeout_seconds);
+  return internal::make_command_metric(name, better == "max", text.substr(second + 1), options.timeout_seconds,
+                                       options.command_resamples);
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ Metrics make_metrics(const MetricOptions& options) {
     metrics.push_back(std::move(metric));
   };
   for (const std::string& text : options.metrics) add(make_metric(text));
-  for (const std::string& text : options.commands) add(make_command(text, options.timeout_seconds));
+  for (const std::string& text : options.commands) add(make_command(text, options));
   return metrics;
 }
 
@@ -139,7 +140,10 @@ std::string metric_options_to_json(const MetricOptions& options) {
     if (!file.empty()) metric["sha256"] = sha256_file(file);
     json.push_back(metric);
   }
-  for (const std::string& text : options.commands) json.push_back({{"command", text}});
+  for (const std::string& text : options.commands) {
+    json.push_back({{"command", text}});
+    if (options.command_resamples > 0) json.back()["resamples"] = options.command_resamples;
+  }
   return json.dump();
 }
 

@@ -134,11 +134,12 @@ class Tuner {
     for (Place& place : places_) read_truths(place.evaluation, metrics_);
     // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
     if (std::ranges::any_of(o_.objectives, is_task_metric)) {
-      const auto unasked = [&](const auto& m) {
-        return std::ranges::find(o_.objectives, m->name()) == o_.objectives.end();
-      };
-      Metrics judges = metrics_;
-      std::erase_if(judges, unasked);
+      MetricOptions asked = o_.metrics;
+      asked.command_resamples = 0;  // intervals are of what is reported
+      Metrics judges = make_metrics(asked);
+      std::erase_if(judges, [&](const auto& metric) {
+        return std::ranges::find(o_.objectives, metric->name()) == o_.objectives.end();
+      });
       read_truths(places_.front().acceptance, std::move(judges));
     }
     Trial trial;
@@ -155,6 +156,7 @@ class Tuner {
       put_uncertain_first(place.search);
       Evaluated evaluated = measure(*session, place.evaluation, env_);
       require_metrics(evaluated.measurement, "evaluation");
+      if (&place == &places_.front()) note_intervals(evaluated.measurement);
       for (float v : evaluated.outputs.values)
         if (!std::isfinite(v))
           throw Error(Code::kInvalidInput,
@@ -179,6 +181,15 @@ class Tuner {
                     fmt::format("[tune] the objective {} and no sample with a label among those of the {} found; some "
                                 "expected; give --labels FILE.csv, or an array y beside the inputs",
                                 name, part));
+  }
+
+  void note_intervals(const Measurement& measurement) {
+    for (const std::string& name : o_.objectives)
+      if (is_task_metric(name) && !measurement.intervals.contains(name))
+        ending_.notes.push_back(
+            fmt::format("{} has no interval, so nothing says which points the samples cannot tell apart; "
+                        "--metric-resamples 200 runs its command so many times more for one",
+                        name));
   }
 
   // The softmax of a single value is 1 whatever it is.

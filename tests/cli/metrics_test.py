@@ -182,6 +182,20 @@ class Command(Folder):
         limits = {limit["figure"]: limit for limit in json.loads(done.stdout)["limits"]}
         self.assertNotEqual(limits["best"]["kind"], limits["kl"]["kind"])
 
+    def test_resamples_bring_an_interval(self):
+        off = self.dir / "off.py"
+        off.write_text("import sys, numpy\n"
+                       "a, b = (numpy.load(path) for path in sys.argv[1:3])\n"
+                       "assert len(a['labels']) == 80\n"
+                       f"print(float(abs(a[{models_output()!r}] - b[{models_output()!r}]).mean()))\n")
+        done = models.seqto(*self.words, "--max-loss", "off=1000", "--metric-command", f"off:min:{sys.executable} {off}",
+                            "--metric-resamples", 12)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)["figures"]
+        low, high = figures["off"]["interval"]
+        self.assertTrue(0 < low < figures["off"]["value"] < high, figures["off"])
+        self.assertEqual(figures["off_drop"]["interval"], [low, high])  # the float model's is 0 on every resample
+
     def test_errors(self):
         def fails(code, part, command, *more):
             self.fails(code, part, *self.words, "--max-loss", "kl=9", "--metric-command", command, *more)
