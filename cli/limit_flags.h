@@ -15,5 +15,6 @@ struct LimitFlags {
   std::vector<Limit> parsed() const;  // throws Error{kUsage}
 };
 void add_limit_flags(CLI::App* word, LimitFlags& flags);
+void add_quality_limit_flags(CLI::App* word, LimitFlags& flags);  // but for size and latency
 
 }  // namespace seqto::cli

@@ -1,7 +1,12 @@
 // seqto validate: parity of two models.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "config_flags.h"
+#include "limit_flags.h"
+#include "metric_flags.h"
 #include "model_pair.h"
 #include "seqto/error.h"
 #include "seqto/verdicts.h"
@@ -13,6 +18,8 @@ namespace {
 struct Flags {
   ModelPairFlags pair;
   ParityOptions options;
+  MetricOptions metrics;
+  LimitFlags limits;
   std::string report;
 };
 
@@ -47,17 +54,24 @@ Parity parity_of(const Flags& f, const Context& context) {
   return parity;
 }
 
-void validate_command(const Flags& f, const Context& context) {
+void validate_command(Flags& f, const Context& context) {
   if (!f.report.empty()) require_report_name(f.report);
+  f.options.metrics = make_metrics(f.metrics);
+  f.options.limits = f.limits.parsed();
+  if (f.pair.candidate.empty() && (!f.options.metrics.empty() || !f.options.limits.empty()))
+    throw Error(Code::kUsage,
+                "[validate] task metrics or limits on them and one model found; two models expected, the reference and "
+                "the candidate");
   Parity parity = parity_of(f, context);
   if (!f.report.empty()) write_parity(parity, f.report);
   fmt::print("{}", context.json ? parity_to_json(parity) : parity_text(parity, stdout_style()));
-  if (!passed(parity))
-    throw Error(
-        Code::kGateNotMet,
-        fmt::format("[validate] {} of {} outputs found outside the limits; max abs {} and mean abs {} at most "
-                    "expected; the result says where",
-                    parity_failures(parity).size(), parity.outputs.size(), f.options.abs_tol, f.options.mean_tol));
+  if (passed(parity)) return;
+  const auto outside = std::ranges::count_if(parity.outputs, [&](const auto& o) { return !passed(o, f.options); });
+  std::string found = fmt::format("{} of {} outputs found outside the limits", outside, parity.outputs.size());
+  if (parity.task)
+    found += fmt::format(", {} of {} limits on figures not met",
+                         std::ranges::count(parity.task->limits, false, &CheckedLimit::met), f.options.limits.size());
+  throw Error(Code::kGateNotMet, fmt::format("[validate] {}; none expected; the result says where", found));
 }
 
 }  // namespace
@@ -84,10 +98,18 @@ void add_validate(CLI::App& app, Context& context) {
   word->add_option("--min-top1-agreement", f->options.min_top1_agreement,
                    "The smallest share of samples with the same first class (0: any)")
       ->check(CLI::Range(0.0, 1.0));
+  add_metric_flags(word, f->metrics);
+  add_quality_limit_flags(word, f->limits);
+  word->add_flag("--confident", f->options.gate.confident, "The whole 95 % interval of a figure has to meet its limit");
   word->add_option("--worst", f->options.worst, "Samples to list, worst first")->capture_default_str();
   word->add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);
-  word->callback([=, &context] { validate_command(*f, context); });
+  word->callback([=, &context] {
+    // Who limits what matters does not ask for equal values as well.
+    if (!f->limits.parsed().empty() && word->count("--abs-tol") + word->count("--mean-tol") == 0)
+      f->options.abs_tol = f->options.mean_tol = std::numeric_limits<double>::infinity();
+    validate_command(*f, context);
+  });
 }
 
 }  // namespace seqto::cli

@@ -3,33 +3,17 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "seqto/bench.h"
+#include "seqto/limits.h"
 #include "seqto/metrics.h"
 #include "seqto/task_metrics.h"
 #include "seqto/validate.h"
 
 namespace seqto {
-
-struct Figure {
-  double value = 0;
-  std::optional<Interval> interval;  // of 95 %, where one was taken
-  bool higher_is_better = false;
-};
-
-// "size_bytes", "size_ratio", "latency_ns", "latency_ratio", the losses ("kl" ...), task metrics ("top1" ...), and
-// "top1_drop" ...: how much worse a metric is than the reference's. Ratios are to the reference, the float model.
-using Figures = std::map<std::string, Figure>;
-// Of a measurement; ratios and drops are to the float model's. What was not measured, or is not a number, is left out.
-// Intervals are the measurement's, of drops those of the paired difference; of latencies the spread of the runs.
-Figures figures_of(const Measurement& measurement, const Measurement& baseline);
-// By its name alone: true for metrics that are shares of right answers.
-bool higher_is_better(const std::string& figure);
 
 // A candidate with all that a later run has to know to be compared with it.
 struct Measured {
@@ -42,27 +26,6 @@ struct Measured {
   std::string seqto;            // version
   Figures figures;
 };
-
-struct Limit {
-  std::string figure;
-  double bound = 0;
-  bool at_most = true;   // else at least
-  std::string asked_by;  // "--max-size", the lock file's name
-};
-struct CheckedLimit {
-  Limit limit;
-  Figure found;
-  bool met = false;
-  double excess() const { return limit.at_most ? found.value - limit.bound : limit.bound - found.value; }
-};
-
-struct GateOptions {
-  // A limit is met only where the whole interval of the figure is on its good side.
-  bool confident = false;
-};
-// Each limit in turn. Not a number meets no limit. Throws Error{kInvalidInput} naming the figures that there are where
-// one was not measured.
-std::vector<CheckedLimit> check(const Measured& measured, std::span<const Limit> limits, const GateOptions& = {});
 
 struct GateResult {
   Measured measured;

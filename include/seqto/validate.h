@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "seqto/dataset.h"
+#include "seqto/limits.h"
 #include "seqto/runner.h"
+#include "seqto/task_metrics.h"
 
 namespace seqto {
 
@@ -17,6 +19,10 @@ struct ParityOptions {
   // Below this share of samples with the same first class an output fails; 0: not asked.
   double min_top1_agreement = 0;
   size_t worst = 5;  // samples listed
+  // --- how well both do their task; with either of these all answers are kept in memory
+  Metrics metrics;
+  std::vector<Limit> limits;  // on the candidate's figures_of(): losses, task metrics, their drops
+  GateOptions gate;
 };
 
 // Values that cannot be subtracted.
@@ -49,6 +55,14 @@ struct SampleParity {
   int64_t incomparable = 0;
 };
 
+// Losses of the first output, and task metrics: those of labels, and those that were asked for.
+struct TaskParity {
+  Measurement reference, candidate;
+  std::map<std::string, Figure> drops;  // how much worse each metric is, with the interval of the paired difference
+  std::optional<double> mcnemar;        // of "top1": small where one is right more often than chance explains
+  std::vector<CheckedLimit> limits;
+};
+
 struct Parity {
   std::string reference, candidate;                // paths
   std::string reference_runner, candidate_runner;  // descriptions
@@ -57,9 +71,10 @@ struct Parity {
   ParityOptions options;
   std::vector<OutputParity> outputs;
   std::vector<SampleParity> worst;  // worst first; none that are equal
+  std::optional<TaskParity> task;   // where metrics or limits were asked for
 };
 bool passed(const OutputParity& output, const ParityOptions& options);
-bool passed(const Parity& parity);  // every output
+bool passed(const Parity& parity);  // every output, and every limit
 
 // Throws Error{kInvalidInput} naming what differs: inputs and outputs have to have the same names, in any order, and
 // shapes that can be equal; types may differ (a float16 candidate).
@@ -71,11 +86,12 @@ struct ParitySide {
   Runner* runner = nullptr;
   const Dataset* data = nullptr;
 };
-// Runs both on one sample after the other, all of them; memory stays constant. Throws Error{kInvalidInput} as
-// Runner::load_file() and Session::run(), and where an output is no tensor of numbers or its size differs.
+// Runs both on one sample after the other, all of them; without metrics and limits memory stays constant. Throws
+// Error{kInvalidInput} as Runner::load_file() and Session::run(), and where an output is no tensor of numbers or its
+// size differs; with metrics and limits as Metric::score() and check(), and where the first output is not float.
 Parity validate(const ParitySide& reference, const ParitySide& candidate, const ParityOptions& = {}, const Env& = {});
-// The same against what the data say that the model answered (Sample::expected: ONNX's test data); `reference` is then
-// the word "the data". Throws Error{kInvalidInput} where they do not tell every output.
+// The same, without metrics and limits, against what the data say that the model answered (Sample::expected: ONNX's
+// test data); `reference` is then the word "the data". Throws Error{kInvalidInput} where they do not tell every output.
 Parity validate_expected(const ParitySide& candidate, const ParityOptions& = {}, const Env& = {});
 
 }  // namespace seqto

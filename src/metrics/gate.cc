@@ -1,26 +1,18 @@
 #include "seqto/gate.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/files.h"
-#include "metrics/loss_fields.h"
 #include "seqto/error.h"
 
 namespace seqto {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double bad_end(const Figure& figure, bool high_is_bad) {
-  if (!figure.interval) return figure.value;
-  return high_is_bad ? figure.interval->high : figure.interval->low;
-}
 
 Json figure_json(const Figure& f) {
   Json json{{"value", f.value}, {"interval", nullptr}};
@@ -36,61 +28,6 @@ void note_change(std::vector<std::string>& notes, const char* what, const std::s
 }
 
 }  // namespace
-
-Figures figures_of(const Measurement& measurement, const Measurement& baseline) {
-  Figures figures;
-  const auto add = [&](const std::string& name, double value, std::optional<Interval> interval = {},
-                       bool higher_is_better = false) {
-    if (std::isnan(value)) return;
-    if (const auto known = measurement.intervals.find(name); known != measurement.intervals.end())
-      interval = known->second;
-    figures[name] = {value, interval, higher_is_better};
-  };
-  const auto size = static_cast<double>(measurement.size_bytes), float_size = static_cast<double>(baseline.size_bytes);
-  add("size_bytes", size);
-  if (float_size > 0) add("size_ratio", size / float_size);
-  const Latency& latency = measurement.latency;
-  if (latency.median_ns > 0) {
-    const Interval spread{static_cast<double>(latency.p10_ns), static_cast<double>(latency.p90_ns)};
-    const auto median = static_cast<double>(latency.median_ns), other = static_cast<double>(baseline.latency.median_ns);
-    add("latency_ns", median, spread);
-    if (other > 0) add("latency_ratio", median / other, Interval{spread.low / other, spread.high / other});
-  }
-  for (const LossField& field : kLossFields) add(std::string(field.name), measurement.losses.*field.value);
-  for (const auto& [name, value] : measurement.metrics) {
-    const bool higher = !measurement.lower_is_better.contains(name);
-    add(name, value, {}, higher);
-    if (!baseline.metrics.contains(name)) continue;
-    const Measurement *worse = higher ? &baseline : &measurement, *better = higher ? &measurement : &baseline;
-    add(name + "_drop", drop(measurement, baseline, name), paired_difference(*worse, *better, name));
-  }
-  return figures;
-}
-
-bool higher_is_better(const std::string& figure) {
-  static const std::set<std::string> kShares{"top1", "top5", "f1", "accuracy", "map50", "top1_agreement"};
-  return kShares.contains(figure);
-}
-
-std::vector<CheckedLimit> check(const Measured& measured, std::span<const Limit> limits, const GateOptions& options) {
-  std::vector<CheckedLimit> checked;
-  for (const Limit& limit : limits) {
-    auto it = measured.figures.find(limit.figure);
-    if (it == measured.figures.end()) {
-      std::vector<std::string> names;
-      for (const auto& [name, figure] : measured.figures) names.push_back(name);
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[check] {}: a limit of {} found, which was not measured; one of {} expected; task "
-                              "metrics need labels",
-                              limit.asked_by, limit.figure, fmt::join(names, ", ")));
-    }
-    CheckedLimit c{limit, it->second};
-    const double value = options.confident ? bad_end(c.found, limit.at_most) : c.found.value;
-    c.met = limit.at_most ? value <= limit.bound : value >= limit.bound;
-    checked.push_back(std::move(c));
-  }
-  return checked;
-}
 
 bool passed(const GateResult& result) { return std::ranges::all_of(result.limits, &CheckedLimit::met); }
 
@@ -177,7 +114,7 @@ LockComparison compare_lock(const Measured& lock, const Measured& now, const std
       result.notes.push_back(fmt::format("{} is not compared: it was not measured this time", name));
     } else {
       const bool at_most = !figure.higher_is_better && !higher_is_better(name);
-      result.limits.push_back({name, bad_end(figure, at_most), at_most, lock_name});
+      result.limits.push_back({name, worse_end(figure, at_most), at_most, lock_name});
     }
   }
   return result;

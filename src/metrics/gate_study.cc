@@ -105,6 +105,11 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
   m.machine = text("cpu");
   m.seqto = text("seqto");
   m.figures = figures_of(measurement_of(*point), measurement_of(front.at("baseline")));
+  // Samples, which pair a candidate with the original, are not in the summary; what came of them is.
+  const Json drops = point->value("drops", Json::object());
+  for (const auto& [name, drop] : drops.items())
+    if (const auto figure = m.figures.find(name + "_drop"); figure != m.figures.end() && !drop.at("interval").is_null())
+      figure->second.interval = Interval{drop["interval"].at(0), drop["interval"].at(1)};
   return m;
 }
 

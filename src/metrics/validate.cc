@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
+#include "metrics/scored_pair.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -186,6 +188,17 @@ Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const
   return parity;
 }
 
+TaskParity task_parity(const internal::ScoredPair& scored, const ParityOptions& options) {
+  TaskParity task;
+  std::tie(task.reference, task.candidate) = scored.measured();
+  const Figures figures = figures_of(task.candidate, task.reference);
+  for (const auto& [name, _] : task.candidate.metrics)
+    if (const auto found = figures.find(name + "_drop"); found != figures.end()) task.drops[name] = found->second;
+  task.mcnemar = mcnemar(task.candidate, task.reference);
+  task.limits = check(figures, options.limits, options.gate);
+  return task;
+}
+
 // By name where the data have it, else by position, as ONNX's own test runner takes them.
 const Tensor& expected_output(const Sample& sample, const std::vector<std::string>& outputs, size_t index) {
   const auto found = std::ranges::find(sample.expected, outputs[index], &Initializer::name);
@@ -210,7 +223,8 @@ bool passed(const OutputParity& o, const ParityOptions& options) {
 }
 
 bool passed(const Parity& parity) {
-  return std::ranges::all_of(parity.outputs, [&](const OutputParity& o) { return passed(o, parity.options); });
+  return std::ranges::all_of(parity.outputs, [&](const OutputParity& o) { return passed(o, parity.options); }) &&
+         (!parity.task || std::ranges::all_of(parity.task->limits, &CheckedLimit::met));
 }
 
 Parity validate(const ParitySide& reference, const ParitySide& candidate, const ParityOptions& options,
@@ -223,14 +237,22 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
   parity.reference_runner = reference.runner->description();
   parity.candidate_runner = candidate.runner->description();
   parity.options = options;
-  return compare_all(std::move(parity), first->output_names(), *reference.data, env,
-                     [&](const Sample& sample, int64_t i) {
-                       const auto expected = first->run(sample.inputs);
-                       auto found = second->run(same ? sample.inputs : candidate.data->read(i).inputs);
-                       Pairs pairs;
-                       for (size_t o = 0; o < expected.size(); ++o) pairs.emplace_back(expected[o], found.at(at[o]));
-                       return pairs;
-                     });
+  std::optional<internal::ScoredPair> scored;
+  if (!options.metrics.empty() || !options.limits.empty())
+    scored.emplace(options.metrics, reference.data->has_labels(), first->output_names(), first->output_names());
+  parity =
+      compare_all(std::move(parity), first->output_names(), *reference.data, env, [&](const Sample& sample, int64_t i) {
+        const auto expected = first->run(sample.inputs);
+        const auto answer = second->run(same ? sample.inputs : candidate.data->read(i).inputs);
+        std::vector<Tensor> found;
+        Pairs pairs;
+        for (size_t o = 0; o < expected.size(); ++o)
+          pairs.emplace_back(expected[o], found.emplace_back(answer.at(at[o])));
+        if (scored) scored->append(sample, expected, found);
+        return pairs;
+      });
+  if (scored) parity.task = task_parity(*scored, options);
+  return parity;
 }
 
 Parity validate_expected(const ParitySide& candidate, const ParityOptions& options, const Env& env) {

@@ -15,7 +15,7 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
     Point& axis = axes.emplace_back();
     for (const std::string& name : objectives) axis.push_back(objective(point, name));
     Selection& candidate = candidates.emplace_back(candidates.size());
-    candidate.limits = check({.figures = figures_of(point, baseline)}, limits);
+    candidate.limits = check(figures_of(point, baseline), limits);
     double sum = 0;
     for (const CheckedLimit& c : candidate.limits)
       if (!c.met) sum += c.excess() / std::max(std::abs(c.limit.bound), 1e-12);

@@ -1,11 +1,14 @@
 // What `validate` found, as text.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "seqto/verdicts.h"
 #include "visualizer/document.h"
 #include "visualizer/format.h"
+#include "visualizer/limit_text.h"
 
 namespace seqto {
 namespace {
@@ -30,15 +33,61 @@ std::string non_finite(const OutputParity& o) {
   return words;
 }
 
+internal::DocumentTable task_table(const TaskParity& task) {
+  internal::DocumentTable table{"task metrics",
+                                {{"metric", TableColumn::kName},
+                                 {"reference", kFigure},
+                                 {"candidate", kFigure},
+                                 {"worse by", kFigure},
+                                 {"95 % interval", kFigure, 2},
+                                 {"McNemar's p", kFigure, 1}},
+                                {}};
+  for (const auto& [name, value] : task.candidate.metrics) {
+    const auto before = task.reference.metrics.find(name);
+    const auto drop = task.drops.find(name);
+    const bool is_first_class = name == "top1" || name == "accuracy";
+    table.rows.push_back({name,
+                          before == task.reference.metrics.end() ? "-" : internal::figure_text(name, before->second),
+                          internal::figure_text(name, value),
+                          drop == task.drops.end() ? "-" : internal::figure_text(name, drop->second.value),
+                          drop == task.drops.end() ? "-" : internal::figure_text(name, drop->second.interval),
+                          is_first_class && task.mcnemar ? format_figure(*task.mcnemar) : "-"});
+  }
+  return table;
+}
+
+Json task_json(const TaskParity& task) {
+  Json json = Json::object();
+  for (const auto& [name, value] : task.candidate.metrics) {
+    Json& metric = json[name];
+    const auto before = task.reference.metrics.find(name);
+    metric = {{"reference", before == task.reference.metrics.end() ? Json() : Json(before->second)},
+              {"candidate", value},
+              {"lower_is_better", task.candidate.lower_is_better.contains(name)},
+              {"drop", nullptr},
+              {"interval", nullptr}};
+    const auto drop = task.drops.find(name);
+    if (drop == task.drops.end()) continue;
+    metric["drop"] = drop->second.value;
+    metric["interval"] = internal::interval_json(drop->second.interval);
+  }
+  return json;
+}
+
+std::string tolerance(double most) { return std::isinf(most) ? "any" : fmt::format("{}", most); }
+
 internal::Document document_of(const Parity& p) {
   internal::Document d;
   d.title = "Parity of two models";
   d.good = passed(p);
   for (const std::string& failure : parity_failures(p)) d.findings.push_back({failure});
   const std::string samples = counted(static_cast<size_t>(p.samples), "sample");
-  d.verdict =
-      d.good ? fmt::format("PASSED: {} over {}", counted(p.outputs.size(), "output"), samples)
-             : fmt::format("FAILED: {} of {} over {}", d.findings.size(), counted(p.outputs.size(), "output"), samples);
+  const auto outside = std::ranges::count_if(p.outputs, [&](const auto& o) { return !passed(o, p.options); });
+  d.verdict = d.good ? fmt::format("PASSED: {} over {}", counted(p.outputs.size(), "output"), samples)
+                     : fmt::format("FAILED: {} of {} over {}", outside, counted(p.outputs.size(), "output"), samples);
+  if (const size_t limits = p.task ? p.task->limits.size() : 0; limits > 0)
+    d.verdict += fmt::format(", {} of {} not met", std::ranges::count(p.task->limits, false, &CheckedLimit::met),
+                             counted(limits, "limit"));
   if (p.random_inputs) d.verdict += ", RANDOM inputs";
   internal::DocumentTable outputs{"",
                                   {{"output", TableColumn::kName},
@@ -62,10 +111,13 @@ internal::Document document_of(const Parity& p) {
     worst.rows.push_back(
         {s.name, s.output, format_figure(s.max_abs), format_figure(s.mean_abs), fmt::format("{}", s.incomparable)});
   d.tables = {std::move(outputs), std::move(worst)};
-  d.facts = {p.reference_runner.empty() ? "reference: " + p.reference
-                                        : fmt::format("reference: {} on {}", p.reference, p.reference_runner),
-             fmt::format("candidate: {} on {}", p.candidate, p.candidate_runner),
-             fmt::format("allowed: max abs {}, mean abs {}", p.options.abs_tol, p.options.mean_tol)};
+  if (p.task && !p.task->candidate.metrics.empty()) d.tables.push_back(task_table(*p.task));
+  if (p.task && !p.task->limits.empty()) d.tables.push_back(internal::limits_table("limits", p.task->limits));
+  d.facts = {
+      p.reference_runner.empty() ? "reference: " + p.reference
+                                 : fmt::format("reference: {} on {}", p.reference, p.reference_runner),
+      fmt::format("candidate: {} on {}", p.candidate, p.candidate_runner),
+      fmt::format("allowed: max abs {}, mean abs {}", tolerance(p.options.abs_tol), tolerance(p.options.mean_tol))};
   return d;
 }
 
@@ -113,6 +165,8 @@ std::vector<std::string> parity_failures(const Parity& p) {
                                     format_percent(p.options.min_top1_agreement)));
     failures.push_back(fmt::format("output '{}': {}", o.name, fmt::join(reasons, "; ")));
   }
+  if (p.task)
+    for (std::string& failure : internal::limit_failures(p.task->limits)) failures.push_back(std::move(failure));
   return failures;
 }
 
@@ -137,6 +191,11 @@ std::string parity_to_json(const Parity& p) {
                              {"max_abs", s.max_abs},
                              {"mean_abs", s.mean_abs},
                              {"incomparable", s.incomparable}});
+  if (p.task) {
+    json["metrics"] = task_json(*p.task);
+    json["mcnemar"] = p.task->mcnemar ? Json(*p.task->mcnemar) : Json();
+    json["limits"] = internal::limits_json(p.task->limits);
+  }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

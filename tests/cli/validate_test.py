@@ -121,6 +121,69 @@ class Validate(unittest.TestCase):
         code, found, _ = self.validate(self.two_headed("a.onnx"), self.two_headed("b.onnx", shift=0.0599), self.rows())
         self.assertEqual((code, found["abs_tol"], found["mean_tol"]), (0, 0.06, 0.02))
 
+    def test_task_metrics_of_both(self):
+        quantized = self.quantized("--data", models.DIGITS_DATA, "--samples", 50)
+        words = [models.DIGITS, quantized, models.DIGITS_DATA, "--samples", 300]
+        code, found, _ = self.validate(*words, "--metric", "accuracy", "--abs-tol", 100, "--mean-tol", 100)
+        self.assertEqual(code, 0)
+        data = np.load(models.DIGITS_DATA)
+        feeds = [{"x": row[None].astype(np.float32)} for row in data["x"][:300]]
+        right = [np.array([o[0][0].argmax() for o in outputs_of(path, feeds)]) == data["y"][:300]
+                 for path in (models.DIGITS, quantized)]
+        metric = found["metrics"]["accuracy"]
+        self.assertAlmostEqual(metric["reference"], right[0].mean(), delta=1e-12)
+        self.assertAlmostEqual(metric["candidate"], right[1].mean(), delta=1e-12)
+        self.assertAlmostEqual(metric["drop"], right[0].mean() - right[1].mean(), delta=1e-12)
+        low, high = metric["interval"]
+        difference = right[0].astype(float) - right[1]
+        rng = np.random.default_rng(1)
+        means = [rng.choice(difference, 300).mean() for _ in range(4000)]
+        self.assertAlmostEqual(low, np.quantile(means, 0.025), delta=0.004)
+        self.assertAlmostEqual(high, np.quantile(means, 0.975), delta=0.004)
+        only = [int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())]
+        from scipy.stats import binomtest
+        expected = binomtest(only[0], sum(only)).pvalue if sum(only) else 1
+        self.assertAlmostEqual(found["mcnemar"], expected, delta=1e-9)
+        self.assertEqual(found["metrics"]["f1"]["lower_is_better"], False)
+        self.assertIsNotNone(found["metrics"]["f1"]["interval"])
+
+    def test_limits_on_task_metrics(self):
+        quantized = self.quantized("--data", models.DIGITS_DATA, "--samples", 50)
+        words = [models.DIGITS, quantized, models.DIGITS_DATA, "--samples", 100]
+        # Who limits the drop does not ask for equal logits as well, unless he says so.
+        code, found, said = self.validate(*words, "--max-accuracy-drop", "5%")
+        self.assertEqual((code, found["passed"], found["abs_tol"]), (0, True, None), said)
+        self.assertEqual([(l["figure"], l["met"]) for l in found["limits"]], [("top1_drop", True)])
+        self.assertEqual(self.validate(*words, "--max-accuracy-drop", "5%", "--abs-tol", 1e-6)[0], GATE)
+        code, found, said = self.validate(*words, "--min-accuracy", "0.9", "--min-accuracy", "accuracy=0.999", "--max-loss", "1e-9",
+                                          "--metric", "accuracy")
+        self.assertEqual((code, [l["met"] for l in found["limits"]]), (GATE, [False, True, False]), said)
+        self.assertIn("2 of 3 limits on figures not met", said)
+        self.assertEqual(len(found["failures"]), 2)
+        done = models.seqto("validate", *words[:2], "--data", *words[2:], "--max-accuracy-drop", "5%", "--report",
+                            self.dir / "r.html")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("McNemar", done.stdout)
+        self.assertIn("top1_drop", Page((self.dir / "r.html").read_text()).cells)
+        self.assertIn("PASSED: 1 output over 100 samples, 0 of 1 limit not met", done.stdout)
+
+    def test_a_command_and_targets(self):
+        script = self.dir / "worst.py"
+        script.write_text("import sys, numpy\na, b = (numpy.load(path) for path in sys.argv[1:3])\n"
+                          "print(float(abs(a['map'] - b['map']).max()))\n")
+        np.savez(self.dir / "targets.npz", x=models.weight(7, 4, seed=2), y=models.weight(7, 5, seed=3))
+        words = [self.two_headed("a.onnx"), self.two_headed("b.onnx", shift=0.5), self.dir / "targets.npz", "--metric", "mae",
+                 "--metric-command", f"worst:min:{sys.executable} {script}"]
+        code, found, said = self.validate(*words, "--max-loss", "worst=0.6", "--max-accuracy-drop", "mae=0")
+        self.assertEqual(code, 0, said)
+        self.assertAlmostEqual(found["metrics"]["worst"]["candidate"], 0.5, delta=1e-6)
+        self.assertIsNone(found["metrics"]["worst"]["interval"])
+        self.assertEqual(found["metrics"]["mae"]["drop"], 0)
+        self.assertIsNone(found["mcnemar"])
+        self.assertEqual(self.validate(*words, "--max-loss", "worst=0.4")[0], GATE)
+        done = models.seqto("validate", words[0], "--data", words[2], "--metric", "mae")
+        self.assertEqual((done.returncode, "two models expected" in done.stderr), (USAGE, True), done.stderr)
+
     def test_equal_models(self):
         code, found, _ = self.validate(models.DIGITS, models.DIGITS, models.DIGITS_DATA, "--samples", 20)
         self.assertEqual((code, found["passed"], found["failures"], found["worst"]), (0, True, [], []))

@@ -38,7 +38,7 @@ TEST(Check, LimitsFromBothSides) {
                                   {"top1", 0.7, false, "c"},
                                   {"top1", 0.71, false, "d"},
                                   {"kl", 0.02, true, "e"}};
-  const auto checked = check(measured(), limits);
+  const auto checked = check(measured().figures, limits);
   EXPECT_EQ(met(checked), (std::vector<bool>{true, false, true, false, true}));
   EXPECT_EQ(checked[1].excess(), 1);
   EXPECT_NEAR(checked[3].excess(), 0.01, 1e-12);
@@ -47,8 +47,8 @@ TEST(Check, LimitsFromBothSides) {
 TEST(Check, ConfidentMeansTheWholeInterval) {
   const std::vector<Limit> limits{
       {"kl", 0.025, true, "a"}, {"kl", 0.03, true, "b"}, {"top1", 0.66, false, "c"}, {"size_bytes", 1000, true, "d"}};
-  EXPECT_EQ(met(check(measured(), limits)), (std::vector<bool>{true, true, true, true}));
-  EXPECT_EQ(met(check(measured(), limits, {.confident = true})), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(met(check(measured().figures, limits)), (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(met(check(measured().figures, limits, {.confident = true})), (std::vector<bool>{false, true, false, true}));
 }
 
 TEST(Check, NoNumberMeetsNoLimit) {
@@ -56,12 +56,12 @@ TEST(Check, NoNumberMeetsNoLimit) {
   m.figures["kl"] = {std::nan(""), std::nullopt};
   m.figures["top1"] = {std::nan(""), std::nullopt};
   const std::vector<Limit> limits{{"kl", 1e9, true, "a"}, {"top1", 0, false, "b"}};
-  EXPECT_EQ(met(check(m, limits)), (std::vector<bool>{false, false}));
+  EXPECT_EQ(met(check(m.figures, limits)), (std::vector<bool>{false, false}));
 }
 
 TEST(Check, AFigureThatWasNotMeasuredIsAnError) {
   try {
-    check(measured(), std::vector<Limit>{{"f1", 0.5, false, "--min-accuracy"}});
+    check(measured().figures, std::vector<Limit>{{"f1", 0.5, false, "--min-accuracy"}});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInvalidInput);
@@ -88,7 +88,7 @@ TEST(Lock, WhatIsWorseThanTheLockedIntervalFails) {
     Measured now = lock;
     now.figures[figure].value = value;
     std::string names;
-    for (const CheckedLimit& c : check(now, compare_lock(lock, now, "lock").limits))
+    for (const CheckedLimit& c : check(now.figures, compare_lock(lock, now, "lock").limits))
       if (!c.met) names += c.limit.figure + " ";
     return names;
   };
@@ -109,7 +109,7 @@ TEST(Lock, OtherMachinesTellNothingOfTimes) {
   const LockComparison c = compare_lock(lock, now, "lock");
   EXPECT_EQ(c.limits.size(), 3u);
   EXPECT_EQ(c.notes.size(), 2u);
-  for (const CheckedLimit& checked : check(now, c.limits)) EXPECT_TRUE(checked.met);
+  for (const CheckedLimit& checked : check(now.figures, c.limits)) EXPECT_TRUE(checked.met);
 }
 
 TEST(Lock, OtherDataCannotBeCompared) {

@@ -179,6 +179,10 @@ class SearchTest(unittest.TestCase):
             own = reported[point["id"]]
             self.assertFalse(any(o != own and o[0] <= own[0] and o[1] <= own[1] for i, o in reported.items()
                                  if i != "published"))
+        done = models.seqto("check", self.dir / "accuracy", "--max-accuracy-drop", "accuracy=0.5", "--json")
+        selected = next(p for p in summary["front"] if p["id"] == summary["selected"])
+        self.assertEqual(json.loads(done.stdout)["figures"]["accuracy_drop"]["interval"],
+                         selected["drops"]["accuracy"]["interval"])
         study = (self.dir / "accuracy/report.html").read_text()
         self.assertIn("accuracy drop", study)
 
@@ -202,6 +206,7 @@ class SearchTest(unittest.TestCase):
         self.assertEqual(summary["objectives"], ["off", "size"])
         for point in summary["front"]:
             self.assertEqual(point["drops"]["off"], {"value": point["metrics"]["off"], "interval": None})
+        self.assertTrue(any("off has no interval" in note for note in summary["notes"]))
 
     def test_groups_are_kept_together(self):
         inspected = models.seqto("inspect", models.DIGITS, "--json")
