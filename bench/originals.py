@@ -106,9 +106,10 @@ def nncf(say, python, model, data, scratch):
         f"{ours.names(found['reverted'][:3])}")
     for share in SHARES:
         left = replay(share * worst).get("quantized")
+        back = len(full) - len(full if left is None else left)
         measured = left is not None and ours.key(left) in ours.losses
-        say(f"  until {share:4.0%} of the loss remain: {len(full) - len(left or full)} groups in float, a candidate "
-            f"that greedy_revert measured {'too' if measured else 'NOT'}")
+        say(f"  until {share:4.0%} of the loss remain: {back} groups in float, a "
+            f"candidate that greedy_revert measured {'too' if measured else 'NOT'}")
     whole = ask(python, "_originals_nncf.py", scratch, what="whole", model=model, data=data, calibration=CALIBRATION,
                 samples=SEARCH, max_drop=-1.0, iterations=1)
     if "failed" in whole:
