@@ -151,9 +151,9 @@ class Tuner {
         Evaluated evaluated = measure(*session, *part, env_);
         if (part == &place.acceptance) require_metrics(evaluated.measurement, "acceptance");
         part->reference = std::move(evaluated.outputs);
+        if (part->truths.empty() && part->labels.empty()) put_uncertain_first(*part);
         part->all_outputs = std::move(evaluated.all_outputs);
       }
-      put_uncertain_first(place.search);
       Evaluated evaluated = measure(*session, place.evaluation, env_);
       require_metrics(evaluated.measurement, "evaluation");
       if (&place == &places_.front()) note_intervals(evaluated.measurement);

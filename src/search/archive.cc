@@ -53,32 +53,33 @@ void Archive::update(const Study& study) {
       entries_.push_back(std::move(entry));
     }
     Entry& entry = entries_[place->second];
-    const double loss =
-        trial.measurement ? objective(*trial.measurement, loss_) : std::numeric_limits<double>::infinity();
     if (trial.measurement) entry.size = static_cast<double>(trial.measurement->size_bytes);
-    (trial.part == Part::kSearch       ? entry.search
-     : trial.part == Part::kAcceptance ? entry.acceptance
-                                       : entry.evaluation) = loss;
+    std::optional<double>& loss = trial.part == Part::kSearch       ? entry.search
+                                  : trial.part == Part::kAcceptance ? entry.acceptance
+                                                                    : entry.evaluation;
+    loss = trial.measurement ? objective(*trial.measurement, loss_) : std::numeric_limits<double>::infinity();
     if (trial.part == Part::kAcceptance && !metric_.empty() && trial.measurement)
       entry.metric = objective(*trial.measurement, metric_);
-    if (trial.part == Part::kSearch) read_losses(entry, trial, (study.header().search_samples + 1) / 2);
+    // The search's samples are the first half of them.
+    const int64_t all = study.header().search_samples;
+    if (trial.part == Part::kSearch) read_losses(loss, trial, all - all / 2);
+    if (trial.part == Part::kAcceptance) read_losses(loss, trial, all / 2);
   }
 }
 
-// `all`: samples of the search.
-void Archive::read_losses(Entry& entry, const Trial& trial, int64_t all) {
-  if (!trial.measurement || !std::isfinite(*entry.search)) return;
-  // Task metrics have samples too; candidates do not race by them.
-  const bool paired = loss_ == "kl" || loss_ == "top1_disagreement";
+// `all`: samples of the trial's part.
+void Archive::read_losses(std::optional<double>& loss, const Trial& trial, int64_t all) {
+  if (!trial.measurement || !std::isfinite(*loss)) return;
   const auto found = trial.measurement->samples.find(loss_);
-  if (!paired || found == trial.measurement->samples.end() || found->second.empty()) return;
+  if (!known_by_sample() || found == trial.measurement->samples.end() || found->second.empty()) return;
   const std::vector<double>& losses = found->second;
+  Difficulty& difficulty = difficulty_[trial.part];
   if (std::ssize(losses) < all) {
-    entry.search = extrapolated(losses, difficulty_);
-  } else if (*entry.search > 0) {
+    loss = extrapolated(losses, difficulty);
+  } else if (*loss > 0) {
     // Plans that lose much say most of it.
-    difficulty_.resize(losses.size());
-    for (size_t i = 0; i < losses.size(); ++i) difficulty_[i] += losses[i] / std::sqrt(*entry.search);
+    difficulty.resize(losses.size());
+    for (size_t i = 0; i < losses.size(); ++i) difficulty[i] += losses[i] / std::sqrt(*loss);
   }
 }
 
@@ -146,11 +147,17 @@ std::vector<const Entry*> Archive::metric_front() const {
                   [this](const Entry& e) { return point(e, *e.metric); });
 }
 
-void Archive::race(std::span<Proposal> proposals) const {
-  if (difficulty_.empty()) return;
-  const auto difficulty = std::make_shared<const Difficulty>(difficulty_);
+bool Archive::race(std::span<Proposal> proposals) const {
+  if (proposals.empty() || !known_by_sample()) return true;
+  const Part part = proposals.front().part;
+  if (part == Part::kAcceptance && !metric_.empty()) return true;
+  const auto known = difficulty_.find(part);
+  if (known == difficulty_.end() || known->second.empty()) return false;
+  const auto difficulty = std::make_shared<const Difficulty>(known->second);
   auto rivals = std::make_shared<std::vector<Rival>>();
-  for (const Entry* entry : search_front()) rivals->push_back({{entry->size, entry->latency}, *entry->search});
+  for (const Entry* entry : part == Part::kSearch ? search_front() : front())
+    if (const auto loss = part == Part::kSearch ? entry->search : entry->acceptance)
+      rivals->push_back({{entry->size, entry->latency}, *loss});
   for (Proposal& proposal : proposals) {
     const double latency = by_latency_ ? space_.latency_of(proposal.plan) : 0;
     proposal.enough = [=, name = loss_](std::span<const Losses> each, int64_t size_bytes) {
@@ -164,6 +171,7 @@ void Archive::race(std::span<Proposal> proposals) const {
              beaten(losses, {static_cast<double>(size_bytes), latency}, *rivals, *difficulty);
     };
   }
+  return true;
 }
 
 }  // namespace seqto::internal

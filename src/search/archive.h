@@ -1,6 +1,7 @@
 // What a study knows of the plans of a search space.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -15,7 +16,7 @@ struct Entry {
   Assignment assignment;
   std::string step;  // of its first trial
   // By Part; absent: not measured there. Infinite where the candidate failed. What left a race has an estimate of the
-  // mean over all search samples.
+  // mean over all samples of the part.
   std::optional<double> search, acceptance, evaluation;
   std::optional<double> metric;  // the task metric that is an objective, on the acceptance samples
   double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
@@ -51,9 +52,10 @@ class Archive {
   std::vector<const Entry*> search_front() const;
   std::vector<const Entry*> metric_front() const;
 
-  // Candidates leave the search samples (race.h) once what the front has now beats them, or most of what they lose has
-  // been seen. All are run to the end where losses are not known sample by sample.
-  void race(std::span<Proposal> proposals) const;
+  // Candidates, all for one part, leave its samples (race.h) once what the front has now beats them, or most of what
+  // they lose has been seen. All are run to the end where losses are not known sample by sample, or a task metric is
+  // asked of them. False while nothing was run on all samples of the part: then nothing can be told from a few.
+  bool race(std::span<Proposal> proposals) const;
 
  private:
   std::optional<Assignment> read(const Plan& plan) const;
@@ -61,7 +63,9 @@ class Archive {
   template <class Has, class PointOf>
   std::vector<const Entry*> front_by(Has has, PointOf point_of) const;
 
-  void read_losses(Entry& entry, const Trial& trial, int64_t all);
+  // Task metrics have samples too; candidates do not race by them.
+  bool known_by_sample() const { return loss_ == "kl" || loss_ == "top1_disagreement"; }
+  void read_losses(std::optional<double>& loss, const Trial& trial, int64_t all);
 
   const SearchSpace& space_;
   std::string loss_;
@@ -69,7 +73,7 @@ class Archive {
   bool by_size_ = false, by_latency_ = false;
   size_t seen_ = 0;
   int64_t evaluations_ = 0;
-  Difficulty difficulty_;
+  std::map<Part, Difficulty> difficulty_;
   std::vector<Entry> entries_;
   std::unordered_map<std::string, size_t> by_hash_;
 };

@@ -161,6 +161,9 @@ class Chain : public Strategy {
     for (const Entry* entry : archive_.search_front())
       if (!entry->acceptance)
         proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kAcceptance, entry->step, {}});
+    // The first few tell what is lost where.
+    constexpr size_t kWhole = 4;
+    if (options_.racing && !archive_.race(proposals) && proposals.size() > kWhole) proposals.resize(kWhole);
     return proposals;
   }
 

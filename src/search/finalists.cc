@@ -45,7 +45,8 @@ std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
       return std::ranges::all_of(entry->assignment, [](int choice) { return choice == 0; });
     });
   thin_out(judged, archive, count / 3, [](const Entry& e) { return *e.metric; });
-  std::erase_if(judged, [&](const Entry* entry) { return std::ranges::find(front, entry) != front.end(); });
+  // Those that are on both stay, whatever they add to the front of losses.
+  std::erase_if(front, [&](const Entry* entry) { return std::ranges::find(judged, entry) != judged.end(); });
   thin_out(front, archive, count - std::min(count, judged.size()),
            [](const Entry& e) { return std::log(std::max(e.joint_loss(), 1e-9)); });
   front.insert(front.end(), judged.begin(), judged.end());
