@@ -148,30 +148,4 @@ Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, c
   return trial;
 }
 
-TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const Env& env) {
-  constexpr int64_t kRounds = 30;
-  const EvaluationData& data = place.evaluation;
-  TimedFiles result;
-  try {
-    std::vector<std::unique_ptr<Session>> sessions;
-    for (const auto& file : files) sessions.push_back(place.runner->load_file(file));
-    std::vector<std::vector<int64_t>> times(files.size());
-    for (int64_t round = 0; round <= kRounds; ++round) {
-      env.stop_if_cancelled("evaluate");
-      const auto inputs = data.data->read(data.samples[static_cast<size_t>(round) % data.samples.size()]).inputs;
-      for (size_t i = 0; i < sessions.size(); ++i) {
-        int64_t ns = sessions[i]->run_timed(inputs).ns;
-        if (round > 0) times[i].push_back(ns);
-      }
-      env.progress({"time", round, kRounds, "finalists in turn"});
-    }
-    for (auto& t : times) result.latencies.push_back(summarize_latency(std::move(t)));
-  } catch (const DeviceGone&) {
-    throw;
-  } catch (const Error& error) {
-    result.failure = error.what();
-  }
-  return result;
-}
-
 }  // namespace seqto::internal

@@ -71,12 +71,4 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
 Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env,
                const Prefixes* prefixes = nullptr, const Proposal::Enough& enough = {});
 
-// Model files on one device, timed in turn: all are loaded, then 30 rounds after one to warm up run each once on the
-// same sample. What fails, an interruption too, leaves no latencies but the reason.
-struct TimedFiles {
-  std::vector<Latency> latencies;
-  std::string failure;
-};
-TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const Env& env);
-
 }  // namespace seqto::internal

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "orchestrator/best_so_far.h"
 #include "orchestrator/evaluate.h"
+#include "orchestrator/finalists.h"
 #include "orchestrator/improvements.h"
 #include "orchestrator/latency_model.h"
 #include "orchestrator/note_tensors.h"
@@ -20,7 +21,6 @@
 #include "orchestrator/search_loop.h"
 #include "orchestrator/summarize.h"
 #include "orchestrator/tune_options.h"
-#include "seqto/audit.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
 #include "seqto/recurrent.h"
@@ -390,29 +390,13 @@ class Tuner {
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
     study_->note("explained", explained_to_json(explained));
-    time_finalists();
+    time_finalists(*study_, places_, o_.output, searches(o_), ending_, env_);
     note_latency_model();
-    note_audit();
+    if (o_.audit_samples > 0 && !env_.cancelled())
+      ending_.notes.push_back(
+          audit_selected(*study_, places_.front(), o_.output, ending_, o_.audit_samples, *runner_, env_));
     ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;
     study_->note("ending", ending_to_json(ending_));
-  }
-
-  // Whether the selected point is the same on processors whose int8 products saturate.
-  void note_audit() {
-    if (o_.audit_samples == 0 || env_.cancelled()) return;
-    const std::string id = summarize(*study_, o_.output, ending_).selected;
-    const Model model = load_model(o_.output / "models" / (id + ".onnx"));
-    const auto& all = split_.evaluation;
-    const auto count = std::min(all.size(), static_cast<size_t>(o_.audit_samples));
-    Outputs reference;
-    for (size_t i = 0; i < count; ++i)
-      reference.append(places_.front().evaluation.reference.row(static_cast<int64_t>(i)));
-    const Audit found = audit(model, *data_, std::span(all).first(count), *runner_, reference, {}, env_);
-    ending_.notes.push_back(fmt::format(
-        "audit of {} on {} samples: kl {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
-        "saturate (x86 without VNNI); {} of {} int8 layers did{}",
-        id, count, found.exact.losses.kl, found.saturating.losses.kl, found.proposed.size(), found.layers.size(),
-        found.proposed.empty() ? "" : "; seqto audit --plan-out gives reduce_range to these"));
   }
 
   void note_latency_model() {
@@ -422,40 +406,6 @@ class Tuner {
         "the search predicted latencies from a profile of each scheme; on the {} measured plans the model is off by "
         "{:.1f} % on average, each predicted from the others",
         measured.size(), 100 * latency_->cross_validated_error(measured)));
-  }
-
-  void time_finalists() {
-    if (env_.cancelled()) return;  // the reports then have the trials' latencies
-    Summary summary = summarize(*study_, o_.output, ending_);
-    time_on(places_.front(), summary);
-    for (size_t i = 1; i < places_.size(); ++i)
-      for (const DeviceFront& found : summary.elsewhere)
-        if (found.device == places_[i].device) time_on(places_[i], found);
-  }
-
-  void time_on(const Place& place, const DeviceFront& found) {
-    std::vector<std::string> ids{"float", "full"}, files;
-    if (!found.fully_quantized.trial.measurement) ids.pop_back();
-    // The published procedure's finalists are its top three. A search chooses among all of its front by their
-    // latencies.
-    std::vector<std::string> finalists = found.top;
-    if (searches(o_)) {
-      if (study_->find("published")) ids.emplace_back("published");
-      finalists.clear();
-      for (const SummaryPoint& point : found.front) finalists.push_back(point.trial.id);
-    }
-    for (const auto& id : finalists)
-      if (id != "full") ids.push_back(id);
-    for (const auto& id : ids) files.push_back((o_.output / "models" / (id + ".onnx")).string());
-    TimedFiles timed = time_in_turn(files, place, env_);
-    if (env_.cancelled()) return;
-    if (!timed.failure.empty()) {
-      ending_.notes.push_back(
-          fmt::format("finalists could not be timed again on {}, their latencies are the trials': {}", place.device,
-                      timed.failure));
-      return;
-    }
-    for (size_t i = 0; i < ids.size(); ++i) ending_.latencies[place.device][ids[i]] = timed.latencies[i];
   }
 
   TuneOptions o_;

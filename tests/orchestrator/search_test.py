@@ -47,10 +47,10 @@ class SearchTest(unittest.TestCase):
         for t in all_trials:
             if t["id"] != "float":
                 counts.setdefault(t.get("part", "evaluation"), []).append(len(t["samples"]["kl"]))
-        self.assertEqual(set(counts["acceptance"]), {20})
         self.assertEqual(set(counts["evaluation"]), {summary["samples"]["evaluation"]})
-        self.assertEqual(max(counts["search"]), 20, "uniform plans are run on all of them")
-        self.assertTrue(4 <= min(counts["search"]) < 12, counts["search"])
+        for part in ("search", "acceptance"):
+            self.assertEqual(max(counts[part]), 20, "the first plans are run on all of them")
+            self.assertTrue(4 <= min(counts[part]) < 12, counts[part])
         steps = {t.get("step") for t in all_trials}
         self.assertLessEqual({"uniform", "one-in", "chain"}, steps)
         for p in summary["front"]:

@@ -1,0 +1,106 @@
+#include "orchestrator/finalists.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "orchestrator/summarize.h"
+#include "seqto/audit.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TimedFiles {
+  std::vector<Latency> latencies;
+  std::string failure;  // an interruption too leaves no latencies
+};
+
+TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const Env& env) {
+  constexpr int64_t kRounds = 30;
+  const EvaluationData& data = place.evaluation;
+  TimedFiles result;
+  try {
+    std::vector<std::unique_ptr<Session>> sessions;
+    for (const auto& file : files) sessions.push_back(place.runner->load_file(file));
+    std::vector<std::vector<int64_t>> times(files.size());
+    for (int64_t round = 0; round <= kRounds; ++round) {
+      env.stop_if_cancelled("evaluate");
+      const auto inputs = data.data->read(data.samples[static_cast<size_t>(round) % data.samples.size()]).inputs;
+      for (size_t i = 0; i < sessions.size(); ++i) {
+        int64_t ns = sessions[i]->run_timed(inputs).ns;
+        if (round > 0) times[i].push_back(ns);
+      }
+      env.progress({"time", round, kRounds, "finalists in turn"});
+    }
+    for (auto& t : times) result.latencies.push_back(summarize_latency(std::move(t)));
+  } catch (const DeviceGone&) {
+    throw;
+  } catch (const Error& error) {
+    result.failure = error.what();
+  }
+  return result;
+}
+
+std::string model_file(const fs::path& folder, const std::string& id) {
+  return (folder / "models" / (id + ".onnx")).string();
+}
+
+void time_on(const Place& place, const std::vector<std::string>& ids, const fs::path& folder, Ending& ending,
+             const Env& env) {
+  std::vector<std::string> files;
+  for (const auto& id : ids) files.push_back(model_file(folder, id));
+  TimedFiles timed = time_in_turn(files, place, env);
+  if (env.cancelled()) return;
+  if (!timed.failure.empty()) {
+    ending.notes.push_back(fmt::format("finalists could not be timed again on {}, their latencies are the trials': {}",
+                                       place.device, timed.failure));
+    return;
+  }
+  for (size_t i = 0; i < ids.size(); ++i) ending.latencies[place.device][ids[i]] = timed.latencies[i];
+}
+
+std::vector<std::string> finalists_of(const DeviceFront& found, const Study& study, bool all_of_front) {
+  std::vector<std::string> ids{"float"}, finalists = found.top;
+  if (found.fully_quantized.trial.measurement) ids.emplace_back("full");
+  if (all_of_front) {
+    if (study.find("published")) ids.emplace_back("published");
+    finalists.clear();
+    for (const SummaryPoint& point : found.front) finalists.push_back(point.trial.id);
+  }
+  for (const auto& id : finalists)
+    if (id != "full") ids.push_back(id);
+  return ids;
+}
+
+}  // namespace
+
+void time_finalists(const Study& study, std::span<const Place> places, const fs::path& folder, bool all_of_front,
+                    Ending& ending, const Env& env) {
+  if (env.cancelled()) return;
+  const Summary summary = summarize(study, folder, ending);
+  time_on(places[0], finalists_of(summary, study, all_of_front), folder, ending, env);
+  for (const Place& place : places.subspan(1))
+    for (const DeviceFront& found : summary.elsewhere)
+      if (found.device == place.device) time_on(place, finalists_of(found, study, all_of_front), folder, ending, env);
+}
+
+std::string audit_selected(const Study& study, const Place& place, const fs::path& folder, const Ending& ending,
+                           int64_t samples, Runner& runner, const Env& env) {
+  const std::string id = summarize(study, folder, ending).selected;
+  const Model model = load_model(model_file(folder, id));
+  const EvaluationData& data = place.evaluation;
+  const auto count = std::min(data.samples.size(), static_cast<size_t>(samples));
+  Outputs reference;
+  for (size_t i = 0; i < count; ++i) reference.append(data.reference.row(static_cast<int64_t>(i)));
+  const Audit found = audit(model, *data.data, std::span(data.samples).first(count), runner, reference, {}, env);
+  return fmt::format(
+      "audit of {} on {} samples: kl {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
+      "saturate (x86 without VNNI); {} of {} int8 layers did{}",
+      id, count, found.exact.losses.kl, found.saturating.losses.kl, found.proposed.size(), found.layers.size(),
+      found.proposed.empty() ? "" : "; seqto audit --plan-out gives reduce_range to these");
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,24 @@
+// Room: orchestrator. What a study that is over learns of its files: latencies of the finalists in turn, the audit.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "orchestrator/evaluate.h"
+#include "orchestrator/notes.h"
+
+namespace seqto::internal {
+
+// On each device its finalists' files below `folder`/models: all are loaded, then 30 rounds after one to warm up run
+// each once on the same sample. `all_of_front`: finalists are the whole front, chosen from by their latencies, and the
+// published model; else, as published, the top three. What fails leaves the trials' latencies and a note.
+void time_finalists(const Study& study, std::span<const Place> places, const std::filesystem::path& folder,
+                    bool all_of_front, Ending& ending, const Env& env);
+
+// In words: whether the selected point, on the first `samples` of the evaluation, is the same on processors whose int8
+// products saturate. `runner`: of this process.
+std::string audit_selected(const Study& study, const Place& place, const std::filesystem::path& folder,
+                           const Ending& ending, int64_t samples, Runner& runner, const Env& env);
+
+}  // namespace seqto::internal
