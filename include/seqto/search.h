@@ -86,7 +86,8 @@ struct StrategyOptions {
       0;               // on search and acceptance samples together; 0: the strategy's own measure, 5 for each group
   int64_t front = 24;  // points that are measured for the report, at most
   uint64_t seed = 0;
-  // chain and random: candidates that a few of the search samples tell enough of are not run on the rest of them.
+  // chain (without latency among the objectives) and random: candidates that a few of the samples tell enough of are not
+  // run on the rest of them.
   bool racing = true;
 };
 

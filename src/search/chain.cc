@@ -35,6 +35,9 @@ class Chain : public Strategy {
   }
 
  private:
+  // With latency the plans that matter differ by little: all samples are worth their time there.
+  bool races() const { return options_.racing && !archive_.by_latency(); }
+
   int64_t budget() const {
     if (options_.evaluations > 0) return options_.evaluations;
     return static_cast<int64_t>(one_in_plans().size() + 3 * assignments_.groups());
@@ -88,7 +91,7 @@ class Chain : public Strategy {
   std::vector<Proposal> one_in() {
     std::vector<Proposal> proposals;
     for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, "one-in");
-    if (options_.racing) archive_.race(proposals);
+    if (races()) archive_.race(proposals);
     return proposals;
   }
 
@@ -113,7 +116,7 @@ class Chain : public Strategy {
     for (const Assignment& assignment : chain_)
       if (assignment != assignments_.all_float() && seen.insert(assignment).second)
         add(proposals, assignment, Part::kSearch, "chain");
-    if (options_.racing) archive_.race(proposals);
+    if (races()) archive_.race(proposals);
     return proposals;
   }
 
@@ -163,7 +166,7 @@ class Chain : public Strategy {
         proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kAcceptance, entry->step, {}});
     // The first few tell what is lost where.
     constexpr size_t kWhole = 4;
-    if (options_.racing && !archive_.race(proposals) && proposals.size() > kWhole) proposals.resize(kWhole);
+    if (races() && !archive_.race(proposals) && proposals.size() > kWhole) proposals.resize(kWhole);
     return proposals;
   }
 
@@ -176,7 +179,7 @@ class Chain : public Strategy {
     const size_t count = std::min(kBatch, static_cast<size_t>(left));
     for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))
       proposals.push_back({assignments_.plan(assignment), {}, Part::kSearch, "swap", {}});
-    if (options_.racing) archive_.race(proposals);
+    if (races()) archive_.race(proposals);
     return proposals;
   }
 

@@ -48,9 +48,7 @@ class SearchTest(unittest.TestCase):
             if t["id"] != "float":
                 counts.setdefault(t.get("part", "evaluation"), []).append(len(t["samples"]["kl"]))
         self.assertEqual(set(counts["evaluation"]), {summary["samples"]["evaluation"]})
-        for part in ("search", "acceptance"):
-            self.assertEqual(max(counts[part]), 20, "the first plans are run on all of them")
-            self.assertTrue(4 <= min(counts[part]) < 12, counts[part])
+        self.assertEqual((set(counts["search"]), set(counts["acceptance"])), ({20}, {20}))
         steps = {t.get("step") for t in all_trials}
         self.assertLessEqual({"uniform", "one-in", "chain"}, steps)
         for p in summary["front"]:
@@ -85,6 +83,7 @@ class SearchTest(unittest.TestCase):
         runs = [sum(len(t["samples"]["kl"]) for t in ts if t.get("part") == "search") for ts in (some, every)]
         self.assertEqual(runs[1], 20 * sum(t.get("part") == "search" for t in every))
         self.assertLess(runs[0], 0.75 * runs[1])
+        self.assertTrue(all(4 <= len(t["samples"]["kl"]) <= 20 for t in some if t.get("part") in ("search", "acceptance")))
         self.assertGreater(raced["hypervolume"], 0.98 * whole["hypervolume"])
 
     def test_weights_are_learned_unless_told_otherwise_and_plans_say_so(self):
