@@ -36,20 +36,15 @@ def replay(given):
 
 def whole(given):
     import aimet_onnx
-    import onnx
-    data = np.load(given["data"])["x"]
-    calibration, search = data[:given["calibration"]], data[given["calibration"]:][:given["samples"]]
-    model = onnx.load(given["model"])
-    if model.opset_import[0].version < 13:
-        model = onnx.version_converter.convert_version(model, 13)
-    name = next(i.name for i in model.graph.input if i.name not in {w.name for w in model.graph.initializer})
+    import onnxruntime as ort
+    from _opened import opened
+    model, name, calibration, search = opened(given)
 
     def logs(session):
         z = np.concatenate([session.run(None, {name: v[None]})[0].reshape(1, -1) for v in search]).astype(np.float64)
         z -= z.max(1, keepdims=True)
         return z - np.log(np.exp(z).sum(1, keepdims=True))
 
-    import onnxruntime as ort
     wanted = logs(ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]))
     sim = aimet_onnx.QuantizationSimModel(model, param_type=aimet_onnx.int8, activation_type=aimet_onnx.int8)
     with aimet_onnx.compute_encodings(sim):

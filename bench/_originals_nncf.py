@@ -11,10 +11,11 @@ import types
 
 import nncf
 import numpy as np
-import onnx
 import onnxruntime as ort
 from nncf.quantization.algorithms.accuracy_control import algorithm, ranker
 from nncf.quantization.algorithms.accuracy_control.ranker import GroupToRank
+
+from _opened import opened
 
 reverted = []  # what the loop returned to float, one after the other, steps back too
 
@@ -95,13 +96,7 @@ def softmax_logs(z):
 
 
 def whole(given):
-    data = np.load(given["data"])["x"]
-    calibration, search = data[:given["calibration"]], data[given["calibration"]:][:given["samples"]]
-    model = onnx.load(given["model"])
-    if model.opset_import[0].version < 13:
-        model = onnx.version_converter.convert_version(model, 13)
-    weights = {i.name for i in model.graph.initializer}
-    name = next(i.name for i in model.graph.input if i.name not in weights)
+    model, name, calibration, search = opened(given)
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
 

@@ -24,6 +24,7 @@ import onnxruntime as ort
 from onnxruntime import quantization as ortq
 
 import _peers
+from _cases import make_inputs
 
 CALIBRATION, EVALUATION, ROUNDS = 50, 150, 15
 PATIENCE_S = 1800
@@ -113,15 +114,7 @@ class Case:
     def __init__(self, folder, scratch):
         info = json.loads((folder / "case.json").read_text())
         self.name, self.model, self.scratch = folder.name, folder / info["model"], scratch
-        if info["data"].endswith(".npz"):
-            x = np.load(folder / info["data"])["x"][: CALIBRATION + EVALUATION]
-        else:
-            inputs = scratch / "inputs.npz"
-            script = folder.parent.parent / "bench" / "make_inputs.py"
-            subprocess.run([sys.executable, script, folder, inputs, "--limit", str(CALIBRATION + EVALUATION)],
-                           check=True, stdout=subprocess.DEVNULL)
-            x = np.load(inputs)["x"]
-        x = x.astype(np.float32)
+        x = make_inputs(folder, scratch / "inputs.npz", CALIBRATION + EVALUATION)
         self.calibration, self.evaluation = x[:CALIBRATION], x[CALIBRATION:]
         self.data = scratch / "calibration.npz"
         np.savez(self.data, x=self.calibration)

@@ -13,7 +13,8 @@ import time
 
 import numpy as np
 
-from published import CALIBRATION, EVALUATION, case_on_one_core
+from _cases import case_on_one_core, make_inputs
+from published import CALIBRATION, EVALUATION
 from search import figures, hypervolume
 
 
@@ -25,8 +26,7 @@ def main():
     model = os.path.normpath(os.path.join(case, info["model"]))
     with tempfile.TemporaryDirectory() as work:
         inputs, found, data, out = (os.path.join(work, name) for name in ("inputs.npz", "script.json", "data.npz", "out"))
-        subprocess.run([sys.executable, os.path.join(scripts, "make_inputs.py"), case, inputs, "--limit",
-                        str(CALIBRATION + EVALUATION)], check=True, stdout=subprocess.DEVNULL)
+        np.savez(data, input=make_inputs(case, inputs, CALIBRATION + EVALUATION))
         subprocess.run([sys.executable, os.path.join(scripts, "seqto_baseline.py"), model, inputs, "--calib",
                         str(CALIBRATION), "--eval", str(EVALUATION), "-o", found],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -34,8 +34,6 @@ def main():
         full = script["trials"][0]
         theirs = hypervolume([(t["size_bytes"], t["kl"]) for t in script["trials"]],
                              lambda p: (p[0] / script["base_size"], p[1] / full["kl"]))
-        arrays = np.load(inputs)
-        np.savez(data, input=arrays["x"].astype(np.float32))
         start = time.perf_counter()
         subprocess.run([os.environ["SEQTO_BINARY"], "-q", "tune", model, "--data", data, "--calibration-samples",
                         str(CALIBRATION), "--objectives", "kl,size", "--jobs", "1", "--max-time",

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import _peers
+from _cases import make_inputs
 
 CALIBRATION, SEARCH = 50, 32
 SHARES = (0.5, 0.2, 0.05)  # of the fully quantized model's loss: what may remain
@@ -24,14 +25,7 @@ SHARES = (0.5, 0.2, 0.05)  # of the fully quantized model's loss: what may remai
 
 def inputs(folder, path):
     info = json.loads((folder / "case.json").read_text())
-    count = CALIBRATION + 2 * SEARCH + 8
-    if info["data"].endswith(".npz"):
-        np.savez(path, x=np.load(folder / info["data"])["x"][:count].astype(np.float32))
-    else:
-        script = folder.parent.parent / "bench" / "make_inputs.py"
-        subprocess.run([sys.executable, script, folder, path, "--limit", str(count)], check=True,
-                       stdout=subprocess.DEVNULL)
-        np.savez(path, x=np.load(path)["x"])
+    make_inputs(folder, path, CALIBRATION + 2 * SEARCH + 8)
     return folder / info["model"]
 
 

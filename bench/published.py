@@ -12,6 +12,8 @@ import time
 
 import numpy as np
 
+from _cases import case_on_one_core, make_inputs
+
 CALIBRATION, EVALUATION = 50, 150
 
 
@@ -40,19 +42,6 @@ def inference_seconds(models, inputs):
     return total
 
 
-def case_on_one_core(bench):
-    """The case's folder and the scripts that come with the cases, every side on one core; (None, None) and a line that says so
-    where they are absent."""
-    cases = os.environ["SEQTO_CASES_DIR"]
-    case = os.path.join(cases, os.environ.get("SEQTO_BENCH_CASE", "mobilenetv2"))
-    scripts = os.path.join(cases, "..", "bench")
-    if not os.path.isdir(case) or not os.path.isdir(scripts):
-        print(f"{bench}: skipped, the cases are not there")
-        return None, None
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    return case, scripts
-
-
 def main():
     case, scripts = case_on_one_core("published")
     if not case:
@@ -62,9 +51,7 @@ def main():
     at = lambda name: os.path.normpath(os.path.join(case, info[name]))
     with tempfile.TemporaryDirectory() as work:
         inputs_file = os.path.join(work, "inputs.npz")
-        count = str(CALIBRATION + EVALUATION)
-        subprocess.run([sys.executable, os.path.join(scripts, "make_inputs.py"), case, inputs_file, "--limit", count],
-                       check=True, stdout=subprocess.DEVNULL)
+        make_inputs(case, inputs_file, CALIBRATION + EVALUATION)
         script = timed([sys.executable, os.path.join(scripts, "seqto_baseline.py"), at("model"), inputs_file, "--calib",
                         str(CALIBRATION), "--eval", str(EVALUATION), "-o", os.path.join(work, "script.json")],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

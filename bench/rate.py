@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from published import case_on_one_core
+from _cases import case_on_one_core, make_inputs
 
 CALIBRATION, SEARCH, EVALUATION = 50, 64, 16
 SAMPLES = SEARCH // 2  # half to search on, half to confirm on
@@ -80,7 +80,7 @@ def children_seconds():
 
 
 def main():
-    case, scripts = case_on_one_core("rate")
+    case, _ = case_on_one_core("rate")
     if not case:
         return 0
     info = json.load(open(os.path.join(case, "case.json")))
@@ -88,10 +88,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         inputs = os.path.join(work, "inputs.npz")
         count = CALIBRATION + SEARCH + EVALUATION
-        subprocess.run([sys.executable, os.path.join(scripts, "make_inputs.py"), case, inputs, "--limit", str(count)],
-                       check=True, stdout=subprocess.DEVNULL)
-        arrays = np.load(inputs)
-        rows = arrays[next(n for n in arrays.files if arrays[n].ndim > 1)].astype(np.float32)
+        rows = make_inputs(case, inputs, count)
         data = os.path.join(work, "data.npz")
         np.savez(data, input=rows)
 

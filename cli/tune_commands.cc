@@ -171,8 +171,9 @@ void add_tune(CLI::App& app, Context& context) {
                    "Trials on search samples (0: the strategy's own measure)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  word->add_flag("--racing,!--no-racing", o.racing,
-                 "Run candidates on as many search samples as tell enough of them (default), or on all");
+  word->add_flag(
+      "--racing,!--no-racing", o.racing,
+      "Run candidates on as many search samples as tell enough of them (default), or on all (docs/search.md)");
   word->add_option("--max-front", o.max_front, "Plans of the search that are measured for the report, at most")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -5,12 +5,12 @@
 #include <limits>
 
 #include "metrics/loss_fields.h"
+#include "metrics/softmax.h"
 #include "metrics/top_classes.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 
 namespace seqto {
-namespace {
 
 std::vector<double> softmax(std::span<const float> row) {
   const double largest = *std::ranges::max_element(row);
@@ -20,6 +20,8 @@ std::vector<double> softmax(std::span<const float> row) {
   for (double& share : shares) share /= sum;
   return shares;
 }
+
+namespace {
 
 double divergence(std::span<const float> reference, std::span<const float> candidate) {
   constexpr double kTiny = 1e-12;  // the published one: keeps a share of 0 finite

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "metrics/softmax.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -94,14 +95,7 @@ void put_uncertain_first(EvaluationData& evaluation) {
   for (size_t i = 0; i < count; ++i) {
     const auto row = outputs.row(static_cast<int64_t>(i));
     if (row.empty()) return;
-    const float most = *std::ranges::max_element(row);
-    double total = 0, squares = 0;
-    for (float value : row) {
-      const double e = std::exp(static_cast<double>(value) - most);
-      total += e;
-      squares += e * e;
-    }
-    sure[i] = squares / (total * total);
+    for (double share : softmax(row)) sure[i] += share * share;
   }
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});

@@ -71,7 +71,7 @@ void Archive::update(const Study& study) {
 void Archive::read_losses(std::optional<double>& loss, const Trial& trial, int64_t all) {
   if (!trial.measurement || !std::isfinite(*loss)) return;
   const auto found = trial.measurement->samples.find(loss_);
-  if (!known_by_sample() || found == trial.measurement->samples.end() || found->second.empty()) return;
+  if (!races() || found == trial.measurement->samples.end() || found->second.empty()) return;
   const std::vector<double>& losses = found->second;
   Difficulty& difficulty = difficulty_[trial.part];
   if (std::ssize(losses) < all) {
@@ -148,7 +148,7 @@ std::vector<const Entry*> Archive::metric_front() const {
 }
 
 bool Archive::race(std::span<Proposal> proposals) const {
-  if (proposals.empty() || !known_by_sample()) return true;
+  if (proposals.empty() || !races()) return true;
   const Part part = proposals.front().part;
   if (part == Part::kAcceptance && !metric_.empty()) return true;
   const auto known = difficulty_.find(part);

@@ -53,8 +53,8 @@ class Archive {
   std::vector<const Entry*> metric_front() const;
 
   // Candidates, all for one part, leave its samples (race.h) once what the front has now beats them, or most of what
-  // they lose has been seen. All are run to the end where losses are not known sample by sample, or a task metric is
-  // asked of them. False while nothing was run on all samples of the part: then nothing can be told from a few.
+  // they lose has been seen. All are run to the end by losses other than KL, and where a task metric is asked of
+  // them. False while nothing was run on all samples of the part: then nothing can be told from a few.
   bool race(std::span<Proposal> proposals) const;
 
  private:
@@ -63,8 +63,8 @@ class Archive {
   template <class Has, class PointOf>
   std::vector<const Entry*> front_by(Has has, PointOf point_of) const;
 
-  // Task metrics have samples too; candidates do not race by them.
-  bool known_by_sample() const { return loss_ == "kl" || loss_ == "top1_disagreement"; }
+  // The samples come in the order of what KL costs there; losses that are 0 or 1 would need most of them.
+  bool races() const { return loss_ == "kl"; }
   void read_losses(std::optional<double>& loss, const Trial& trial, int64_t all);
 
   const SearchSpace& space_;

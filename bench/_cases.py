@@ -1,0 +1,27 @@
+"""The cases that benchmarks run on, with the scripts beside them."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+
+
+def case_on_one_core(bench):
+    """The case's folder and the scripts that come with the cases, every side on one core; (None, None) and a line that says so
+    where they are absent."""
+    cases = os.environ["SEQTO_CASES_DIR"]
+    case = os.path.join(cases, os.environ.get("SEQTO_BENCH_CASE", "mobilenetv2"))
+    scripts = os.path.join(cases, "..", "bench")
+    if not os.path.isdir(case) or not os.path.isdir(scripts):
+        print(f"{bench}: skipped, the cases are not there")
+        return None, None
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    return case, scripts
+
+
+def make_inputs(case, path, count):
+    """Writes the case's first inputs, x and y, to an .npz; returns x."""
+    script = pathlib.Path(case).parent.parent / "bench" / "make_inputs.py"
+    subprocess.run([sys.executable, script, case, path, "--limit", str(count)], check=True, stdout=subprocess.DEVNULL)
+    return np.load(path)["x"].astype(np.float32)
