@@ -155,7 +155,9 @@ void add_tune(CLI::App& app, Context& context) {
   word->add_option("--strategy", o.strategy, "How the search goes (docs/search.md); incremental: as published")
       ->type_name("chain|incremental|ilp|greedy_revert|sensitivity_list|nsga2|random")
       ->capture_default_str();
-  word->add_option("--schemes", o.schemes, "Schemes to choose from (by default those worth it for the objectives)")
+  word->add_option(
+          "--schemes", o.schemes,
+          "Schemes to choose from, also with fields, as int8+method=mse (by default those worth it for the objectives)")
       ->type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
       ->delimiter(',');
   word->add_option(

@@ -78,7 +78,7 @@ Model apply(const Corrections& corrections, Model quantized);
 // Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding
 // are those that it leaves, so a layer that takes them without it is corrected by little.
 Model apply(const Corrections& corrections, Model quantized, const Plan& plan, const ImproveOptions& otherwise);
-// Each layer of `plan`, which `quantized` was made of, takes those of its own scheme.
+// Each layer of `plan`, which `quantized` was made of, takes those of its own scheme that its fields do not refuse.
 Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan);
 // The plan with the fields that make improve() find such corrections for its layers.
 Plan with_fields(const SchemeCorrections& corrections, Plan plan);

@@ -36,6 +36,18 @@ enum class Scheme {
 std::string_view to_string(Scheme scheme);   // "float32", "float16", "int8", "int8_dynamic", "int8_weights" ...
 Scheme parse_scheme(std::string_view name);  // throws Error{kUsage}
 
+// A scheme with fields of its own: "int8+method=percentile+per_channel=false", fields as layer_options.h names them.
+struct DetailedScheme {
+  Scheme scheme = Scheme::kFloat32;
+  LayerOptions fields;
+
+  DetailedScheme() = default;
+  DetailedScheme(Scheme s, LayerOptions f = {}) : scheme(s), fields(std::move(f)) {}
+  auto operator<=>(const DetailedScheme&) const = default;
+};
+std::string to_string(const DetailedScheme& scheme);
+DetailedScheme parse_detailed_scheme(std::string_view name);  // throws Error{kUsage}
+
 // A layer is a node that the quantizer may touch.
 struct Layer {
   LayerId id;
@@ -57,8 +69,9 @@ struct Plan {
   std::string hash() const;  // 16 hex digits; equal plans have equal hashes
   bool operator==(const Plan&) const = default;
 };
+DetailedScheme detailed_scheme(const Plan& plan, const LayerId& layer);
 // Every layer that can be written in `scheme`, except the excluded.
-Plan uniform_plan(const Model& model, Scheme scheme, const std::vector<LayerId>& excluded = {});
+Plan uniform_plan(const Model& model, const DetailedScheme& scheme, const std::vector<LayerId>& excluded = {});
 // {"schema_version": 1, "schemes": {layer: "int8", layer: {"scheme": "int8", "per_channel": true}}}; fields as
 // layer_options.h names them.
 std::string plan_to_json(const Plan& plan);

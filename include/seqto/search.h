@@ -95,8 +95,8 @@ struct StrategyOptions {
 struct SearchGroup {
   std::vector<LayerId> layers;
   // What there is to choose from; float32, an empty choice, is the first. A choice says what each layer gets.
-  std::vector<std::map<LayerId, Scheme>> choices;
-  std::vector<Scheme> schemes;  // the choices by name
+  std::vector<Plan> choices;
+  std::vector<DetailedScheme> schemes;  // the choices by name
 };
 struct SearchSpace {
   const Model* model = nullptr;

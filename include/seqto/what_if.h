@@ -11,7 +11,7 @@ namespace seqto {
 struct WhatIf {
   // All relative to float32; losses, bytes and times are taken to add up over the groups.
   struct Choice {
-    Scheme scheme = Scheme::kFloat32;
+    DetailedScheme scheme;
     double loss = 0;
     double bytes_saved = 0;
     double ns_saved = 0;  // 0 where latency was no objective

@@ -19,7 +19,8 @@ constexpr int64_t kWidest = 2304;       // 3 x 3 x 256; ten seconds a layer
 std::vector<Scheme> schemes_of(const TuneOptions& o) {
   std::vector<Scheme> result{quantized_scheme(o)};
   for (const std::string& name : o.schemes)
-    if (Scheme scheme = parse_scheme(name); std::ranges::find(result, scheme) == result.end()) result.push_back(scheme);
+    if (Scheme scheme = parse_detailed_scheme(name).scheme; std::ranges::find(result, scheme) == result.end())
+      result.push_back(scheme);
   return result;
 }
 

@@ -102,10 +102,12 @@ std::optional<LatencyModel> LatencyModel::profiled(const Model& model, const std
   const auto elements = tensor_elements(model);
   const SearchSpace space{.groups = groups};
   const Assignments assignments(space);
-  std::vector<Scheme> schemes = assignments.schemes();
-  schemes.insert(schemes.begin(), Scheme::kFloat32);
-  for (Scheme scheme : schemes) {
-    const Plan plan = assignments.plan(assignments.uniform(scheme));
+  std::vector<DetailedScheme> schemes = assignments.schemes();
+  schemes.insert(schemes.begin(), DetailedScheme());
+  for (const DetailedScheme& detailed : schemes) {
+    const Scheme scheme = detailed.scheme;
+    if (result.times_.contains(scheme)) continue;  // fields are taken to cost no time
+    const Plan plan = assignments.plan(assignments.uniform(detailed));
     const auto profile = runner.placement(candidate(plan), inputs, kRuns);
     if (profile.empty()) return {};
     std::vector<double>& times = result.times_[scheme];

@@ -10,7 +10,7 @@ namespace seqto::internal {
 
 // A choice for each of `schemes` that any layer of the group can be written in; layers that cannot stay float32 in it,
 // and so do the excluded in all. Groups without a choice are left out.
-std::vector<SearchGroup> search_groups(const Model& model, const std::vector<Scheme>& schemes,
+std::vector<SearchGroup> search_groups(const Model& model, const std::vector<DetailedScheme>& schemes,
                                        const std::vector<LayerId>& excluded, const GroupOptions& options);
 
 }  // namespace seqto::internal

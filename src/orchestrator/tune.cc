@@ -21,6 +21,7 @@
 #include "orchestrator/search_loop.h"
 #include "orchestrator/summarize.h"
 #include "orchestrator/tune_options.h"
+#include "orchestrator/tune_ranges.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
 #include "seqto/recurrent.h"
@@ -49,7 +50,7 @@ class Tuner {
     open_study();
     measure_float();
     rewrite();
-    calibrate_ranges();
+    ranges_ = tuned_ranges(o_, model_, *data_, split_.calibration, *runner_, *study_, env_);
     measure_references();
     if (!searches(o_)) rank();  // its order is that of the search
     bool interrupted = !search(start);
@@ -74,9 +75,9 @@ class Tuner {
     external_files_ = model_.external_files;
     float_size_ = model_file_bytes(o_.model, model_);
     require_quantizable(model_);
-    Prepared prepared = quantizable_form(model_, o_.quantize);
-    model_ = std::move(prepared.model);
-    ending_.notes = std::move(prepared.actions);
+    take_form(quantizable_form(model_, o_.quantize));
+    for (const DetailedScheme& scheme : detailed_schemes(o_))
+      if (!scheme.fields.empty()) take_form(quantizable_form(model_, o_.quantize, uniform_plan(model_, scheme)));
     make_writable_folder(o_.output);
     RunnerOptions here = o_.runner;
     here.isolated = false;
@@ -106,6 +107,11 @@ class Tuner {
     ending_.objectives = o_.objectives;
     ending_.limits = o_.limits;
     o_.quantize.exclude = expand_patterns(o_.exclude, model_);
+  }
+
+  void take_form(Prepared prepared) {
+    model_ = std::move(prepared.model);
+    for (std::string& action : prepared.actions) ending_.notes.push_back(std::move(action));
   }
 
   void open_study() {
@@ -229,19 +235,12 @@ class Tuner {
     all_ = uniform_plan(model_, scheme_, o_.quantize.exclude);
   }
 
-  void calibrate_ranges() {
-    if (const auto* text = study_->noted("ranges")) {
-      ranges_ = ranges_from_json(*text);
-      return;
-    }
-    ranges_ = calibrate(model_, *data_, split_.calibration, *runner_, calibration_of(o_), env_);
-    study_->note("ranges", ranges_to_json(ranges_));
-  }
-
   void measure_references() {
     Improvements improved = find_improvements(o_, model_, ranges_, *data_, split_.calibration, *runner_, *study_, env_);
     corrections_ = std::move(improved.corrections);
     quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
+    for (auto& [name, ranges] : named_ranges(o_, ranges_, model_, *data_, split_.calibration, *runner_, *study_, env_))
+      quantizer_->add_ranges(name, ranges);
     if (!published_settings(o_)) {
       // What size and losses are compared with stays the published quantization, whatever is searched.
       Plan plan = uniform_plan(original_ ? *original_ : model_, Scheme::kInt8);
@@ -294,9 +293,7 @@ class Tuner {
   bool search(int64_t start) {
     SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
-    std::vector<Scheme> schemes;
-    for (const std::string& name : o_.schemes) schemes.push_back(parse_scheme(name));
-    space.groups = search_groups(model_, schemes, o_.quantize.exclude, o_.groups);
+    space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize.exclude, o_.groups);
     space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
     if (searches(o_) && std::ranges::find(o_.objectives, "latency") != o_.objectives.end()) {
       profile(space.groups);

@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "metrics/loss_fields.h"
 #include "orchestrator/improvements.h"
+#include "quantization/layer_fields.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -55,6 +56,12 @@ CalibrateOptions calibration_of(const TuneOptions& o) {
   c.activation_type = o.quantize.activation_type;
   if (!searches(o)) c.exact = true;
   return c;
+}
+
+std::vector<DetailedScheme> detailed_schemes(const TuneOptions& o) {
+  std::vector<DetailedScheme> schemes;
+  for (const std::string& name : o.schemes) schemes.push_back(parse_detailed_scheme(name));
+  return schemes;
 }
 
 std::string options_json(const TuneOptions& o) {
@@ -112,7 +119,10 @@ void validate(const TuneOptions& o) {
     usage("an audit of a model with recurrent states found; leave --audit-samples out");
   if (o.output.empty()) usage("no output folder found; name one with -o DIR");
   make_strategy(o.strategy, {});  // an unknown name costs no calibration
-  for (const auto& s : o.schemes) parse_scheme(s);
+  for (const DetailedScheme& s : detailed_schemes(o)) {
+    validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
+    if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));
+  }
   const auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
   if (!searches(o) && !o.schemes.empty() && (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1))
     usage(

@@ -19,6 +19,9 @@ bool searches(const TuneOptions& options);
 // Of those that calibration leaves.
 int64_t search_samples(const TuneOptions& options, int64_t available);
 
+// What there is to choose from.
+std::vector<DetailedScheme> detailed_schemes(const TuneOptions& options);
+
 CalibrateOptions calibration_of(const TuneOptions& options);
 // What layers have that the published procedure does not leave in float: int8, or int8_dynamic where that is asked for.
 Scheme quantized_scheme(const TuneOptions& options);

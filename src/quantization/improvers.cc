@@ -110,7 +110,10 @@ Model apply(const Corrections& corrections, Model quantized, const Plan& plan, c
   return apply(wanted, std::move(quantized));
 }
 
-Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan) {
+namespace {
+
+// What was found for the plan's layers, each by its own scheme, but for those whose fields refuse it.
+Corrections wanted_by(const Plan& plan, const SchemeCorrections& corrections) {
   Corrections wanted;
   for (const auto& [layer, scheme] : plan.schemes) {
     auto found = corrections.find(scheme);
@@ -119,16 +122,21 @@ Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& p
     if (auto it = rounding.find(layer); it != rounding.end()) wanted.rounding.insert(*it);
     if (auto it = shifts.find(layer); it != shifts.end()) wanted.shifts.insert(*it);
   }
-  return apply(wanted, std::move(quantized));
+  keep_wanted(wanted.rounding, plan, &LayerOptions::learned_rounding, true);
+  keep_wanted(wanted.shifts, plan, &LayerOptions::bias_correction, true);
+  return wanted;
+}
+
+}  // namespace
+
+Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan) {
+  return apply(wanted_by(plan, corrections), std::move(quantized));
 }
 
 Plan with_fields(const SchemeCorrections& corrections, Plan plan) {
-  for (const auto& [layer, scheme] : plan.schemes) {
-    auto found = corrections.find(scheme);
-    if (found == corrections.end()) continue;
-    if (found->second.rounding.contains(layer)) plan.options[layer].learned_rounding = true;
-    if (found->second.shifts.contains(layer)) plan.options[layer].bias_correction = true;
-  }
+  const Corrections wanted = wanted_by(plan, corrections);
+  for (const auto& [layer, rounded] : wanted.rounding) plan.options[layer].learned_rounding = true;
+  for (const auto& [layer, shifts] : wanted.shifts) plan.options[layer].bias_correction = true;
   return plan;
 }
 

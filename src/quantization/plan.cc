@@ -190,12 +190,15 @@ std::string Plan::hash() const {
   return sha256_hex(text).substr(0, 16);
 }
 
-Plan uniform_plan(const Model& model, Scheme scheme, const std::vector<LayerId>& excluded) {
+Plan uniform_plan(const Model& model, const DetailedScheme& detailed, const std::vector<LayerId>& excluded) {
+  const auto& [scheme, fields] = detailed;
   std::unordered_set<std::string> out(excluded.begin(), excluded.end());
   Plan plan;
-  for (const Layer& layer : layers(model))
-    if (std::find(layer.schemes.begin(), layer.schemes.end(), scheme) != layer.schemes.end() && !out.contains(layer.id))
-      plan.schemes[layer.id] = scheme;
+  for (const Layer& layer : layers(model)) {
+    if (std::ranges::find(layer.schemes, scheme) == layer.schemes.end() || out.contains(layer.id)) continue;
+    plan.schemes[layer.id] = scheme;
+    if (!fields.empty()) plan.options[layer.id] = fields;
+  }
   return plan;
 }
 

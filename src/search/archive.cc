@@ -22,18 +22,15 @@ std::optional<Assignment> Archive::read(const Plan& plan) const {
   Assignment assignment;
   size_t layers = 0;
   for (const SearchGroup& group : space_.groups) {
-    const auto equal = [&](const std::map<LayerId, Scheme>& choice) {
+    const auto equal = [&](const Plan& choice) {
       return std::ranges::all_of(group.layers, [&](const LayerId& layer) {
-        const auto wanted = choice.find(layer);
-        const auto found = plan.schemes.find(layer);
-        if (wanted == choice.end()) return found == plan.schemes.end();
-        return found != plan.schemes.end() && found->second == wanted->second;
+        return detailed_scheme(choice, layer) == detailed_scheme(plan, layer);
       });
     };
     const auto choice = std::ranges::find_if(group.choices, equal);
     if (choice == group.choices.end()) return {};
     assignment.push_back(static_cast<int>(choice - group.choices.begin()));
-    layers += choice->size();
+    layers += choice->schemes.size();
   }
   if (layers != plan.schemes.size()) return {};  // layers of no group
   return assignment;

@@ -8,30 +8,31 @@ namespace seqto::internal {
 
 Assignments::Assignments(const SearchSpace& space) : space_(space) {
   for ([[maybe_unused]] const SearchGroup& group : space.groups)
-    assert(!group.choices.empty() && group.choices[0].empty() && group.choices.size() == group.schemes.size());
+    assert(!group.choices.empty() && group.choices[0] == Plan() && group.choices.size() == group.schemes.size());
 }
 
 Plan Assignments::plan(const Assignment& assignment) const {
   Plan plan;
-  for (size_t g = 0; g < assignment.size(); ++g)
-    for (const auto& [layer, scheme] : space_.groups[g].choices[assignment[g]]) plan.schemes[layer] = scheme;
+  for (size_t g = 0; g < assignment.size(); ++g) {
+    const Plan& choice = space_.groups[g].choices[assignment[g]];
+    plan.schemes.insert(choice.schemes.begin(), choice.schemes.end());
+    plan.options.insert(choice.options.begin(), choice.options.end());
+  }
   return plan;
 }
 
-Assignment Assignments::uniform(Scheme scheme, std::span<const Scheme> instead) const {
+Assignment Assignments::uniform(const DetailedScheme& scheme) const {
   Assignment assignment = all_float();
   for (size_t g = 0; g < groups(); ++g) {
-    const std::vector<Scheme>& schemes = space_.groups[g].schemes;
-    auto found = std::ranges::find(schemes, scheme);
-    for (size_t i = 0; found == schemes.end() && i < instead.size(); ++i)
-      found = std::ranges::find(schemes, instead[i]);
-    if (found != schemes.end()) assignment[g] = static_cast<int>(found - schemes.begin());
+    const std::vector<DetailedScheme>& schemes = space_.groups[g].schemes;
+    if (const auto found = std::ranges::find(schemes, scheme); found != schemes.end())
+      assignment[g] = static_cast<int>(found - schemes.begin());
   }
   return assignment;
 }
 
-std::vector<Scheme> Assignments::schemes() const {
-  std::set<Scheme> found;
+std::vector<DetailedScheme> Assignments::schemes() const {
+  std::set<DetailedScheme> found;
   for (const SearchGroup& group : space_.groups) found.insert(group.schemes.begin() + 1, group.schemes.end());
   return {found.begin(), found.end()};
 }
@@ -43,7 +44,7 @@ const ChoiceTable& Assignments::bytes_saved() {
   for (size_t g = 0; g < groups(); ++g) {
     std::vector<double>& row = bytes_->emplace_back(choices(g), 0.0);
     for (size_t c = 1; c < row.size(); ++c)
-      row[c] = whole - static_cast<double>(space_.size_of({.schemes = space_.groups[g].choices[c]}));
+      row[c] = whole - static_cast<double>(space_.size_of(space_.groups[g].choices[c]));
   }
   return *bytes_;
 }
@@ -52,7 +53,7 @@ const ChoiceTable& Assignments::time_saved() {
   if (time_) return *time_;
   time_.emplace();
   Assignment fastest = all_float();
-  for (Scheme scheme : schemes())
+  for (const DetailedScheme& scheme : schemes())
     if (Assignment other = uniform(scheme); space_.latency_of(plan(other)) < space_.latency_of(plan(fastest)))
       fastest = std::move(other);
   for (size_t g = 0; g < groups(); ++g) {

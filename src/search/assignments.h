@@ -20,14 +20,14 @@ class Assignments {
 
   size_t groups() const { return space_.groups.size(); }
   size_t choices(size_t group) const { return space_.groups[group].choices.size(); }
-  Scheme scheme(size_t group, int choice) const { return space_.groups[group].schemes[choice]; }
+  const DetailedScheme& scheme(size_t group, int choice) const { return space_.groups[group].schemes[choice]; }
 
   Plan plan(const Assignment& assignment) const;
   Assignment all_float() const { return Assignment(groups(), 0); }
-  // Every group that has it gets `scheme`; the others the first of `instead` that they have, or float32.
-  Assignment uniform(Scheme scheme, std::span<const Scheme> instead = {}) const;
-  // The schemes that any group has beside float32, in the order of Scheme.
-  std::vector<Scheme> schemes() const;
+  // Every group that has it gets `scheme`; the others float32.
+  Assignment uniform(const DetailedScheme& scheme) const;
+  // The schemes that any group has beside float32, in the order of Scheme, those without fields first.
+  std::vector<DetailedScheme> schemes() const;
 
   // Bytes that each choice saves of the float file when it is the only one; negative where the file grows. Made on
   // first use.

@@ -51,17 +51,18 @@ class Chain : public Strategy {
   std::vector<Proposal> uniform() {
     std::vector<Proposal> proposals;
     for (Part part : {Part::kSearch, Part::kEvaluation})
-      for (Scheme scheme : assignments_.schemes()) add(proposals, assignments_.uniform(scheme), part, "uniform");
+      for (const DetailedScheme& scheme : assignments_.schemes())
+        add(proposals, assignments_.uniform(scheme), part, "uniform");
     return proposals;
   }
 
   // Groups that save most first. A scheme that loses next to nothing everywhere needs no look at single groups.
   std::vector<Assignment> one_in_plans() const {
     constexpr double kNothing = 0.01;
-    std::set<Scheme> harmless;
+    std::set<DetailedScheme> harmless;
     double least = std::numeric_limits<double>::infinity();
-    for (Scheme scheme : assignments_.schemes()) {
-      if (scheme == Scheme::kFloat16) continue;
+    for (const DetailedScheme& scheme : assignments_.schemes()) {
+      if (scheme.scheme == Scheme::kFloat16) continue;
       if (const double loss = uniform_loss(archive_, assignments_, scheme); loss > 0) least = std::min(least, loss);
     }
     if (uniform_loss(archive_, assignments_, Scheme::kFloat16) < kNothing * least) harmless.insert(Scheme::kFloat16);

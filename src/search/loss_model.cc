@@ -13,14 +13,15 @@ bool is_one_in(const Assignment& assignment) {
 
 }  // namespace
 
-double uniform_loss(const Archive& archive, const Assignments& assignments, Scheme scheme) {
+double uniform_loss(const Archive& archive, const Assignments& assignments, const DetailedScheme& scheme) {
   const Entry* entry = archive.find(assignments.uniform(scheme));
   return entry && entry->search && std::isfinite(*entry->search) ? std::max(0.0, *entry->search) : 0;
 }
 
 double negligible_loss(const Archive& archive, const Assignments& assignments) {
   double worst = 0;
-  for (Scheme scheme : assignments.schemes()) worst = std::max(worst, uniform_loss(archive, assignments, scheme));
+  for (const DetailedScheme& scheme : assignments.schemes())
+    worst = std::max(worst, uniform_loss(archive, assignments, scheme));
   return 1e-4 * worst;
 }
 
@@ -35,7 +36,7 @@ ChoiceTable one_in_losses(const Archive& archive, Assignments& assignments) {
   }
   // What was not measured: a share of its scheme's uniform plan, by the bytes that the choice saves.
   const ChoiceTable& bytes = assignments.bytes_saved();
-  for (Scheme scheme : assignments.schemes()) {
+  for (const DetailedScheme& scheme : assignments.schemes()) {
     double all = 0;
     const auto each = [&](auto&& visit) {
       for (size_t g = 0; g < assignments.groups(); ++g)
@@ -54,7 +55,7 @@ ChoiceTable one_in_losses(const Archive& archive, Assignments& assignments) {
 ChoiceTable fitted_losses(const Archive& archive, Assignments& assignments, const ChoiceTable& one_in) {
   ChoiceTable prior = one_in;
   double smallest = std::numeric_limits<double>::infinity();
-  for (Scheme scheme : assignments.schemes()) {
+  for (const DetailedScheme& scheme : assignments.schemes()) {
     const double sum = total(one_in, assignments.uniform(scheme));
     const double uniform = uniform_loss(archive, assignments, scheme);
     const double scale = sum > 0 && uniform > 0 ? uniform / sum : 1;

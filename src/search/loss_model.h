@@ -7,7 +7,7 @@
 namespace seqto::internal {
 
 // Of the scheme's uniform plan on the search samples; 0 where it was not measured or failed.
-double uniform_loss(const Archive& archive, const Assignments& assignments, Scheme scheme);
+double uniform_loss(const Archive& archive, const Assignments& assignments, const DetailedScheme& scheme);
 
 // Differences of loss below this are not worth an evaluation: a ten-thousandth of what the worst uniform plan loses on
 // the search samples.

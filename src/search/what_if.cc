@@ -34,11 +34,8 @@ WhatIf what_if(const SearchSpace& space, const StrategyOptions& options, const S
     const SearchGroup& group = space.groups[g];
     WhatIf::Group& made = result.groups.emplace_back(group.layers);
     for (size_t c = 0; c < group.choices.size(); ++c)
-      made.choices.push_back({group.schemes[c],
-                              losses[g][c],
-                              assignments.bytes_saved()[g][c],
-                              space.latency_of ? time * assignments.time_saved()[g][c] : 0,
-                              {.schemes = group.choices[c]}});
+      made.choices.push_back({group.schemes[c], losses[g][c], assignments.bytes_saved()[g][c],
+                              space.latency_of ? time * assignments.time_saved()[g][c] : 0, group.choices[c]});
   }
   return result;
 }
@@ -69,7 +66,7 @@ WhatIf what_if_from_json(const std::string& text) {
       WhatIf::Group& made = result.groups.emplace_back(group.at("layers").get<std::vector<LayerId>>());
       for (const Json& choice : group.at("choices")) {
         WhatIf::Choice& read =
-            made.choices.emplace_back(parse_scheme(choice.at("scheme").get<std::string>()),
+            made.choices.emplace_back(parse_detailed_scheme(choice.at("scheme").get<std::string>()),
                                       choice.at("loss").is_number() ? choice.at("loss").get<double>() : 0,
                                       choice.at("bytes_saved"), choice.at("ns_saved"));
         read.plan = plan_from_json(Json{{"schema_version", 1}, {"schemes", choice.at("layers")}}.dump());

@@ -96,7 +96,8 @@ Json what_if_data(const Summary& summary) {
     for (const WhatIf::Group& group : what_if.groups) {
       const auto taken = std::ranges::find_if(group.choices, [&](const WhatIf::Choice& choice) {
         return std::ranges::all_of(group.layers, [&](const LayerId& layer) {
-          return scheme_of(point.trial.plan, layer) == scheme_of(choice.plan, layer);
+          const DetailedScheme taken_for_it = detailed_scheme(point.trial.plan, layer);
+          return taken_for_it == (choice.plan.schemes.contains(layer) ? choice.scheme : DetailedScheme());
         });
       });
       choices.push_back(taken == group.choices.end() ? 0 : taken - group.choices.begin());

@@ -111,6 +111,43 @@ class SearchTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(again.read_bytes(), (self.dir / "learned" / smallest[2]["file"]).read_bytes())
 
+    def test_fields_are_choices(self):
+        schemes = "int8,int8+method=percentile:99+rounding=nearest,float32"
+        flags = [*SIZE, "--schemes", schemes, "--rounding", "learned", "--search-evaluations", 40]
+        summary, all_trials, _ = self.tune("out", *flags)
+        chosen = {"scheme": "int8", "method": "percentile:99", "rounding": "nearest"}
+        tried = [t for t in all_trials if t.get("part") == "search" and t.get("step") == "one-in"]
+        alone = [list(t["plan"].values()) for t in tried]
+        self.assertEqual(sum(chosen in values for values in alone), sum("int8" in values for values in alone))
+        smallest = min(summary["front"], key=lambda p: p["size_bytes"])
+        uniform = [t for t in all_trials if t.get("part", "evaluation") == "evaluation"
+                   and (t["id"] == "full" or t.get("step") == "uniform")]
+        self.assertEqual(len(uniform), 2)
+        self.assertLessEqual(smallest["losses"]["kl"], min(t["losses"]["kl"] for t in uniform) * 1.1)
+
+        for trial, rounding in ((t, next(iter(t["plan"].values()))) for t in uniform):
+            self.assertIn(rounding, ("int8", chosen))
+            plan = self.dir / "out" / "plans" / f"{trial['id']}.json"
+            if not plan.exists():
+                continue
+            fields = next(iter(json.loads(plan.read_text())["schemes"].values()))
+            self.assertEqual(fields, chosen if rounding == chosen else {"scheme": "int8", "rounding": "learned"})
+            again = self.dir / "again.onnx"
+            types = ("--activation-type", "uint8", "--per-channel") if "uint8" in json.dumps(summary["options"]) else ()
+            done = models.seqto("quantize", models.DIGITS, "--plan", plan, "--data", models.DIGITS_DATA, "--samples", 32,
+                                *types, "-o", again)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(again.read_bytes(), (self.dir / "out" / "models" / f"{trial['id']}.onnx").read_bytes())
+
+        before = (self.dir / "out" / "study.jsonl").read_text().count("\n")
+        self.tune("out", *flags)
+        after = [json.loads(line) for line in (self.dir / "out" / "study.jsonl").read_text().splitlines()]
+        self.assertFalse([line for line in after[before:] if "trial" in line], "all of it was there")
+        done = models.seqto("tune", models.DIGITS, *DATA, "--schemes", "int8+bits=4,float32", "-o", self.dir / "bad")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("bits", done.stderr)
+        self.assertFalse((self.dir / "bad").exists())
+
     def test_limits_choose_or_say_what_is_missing(self):
         summary, _, _ = self.tune("out", *SIZE)
         ordered = sorted(p["losses"]["kl"] for p in summary["front"])

@@ -216,13 +216,48 @@ TEST_F(Strategies, ATaskMetricChoosesWhatIsReported) {
   }
 }
 
+// Choices of one scheme that cost the same: what each group loses by them on its own decides.
+TEST_F(Strategies, ChainChoosesFieldsForEachGroup) {
+  const DetailedScheme plain(Scheme::kInt8), other(Scheme::kInt8, {.method = "mse"});
+  SearchSpace space;
+  for (const std::string name : {"a", "b", "c", "d"})
+    space.groups.push_back({.layers = {name},
+                            .choices = {{},
+                                        {.schemes = {{name, Scheme::kInt8}}},
+                                        {.schemes = {{name, Scheme::kInt8}}, .options = {{name, other.fields}}}},
+                            .schemes = {{}, plain, other}});
+  space.size_of = [](const Plan& plan) { return 100 - static_cast<int64_t>(plan.schemes.size()); };
+  const auto loss = [](const Plan& plan) {
+    double sum = 0;
+    for (const auto& [layer, scheme] : plan.schemes) sum += plan.options.contains(layer) == (layer > "b") ? 1 : 5;
+    return sum;
+  };
+  Study result = study("fields");
+  const auto searcher = make_strategy("chain", space, {.evaluations = 20, .racing = false});
+  std::vector<Plan> smallest;
+  for (auto proposals = searcher->next(result); !proposals.empty(); proposals = searcher->next(result))
+    for (const Proposal& proposal : proposals) {
+      Trial trial{.id = proposal.plan.hash(), .plan = proposal.plan, .part = proposal.part};
+      trial.measurement.emplace();
+      trial.measurement->losses.kl = loss(proposal.plan);
+      trial.measurement->size_bytes = space.size_of(proposal.plan);
+      if (proposal.part == Part::kEvaluation && proposal.plan.schemes.size() == 4 && proposal.step != "uniform")
+        smallest.push_back(proposal.plan);
+      result.append(std::move(trial));
+    }
+  ASSERT_EQ(smallest.size(), 1u) << "of plans of one size only the best is worth the report's samples";
+  for (const char* layer : {"a", "b"}) EXPECT_EQ(detailed_scheme(smallest[0], layer), plain) << layer;
+  for (const char* layer : {"c", "d"}) EXPECT_EQ(detailed_scheme(smallest[0], layer), other) << layer;
+}
+
 // What NNCF's loop does with these losses: of the three in int8, the second return makes it worse, is taken back, and
 // what is ranked first then stays though it makes it worse than what was taken back.
 TEST_F(Strategies, GreedyRevertTakesBackWhatMakesItWorse) {
   SearchSpace space;
   for (const char* name : {"a", "b", "c"})
-    space.groups.push_back(
-        {.layers = {name}, .choices = {{}, {{name, Scheme::kInt8}}}, .schemes = {Scheme::kFloat32, Scheme::kInt8}});
+    space.groups.push_back({.layers = {name},
+                            .choices = {{}, {.schemes = {{name, Scheme::kInt8}}}},
+                            .schemes = {Scheme::kFloat32, Scheme::kInt8}});
   space.size_of = [](const Plan& plan) { return 100 - static_cast<int64_t>(plan.schemes.size()); };
   const std::map<std::string, double> losses{{"abc", 10}, {"bc", 7}, {"ac", 4}, {"ab", 8},
                                              {"c", 6},    {"a", 5},  {"", 0},   {"b", 9}};

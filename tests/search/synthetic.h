@@ -24,7 +24,10 @@ class Synthetic {
       int4_.push_back(int8_.back() * (4 + 10 * spread(engine)));
       space_.groups.push_back(
           {.layers = {name},
-           .choices = {{}, {{name, Scheme::kFloat16}}, {{name, Scheme::kInt8Weights}}, {{name, Scheme::kInt4Weights}}},
+           .choices = {{},
+                       {.schemes = {{name, Scheme::kFloat16}}},
+                       {.schemes = {{name, Scheme::kInt8Weights}}},
+                       {.schemes = {{name, Scheme::kInt4Weights}}}},
            .schemes = {Scheme::kFloat32, Scheme::kFloat16, Scheme::kInt8Weights, Scheme::kInt4Weights}});
       space_.layers.push_back(name);
     }
