@@ -37,6 +37,7 @@ IMPROVERS = {
     "entropy, 2048 bins": ["--method", "entropy", "--bins", "2048"],
     "mse": ["--method", "mse"],
     "weight clipping": ["--weight-clipping", "mse"],
+    "center": ["--center"],
     "equalize": ["--equalize"],
     "smooth-quant": ["--smooth-quant"],
     "bias correction, fast": ["--bias-correction", "fast"],

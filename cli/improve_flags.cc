@@ -5,7 +5,9 @@ namespace seqto::cli {
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
   word->add_flag("--improve", f.improve,
                  "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
-                 "--equalize too");
+                 "--center --equalize too");
+  word->add_flag("--center", f.center,
+                 "Move the channels of tensors to the middle of their ranges before they are quantized");
   word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
   word->add_flag("--refine-ranges", f.refine_ranges,
                  "Narrow the ranges of activations where the model's outputs come nearer to the float model's");
@@ -27,6 +29,7 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
 
 ImproveOptions ImproveFlags::parsed(Scheme scheme) const {
   ImproveOptions options = improve ? recommended_improvers(scheme) : ImproveOptions{};
+  options.center |= center;
   options.equalize |= equalize;
   options.smooth |= smooth;
   options.refine_ranges |= refine_ranges;
@@ -39,6 +42,7 @@ ImproveOptions ImproveFlags::parsed(Scheme scheme) const {
 
 const char* ImproveFlags::first() const {
   return improve                 ? "--improve"
+         : center                ? "--center"
          : equalize              ? "--equalize"
          : smooth                ? "--smooth-quant"
          : rounding == "learned" ? "--rounding learned"

@@ -10,7 +10,7 @@ namespace seqto::cli {
 
 struct ImproveFlags {
   bool improve = false;  // what docs/accuracy.md recommends
-  bool equalize = false, smooth = false, refine_ranges = false;
+  bool center = false, equalize = false, smooth = false, refine_ranges = false;
   std::string smooth_alpha = "0.5";
   std::string bias_correction = "none", rounding = "nearest";
   // For layers of this scheme. Throws Error{kUsage}.

@@ -87,11 +87,11 @@ void quantize_command(const WordFlags& f, const Context& context) {
     throw Error(Code::kUsage, fmt::format("[quantize] --smooth-quant with --mode {} found, which quantizes no "
                                           "activations; use it with static or dynamic",
                                           f.mode));
-  if (f.improve.smooth && !f.ranges.empty())
-    throw Error(Code::kUsage,
-                "[quantize] --smooth-quant with --ranges found; smoothing changes the ranges of activations; leave "
-                "--ranges out");
   ImproveOptions improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8);
+  if (improvers.rewrites() && !f.ranges.empty())
+    throw Error(Code::kUsage, fmt::format("[quantize] {} with --ranges found; it changes the ranges of activations; "
+                                          "leave --ranges out",
+                                          f.improve.first()));
   bool improving = improvers.rewrites() || improvers.corrects(), ranges = needs_ranges(plan);
   bool fields_improve = asks_for_corrections(plan);
   Workbench bench;

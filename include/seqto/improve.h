@@ -2,9 +2,9 @@
 //
 // The file stays a plain one of the same size, with the same operators.
 //
-// Before calibration a model can be rewritten into an equal one that is easier to quantize (equalize, smooth); after
-// quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells what
-// each is worth on real models.
+// Before calibration a model can be rewritten into an equal one that is easier to quantize (center, equalize, smooth);
+// after quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells
+// what each is worth on real models.
 #pragma once
 
 #include <map>
@@ -19,6 +19,18 @@
 #include "seqto/runner.h"
 
 namespace seqto {
+
+// --- centering ---------------------------------------------------------------------------------
+
+// The same function with channels that lie around zero, so that one scale need not span their offsets (the shift of Wei
+// et al. 2023, Outlier Suppression+, for convolutions): a layer that writes a tensor lowers each channel by the middle
+// of its range on the samples, in its bias, and the layers that read it take that back in theirs. Where tensors are
+// linked by Add, all of them come as near to the middle as they can. Readers: Gemm, and Conv without padding, whose
+// border would not be moved; so it is mostly the linear bottlenecks of mobile networks that change. One pass over the
+// samples; no operator is added. Biases then carry more: let the quantized layers' errors of the mean be corrected
+// (learn_rounding, bias_shifts).
+Model center(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+             const Env& env = {});
 
 // --- equalization ------------------------------------------------------------------------------
 

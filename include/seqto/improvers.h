@@ -1,6 +1,6 @@
 // Room: quantization. All improvers as one set of options, in the order in which they work together.
 //
-//   model    = rewrite_for(...)        before calibration: equalize, smooth
+//   model    = rewrite_for(...)        before calibration: center, equalize, smooth
 //   ranges   = calibrate(model, ...)
 //   improved = improve(...)            once: learned rounding, refined ranges, corrected biases
 //   file     = apply(improved.corrections, Quantizer(model, improved.ranges, ...).quantize(plan))
@@ -21,6 +21,7 @@
 namespace seqto {
 
 struct ImproveOptions {
+  bool center = false;
   bool equalize = false;
   bool smooth = false;
   std::optional<double> smooth_alpha = 0.5;  // SmoothOptions::alpha
@@ -29,7 +30,7 @@ struct ImproveOptions {
   bool refine_ranges = false;
   BiasCorrection bias_correction = BiasCorrection::kNone;  // after the others
 
-  bool rewrites() const { return equalize || smooth; }
+  bool rewrites() const { return center || equalize || smooth; }
   bool corrects() const { return learned_rounding || refine_ranges || bias_correction != BiasCorrection::kNone; }
   bool operator==(const ImproveOptions&) const = default;
 };
@@ -37,7 +38,7 @@ struct ImproveOptions {
 constexpr bool is_weight_only(Scheme scheme) {
   return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights;
 }
-// The recommended ones for layers of this scheme: equalization serves quantized activations alone.
+// The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone.
 ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8);
 // The fields that differ from the defaults; "{}" when none does.
 std::string improve_options_to_json(const ImproveOptions& options);

@@ -35,7 +35,7 @@ bool corrects_weights(const TuneOptions& o) {
 ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
   ImproveOptions result = o.improvers;
   if (!is_weight_only(scheme)) return result;
-  result.equalize = result.smooth = result.refine_ranges = false;  // of activations
+  result.center = result.equalize = result.smooth = result.refine_ranges = false;  // of activations
   if (!corrects_weights(o)) return result;
   if (scheme == Scheme::kInt8Weights && !is_hurried(o)) {
     result.learned_rounding = true;

@@ -1,17 +1,25 @@
 #include "quantization/channel_means.h"
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_set>
 
 #include "model/sort_nodes.h"
+#include "quantization/arithmetic.h"
 
 namespace seqto::internal {
 namespace {
 
+enum class Reduction { kMean, kMagnitude, kLowest, kHighest };
+
+const char* op_type_of(Reduction reduction) {
+  if (reduction == Reduction::kMean) return "ReduceMean";
+  return reduction == Reduction::kLowest ? "ReduceMin" : "ReduceMax";
+}
+
 // A reduction over every axis but the channels'; from opset 18 on the axes are an input.
-void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, const char* op_type) {
-  std::string output = tensor.name + "_seqto_channels";
+void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, Reduction reduction) {
+  const char* op_type = op_type_of(reduction);
+  std::string output = tensor.name + "_seqto_" + op_type;
   std::vector<int64_t> axes;
   for (size_t a = 0; a < tensor.rank; ++a)
     if (a != tensor.axis) axes.push_back(static_cast<int64_t>(a));
@@ -22,7 +30,7 @@ void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, con
     graph.initializers.push_back({output + "_shape", int64_tensor({2}, {-1, tensor.last_of})});
     graph.nodes.push_back({node.inputs[0], "Reshape", "", {tensor.name, output + "_shape"}, {node.inputs[0]}, {}, {}});
   }
-  if (std::string_view(op_type) == "ReduceMax") {
+  if (reduction == Reduction::kMagnitude) {
     std::string magnitude = output + "_magnitude";
     graph.nodes.push_back({magnitude, "Abs", "", {node.inputs[0]}, {magnitude}, {}, {}});
     node.inputs[0] = magnitude;
@@ -39,13 +47,14 @@ void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, con
   graph.outputs.push_back({output, DataType::kFloat, {}, ""});
 }
 
-Model with_reductions(const Model& model, std::span<const ChannelTensor> tensors, const char* op_type) {
+Model with_reductions(const Model& model, std::span<const ChannelTensor> tensors, std::vector<Reduction> reductions) {
   Model result = model;
   std::vector<std::string> names;
   for (const ChannelTensor& t : tensors) names.push_back(t.name);
   keep_ancestors(result.graph, names);
   result.graph.outputs.clear();
-  for (const ChannelTensor& t : tensors) add_reduction(result.graph, model.opset(), t, op_type);
+  for (Reduction reduction : reductions)
+    for (const ChannelTensor& t : tensors) add_reduction(result.graph, model.opset(), t, reduction);
   drop_unused_initializers(result.graph);
   return result;
 }
@@ -76,7 +85,7 @@ void keep_ancestors(Graph& graph, std::span<const std::string> tensors) {
 std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
                                                const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                                                const Env& env) {
-  auto session = runner.load(with_reductions(model, tensors, "ReduceMean"));
+  auto session = runner.load(with_reductions(model, tensors, {Reduction::kMean}));
   std::vector<std::vector<double>> means(tensors.size());
   for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
     means[t].resize(static_cast<size_t>(output.element_count()));
@@ -89,7 +98,7 @@ std::vector<std::vector<double>> channel_means(const Model& model, std::span<con
 std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,
                                                const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                                                const Env& env) {
-  auto session = runner.load(with_reductions(model, tensors, "ReduceMax"));
+  auto session = runner.load(with_reductions(model, tensors, {Reduction::kMagnitude}));
   std::vector<std::vector<float>> maxima(tensors.size());
   for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
     maxima[t].resize(static_cast<size_t>(output.element_count()));
@@ -97,6 +106,23 @@ std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<con
       maxima[t][c] = std::max(maxima[t][c], static_cast<float>(element(output, static_cast<int64_t>(c))));
   });
   return maxima;
+}
+
+std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,
+                                         const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                         const Env& env) {
+  auto session = runner.load(with_reductions(model, tensors, {Reduction::kLowest, Reduction::kHighest}));
+  std::vector<ChannelRange> ranges(tensors.size());
+  for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
+    const bool is_lowest = t < tensors.size();
+    ChannelRange& range = ranges[t % tensors.size()];
+    std::vector<float>& ends = is_lowest ? range.lowest : range.highest;
+    const std::vector<float> own = to_floats(output);
+    if (ends.empty()) ends = own;
+    for (size_t c = 0; c < ends.size(); ++c)
+      ends[c] = is_lowest ? std::min(ends[c], own[c]) : std::max(ends[c], own[c]);
+  });
+  return ranges;
 }
 
 }  // namespace seqto::internal

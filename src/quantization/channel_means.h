@@ -1,4 +1,4 @@
-// Room: quantization. Means and maxima of tensors by channel over a data set, taken inside the runtime.
+// Room: quantization. Means, maxima and ranges of tensors by channel over a data set, taken inside the runtime.
 #pragma once
 
 #include <span>
@@ -28,6 +28,14 @@ std::vector<std::vector<double>> channel_means(const Model& model, std::span<con
 std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,
                                                const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                                                const Env& env);
+
+// The smallest and the largest value of every channel, of the graph as written.
+struct ChannelRange {
+  std::vector<float> lowest, highest;
+};
+std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,
+                                         const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                         const Env& env);
 
 // Removes the nodes that none of `tensors` needs. The graph's nodes are in topological order.
 void keep_ancestors(Graph& graph, std::span<const std::string> tensors);

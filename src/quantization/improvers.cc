@@ -11,13 +11,14 @@ using nlohmann::json;
 ImproveOptions recommended_improvers(Scheme scheme) {
   ImproveOptions options;
   options.learned_rounding = true;
-  options.equalize = !is_weight_only(scheme);
+  options.center = options.equalize = !is_weight_only(scheme);
   return options;
 }
 
 std::string improve_options_to_json(const ImproveOptions& o) {
   const ImproveOptions d;
   json j = json::object();
+  if (o.center) j["center"] = true;
   if (o.equalize) j["equalize"] = true;
   if (o.smooth) j["smooth"] = true;
   if (o.smooth_alpha != d.smooth_alpha) j["smooth_alpha"] = o.smooth_alpha ? json(*o.smooth_alpha) : json("auto");
@@ -31,6 +32,7 @@ std::string improve_options_to_json(const ImproveOptions& o) {
 Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
                   const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
   Model result = model;
+  if (improvers.center) result = center(result, data, samples, runner, env);
   if (improvers.equalize) result = equalize(result, data, samples, runner, {.per_channel = options.per_channel}, env);
   if (!improvers.smooth) return result;
   SmoothOptions smoothing{.alpha = improvers.smooth_alpha, .per_channel = options.per_channel, .quantized_ops = {}};

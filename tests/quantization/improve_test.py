@@ -88,6 +88,29 @@ def bias_correction(folder):
         print(f"bias correction, opset {opset}: squared error {error[0]:.5f}, corrected {error[1]:.5f}")
 
 
+def centered_channels(folder):
+    """A linear bottleneck whose channels lie far apart: one scale has to span them all, unless each lies around zero."""
+    rng = np.random.default_rng(3)
+    draw = lambda n: rng.normal(size=(n, 3, 8, 8)).astype(np.float32)
+    x, others = draw(32), draw(64)
+    np.savez(folder / "data.npz", x=x)
+    node = helper.make_node
+    path = save(folder / "model.onnx",
+                [node("Conv", ["x", "w0", "b0"], ["t0"], name="squeeze"), node("Conv", ["t0", "w1", "b1"], ["t1"], name="expand"),
+                 node("Relu", ["t1"], ["t2"], name="relu"), node("Conv", ["t2", "w2"], ["y"], name="last", pads=[1, 1, 1, 1])],
+                [("x", [1, 3, 8, 8])], [("y", [1, 4, 8, 8])],
+                [("w0", weight(6, 3, 1, 1)), ("b0", np.float32([20, -20, 10, -10, 5, 0])), ("w1", weight(12, 6, 1, 1, seed=4)),
+                 ("b1", -(weight(12, 6, 1, 1, seed=4)[:, :, 0, 0] @ np.float32([20, -20, 10, -10, 5, 0]))), ("w2", weight(4, 12, 3, 3, seed=5))])
+    model = onnx.load(path)
+    flags = ("--per-channel", "--activation-type", "uint8", "--bias-correction", "full")
+    plain, centered = (quantize(folder, path, *flags, *more) for more in ([], ["--center"]))
+    assert [n.op_type for n in plain.graph.node] == [n.op_type for n in centered.graph.node]
+    for name, data in (("the samples", x), ("others", others)):
+        errors = [np.square(outputs(model, data)[0] - outputs(q, data)[0]).mean() for q in (plain, centered)]
+        print(f"centered channels, {name}: squared error {errors[0]:.3g}, centered {errors[1]:.3g}")
+        assert errors[1] < errors[0] / 2, (name, errors)
+
+
 def refined_ranges(folder):
     """An input whose large values nothing listens to: only the outputs tell that its range may leave them out."""
     rng = np.random.default_rng(1)
@@ -149,10 +172,13 @@ def usage(folder):
     path = network(folder / "model.onnx")
     result = seqto("quantize", path, "--ranges", "r.json", "-o", folder / "q.onnx", "--bias-correction", "slow")
     assert result.returncode == 2 and "--bias-correction" in result.stderr, result.stderr
+    # Ranges of a model that is rewritten afterwards are not its own.
+    result = seqto("quantize", path, "--ranges", "r.json", "-o", folder / "q.onnx", "--center")
+    assert result.returncode == 2 and "--center with --ranges" in result.stderr, result.stderr
 
 
 def main():
-    for test in (bias_correction, refined_ranges, rounded_weights, usage):
+    for test in (bias_correction, centered_channels, refined_ranges, rounded_weights, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0
