@@ -1,11 +1,13 @@
 """A twentieth of the time: the published procedure as a script on onnxruntime.quantization runs to its end, then `seqto tune
 --max-time` gets a twentieth of what it took, on the same inputs. The fronts' shares of the box of loss and size (scaled to
-each side's own float and fully quantized model) are printed side by side; one core each.
+each side's own float and fully quantized model) are printed side by side with wall and processor seconds (user and system,
+children included; the script's imports are in its processor seconds alone). One core each.
 
-usage: ./dev bench early        (SEQTO_BENCH_CASE=resnet20 for another case)
+usage: ./dev bench early        (SEQTO_BENCH_CASE=resnet20 for one case)
 """
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -15,33 +17,50 @@ import numpy as np
 
 from _cases import case_on_one_core, make_inputs
 from published import CALIBRATION, EVALUATION
-from search import figures, hypervolume
+from search import CASES, figures, hypervolume
 
 
-def main():
-    case, scripts = case_on_one_core("early")
-    if not case:
-        return 0
+def timed(command, **kwargs):
+    """Wall and processor seconds of a process and its children."""
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **kwargs)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (time.perf_counter() - start,
+            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def early(case, scripts):
     info = json.load(open(os.path.join(case, "case.json")))
     model = os.path.normpath(os.path.join(case, info["model"]))
     with tempfile.TemporaryDirectory() as work:
         inputs, found, data, out = (os.path.join(work, name) for name in ("inputs.npz", "script.json", "data.npz", "out"))
         np.savez(data, input=make_inputs(case, inputs, CALIBRATION + EVALUATION))
-        subprocess.run([sys.executable, os.path.join(scripts, "seqto_baseline.py"), model, inputs, "--calib",
-                        str(CALIBRATION), "--eval", str(EVALUATION), "-o", found],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, script_cpu = timed([sys.executable, os.path.join(scripts, "seqto_baseline.py"), model, inputs, "--calib",
+                               str(CALIBRATION), "--eval", str(EVALUATION), "-o", found], stderr=subprocess.DEVNULL)
         script = json.load(open(found))
         full = script["trials"][0]
         theirs = hypervolume([(t["size_bytes"], t["kl"]) for t in script["trials"]],
                              lambda p: (p[0] / script["base_size"], p[1] / full["kl"]))
-        start = time.perf_counter()
-        subprocess.run([os.environ["SEQTO_BINARY"], "-q", "tune", model, "--data", data, "--calibration-samples",
-                        str(CALIBRATION), "--objectives", "kl,size", "--jobs", "1", "--max-time",
-                        str(script["wall_s"] / 20), "-o", out], check=True, stdout=subprocess.DEVNULL)
-        seconds = time.perf_counter() - start
-        ours = figures(json.load(open(os.path.join(out, "summary.json"))))["hv"]
-    print(f"{os.path.basename(case)}: the script {theirs:.3f} of the box after {script['wall_s']:.1f} s, "
-          f"seqto {ours:.3f} after {seconds:.1f} s, a {script['wall_s'] / seconds:.0f}th of the time")
+        limit = script["wall_s"] / 20
+        wall, cpu = timed([os.environ["SEQTO_BINARY"], "-q", "tune", model, "--data", data, "--calibration-samples",
+                           str(CALIBRATION), "--objectives", "kl,size", "--jobs", "1", "--max-time", str(limit),
+                           "-o", out])
+        summary = json.load(open(os.path.join(out, "summary.json")))
+    print(f"{os.path.basename(case):17} {script['wall_s']:8.1f} {script_cpu:8.1f} {theirs:6.3f} {limit:8.2f} {wall:8.2f} "
+          f"{cpu:8.2f} {figures(summary)['hv']:6.3f} {len(summary['front']):6} {script['wall_s'] / wall:5.1f} "
+          f"{script_cpu / cpu:5.1f}", flush=True)
+
+
+def main():
+    wanted = os.environ.get("SEQTO_BENCH_CASE")
+    print(f"{'case':17} {'script s':>8} {'cpu s':>8} {'share':>6} {'limit s':>8} {'seqto s':>8} {'cpu s':>8} {'share':>6} "
+          f"{'points':>6} {'wall':>5} {'cpu':>5}")
+    for name in [wanted] if wanted else CASES:
+        os.environ["SEQTO_BENCH_CASE"] = name
+        case, scripts = case_on_one_core("early")
+        if not case:
+            return 0
+        early(case, scripts)
     return 0
 
 

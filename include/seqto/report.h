@@ -70,9 +70,13 @@ std::string summary_to_json(const Summary& summary);
 // The terminal's table: baseline, fully quantized, front; top three marked, the selected point in a colour.
 std::string summary_table(const Summary& summary, const TextStyle& style = {});
 
+struct ReportOptions {
+  // plots/*.svg, some half a second's work; false: those that are there are removed, the page has the same plots.
+  bool plots = true;
+};
 // report.html (one file, no network), plots/front.svg, plots/sensitivity.svg, plots/exclusion.svg and, of several
 // devices, plots/devices.svg below `dir`; each written to a temporary name, then renamed.
-void write_report(const Summary& summary, const std::filesystem::path& dir);
+void write_report(const Summary& summary, const std::filesystem::path& dir, const ReportOptions& options = {});
 
 // "13.97 MB", "3.21 ms", "0.0462": the only place where units become text.
 std::string format_bytes(int64_t bytes);

@@ -40,7 +40,7 @@ struct TuneOptions {
   bool racing = true;                // candidates leave when a few search samples tell enough of them
   int64_t max_front = 24;            // plans of the search that are measured for the report
   int64_t max_evaluations = 0;       // trials of any kind; 0: no limit
-  double max_time_seconds = 0;       // 0: no limit
+  double max_time_seconds = 0;       // of the whole run; what it left out is among the notes; 0: no limit
   std::vector<std::string> exclude;  // globs on node names or "op:Conv": float in every candidate
   // --- samples, in the data set's order and never overlapping
   int64_t calibration_samples = 50;

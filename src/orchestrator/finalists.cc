@@ -18,15 +18,16 @@ struct TimedFiles {
   std::string failure;  // an interruption too leaves no latencies
 };
 
-TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const Env& env) {
-  constexpr int64_t kRounds = 30;
+TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeLimit& time,
+                        const Env& env) {
+  constexpr int64_t kRounds = 30, kFewest = 5;
   const EvaluationData& data = place.evaluation;
   TimedFiles result;
   try {
     std::vector<std::unique_ptr<Session>> sessions;
     for (const auto& file : files) sessions.push_back(place.runner->load_file(file));
     std::vector<std::vector<int64_t>> times(files.size());
-    for (int64_t round = 0; round <= kRounds; ++round) {
+    for (int64_t round = 0; round <= kRounds && (round <= kFewest || time.leaves(0)); ++round) {
       env.stop_if_cancelled("evaluate");
       const auto inputs = data.data->read(data.samples[static_cast<size_t>(round) % data.samples.size()]).inputs;
       for (size_t i = 0; i < sessions.size(); ++i) {
@@ -49,10 +50,10 @@ std::string model_file(const fs::path& folder, const std::string& id) {
 }
 
 void time_on(const Place& place, const std::vector<std::string>& ids, const fs::path& folder, Ending& ending,
-             const Env& env) {
+             const TimeLimit& time, const Env& env) {
   std::vector<std::string> files;
   for (const auto& id : ids) files.push_back(model_file(folder, id));
-  TimedFiles timed = time_in_turn(files, place, env);
+  TimedFiles timed = time_in_turn(files, place, time, env);
   if (env.cancelled()) return;
   if (!timed.failure.empty()) {
     ending.notes.push_back(fmt::format("finalists could not be timed again on {}, their latencies are the trials': {}",
@@ -64,7 +65,7 @@ void time_on(const Place& place, const std::vector<std::string>& ids, const fs::
 
 std::vector<std::string> finalists_of(const DeviceFront& found, const Study& study, bool all_of_front) {
   std::vector<std::string> ids{"float"}, finalists = found.top;
-  if (found.fully_quantized.trial.measurement) ids.emplace_back("full");
+  if (study.find("full") && found.fully_quantized.trial.measurement) ids.emplace_back("full");
   if (all_of_front) {
     if (study.find("published")) ids.emplace_back("published");
     finalists.clear();
@@ -78,13 +79,14 @@ std::vector<std::string> finalists_of(const DeviceFront& found, const Study& stu
 }  // namespace
 
 void time_finalists(const Study& study, std::span<const Place> places, const fs::path& folder, bool all_of_front,
-                    Ending& ending, const Env& env) {
+                    Ending& ending, const TimeLimit& time, const Env& env) {
   if (env.cancelled()) return;
   const Summary summary = summarize(study, folder, ending);
-  time_on(places[0], finalists_of(summary, study, all_of_front), folder, ending, env);
+  time_on(places[0], finalists_of(summary, study, all_of_front), folder, ending, time, env);
   for (const Place& place : places.subspan(1))
     for (const DeviceFront& found : summary.elsewhere)
-      if (found.device == place.device) time_on(place, finalists_of(found, study, all_of_front), folder, ending, env);
+      if (found.device == place.device)
+        time_on(place, finalists_of(found, study, all_of_front), folder, ending, time, env);
 }
 
 std::string audit_selected(const Study& study, const Place& place, const fs::path& folder, const Ending& ending,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -90,11 +91,27 @@ struct Prefixes::Impl {
   };
   std::vector<Cut> cuts;  // in graph order
   std::unordered_map<LayerId, size_t> positions;
+  const Model& model;
+  const Dataset& data;
+  std::vector<int64_t> samples;
+  Runner& runner;
+  std::once_flag filled;
+
+  void fill() {
+    Model observed = model;
+    observed.graph.outputs.clear();
+    for (const Cut& cut : cuts) observed.graph.outputs.push_back(cut.tensor);
+    const auto session = runner.load(observed);
+    for (int64_t sample : samples) {
+      std::vector<Tensor> values = session->run(data.read(sample).inputs);
+      for (size_t i = 0; i < values.size(); ++i) cuts[i].values.add(sample, std::move(values[i]));
+    }
+  }
 };
 
 Prefixes::Prefixes(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                    int64_t bytes)
-    : impl_(std::make_unique<Impl>()) {
+    : impl_(new Impl{.model = model, .data = data, .samples = {samples.begin(), samples.end()}, .runner = runner}) {
   constexpr size_t kCuts = 8;
   std::unordered_map<std::string, size_t> makers;
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
@@ -122,16 +139,6 @@ Prefixes::Prefixes(const Model& model, const Dataset& data, std::span<const int6
     if (!impl_->cuts.empty() && impl_->cuts.back().position == position) continue;
     impl_->cuts.push_back({*infos[*at], position, {}});
   }
-  if (impl_->cuts.empty()) return;
-
-  Model observed = model;
-  observed.graph.outputs.clear();
-  for (const Impl::Cut& cut : impl_->cuts) observed.graph.outputs.push_back(cut.tensor);
-  const auto session = runner.load(observed);
-  for (int64_t sample : samples) {
-    std::vector<Tensor> values = session->run(data.read(sample).inputs);
-    for (size_t i = 0; i < values.size(); ++i) impl_->cuts[i].values.add(sample, std::move(values[i]));
-  }
 }
 
 Prefixes::~Prefixes() = default;
@@ -152,6 +159,7 @@ std::optional<Prefixes::Suffix> Prefixes::suffix(const Plan& plan, const Model& 
     return std::ranges::find(node.outputs, last->tensor.name) != node.outputs.end();
   };
   if (std::ranges::none_of(candidate.graph.nodes, makes)) return {};
+  std::call_once(impl_->filled, [&] { impl_->fill(); });
   return Suffix{behind(candidate, last->tensor), &last->values};
 }
 

@@ -18,8 +18,9 @@ namespace seqto::internal {
 
 class Prefixes {
  public:
-  // Runs the float model once on `samples` and keeps the values at up to eight cuts, evenly along the graph; no more
-  // than `bytes` of them in all. `model` has names and shapes.
+  // Up to eight cuts, evenly along the graph, whose values on `samples` are no more than `bytes` in all. The first plan
+  // with a suffix runs the float model on these to have them; `model`, which has names and shapes, `data` and `runner`
+  // live until then.
   Prefixes(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner, int64_t bytes);
   ~Prefixes();
   Prefixes(Prefixes&&) noexcept;

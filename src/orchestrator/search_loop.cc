@@ -17,9 +17,8 @@ struct TimeUp {};
 
 }  // namespace
 
-bool SearchLoop::run(Strategy& strategy, const Model& full) {
-  const Trial& before = c_.study.trials().back();
-  if (!searches(c_.options)) last_ = before.id == "full" ? full : c_.candidate(before.plan);
+bool SearchLoop::run(Strategy& strategy) {
+  if (!searches(c_.options)) last_ = c_.candidate(c_.study.trials().back().plan);
   for (;;) {
     const char* near = limit_reached(true);
     std::vector<Proposal> proposals = strategy.next(c_.study, near);
@@ -46,15 +45,23 @@ bool SearchLoop::run(Strategy& strategy, const Model& full) {
 
 const char* SearchLoop::limit_reached(bool reserve) const {
   const TuneOptions& o = c_.options;
-  const double seconds = static_cast<double>(c_.env.clock_ns() - c_.start) / 1e9;
-  double kept = 0;
+  // A short time is for the search as well: fewer of its plans are then reported, and less is told of them.
+  double kept = c_.closing_seconds;
   if (reserve && searches(o)) {
-    // A short time is for the search as well: fewer of its plans are then reported.
-    kept = static_cast<double>(reserved_trials()) * static_cast<double>(slowest_ns_) / 1e9;
-    kept = std::min(kept, o.max_time_seconds / 3);
+    // Uniform plans are reported from the start.
+    const auto found = std::ranges::count_if(
+        c_.study.trials(), [](const Trial& t) { return t.part == Part::kSearch && t.step != "uniform"; });
+    const int64_t trials = std::min<int64_t>(reserved_trials(), found);
+    kept += c_.time.at_most(static_cast<double>(trials) * static_cast<double>(slowest_ns_) / 1e9, 1.0 / 3);
   }
-  if (o.max_time_seconds > 0 && seconds + kept >= o.max_time_seconds) return "--max-time";
+  if (!c_.time.leaves(kept) && (reserve || !searches(o) || !none_reported())) return "--max-time";
   return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
+}
+
+bool SearchLoop::none_reported() const {
+  return std::ranges::none_of(c_.study.trials(), [](const Trial& t) {
+    return t.part == Part::kEvaluation && t.id != "float" && t.id != "published" && t.id != "full";
+  });
 }
 
 int64_t SearchLoop::reserved_trials() const {
@@ -100,7 +107,7 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
           if (trials[i].id.empty()) return;
           tell(trials[i], expected);
           c_.study.append(std::move(trials[i]));
-          if (c_.options.max_time_seconds > 0 && limit_reached(reserve)) throw TimeUp();
+          if (limit_reached(reserve)) throw TimeUp();
         });
   } catch (const Error& error) {
     if (error.code() == Code::kInterrupted) return false;

@@ -9,6 +9,7 @@
 
 #include "orchestrator/evaluate.h"
 #include "orchestrator/notes.h"
+#include "orchestrator/time_limit.h"
 #include "seqto/search.h"
 #include "seqto/tune.h"
 
@@ -16,8 +17,8 @@ namespace seqto::internal {
 
 class SearchLoop {
  public:
-  // All of it outlives the loop. `candidate` makes the model of a plan, one at a time; `prefixes` may be null; `start`:
-  // when the time began to run, as env.clock_ns().
+  // All of it outlives the loop. `candidate` makes the model of a plan, one at a time; `prefixes` may be null;
+  // `closing_seconds`: what follows the search takes, and is to have.
   struct Context {
     const TuneOptions& options;
     const Env& env;
@@ -26,17 +27,20 @@ class SearchLoop {
     std::function<Model(const Plan&)> candidate;
     const Prefixes* prefixes = nullptr;
     Ending& ending;
-    int64_t start = 0;
+    const TimeLimit& time;
+    double closing_seconds = 0;
   };
   explicit SearchLoop(Context context) : c_(std::move(context)) {}
 
   // Until the strategy has no more to ask, or a limit is reached, which the ending's notes then say. False when
-  // interrupted. `full`: the fully quantized model; the published search skips candidates that equal the one before.
-  bool run(Strategy& strategy, const Model& full);
+  // interrupted. The published search skips candidates that equal the one before.
+  bool run(Strategy& strategy);
 
  private:
-  // `reserve`: of time and trials, for those that the report needs of a search on samples of its own.
+  // `reserve`: of time and trials, for those that the report needs of a search on samples of its own. However little
+  // time there is, one plan is measured for it.
   const char* limit_reached(bool reserve) const;
+  bool none_reported() const;
   int64_t reserved_trials() const;
   size_t allowed_trials(bool reserve) const;
   // Side by side; appended in their order. False when interrupted. Those beyond the time limit are left out.

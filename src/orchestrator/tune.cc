@@ -1,6 +1,7 @@
 #include "seqto/tune.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "orchestrator/best_so_far.h"
+#include "orchestrator/closing.h"
 #include "orchestrator/evaluate.h"
 #include "orchestrator/finalists.h"
 #include "orchestrator/improvements.h"
@@ -36,14 +38,22 @@ namespace fs = std::filesystem;
 constexpr const char* kRandomData =
     "the inputs are random numbers: sizes and latencies mean something, ranges, losses and the choice of layers do not";
 
+void write(const Summary& summary, const fs::path& dir, const ReportOptions& options) {
+  write_file_atomic(dir / "summary.json", summary_to_json(summary));
+  write_report(summary, dir, options);
+}
+
 // Everything between the inputs and the finished study; one object so that its steps read as a list.
 class Tuner {
  public:
   Tuner(const TuneOptions& options, const Env& env)
-      : o_(resolved(options)), env_(env), scheme_(quantized_scheme(o_)), chosen_objectives_(options.objectives) {}
+      : o_(resolved(options)),
+        env_(env),
+        time_(o_.max_time_seconds, env_),
+        scheme_(quantized_scheme(o_)),
+        chosen_objectives_(options.objectives) {}
 
   Summary run() {
-    int64_t start = env_.clock_ns();
     validate(o_);
     metrics_ = make_metrics(o_.metrics);
     prepare_inputs();
@@ -53,13 +63,14 @@ class Tuner {
     ranges_ = tuned_ranges(o_, model_, *data_, split_.calibration, *runner_, *study_, env_);
     measure_references();
     if (!searches(o_)) rank();  // its order is that of the search
-    bool interrupted = !search(start);
-    if (!interrupted) {
+    bool interrupted = !search();
+    if (!interrupted && has_time(closing_.analysis, "the error analysis and the tensors' values")) {
       rank();
-      note_tensors(*study_, model_, candidate(all_), *data_, split_.calibration, *runner_, env_);
+      note_tensors(*study_, model_, full(), *data_, split_.calibration, *runner_, env_);
     }
-    finish(start);
-    Summary summary = report(o_.output);
+    finish();
+    Summary summary = read_summary(o_.output);
+    write(summary, o_.output, {.plots = draws_plots_});
     if (interrupted || env_.cancelled())
       throw Error(Code::kInterrupted,
                   fmt::format("[tune] interrupted after {} trials; {} holds a report of them; run the same "
@@ -69,6 +80,13 @@ class Tuner {
   }
 
  private:
+  // Where --max-time leaves none, the ending says what is missing.
+  bool has_time(double seconds, const char* what) {
+    if (time_.leaves(seconds)) return true;
+    left_out_.emplace_back(what);
+    return false;
+  }
+
   void prepare_inputs() {
     model_ = load_model(o_.model);
     check_model(model_);
@@ -174,6 +192,8 @@ class Tuner {
       if (&place == &places_.front() && place.evaluation.reference.columns == 1) take_mse();
       place.evaluation.paired = o_.objectives;
       evaluated.measurement.size_bytes = float_size_;
+      if (&place == &places_.front())
+        closing_ = Closing::of(o_, static_cast<double>(evaluated.measurement.latency.median_ns) / 1e9);
       if (&place == &places_.front()) trial.measurement = std::move(evaluated.measurement);
       else trial.elsewhere[place.device].measurement = std::move(evaluated.measurement);
     }
@@ -213,7 +233,7 @@ class Tuner {
     auto inputs = data_->read(split_.evaluation.front()).inputs;
     for (const Place& place : places_) {
       if (place.device == "cpu") continue;
-      auto nodes = place.runner->placement(*full_, inputs);
+      auto nodes = place.runner->placement(full(), inputs);
       if (nodes.empty()) continue;  // the runtime does not tell
       bool used = std::any_of(nodes.begin(), nodes.end(),
                               [](const NodePlacement& n) { return n.provider != "CPUExecutionProvider"; });
@@ -241,15 +261,21 @@ class Tuner {
     quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
     for (auto& [name, ranges] : named_ranges(o_, ranges_, model_, *data_, split_.calibration, *runner_, *study_, env_))
       quantizer_->add_ranges(name, ranges);
+    const double before = time_.spent();
     if (!published_settings(o_)) {
       // What size and losses are compared with stays the published quantization, whatever is searched.
       Plan plan = uniform_plan(original_ ? *original_ : model_, Scheme::kInt8);
       if (!study_->find("published")) measure_once("published", plan, published_candidate(plan));
     }
-    full_ = candidate(all_);
-    measure_once("full", all_, *full_);
+    // Then it is the search's own plans that a short time is for.
+    constexpr double kPlans = 5;
+    if (!searches(o_) || !study_->find("published") ||
+        has_time(kPlans * (time_.spent() - before), "the fully quantized model in the search's own types"))
+      measure_once("full", all_, full());
     note_placement();
   }
+
+  const Model& full() { return full_ ? *full_ : full_.emplace(candidate(all_)); }
 
   Model candidate(const Plan& plan) { return apply(corrections_, quantizer_->quantize(plan), plan); }
 
@@ -282,7 +308,7 @@ class Tuner {
     }
     // The published order comes from the static model in dynamic runs as well.
     Model quantized = scheme_ == Scheme::kInt8
-                          ? *full_
+                          ? full()
                           : Quantizer(model_, ranges_, {.exclude = o_.quantize.exclude})
                                 .quantize(uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude));
     sensitivity_ = analyze(model_, quantized, *data_, ranking_, *runner_, env_);
@@ -290,7 +316,7 @@ class Tuner {
   }
 
   // False when interrupted.
-  bool search(int64_t start) {
+  bool search() {
     SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
     space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize.exclude, o_.groups);
@@ -316,8 +342,9 @@ class Tuner {
                      .candidate = [this](const Plan& plan) { return candidate(plan); },
                      .prefixes = prefixes_ ? &*prefixes_ : nullptr,
                      .ending = ending_,
-                     .start = start});
-    const bool went_on = loop.run(*make_strategy(o_.strategy, space, options), *full_);
+                     .time = time_,
+                     .closing_seconds = closing_.kept(o_, time_)});
+    const bool went_on = loop.run(*make_strategy(o_.strategy, space, options));
     const auto trials = static_cast<int64_t>(study_->trials().size());
     env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
     if (searches(o_) && !space.groups.empty()) {
@@ -364,11 +391,12 @@ class Tuner {
 
   // The front's plans become files; what the reports call finalists are those files, loaded by the runtime and timed in
   // turn.
-  void finish(int64_t start) {
+  void finish() {
     fs::path float_file = o_.output / "models" / "float.onnx";
     if (external_files_.empty()) write_file_atomic(float_file, read_file(o_.model));
     else save_model(load_model(o_.model), float_file);
-    std::vector<const Trial*> kept{study_->find("full")};
+    std::vector<const Trial*> kept;
+    if (const Trial* full = study_->find("full")) kept.push_back(full);
     std::set<size_t> on_a_front;
     for (size_t i : front_of(study_->trials(), o_.objectives)) on_a_front.insert(i);
     for (const std::string& device : other_devices(*study_))
@@ -387,12 +415,17 @@ class Tuner {
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
     study_->note("explained", explained_to_json(explained));
-    time_finalists(*study_, places_, o_.output, searches(o_), ending_, env_);
+    const bool by_latency = std::ranges::find(o_.objectives, "latency") != o_.objectives.end();
+    if (by_latency || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
+      time_finalists(*study_, places_, o_.output, searches(o_), ending_, time_, env_);
     note_latency_model();
     if (o_.audit_samples > 0 && !env_.cancelled())
       ending_.notes.push_back(
           audit_selected(*study_, places_.front(), o_.output, ending_, o_.audit_samples, *runner_, env_));
-    ending_.wall_seconds += static_cast<double>(env_.clock_ns() - start) / 1e9;
+    draws_plots_ = has_time(closing_.drawing, "plots/*.svg, which `seqto report` draws");
+    if (!left_out_.empty())
+      ending_.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(left_out_, "; ")));
+    ending_.wall_seconds += time_.spent();
     study_->note("ending", ending_to_json(ending_));
   }
 
@@ -407,6 +440,10 @@ class Tuner {
 
   TuneOptions o_;
   const Env& env_;
+  TimeLimit time_;
+  Closing closing_;
+  std::vector<std::string> left_out_;  // for want of time
+  bool draws_plots_ = true;
   Scheme scheme_;
   std::vector<std::string> chosen_objectives_;  // empty: left to us
   Model model_;
@@ -438,8 +475,7 @@ Summary tune(const TuneOptions& options, const Env& env) { return Tuner(options,
 
 Summary report(const fs::path& dir) {
   Summary summary = read_summary(dir);
-  write_file_atomic(dir / "summary.json", summary_to_json(summary));
-  write_report(summary, dir);
+  write(summary, dir, {});
   return summary;
 }
 

@@ -49,10 +49,12 @@ class Chain : public Strategy {
 
   // One scheme everywhere: a front from the first seconds on.
   std::vector<Proposal> uniform() {
+    // If there is time for one alone, that which saves most of the bytes and loses next to nothing.
+    std::vector<DetailedScheme> schemes = assignments_.schemes();
+    std::ranges::stable_partition(schemes, [](const DetailedScheme& s) { return s.scheme == Scheme::kInt8Weights; });
     std::vector<Proposal> proposals;
-    for (Part part : {Part::kSearch, Part::kEvaluation})
-      for (const DetailedScheme& scheme : assignments_.schemes())
-        add(proposals, assignments_.uniform(scheme), part, "uniform");
+    for (Part part : {Part::kEvaluation, Part::kSearch})
+      for (const DetailedScheme& scheme : schemes) add(proposals, assignments_.uniform(scheme), part, "uniform");
     return proposals;
   }
 
@@ -189,6 +191,9 @@ class Chain : public Strategy {
     for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
       if (!entry->evaluation)
         proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, entry->step, {}});
+    const bool any =
+        std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.evaluation && !e.step.empty(); });
+    if (proposals.empty() && !any) return uniform();  // the time was over before anything was looked at
     return proposals;
   }
 

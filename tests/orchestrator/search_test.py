@@ -174,6 +174,30 @@ class SearchTest(unittest.TestCase):
         self.assertTrue(any("--max-time" in note for note in summary["notes"]))
         self.assertLess(time.monotonic() - start, 120)
 
+    def test_the_shortest_time_gives_a_plan_and_a_longer_one_the_rest(self):
+        flags = [*SIZE, "--search-evaluations", 12]
+        summary, first, _ = self.tune("out", *flags, "--max-time", 0.001)
+        self.assertEqual([t["id"] for t in first[:2]], ["float", "published"])
+        searched = [t for t in first if t.get("step") == "uniform"]
+        self.assertEqual([(set(t["plan"].values()), t.get("part", "evaluation")) for t in searched], [({"int8_weights"}, "evaluation")])
+        self.assertEqual([p["id"] for p in summary["front"]], [searched[0]["id"]])
+        self.assertEqual(summary["samples"]["evaluation"], len(searched[0]["samples"]["kl"]))
+        left_out = next(note for note in summary["notes"] if "--max-time left none" in note)
+        for what in ("error analysis", "timed in turn", "plots/*.svg"):
+            self.assertIn(what, left_out)
+        out = self.dir / "out"
+        self.assertTrue((out / "report.html").exists() and (out / summary["front"][0]["file"]).exists())
+        self.assertEqual(list(out.glob("plots/*.svg")), [])
+        self.assertEqual(models.seqto("report", out).returncode, 0)
+        self.assertEqual(len(list(out.glob("plots/*.svg"))), 3)
+
+        summary, more, _ = self.tune("out", *flags)
+        self.assertEqual([t["id"] for t in more[:len(first)]], [t["id"] for t in first])
+        self.assertIn("full", [t["id"] for t in more])
+        self.assertIn('"note":"sensitivity"', (out / "study.jsonl").read_text())
+        self.assertFalse(any("--max-time" in note for note in summary["notes"]))
+        self.assertTrue({"one-in", "chain"} & {t.get("step") for t in more})
+
     def test_a_killed_search_goes_on(self):
         whole, reference, _ = self.tune("whole", *SIZE)
         out = self.dir / "killed"

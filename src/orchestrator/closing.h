@@ -1,0 +1,32 @@
+// Room: orchestrator. What a run of `tune` does when its search is over, in estimated seconds: a short one leaves of it
+// what it has no time for.
+#pragma once
+
+#include <algorithm>
+
+#include "orchestrator/time_limit.h"
+#include "seqto/tune.h"
+
+namespace seqto::internal {
+
+struct Closing {
+  double analysis = 0;  // the error analysis and the tensors' values
+  double timing = 0;    // of one finalist
+  double drawing = 1;   // of plots/*.svg; two thirds of it to compile their script
+
+  // `sample_seconds`: the float model's latency. The analysis runs two unoptimised models with every tensor an output,
+  // which took ten times as long on five networks; values are looked at on 32 samples of both.
+  static Closing of(const TuneOptions& o, double sample_seconds) {
+    return {.analysis = sample_seconds * static_cast<double>(10 * o.ranking_samples + 3 * 32),
+            .timing = sample_seconds * 31 + 0.005};
+  }
+
+  // What a search keeps for it. Latencies that are an objective are always taken in turn.
+  double kept(const TuneOptions& o, const TimeLimit& time) const {
+    const bool by_latency = std::ranges::find(o.objectives, "latency") != o.objectives.end();
+    const double all = analysis + drawing + (by_latency ? timing * static_cast<double>(o.max_front) : 0);
+    return time.at_most(all, 1.0 / 6);
+  }
+};
+
+}  // namespace seqto::internal

@@ -1,0 +1,55 @@
+#include "orchestrator/time_limit.h"
+
+#include <gtest/gtest.h>
+
+#include "orchestrator/closing.h"
+
+namespace seqto::internal {
+namespace {
+
+struct Clock {
+  int64_t now = 5'000'000'000;
+  Env env{.now_ns = [this] { return now; }};
+  void pass(double seconds) { now += static_cast<int64_t>(seconds * 1e9); }
+};
+
+TEST(TimeLimit, LeavesWhatEndsWithinIt) {
+  Clock clock;
+  const TimeLimit limit(10, clock.env);
+  clock.pass(4);
+  EXPECT_DOUBLE_EQ(limit.spent(), 4);
+  EXPECT_TRUE(limit.leaves(5.9));
+  EXPECT_FALSE(limit.leaves(6));
+  clock.pass(7);
+  EXPECT_FALSE(limit.leaves(0));
+}
+
+TEST(TimeLimit, ZeroIsNone) {
+  Clock clock;
+  const TimeLimit none(0, clock.env);
+  clock.pass(1e6);
+  EXPECT_TRUE(none.leaves(1e9));
+  EXPECT_DOUBLE_EQ(none.at_most(1e9, 0.5), 1e9);
+}
+
+TEST(TimeLimit, SharesAreCaps) {
+  Clock clock;
+  const TimeLimit limit(12, clock.env);
+  EXPECT_DOUBLE_EQ(limit.at_most(3, 0.25), 3);
+  EXPECT_DOUBLE_EQ(limit.at_most(4, 0.25), 3);
+}
+
+TEST(Closing, KeepsMoreForASlowModelAndForLatency) {
+  Clock clock;
+  const TimeLimit none(0, clock.env), short_time(6, clock.env);
+  TuneOptions options{.objectives = {"kl", "size"}, .max_front = 4, .ranking_samples = 10};
+  const Closing fast = Closing::of(options, 0.001), slow = Closing::of(options, 0.1);
+  EXPECT_DOUBLE_EQ(fast.kept(options, none), 0.196 + 1);
+  EXPECT_DOUBLE_EQ(slow.kept(options, none), 19.6 + 1);
+  EXPECT_DOUBLE_EQ(slow.kept(options, short_time), 1);
+  options.objectives.emplace_back("latency");
+  EXPECT_DOUBLE_EQ(fast.kept(options, none), 0.196 + 1 + 4 * (0.031 + 0.005));
+}
+
+}  // namespace
+}  // namespace seqto::internal
