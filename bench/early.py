@@ -36,7 +36,8 @@ def early(case, scripts):
         inputs, found, data, out = (os.path.join(work, name) for name in ("inputs.npz", "script.json", "data.npz", "out"))
         np.savez(data, input=make_inputs(case, inputs, CALIBRATION + EVALUATION))
         _, script_cpu = timed([sys.executable, os.path.join(scripts, "seqto_baseline.py"), model, inputs, "--calib",
-                               str(CALIBRATION), "--eval", str(EVALUATION), "-o", found], stderr=subprocess.DEVNULL)
+                               str(CALIBRATION), "--eval", str(EVALUATION), "-o", found], stderr=subprocess.DEVNULL,
+                              env={**os.environ, "TMPDIR": work})  # it leaves its files
         script = json.load(open(found))
         full = script["trials"][0]
         theirs = hypervolume([(t["size_bytes"], t["kl"]) for t in script["trials"]],

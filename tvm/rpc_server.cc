@@ -80,7 +80,7 @@ class Signals {
   Signals() {
     sigset_t held;
     ::sigemptyset(&held);
-    for (int number : {SIGTERM, SIGINT, SIGCHLD}) {
+    for (int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) {
       ::sigaddset(&held, number);
       struct sigaction action{};
       action.sa_handler = number == SIGCHLD ? on_child : on_stop;
@@ -96,7 +96,7 @@ class Signals {
     return ::ppoll(&state, 1, &limit, &before_) == 1;
   }
   void restore() const {
-    for (int number : {SIGTERM, SIGINT, SIGCHLD}) ::signal(number, SIG_DFL);
+    for (int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::signal(number, SIG_DFL);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
 
@@ -188,9 +188,9 @@ class Server {
   }
 
   ServeOptions o_;
+  Signals signals_;  // first: from now on a signal ends run(), and what follows is undone
   Uploads uploads_;
   Socket listening_;
-  Signals signals_;
   std::vector<pid_t> sessions_;
   std::optional<Tracker> tracker_;
   std::string match_key_;  // that clients have to know

@@ -18,7 +18,7 @@ struct ServeOptions {
   std::string folder;        // for what clients upload; empty: a temporary one, removed at the end
 };
 
-// Serves until SIGTERM or SIGINT, each connection in a process of its own; with a tracker, one at a time.
+// Serves until SIGTERM, SIGINT or SIGHUP, each connection in a process of its own; with a tracker, one at a time.
 // Throws Error{kUsage} or Error{kUnavailable}.
 void serve(const ServeOptions& options);
 

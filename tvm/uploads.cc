@@ -50,29 +50,28 @@ void store(const fs::path& folder, const std::string& name, std::string_view byt
   remove_oldest(folder);
 }
 
-fs::path temporary_folder() {
+LockedFolder temporary_folder() {
+  constexpr std::string_view kPrefix = "seqto-tvm-";
   std::error_code error;
   fs::path parent = fs::temp_directory_path(error);
-  std::string name = ((error ? fs::path(".") : parent) / "seqto-tvm-XXXXXX").string();
-  if (!::mkdtemp(name.data()))
-    throw Error(Code::kUnavailable, "[serve] no folder can be made as " + name + "; give --folder or set TMPDIR");
-  return name;
+  if (error) parent = ".";
+  remove_stale_folders(parent, kPrefix);
+  LockedFolder folder(parent, kPrefix);
+  if (folder.path().empty())
+    throw Error(Code::kUnavailable,
+                "[serve] no folder can be made in " + parent.string() + "; give --folder or set TMPDIR");
+  return folder;
 }
 
 }  // namespace
 
-Uploads::Uploads(const std::string& folder) : folder_(folder), temporary_(folder.empty()) {
-  if (temporary_) folder_ = temporary_folder();
+Uploads::Uploads(const std::string& folder) : folder_(folder) {
+  if (folder.empty()) folder_ = temporary_.emplace(temporary_folder()).path() / "uploads";
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
     throw Error(Code::kUnavailable,
                 "[serve] " + folder_.string() + ": " + error.message() + "; choose another --folder");
-}
-
-Uploads::~Uploads() {
-  std::error_code ignored;
-  if (temporary_) fs::remove_all(folder_, ignored);
 }
 
 void Uploads::register_functions() const {

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "base/locked_folder.h"
 
 namespace seqto::on_tvm {
 
 class Uploads {
  public:
-  // An empty name: a temporary folder, removed with this object. Throws Error{kUnavailable} where none can be made.
+  // An empty name: a temporary folder, removed with this object, or by the next server where this process is killed.
+  // Throws Error{kUnavailable} where none can be made.
   explicit Uploads(const std::string& folder);
-  ~Uploads();
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
   const std::filesystem::path& folder() const { return folder_; }
@@ -20,8 +23,8 @@ class Uploads {
   void register_functions() const;
 
  private:
+  std::optional<LockedFolder> temporary_;
   std::filesystem::path folder_;
-  bool temporary_;
 };
 
 }  // namespace seqto::on_tvm

@@ -22,6 +22,8 @@
 namespace seqto {
 namespace {
 
+constexpr std::string_view kFolders = "seqto-tmp-";
+
 [[noreturn]] void fail(std::string_view verb, const std::filesystem::path& path, int error,
                        std::string_view what_to_do) {
   throw Error(Code::kInvalidInput,
@@ -120,18 +122,17 @@ void make_writable_folder(const std::filesystem::path& folder) {
   ::unlink(probe.c_str());
 }
 
-TemporaryFolder::TemporaryFolder() {
+std::filesystem::path temporary_parent() {
   std::error_code error;
   std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  if (error) parent = "/tmp";
-  std::string name = (parent / "seqto-XXXXXX").string();
-  if (!::mkdtemp(name.data())) fail("write", parent, errno, "a writable folder was expected; set TMPDIR to one");
-  path = name;
+  return error ? "/tmp" : parent;
 }
 
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
+TemporaryFolder::TemporaryFolder() : owned_(temporary_parent(), kFolders), path(owned_.path() / owned_.path().filename()) {
+  std::error_code error(errno, std::generic_category());
+  if (owned_.path().empty() || !std::filesystem::create_directory(path, error))
+    fail("write", temporary_parent(), error.value(), "a writable folder was expected; set TMPDIR to one");
+  [[maybe_unused]] static const bool swept = (remove_stale_folders(temporary_parent(), kFolders), true);
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {

@@ -8,10 +8,15 @@
 #include <string>
 #include <string_view>
 
+#include "base/locked_folder.h"
+
 namespace seqto {
 
 // Throws Error{kInvalidInput} naming the path and the reason.
 std::string read_file(const std::filesystem::path& path);
+
+// $TMPDIR, or /tmp where that is no folder.
+std::filesystem::path temporary_parent();
 
 // Writes under a temporary name, then renames it to `path`; on failure the temporary file is removed and
 // Error{kInvalidInput} thrown. Missing parent folders are made. What a killed process left behind is removed.
@@ -38,13 +43,18 @@ class PendingFile {
 // Throws Error{kInvalidInput} otherwise.
 void make_writable_folder(const std::filesystem::path& folder);
 
-// A folder of one's own below $TMPDIR, gone with this object; what was mapped from it stays readable.
-// Throws Error{kInvalidInput} where none can be made.
-struct TemporaryFolder {
+// A folder of one's own below $TMPDIR, gone with this object; what was mapped from it stays readable. The first of a
+// process removes those of processes that were killed. Throws Error{kInvalidInput} where none can be made.
+class TemporaryFolder {
+ public:
   TemporaryFolder();
-  ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+ private:
+  LockedFolder owned_;
+
+ public:
   std::filesystem::path path;
 };
 

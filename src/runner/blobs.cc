@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,35 +51,6 @@ int write_file(const fs::path& path, std::span<const std::byte> bytes) {
   return error;
 }
 
-// Folders whose owner is gone: nobody holds their lock.
-void remove_stale_folders(const fs::path& parent) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(parent, error)) {
-    if (!entry.path().filename().string().starts_with(kFolder)) continue;
-    struct stat info{};
-    Descriptor lock(::open((entry.path() / "lock").c_str(), O_RDONLY | O_CLOEXEC));
-    bool locked = lock.get() >= 0 && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
-    bool ours = ::stat(entry.path().c_str(), &info) == 0 && info.st_uid == ::geteuid();
-    std::error_code ignored;
-    if (ours && !locked) fs::remove_all(entry.path(), ignored);
-  }
-}
-
-// A new folder with its lock; no path where none can be made. It gets its name when it is locked, so that nobody takes
-// it for stale before.
-std::pair<fs::path, Descriptor> make_locked_folder(const fs::path& parent) {
-  std::string made = (parent / "seqto-new-XXXXXX").string();
-  if (!::mkdtemp(made.data())) return {fs::path(), Descriptor()};
-  Descriptor lock(::open((made + "/lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  ::flock(lock.get(), LOCK_EX | LOCK_NB);
-  fs::path path = parent / fmt::format("{}{}-{}", kFolder, ::getpid(), made.substr(made.size() - 6));
-  if (::rename(made.c_str(), path.c_str()) == 0) return {path, std::move(lock)};
-  int error = errno;
-  fs::remove_all(made);
-  errno = error;
-  return {fs::path(), Descriptor()};
-}
-
 }  // namespace
 
 bool write_blob(const BlobFolders& folders, const std::string& name, std::span<const std::byte> bytes) {
@@ -114,14 +83,13 @@ void remove_blob(const BlobFolders& folders, const std::string& name) noexcept {
 
 BlobStore::BlobStore(size_t most_bytes) : most_bytes_(most_bytes) {
   std::error_code ignored;
-  fs::path temporary = fs::temp_directory_path(ignored);
-  if (ignored) temporary = "/tmp";
+  const fs::path temporary = temporary_parent();
   for (const fs::path& parent : {fs::path("/dev/shm"), temporary}) {
-    remove_stale_folders(parent);
-    auto [path, lock] = make_locked_folder(parent);
-    if (path.empty()) continue;
-    folders_.push_back(std::move(path));
-    locks_.push_back(std::move(lock));
+    remove_stale_folders(parent, kFolder);
+    LockedFolder made(parent, kFolder);
+    if (made.path().empty()) continue;
+    folders_.push_back(made.path());
+    owned_.push_back(std::move(made));
   }
   if (folders_.empty())
     throw Error(Code::kUnavailable, fmt::format("[worker] {}: {}; a writable folder was expected; set TMPDIR to one",
@@ -130,10 +98,7 @@ BlobStore::BlobStore(size_t most_bytes) : most_bytes_(most_bytes) {
   if (!ignored) most_bytes_ = std::min<size_t>(most_bytes, space.available / 2);
 }
 
-BlobStore::~BlobStore() {
-  std::error_code ignored;
-  for (const fs::path& folder : folders_) fs::remove_all(folder, ignored);
-}
+BlobStore::~BlobStore() = default;
 
 BlobStore::Lease::~Lease() {
   std::lock_guard lock(store_.mutex_);

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "base/locked_folder.h"
 #include "seqto/model.h"
 
 namespace seqto::internal {
@@ -72,7 +72,7 @@ class BlobStore {
   bool evict();  // one blob; false when all are in use
 
   BlobFolders folders_;
-  std::vector<Descriptor> locks_;  // held as long as this process lives
+  std::vector<LockedFolder> owned_;  // held as long as this process lives
   std::mutex mutex_;
   std::unordered_map<std::string, Entry> entries_;
   std::map<std::pair<const std::byte*, size_t>, Known> known_;

@@ -24,7 +24,11 @@ def groups(path, *flags):
 
 
 def main():
-    folder = pathlib.Path(tempfile.mkdtemp())
+    with tempfile.TemporaryDirectory() as folder:
+        check(pathlib.Path(folder))
+
+
+def check(folder):
     nodes = [helper.make_node("Conv", ["x", "wa"], ["ta"], "a"), helper.make_node("Relu", ["ta"], ["ra"], "relu_a"),
              helper.make_node("Conv", ["ra", "wb"], ["tb"], "b"), helper.make_node("Relu", ["tb"], ["rb"], "relu_b"),
              helper.make_node("Conv", ["rb", "wc"], ["y"], "c")]

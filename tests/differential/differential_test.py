@@ -9,9 +9,11 @@ Both sides get the same model, the same ranges (as onnxruntime's JSON cache) and
 reports deviations (docs/compatibility.md), each must be expected for that model, and our model must be valid and run.
 """
 import argparse
+import atexit
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -48,9 +50,11 @@ SOURCE_FAULTS = ("Missing Input",)
 folder, driver = None, None  # of this worker process
 
 
-def start_worker(keep):
+def start_worker(keep, parent=None):
     global folder
-    folder = Path(keep or tempfile.mkdtemp(prefix="seqto-differential-"))
+    folder = Path(keep or tempfile.mkdtemp(prefix="seqto-differential-", dir=parent))
+    if not keep and not parent:
+        atexit.register(shutil.rmtree, folder, True)
     folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -300,7 +304,8 @@ def main():
         result = run_seed(a.seed)
         print(json.dumps(result[5]), f"\n{result[:4]}\nfiles: {keep}")
         return result[1].startswith("FAIL")
-    with multiprocessing.get_context("fork").Pool(min(2, os.cpu_count() or 1), start_worker, (None,)) as pool:
+    with tempfile.TemporaryDirectory(prefix="seqto-differential-") as parent, multiprocessing.get_context("fork").Pool(
+            min(2, os.cpu_count() or 1), start_worker, (None, parent)) as pool:
         if not a.cases:
             seeds = range(a.seed, a.seed + a.count)
             ok = report(pool.imap(run_seed, seeds, chunksize=4), 20 if a.count >= 1000 else 0 if a.count >= 500 else None)

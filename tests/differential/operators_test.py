@@ -196,7 +196,8 @@ def main():
             print(json.dumps(r[5]), f"\n{r[:4]}\nfiles: {keep}")
         return any(r[1].startswith("FAIL") for r in results)
     ok, start = True, time.time()
-    with multiprocessing.get_context("fork").Pool(min(2, os.cpu_count() or 1), base.start_worker, (None,)) as pool:
+    with tempfile.TemporaryDirectory(prefix="seqto-differential-") as parent, multiprocessing.get_context("fork").Pool(
+            min(2, os.cpu_count() or 1), base.start_worker, (None, parent)) as pool:
         for form in forms:
             jobs = [(form, s) for s in range(a.seed, a.seed + a.count)]
             ok = report(form, pool.imap(run_seed, jobs, chunksize=4), a.count // 500) and ok

@@ -3,6 +3,7 @@ the first device tells unchanged by the second; a provider that is missing or do
 
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -28,6 +29,7 @@ def trials(folder):
 class Missing(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
 
     def test_what_is_not_there_says_what_is_needed(self):
         reply = tune(self.folder / "a", "tensorrt")
@@ -55,6 +57,7 @@ class TwoDevices(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.env = {"SEQTO_ORT_LIBRARY": str(LIBRARIES[0])}
         cls.reply = tune(cls.folder / "both", "cpu", "openvino", env=cls.env)
         assert cls.reply.returncode == 0, cls.reply.stderr

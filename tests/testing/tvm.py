@@ -58,9 +58,14 @@ class Program:
         if self.process.poll() is None:
             os.killpg(self.process.pid, number)
 
-    def stop(self, number=signal.SIGKILL):
+    def stop(self, number=signal.SIGTERM):
+        """Its exit code; killed where it does not heed the signal."""
         self.send(number)
-        code = self.process.wait(timeout=30)
+        try:
+            code = self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.send(signal.SIGKILL)
+            code = self.process.wait(timeout=30)
         self.reader.join(timeout=10)
         self.process.stdout.close()
         return code

@@ -130,6 +130,27 @@ class Run(WithServers):
         self.assertEqual(program.stop(signal.SIGTERM), 0)
         self.assertFalse(folders[0].exists())
 
+    def test_no_server_leaves_its_folder(self):
+        def serve():
+            return tvm.Program([tvm.WORKER, "serve", "--port", "0"], r"listening", env={"TMPDIR": str(folder)})
+
+        folder = self.dir / "temporary"
+        folder.mkdir()
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number):
+                program = serve()
+                self.assertEqual(len(list(folder.glob("seqto-tvm-*"))), 1)
+                self.assertEqual(program.stop(number), 0)
+                self.assertEqual(list(folder.iterdir()), [])
+        serve().stop(signal.SIGKILL)
+        (left,) = folder.glob("seqto-tvm-*")
+        alive, other = serve(), serve()
+        self.assertFalse(left.exists(), "the next server removes what one that was killed left")
+        self.assertEqual(len(list(folder.glob("seqto-tvm-*"))), 2, "those of living servers stay")
+        self.assertEqual((alive.stop(), other.stop()), (0, 0))
+        self.assertEqual(list(folder.iterdir()), [])
+
     def test_other_machines_are_kept_out(self):
         done = models.seqto("device", "serve", "--host", "0.0.0.0", "--port", "0")
         self.assertEqual(done.returncode, 2, done.stderr)

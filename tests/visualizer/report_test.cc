@@ -16,8 +16,9 @@ namespace {
 
 // SEQTO_REPORT_OUT keeps the reports: report_browser_test.py opens them.
 std::filesystem::path folder(const std::string& name) {
+  static const TemporaryFolder temporary;
   const char* kept = std::getenv("SEQTO_REPORT_OUT");
-  const auto dir = std::filesystem::path(kept ? kept : testing::TempDir()) / ("seqto_report_" + name);
+  auto dir = (kept ? std::filesystem::path(kept) : temporary.path) / ("seqto_" + name);
   std::filesystem::remove_all(dir);
   return dir;
 }
@@ -29,7 +30,7 @@ size_t count(const std::string& text, const std::string& piece) {
 }
 
 TEST(Report, IsOnePageWithoutNetworkAndWithoutForeignScripts) {
-  const auto dir = folder("small");
+  const auto dir = folder("report_small");
   write_report(small_summary(), dir);
   const auto page = read_file(dir / "report.html");
   for (const auto* scheme : {"http:", "https:", "//"}) {
@@ -48,7 +49,7 @@ TEST(Report, IsOnePageWithoutNetworkAndWithoutForeignScripts) {
 }
 
 TEST(Report, SvgFilesShowThePlots) {
-  const auto dir = folder("svg");
+  const auto dir = folder("report_svg");
   write_report(small_summary(), dir);
   const auto front = read_file(dir / "plots/front.svg");
   EXPECT_TRUE(front.starts_with("<svg "));
@@ -65,7 +66,7 @@ TEST(Report, SvgFilesShowThePlots) {
 
 // Nothing measured, nothing analysed: the plots say so.
 TEST(Report, EmptySummary) {
-  const auto dir = folder("empty");
+  const auto dir = folder("report_empty");
   write_report({}, dir);
   EXPECT_NE(read_file(dir / "plots/front.svg").find("no measured candidates"), std::string::npos);
   EXPECT_NE(read_file(dir / "plots/sensitivity.svg").find("no error analysis"), std::string::npos);
@@ -80,13 +81,13 @@ TEST(Report, OddStudies) {
   summary.selected = "float";
   summary.fully_quantized.trial.measurement->losses.kl = std::numeric_limits<double>::quiet_NaN();
   summary.sensitivity.weights.clear();
-  write_report(summary, folder("first"));
+  write_report(summary, folder("report_first"));
 
   summary = small_summary();
   summary.objectives = {"size", "top1"};
   EXPECT_NE(internal::report_data_json(summary).find("\"loss\":\"top1 drop\""), std::string::npos);
   summary.objectives = {"f1"};
-  write_report(summary, folder("f1"));
+  write_report(summary, folder("report_f1"));
 
   summary = small_summary();
   for (auto* list : {&summary.trials, &summary.front}) {
@@ -95,7 +96,7 @@ TEST(Report, OddStudies) {
     }
   }
   summary.header.model_path = "models/\xE6\xA8\xA1\xE5\x9E\x8B.onnx";
-  const auto dir = folder("decades");
+  const auto dir = folder("report_decades");
   write_report(summary, dir);
   EXPECT_NE(read_file(dir / "plots/front.svg").find("(log; 0 at the lower end)"), std::string::npos);
 }
@@ -111,7 +112,7 @@ TEST(Report, LatenciesAndDevices) {
   for (auto* list : {&summary.elsewhere[0].front, &summary.elsewhere[0].trials})
     for (auto& point : *list)
       if (point.trial.measurement) point.trial.measurement->latency.median_ns /= 4;
-  const auto dir = folder("devices");
+  const auto dir = folder("report_devices");
   write_report(summary, dir);
   const auto front = read_file(dir / "plots/front.svg");
   EXPECT_NE(front.find("least kl at each size"), std::string::npos);
@@ -129,7 +130,7 @@ TEST(Report, ManyTrials) {
     summary.sensitivity.activations.push_back(
         {std::to_string(i) + "_tensor", 20 + i / 25.0, 10 + i / 30.0, 1 - i / 500.0});
   }
-  write_report(summary, folder("many"));
+  write_report(summary, folder("report_many"));
 }
 
 TEST(Report, Comparison) {
@@ -143,8 +144,7 @@ TEST(Report, Comparison) {
   c.layers = {{kHostile, {"int8", "float32"}}};
   c.options = {{"strategy", {"chain", ""}}};
   // Not among the reports, whose names report_browser_test.py knows by their beginning.
-  const char* kept = std::getenv("SEQTO_REPORT_OUT");
-  const auto dir = std::filesystem::path(kept ? kept : testing::TempDir()) / "seqto_comparison";
+  const auto dir = folder("comparison");
   write_comparison(c, dir);
   const auto page = read_file(dir / "comparison.html");
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
