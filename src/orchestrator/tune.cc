@@ -347,7 +347,8 @@ class Tuner {
     const bool went_on = loop.run(*make_strategy(o_.strategy, space, options));
     const auto trials = static_cast<int64_t>(study_->trials().size());
     env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
-    if (searches(o_) && !space.groups.empty()) {
+    const auto looked = [](const Trial& t) { return t.part == Part::kSearch; };
+    if (searches(o_) && !space.groups.empty() && std::ranges::any_of(study_->trials(), looked)) {
       WhatIf learned = what_if(space, options, *study_);
       for (WhatIf::Group& group : learned.groups)
         for (WhatIf::Choice& choice : group.choices) choice.plan = with_fields(corrections_, std::move(choice.plan));

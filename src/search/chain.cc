@@ -40,7 +40,7 @@ class Chain : public Strategy {
 
   int64_t budget() const {
     if (options_.evaluations > 0) return options_.evaluations;
-    return static_cast<int64_t>(one_in_plans().size() + 3 * assignments_.groups());
+    return static_cast<int64_t>(one_in_choices().size() + 3 * assignments_.groups());
   }
 
   void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const char* step) const {
@@ -58,8 +58,8 @@ class Chain : public Strategy {
     return proposals;
   }
 
-  // Groups that save most first. A scheme that loses next to nothing everywhere needs no look at single groups.
-  std::vector<Assignment> one_in_plans() const {
+  // Groups and their choices. A scheme that loses next to nothing everywhere needs no look at single groups.
+  std::vector<std::pair<size_t, int>> one_in_choices() const {
     constexpr double kNothing = 0.01;
     std::set<DetailedScheme> harmless;
     double least = std::numeric_limits<double>::infinity();
@@ -68,26 +68,28 @@ class Chain : public Strategy {
       if (const double loss = uniform_loss(archive_, assignments_, scheme); loss > 0) least = std::min(least, loss);
     }
     if (uniform_loss(archive_, assignments_, Scheme::kFloat16) < kNothing * least) harmless.insert(Scheme::kFloat16);
-    struct OneIn {
-      Assignment assignment;
-      double saved;
-    };
-    std::vector<OneIn> plans;
+    std::vector<std::pair<size_t, int>> choices;
     for (size_t g = 0; g < assignments_.groups(); ++g)
-      for (int c = 1; c < static_cast<int>(assignments_.choices(g)); ++c) {
-        if (harmless.contains(assignments_.scheme(g, c))) continue;
-        Assignment assignment = assignments_.all_float();
-        assignment[g] = c;
-        plans.push_back({std::move(assignment), assignments_.bytes_saved()[g][c]});
-      }
-    std::ranges::stable_sort(plans, std::greater(), &OneIn::saved);
+      for (int c = 1; c < static_cast<int>(assignments_.choices(g)); ++c)
+        if (!harmless.contains(assignments_.scheme(g, c))) choices.emplace_back(g, c);
+    return choices;
+  }
+
+  // Those that save most first.
+  std::vector<Assignment> one_in_plans() const {
+    std::vector<std::pair<size_t, int>> choices = one_in_choices();
+    const ChoiceTable& saved = assignments_.bytes_saved();
+    std::ranges::stable_sort(choices, std::greater(), [&](const auto& c) { return saved[c.first][c.second]; });
     // Half of a small budget: losses that were not looked at are shares of their scheme's uniform plan.
     if (options_.evaluations > 0) {
       const auto most = static_cast<size_t>(std::max<int64_t>(1, options_.evaluations / 2));
-      if (plans.size() > most) plans.resize(most);
+      if (choices.size() > most) choices.resize(most);
     }
     std::vector<Assignment> result;
-    for (OneIn& plan : plans) result.push_back(std::move(plan.assignment));
+    for (const auto& [group, choice] : choices) {
+      result.push_back(assignments_.all_float());
+      result.back()[group] = choice;
+    }
     return result;
   }
 
