@@ -51,7 +51,7 @@ void store(const fs::path& folder, const std::string& name, std::string_view byt
 }
 
 LockedFolder temporary_folder() {
-  constexpr std::string_view kPrefix = "seqto-tvm-";
+  constexpr std::string_view kPrefix = "seqto-tvm-uploads-";
   std::error_code error;
   fs::path parent = fs::temp_directory_path(error);
   if (error) parent = ".";

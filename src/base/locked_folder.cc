@@ -42,7 +42,8 @@ void remove_stale_folders(const fs::path& parent, std::string_view prefix) noexc
     if (!entry.path().filename().string().starts_with(prefix)) continue;
     struct stat info{};
     Descriptor lock(::open((entry.path() / "lock").c_str(), O_RDONLY | O_CLOEXEC));
-    const bool locked = lock.get() >= 0 && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
+    if (lock.get() < 0) continue;  // somebody else's, by a name like ours
+    const bool locked = ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
     const bool ours = ::lstat(entry.path().c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
     std::error_code ignored;
     if (ours && !locked) fs::remove_all(entry.path(), ignored);

@@ -25,7 +25,8 @@ class LockedFolder {
   Descriptor lock_;
 };
 
-// Those of this user below `parent` whose names begin with `prefix` and whose lock nobody holds any more.
+// Those of this user below `parent` whose names begin with `prefix` and whose lock nobody holds any more. A folder
+// without a lock is somebody else's.
 void remove_stale_folders(const std::filesystem::path& parent, std::string_view prefix) noexcept;
 
 }  // namespace seqto

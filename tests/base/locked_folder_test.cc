@@ -69,6 +69,12 @@ TEST_F(LockedFolders, StayWhileTheirProcessLivesAndAreStaleWhenItWasKilled) {
   EXPECT_TRUE(fs::exists(parent_.path / "other-1"));
 }
 
+TEST_F(LockedFolders, AFolderWithoutALockIsSomebodyElses) {
+  fs::create_directory(parent_.path / "mine-own");
+  remove_stale_folders(parent_.path, "mine-");
+  EXPECT_TRUE(fs::exists(parent_.path / "mine-own"));
+}
+
 TEST_F(LockedFolders, ALinkIsNoFolder) {
   fs::create_directory(parent_.path / "kept");
   fs::create_directory_symlink(parent_.path / "kept", parent_.path / "mine-link");
