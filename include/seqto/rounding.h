@@ -34,19 +34,20 @@ struct RoundingOptions {
 };
 
 struct RoundedLayer {
-  Tensor codes;  // of the weight's type and shape, under this scale (one, or one an output) and zero point
-  std::vector<float> scale;
-  int32_t zero_point = 0;
-  std::vector<float> bias;  // the layer's bias in real values; empty: left as it is
+  Tensor codes;              // as the model stores them, packed where it packs them, under these scales and zero points
+  std::vector<float> scale;  // one, one an output or one a block
+  std::vector<int32_t> zero_point;  // one, or one a scale
+  std::vector<float> bias;          // the layer's bias in real values; empty: left as it is
   // Mean squared error of the layer's output on the samples, summed over its channels. `nearest` has a corrected bias
   // too; `learned` is never larger.
   double error_nearest = 0, error_learned = 0;
 };
 using Rounding = std::map<LayerId, RoundedLayer>;
 
-// Layers: Conv (1-D, 2-D, grouped), Gemm and MatMul with constant weights behind a DequantizeLinear that nothing else
-// reads, of the same name in both models. `quantized` was made of `float_model`. Others are left alone.
-// Deterministic. Cost: one pass of half the network, in both forms, for each depth.
+// Layers: Conv (1-D, 2-D, grouped), Gemm and MatMul with constant weights of 2 to 16 bits that nothing else reads, in
+// any form that Quantizer writes in float or QDQ, of the same name in both models. `quantized` was made of
+// `float_model`. Others are left alone. Deterministic. Cost: one pass of half the network, in both forms, for each
+// depth.
 Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
                         std::span<const int64_t> samples, Runner& runner, const RoundingOptions& = {}, const Env& = {});
 

@@ -37,7 +37,7 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
   if (!is_weight_only(scheme)) return result;
   result.center = result.equalize = result.smooth = result.refine_ranges = false;  // of activations
   if (!corrects_weights(o)) return result;
-  if (scheme == Scheme::kInt8Weights && !is_hurried(o)) {
+  if (!is_hurried(o)) {
     result.learned_rounding = true;
     result.max_rounding_inputs = kWidest;
   } else if (result.bias_correction == BiasCorrection::kNone) {

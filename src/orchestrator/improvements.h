@@ -23,8 +23,8 @@ Improvements find_improvements(const TuneOptions& options, const Model& model, c
 
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
 bool corrects_weights(const TuneOptions& options);
-// What layers of this scheme get. Such a search learns the rounding of int8_weights, of very wide layers it corrects
-// the biases, as of int4_weights; with less than five minutes of time it corrects biases alone.
+// What layers of this scheme get. Such a search learns the rounding of int8_weights and int4_weights, and corrects the
+// biases of very wide layers; with less than five minutes of time it corrects biases alone.
 ImproveOptions improvers_of(const TuneOptions& options, Scheme scheme);
 
 }  // namespace seqto::internal

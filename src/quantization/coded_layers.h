@@ -1,18 +1,18 @@
-// Room: quantization. The layers of a model whose weights are stored as codes, behind a DequantizeLinear, in the form
-// that the runtime folds (folded_weights.h) or read by a QLinear operator, and how their weights lie.
+// Room: quantization. The layers of a model whose weights are stored as codes (coded_weights.h), or read by a QLinear
+// operator, and how their weights lie.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "quantization/arithmetic.h"
+#include "quantization/coded_weights.h"
 #include "seqto/model.h"
 #include "seqto/quantize.h"
 
 namespace seqto::internal {
 
-// A weight as a matrix an output and group: real = (code - zero_point) * scale[output].
+// A weight as a matrix for each group.
 struct WeightLayout {
   int64_t groups = 1, outputs = 0, inputs = 0;  // outputs of all groups; inputs of one output
   bool inputs_first = false;                    // stored inputs x outputs
@@ -26,16 +26,14 @@ struct CodedLayer {
   LayerId name;                // of the layer, also where the operator that it became has another
   int depth = 0;               // coded layers before it on the longest path
   std::string input;           // produced by a node, or an input of the model
-  std::string codes;           // initializer
-  WeightLayout layout;
-  std::vector<float> scale;  // one, or one an output
-  int32_t zero_point = 0;
+  CodedWeight weight;
+  WeightLayout layout;            // of `weight`
   std::string bias;               // initializer, int32 or float; empty: none that is the layer's own
   std::vector<float> bias_scale;  // of an int32 bias
   bool is_operator = false;       // QLinearConv, QLinearMatMul or QGemm: its input is codes as well
 };
-// Conv of one or two dimensions, Gemm and MatMul in graph order, in these forms, whose codes of 8 or 16 bits nothing
-// else reads. The model must outlive the result.
+// Conv of one or two dimensions, Gemm and MatMul in graph order, in these forms, also as MatMulNBits with the Add of a
+// Gemm's bias, whose codes nothing else reads. The model must outlive the result.
 std::vector<CodedLayer> coded_layers(const Model& model);
 
 // How the weights of this node lie, nothing where its attributes are beyond what layers are learned for.

@@ -1,8 +1,10 @@
 // Corrections as a file.
 #include <fmt/format.h>
 
+#include <functional>
 #include <utility>
 
+#include "quantization/arithmetic.h"
 #include "seqto/error.h"
 #include "seqto/improvers.h"
 
@@ -10,7 +12,7 @@ namespace seqto {
 namespace {
 
 constexpr std::string_view kCodes = "codes:", kScale = "scale:", kZeroPoint = "zero_point:", kBias = "bias:",
-                           kErrors = "errors:", kShifts = "shifts:";
+                           kErrors = "errors:", kShifts = "shifts:", kInt4 = "int4:", kUint4 = "uint4:";
 
 std::optional<Scheme> scheme_named(const std::string& name) {
   try {
@@ -27,6 +29,20 @@ std::vector<float> floats_of(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
+// .npz has no types of 4 bits: one byte each.
+void add_codes(const Tensor& codes, const LayerId& layer,
+               const std::function<void(std::string_view, const LayerId&, Tensor)>& add) {
+  const bool is_int4 = codes.type() == DataType::kInt4;
+  if (!is_int4 && codes.type() != DataType::kUint4) return add(kCodes, layer, codes);
+  std::vector<int8_t> values;
+  for (int64_t i = 0; i < codes.element_count(); ++i) values.push_back(static_cast<int8_t>(element(codes, i)));
+  add(is_int4 ? kInt4 : kUint4, layer, Tensor::from(DataType::kInt8, codes.dims(), std::move(values)));
+}
+Tensor in_4_bits(DataType type, const Tensor& codes) {
+  auto values = codes.values<int8_t>();
+  return internal::codes_tensor(type, codes.dims(), std::vector<int32_t>(values.begin(), values.end()));
+}
+
 // False for an array of no known kind.
 bool read(const Initializer& array, Corrections& into) {
   const auto& [name, tensor] = array;
@@ -35,12 +51,15 @@ bool read(const Initializer& array, Corrections& into) {
     return name.substr(kind.size());
   };
   if (name.starts_with(kCodes)) into.rounding[name.substr(kCodes.size())].codes = tensor;
+  else if (auto l = layer(kInt4, DataType::kInt8)) into.rounding[*l].codes = in_4_bits(DataType::kInt4, tensor);
+  else if (auto l = layer(kUint4, DataType::kInt8)) into.rounding[*l].codes = in_4_bits(DataType::kUint4, tensor);
   else if (auto l = layer(kScale, DataType::kFloat)) into.rounding[*l].scale = floats_of(tensor);
   else if (auto l = layer(kBias, DataType::kFloat)) into.rounding[*l].bias = floats_of(tensor);
   else if (auto l = layer(kShifts, DataType::kFloat)) into.shifts[*l] = floats_of(tensor);
-  else if (auto l = layer(kZeroPoint, DataType::kInt32); l && tensor.element_count() == 1)
-    into.rounding[*l].zero_point = tensor.values<int32_t>()[0];
-  else if (auto l = layer(kErrors, DataType::kDouble); l && tensor.element_count() == 2) {
+  else if (auto l = layer(kZeroPoint, DataType::kInt32)) {
+    auto zeros = tensor.values<int32_t>();
+    into.rounding[*l].zero_point.assign(zeros.begin(), zeros.end());
+  } else if (auto l = layer(kErrors, DataType::kDouble); l && tensor.element_count() == 2) {
     RoundedLayer& rounded = into.rounding[*l];
     rounded.error_nearest = tensor.values<double>()[0];
     rounded.error_learned = tensor.values<double>()[1];
@@ -60,9 +79,9 @@ void save_corrections(const SchemeCorrections& corrections, const std::filesyste
       arrays.push_back({prefix + std::string(kind) + layer, std::move(tensor)});
     };
     for (const auto& [layer, r] : found.rounding) {
-      add(kCodes, layer, r.codes);
+      add_codes(r.codes, layer, add);
       add(kScale, layer, vector_of(r.scale));
-      add(kZeroPoint, layer, Tensor::from(DataType::kInt32, {1}, std::vector{r.zero_point}));
+      add(kZeroPoint, layer, Tensor::from(DataType::kInt32, {std::ssize(r.zero_point)}, r.zero_point));
       if (!r.bias.empty()) add(kBias, layer, vector_of(r.bias));
       add(kErrors, layer, Tensor::from(DataType::kDouble, {2}, std::vector{r.error_nearest, r.error_learned}));
     }

@@ -34,7 +34,7 @@ class Validator {
     require(f.activation_type.has_value(), "activation_type", qdq && scheme_ == Scheme::kInt8);
     require(f.symmetric_activations.has_value(), "symmetric_activations", qdq && scheme_ == Scheme::kInt8);
     require(f.method.has_value(), "method", statically);
-    require(f.learned_rounding.has_value(), "rounding", statically || eight);
+    require(f.learned_rounding.has_value(), "rounding", statically || eight || four);
     require(f.bias_correction.has_value(), "bias_correction", statically || eight || four);
     if (f.weight_type) check_weight_type(qdq, four);
     if (f.block_size && *f.block_size < 0) fail(fmt::format("block_size {}; 0 or more", *f.block_size));

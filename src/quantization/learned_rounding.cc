@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "model/sort_nodes.h"
+#include "quantization/arithmetic.h"
 #include "quantization/channel_means.h"
 #include "quantization/coded_layers.h"
 #include "quantization/layer_rows.h"
@@ -37,6 +38,8 @@ struct Task {
   CodedLayer layer;
   const Node* original = nullptr;  // in the float model
   const Tensor* weight = nullptr;
+  WeightLayout layout;  // of that weight
+  bool has_bias = false;
   std::vector<Moments> even, odd;  // one a group; samples in turn
   void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
     LayerRows rows =
@@ -56,16 +59,22 @@ MatrixXd group_weights(const Task& task, const std::vector<float>& values, int64
   int64_t outputs = l.outputs / l.groups;
   MatrixXd weight(outputs, l.inputs);
   for (int64_t o = 0; o < outputs; ++o)
-    for (int64_t i = 0; i < l.inputs; ++i) weight(o, i) = values[l.at(group * outputs + o, i)];
+    for (int64_t i = 0; i < l.inputs; ++i) weight(o, i) = values[task.layout.at(group * outputs + o, i)];
   return weight;
 }
 
-Steps group_steps(const CodedLayer& layer, DataType type, int64_t group) {
-  int64_t outputs = layer.layout.outputs / layer.layout.groups;
-  QuantLimits limits = quant_limits(type);
-  Steps steps{Eigen::VectorXd(outputs), limits.lowest - layer.zero_point, limits.highest - layer.zero_point};
-  for (int64_t o = 0; o < outputs; ++o)
-    steps.scale(o) = layer.scale.size() == 1 ? layer.scale[0] : layer.scale[static_cast<size_t>(group * outputs + o)];
+Steps group_steps(const CodedLayer& layer, int64_t group) {
+  const WeightLayout& l = layer.layout;
+  const CodedWeight& w = layer.weight;
+  const Index outputs = l.outputs / l.groups;
+  Steps steps{MatrixXd(outputs, l.inputs), MatrixXd(outputs, l.inputs), MatrixXd(outputs, l.inputs)};
+  for (Index o = 0; o < outputs; ++o)
+    for (Index i = 0; i < l.inputs; ++i) {
+      const size_t at = w.scale_at(w.code_at(l.at(group * outputs + o, i)));
+      const int32_t zero = w.zero_point[w.zero_point.size() == 1 ? 0 : at];
+      steps.scale(o, i) = w.scale[at];
+      steps.lowest(o, i) = w.lowest - zero, steps.highest(o, i) = w.highest - zero;
+    }
   return steps;
 }
 
@@ -74,43 +83,46 @@ size_t index_of_least(const std::vector<double>& values) {
 }
 
 // As the samples in turn tell of each other; with a single one, plain rounding.
-Trust best_trust(const Task& task, DataType type, const std::vector<float>& weights, bool with_bias) {
+Trust best_trust(const Task& task, const std::vector<float>& weights) {
   std::vector<double> errors(ridge_candidates().size());
   bool halves = task.even[0].rows > 0 && task.odd[0].rows > 0;
   for (size_t g = 0; halves && g < task.even.size(); ++g)
-    add_held_out_errors(group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], with_bias,
+    add_held_out_errors(group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], task.has_bias,
                         errors);
   auto candidates = trust_candidates(ridge_candidates()[index_of_least(errors)]);
   errors.assign(candidates.size(), 0);
   for (size_t g = 0; halves && g < task.even.size(); ++g) {
     auto group = static_cast<int64_t>(g);
-    add_held_out_errors(group_weights(task, weights, group), task.even[g], task.odd[g],
-                        group_steps(task.layer, type, group), with_bias, candidates, errors);
+    add_held_out_errors(group_weights(task, weights, group), task.even[g], task.odd[g], group_steps(task.layer, group),
+                        task.has_bias, candidates, errors);
   }
   return candidates[index_of_least(errors)];
 }
 
-RoundedLayer round_layer(Task& task, DataType type, Trust trust, const std::vector<float>& weights) {
-  const CodedLayer& layer = task.layer;
-  const WeightLayout& l = layer.layout;
-  bool with_bias = !layer.bias.empty();
+// `stored`: the codes as they are, which keep what is no weight.
+RoundedLayer round_layer(Task& task, const Tensor& stored, Trust trust, const std::vector<float>& weights) {
+  const WeightLayout& l = task.layer.layout;
+  const CodedWeight& w = task.layer.weight;
   RoundedLayer result;
-  std::vector<int32_t> codes(weights.size());
+  std::vector<int32_t> codes = w.unpacked(stored);
   int64_t outputs = l.outputs / l.groups;
   for (int64_t g = 0; g < l.groups; ++g) {
     Moments& moments = task.even[static_cast<size_t>(g)];
     moments += task.odd[static_cast<size_t>(g)];
-    Rounded r = round_weights(group_weights(task, weights, g), moments, group_steps(layer, type, g), trust, with_bias);
+    const Steps steps = group_steps(task.layer, g);
+    Rounded r = round_weights(group_weights(task, weights, g), moments, steps, trust, task.has_bias);
     for (int64_t o = 0; o < outputs; ++o)
       for (int64_t i = 0; i < l.inputs; ++i)
-        codes[l.at(g * outputs + o, i)] = static_cast<int32_t>(r.codes(o, i)) + layer.zero_point;
+        codes[w.code_at(l.at(g * outputs + o, i))] =
+            static_cast<int32_t>(r.codes(o, i) - steps.lowest(o, i)) + w.lowest;
     for (double b : r.bias) result.bias.push_back(static_cast<float>(b));
     result.error_nearest += r.error_nearest;
     result.error_learned += r.error_learned;
   }
-  result.codes = codes_tensor(type, task.weight->dims(), codes);
-  result.scale = layer.scale;
-  result.zero_point = layer.zero_point;
+  if (task.layer.bias.empty()) result.bias.clear();
+  result.codes = w.packed(stored, codes);
+  result.scale = w.scale;
+  result.zero_point = w.zero_point;
   return result;
 }
 
@@ -126,7 +138,7 @@ void replace(Model& model, const Places& places, const CodedLayer& layer, const 
   const auto tensor = [&](const std::string& name) -> Tensor& {
     return model.graph.initializers[places.at(name)].tensor;
   };
-  tensor(layer.codes) = rounded.codes;
+  tensor(layer.weight.codes) = rounded.codes;
   if (rounded.bias.empty() || layer.bias.empty()) return;
   Tensor& bias = tensor(layer.bias);
   if (layer.bias_scale.empty()) {
@@ -175,11 +187,20 @@ class Learner {
     if (options_.max_inputs > 0 && layer.layout.inputs > options_.max_inputs) return {};
     if (layer.is_operator) return {};
     auto node = nodes_.find(layer.name);
-    if (node == nodes_.end() || node->second->op_type != layer.node->op_type) return {};
-    auto weight = initializers_.find(node->second->inputs[1]);
+    if (node == nodes_.end() || !is_of(*node->second, *layer.node)) return {};
+    const Node& original = *node->second;
+    auto weight = initializers_.find(original.inputs[1]);
     if (weight == initializers_.end() || weight->second->type() != DataType::kFloat) return {};
-    if (weight_layout(*node->second, weight->second->dims())->outputs != layer.layout.outputs) return {};
-    return Task{std::move(layer), node->second, weight->second, {}, {}};
+    auto layout = weight_layout(original, weight->second->dims());
+    if (!layout || layout->outputs != layer.layout.outputs || layout->inputs != layer.layout.inputs) return {};
+    bool has_bias = original.inputs.size() > 2 && !original.inputs[2].empty();
+    return Task{std::move(layer), &original, weight->second, *layout, has_bias, {}, {}};
+  }
+
+  // Gemm and MatMul may have become MatMulNBits.
+  static bool is_of(const Node& original, const Node& node) {
+    bool matrix = original.op_type == "Gemm" || original.op_type == "MatMul";
+    return node.op_type == original.op_type || (matrix && node.op_type == "MatMulNBits");
   }
 
   void collect(std::vector<Task>& tasks) {
@@ -214,9 +235,9 @@ class Learner {
 
   void learn(Task& task, Rounding& result) {
     std::vector<float> weights = to_floats(*task.weight);
-    DataType type = quantized_.graph.initializer(task.layer.codes)->type();
-    Trust trust = best_trust(task, type, weights, !task.layer.bias.empty());
-    RoundedLayer rounded = round_layer(task, type, trust, weights);
+    const Tensor stored = quantized_.graph.initializers[places_.at(task.layer.weight.codes)].tensor;
+    Trust trust = best_trust(task, weights);
+    RoundedLayer rounded = round_layer(task, stored, trust, weights);
     env_.log(
         LogLevel::kDebug,
         fmt::format("rounding of {}: squared error {:.4g} instead of {:.4g}, ridge {}, damping {}",
@@ -251,10 +272,10 @@ Model apply_rounding(const Model& quantized, const Rounding& rounding) {
   for (const CodedLayer& layer : coded_layers(quantized)) {
     auto it = rounding.find(layer.name);
     if (it == rounding.end()) continue;
-    const Tensor* codes = &quantized.graph.initializers[places.at(layer.codes)].tensor;
+    const Tensor* codes = &quantized.graph.initializers[places.at(layer.weight.codes)].tensor;
     const RoundedLayer& learned = it->second;
     bool same = learned.codes.type() == codes->type() && learned.codes.dims() == codes->dims() &&
-                learned.scale == layer.scale && learned.zero_point == layer.zero_point;
+                learned.scale == layer.weight.scale && learned.zero_point == layer.weight.zero_point;
     if (same) replace(result, places, layer, learned);
   }
   return result;

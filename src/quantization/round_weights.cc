@@ -81,13 +81,16 @@ struct Problem {
   }
 };
 
-double code(double value, const Steps& steps) {
-  return std::clamp(std::nearbyint(value), double(steps.lowest), double(steps.highest));
+// Nearest to a number of steps of output o, input i.
+double code(double value, const Steps& steps, Index o, Index i) {
+  if (steps.scale(o, i) == 0) return 0;
+  return std::clamp(std::nearbyint(value), steps.lowest(o, i), steps.highest(o, i));
 }
 
 MatrixXd nearest_codes(const MatrixXd& weight, const Steps& steps) {
-  MatrixXd codes = steps.scale.cwiseInverse().asDiagonal() * weight;
-  return codes.unaryExpr([&](double v) { return code(v, steps); });
+  return MatrixXd::NullaryExpr(weight.rows(), weight.cols(), [&](Index o, Index i) {
+    return code(1 / steps.scale(o, i) * weight(o, i), steps, o, i);
+  });
 }
 
 // Rounds one input after the other, the ones with the largest values first; each takes up the error of those before
@@ -116,9 +119,9 @@ MatrixXd successive_codes(const MatrixXd& weight, const MatrixXd& xx, const Step
       Index source = order[static_cast<size_t>(i)];
       for (Index o = 0; o < outputs; ++o) {
         double value = weight(o, source) + double(sum(o)) / double(factor(i, i));
-        double q = code(value / steps.scale(o), steps);
+        double q = code(value / steps.scale(o, source), steps, o, source);
         codes(o, source) = q;
-        left(o, i) = static_cast<float>(weight(o, source) - q * steps.scale(o));
+        left(o, i) = static_cast<float>(weight(o, source) - q * steps.scale(o, source));
       }
     }
   }
@@ -127,17 +130,18 @@ MatrixXd successive_codes(const MatrixXd& weight, const MatrixXd& xx, const Step
 
 // Moves single codes by whole steps while that lowers an output's error.
 void descend(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps, MatrixXd& codes) {
-  MatrixXf left = (weight - steps.scale.asDiagonal() * codes).cast<float>();
+  MatrixXf left = (weight - steps.real(codes)).cast<float>();
   MatrixXd gradient = MatrixXf(left * xx.cast<float>()).cast<double>();
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     bool moved = false;
     for (Index i = 0; i < codes.cols(); ++i)
       for (Index o = 0; o < codes.rows(); ++o) {
         if (!(xx(i, i) > 0)) continue;
-        double step = code(codes(o, i) + gradient(o, i) / (xx(i, i) * steps.scale(o)), steps) - codes(o, i);
+        const double scale = steps.scale(o, i);
+        double step = code(codes(o, i) + gradient(o, i) / (xx(i, i) * scale), steps, o, i) - codes(o, i);
         if (step == 0) continue;
         codes(o, i) += step;
-        gradient.row(o) -= step * steps.scale(o) * xx.row(i);
+        gradient.row(o) -= step * scale * xx.row(i);
         moved = true;
       }
     if (!moved) break;
@@ -145,19 +149,24 @@ void descend(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps, Mat
 }
 
 // The best of all combinations of down and up, in Gray code: each differs from the one before in one weight.
-Eigen::RowVectorXd best_combination(const Eigen::RowVectorXd& weight, const MatrixXd& xx, double scale,
-                                    const Steps& steps) {
+Eigen::RowVectorXd best_combination(const Eigen::RowVectorXd& weight, const MatrixXd& xx, const Steps& steps, Index o) {
   Index n = weight.size();
-  Eigen::RowVectorXd codes(n), best;
-  for (Index i = 0; i < n; ++i)
-    codes(i) = std::clamp(std::floor(weight(i) / scale), double(steps.lowest), double(steps.highest - 1));
+  const Eigen::RowVectorXd scale = steps.scale.row(o);
+  Eigen::RowVectorXd codes(n), best, step = Eigen::RowVectorXd::Zero(n);
+  for (Index i = 0; i < n; ++i) {
+    if (scale(i) == 0) {
+      codes(i) = 0;
+      continue;
+    }
+    codes(i) = std::clamp(std::floor(weight(i) / scale(i)), steps.lowest(o, i), steps.highest(o, i) - 1);
+    step(i) = 1;
+  }
   best = codes;
-  Eigen::RowVectorXd gradient = (weight - scale * codes) * xx;
-  Eigen::RowVectorXd step = Eigen::RowVectorXd::Ones(n);
+  Eigen::RowVectorXd gradient = (weight - scale.cwiseProduct(codes)) * xx;
   double change = 0, lowest = 0;
   for (uint32_t k = 1; k < (1u << n); ++k) {
     Index i = std::countr_zero(k);
-    double d = step(i) * scale;
+    double d = step(i) * scale(i);
     change += d * (d * xx(i, i) - 2 * gradient(i));
     gradient -= d * xx.row(i);
     codes(i) += step(i);
@@ -170,7 +179,7 @@ Eigen::RowVectorXd best_combination(const Eigen::RowVectorXd& weight, const Matr
 MatrixXd learned_codes(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps) {
   if (weight.cols() > kExhaustive) return successive_codes(weight, xx, steps);
   MatrixXd codes(weight.rows(), weight.cols());
-  for (Index o = 0; o < weight.rows(); ++o) codes.row(o) = best_combination(weight.row(o), xx, steps.scale(o), steps);
+  for (Index o = 0; o < weight.rows(); ++o) codes.row(o) = best_combination(weight.row(o), xx, steps, o);
   return codes;
 }
 
@@ -196,6 +205,12 @@ void add_judged(const MatrixXd& weight, const Moments& even, const Moments& odd,
 }
 
 }  // namespace
+
+Steps Steps::by_output(const VectorXd& scale, Index inputs, int32_t lowest, int32_t highest) {
+  const Index outputs = scale.size();
+  return {scale.replicate(1, inputs), MatrixXd::Constant(outputs, inputs, lowest),
+          MatrixXd::Constant(outputs, inputs, highest)};
+}
 
 Moments::Moments(Index inputs, Index outputs)
     : xx(MatrixXd::Zero(inputs, inputs)),
@@ -242,7 +257,7 @@ std::vector<Trust> trust_candidates(double ridge) {
 void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, const Steps& steps,
                          bool with_bias, std::span<const Trust> candidates, std::vector<double>& errors) {
   add_judged(weight, even, odd, with_bias, errors, [&](const Problem& half, size_t i) -> MatrixXd {
-    return steps.scale.asDiagonal() * codes_of(half, steps, candidates[i]);
+    return steps.real(codes_of(half, steps, candidates[i]));
   });
 }
 
@@ -251,13 +266,11 @@ Rounded round_weights(const MatrixXd& weight, const Moments& moments, const Step
   Rounded result{codes_of(problem, steps, trust), {}, 0, 0};
   // What the damping or the ridge made worse than plain rounding on these very samples is taken back.
   MatrixXd nearest = nearest_codes(weight, steps);
-  VectorXd before = problem.errors_of(steps.scale.asDiagonal() * nearest),
-           after = problem.errors_of(steps.scale.asDiagonal() * result.codes);
+  VectorXd before = problem.errors_of(steps.real(nearest)), after = problem.errors_of(steps.real(result.codes));
   for (Index o = 0; o < weight.rows(); ++o)
     if (!(after(o) <= before(o))) result.codes.row(o) = nearest.row(o), after(o) = before(o);
   result.error_nearest = before.sum(), result.error_learned = after.sum();
-  if (with_bias)
-    result.bias = (moments.y - steps.scale.asDiagonal() * (result.codes * moments.x)) / std::max(moments.rows, 1.0);
+  if (with_bias) result.bias = (moments.y - steps.real(result.codes) * moments.x) / std::max(moments.rows, 1.0);
   return result;
 }
 

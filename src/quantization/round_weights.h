@@ -22,10 +22,14 @@ struct Moments {
   Moments& operator+=(const Moments& other);
 };
 
-// The weight: real value = code * scale[output]; zero points are taken off.
+// The weight, outputs x inputs: real value = code * scale; zero points are taken off. A scale may be negative; where it
+// is 0 the code stays 0.
 struct Steps {
-  Eigen::VectorXd scale;  // one an output
-  int32_t lowest = -128, highest = 127;
+  Eigen::MatrixXd scale, lowest, highest;
+
+  // The same for all weights of an output.
+  static Steps by_output(const Eigen::VectorXd& scale, Eigen::Index inputs, int32_t lowest, int32_t highest);
+  Eigen::MatrixXd real(const Eigen::MatrixXd& codes) const { return scale.cwiseProduct(codes); }
 };
 
 struct Rounded {

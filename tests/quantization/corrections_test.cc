@@ -14,9 +14,16 @@ TEST(Corrections, ComeBackFromAFile) {
   fs::path file = fs::path(testing::TempDir()) / "seqto_corrections_test.npz";
   SchemeCorrections all;
   Corrections& wanted = all[Scheme::kInt8Weights];
-  wanted.rounding["/a/Conv"] = {
-      Tensor::from(DataType::kInt8, {2, 2}, std::vector<int8_t>{1, -2, 3, -4}), {0.5f, 2}, 3, {1.5f, -1}, 0.25, 0.125};
-  wanted.rounding["plain"] = {Tensor::from(DataType::kInt16, {1, 1}, std::vector<int16_t>{999}), {1}, 0, {}, 1, 1};
+  wanted.rounding["/a/Conv"] = {Tensor::from(DataType::kInt8, {2, 2}, std::vector<int8_t>{1, -2, 3, -4}),
+                                {0.5f, 2},
+                                {3},
+                                {1.5f, -1},
+                                0.25,
+                                0.125};
+  wanted.rounding["plain"] = {Tensor::from(DataType::kInt16, {1, 1}, std::vector<int16_t>{999}), {1}, {0, 1}, {}, 1, 1};
+  wanted.rounding["four"] = {Tensor::from(DataType::kInt4, {3}, std::vector<uint8_t>{0x8f, 0x07}), {1}, {0}, {}, 1, 1};
+  wanted.rounding["unsigned"] = {
+      Tensor::from(DataType::kUint4, {1, 2}, std::vector<uint8_t>{0xf1}), {1}, {0}, {}, 1, 1};
   wanted.shifts = {{"/a/Conv", {1, 2}}, {"other", {3}}};
   all[Scheme::kInt4Weights].shifts = {{"/a/Conv", {7}}};
   save_corrections(all, file);
@@ -25,7 +32,7 @@ TEST(Corrections, ComeBackFromAFile) {
   EXPECT_EQ(read[Scheme::kInt4Weights].shifts, all[Scheme::kInt4Weights].shifts);
   const Corrections& found = read[Scheme::kInt8Weights];
   EXPECT_EQ(found.shifts, wanted.shifts);
-  ASSERT_EQ(found.rounding.size(), 2u);
+  ASSERT_EQ(found.rounding.size(), 4u);
   for (const auto& [layer, r] : wanted.rounding) {
     const RoundedLayer& f = found.rounding.at(layer);
     EXPECT_TRUE(f.codes.equals(r.codes));

@@ -168,6 +168,49 @@ def rounded_weights(folder):
         assert errors[1] < errors[0] * (0.5 if data is x else 0.7), (name, errors)
 
 
+def rounded_blocks(folder):
+    """The same in 2 and 4 bits and in blocks that do not come out even, in every form that they are written in."""
+    rng = np.random.default_rng(4)
+    mix = np.eye(3) + 0.9
+    draw = lambda n: np.einsum("ij,njhw->nihw", mix, rng.normal(size=(n, 3, 8, 8))).astype(np.float32)
+    x, others = draw(256), draw(128)
+    np.savez(folder / "data.npz", x=x)
+    node = helper.make_node
+    nodes = [node("Conv", ["x", "w0", "b0"], ["t0"], name="first"), node("Relu", ["t0"], ["t1"], name="relu0"),
+             node("Conv", ["t1", "w1", "b1"], ["t2"], name="grouped", group=2), node("Relu", ["t2"], ["t3"], name="relu1"),
+             node("Flatten", ["t3"], ["t4"], name="flatten"), node("Gemm", ["t4", "w2", "b2"], ["t5"], name="gemm"),
+             node("Relu", ["t5"], ["t6"], name="relu2"), node("Gemm", ["t6", "w3", "b3"], ["t7"], name="turned", transB=1),
+             node("MatMul", ["t7", "w4"], ["y"], name="product")]
+    weights = [("w0", weight(12, 3, 3, 3)), ("b0", weight(12, seed=3)), ("w1", weight(12, 6, 4, 4, seed=4)),
+               ("b1", weight(12, seed=5)), ("w2", weight(108, 150, seed=6)), ("b2", weight(150, seed=7)),
+               ("w3", weight(140, 150, seed=8)), ("b3", weight(140, seed=9)), ("w4", weight(140, 60, seed=10))]
+    path = save(folder / "model.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 60])], weights, opset=21)
+    model = onnx.load(path)
+    forms = {"folded": ["--weight-type", "int4", "--int4-format", "folded"],
+             "folded, blocks of 20": ["--weight-type", "uint4", "--int4-format", "folded", "--weight-block-size", "20"],
+             "MatMulNBits": ["--weight-type", "int4", "--weight-block-size", "32"],
+             "MatMulNBits, zero points": ["--weight-type", "uint4", "--weight-block-size", "16"],
+             "DequantizeLinear": ["--weight-type", "uint4", "--int4-format", "qdq", "--weight-block-size", "32"],
+             "DequantizeLinear, int4": ["--weight-type", "int4", "--int4-format", "qdq", "--weight-block-size", "20"],
+             "8 bits, blocks of 20": ["--weight-block-size", "20"]}
+    for form, flags in forms.items():
+        files = [quantize(folder, path, "--mode", "weights", *flags, *more) for more in ([], ["--rounding", "learned"], ["--rounding", "learned"])]
+        plain, learned, again = files
+        assert learned.SerializeToString() == again.SerializeToString(), form
+        assert [n.SerializeToString() for n in plain.graph.node] == [n.SerializeToString() for n in learned.graph.node], form
+        assert plain.ByteSize() == learned.ByteSize(), form
+        pairs = zip(plain.graph.initializer, learned.graph.initializer)
+        changed = {a.name for a, b in pairs if a.SerializeToString() != b.SerializeToString()}
+        biases = {"b0", "b1", "b2", "b3"}
+        # The codes of all five weights, and no scale or zero point.
+        assert biases <= changed and len(changed) == 9, (form, changed)
+        assert not any("scale" in n or "zero" in n for n in changed), (form, changed)
+        for name, data in (("the samples", x), ("others", others)):
+            errors = [np.square(outputs(model, data)[0] - outputs(q, data)[0]).mean() for q in (plain, learned)]
+            print(f"learned rounding, {form}, {name}: squared error {errors[0]:.3g}, learned {errors[1]:.3g}")
+            assert errors[1] < errors[0] * (0.6 if data is x else 0.9), (form, name, errors)
+
+
 def usage(folder):
     path = network(folder / "model.onnx")
     result = seqto("quantize", path, "--ranges", "r.json", "-o", folder / "q.onnx", "--bias-correction", "slow")
@@ -178,7 +221,7 @@ def usage(folder):
 
 
 def main():
-    for test in (bias_correction, centered_channels, refined_ranges, rounded_weights, usage):
+    for test in (bias_correction, centered_channels, refined_ranges, rounded_weights, rounded_blocks, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0

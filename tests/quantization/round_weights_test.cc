@@ -27,6 +27,10 @@ MatrixXf correlated(int inputs, int rows, unsigned seed) {
   return (mix * free).array() + 1.0f;
 }
 
+Steps equal_steps(int outputs, int inputs, double scale, int32_t lowest, int32_t highest) {
+  return Steps::by_output(Eigen::VectorXd::Constant(outputs, scale), inputs, lowest, highest);
+}
+
 double output_error(const MatrixXd& weight, const MatrixXf& x, const MatrixXf& y) {
   MatrixXd left = y.cast<double>() - weight * x.cast<double>();
   left.colwise() -= left.rowwise().mean();
@@ -40,7 +44,7 @@ TEST(RoundWeights, FourWeightsAsByBruteForce) {
     MatrixXf y = weight.cast<float>() * x;
     Moments moments(4, 1);
     moments.add(x, y);
-    Steps steps{Eigen::VectorXd::Constant(1, 0.25), -128, 127};
+    Steps steps = equal_steps(1, 4, 0.25, -128, 127);
     Rounded found = round_weights(weight, moments, steps, kNoFit, true);
     double best = std::numeric_limits<double>::infinity();
     for (int k = 0; k < 16; ++k) {
@@ -61,7 +65,7 @@ TEST(RoundWeights, NeverWorseThanNearestAndMostlyMuchBetter) {
     MatrixXd weight = correlated(6, 40, seed + 50).cast<double>();
     Moments moments(40, 6);
     moments.add(x, weight.cast<float>() * x);
-    Steps steps{Eigen::VectorXd::Constant(6, 0.5), -128, 127};
+    Steps steps = equal_steps(6, 40, 0.5, -128, 127);
     Rounded found = round_weights(weight, moments, steps, kNoFit, seed % 2 == 0);
     EXPECT_LE(found.error_learned, found.error_nearest);
     EXPECT_EQ(found.bias.size(), seed % 2 == 0 ? 6 : 0);
@@ -70,12 +74,33 @@ TEST(RoundWeights, NeverWorseThanNearestAndMostlyMuchBetter) {
   EXPECT_LT(after, 0.5 * before);
 }
 
+TEST(RoundWeights, EveryBlockHasItsOwnSteps) {
+  MatrixXf x = correlated(12, 200, 3);
+  MatrixXd weight = correlated(5, 12, 9).cast<double>();
+  weight.leftCols(4) *= 0.01;
+  weight.row(2).rightCols(4).setZero();
+  Moments moments(12, 5);
+  moments.add(x, weight.cast<float>() * x);
+  // Negative, as the largest value of a symmetric block makes them, and 0 where a block is all zeros.
+  Steps steps = equal_steps(5, 12, -0.8, -8, 7);
+  steps.scale.leftCols(4).setConstant(0.008);
+  steps.scale.row(2).rightCols(4).setZero();
+  steps.highest.row(1).setConstant(6);
+  Rounded found = round_weights(weight, moments, steps, kNoFit, true);
+  EXPECT_LT(found.error_learned, 0.7 * found.error_nearest);
+  EXPECT_TRUE((found.codes.array() >= steps.lowest.array()).all() &&
+              (found.codes.array() <= steps.highest.array()).all());
+  EXPECT_TRUE(found.codes.row(2).rightCols(4).isZero());
+  EXPECT_NEAR(output_error(steps.real(found.codes), x, weight.cast<float>() * x), found.error_learned,
+              1e-3 * found.error_nearest);
+}
+
 TEST(RoundWeights, CodesStayInsideTheirType) {
   MatrixXf x = correlated(3, 20, 1);
   MatrixXd weight = MatrixXd::Constant(1, 3, 100.0);
   Moments moments(3, 1);
   moments.add(x, weight.cast<float>() * x);
-  Rounded found = round_weights(weight, moments, {Eigen::VectorXd::Constant(1, 1.0), -8, 7}, kNoFit, true);
+  Rounded found = round_weights(weight, moments, equal_steps(1, 3, 1.0, -8, 7), kNoFit, true);
   EXPECT_EQ(found.codes, MatrixXd::Constant(1, 3, 7.0));
 }
 
@@ -84,7 +109,7 @@ TEST(RoundWeights, InputsThatAreAlwaysZeroAreRoundedToNearest) {
   Moments moments(12, 1);
   moments.add(x, MatrixXf::Zero(1, 8));
   MatrixXd weight = MatrixXd::Constant(1, 12, 0.6);
-  Rounded found = round_weights(weight, moments, {Eigen::VectorXd::Constant(1, 1.0), -8, 7}, kNoFit, false);
+  Rounded found = round_weights(weight, moments, equal_steps(1, 12, 1.0, -8, 7), kNoFit, false);
   EXPECT_EQ(found.codes, MatrixXd::Ones(1, 12));
 }
 
@@ -111,7 +136,7 @@ TEST(HeldOutErrors, FewRowsOfManyInputsAreTrustedLess) {
     odd.add(x.rightCols(rows), weight.cast<float>() * x.rightCols(rows));
     auto candidates = trust_candidates(kNoFit.ridge);
     std::vector<double> errors(candidates.size());
-    Steps steps{Eigen::VectorXd::Constant(4, 0.5), -128, 127};
+    Steps steps = equal_steps(4, 64, 0.5, -128, 127);
     add_held_out_errors(weight, even, odd, steps, true, candidates, errors);
     return candidates[static_cast<size_t>(std::min_element(errors.begin(), errors.end()) - errors.begin())].damping;
   };
