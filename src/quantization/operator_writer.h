@@ -81,8 +81,8 @@ class OperatorWriter {
                                            std::vector<int64_t> dims, std::vector<int64_t> param_dims);
   // The weight with scales that keep this bias inside int32: enlarged in place, or in a copy where another bias relies
   // on the present ones.
-  QuantizedTensor& fit_to_bias(const std::string& tensor, QuantizedTensor& weight, const Tensor& bias,
-                               const QuantizedTensor& input);
+  QuantizedTensor& fit_to_bias(const std::string& tensor, QuantizedTensor& weight, const std::string& bias_name,
+                               const Tensor& bias, const QuantizedTensor& input);
   // int32 codes of a constant under the product of two scales; returns their name.
   std::string bias(const std::string& tensor, const Tensor& value, const QuantizedTensor& input,
                    const QuantizedTensor& weight);

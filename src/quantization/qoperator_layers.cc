@@ -55,7 +55,7 @@ bool write_quantized_conv(OperatorWriter& w, const Node& n) {
                                         : &w.weight(n.inputs[1], w.options().weight_type, {});
   std::vector<std::string> bias_codes;
   if (bias) {
-    weight = &w.fit_to_bias(n.inputs[1], *weight, *bias, x);
+    weight = &w.fit_to_bias(n.inputs[1], *weight, n.inputs[2], *bias, x);
     bias_codes.push_back(w.bias(n.inputs[2], *bias, x, *weight));
   }
   std::vector<std::string> inputs = operands(x, *weight);
@@ -122,7 +122,7 @@ bool write_quantized_gemm(OperatorWriter& w, const Node& n) {
   QuantizedTensor* weight = &w.weight(b, w.options().weight_type, axis);
   std::string bias;
   if (c) {
-    weight = &w.fit_to_bias(b, *weight, c->values, x);
+    weight = &w.fit_to_bias(b, *weight, c->name, c->values, x);
     bias = w.bias(c->name, c->values, x, *weight);
   }
   std::vector<std::string> inputs = operands(x, *weight);
