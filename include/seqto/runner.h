@@ -140,6 +140,7 @@ struct RunnerOptions {
 };
 // `device`: "cpu", or a provider of ONNX Runtime: "cuda", "tensorrt", "openvino", "webgpu", "xnnpack", "coreml", "qnn";
 // or TVM: "tvm:TARGET", "tvm+rpc:HOST:PORT:KEY:TARGET", "tvm+tracker:HOST:PORT:KEY:TARGET".
+// Sets ORT_DISABLE_TELEMETRY=1 in the process's environment, unless it is set, before the runtime is loaded.
 // Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), no worker can be started, or
 // the provider is missing, does not start, or leaves a convolution to the CPU.
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& = {}, const Env& = {});

@@ -15,9 +15,10 @@
 #include "orchestrator/evaluate.h"
 #include "orchestrator/finalists.h"
 #include "orchestrator/improvements.h"
-#include "orchestrator/latency_model.h"
 #include "orchestrator/note_tensors.h"
 #include "orchestrator/notes.h"
+#include "orchestrator/placement.h"
+#include "orchestrator/predicted_latencies.h"
 #include "orchestrator/samples.h"
 #include "orchestrator/search_groups.h"
 #include "orchestrator/search_loop.h"
@@ -226,27 +227,6 @@ class Tuner {
     ending_.notes.push_back("the model's first output is a single value: mse takes the place of kl");
   }
 
-  // Which part of each device runs what; a runtime that gives all to the CPU without a word is not what was asked for.
-  void note_placement() {
-    if (study_->noted("placement")) return;
-    std::map<std::string, std::vector<NodePlacement>> by_device;
-    auto inputs = data_->read(split_.evaluation.front()).inputs;
-    for (const Place& place : places_) {
-      if (place.device == "cpu") continue;
-      auto nodes = place.runner->placement(full(), inputs);
-      if (nodes.empty()) continue;  // the runtime does not tell
-      bool used = std::any_of(nodes.begin(), nodes.end(),
-                              [](const NodePlacement& n) { return n.provider != "CPUExecutionProvider"; });
-      if (!used)
-        throw Error(Code::kUnavailable,
-                    fmt::format("[tune] {} leaves all {} nodes of the fully quantized model to the CPU; a device that "
-                                "runs some was expected; try other schemes, or --device cpu",
-                                place.device, nodes.size()));
-      by_device[place.device] = std::move(nodes);
-    }
-    if (!by_device.empty()) study_->note("placement", placements_to_json(by_device));
-  }
-
   void rewrite() {
     if (o_.improvers.rewrites()) {
       original_ = model_;
@@ -272,10 +252,13 @@ class Tuner {
     if (!searches(o_) || !study_->find("published") ||
         has_time(kPlans * (time_.spent() - before), "the fully quantized model in the search's own types"))
       measure_once("full", all_, full());
-    note_placement();
+    if (!study_->noted("placement"))
+      note_placement(places_, [this]() -> const Model& { return full(); }, first_inputs(), *study_);
   }
 
   const Model& full() { return full_ ? *full_ : full_.emplace(candidate(all_)); }
+
+  std::vector<Tensor> first_inputs() const { return data_->read(split_.evaluation.front()).inputs; }
 
   Model candidate(const Plan& plan) { return apply(corrections_, quantizer_->quantize(plan), plan); }
 
@@ -322,7 +305,8 @@ class Tuner {
     space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize.exclude, o_.groups);
     space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
     if (searches(o_) && std::ranges::find(o_.objectives, "latency") != o_.objectives.end()) {
-      profile(space.groups);
+      const auto made = [this](const Plan& plan) { return candidate(plan); };
+      latency_ = fitted_latency_model(model_, space.groups, made, places_.front(), first_inputs(), *study_, ending_);
       if (latency_) space.latency_of = [this](const Plan& plan) { return latency_->predict(plan); };
     }
     if (!places_.front().search.samples.empty() && o_.dataset.states.empty()) {
@@ -357,39 +341,6 @@ class Tuner {
     return went_on;
   }
 
-  // What plans are predicted to take, fitted to what the uniform ones took.
-  void profile(const std::vector<SearchGroup>& groups) {
-    if (const std::string* text = study_->noted("latency model")) {
-      latency_ = LatencyModel::from_json(*text, model_, groups);
-      return;
-    }
-    const Place& place = places_.front();
-    const auto inputs = data_->read(split_.evaluation.front()).inputs;
-    latency_ = LatencyModel::profiled(
-        model_, groups, [this](const Plan& plan) { return candidate(plan); }, *place.runner, inputs);
-    if (!latency_) {
-      ending_.notes.push_back(fmt::format(
-          "{} does not tell what its nodes cost: the search followed size alone, latencies are measured all the same",
-          place.device));
-      return;
-    }
-    latency_->fit(measured_latencies());
-    study_->note("latency model", latency_->to_json());
-  }
-
-  std::vector<LatencyModel::Measured> measured_latencies() const {
-    std::vector<LatencyModel::Measured> measured, in_turn;
-    const auto finalists = ending_.latencies.find(places_.front().device);
-    for (const Trial& t : study_->trials()) {
-      if (t.part != Part::kEvaluation || !t.measurement || t.id == "published") continue;
-      measured.push_back({t.plan, static_cast<double>(t.measurement->latency.median_ns)});
-      if (finalists == ending_.latencies.end()) continue;
-      if (const auto timed = finalists->second.find(t.id); timed != finalists->second.end())
-        in_turn.push_back({t.plan, static_cast<double>(timed->second.median_ns)});
-    }
-    return in_turn.empty() ? measured : in_turn;
-  }
-
   // The front's plans become files; what the reports call finalists are those files, loaded by the runtime and timed in
   // turn.
   void finish() {
@@ -419,7 +370,7 @@ class Tuner {
     const bool by_latency = std::ranges::find(o_.objectives, "latency") != o_.objectives.end();
     if (by_latency || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
       time_finalists(*study_, places_, o_.output, searches(o_), ending_, time_, env_);
-    note_latency_model();
+    if (latency_) note_error(*latency_, places_.front().device, *study_, ending_);
     if (o_.audit_samples > 0 && !env_.cancelled())
       ending_.notes.push_back(
           audit_selected(*study_, places_.front(), o_.output, ending_, o_.audit_samples, *runner_, env_));
@@ -428,15 +379,6 @@ class Tuner {
       ending_.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(left_out_, "; ")));
     ending_.wall_seconds += time_.spent();
     study_->note("ending", ending_to_json(ending_));
-  }
-
-  void note_latency_model() {
-    const auto measured = measured_latencies();
-    if (!latency_ || measured.size() < 6) return;
-    ending_.notes.push_back(fmt::format(
-        "the search predicted latencies from a profile of each scheme; on the {} measured plans the model is off by "
-        "{:.1f} % on average, each predicted from the others",
-        measured.size(), 100 * latency_->cross_validated_error(measured)));
   }
 
   TuneOptions o_;

@@ -36,6 +36,9 @@ struct Library {
 Library open_library(const std::string& path) {
   Library library;
   library.path = path;
+  // Version 1.31 keeps a database of its use below the user's cache folder and sends it to its makers, unless told not
+  // to.
+  ::setenv("ORT_DISABLE_TELEMETRY", "1", 0);
   // Never closed: ONNX Runtime's own threads and statics do not survive that.
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {

@@ -33,6 +33,12 @@ class Bench(unittest.TestCase):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-bench-"))
         self.addCleanup(shutil.rmtree, self.dir)
 
+    def test_the_runtime_leaves_nothing_behind_it(self):
+        home = {"HOME": str(self.dir), "XDG_CACHE_HOME": str(self.dir / "cache")}
+        done = models.seqto("bench", models.DIGITS, *FEW, env=home)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(list(self.dir.iterdir()), [], "telemetry of the runtime")
+
     def bench(self, *words):
         done = models.seqto("bench", *words, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
