@@ -23,7 +23,7 @@ class Heat {
   Heat(const Race* race, const EvaluationData& evaluation) : race_(race), evaluation_(evaluation) {}
 
   bool over(const Outputs& outputs) {
-    constexpr int64_t kFirst = 8;
+    constexpr int64_t kFirst = 4;
     if (!race_ || outputs.rows < kFirst || outputs.rows == seen_) return false;
     Outputs wanted, found;
     for (; seen_ < outputs.rows; ++seen_) {

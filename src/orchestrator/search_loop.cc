@@ -47,13 +47,8 @@ const char* SearchLoop::limit_reached(bool reserve) const {
   const TuneOptions& o = c_.options;
   // A short time is for the search as well: fewer of its plans are then reported, and less is told of them.
   double kept = c_.closing_seconds;
-  if (reserve && searches(o)) {
-    // Uniform plans are reported from the start.
-    const auto found = std::ranges::count_if(
-        c_.study.trials(), [](const Trial& t) { return t.part == Part::kSearch && t.step != "uniform"; });
-    const int64_t trials = std::min<int64_t>(reserved_trials(), found);
-    kept += c_.time.at_most(static_cast<double>(trials) * static_cast<double>(slowest_ns_) / 1e9, 1.0 / 3);
-  }
+  if (reserve && searches(o))
+    kept += c_.time.at_most(static_cast<double>(reserved_trials()) * static_cast<double>(slowest_ns_) / 1e9, 1.0 / 3);
   if (!c_.time.leaves(kept) && (reserve || !searches(o) || !none_reported())) return "--max-time";
   return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
 }
@@ -67,7 +62,10 @@ bool SearchLoop::none_reported() const {
 int64_t SearchLoop::reserved_trials() const {
   const TuneOptions& o = c_.options;
   if (!searches(o)) return 0;
-  return o.max_evaluations > 0 ? std::min(o.max_front, o.max_evaluations / 3) : o.max_front;
+  // Uniform plans are reported from the start.
+  const int64_t found = std::ranges::count_if(
+      c_.study.trials(), [](const Trial& t) { return t.part == Part::kSearch && t.step != "uniform"; });
+  return std::min(found, o.max_evaluations > 0 ? std::min(o.max_front, o.max_evaluations / 3) : o.max_front);
 }
 
 size_t SearchLoop::allowed_trials(bool reserve) const {

@@ -164,8 +164,9 @@ bool Archive::race(std::span<Proposal> proposals) const {
         measurement.losses = one;
         losses.push_back(objective(measurement, name));
       }
-      return mostly_seen(losses, *difficulty) ||
-             beaten(losses, {static_cast<double>(size_bytes), latency}, *rivals, *difficulty);
+      return are_several(losses.size(), *difficulty) &&
+             (mostly_seen(losses, *difficulty) ||
+              beaten(losses, {static_cast<double>(size_bytes), latency}, *rivals, *difficulty));
     };
   }
   return true;

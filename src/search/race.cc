@@ -10,6 +10,18 @@ double sum(std::span<const double> values) { return std::accumulate(values.begin
 
 }  // namespace
 
+bool are_several(size_t seen, const Difficulty& difficulty) {
+  constexpr size_t kMany = 8;
+  constexpr double kSeveral = 3;
+  if (seen >= kMany) return true;
+  double all = 0, squares = 0;
+  for (double d : std::span(difficulty).first(std::min(seen, difficulty.size()))) {
+    all += d;
+    squares += d * d;
+  }
+  return all * all >= kSeveral * squares;
+}
+
 double extrapolated(std::span<const double> losses, const Difficulty& difficulty) {
   const double mean = sum(losses) / static_cast<double>(losses.size());
   if (losses.size() >= difficulty.size()) return mean;

@@ -11,6 +11,10 @@ namespace seqto::internal {
 // Of each search sample: what plans lose there as a rule, in no unit.
 using Difficulty = std::vector<double>;
 
+// Whether the first `seen` samples are enough to go by: eight, or fewer where what is lost on them does not lie on one
+// or two as a rule. They count as (sum d)^2 / sum d^2 samples of equal difficulty d, which is to be three.
+bool are_several(size_t seen, const Difficulty& difficulty);
+
 // The mean over all samples of a candidate that was measured on the first of them.
 double extrapolated(std::span<const double> losses, const Difficulty& difficulty);
 

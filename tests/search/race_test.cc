@@ -15,6 +15,13 @@ TEST(Race, ExtrapolatesByWhatPlansLoseAsARule) {
   EXPECT_DOUBLE_EQ(extrapolated(twice, {0, 0, 1}), 0.12) << "nothing is known of these";
 }
 
+TEST(Race, OneHardSampleIsNoMeasure) {
+  EXPECT_TRUE(are_several(3, {1, 1, 1, 1}));
+  EXPECT_FALSE(are_several(2, {1, 1, 1, 1}));
+  EXPECT_FALSE(are_several(4, {100, 1, 1, 1}));
+  EXPECT_TRUE(are_several(8, {100, 1, 1, 1, 1, 1, 1, 1, 1}));
+}
+
 TEST(Race, AThirdOfTheDifficultyTellsMost) {
   const std::vector<double> losses{1, 1};
   EXPECT_TRUE(mostly_seen(std::span(losses).first(1), kDifficulty));
