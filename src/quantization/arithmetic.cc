@@ -12,6 +12,20 @@
 
 namespace seqto::internal {
 
+bool is_code_type(DataType type) {
+  switch (type) {
+    case DataType::kInt4:
+    case DataType::kUint4:
+    case DataType::kInt8:
+    case DataType::kUint8:
+    case DataType::kInt16:
+    case DataType::kUint16:
+      return true;
+    default:
+      return false;
+  }
+}
+
 QuantLimits quant_limits(DataType type, bool reduce_range, bool symmetric) {
   // type -> full, symmetric, reduced; the odd ones (int4's symmetric, int8's reduced) are onnxruntime's.
   switch (type) {

@@ -13,6 +13,8 @@ namespace seqto::internal {
 struct QuantLimits {
   int32_t lowest = 0, highest = 0;
 };
+// Whether a tensor of this type can hold codes: 4, 8 and 16 bits, signed and not.
+bool is_code_type(DataType type);
 // The values that the scale is computed for; reduce_range goes before symmetric.
 QuantLimits quant_limits(DataType type, bool reduce_range = false, bool symmetric = false);
 

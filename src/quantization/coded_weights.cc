@@ -11,20 +11,6 @@
 namespace seqto::internal {
 namespace {
 
-bool is_code_type(DataType t) {
-  switch (t) {
-    case DataType::kInt4:
-    case DataType::kUint4:
-    case DataType::kInt8:
-    case DataType::kUint8:
-    case DataType::kInt16:
-    case DataType::kUint16:
-      return true;
-    default:
-      return false;
-  }
-}
-
 int64_t product(std::span<const int64_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "model/sort_nodes.h"
+#include "quantization/arithmetic.h"
 #include "quantization/layer_names.h"
 
 namespace seqto::internal {
@@ -15,10 +16,7 @@ using Kind = InputForm::Kind;
 
 constexpr int kLongestChain = 16;  // BitShift, Cast, Sub, Mul, Reshape ... between a stored weight and its layer
 
-bool is_integer_code(DataType t) {
-  return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16 ||
-         t == DataType::kInt4 || t == DataType::kUint4 || t == DataType::kFloat8e4m3fn;
-}
+bool holds_codes(DataType t) { return is_code_type(t) || t == DataType::kFloat8e4m3fn; }
 
 bool in(std::string_view op, std::initializer_list<std::string_view> list) {
   return std::find(list.begin(), list.end(), op) != list.end();
@@ -77,7 +75,7 @@ LayerForms::LayerForms(const Model& model, const std::unordered_map<std::string,
       const Tensor* table = it == codes_.end() && n.op_type == "Gather" ? stored(n.inputs[0]) : nullptr;
       if (it != codes_.end())
         for (const auto& o : n.outputs) codes_[o] = it->second;
-      else if (table && is_integer_code(table->type()) && index_.is_initializer(n.inputs[0]))
+      else if (table && holds_codes(table->type()) && index_.is_initializer(n.inputs[0]))
         codes_[n.outputs[0]] = table->type();
     }
   }
@@ -126,7 +124,7 @@ InputForm LayerForms::input(const std::string& name) const {
   if (const Tensor* t = stored(name)) {
     form.type = t->type();
     bool direct = index_.is_initializer(name) || index_.constants.contains(name);
-    if (is_integer_code(t->type()) && (linear || !direct)) {
+    if (holds_codes(t->type()) && (linear || !direct)) {
       form.kind = Kind::kQuantizedWeight;
       if (is_packed(name)) form.type = DataType::kUint4;
       if (n && n->op_type == "Mul")
@@ -142,7 +140,7 @@ InputForm LayerForms::input(const std::string& name) const {
     }
     if (t->type() == DataType::kFloat16) form.kind = Kind::kHalfConstant;
     else if (t->is_float()) form.kind = Kind::kConstant;
-    else if (is_integer_code(t->type())) form.kind = Kind::kQuantizedWeight;
+    else if (holds_codes(t->type())) form.kind = Kind::kQuantizedWeight;
     return form;
   }
   if (linear) {
@@ -249,7 +247,7 @@ void LayerForms::find_plumbing(const Model& model) {
       const Node* p = producer(name);
       if (!p || unfolds_weights(n.op_type)) continue;
       const Tensor* t = stored(name);
-      if (t && (is_integer_code(t->type()) || t->type() == DataType::kFloat16) &&
+      if (t && (holds_codes(t->type()) || t->type() == DataType::kFloat16) &&
           in(p->op_type, {"Cast", "Mul", "Sub", "Reshape", "Transpose", "Slice"}))
         add_producers(add_producers, name, 0);
     }

@@ -52,22 +52,8 @@ TensorValues values_of(const std::vector<float>& weight) {
   return v;
 }
 
-bool is_integer(DataType type) {
-  switch (type) {
-    case DataType::kInt4:
-    case DataType::kUint4:
-    case DataType::kInt8:
-    case DataType::kUint8:
-    case DataType::kInt16:
-    case DataType::kUint16:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::optional<QuantizedRange> quantized_range(const std::vector<TensorOverride>& channels) {
-  if (channels.empty() || !channels[0].quant_type || !is_integer(*channels[0].quant_type)) return {};
+  if (channels.empty() || !channels[0].quant_type || !is_code_type(*channels[0].quant_type)) return {};
   QuantizedRange range{.type = *channels[0].quant_type, .channels = static_cast<int64_t>(channels.size())};
   const QuantLimits limits = quant_limits(range.type);
   for (const TensorOverride& c : channels) {

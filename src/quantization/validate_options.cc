@@ -4,16 +4,12 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "quantization/arithmetic.h"
 #include "quantization/writers.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
-
-bool is_integer_type(DataType t) {
-  return t == DataType::kInt8 || t == DataType::kUint8 || t == DataType::kInt16 || t == DataType::kUint16 ||
-         t == DataType::kInt4 || t == DataType::kUint4;
-}
 
 // True when a node of the types that are quantized has to do with a float16 tensor.
 bool reads_float16(const Model& model, const QuantizeOptions& options) {
@@ -61,7 +57,7 @@ void require_opset(int64_t found, const QuantizeOptions& options, bool half) {
 
 void validate_options(const Model& model, const QuantizeOptions& options) {
   for (DataType t : {options.activation_type, options.weight_type})
-    if (!is_integer_type(t))
+    if (!is_code_type(t))
       throw Error(
           Code::kUsage,
           fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 int4 uint4 expected", to_string(t)));

@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 
 USAGE, INVALID = 2, 3
+TRIES = 8  # of a timing
 FEW = ["--launches", 3, "--rounds", 4, "--repeats", 2]
 
 
@@ -79,26 +80,33 @@ class Bench(unittest.TestCase):
         self.assertEqual((found["launches"], found["rounds"], found["random_inputs"], found["cut_short"]), (3, 12, False, ""))
         self.assertEqual([m["runs"] for m in found["models"]], [24, 24])
 
+    def bench_until(self, speed, first, other):
+        """Where other work takes the cores, "same" is a right answer of a few runs; the opposite never is."""
+        for _ in range(TRIES):
+            found = self.bench(first, other, *FEW)
+            self.check_figures(found)
+            if found["comparisons"][0]["speed"] != "same":
+                break
+        self.assertEqual(found["comparisons"][0]["speed"], speed)
+        return found
+
     def test_slower_and_why(self):
         """128 layers are many times one, and a tiny model pays for every node that quantization adds."""
-        found = self.bench(chain(self.dir / "one.onnx", 1, 16), chain(self.dir / "many.onnx", 128, 16), *FEW)
-        self.check_figures(found)
-        self.assertEqual(found["comparisons"][0]["speed"], "slower")
-        self.assertTrue(found["random_inputs"])
+        one, many = chain(self.dir / "one.onnx", 1, 16), chain(self.dir / "many.onnx", 128, 16)
+        self.assertTrue(self.bench_until("slower", one, many)["random_inputs"])
         tiny = chain(self.dir / "tiny.onnx", 8, 8)
-        found = self.bench(tiny, self.quantized(tiny, "tiny8.onnx", "--mode", "dynamic"), *FEW)
-        self.check_figures(found)
-        self.assertEqual(found["comparisons"][0]["speed"], "slower")
-        why = "\n".join(found["comparisons"][0]["why"])
-        self.assertIn("too small", why)
-        done = models.seqto("bench", tiny, self.dir / "tiny8.onnx", *FEW)
-        self.assertEqual(done.returncode, 0)
+        found = self.bench_until("slower", tiny, self.quantized(tiny, "tiny8.onnx", "--mode", "dynamic"))
+        self.assertIn("too small", "\n".join(found["comparisons"][0]["why"]))
+        for _ in range(TRIES):
+            done = models.seqto("bench", tiny, self.dir / "tiny8.onnx", *FEW)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("RANDOM inputs", done.stdout)
+            if "slower than the original" in done.stdout:
+                break
         self.assertIn("slower than the original", done.stdout)
-        self.assertIn("RANDOM inputs", done.stdout)
 
     def test_faster(self):
-        found = self.bench(chain(self.dir / "many.onnx", 64, 64), chain(self.dir / "one.onnx", 1, 64), *FEW)
-        self.assertEqual(found["comparisons"][0]["speed"], "faster")
+        self.bench_until("faster", chain(self.dir / "many.onnx", 64, 64), chain(self.dir / "one.onnx", 1, 64))
 
     def test_no_int8_kernel(self):
         """A transposed convolution is quantized in the file and computed in float."""
