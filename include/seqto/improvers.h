@@ -6,7 +6,7 @@
 //   file     = apply(improved.corrections, Quantizer(model, improved.ranges, ...).quantize(plan))
 //
 // What is found for one plan serves every other plan of the same model too: codes and biases belong to layers of a
-// scheme (SchemeCorrections). docs/accuracy.md tells what each is worth.
+// scheme and its fields (SchemeCorrections). docs/accuracy.md tells what each is worth.
 #pragma once
 
 #include <filesystem>
@@ -55,11 +55,11 @@ struct Corrections {
 
   bool empty() const { return rounding.empty() && shifts.empty(); }
 };
-// By the scheme whose layers they are for.
-using SchemeCorrections = std::map<Scheme, Corrections>;
+// By the scheme, with its fields, whose layers they are for: codes belong to the scales that they were found under.
+using SchemeCorrections = std::map<DetailedScheme, Corrections>;
 
-// As an .npz: <scheme>/codes:<layer>, scale:<layer>, bias:<layer>, shifts:<layer> ...; what is read back equals what
-// was written. load throws Error{kInvalidInput} for files that hold something else.
+// As an .npz: <scheme as one word>/codes:<layer>, scale:<layer>, bias:<layer>, shifts:<layer> ...; what is read back
+// equals what was written. load throws Error{kInvalidInput} for files that hold something else.
 void save_corrections(const SchemeCorrections& corrections, const std::filesystem::path& path);
 SchemeCorrections load_corrections(const std::filesystem::path& path);
 
@@ -79,7 +79,8 @@ Model apply(const Corrections& corrections, Model quantized);
 // Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding
 // are those that it leaves, so a layer that takes them without it is corrected by little.
 Model apply(const Corrections& corrections, Model quantized, const Plan& plan, const ImproveOptions& otherwise);
-// Each layer of `plan`, which `quantized` was made of, takes those of its own scheme that its fields do not refuse.
+// Each layer of `plan`, which `quantized` was made of, takes those of its own scheme and fields, unless these refuse
+// them.
 Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan);
 // The plan with the fields that make improve() find such corrections for its layers.
 Plan with_fields(const SchemeCorrections& corrections, Plan plan);

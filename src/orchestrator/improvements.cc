@@ -16,12 +16,20 @@ constexpr size_t kHurriedSamples = 16;  // means over many positions need no mor
 constexpr int64_t kWidest = 2304;       // 3 x 3 x 256; ten seconds a layer
 
 // Those that any layer may get, the searched one first.
-std::vector<Scheme> schemes_of(const TuneOptions& o) {
-  std::vector<Scheme> result{quantized_scheme(o)};
-  for (const std::string& name : o.schemes)
-    if (Scheme scheme = parse_detailed_scheme(name).scheme; std::ranges::find(result, scheme) == result.end())
-      result.push_back(scheme);
+std::vector<DetailedScheme> schemes_of(const TuneOptions& o) {
+  std::vector<DetailedScheme> result{quantized_scheme(o)};
+  for (DetailedScheme& scheme : detailed_schemes(o))
+    if (std::ranges::find(result, scheme) == result.end()) result.push_back(std::move(scheme));
   return result;
+}
+
+bool asks(const LayerOptions& fields) {
+  return fields.learned_rounding.value_or(false) || fields.bias_correction.value_or(false);
+}
+
+Plan without_methods(Plan plan) {
+  for (auto& [layer, fields] : plan.options) fields.method.reset();
+  return plan;
 }
 
 bool is_hurried(const TuneOptions& o) { return o.max_time_seconds > 0 && o.max_time_seconds < kTimeToLearn; }
@@ -46,30 +54,37 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
   return result;
 }
 
-Improvements find_improvements(const TuneOptions& o, const Model& model, const Ranges& ranges, const Dataset& data,
+Improvements find_improvements(const TuneOptions& o, const Model& model, const Ranges& ranges,
+                               const std::map<std::string, Ranges>& named, const Dataset& data,
                                std::span<const int64_t> samples, Runner& runner, Study& study, const Env& env) {
   const fs::path file = o.output / "corrections.npz";
   const std::string* noted = study.noted("improved ranges");
   if (noted && fs::exists(file)) return {ranges_from_json(*noted), load_corrections(file)};
   Improvements result{ranges, {}};
   bool found_any = false;
-  for (Scheme scheme : schemes_of(o)) {
+  const std::vector<DetailedScheme> schemes = schemes_of(o);
+  for (const DetailedScheme& detailed : schemes) {
+    const Scheme scheme = detailed.scheme;
     if (scheme == Scheme::kFloat32 || scheme == Scheme::kFloat16) continue;
-    const ImproveOptions improvers = improvers_of(o, scheme);
-    if (!improvers.corrects()) continue;
-    const Plan plan = uniform_plan(model, scheme, o.quantize.exclude);
+    ImproveOptions improvers = improvers_of(o, scheme);
+    const bool first = detailed == schemes.front();
+    if (!first) improvers.refine_ranges = false;
+    if (!improvers.corrects() && !asks(detailed.fields)) continue;
+    const Plan asked = uniform_plan(model, detailed, o.quantize.exclude);
+    const Ranges own = ranges_under(asked, model, result.ranges, named);
+    const Plan plan = without_methods(asked);
     const bool few = is_weight_only(scheme) && corrects_weights(o) && is_hurried(o);
     const auto seen = few ? samples.first(std::min(samples.size(), kHurriedSamples)) : samples;
-    Improved found = improve(model, ranges, o.quantize, plan, improvers, data, seen, runner, env);
-    if (scheme == quantized_scheme(o)) result.ranges = std::move(found.ranges);
+    Improved found = improve(model, own, o.quantize, plan, improvers, data, seen, runner, env);
+    if (first) result.ranges = std::move(found.ranges);
     if (corrects_weights(o) && improvers.max_rounding_inputs > 0) {
       // Of layers that are too wide, or of another kind.
       const ImproveOptions biases{.bias_correction = BiasCorrection::kFast};
-      Improved others = improve(model, ranges, o.quantize, plan, biases, data, samples, runner, env);
+      Improved others = improve(model, own, o.quantize, plan, biases, data, samples, runner, env);
       for (auto& [layer, shifts] : others.corrections.shifts)
         if (!found.corrections.rounding.contains(layer)) found.corrections.shifts.emplace(layer, std::move(shifts));
     }
-    if (!found.corrections.empty()) result.corrections[scheme] = std::move(found.corrections);
+    if (!found.corrections.empty()) result.corrections[detailed] = std::move(found.corrections);
     found_any = true;
   }
   if (!found_any) return result;

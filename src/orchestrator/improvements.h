@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
 
 #include "seqto/improvers.h"
 #include "seqto/metrics.h"
@@ -14,12 +16,13 @@ struct Improvements {
   SchemeCorrections corrections;
 };
 
-// Of the prepared model under options.quantize, for the schemes to choose from: static or dynamic layers as `improvers`
-// say, layers whose weights alone are quantized as improvers_of says. A resumed study takes them from
-// corrections.npz in its folder and from its note "improved ranges".
+// Of the prepared model under options.quantize, for the schemes to choose from, each with its own fields: static or
+// dynamic layers as `improvers` say, layers whose weights alone are quantized as improvers_of says. Refined ranges are
+// the quantized scheme's, and all others' that name no method. `named`: as named_ranges finds them. A resumed study
+// takes them from corrections.npz in its folder and from its note "improved ranges".
 Improvements find_improvements(const TuneOptions& options, const Model& model, const Ranges& ranges,
-                               const Dataset& data, std::span<const int64_t> samples, Runner& runner, Study& study,
-                               const Env& env);
+                               const std::map<std::string, Ranges>& named, const Dataset& data,
+                               std::span<const int64_t> samples, Runner& runner, Study& study, const Env& env);
 
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
 bool corrects_weights(const TuneOptions& options);

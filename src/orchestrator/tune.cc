@@ -236,11 +236,12 @@ class Tuner {
   }
 
   void measure_references() {
-    Improvements improved = find_improvements(o_, model_, ranges_, *data_, split_.calibration, *runner_, *study_, env_);
+    auto named = named_ranges(o_, ranges_, model_, *data_, split_.calibration, *runner_, *study_, env_);
+    Improvements improved =
+        find_improvements(o_, model_, ranges_, named, *data_, split_.calibration, *runner_, *study_, env_);
     corrections_ = std::move(improved.corrections);
     quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
-    for (auto& [name, ranges] : named_ranges(o_, ranges_, model_, *data_, split_.calibration, *runner_, *study_, env_))
-      quantizer_->add_ranges(name, ranges);
+    for (auto& [name, ranges] : named) quantizer_->add_ranges(name, std::move(ranges));
     const double before = time_.spent();
     if (!published_settings(o_)) {
       // What size and losses are compared with stays the published quantization, whatever is searched.

@@ -14,9 +14,9 @@ namespace {
 constexpr std::string_view kCodes = "codes:", kScale = "scale:", kZeroPoint = "zero_point:", kBias = "bias:",
                            kErrors = "errors:", kShifts = "shifts:", kInt4 = "int4:", kUint4 = "uint4:";
 
-std::optional<Scheme> scheme_named(const std::string& name) {
+std::optional<DetailedScheme> scheme_named(const std::string& name) {
   try {
-    return parse_scheme(name);
+    return parse_detailed_scheme(name);
   } catch (const Error&) {
     return {};
   }

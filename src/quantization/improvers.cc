@@ -114,11 +114,11 @@ Model apply(const Corrections& corrections, Model quantized, const Plan& plan, c
 
 namespace {
 
-// What was found for the plan's layers, each by its own scheme, but for those whose fields refuse it.
+// What was found for the plan's layers, each by its own scheme and fields, but for those whose fields refuse it.
 Corrections wanted_by(const Plan& plan, const SchemeCorrections& corrections) {
   Corrections wanted;
   for (const auto& [layer, scheme] : plan.schemes) {
-    auto found = corrections.find(scheme);
+    auto found = corrections.find(detailed_scheme(plan, layer));
     if (found == corrections.end()) continue;
     const auto& [rounding, shifts] = found->second;
     if (auto it = rounding.find(layer); it != rounding.end()) wanted.rounding.insert(*it);

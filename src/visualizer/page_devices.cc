@@ -45,7 +45,8 @@ std::string choices_table(const Summary& summary) {
     rows += fmt::format("<tr><td><code>{}</code></td>", text(layer));
     for (const auto* device : devices) {
       const auto* point = find_point(summary, device->selected);
-      rows += fmt::format("<td class=\"text\">{}</td>", point ? to_string(scheme_of(point->trial.plan, layer)) : "–");
+      rows +=
+          fmt::format("<td class=\"text\">{}</td>", point ? to_string(detailed_scheme(point->trial.plan, layer)) : "–");
     }
     rows += "</tr>\n";
   }

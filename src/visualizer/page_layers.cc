@@ -47,11 +47,12 @@ std::string layers_table(const Summary& summary) {
     for (const LayerReport& report : found->second) reports[report.name] = &report;
   std::string rows;
   for (const auto& layer : summary.layers) {
-    std::string scheme(layer.quantizable && selected ? to_string(scheme_of(selected->trial.plan, layer.id))
-                                                     : "float32");
+    const DetailedScheme asked =
+        layer.quantizable && selected ? detailed_scheme(selected->trial.plan, layer.id) : DetailedScheme();
+    std::string scheme = to_string(asked);
     std::string why = layer.quantizable ? "" : layer.reason;
     if (const auto known = reports.find(layer.id); known != reports.end()) {
-      scheme = known->second->scheme;
+      if (known->second->scheme != to_string(asked.scheme)) scheme = known->second->scheme;
       why = known->second->reason;
     }
     rows += fmt::format(

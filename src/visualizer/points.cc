@@ -50,11 +50,11 @@ std::vector<LayerId> where_choices_differ(const Summary& summary) {
   const auto* first = find_point(summary, summary.selected);
   if (!first) return layers;
   for (const Layer& layer : summary.layers) {
-    const Scheme scheme = scheme_of(first->trial.plan, layer.id);
+    const DetailedScheme scheme = detailed_scheme(first->trial.plan, layer.id);
     const auto differs = [&](const DeviceFront& device) {
       // Plans do not depend on the device: any list of trials has them all.
       const auto* other = find_point(summary, device.selected);
-      return other && scheme_of(other->trial.plan, layer.id) != scheme;
+      return other && detailed_scheme(other->trial.plan, layer.id) != scheme;
     };
     if (std::any_of(summary.elsewhere.begin(), summary.elsewhere.end(), differs)) layers.push_back(layer.id);
   }
@@ -96,15 +96,10 @@ std::optional<Interval> loss_interval(const SummaryPoint& point, const std::stri
   return found == intervals.end() ? std::nullopt : std::optional(found->second);
 }
 
-Scheme scheme_of(const Plan& plan, const LayerId& layer) {
-  const auto found = plan.schemes.find(layer);
-  return found == plan.schemes.end() ? Scheme::kFloat32 : found->second;
-}
-
 int64_t float_layers(const Summary& summary, const Plan& plan) {
   if (summary.layers.empty()) return -1;
   return std::count_if(summary.layers.begin(), summary.layers.end(), [&](const Layer& layer) {
-    return layer.quantizable && scheme_of(plan, layer.id) == Scheme::kFloat32;
+    return layer.quantizable && detailed_scheme(plan, layer.id).scheme == Scheme::kFloat32;
   });
 }
 

@@ -31,8 +31,6 @@ std::string loss_label(const std::string& name);
 double loss_of(const SummaryPoint& point, const std::string& name);
 std::optional<Interval> loss_interval(const SummaryPoint& point, const std::string& name);
 
-// Scheme of a layer in a plan; absent layers are float32.
-Scheme scheme_of(const Plan& plan, const LayerId& layer);
 // Quantizable layers that stay float32; -1 when the summary has no layers.
 int64_t float_layers(const Summary& summary, const Plan& plan);
 

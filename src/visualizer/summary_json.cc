@@ -24,9 +24,12 @@ Json schemes_json(const Summary& summary, const Plan& plan, Json& layers) {
   layers = Json::array();
   for (const auto& layer : summary.layers) {
     if (!layer.quantizable) continue;
-    const std::string scheme(to_string(internal::scheme_of(plan, layer.id)));
-    layers.push_back({{"name", layer.id}, {"scheme", scheme}});
-    counts[scheme] = counts.value(scheme, 0) + 1;
+    const DetailedScheme detailed = detailed_scheme(plan, layer.id);
+    Json entry{{"name", layer.id}, {"scheme", to_string(detailed.scheme)}};
+    entry.update(Json::parse(layer_options_to_json(detailed.fields)));
+    layers.push_back(std::move(entry));
+    const std::string name = to_string(detailed);
+    counts[name] = counts.value(name, 0) + 1;
   }
   return counts;
 }

@@ -108,7 +108,7 @@ std::string differing_choices(const Summary& summary, const TextStyle& style) {
     const auto add = [&](const DeviceFront& device) {
       const auto* point = internal::find_point(summary, device.selected);
       if (point)
-        line += fmt::format("  {} {}", device.device, to_string(internal::scheme_of(point->trial.plan, layers[i])));
+        line += fmt::format("  {} {}", device.device, to_string(detailed_scheme(point->trial.plan, layers[i])));
     };
     add(summary);
     for (const auto& device : summary.elsewhere) add(device);

@@ -26,9 +26,12 @@ TEST(Corrections, ComeBackFromAFile) {
       Tensor::from(DataType::kUint4, {1, 2}, std::vector<uint8_t>{0xf1}), {1}, {0}, {}, 1, 1};
   wanted.shifts = {{"/a/Conv", {1, 2}}, {"other", {3}}};
   all[Scheme::kInt4Weights].shifts = {{"/a/Conv", {7}}};
+  const DetailedScheme detailed = parse_detailed_scheme("int8+method=percentile:99.99+per_channel=false");
+  all[detailed].shifts = {{"/a/Conv", {9}}};
   save_corrections(all, file);
   SchemeCorrections read = load_corrections(file);
-  ASSERT_EQ(read.size(), 2u);
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[detailed].shifts, all[detailed].shifts);
   EXPECT_EQ(read[Scheme::kInt4Weights].shifts, all[Scheme::kInt4Weights].shifts);
   const Corrections& found = read[Scheme::kInt8Weights];
   EXPECT_EQ(found.shifts, wanted.shifts);
@@ -53,9 +56,14 @@ TEST(Corrections, FieldsSayWhatWasFoundForTheLayersOwnScheme) {
   found[Scheme::kInt4Weights].shifts["b"] = {1};
   Plan plan;
   plan.schemes = {{"a", Scheme::kInt8Weights}, {"b", Scheme::kInt4Weights}, {"c", Scheme::kInt8}};
+  // Codes of other scales are no codes of its own.
+  plan.schemes["d"] = Scheme::kInt8Weights;
+  plan.options["d"].symmetric_weights = false;
+  found[Scheme::kInt8Weights].rounding["d"] = {};
   const Plan fields = with_fields(found, plan);
   EXPECT_EQ(fields.schemes, plan.schemes);
-  ASSERT_EQ(fields.options.size(), 2u);
+  ASSERT_EQ(fields.options.size(), 3u);
+  EXPECT_EQ(fields.options.at("d"), plan.options.at("d"));
   EXPECT_EQ(fields.options.at("a").learned_rounding, true);
   EXPECT_FALSE(fields.options.at("a").bias_correction);
   EXPECT_FALSE(fields.options.at("b").learned_rounding);

@@ -76,6 +76,16 @@ TEST(SummaryJson, HasTheFieldsOfTheContract) {
   EXPECT_EQ(point["layers"][2], (nlohmann::json{{"name", kHostile}, {"scheme", "int8"}}));
 }
 
+TEST(SummaryJson, SchemesHaveTheirFields) {
+  auto summary = small_summary();
+  summary.fully_quantized.trial.plan.options["conv0"].method = "percentile";
+  summary.fully_quantized.trial.plan.options["conv0"].per_channel = false;
+  const auto point = nlohmann::json::parse(summary_to_json(summary))["fully_quantized"];
+  EXPECT_EQ(point["schemes"], (nlohmann::json{{"int8", 7}, {"int8+method=percentile+per_channel=false", 1}}));
+  EXPECT_EQ(point["layers"][0],
+            (nlohmann::json{{"name", "conv0"}, {"scheme", "int8"}, {"method", "percentile"}, {"per_channel", false}}));
+}
+
 TEST(SummaryJson, FailedAndUnwrittenPointsAreNull) {
   auto summary = small_summary();
   summary.fully_quantized.trial.measurement.reset();
