@@ -35,6 +35,8 @@ enum class Scheme {
 };
 std::string_view to_string(Scheme scheme);   // "float32", "float16", "int8", "int8_dynamic", "int8_weights" ...
 Scheme parse_scheme(std::string_view name);  // throws Error{kUsage}
+// Ranges of activations are fixed in the file.
+constexpr bool is_static(Scheme scheme) { return scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a; }
 
 // A scheme with fields of its own: "int8+method=percentile+per_channel=false", fields as layer_options.h names them.
 struct DetailedScheme {

@@ -32,9 +32,9 @@ Plan without_methods(Plan plan) {
   return plan;
 }
 
-bool is_hurried(const TuneOptions& o) { return o.max_time_seconds > 0 && o.max_time_seconds < kTimeToLearn; }
-
 }  // namespace
+
+bool is_hurried(const TuneOptions& o) { return o.max_time_seconds > 0 && o.max_time_seconds < kTimeToLearn; }
 
 bool corrects_weights(const TuneOptions& o) {
   return searches(o) && o.correct_weights && o.data != "random" && o.dataset.states.empty();

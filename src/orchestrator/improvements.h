@@ -26,8 +26,10 @@ Improvements find_improvements(const TuneOptions& options, const Model& model, c
 
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
 bool corrects_weights(const TuneOptions& options);
+// Less than five minutes of time.
+bool is_hurried(const TuneOptions& options);
 // What layers of this scheme get. Such a search learns the rounding of int8_weights and int4_weights, and corrects the
-// biases of very wide layers; with less than five minutes of time it corrects biases alone.
+// biases of very wide layers; in a hurry it corrects biases alone.
 ImproveOptions improvers_of(const TuneOptions& options, Scheme scheme);
 
 }  // namespace seqto::internal

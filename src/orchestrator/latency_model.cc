@@ -43,8 +43,6 @@ class Owners {
   std::unordered_map<std::string, size_t> names_;
 };
 
-bool is_static(Scheme scheme) { return scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a; }
-
 // Elements of the tensors whose shape is known.
 std::unordered_map<std::string, double> tensor_elements(const Model& model) {
   std::unordered_map<std::string, double> elements;

@@ -75,9 +75,9 @@ size_t SearchLoop::allowed_trials(bool reserve) const {
 }
 
 // Nothing where the published search comes by the same candidate again.
-std::optional<Model> SearchLoop::made(const Plan& plan) {
+std::optional<Model> SearchLoop::made(const Proposal& proposal) {
   std::lock_guard lock(making_);  // a Quantizer makes one candidate at a time
-  Model model = c_.candidate(plan);
+  Model model = (proposal.part == Part::kEvaluation ? c_.reported : c_.candidate)(proposal.plan);
   if (searches(c_.options)) return model;
   if (equal(model, *last_)) return {};
   return last_ = std::move(model);
@@ -92,7 +92,7 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
         [&](size_t i) {
           Proposal& proposal = proposals[i];
           Trial& trial = trials[i];
-          const auto model = made(proposal.plan);
+          const auto model = made(proposal);
           if (!model) return;
           trial.plan = std::move(proposal.plan);
           trial.id = trial.plan.hash();

@@ -17,14 +17,14 @@ namespace seqto::internal {
 
 class SearchLoop {
  public:
-  // All of it outlives the loop. `candidate` makes the model of a plan, one at a time; `prefixes` may be null;
-  // `closing_seconds`: what follows the search takes, and is to have.
+  // All of it outlives the loop. `candidate` makes the model of a plan, `reported` that of a plan for the report, one
+  // at a time; `prefixes` may be null; `closing_seconds`: what follows the search takes, and is to have.
   struct Context {
     const TuneOptions& options;
     const Env& env;
     Study& study;
     std::span<const Place> places;
-    std::function<Model(const Plan&)> candidate;
+    std::function<Model(const Plan&)> candidate, reported;
     const Prefixes* prefixes = nullptr;
     Ending& ending;
     const TimeLimit& time;
@@ -45,7 +45,7 @@ class SearchLoop {
   size_t allowed_trials(bool reserve) const;
   // Side by side; appended in their order. False when interrupted. Those beyond the time limit are left out.
   bool measure(std::span<Proposal> proposals, int64_t expected);
-  std::optional<Model> made(const Plan& plan);
+  std::optional<Model> made(const Proposal& proposal);
   void tell(const Trial& trial, int64_t expected) const;
   bool note_stop(const char* limit);
 

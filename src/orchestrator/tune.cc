@@ -17,6 +17,7 @@
 #include "orchestrator/improvements.h"
 #include "orchestrator/note_tensors.h"
 #include "orchestrator/notes.h"
+#include "orchestrator/own_biases.h"
 #include "orchestrator/placement.h"
 #include "orchestrator/predicted_latencies.h"
 #include "orchestrator/samples.h"
@@ -242,6 +243,15 @@ class Tuner {
     corrections_ = std::move(improved.corrections);
     quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
     for (auto& [name, ranges] : named) quantizer_->add_ranges(name, std::move(ranges));
+    own_biases_.emplace(OwnBiases::Context{.options = o_,
+                                           .model = model_,
+                                           .corrections = corrections_,
+                                           .data = *data_,
+                                           .samples = split_.calibration,
+                                           .observer = *runner_,
+                                           .judge = places_.front(),
+                                           .study = *study_,
+                                           .env = env_});
     const double before = time_.spent();
     if (!published_settings(o_)) {
       // What size and losses are compared with stays the published quantization, whatever is searched.
@@ -325,6 +335,7 @@ class Tuner {
                      .study = *study_,
                      .places = places_,
                      .candidate = [this](const Plan& plan) { return candidate(plan); },
+                     .reported = [this](const Plan& plan) { return own_biases_->corrected(plan, candidate(plan)); },
                      .prefixes = prefixes_ ? &*prefixes_ : nullptr,
                      .ending = ending_,
                      .time = time_,
@@ -361,7 +372,7 @@ class Tuner {
     }
     Explained explained;
     for (const Trial* t : kept) {
-      const Model made = candidate(t->plan);
+      const Model made = own_biases_->as_found(t->plan, candidate(t->plan));
       explained[t->id] = explain(model_, made, {.quantize = o_.quantize, .plan = t->plan});
       save_model(made, o_.output / "models" / (t->id + ".onnx"));
       write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(with_fields(corrections_, t->plan)));
@@ -405,6 +416,7 @@ class Tuner {
   Ranges ranges_;                   // as calibrated
   SchemeCorrections corrections_;
   std::optional<Quantizer> quantizer_;
+  std::optional<OwnBiases> own_biases_;
   std::optional<Model> full_;  // every layer quantized
   Plan all_;
   std::optional<LatencyModel> latency_;

@@ -98,8 +98,6 @@ class Comparer {
     }
   }
 
-  static bool is_static(Scheme s) { return s == Scheme::kInt8 || s == Scheme::kInt8wInt16a; }
-
   // What carries a tensor that the float model knows (the Mul behind an integer product) belongs to its layer.
   Scheme scheme_behind(const Node& plumbing) const {
     const Node* n = &plumbing;

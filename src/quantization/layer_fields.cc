@@ -184,8 +184,6 @@ class Claims {
 
 }  // namespace
 
-bool is_static(Scheme scheme) { return scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a; }
-
 void validate_fields(const LayerId& layer, Scheme scheme, const LayerOptions& fields, const QuantizeOptions& options) {
   Validator(layer, scheme, fields, options).run();
 }

@@ -12,8 +12,6 @@
 
 namespace seqto::internal {
 
-bool is_static(Scheme scheme);
-
 // Throws Error{kUsage} naming layer and field where the scheme has not the field, or not this value of it.
 void validate_fields(const LayerId& layer, Scheme scheme, const LayerOptions& fields, const QuantizeOptions& options);
 

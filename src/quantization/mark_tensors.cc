@@ -140,19 +140,22 @@ class Marker {
     const Node& n = node(i);
     activation(n.inputs[0]);
     if (!excludes_output(n)) activation(n.outputs[0]);
-    auto axis = channel_axis(n.inputs[1], n.int_attribute("transB", 0) > 0 ? 0 : 1);
+    const int64_t columns_axis = n.int_attribute("transB", 0) > 0 ? 0 : 1;
+    auto axis = channel_axis(n.inputs[1], columns_axis);
     if (axis) weight_per_channel(n.inputs[1], *axis);
     else weight(n.inputs[1]);
     if (n.inputs.size() != 3 || !index_.is_initializer(n.inputs[2])) return;
     bool broadcast = false;
     if (axis && !overrides_of(options_, n.inputs[2])) {
       const auto& dims = index_.initializers.at(n.inputs[2])->dims();
-      int64_t channels = index_.initializers.at(n.inputs[1])->dims()[static_cast<size_t>(*axis)];
+      const auto& weight_dims = index_.initializers.at(n.inputs[1])->dims();
+      const int64_t channels = weight_dims[static_cast<size_t>(*axis)];
+      const bool of_columns = weight_dims[static_cast<size_t>(columns_axis)] == channels;
       if (dims != std::vector<int64_t>{channels}) {
         int64_t count = index_.initializers.at(n.inputs[2])->element_count();
-        bool row = (count == channels && !dims.empty() && dims.back() == channels) || count == 1;
+        bool row = (count == channels && !dims.empty() && dims.back() == channels) || (count == 1 && of_columns);
         if (options_.quantize_bias || options_.adjust_weight_scale_for_bias) deviate("D15");
-        if (!row) return;  // a value for every row: C stays float, with its beta
+        if (!row) return;  // a value for every row, or scales along the rows of B: C stays float, with its beta
         broadcast = true;
       }
     }
@@ -221,6 +224,7 @@ class Marker {
     auto bounds = bounds_(output);
     auto readers = index_.readers.find(input);
     auto upstream = bounds_(input);
+    if (bounds && !bounds->converted && !upstream) return deviate("D12"), false;
     bool possible = bounds && upstream && !bounds->converted && !upstream->converted &&
                     readers != index_.readers.end() && readers->second == 1 && !index_.outputs.contains(input) &&
                     !index_.inputs.contains(input);

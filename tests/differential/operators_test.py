@@ -30,6 +30,7 @@ import operator_deviations  # noqa: E402
 import operator_graphs  # noqa: E402
 import oracle  # noqa: E402
 
+FAILED_ONCE = (504459, 700473, 700523, 701012, 704034, 708183, 903815, 906180)  # seeds whose mends every run looks at
 FORMS = ("qoperator", "dynamic")
 # The runtime makes this operator of a float AveragePool between a pair, with dilations, which it does not have.
 RUNTIME_FAULTS = (*base.RUNTIME_FAULTS, 'QLinearAveragePool, "com.microsoft"')
@@ -102,6 +103,8 @@ def compare(form, model, ranges, o, inputs):
     if words := base.invalid(model, ours):
         return "FAIL our model is not valid", words, found, None
     words = base.refused(ours, inputs)
+    if base.runs_no_source(words, source, inputs):
+        return base.no_source(words), words, [], None
     excused = words and (any(w in words for w in RUNTIME_FAULTS) or any(n.op_type == "QuantizeLinear" for n in model.graph.node))
     if words and not excused:
         fine = not error and not base.refused(theirs, inputs)
@@ -121,6 +124,8 @@ def compare(form, model, ranges, o, inputs):
     if words:
         return "equal, but refused by the runtime", words, [], actual
     difference = base.unequal_outputs(theirs, ours, inputs)
+    if changed := base.changed_by_the_optimizer(difference, theirs, ours, inputs):
+        return f"equal, but the optimizer changes {changed}", difference, [], actual
     return ("FAIL outputs", difference, [], None) if difference else ("equal", "", [], actual)
 
 
@@ -199,7 +204,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="seqto-differential-") as parent, multiprocessing.get_context("fork").Pool(
             min(2, os.cpu_count() or 1), base.start_worker, (None, parent)) as pool:
         for form in forms:
-            jobs = [(form, s) for s in range(a.seed, a.seed + a.count)]
+            jobs = [(form, s) for s in (*FAILED_ONCE, *range(a.seed, a.seed + a.count))]
             ok = report(form, pool.imap(run_seed, jobs, chunksize=4), a.count // 500) and ok
     print(f"{a.count} graphs in each of {len(forms)} forms in {time.time() - start:.0f} s")
     return 0 if ok else 1

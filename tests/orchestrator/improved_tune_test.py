@@ -1,5 +1,7 @@
-"""tune with improvers: every candidate has them, the published reference has not, a resumed study ends the same."""
+"""tune with improvers: every candidate has them, the published reference has not, a resumed study ends the same; plans
+that mix schemes have biases of their own."""
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +23,35 @@ def tune(folder, evaluations, *flags):
 def trials(folder):
     lines = [json.loads(line) for line in (folder / "study.jsonl").read_text().splitlines()]
     return {line["trial"]["id"]: line["trial"] for line in lines if "trial" in line}
+
+
+def search(folder):
+    result = seqto("tune", EXAMPLE / "model.onnx", *DATA, "-o", folder, "--objectives", "kl,size", "--schemes",
+                 "int8,int4_weights,float32", "--improve", "--calibration-samples", 32, "--search-evaluations", 60)
+    assert result.returncode == 0, result.stderr
+    return {p.name: p.read_bytes() for p in (folder / "models").iterdir()}
+
+
+def own_biases(folder):
+    whole, parts = folder / "mixed", folder / "mixed-parts"
+    models = search(whole)
+    notes = [json.loads(line) for line in (whole / "study.jsonl").read_text().splitlines()]
+    taken = {n["note"].split()[-1]: n["value"] for n in notes if n.get("note", "").startswith("biases of")}
+    found = trials(whole)
+    mixed = [i for i, t in found.items() if t.get("part", "evaluation") == "evaluation"
+             and "int8" in t["plan"].values() and i != "full" and t.get("step") != "uniform"]
+    assert len(taken) > 3 and set(taken) <= set(mixed), "of the plans that mix static layers with others"
+    assert sum(taken.values()) > len(taken) / 2, taken
+    assert {p.stem for p in (whole / "biases").iterdir()} == {i for i, own in taken.items() if own}
+    # A run that was killed among its reported plans goes on to the same files.
+    lines = (whole / "study.jsonl").read_text().splitlines(keepends=True)
+    last = [k for k, line in enumerate(lines) if '"biases of' in line][len(taken) // 2]
+    parts.mkdir()
+    (parts / "study.jsonl").write_text("".join(lines[:last + 1]))
+    shutil.copy(whole / "corrections.npz", parts)
+    assert search(parts) == models
+    shutil.rmtree(whole / "biases")
+    assert search(whole) == models, "they are found again"
 
 
 def main():
@@ -51,6 +82,7 @@ def main():
         assert models == {p.name: p.read_bytes() for p in (parts / "models").iterdir()}
         other = tune(parts, 6, "--per-channel")
         assert other.returncode != 0 and "improvers" in other.stderr, other.stderr
+        own_biases(folder)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+// Room: orchestrator. Biases of a single plan.
+//
+// What is learned for a scheme is learned with every layer in it (improvements.h): each layer's bias makes up for the
+// errors of those before it. In a plan that mixes schemes those errors are others. Plans that are reported get
+// biases corrected in the plan itself; codes and scales stay.
+#pragma once
+
+#include "orchestrator/evaluate.h"
+#include "seqto/improvers.h"
+#include "seqto/metrics.h"
+#include "seqto/tune.h"
+
+namespace seqto::internal {
+
+class OwnBiases {
+ public:
+  // All of it outlives this. `model`: the float model that candidates are made of; `judge`: its acceptance samples say
+  // whether a plan takes them.
+  struct Context {
+    const TuneOptions& options;
+    const Model& model;
+    const SchemeCorrections& corrections;
+    const Dataset& data;
+    std::span<const int64_t> samples;
+    Runner& observer;
+    const Place& judge;
+    Study& study;
+    const Env& env;
+  };
+  explicit OwnBiases(Context context) : c_(std::move(context)) {}
+
+  // The plan's candidate as it is reported. Found once for a plan, and kept in the study: its note "biases of <id>" and
+  // biases/<id>.npz in its folder. Unchanged: where no static layer was corrected; plans of one scheme; QOperator form,
+  // which has no outputs in float to look at; short runs; where the acceptance samples lose no less.
+  Model corrected(const Plan& plan, Model candidate);
+  // The same, where that was found before.
+  Model as_found(const Plan& plan, Model candidate) const;
+
+ private:
+  bool serves(const Plan& plan) const;
+  BiasShifts find(const Model& candidate) const;
+  double loss(const Model& candidate) const;
+  std::filesystem::path file(const Plan& plan) const;
+
+  Context c_;
+};
+
+}  // namespace seqto::internal
