@@ -36,9 +36,12 @@ LockedFolder::~LockedFolder() {
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
-void remove_stale_folders(const fs::path& parent, std::string_view prefix) noexcept try {
+void remove_stale_folders(const fs::path& parent, std::string_view prefix) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(parent, error)) {
+  // A folder may go away meanwhile: what is left is found next time.
+  for (auto at = fs::directory_iterator(parent, error), end = fs::directory_iterator(); !error && at != end;
+       at.increment(error)) {
+    const fs::directory_entry& entry = *at;
     if (!entry.path().filename().string().starts_with(prefix)) continue;
     struct stat info{};
     Descriptor lock(::open((entry.path() / "lock").c_str(), O_RDONLY | O_CLOEXEC));
@@ -48,8 +51,6 @@ void remove_stale_folders(const fs::path& parent, std::string_view prefix) noexc
     std::error_code ignored;
     if (ours && !locked) fs::remove_all(entry.path(), ignored);
   }
-} catch (const std::exception&) {
-  // A folder that goes away meanwhile; what is left is found next time.
 }
 
 }  // namespace seqto

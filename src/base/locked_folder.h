@@ -27,6 +27,6 @@ class LockedFolder {
 
 // Those of this user below `parent` whose names begin with `prefix` and whose lock nobody holds any more. A folder
 // without a lock is somebody else's.
-void remove_stale_folders(const std::filesystem::path& parent, std::string_view prefix) noexcept;
+void remove_stale_folders(const std::filesystem::path& parent, std::string_view prefix);
 
 }  // namespace seqto

@@ -53,7 +53,8 @@ class Reader {
   // The position of the word; the first without the key.
   size_t choice(const char* key, std::initializer_list<std::string_view> words) const {
     if (!has(key)) return 0;
-    const auto found = std::find(words.begin(), words.end(), at(key));
+    const json& value = at(key);
+    const auto found = std::ranges::find_if(words, [&](std::string_view word) { return value == word; });
     if (found == words.end()) fail(key, fmt::format("\"{}\"", fmt::join(words, "\" or \"")));
     return static_cast<size_t>(found - words.begin());
   }

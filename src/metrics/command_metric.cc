@@ -39,9 +39,10 @@ void save_answers(const fs::path& file, const Answers& answers, std::span<const 
   }
   const auto count = static_cast<int64_t>(truths.size());
   if (labelled) arrays.push_back({"labels", int64_tensor({count}, std::move(labels))});
-  if (one_size && !targets.empty())
-    arrays.push_back(
-        {"targets", float_tensor({count, static_cast<int64_t>(targets.size()) / count}, std::move(targets))});
+  if (one_size && !targets.empty()) {
+    const int64_t size = std::ssize(targets) / count;
+    arrays.push_back({"targets", float_tensor({count, size}, std::move(targets))});
+  }
   if (rows > 0) arrays.push_back({"boxes", float_tensor({rows, 6}, std::move(boxes))});
   save_npz(file, arrays);
 }
@@ -53,7 +54,7 @@ Answers resampled(const Answers& answers, std::span<const double> counts) {
   for (const Outputs& outputs : answers.outputs) {
     Outputs& rows = drawn.outputs.emplace_back();
     for (int64_t i = 0; i < outputs.rows; ++i)
-      for (double k = 0; k < counts[i]; ++k) rows.append(outputs.row(i));
+      for (auto left = static_cast<int64_t>(counts[i]); left > 0; --left) rows.append(outputs.row(i));
   }
   return drawn;
 }

@@ -80,7 +80,8 @@ class Decoding {
       const int64_t size = cells * channels();
       std::vector<Cell> grid_cells;
       for (int64_t i = 0; i < cells; ++i) {
-        Cell cell{static_cast<double>(i % columns), static_cast<double>(i / columns), static_cast<double>(columns),
+        const int64_t x = i % columns, y = i / columns;
+        Cell cell{static_cast<double>(x), static_cast<double>(y), static_cast<double>(columns),
                   static_cast<double>(rows)};
         if (!anchors.empty()) cell.anchor_width = anchors[b][0], cell.anchor_height = anchors[b][1];
         grid_cells.push_back(cell);
@@ -108,9 +109,10 @@ class Decoding {
     std::vector<Cell> cells;
     for (const int64_t stride : d_.strides) {
       const auto columns = static_cast<int64_t>(d_.width) / stride, rows = static_cast<int64_t>(d_.height) / stride;
-      for (int64_t i = 0; i < rows * columns; ++i)
-        cells.push_back({static_cast<double>(i % columns), static_cast<double>(i / columns),
-                         static_cast<double>(columns), static_cast<double>(rows)});
+      for (int64_t y = 0; y < rows; ++y)
+        for (int64_t x = 0; x < columns; ++x)
+          cells.push_back({static_cast<double>(x), static_cast<double>(y), static_cast<double>(columns),
+                           static_cast<double>(rows)});
     }
     if (static_cast<int64_t>(cells.size()) != places)
       throw Error(Code::kInvalidInput,

@@ -61,7 +61,7 @@ std::string hash_of(const fs::path& dir, const Json& point) {
 }
 
 // What the summary says of one device; of the first it is the summary itself.
-const Json& front_on(const fs::path& dir, const Json& summary, const std::string& device) {
+Json front_on(const fs::path& dir, const Json& summary, const std::string& device) {
   const std::string first = summary.value("device", "cpu");
   if (device.empty() || device == first) return summary;
   const auto others = summary.find("elsewhere");
@@ -76,7 +76,7 @@ const Json& front_on(const fs::path& dir, const Json& summary, const std::string
 }
 
 Measured measured(const fs::path& dir, const Json& summary, const std::string& asked, const std::string& device) {
-  const Json& front = front_on(dir, summary, device);
+  const Json front = front_on(dir, summary, device);
   const std::string id = asked == "selected"          ? front.at("selected").get<std::string>()
                          : asked == "fully_quantized" ? front.at("fully_quantized").at("id").get<std::string>()
                                                       : asked;

@@ -64,7 +64,7 @@ struct Evaluated {
 // first samples alone: as many as its `samples` are.
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race = nullptr);
 
-// A failing candidate is a Trial that says why: this is one of the three places that catch.
+// A failing candidate is a Trial that says why: this is one of the four places that catch.
 // Interruptions pass through, and a device that is gone. On one device after the other, the study's first first;
 // samples that only the search looks at are run on that alone. Any number of candidates may be evaluated at a time.
 // `prefixes`: of the search samples, where the candidate may be run from a cut on.
