@@ -38,7 +38,7 @@ OpaqueAttribute with_bodies(const OpaqueAttribute& attribute, const std::vector<
   auto graph = [](const Model& body) { return std::move(*to_proto(body, Weights::kAll).mutable_graph()); };
   if (proto.has_g()) *proto.mutable_g() = graph(bodies.at(0));
   for (int i = 0; i < proto.graphs_size(); ++i)
-    *proto.mutable_graphs(i) = graph(bodies.at(static_cast<size_t>(i + proto.has_g())));
+    *proto.mutable_graphs(i) = graph(bodies.at(static_cast<size_t>(i) + (proto.has_g() ? 1 : 0)));
   return opaque_attribute(proto);
 }
 

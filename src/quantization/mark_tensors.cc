@@ -145,7 +145,7 @@ class Marker {
     if (axis) weight_per_channel(n.inputs[1], *axis);
     else weight(n.inputs[1]);
     if (n.inputs.size() != 3 || !index_.is_initializer(n.inputs[2])) return;
-    bool broadcast = false;
+    int64_t columns = 0;
     if (axis && !overrides_of(options_, n.inputs[2])) {
       const auto& dims = index_.initializers.at(n.inputs[2])->dims();
       const auto& weight_dims = index_.initializers.at(n.inputs[1])->dims();
@@ -156,12 +156,12 @@ class Marker {
         bool row = (count == channels && !dims.empty() && dims.back() == channels) || (count == 1 && of_columns);
         if (options_.quantize_bias || options_.adjust_weight_scale_for_bias) deviate("D15");
         if (!row) return;  // a value for every row, or scales along the rows of B: C stays float, with its beta
-        broadcast = true;
+        columns = channels;
       }
     }
     std::string input = n.inputs[0], weight_name = n.inputs[1], original = n.inputs[2];
     std::string actual = bias(i, original, input, weight_name);
-    if (!actual.empty() && broadcast) marks_.biases.back().broadcast = true;
+    if (!actual.empty()) marks_.biases.back().columns = columns;
     float beta = node(i).float_attribute("beta", 1.0f);
     if (beta == 1.0f) return;
     // onnxruntime resets beta to 1 and quantizes C unscaled; we scale C.

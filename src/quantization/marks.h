@@ -51,8 +51,8 @@ struct BiasMark {
   std::string bias;  // initializer to quantize
   size_t node = 0;
   std::string input, weight;
-  bool broadcast = false;  // to the weight's channels first
-  float multiplier = 1;    // onnxruntime's: of the scale, where it drops a Gemm's beta
+  int64_t columns = 0;   // not 0: a single value is spread to so many first
+  float multiplier = 1;  // onnxruntime's: of the scale, where it drops a Gemm's beta
 };
 
 // Insertion order is kept; overwriting keeps the place, as a Python dict does.

@@ -247,7 +247,9 @@ class Writer {
     if (auto it = marks_.beta.find(bias.bias); it != marks_.beta.end())
       for (float& v : values) v *= it->second;
     auto weight = weights_.find(bias.weight);
-    if (bias.broadcast && weight != weights_.end() && values.size() == 1 && weight->second.block_size == 0)
+    // Not where the scales ended up along another axis, or are one for all.
+    if (bias.columns > 0 && weight != weights_.end() && values.size() == 1 && weight->second.block_size == 0 &&
+        std::ssize(weight->second.scale) == bias.columns)
       values.assign(weight->second.scale.size(), values[0]);
     return values;
   }
@@ -297,7 +299,7 @@ class Writer {
       QuantizedBias q = quantize_bias(values, input->scale[0], weight_scale, float_type, bias.multiplier);
       const Tensor& original = bias_tensor(bias.bias);
       std::vector<int64_t> dims =
-          bias.broadcast ? std::vector<int64_t>{static_cast<int64_t>(values.size())} : original.dims();
+          bias.columns > 0 ? std::vector<int64_t>{static_cast<int64_t>(values.size())} : original.dims();
       std::string code = bias.bias + "_quantized";
       int64_t scales = static_cast<int64_t>(q.scale.size());
       added_.push_back({code, Tensor::from(DataType::kInt32, dims, std::move(q.values))});

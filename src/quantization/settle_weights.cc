@@ -88,8 +88,7 @@ class Settler {
 
   bool has_4_bits(std::string tensor) {
     auto is_4_bits = [](DataType t) { return t == DataType::kInt4 || t == DataType::kUint4; };
-    for (Mark* mark = marks_.tensors.find(tensor); mark && !mark->provider.empty(); mark = marks_.tensors.find(tensor))
-      tensor = mark->provider;
+    tensor = owner(std::move(tensor));
     const auto* overrides = overrides_of(options_, tensor);
     if (overrides && overrides->front().convert && is_4_bits(*overrides->front().convert->quant_type)) return true;
     return is_4_bits(activation_type_of(options_, tensor));
@@ -104,7 +103,7 @@ class Settler {
     if (matmul) settle_left_operand(n);
     if (!index_.is_initializer(n.inputs[1])) return;
     Mark* mark = marks_.tensors.find(n.inputs[1]);
-    if (!mark || !mark->provider.empty() || !fuses_8_bits(options_, n.inputs[0], n.inputs[1])) return;
+    if (!mark || !mark->provider.empty() || !fuses_8_bits(options_, owner(n.inputs[0]), n.inputs[1])) return;
     auto axis = final_axis(n.inputs[1], *mark);
     if (!axis || mark->blocked || *axis == output_axis(n)) return;
     if (options_.compat_onnxruntime && runs_with(n, *axis)) return;
@@ -129,11 +128,18 @@ class Settler {
     }
   }
 
+  // The tensor whose parameters this one has.
+  std::string owner(std::string tensor) {
+    for (Mark* mark = marks_.tensors.find(tensor); mark && !mark->provider.empty(); mark = marks_.tensors.find(tensor))
+      tensor = mark->provider;
+    return tensor;
+  }
+
   // The runtime's integer MatMul takes a constant of uint8 on the left, with one scale.
   void settle_left_operand(const Node& n) {
     Mark* mark = index_.is_initializer(n.inputs[0]) ? marks_.tensors.find(n.inputs[0]) : nullptr;
     if (!mark || !mark->provider.empty() || !final_axis(n.inputs[0], *mark)) return;
-    if (left_operand_runs(options_, n.inputs[0], n.inputs[1])) return;
+    if (left_operand_runs(options_, n.inputs[0], owner(n.inputs[1]))) return;
     mark->whole = true;
     marks_.deviate("D35", n.name);
   }
@@ -141,7 +147,7 @@ class Settler {
   // The runtime's integer MatMul has no blocks and fails.
   void settle_blocks(const Node& n, const std::string& weight, const std::string& other) {
     Mark* mark = marks_.tensors.find(weight);
-    if (!mark || !mark->blocked || !fuses_8_bits(options_, other, weight)) return;
+    if (!mark || !mark->blocked || !fuses_8_bits(options_, owner(other), weight)) return;
     mark->blocked = false;
     marks_.deviate("D36", n.name);
   }
