@@ -47,7 +47,8 @@ void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, Red
   graph.outputs.push_back({output, DataType::kFloat, {}, ""});
 }
 
-Model with_reductions(const Model& model, std::span<const ChannelTensor> tensors, std::vector<Reduction> reductions) {
+Model with_reductions(const Model& model, std::span<const ChannelTensor> tensors,
+                      const std::vector<Reduction>& reductions) {
   Model result = model;
   std::vector<std::string> names;
   for (const ChannelTensor& t : tensors) names.push_back(t.name);

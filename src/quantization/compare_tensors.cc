@@ -41,7 +41,8 @@ class Comparer {
   // The float model's tensor that `name`, written by `node`, stands for; "" for none.
   std::string match(const std::string& name, const Node* node) const {
     if (floats_.is_float(name) && !floats_.is_initializer(name)) return name;
-    auto it = node ? float_nodes_.find(original_name(node->name)) : float_nodes_.end();
+    if (!node) return "";
+    auto it = float_nodes_.find(original_name(node->name));
     if (it == float_nodes_.end()) return "";
     for (size_t i = 0; i < node->outputs.size() && i < it->second->outputs.size(); ++i)
       if (node->outputs[i] == name && floats_.is_float(it->second->outputs[i])) return it->second->outputs[i];

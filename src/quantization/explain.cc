@@ -157,7 +157,7 @@ class Explainer {
     std::string constants, activations;
     for (size_t k : LayerForms::data_inputs(now)) {
       InputForm form = forms_.input(now.inputs[k]);
-      auto add = [&](std::string& list, std::string text) { list += (list.empty() ? "" : ", ") + text; };
+      auto add = [&](std::string& list, const std::string& text) { list += (list.empty() ? "" : ", ") + text; };
       if (form.kind == Kind::kActivation) add(activations, origin(now.inputs[k]));
       if (form.kind == Kind::kUnknown) add(activations, fmt::format("'{}' of unknown type", now.inputs[k]));
       if (form.kind == Kind::kConstant) add(constants, fmt::format("'{}'", now.inputs[k]));

@@ -62,7 +62,8 @@ void GrowingBins::add(float value, int64_t count, std::span<int64_t> counts) {
   if (count == 0) return;
   grow(std::abs(value), counts);
   const EvenBins bins = even_bins();
-  counts[static_cast<size_t>(floor_of(value * bins.scale) + bins.offset)] += count;
+  const int64_t bin = int64_t{floor_of(value * bins.scale)} + bins.offset;
+  counts[static_cast<size_t>(bin)] += count;
 }
 
 Histogram GrowingBins::between(size_t begin, size_t end, const std::vector<int64_t>& counts) const {

@@ -117,7 +117,10 @@ bool write_quantized_gemm(OperatorWriter& w, const Node& n) {
   std::optional<QuantizedTensor> y;
   if (!ready(w, n, y)) return false;
   std::optional<GemmBias> c;
-  if (has_bias(w, n) && !(c = gemm_bias(w, n, axis))) return false;
+  if (has_bias(w, n)) {
+    c = gemm_bias(w, n, axis);
+    if (!c) return false;
+  }
   QuantizedTensor x = w.activation(n.inputs[0]);
   QuantizedTensor* weight = &w.weight(b, w.options().weight_type, axis);
   std::string bias;

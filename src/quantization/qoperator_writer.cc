@@ -30,7 +30,7 @@ std::vector<std::string> triples(OperatorWriter& w, const std::vector<std::strin
   return inputs;
 }
 
-bool write_elementwise(OperatorWriter& w, const Node& n, std::vector<std::string> operands,
+bool write_elementwise(OperatorWriter& w, const Node& n, const std::vector<std::string>& operands,
                        std::optional<QuantizedTensor> y) {
   std::vector<std::string> inputs = y ? triples(w, operands) : std::vector<std::string>{};
   if (inputs.empty()) return w.deviate("D12"), false;
