@@ -175,6 +175,7 @@ void release_map(int* input, int* output) {
 
 template <class Op, class Kernel>
 struct ObserverOp : Ort::CustomOpBase<Op, Kernel, true> {
+  // All that derive from it stand below. NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility)
   ObserverOp(Observer& o, ONNXTensorElementDataType t, uint32_t api_version) : observer(&o), type(t) {
     this->version = std::min<uint32_t>(this->version, api_version);
   }

@@ -52,7 +52,7 @@ class Neighbourhood {
       }
     }
     constexpr size_t kMoves = 48;
-    const auto keep = [](std::vector<Move>& moves, auto worth) {
+    const auto keep = [](std::vector<Move>& moves, const auto& worth) {
       std::ranges::stable_sort(moves, std::greater(), worth);
       if (moves.size() > kMoves) moves.resize(kMoves);
     };

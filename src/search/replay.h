@@ -3,6 +3,7 @@
 // of its own and a resumed one goes on by itself.
 #pragma once
 
+#include <exception>
 #include <set>
 
 #include "search/archive.h"
@@ -39,7 +40,7 @@ class Replay : public Strategy {
   Assignments assignments_;
 
  private:
-  struct Pending {
+  struct Pending : std::exception {
     std::vector<Assignment> plans;
   };
   Archive archive_;
