@@ -60,9 +60,10 @@ std::string hash_of(const fs::path& dir, const Json& point) {
                                                                        : std::string();
 }
 
-// What the summary says of one device; of the first it is the summary itself.
-Json front_on(const fs::path& dir, const Json& summary, const std::string& device) {
+// What the summary says of one device; of the first it is the summary itself, which outlives what is returned.
+const Json& front_on(const fs::path& dir, const Json& summary, const std::string& device) {
   const std::string first = summary.value("device", "cpu");
+  // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter)
   if (device.empty() || device == first) return summary;
   const auto others = summary.find("elsewhere");
   if (others != summary.end() && others->contains(device)) return others->at(device);
@@ -76,7 +77,7 @@ Json front_on(const fs::path& dir, const Json& summary, const std::string& devic
 }
 
 Measured measured(const fs::path& dir, const Json& summary, const std::string& asked, const std::string& device) {
-  const Json front = front_on(dir, summary, device);
+  const Json& front = front_on(dir, summary, device);
   const std::string id = asked == "selected"          ? front.at("selected").get<std::string>()
                          : asked == "fully_quantized" ? front.at("fully_quantized").at("id").get<std::string>()
                                                       : asked;

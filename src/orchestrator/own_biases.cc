@@ -13,22 +13,6 @@ namespace {
 
 std::string note_of(const Plan& plan) { return "biases of " + plan.hash(); }
 
-void save(const BiasShifts& shifts, const std::filesystem::path& path) {
-  std::vector<Initializer> arrays;
-  for (const auto& [layer, values] : shifts) arrays.push_back({layer, float_tensor({std::ssize(values)}, values)});
-  make_writable_folder(path.parent_path());
-  save_npz(path, arrays);
-}
-
-BiasShifts load(const std::filesystem::path& path) {
-  BiasShifts shifts;
-  for (const Initializer& array : load_arrays(path)) {
-    const auto values = array.tensor.values<float>();
-    shifts[array.name].assign(values.begin(), values.end());
-  }
-  return shifts;
-}
-
 }  // namespace
 
 std::filesystem::path OwnBiases::file(const Plan& plan) const {
@@ -54,15 +38,24 @@ double OwnBiases::loss(const Model& candidate) const {
   return objective(measure(*session, c_.judge.acceptance, c_.env).measurement, followed_loss(c_.options.objectives));
 }
 
-BiasShifts OwnBiases::find(const Model& candidate) const {
-  return bias_shifts(c_.model, candidate, BiasCorrection::kFull, c_.data, c_.samples, c_.observer, c_.env);
+SchemeCorrections OwnBiases::find(const Plan& plan, const Model& candidate) const {
+  SchemeCorrections found;
+  for (auto& [layer, shifts] :
+       bias_shifts(c_.model, candidate, BiasCorrection::kFull, c_.data, c_.samples, c_.observer, c_.env))
+    found[detailed_scheme(plan, layer)].shifts[layer] = shifts;
+  return found;
+}
+
+void OwnBiases::save(const Plan& plan, const SchemeCorrections& found) const {
+  make_writable_folder(file(plan).parent_path());
+  save_corrections(found, file(plan));
 }
 
 Model OwnBiases::as_found(const Plan& plan, Model candidate) const {
   const std::string* taken = c_.study.noted(note_of(plan));
   if (!taken || *taken != "true") return candidate;
-  if (!std::filesystem::exists(file(plan))) save(find(candidate), file(plan));
-  return shift_biases(candidate, load(file(plan)));
+  if (!std::filesystem::exists(file(plan))) save(plan, find(plan, candidate));
+  return apply(load_corrections(file(plan)), std::move(candidate), plan);
 }
 
 Model OwnBiases::corrected(const Plan& plan, Model candidate) {
@@ -70,11 +63,11 @@ Model OwnBiases::corrected(const Plan& plan, Model candidate) {
   if (!serves(plan)) return candidate;
   bool lowers = false;
   try {
-    const BiasShifts shifts = find(candidate);
-    Model shifted = shift_biases(candidate, shifts);
+    const SchemeCorrections found = find(plan, candidate);
+    Model shifted = apply(found, candidate, plan);
     lowers = loss(shifted) < loss(candidate);
     if (lowers) {
-      save(shifts, file(plan));
+      save(plan, found);
       candidate = std::move(shifted);
     }
   } catch (const Error& error) {

@@ -31,14 +31,16 @@ class OwnBiases {
 
   // The plan's candidate as it is reported. Found once for a plan, and kept in the study: its note "biases of <id>" and
   // biases/<id>.npz in its folder. Unchanged: where no static layer was corrected; plans of one scheme; QOperator form,
-  // which has no outputs in float to look at; short runs; where the acceptance samples lose no less.
+  // which has no outputs in float to look at; short runs; where the acceptance samples lose no less. Layers whose
+  // fields refuse corrected biases keep theirs.
   Model corrected(const Plan& plan, Model candidate);
   // The same, where that was found before.
   Model as_found(const Plan& plan, Model candidate) const;
 
  private:
   bool serves(const Plan& plan) const;
-  BiasShifts find(const Model& candidate) const;
+  SchemeCorrections find(const Plan& plan, const Model& candidate) const;
+  void save(const Plan& plan, const SchemeCorrections& found) const;
   double loss(const Model& candidate) const;
   std::filesystem::path file(const Plan& plan) const;
 

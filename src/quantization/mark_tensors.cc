@@ -150,13 +150,12 @@ class Marker {
       const auto& dims = index_.initializers.at(n.inputs[2])->dims();
       const auto& weight_dims = index_.initializers.at(n.inputs[1])->dims();
       const int64_t channels = weight_dims[static_cast<size_t>(*axis)];
-      const bool of_columns = weight_dims[static_cast<size_t>(columns_axis)] == channels;
       if (dims != std::vector<int64_t>{channels}) {
         int64_t count = index_.initializers.at(n.inputs[2])->element_count();
-        bool row = (count == channels && !dims.empty() && dims.back() == channels) || (count == 1 && of_columns);
+        bool row = (count == channels && !dims.empty() && dims.back() == channels) || count == 1;
         if (options_.quantize_bias || options_.adjust_weight_scale_for_bias) deviate("D15");
-        if (!row) return;  // a value for every row, or scales along the rows of B: C stays float, with its beta
-        columns = channels;
+        if (!row) return;  // a value for every row: C stays float, with its beta
+        columns = weight_dims[static_cast<size_t>(columns_axis)];
       }
     }
     std::string input = n.inputs[0], weight_name = n.inputs[1], original = n.inputs[2];
