@@ -176,7 +176,8 @@ def rejects(model, o):
     types = set().union({o["activation_type"], o["weight_type"]}, *override_types(o))
     if any(("scale" in e) != ("zero_point" in e) for entries in o["tensor_overrides"].values() for e in entries):
         return "X24"
-    low, high = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}[o["activation_type"]]
+    steps = 1 << bits(o["activation_type"])
+    low, high = (0, steps - 1) if o["activation_type"].startswith("u") else (-steps // 2, steps // 2 - 1)
     constants = {i.name for i in model.graph.initializer}
     if any(t in constants and "quant_type" not in e and not low <= e.get("zero_point", 0) <= high
            for t, entries in o["tensor_overrides"].items() for e in entries):
