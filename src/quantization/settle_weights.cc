@@ -1,5 +1,6 @@
 // What depends on all readers of a tensor, or on what the runtime cannot load: blocks, axes that a user asked for,
 // 4-bit activations behind Relu, Clip and MaxPool.
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,7 +29,7 @@ class Settler {
   void run(const std::vector<bool>& selected) {
     if (uses_blocks(options_)) block_weights();
     for (size_t i = 0; i < selected.size(); ++i)
-      if (selected[i] && !marks_.removed[i]) settle(marks_.nodes[i]);
+      if (!marks_.removed[i] && (selected[i] || is_fused(marks_.nodes[i]))) settle(marks_.nodes[i]);
     if (uses_4_bits(options_)) settle_activations();
   }
 
@@ -61,6 +62,12 @@ class Settler {
       if (pool) leave_before(n.inputs[0], n);
       leave_behind(n.outputs[0], n);
     }
+  }
+
+  // Left alone, but quantized on all sides by its neighbours: the runtime makes an integer operator of it all the same.
+  bool is_fused(const Node& n) const {
+    auto marked = [&](const std::string& name) { return !index_.is_float(name) || marks_.tensors.contains(name); };
+    return !n.outputs.empty() && std::ranges::all_of(n.inputs, marked) && std::ranges::all_of(n.outputs, marked);
   }
 
   static bool moves(const Node& n) {

@@ -101,6 +101,10 @@ def allowed(model, ranges, o):
     quantized = {m.input[0] for m in graph.node if m.op_type == "QuantizeLinear"}
     biases, weights = [], []
     for n in graph.node:
+        # Also of a node left alone: between tensors quantized for others it becomes an integer operator all the same.
+        if n.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul") and any(
+                i in initializers and (per_channel(i, o) or "axis" in override(i, o) or o["block_size"]) for i in n.input):
+            ids.add("D35")
         if not selected(n, o) or not n.input:
             continue
         attributes = {a.name: a for a in n.attribute}
@@ -126,9 +130,6 @@ def allowed(model, ranges, o):
             ids.add("D13")
         if n.op_type in ("Conv", "Gemm", "MatMul") and any(i in initializers for i in n.input[:2]) and (
                 any("axis" in override(i, o) for i in n.input[:2]) or n.op_type in o["op_type_per_channel_axis"] or o["block_size"]):
-            ids.add("D35")
-        if n.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul") and any(
-                i in initializers and (per_channel(i, o) or o["block_size"]) for i in n.input):
             ids.add("D35")
         if n.op_type == "MatMul" and o["per_channel"] and (n.input[0] in initializers or rank(n.input[1]) > 2):
             ids.add("D14")
