@@ -276,9 +276,14 @@ class Writer {
   }
 
   // Whether int32 values with the product of the scales say the same as the bias.
-  bool fits(const QuantParams& weight, const Tensor* tensor, size_t bias_size) const {
+  bool fits(const QuantParams& weight, const Tensor* tensor, const std::vector<int64_t>& bias_dims) const {
     if (weight.block_size > 0 && (!tensor || scale_dims(weight, tensor->dims())[0] != 1)) return false;
-    return weight.scale.size() == 1 || weight.scale.size() == bias_size;
+    return weight.scale.size() == 1 || bias_dims == std::vector<int64_t>{std::ssize(weight.scale)};
+  }
+
+  // What `values` are written as: those of a Gemm's C that is a row are a row of rank 1.
+  std::vector<int64_t> bias_dims(const BiasMark& bias, const std::vector<float>& values) const {
+    return bias.columns > 0 ? std::vector<int64_t>{std::ssize(values)} : bias_tensor(bias.bias).dims();
   }
 
   void write_biases() {
@@ -286,8 +291,9 @@ class Writer {
       auto input = params_of(bias.input, node_name(bias)), weight = params_of(bias.weight, node_name(bias));
       std::vector<float> values = bias_values(bias);
       auto tensor = index_.initializers.find(bias.weight);
-      bool usable = input && weight && input->scale.size() == 1 &&
-                    fits(*weight, tensor == index_.initializers.end() ? nullptr : tensor->second, values.size());
+      bool usable =
+          input && weight && input->scale.size() == 1 &&
+          fits(*weight, tensor == index_.initializers.end() ? nullptr : tensor->second, bias_dims(bias, values));
       if (values_.contains(bias.bias)) continue;  // an activation elsewhere: it has its 8-bit form already
       if (!options_.quantize_bias || !usable) {
         if (options_.quantize_bias) marks_.deviate("D12", marks_.nodes[bias.node].name);
@@ -298,8 +304,7 @@ class Writer {
       DataType float_type = bias_tensor(bias.bias).type();
       QuantizedBias q = quantize_bias(values, input->scale[0], weight_scale, float_type, bias.multiplier);
       const Tensor& original = bias_tensor(bias.bias);
-      std::vector<int64_t> dims =
-          bias.columns > 0 ? std::vector<int64_t>{static_cast<int64_t>(values.size())} : original.dims();
+      std::vector<int64_t> dims = bias_dims(bias, values);
       std::string code = bias.bias + "_quantized";
       int64_t scales = static_cast<int64_t>(q.scale.size());
       added_.push_back({code, Tensor::from(DataType::kInt32, dims, std::move(q.values))});
