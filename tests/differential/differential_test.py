@@ -47,7 +47,7 @@ RUNTIME_FAULTS = ("of operator (MatMulIntegerToFloat)", "Unrecognized attribute:
 # Valid float models that the runtime does not run even as written: of two Casts that cancel out it keeps none, and forgets
 # those who read the second in the body of an If (operators_test.py, seed 502328).
 SOURCE_FAULTS = ("Missing Input",)
-FAILED_ONCE = (504459, 905730, 907481, 1004509, 1007916, 1008508, 3000400, 3004148)  # seeds whose mends every run looks at
+FAILED_ONCE = (504459, 905730, 907481, 1004509, 1007916, 1008508, 3000400, 3004148, 3009541, 3009571)  # seeds whose mends every run looks at
 folder, driver = None, None  # of this worker process
 
 
