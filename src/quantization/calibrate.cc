@@ -86,25 +86,6 @@ class Pass {
   std::future<Sample> next_;
 };
 
-// Gives every tensor whose histogram waited for it one over the range that the first pass found; their names.
-std::vector<std::string> add_histograms(RangeObserver& observer, const CalibrateOptions& options) {
-  std::vector<std::string> names;
-  for (auto& t : observer.tensors()) {
-    names.push_back(t.name);
-    if (!observer.needs_second_pass(t.method) || t.all.empty()) {
-      names.back().clear();
-      continue;
-    }
-    const float low = t.all.lowest(), high = t.all.highest();
-    const float largest = std::max(std::abs(low), std::abs(high));
-    const int bins = internal::bins_of(options, t.method);
-    t.histogram = t.wants_magnitude ? internal::FixedHistogram(t.smallest_magnitude, largest, bins, true)
-                                    : internal::FixedHistogram(-largest, largest, bins, false);
-  }
-  observer.count_only();
-  return names;
-}
-
 }  // namespace
 
 std::string_view to_string(CalibrationMethod method) { return kMethods[static_cast<size_t>(method)]; }
@@ -137,18 +118,16 @@ Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_
                  const CalibrateOptions& options, const Env& env) {
   validate(options);
   auto tensors = observed_tensors(model, options.op_types.empty() ? default_op_types() : options.op_types);
-  RangeObserver observer(tensors, options);
+  const int64_t count = std::ssize(samples);
+  RangeObserver observer(tensors, options, count);
   const SessionOptions how{options.exact ? SessionOptions::Optimization::kNone : SessionOptions::Optimization::kAll};
-  const bool twice = std::any_of(observer.tensors().begin(), observer.tensors().end(),
-                                 [&](const auto& t) { return observer.needs_second_pass(t.method); });
-  const int64_t count = static_cast<int64_t>(samples.size()), total = twice ? 2 * count : count;
   Pass pass(data, samples, runner.threads(), env);
-  pass.run(*runner.load_observed(model, tensors, observer, how), observer, 0, total);
-  if (total > count) {
-    auto counted = add_histograms(observer, options);
-    pass.run(*runner.load_observed(model, counted, observer, how), observer, count, total);
-  }
+  pass.run(*runner.load_observed(model, tensors, observer, how), observer, 0, count);
   observer.end();
+  if (observer.waits()) {
+    const auto waiting = observer.begin_second_pass();
+    pass.run(*runner.load_observed(model, waiting, observer, how), observer, count, 2 * count);
+  }
   Ranges ranges;
   for (auto& t : observer.tensors()) ranges[t.name] = observer.range_of(t);
   return ranges;
@@ -158,7 +137,8 @@ Ranges internal::observe_values(const Model& model, const Dataset& data, std::sp
                                 Runner& runner, int bins, const Env& env) {
   const auto tensors = observed_tensors(model, default_op_types());
   // A method whose histogram grows as values come.
-  RangeObserver observer(tensors, {.method = CalibrationMethod::kMse, .exact = false, .bins = bins});
+  RangeObserver observer(tensors, {.method = CalibrationMethod::kMse, .exact = false, .bins = bins},
+                         std::ssize(samples));
   Pass(data, samples, runner.threads(), env)
       .run(*runner.load_observed(model, tensors, observer, {SessionOptions::Optimization::kAll}), observer, 0,
            static_cast<int64_t>(samples.size()));

@@ -40,15 +40,16 @@ int bins_of(const CalibrateOptions& options, CalibrationMethod method) {
   return method == CalibrationMethod::kEntropy ? 512 : 2048;
 }
 
-RangeObserver::RangeObserver(const std::vector<std::string>& tensors, const CalibrateOptions& options)
-    : options_(options) {
+RangeObserver::RangeObserver(const std::vector<std::string>& tensors, const CalibrateOptions& options, int64_t samples)
+    : options_(options), samples_(samples) {
   for (const auto& name : tensors) {
     TensorStatistics& t = tensors_.emplace_back();
     t.name = name;
     t.method = method_of(name, options);
     t.wants_magnitude = t.method == CalibrationMethod::kPercentile && symmetric(t.method);
-    if (needs_histogram(t.method) && !needs_second_pass(t.method))
-      t.histogram = GrowingHistogram(growing_bins(t.method));
+    if (!needs_histogram(t.method)) continue;
+    t.waits = !grows(t.method);
+    if (!t.waits) t.histogram = GrowingHistogram(growing_bins(t.method));
   }
 }
 
@@ -56,9 +57,11 @@ bool RangeObserver::symmetric(CalibrationMethod method) const {
   return options_.symmetric.value_or(method == CalibrationMethod::kPercentile);
 }
 
-// Except for mse they are onnxruntime's; its errors are the same in other bins.
-bool RangeObserver::needs_second_pass(CalibrationMethod method) const {
-  return options_.exact && needs_histogram(method) && method != CalibrationMethod::kMse;
+// The errors that mse adds up are the same in other bins, and onnxruntime's entropy only ever has as many bins as
+// steps.
+bool RangeObserver::grows(CalibrationMethod method) const {
+  return !options_.exact || method == CalibrationMethod::kMse ||
+         (method == CalibrationMethod::kEntropy && bins_of(options_, method) > options_.quantized_bins);
 }
 
 // The finer the bins, the narrower the range of least entropy: with at most as many as were asked for, instead of at
@@ -80,15 +83,33 @@ void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::b
   TensorStatistics& t = tensors_[tensor];
   if (auto* fixed = std::get_if<FixedHistogram>(&t.histogram)) fixed->add(values);
   if (counting_only_) return;
-  Extremes piece;
-  piece.add(values);
-  t.sample.add(piece);
-  if (t.wants_magnitude && options_.exact)
-    t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(values));
-  if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
-    float largest = std::max(std::abs(piece.lowest()), std::abs(piece.highest()));
-    if (std::isfinite(largest)) growing->add(values, largest);  // else end_sample() throws
+  if (t.waits && t.all.empty() && t.sample.empty()) begin_tails(t, values.size());
+  // Piece by piece, so that the second look finds the values in the cache.
+  constexpr size_t kPiece = 4096;
+  for (; !values.empty(); values = values.subspan(std::min(kPiece, values.size()))) {
+    auto piece = values.first(std::min(kPiece, values.size()));
+    Extremes extremes;
+    extremes.add(piece);
+    t.sample.add(extremes);
+    if (t.wants_magnitude && options_.exact)
+      t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(piece));
+    if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
+      float largest = std::max(std::abs(extremes.lowest()), std::abs(extremes.highest()));
+      if (std::isfinite(largest)) growing->add(piece, largest);  // else end_sample() throws
+    } else if (auto* tails = std::get_if<Tails>(&t.histogram)) {
+      tails->add(piece);
+    }
   }
+}
+
+void RangeObserver::begin_tails(TensorStatistics& t, size_t values) {
+  constexpr size_t kMost = size_t{1} << 21;
+  if (t.method != CalibrationMethod::kPercentile) return;
+  const bool both = symmetric(t.method);
+  const size_t wanted = Tails::wanted(static_cast<int64_t>(values) * samples_, options_.percentile, both);
+  if (in_tails_ + wanted > kMost) return;
+  in_tails_ += wanted;
+  t.histogram = Tails(wanted, both);
 }
 
 // Clipping keeps the order, so the extremes of the second tensor are those of the first, clipped.
@@ -119,6 +140,36 @@ void RangeObserver::end() {
     histogram.add_to(std::get<GrowingHistogram>(tensors_[tensors.first].histogram),
                      std::get<GrowingHistogram>(tensors_[tensors.second].histogram));
   clipped_.clear();
+  for (TensorStatistics& t : tensors_) {
+    auto* tails = std::get_if<Tails>(&t.histogram);
+    if (!tails || t.all.empty()) continue;
+    if (auto decided = tails->decided(fixed_histogram(t).histogram().edges, options_.percentile)) {
+      t.range = percentile_range(*decided, t.all.lowest(), t.all.highest(), options_.percentile, symmetric(t.method));
+      t.waits = false;
+    }
+    t.histogram = {};
+  }
+}
+
+bool RangeObserver::waits() const {
+  return std::any_of(tensors_.begin(), tensors_.end(), [](const auto& t) { return t.waits && !t.all.empty(); });
+}
+
+FixedHistogram RangeObserver::fixed_histogram(const TensorStatistics& t) const {
+  const float largest = std::max(std::abs(t.all.lowest()), std::abs(t.all.highest()));
+  const float first = t.wants_magnitude ? t.smallest_magnitude : -largest;
+  return {first, largest, bins_of(options_, t.method), t.wants_magnitude};
+}
+
+std::vector<std::string> RangeObserver::begin_second_pass() {
+  std::vector<std::string> names;
+  for (TensorStatistics& t : tensors_) {
+    const bool again = t.waits && !t.all.empty();
+    if (again) t.histogram = fixed_histogram(t);
+    names.push_back(again ? t.name : "");
+  }
+  counting_only_ = true;
+  return names;
 }
 
 void RangeObserver::end_sample(const std::string& name) {
@@ -165,6 +216,7 @@ Range RangeObserver::range_of(TensorStatistics& t) const {
     if (both) make_symmetric(range);
     return range;
   }
+  if (t.range) return *t.range;
   Histogram histogram;
   if (auto* fixed = std::get_if<FixedHistogram>(&t.histogram)) histogram = fixed->histogram();
   if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram))

@@ -5,6 +5,8 @@
 #include <random>
 
 #include "quantization/growing_histogram.h"
+#include "quantization/tails.h"
+#include "quantization/thresholds.h"
 
 namespace seqto::internal {
 namespace {
@@ -120,6 +122,73 @@ TEST(ClippedHistogram, IsTheTwoHistograms) {
     expect_equal(before.histogram(), apart_before.histogram());
     expect_equal(after.histogram(), apart_after.histogram());
   }
+}
+
+// What percentile_range() makes of the whole histogram, of tails that were asked for before the values came.
+class TailsOf : public testing::Test {
+ protected:
+  struct Case {
+    double percentile;
+    bool symmetric;
+  };
+
+  // The range from the tails, nothing where they leave it open; fails where it is not that of the histogram.
+  static std::optional<Range> expect_same(const std::vector<float>& values, Case c, size_t expected_values) {
+    float first = -magnitude(values), last = magnitude(values), lowest = values[0], highest = values[0];
+    if (c.symmetric) first = last;
+    for (float v : values) {
+      if (c.symmetric) first = std::min(first, std::abs(v));
+      lowest = std::min(lowest, v);
+      highest = std::max(highest, v);
+    }
+    constexpr int kBins = 2048;
+    FixedHistogram whole(first, last, kBins, c.symmetric);
+    whole.add(values);
+    const Range expected = percentile_range(whole.histogram(), lowest, highest, c.percentile, c.symmetric);
+    Tails tails(Tails::wanted(static_cast<int64_t>(expected_values), c.percentile, c.symmetric), c.symmetric);
+    for (size_t begin = 0; begin < values.size(); begin += 5000)
+      tails.add(std::span(values).subspan(begin, std::min<size_t>(5000, values.size() - begin)));
+    auto decided = tails.decided(uniform_edges(first, last, kBins), c.percentile);
+    if (!decided) return {};
+    const Range found = percentile_range(*decided, lowest, highest, c.percentile, c.symmetric);
+    EXPECT_EQ(found.lowest, expected.lowest) << c.percentile << c.symmetric;
+    EXPECT_EQ(found.highest, expected.highest) << c.percentile << c.symmetric;
+    return found;
+  }
+
+  static constexpr Case kCases[] = {{99.999, true},  {99.99, true}, {99, true},  {80, true}, {50, true},
+                                    {99.999, false}, {99.9, false}, {90, false}, {60, false}};
+};
+
+TEST_F(TailsOf, ManyValuesSayTheSame) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    std::vector<float> values = normals(437'531, 1 + static_cast<float>(seed), seed);
+    if (seed % 2 == 1)  // after a Clip: many zeros, many values at the bound
+      for (float& v : values) v = std::min(std::max(v, 0.0f), 6.0f);
+    if (seed % 3 == 2)
+      for (size_t i = 0; i < values.size(); i += 70'000) values[i] *= 40;  // outliers, which make bins wide
+    for (Case c : kCases) EXPECT_TRUE(expect_same(values, c, values.size())) << seed << " " << c.percentile;
+  }
+}
+
+TEST_F(TailsOf, FewValuesAreAllKept) {
+  for (Case c : kCases) EXPECT_TRUE(expect_same(normals(100'000, 2, 1), c, 100'000));
+  for (Case c : kCases) EXPECT_TRUE(expect_same({0.5f}, c, 1));
+  for (Case c : kCases) EXPECT_TRUE(expect_same(std::vector<float>(300'000, 0.25f), c, 300'000));
+}
+
+// One value in 100,000 is to be cut off, and the largest has a bin to itself: rounding decides in which the share is
+// reached.
+TEST_F(TailsOf, WhatRoundingDecidesIsLeftOpen) {
+  std::vector<float> values = normals(400'000, 1, 3);
+  std::ranges::sort(values, {}, [](float v) { return std::abs(v); });
+  for (size_t i = 0; i < 4; ++i) values[values.size() - 1 - i] = 50;
+  EXPECT_FALSE(expect_same(values, {99.999, true}, values.size()));
+}
+
+TEST_F(TailsOf, TooFewValuesAreNoticed) {
+  EXPECT_FALSE(expect_same(normals(3'000'000, 1, 4), {99.9, true}, 300'000));
+  EXPECT_FALSE(expect_same(normals(3'000'000, 1, 4), {99.9, false}, 300'000));
 }
 
 }  // namespace
