@@ -1,4 +1,5 @@
-"""Calibration against plain inference of the same images: time as a ratio, peak memory over the number of samples.
+"""Calibration against plain inference of the same images and against min-max of its kind: time as ratios, peak memory over
+the number of samples.
 
 One run interleaves all contestants; the figures are medians over ROUNDS of the CPU time of a whole process (one thread:
 what other programs do meanwhile does not count), model loading and image decoding included on every side of seqto.
@@ -98,10 +99,12 @@ def main():
             for name, command in sides.items():
                 results[name].append(measure(command))
         plain = statistics.median(r[0] for r in results["plain inference"])
-        print(f"{'mobilenetv2, ' + str(IMAGES) + ' images, 1 thread':32} {'CPU s':>8} {'ratio':>6} {'wall s':>8} {'peak MB':>8}")
+        print(f"{'mobilenetv2, ' + str(IMAGES) + ' images, 1 thread':32} {'CPU s':>8} {'ratio':>6} {'min-max':>8} {'wall s':>8} {'peak MB':>8}")
         for name, rows in results.items():
             cpu, wall, peak = (statistics.median(r[k] for r in rows) for k in range(3))
-            print(f"{name:32} {cpu:8.2f} {cpu / plain:6.2f} {wall:8.2f} {peak:8.0f}")
+            kind = name.rsplit(", ")[-1]
+            least = statistics.median(r[0] for r in results[f"minmax, {kind}"]) if f"minmax, {kind}" in results else None
+            print(f"{name:32} {cpu:8.2f} {cpu / plain:6.2f} {cpu / least if least else float('nan'):8.2f} {wall:8.2f} {peak:8.0f}")
         many = images(10 * IMAGES)
         for method in ("minmax", "percentile"):
             for flag in ("--fast-ranges", "--exact-ranges"):

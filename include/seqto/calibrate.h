@@ -38,7 +38,7 @@ struct Histogram {
 struct Range {
   float lowest = 0, highest = 0;
   std::optional<float> avg, std;               // distribution only
-  std::shared_ptr<const Histogram> histogram;  // of the methods that need one
+  std::shared_ptr<const Histogram> histogram;  // of the methods that need one; not of a percentile that tails decided
 };
 // Tensor name -> observed range. Independent of any plan: one calibration serves every candidate.
 using Ranges = std::unordered_map<std::string, Range>;
@@ -49,10 +49,10 @@ struct CalibrateOptions {
   CalibrationMethod method = CalibrationMethod::kMinMax;
   // A method of their own for some tensors: pattern (* and ?) and method, the first that fits counts.
   std::vector<std::pair<std::string, CalibrationMethod>> tensor_methods;
-  // True: the float model runs as it is written, and histograms, those of mse excepted, get their bins when the range
-  // is known, in a second pass; min-max, moving average, percentile, distribution and entropy with bins =
-  // quantized_bins are then onnxruntime's to the bit. False: one pass over the model as the runtime optimises it, which
-  // is two to three times faster; values differ by the rounding of the runtime's kernels, thresholds by at most a bin.
+  // True: the float model runs as it is written; min-max, moving average, percentile, distribution and entropy with
+  // bins = quantized_bins are then onnxruntime's to the bit. The last two read the samples twice, percentile where its
+  // tails are long or rounding decides. False: one pass over the model as the runtime optimises it, which is two to
+  // three times faster; values differ by the rounding of the runtime's kernels, thresholds by at most a bin.
   bool exact = true;
   // Makes the range of min-max and moving average symmetric around 0, and the threshold of mse and percentile one for
   // both signs. Unset: true for percentile, as in onnxruntime, else false.

@@ -143,7 +143,7 @@ void RangeObserver::end() {
   for (TensorStatistics& t : tensors_) {
     auto* tails = std::get_if<Tails>(&t.histogram);
     if (!tails || t.all.empty()) continue;
-    if (auto decided = tails->decided(fixed_histogram(t).histogram().edges, options_.percentile)) {
+    if (auto decided = tails->decided(fixed_histogram(t), options_.percentile)) {
       t.range = percentile_range(*decided, t.all.lowest(), t.all.highest(), options_.percentile, symmetric(t.method));
       t.waits = false;
     }

@@ -54,25 +54,24 @@ void Tails::add(std::span<const float> values) {
   }
 }
 
-std::optional<Histogram> Tails::decided(std::vector<float> edges, double percentile) const {
+std::optional<Histogram> Tails::decided(FixedHistogram empty, double percentile) const {
+  if (std::ssize(high_.values()) == count_) {
+    empty.add(high_.values());
+    return empty.histogram();
+  }
+  auto [counts, edges] = empty.histogram();
   const double cut = beyond(count_, percentile, symmetric_);
-  const size_t bins = edges.size() - 1;
-  std::vector<int64_t> counts(bins);
-  auto bin_of = [&](float v) {
+  const size_t bins = counts.size();
+  auto bin_of = [&edges = edges](float v) {
     return static_cast<size_t>(std::upper_bound(edges.begin() + 1, edges.end() - 1, v) - edges.begin()) - 1;
   };
   // Bins from `upper` on are known, and those before `lower`.
-  const bool all = std::ssize(high_.values()) == count_;
-  size_t upper = 0, lower = 0;
-  if (!all) {
-    upper = std::min(
-        bins, static_cast<size_t>(std::upper_bound(edges.begin(), edges.end() - 1, high_.floor()) - edges.begin()));
-    lower = symmetric_ ? 0 : bin_of(-low_.floor());
-    if (lower >= upper) return {};
-  }
+  const auto upper_edge = std::upper_bound(edges.begin(), edges.end() - 1, high_.floor());
+  const size_t upper = static_cast<size_t>(upper_edge - edges.begin());
+  const size_t lower = symmetric_ ? 0 : bin_of(-low_.floor());
+  if (lower >= upper) return {};
   for (float v : high_.values())
     if (const size_t bin = bin_of(v); bin >= upper) ++counts[bin];
-  if (all) return Histogram{std::move(counts), std::move(edges)};
   for (float v : low_.values())
     if (const size_t bin = bin_of(-v); bin < lower) ++counts[bin];
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "seqto/calibrate.h"
+#include "quantization/histograms.h"
 
 namespace seqto::internal {
 
@@ -41,9 +41,9 @@ class Tails {
 
   void add(std::span<const float> values);
 
-  // The histogram of given bins, with counts that are not known put where they change no share that decides. Nothing
-  // where one is so near to the percentile that its rounding decides, or too few values were kept.
-  std::optional<Histogram> decided(std::vector<float> edges, double percentile) const;
+  // Fills an empty histogram; counts that are not known are put where they change no share that decides. Nothing where
+  // one is so near to the percentile that its rounding decides, or too few values were kept.
+  std::optional<Histogram> decided(FixedHistogram empty, double percentile) const;
 
  private:
   bool symmetric_;

@@ -148,7 +148,7 @@ class TailsOf : public testing::Test {
     Tails tails(Tails::wanted(static_cast<int64_t>(expected_values), c.percentile, c.symmetric), c.symmetric);
     for (size_t begin = 0; begin < values.size(); begin += 5000)
       tails.add(std::span(values).subspan(begin, std::min<size_t>(5000, values.size() - begin)));
-    auto decided = tails.decided(uniform_edges(first, last, kBins), c.percentile);
+    auto decided = tails.decided(FixedHistogram(first, last, kBins, c.symmetric), c.percentile);
     if (!decided) return {};
     const Range found = percentile_range(*decided, lowest, highest, c.percentile, c.symmetric);
     EXPECT_EQ(found.lowest, expected.lowest) << c.percentile << c.symmetric;
