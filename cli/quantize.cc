@@ -68,9 +68,10 @@ void quantize_command(const WordFlags& f, const Context& context) {
   Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   std::optional<Plan> plan;
   if (!f.plan.empty()) {
+    model = tunable_form(model, options).model;
     ForeignPlan foreign = load_plan(f.plan, "", model, context);
     plan = std::move(foreign.plan);
-    if (!plan->options.empty()) model = quantizable_form(model, options, *plan).model;
+    if (!plan->options.empty()) model = tunable_form(model, options, *plan).model;
     options.tensor_overrides.merge(foreign.encodings);  // the user's own word stands
   } else if (f.mode == "weights") {
     plan = uniform_plan(model, stored);

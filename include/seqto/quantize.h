@@ -130,10 +130,13 @@ std::string quantize_options_to_json(const QuantizeOptions& options);
 QuantizeOptions quantize_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
 
 // The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for
-// per-channel weights, 21 for 16 bits and for blocks. Nothing else is changed; the actions say what was.
+// per-channel weights, 21 for 16 bits and for blocks. Where layers read weights from Constant nodes, these become
+// initializers (not with compat_onnxruntime, which takes such weights for activations). Nothing else is changed; the
+// actions say what was.
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options);
-// And the fields of the plan.
-Prepared quantizable_form(const Model& model, const QuantizeOptions& options, const Plan& plan);
+// The same as searches and their plans see it: with what the fields of the plan need, and BatchNormalization folded
+// into the layer before, which no quantized layer can be fused with (not with compat_onnxruntime).
+Prepared tunable_form(const Model& model, const QuantizeOptions& options, const Plan& plan = {});
 
 // The op types that are quantized when QuantizeOptions::op_types is empty.
 const std::vector<std::string>& default_op_types(Scheme scheme = Scheme::kInt8);

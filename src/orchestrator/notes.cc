@@ -1,5 +1,6 @@
 #include "orchestrator/notes.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace seqto::internal {
@@ -31,9 +32,14 @@ std::string sensitivity_to_json(const Sensitivity& sensitivity) {
 Sensitivity sensitivity_from_json(const std::string& text) {
   Sensitivity s;
   json parsed = json::parse(text);
+  // JSON has no NaN: an error that is not known (a tensor without a pair of its own has no qdq_err) is null there.
+  auto number = [](const json& e, const char* key) {
+    const json& value = e.at(key);
+    return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+  };
   for (const auto& e : parsed.at("activations"))
-    s.activations.push_back({e.at("tensor"), e.at("qdq_err"), e.at("xmodel_err"), e.at("score")});
-  for (const auto& e : parsed.at("weights")) s.weights.push_back({e.at("tensor"), e.at("sqnr")});
+    s.activations.push_back({e.at("tensor"), number(e, "qdq_err"), number(e, "xmodel_err"), number(e, "score")});
+  for (const auto& e : parsed.at("weights")) s.weights.push_back({e.at("tensor"), number(e, "sqnr")});
   return s;
 }
 

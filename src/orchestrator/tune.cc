@@ -94,10 +94,12 @@ class Tuner {
     check_model(model_);
     external_files_ = model_.external_files;
     float_size_ = model_file_bytes(o_.model, model_);
-    require_quantizable(model_);
-    take_form(quantizable_form(model_, o_.quantize));
+    refuse_trees(model_);
+    // The published procedure takes the model as it is.
+    take_form(searches(o_) ? tunable_form(model_, o_.quantize) : quantizable_form(model_, o_.quantize));
     for (const DetailedScheme& scheme : detailed_schemes(o_))
-      if (!scheme.fields.empty()) take_form(quantizable_form(model_, o_.quantize, uniform_plan(model_, scheme)));
+      if (!scheme.fields.empty()) take_form(tunable_form(model_, o_.quantize, uniform_plan(model_, scheme)));
+    require_quantizable(model_);
     make_writable_folder(o_.output);
     RunnerOptions here = o_.runner;
     here.isolated = false;

@@ -343,7 +343,11 @@ class Marker {
     if (auto it = index_.initializers.find(name); it != index_.initializers.end()) tensor = it->second;
     for (const Initializer& n : marks_.new_initializers)
       if (n.name == name) return name;
-    std::string copy = name + std::to_string(largest_suffix(name) + 1);
+    int64_t number = largest_suffix(name) + 1;
+    // onnxruntime looks at the initializers alone, and a node may write a tensor of that name.
+    if (is_taken(name + std::to_string(number))) deviate("D42");
+    while (is_taken(name + std::to_string(number))) ++number;
+    std::string copy = name + std::to_string(number);
     marks_.new_initializers.push_back({copy, *tensor});
     for (auto& in : node(i).inputs)
       if (in == name) in = copy;
@@ -354,6 +358,12 @@ class Marker {
         marked_biases_.insert(copy);
       }
     return copy;
+  }
+
+  bool is_taken(const std::string& name) const {
+    return std::ranges::any_of(model_.graph.nodes,
+                               [&](const Node& n) { return std::ranges::count(n.outputs, name) > 0; }) ||
+           std::ranges::any_of(model_.graph.inputs, [&](const ValueInfo& v) { return v.name == name; });
   }
 
   int64_t largest_suffix(const std::string& prefix) const {

@@ -240,7 +240,9 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
 }
 
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
-  return prepare(model, {.min_opset = required_opset(options), .lift_constants = false, .fold_batch_norms = false});
+  return prepare(model, {.min_opset = required_opset(options),
+                         .lift_constants = !options.compat_onnxruntime && has_constant_node_weights(model),
+                         .fold_batch_norms = false});
 }
 
 Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
@@ -253,7 +255,7 @@ Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
   return ranges_of_methods(model, GraphIndex(model), ranges, named, static_layers(model, plan, selected));
 }
 
-Prepared quantizable_form(const Model& model, const QuantizeOptions& options, const Plan& plan) {
+Prepared tunable_form(const Model& model, const QuantizeOptions& options, const Plan& plan) {
   int64_t opset = required_opset(options);
   for (const auto& [layer, fields] : plan.options) {
     auto it = plan.schemes.find(layer);
@@ -262,7 +264,10 @@ Prepared quantizable_form(const Model& model, const QuantizeOptions& options, co
     if (fields.block_size.value_or(0) > 0) opset = std::max<int64_t>(opset, 21);
     if (fields.per_channel.value_or(false)) opset = std::max<int64_t>(opset, 13);
   }
-  return prepare(model, {.min_opset = opset, .lift_constants = false, .fold_batch_norms = false});
+  const bool compat = options.compat_onnxruntime;
+  return prepare(
+      model,
+      {.min_opset = opset, .lift_constants = !compat && has_constant_node_weights(model), .fold_batch_norms = !compat});
 }
 
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {

@@ -48,7 +48,8 @@ class Settler {
   }
 
   // The runtime's optimizer stops at Relu and Clip before a QuantizeLinear of 4 bits, and moves one from before MaxPool
-  // to behind it, for which there is no kernel. It brings them there through operators that only move values.
+  // to behind it, for which there is no kernel. It brings them there through operators that only move values. Behind
+  // an integer Conv it moves a Transpose through the second pair of a conversion to 4 bits.
   void settle_activations() {
     for (const Node& n : marks_.nodes) {
       if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
@@ -58,6 +59,7 @@ class Settler {
     for (const Node& n : marks_.nodes) {
       if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
       bool pool = n.op_type == "MaxPool";
+      if (n.op_type == "Conv" && is_8_bits(activation_type_of(options_, n.outputs[0]))) leave_4_bits(n.outputs[0], n);
       if ((!pool && n.op_type != "Relu" && n.op_type != "Clip") || n.inputs.empty() || n.outputs.empty()) continue;
       if (pool) leave_before(n.inputs[0], n);
       leave_behind(n.outputs[0], n);

@@ -271,8 +271,8 @@ TEST(LayerFields, WhatASchemeHasNotIsRefused) {
   EXPECT_NE(refusal(Scheme::kInt8, R"({"activation_type": "uint8"})", operators).find("QOperator"), std::string::npos);
   // And the form that they need can be had.
   Plan plan = plan_with(network(12), Scheme::kInt8, layer_options_from_json(R"({"per_channel": true})"));
-  EXPECT_EQ(quantizable_form(network(12), {}, plan).model.opset(), 13);
-  EXPECT_EQ(quantizable_form(network(12), {}, uniform_plan(network(12), Scheme::kInt8)).model.opset(), 12);
+  EXPECT_EQ(tunable_form(network(12), {}, plan).model.opset(), 13);
+  EXPECT_EQ(tunable_form(network(12), {}, uniform_plan(network(12), Scheme::kInt8)).model.opset(), 12);
 }
 
 TEST(LayerFields, PlansGoThroughJson) {

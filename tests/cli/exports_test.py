@@ -1,0 +1,140 @@
+"""Models as exporters write them: weights in Constant nodes, BatchNormalization behind the layers, nodes without names (as
+PaddlePaddle's exporter does), and names that look like numbered copies."""
+
+import collections
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+SIDE = 12
+
+
+def paddle_like(path):
+    """Two Conv, each with BatchNormalization and Relu, then a Gemm; every constant in a node."""
+    rng = np.random.default_rng(0)
+    nodes = []
+
+    def constant(name, value):
+        nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value.astype(np.float32))))
+        return name
+
+    def block(tensor, index, channels_in, channels):
+        weight = constant(f"w{index}", rng.normal(size=(channels, channels_in, 3, 3)) * 0.3)
+        nodes.append(helper.make_node("Conv", [tensor, weight], [f"c{index}"], pads=[1, 1, 1, 1], strides=[2, 2]))
+        norm = [constant(f"{kind}{index}", value) for kind, value in (
+            ("scale", rng.uniform(0.5, 2, channels)), ("shift", rng.normal(size=channels)),
+            ("mean", rng.normal(size=channels) * 0.2), ("variance", rng.uniform(0.5, 2, channels)))]
+        nodes.append(helper.make_node("BatchNormalization", [f"c{index}", *norm], [f"n{index}"]))
+        nodes.append(helper.make_node("Relu", [f"n{index}"], [f"r{index}"]))
+        return f"r{index}"
+
+    tensor = block(block("x", 1, 3, 16), 2, 16, 32)
+    nodes.append(helper.make_node("Flatten", [tensor], ["flat"]))
+    nodes.append(helper.make_node("Gemm", ["flat", constant("w3", rng.normal(size=(32 * 9, 10)) * 0.1),
+                                           constant("b3", rng.normal(size=10))], ["y"]))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def run(path, x):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return np.concatenate([session.run(None, {"x": v[None]})[0] for v in x])
+
+
+def ops(path):
+    return collections.Counter(n.op_type for n in onnx.load(str(path)).graph.node)
+
+
+class Exports(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-exports-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.model, self.data, self.out = self.dir / "model.onnx", self.dir / "x.npz", self.dir / "out.onnx"
+        self.x = np.random.default_rng(1).normal(size=(90, 3, SIDE, SIDE)).astype(np.float32)
+        np.savez(self.data, x=self.x)
+        paddle_like(self.model)
+
+    def seqto(self, *words):
+        done = models.seqto("-q", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def error(self, path):
+        expected, found = run(self.model, self.x[60:]), run(path, self.x[60:])
+        return np.linalg.norm(found - expected) / np.linalg.norm(expected)
+
+    def test_weights_in_constant_nodes_are_weights(self):
+        floats = self.model.stat().st_size
+        for flags in ([], ["--format", "qoperator"], ["--mode", "dynamic"], ["--mode", "weights"], ["--mode", "float16"]):
+            data = ["--data", self.data, "--samples", "30"] if not flags or flags[0] == "--format" else []
+            self.seqto("quantize", self.model, *data, "-o", self.out, *flags)
+            onnx.checker.check_model(str(self.out), full_check=True)
+            self.assertLess(self.out.stat().st_size, 0.65 * floats, flags)
+            self.assertLess(self.error(self.out), 0.1, flags)
+            self.assertEqual(ops(self.out)["BatchNormalization"], 2, "quantize changes what it has to, --prepare more")
+
+    def test_onnxruntimes_way_takes_them_for_activations(self):
+        self.seqto("calibrate", self.model, "--data", self.data, "--samples", "30", "--compat", "onnxruntime", "-o", self.dir / "r.json")
+        done = models.seqto("quantize", self.model, "--ranges", self.dir / "r.json", "--compat", "onnxruntime", "-o", self.out)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("nothing to quantize", done.stderr)
+
+    def test_ranges_from_a_file_are_those_of_the_data(self):
+        self.seqto("calibrate", self.model, "--data", self.data, "--samples", "30", "-o", self.dir / "r.json")
+        self.seqto("quantize", self.model, "--ranges", self.dir / "r.json", "-o", self.out)
+        self.seqto("quantize", self.model, "--data", self.data, "--samples", "30", "-o", self.dir / "direct.onnx")
+        self.assertEqual(self.out.read_bytes(), (self.dir / "direct.onnx").read_bytes())
+
+    def test_tune_folds_the_normalizations_and_its_plans_mean_that_model(self):
+        study = self.dir / "study"
+        self.seqto("tune", self.model, "--data", self.data, "--objectives", "kl,size", "--calibration-samples", "30", "-o", study)
+        summary = json.loads((study / "summary.json").read_text())
+        self.assertTrue(any("folded 2 BatchNormalization" in n for n in summary["notes"]), summary["notes"])
+        point = next(p for p in summary["front"] if p["id"] == summary["selected"])
+        tuned = study / point["file"]
+        self.assertEqual(ops(tuned)["BatchNormalization"], 0)
+        self.assertLess(self.error(tuned), 0.1)
+        self.seqto("quantize", self.model, "--data", self.data, "--samples", "30", "--plan", study / point["plan"], "-o", self.out)
+        self.assertEqual(ops(self.out), ops(tuned))
+        self.assertLess(self.error(self.out), 0.1)
+
+    def test_the_published_procedure_takes_the_model_as_it_is(self):
+        study = self.dir / "study"
+        self.seqto("tune", self.model, "--data", self.data, "--strategy", "incremental", "--calibration-samples", "30", "-o", study)
+        point = json.loads((study / "summary.json").read_text())["front"][0]
+        self.assertEqual(ops(study / point["file"])["BatchNormalization"], 2)
+
+    def test_a_copy_of_a_shared_bias_finds_a_free_name(self):
+        """basic-pitch's network: a Conv writes the tensor `bias1`, and `bias` is read by three layers."""
+        rng = np.random.default_rng(2)
+        weight = lambda name: numpy_helper.from_array((rng.normal(size=(4, 4, 1, 1))).astype(np.float32), name)
+        nodes = [helper.make_node("Conv", ["x", "w0", "bias"], ["bias0"], "a"), helper.make_node("Conv", ["bias0", "w1", "bias"], ["bias1"], "b"),
+                 helper.make_node("Conv", ["bias1", "w2", "bias"], ["y"], "c")]
+        shape = [1, 4, SIDE, SIDE]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+                                  [weight("w0"), weight("w1"), weight("w2"), numpy_helper.from_array(rng.normal(size=4).astype(np.float32), "bias")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), self.model)
+        self.x = self.x[:, :1].repeat(4, 1)
+        np.savez(self.data, x=self.x)
+        self.seqto("quantize", self.model, "--data", self.data, "-o", self.out)
+        onnx.checker.check_model(str(self.out), full_check=True)
+        self.assertEqual(ops(self.out)["DequantizeLinear"], 4 + 3 + 3)
+        self.assertLess(self.error(self.out), 0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()
