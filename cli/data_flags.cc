@@ -80,6 +80,11 @@ void add_dim_flag(CLI::App* word, std::map<std::string, int64_t>& dims) {
   add_numbers(word, "--dim", "NAME=SIZE of an open dimension, or INPUT:AXIS=SIZE; may be repeated", dims);
 }
 
+void add_fix_input_flag(CLI::App* word, std::map<std::string, double>& inputs) {
+  add_numbers(word, "--fix-input", "NAME=NUMBER of an input that becomes a constant of the model; may be repeated",
+              inputs);
+}
+
 void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
   DatasetOptions& o = f.options;
   auto* data = word->add_option("--data", f.path,

@@ -21,6 +21,7 @@ void add_data_flags(CLI::App* word, DataFlags& flags, bool required);
 std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
                                    const RunnerOptions& options, const Context& context);
 void add_dim_flag(CLI::App* word, std::map<std::string, int64_t>& dims);
+void add_fix_input_flag(CLI::App* word, std::map<std::string, double>& inputs);
 
 struct DeviceFlags {
   std::string device = "cpu";

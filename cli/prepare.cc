@@ -16,6 +16,7 @@ struct Flags {
   std::string path, output, ranges;
   PrepareOptions options;
   std::map<std::string, int64_t> dims;
+  std::map<std::string, double> fixed_inputs;
   DeviceFlags device;
   HubOptions hub;
   bool keep_batch_norms = false, keep_constants = false, skip_optimization = false, skip_shapes = false,
@@ -32,10 +33,14 @@ Prepared back_to_float(const Model& model, const std::string& ranges) {
 void prepare_command(const Flags& f, const Context& context) {
   Model model = load_model(model_file(f.path, f.hub, context));
   if (!f.dims.empty()) model = with_dimensions(std::move(model), f.dims);
+  model = with_constant_inputs(std::move(model), f.fixed_inputs);
   std::vector<std::string> actions;
+  for (const auto& [name, value] : f.fixed_inputs)
+    actions.push_back(fmt::format("made a constant of the input {}: {}", name, value));
   if (f.dequantize) {
     Prepared twin = back_to_float(model, f.ranges);
-    model = std::move(twin.model), actions = std::move(twin.actions);
+    model = std::move(twin.model);
+    actions.insert(actions.end(), twin.actions.begin(), twin.actions.end());
   }
   check_model(model);
   PrepareOptions options = f.options;
@@ -86,6 +91,7 @@ void add_prepare(CLI::App& app, Context& context) {
   word->add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
       ->needs(dequantize);
   add_dim_flag(word, f->dims);
+  add_fix_input_flag(word, f->fixed_inputs);
   add_device_flags(word, f->device);
   add_hub_flags(word, f->hub);
   word->callback([=, &context] { prepare_command(*f, context); });

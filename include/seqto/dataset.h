@@ -114,6 +114,10 @@ struct DatasetOptions {
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 
+// The model with inputs that became constants, each this number: {"sr", 16000}. Branches that they decide go when the
+// runtime optimizes it (preprocess.h). Throws Error{kUsage} where there is no such input or a dimension is open.
+Model with_constant_inputs(Model model, const std::map<std::string, double>& values);
+
 // Indices into a Dataset; the parts never overlap and follow its order: calibration first, then
 // search, then evaluation.
 struct Split {

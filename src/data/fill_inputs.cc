@@ -122,3 +122,26 @@ std::unique_ptr<Dataset> fill_inputs(std::unique_ptr<Dataset> data, std::span<co
 }
 
 }  // namespace seqto::internal
+
+namespace seqto {
+
+Model with_constant_inputs(Model model, const std::map<std::string, double>& values) {
+  Graph& graph = model.graph;
+  for (const auto& [name, value] : values) {
+    const std::vector<ValueInfo> open = graph.free_inputs();
+    const auto input = std::ranges::find(open, name, &ValueInfo::name);
+    if (input == open.end()) {
+      std::vector<std::string> names;
+      for (const ValueInfo& v : open) names.push_back(v.name);
+      throw Error(Code::kUsage, fmt::format("[prepare] the input {} found; one of the model's inputs {} expected", name,
+                                            fmt::join(names, ", ")));
+    }
+    graph.initializers.push_back({name, internal::constant(*input, value, open)});
+    std::erase_if(graph.inputs, [&](const ValueInfo& v) { return v.name == name; });
+  }
+  // Before version 4 each initializer had to be an input, too.
+  if (!values.empty()) model.ir_version = std::max<int64_t>(model.ir_version, 4);
+  return model;
+}
+
+}  // namespace seqto

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/hash.h"
+#include "model/bodies.h"
 #include "quantization/layer_form.h"
 #include "quantization/weight_sites.h"
 #include "seqto/error.h"
@@ -257,17 +258,24 @@ void refuse_trees(const Model& model) {
                                 : "whose operators keep their parameters to themselves"));
 }
 
+namespace {
+
+bool is_weighted(const Node& node, Scheme scheme) {
+  return node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "Gemm" ||
+         node.op_type == "MatMul" || node.op_type == "Gather" ||
+         (scheme == Scheme::kInt8Dynamic &&
+          (node.op_type == "LSTM" || node.op_type == "Attention" || node.op_type == "EmbedLayerNormalization"));
+}
+
+}  // namespace
+
 void require_quantizable(const Model& model, Scheme scheme) {
   refuse_trees(model);
   std::unordered_set<std::string> constants;
   for (const Initializer& i : model.graph.initializers)
     if (i.tensor.is_float()) constants.insert(i.name);
   for (const Node& node : model.graph.nodes) {
-    bool weighted = node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "Gemm" ||
-                    node.op_type == "MatMul" || node.op_type == "Gather";
-    if (scheme == Scheme::kInt8Dynamic)
-      weighted |= node.op_type == "LSTM" || node.op_type == "Attention" || node.op_type == "EmbedLayerNormalization";
-    if (!weighted) continue;
+    if (!is_weighted(node, scheme)) continue;
     for (const auto& name : node.inputs)
       if (constants.contains(name)) return;
   }
@@ -276,6 +284,13 @@ void require_quantizable(const Model& model, Scheme scheme) {
                 fmt::format("[quantize] a model that is quantized already ({}) found; layers with float weights were "
                             "expected; turn it back to float with `seqto prepare MODEL --dequantize -o FLOAT` first",
                             form));
+  bool inside = false;
+  internal::for_each_body_node(model, [&](const Node& node) { inside |= is_weighted(node, scheme); });
+  if (inside)
+    throw Error(Code::kInvalidInput,
+                "[quantize] nothing to quantize: all layers found lie in the bodies of If, Loop or Scan; layers of the "
+                "main graph were expected; where one input decides the branch, `seqto prepare MODEL --fix-input "
+                "NAME=NUMBER -o OUT` leaves that branch alone");
   throw Error(
       Code::kInvalidInput,
       "[quantize] nothing to quantize: the model has no Conv, ConvTranspose, Gemm, MatMul or Gather with constant "

@@ -135,6 +135,42 @@ class Exports(unittest.TestCase):
         self.assertEqual(ops(self.out)["DequantizeLinear"], 4 + 3 + 3)
         self.assertLess(self.error(self.out), 0.1)
 
+    def test_an_input_that_decides_a_branch_becomes_a_constant(self):
+        """silero_vad's network: all layers lie in the branches of an If that compares an input with a number."""
+        rng = np.random.default_rng(3)
+
+        def branch(name, size):
+            weight = numpy_helper.from_array(rng.normal(size=(3, 8, size, size)).astype(np.float32).transpose(1, 0, 2, 3), f"{name}_w")
+            nodes = [helper.make_node("Conv", ["x", f"{name}_w"], [f"{name}_c"], f"{name}_conv", pads=[size // 2] * 4),
+                     helper.make_node("GlobalAveragePool", [f"{name}_c"], [f"{name}_y"], f"{name}_pool")]
+            return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, [1, 8, 1, 1])], [weight])
+
+        nodes = [helper.make_node("Equal", ["rate", "wanted"], ["same"], "equal"),
+                 helper.make_node("If", ["same"], ["y"], "if", then_branch=branch("then", 3), else_branch=branch("else", 1))]
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, SIDE, SIDE]), helper.make_tensor_value_info("rate", TensorProto.INT64, [])]
+        graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 1, 1])],
+                                  [numpy_helper.from_array(np.array(16000, np.int64), "wanted")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8), self.model)
+        refused = models.seqto("quantize", self.model, "--data", self.data, "--input", "rate=16000", "-o", self.out)
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn("--fix-input", refused.stderr)
+        wrong = models.seqto("prepare", self.model, "--fix-input", "sr=16000", "-o", self.out)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("x, rate expected", wrong.stderr)
+        for rate, kernel in ((16000, 3), (8000, 1)):
+            fixed = self.dir / "fixed.onnx"
+            self.seqto("prepare", self.model, "--fix-input", f"rate={rate}", "-o", fixed)
+            onnx.checker.check_model(str(fixed), full_check=True)
+            kept = onnx.load(str(fixed))
+            self.assertEqual([i.name for i in kept.graph.input], ["x"])
+            self.assertEqual([list(i.dims)[-1] for i in kept.graph.initializer if len(i.dims) == 4], [kernel])
+            session = onnxruntime.InferenceSession(str(self.model))
+            expected = np.concatenate([session.run(None, {"x": v[None], "rate": np.array(rate)})[0] for v in self.x[60:]])
+            np.testing.assert_allclose(run(fixed, self.x[60:]), expected, rtol=1e-4, atol=1e-6)
+            self.seqto("quantize", fixed, "--data", self.data, "-o", self.out)
+            self.assertEqual(ops(self.out)["If"], 0)
+            self.assertGreater(ops(self.out)["QuantizeLinear"], 1)
+
 
 if __name__ == "__main__":
     unittest.main()
