@@ -1,10 +1,13 @@
 #include "orchestrator/summarize.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "seqto/error.h"
+#include "seqto/report.h"
 
 namespace seqto::internal {
 namespace {
@@ -50,7 +53,7 @@ struct Pointer {
 
   SummaryPoint operator()(const Trial& trial, const std::map<std::string, Latency>& latencies) const {
     SummaryPoint p{trial, {}, {}, 0};
-    if (trial.measurement && float_size != full_size)
+    if (trial.measurement && full_size < float_size)
       p.size_reduction_kept =
           (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
     if (auto it = latencies.find(trial.id); it != latencies.end() && p.trial.measurement)
@@ -231,6 +234,11 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.evaluations = static_cast<int64_t>(study.trials().size());
   s.wall_seconds = ending.wall_seconds;
   s.notes = ending.notes;
+  // Many small layers: their scales and zero points weigh more than what their weights lose.
+  if (point.full_size >= point.float_size)
+    s.notes.push_back(fmt::format(
+        "the fully quantized model has {}, the float one {}: there is no size reduction to keep",
+        format_bytes(static_cast<int64_t>(point.full_size)), format_bytes(static_cast<int64_t>(point.float_size))));
   return s;
 }
 

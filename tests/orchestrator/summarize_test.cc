@@ -55,6 +55,26 @@ TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
   fs::remove_all(dir);
 }
 
+// A network of many small layers: scales and zero points weigh more than its weights lose.
+TEST(Summarize, NothingIsKeptOfNoReduction) {
+  fs::path dir = fs::temp_directory_path() / "seqto_summarize_larger_test";
+  fs::remove_all(dir);
+  fs::create_directories(dir);
+  Study study = Study::open(dir / "study.jsonl", {});
+  study.append(trial("float", 1000, 0));
+  study.append(trial("full", 1200, 1.0));
+  study.append(trial("small", 900, 0.1));
+  Ending ending;
+  ending.objectives = {"kl", "size"};
+  Summary summary = summarize(study, dir, ending);
+  ASSERT_EQ(summary.front.size(), 1u);
+  EXPECT_EQ(summary.front[0].size_reduction_kept, 0);
+  ASSERT_EQ(summary.notes.size(), 1u);
+  EXPECT_EQ(summary.notes[0],
+            "the fully quantized model has 1.20 kB, the float one 1.00 kB: there is no size reduction to keep");
+  fs::remove_all(dir);
+}
+
 TEST(Summarize, OfThreeObjectivesTheOutlineIsOfTwo) {
   fs::path dir = fs::temp_directory_path() / "seqto_summarize_outline_test";
   fs::remove_all(dir);
