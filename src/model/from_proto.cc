@@ -219,8 +219,11 @@ ValueInfo value_info_from(const onnx::ValueInfoProto& v) {
   info.type = static_cast<DataType>(type.elem_type());
   if (!type.has_shape()) return info;
   info.shape.emplace();
-  for (const auto& d : type.shape().dim())
-    info.shape->push_back({d.has_dim_value() ? d.dim_value() : -1, d.dim_param()});
+  for (const auto& d : type.shape().dim()) {
+    // PaddlePaddle's exporter writes -1 for an open size, from which ONNX infers sizes that are no sizes.
+    if (d.has_dim_value() && d.dim_value() < 0) info.proto.clear();
+    info.shape->push_back({d.has_dim_value() ? std::max<int64_t>(d.dim_value(), -1) : -1, d.dim_param()});
+  }
   return info;
 }
 

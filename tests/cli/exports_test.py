@@ -86,6 +86,18 @@ class Exports(unittest.TestCase):
             self.assertLess(self.error(self.out), 0.1, flags)
             self.assertEqual(ops(self.out)["BatchNormalization"], 2, "quantize changes what it has to, --prepare more")
 
+    def test_a_size_of_minus_one_is_an_open_one(self):
+        model = onnx.load(str(self.model))
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_value = -1
+        onnx.save(model, str(self.model))
+        for mode in ("weights", "float16", "dynamic"):
+            self.seqto("quantize", self.model, "--mode", mode, "-o", self.out)
+            graph = onnx.load(str(self.out)).graph
+            for v in (*graph.input, *graph.output, *graph.value_info):
+                self.assertTrue(all(d.dim_value > 0 or not d.HasField("dim_value") for d in v.type.tensor_type.shape.dim), v)
+            self.assertLess(self.error(self.out), 0.1, mode)
+
     def test_onnxruntimes_way_takes_them_for_activations(self):
         self.seqto("calibrate", self.model, "--data", self.data, "--samples", "30", "--compat", "onnxruntime", "-o", self.dir / "r.json")
         done = models.seqto("quantize", self.model, "--ranges", self.dir / "r.json", "--compat", "onnxruntime", "-o", self.out)
