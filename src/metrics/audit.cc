@@ -10,6 +10,7 @@
 
 #include "base/machine.h"
 #include "metrics/integer_layers.h"
+#include "metrics/output_values.h"
 #include "seqto/error.h"
 #include "seqto/explain.h"
 
@@ -101,14 +102,6 @@ int64_t count_equal(const Tensor& a, const Tensor& b) {
   return equal;
 }
 
-std::vector<float> floats(const Tensor& first) {
-  if (first.type() != DataType::kFloat)
-    throw Error(Code::kInvalidInput, fmt::format("[audit] the first output is {}; float32 was expected; put a float "
-                                                 "output first",
-                                                 to_string(first.type())));
-  return {first.values<float>().begin(), first.values<float>().end()};
-}
-
 class Auditor {
  public:
   Auditor(const Model& model, Runner& runner) : layers_(internal::integer_layers(model)) {
@@ -127,7 +120,7 @@ class Auditor {
 
   void add(const Sample& sample) {
     // By itself: outputs in the middle can keep the runtime from its own rewriting.
-    const std::vector<float> plain = floats(run(*plain_, sample, {}).at(first_output_));
+    const std::vector<float> plain = internal::output_values(run(*plain_, sample, {}).at(first_output_), "[audit]");
     runtime.append(plain);
     if (risky_.empty()) {
       exact.append(plain);
@@ -135,8 +128,8 @@ class Auditor {
       return;
     }
     const Values here = run(*whole_, sample, {});
-    exact.append(floats(emulate(sample, here, false)));
-    saturating.append(floats(emulate(sample, here, true)));
+    exact.append(internal::output_values(emulate(sample, here, false), "[audit]"));
+    saturating.append(internal::output_values(emulate(sample, here, true), "[audit]"));
   }
 
   std::vector<AuditedLayer> layers() const {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "metrics/output_values.h"
 #include "metrics/softmax.h"
 #include "seqto/error.h"
 
@@ -67,12 +68,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
     for (const auto& [outputs, ns] : session.run_many(chunk)) {
       times.push_back(ns);
-      const Tensor& first = outputs.at(0);
-      if (first.type() != DataType::kFloat)
-        throw Error(Code::kInvalidInput,
-                    fmt::format("[evaluate] the first output is {}; float32 was expected; put a float output first",
-                                to_string(first.type())));
-      result.outputs.append(first.values<float>());
+      result.outputs.append(output_values(outputs.at(0), "[evaluate]"));
       if (!evaluation.metrics.empty()) answers->append(outputs);
     }
   }

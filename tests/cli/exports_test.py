@@ -147,6 +147,24 @@ class Exports(unittest.TestCase):
         self.assertEqual(ops(self.out)["DequantizeLinear"], 4 + 3 + 3)
         self.assertLess(self.error(self.out), 0.1)
 
+    def test_outputs_of_other_float_types_are_compared_too(self):
+        for kind, name in ((TensorProto.DOUBLE, "float64"), (TensorProto.FLOAT16, "float16"), (TensorProto.INT64, "int64")):
+            paddle_like(self.model)
+            model = onnx.load(str(self.model))
+            model.graph.node[-1].output[0] = "raw"
+            model.graph.node.append(helper.make_node("Cast", ["raw"], ["y"], to=kind))
+            model.graph.output[0].type.tensor_type.elem_type = kind
+            onnx.save(model, str(self.model))
+            words = ["tune", self.model, "--data", self.data, "--objectives", "kl,size", "--calibration-samples", "30", "--max-evaluations", "8"]
+            done = models.seqto("-q", *words, "-o", self.dir / name)
+            if kind == TensorProto.INT64:
+                self.assertEqual(done.returncode, 3)
+                self.assertIn("the first output is int64; a float type was expected", done.stderr)
+                continue
+            self.assertEqual(done.returncode, 0, done.stderr)
+            summary = json.loads((self.dir / name / "summary.json").read_text())
+            self.assertGreater(summary["fully_quantized"]["losses"]["kl"], 0)
+
     def test_an_input_that_decides_a_branch_becomes_a_constant(self):
         """silero_vad's network: all layers lie in the branches of an If that compares an input with a number."""
         rng = np.random.default_rng(3)
