@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,9 @@ struct Range {
   std::optional<float> avg, std;               // distribution only
   std::shared_ptr<const Histogram> histogram;  // of the methods that need one; not of a percentile that tails decided
 };
+// Both bounds of a tensor that held infinity, as masks of attention do: no scale spans it, and what reads or writes it
+// stays float.
+inline constexpr float kUnbounded = std::numeric_limits<float>::max();
 // Tensor name -> observed range. Independent of any plan: one calibration serves every candidate.
 using Ranges = std::unordered_map<std::string, Range>;
 
@@ -77,8 +81,7 @@ struct CalibrateOptions {
 CalibrateOptions calibration_named(const std::string& name, CalibrateOptions options);
 
 // The ranges of all observed tensors in constant memory, whatever the number of samples; batches and shapes may vary.
-// Throws Error{kInvalidInput} naming tensor and sample when a value is NaN or infinite; Error{kUsage} where options
-// make no sense.
+// Throws Error{kInvalidInput} naming tensor and sample when a value is NaN; Error{kUsage} where options make no sense.
 Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                  const CalibrateOptions& = {}, const Env& = {});
 

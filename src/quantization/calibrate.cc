@@ -145,7 +145,7 @@ Ranges internal::observe_values(const Model& model, const Dataset& data, std::sp
   observer.end();
   Ranges values;
   for (auto& t : observer.tensors()) {
-    if (t.all.empty()) continue;
+    if (t.all.empty() || t.unbounded) continue;
     values[t.name] = {.lowest = t.all.lowest(), .highest = t.all.highest()};
     values[t.name].histogram =
         std::make_shared<Histogram>(std::get<internal::GrowingHistogram>(t.histogram).histogram());

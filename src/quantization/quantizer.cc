@@ -25,7 +25,7 @@ struct Quantizer::Impl {
     include.insert(options.include.begin(), options.include.end());
     exclude.insert(options.exclude.begin(), options.exclude.end());
     for (const Node& n : model.graph.nodes) {
-      eligible.push_back(is_eligible(n, Scheme::kInt8));
+      eligible.push_back(is_eligible(n, Scheme::kInt8) && is_bounded(n));
       // What static quantization has no rule for can still have its weights stored in fewer bits.
       allowed.push_back(is_named(n) && (options.op_types.empty() || is_eligible(n, Scheme::kInt8)));
     }
@@ -39,6 +39,16 @@ struct Quantizer::Impl {
   bool is_eligible(const Node& n, Scheme scheme) const {
     return is_named(n) && lists_op_type(options, scheme, n) && n.op_type != "QuantizeLinear" &&
            n.op_type != "DequantizeLinear";
+  }
+
+  // Whether a scale can span all that the node reads and writes.
+  bool is_bounded(const Node& n) const {
+    if (options.compat_onnxruntime) return true;
+    auto bounded = [&](const std::string& name) {
+      auto it = ranges.find(name);
+      return it == ranges.end() || std::max(-it->second.lowest, it->second.highest) < kUnbounded;
+    };
+    return std::ranges::all_of(n.inputs, bounded) && std::ranges::all_of(n.outputs, bounded);
   }
 
   // Those nodes of bodies that are eligible and that `wanted` accepts by name.
@@ -135,6 +145,16 @@ struct Quantizer::Impl {
     }
   }
 
+  // onnxruntime gives them a scale of 1e36 and more, or an infinite one.
+  void note_unbounded(const Plan& plan) {
+    for (const Node& n : model.graph.nodes) {
+      auto it = plan.schemes.find(n.name);
+      if (it == plan.schemes.end() || !is_static(it->second) || is_bounded(n)) continue;
+      deviate("D43");
+      layer_deviations[n.name].emplace_back("D43");
+    }
+  }
+
   void deviate(const char* id) {
     if (std::find(deviations.begin(), deviations.end(), id) == deviations.end()) deviations.emplace_back(id);
   }
@@ -224,6 +244,7 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
   if (any_static) validate_static_types(options);
   Model result = any_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
+  note_unbounded(plan);
   if (any_static) give_back_weights(result, model, plan.schemes);
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);

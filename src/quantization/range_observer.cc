@@ -95,7 +95,7 @@ void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::b
       t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(piece));
     if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
       float largest = std::max(std::abs(extremes.lowest()), std::abs(extremes.highest()));
-      if (std::isfinite(largest)) growing->add(piece, largest);  // else end_sample() throws
+      if (std::isfinite(largest)) growing->add(piece, largest);  // else there is no range
     } else if (auto* tails = std::get_if<Tails>(&t.histogram)) {
       tails->add(piece);
     }
@@ -130,7 +130,7 @@ void RangeObserver::observe_clipped(const ClippedValues& v) {
   const float magnitude = std::max(std::abs(ends[0]), std::abs(ends[1]));
   clip_values(ends, 2, v.lowest, v.highest, ends);
   after.sample.add(ends);
-  if (none || !std::isfinite(magnitude)) return;  // end_sample() throws
+  if (none || !std::isfinite(magnitude)) return;  // there is no range
   auto [it, _] = clipped_.try_emplace({v.tensor, v.clipped_tensor}, growing_bins(before.method), v.lowest, v.highest);
   it->second.add(v.values, magnitude, std::max(std::abs(ends[0]), std::abs(ends[1])));
 }
@@ -141,8 +141,9 @@ void RangeObserver::end() {
                      std::get<GrowingHistogram>(tensors_[tensors.second].histogram));
   clipped_.clear();
   for (TensorStatistics& t : tensors_) {
+    t.waits = t.waits && !t.unbounded;
     auto* tails = std::get_if<Tails>(&t.histogram);
-    if (!tails || t.all.empty()) continue;
+    if (!tails || t.all.empty() || t.unbounded) continue;
     if (auto decided = tails->decided(fixed_histogram(t), options_.percentile)) {
       t.range = percentile_range(*decided, t.all.lowest(), t.all.highest(), options_.percentile, symmetric(t.method));
       t.waits = false;
@@ -176,12 +177,13 @@ void RangeObserver::end_sample(const std::string& name) {
   for (TensorStatistics& t : tensors_) {
     if (t.sample.empty()) continue;
     const float low = t.sample.lowest(), high = t.sample.highest();
-    if (!std::isfinite(low) || !std::isfinite(high))
+    if (std::isnan(low) || std::isnan(high))
       throw Error(
           Code::kInvalidInput,
-          fmt::format("[calibrate] tensor '{}' holds {} for sample '{}'; finite values were expected; check the "
+          fmt::format("[calibrate] tensor '{}' holds NaN for sample '{}'; finite values were expected; check the "
                       "model and the preprocessing",
-                      t.name, std::isnan(low) || std::isnan(high) ? "NaN" : "infinity", name));
+                      t.name, name));
+    t.unbounded |= low <= -kUnbounded || high >= kUnbounded;
     t.all.add(t.sample);
     t.sample = {};
     if (t.method != CalibrationMethod::kMovingAverage) continue;
@@ -206,6 +208,7 @@ void RangeObserver::end_chunk(TensorStatistics& t) const {
 }
 
 Range RangeObserver::range_of(TensorStatistics& t) const {
+  if (t.unbounded) return {-kUnbounded, kUnbounded};
   Range range{t.all.empty() ? 0.0f : t.all.lowest(), t.all.empty() ? 0.0f : t.all.highest()};
   if (t.method == CalibrationMethod::kMovingAverage) {
     end_chunk(t);

@@ -21,6 +21,7 @@ struct TensorStatistics {
   std::string name;
   CalibrationMethod method = CalibrationMethod::kMinMax;
   Extremes sample, all;
+  bool unbounded = false;        // held infinity or the largest float: its bounds are kUnbounded
   bool wants_magnitude = false;  // the smallest one, where a histogram of magnitudes begins
   float smallest_magnitude = std::numeric_limits<float>::infinity();
   std::vector<float> lows, highs;  // moving average: of the samples of this chunk
@@ -37,7 +38,7 @@ class RangeObserver : public Observer {
 
   void observe(size_t tensor, DataType type, std::span<const std::byte> values) override;
   void observe_clipped(const ClippedValues& values) override;
-  // After each sample. Throws Error{kInvalidInput} when a tensor held NaN or infinity.
+  // After each sample. Throws Error{kInvalidInput} when a tensor held NaN.
   void end_sample(const std::string& name);
   std::vector<TensorStatistics>& tensors() { return tensors_; }
   bool symmetric(CalibrationMethod method) const;

@@ -165,6 +165,38 @@ class Exports(unittest.TestCase):
             summary = json.loads((self.dir / name / "summary.json").read_text())
             self.assertGreater(summary["fully_quantized"]["losses"]["kl"], 0)
 
+    def test_what_a_mask_makes_infinite_stays_float(self):
+        """Attention with a mask of -inf or of the lowest float: no scale spans the scores behind it."""
+        rng = np.random.default_rng(4)
+        size, width = 6, 16
+        for lowest in (-np.inf, np.finfo(np.float32).min):
+            weights = [(n, (rng.normal(size=(width, width)) * 0.3).astype(np.float32)) for n in ("wq", "wk", "wv", "wo")]
+            weights.append(("mask", np.triu(np.full((size, size), lowest), 1).astype(np.float32)))
+            node = lambda op, inputs, output, **attributes: helper.make_node(op, inputs, [output], output + "_node", **attributes)
+            nodes = [node("MatMul", ["x", "wq"], "q"), node("MatMul", ["x", "wk"], "k"), node("MatMul", ["x", "wv"], "v"),
+                     node("Transpose", ["k"], "kt", perm=[0, 2, 1]), node("MatMul", ["q", "kt"], "scores"),
+                     node("Add", ["scores", "mask"], "masked"), node("Softmax", ["masked"], "weights", axis=-1),
+                     node("MatMul", ["weights", "v"], "mixed"), node("MatMul", ["mixed", "wo"], "y")]
+            models.save(self.model, nodes, [("x", [1, size, width])], [("y", [1, size, width])], weights)
+            self.x = rng.normal(size=(90, size, width)).astype(np.float32)
+            np.savez(self.data, x=self.x)
+            for flags in ([], ["--format", "qoperator"], ["--method", "percentile"], ["--method", "entropy", "--fast-ranges"]):
+                done = models.seqto("--json", "quantize", self.model, "--data", self.data, "--samples", "30", "--explain", "-o", self.out, *flags)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                onnx.checker.check_model(str(self.out), full_check=True)
+                self.assertLess(self.error(self.out), 0.15, (lowest, flags))
+                layers = {l["name"]: l for l in json.loads(done.stdout)["layers"]}
+                self.assertEqual([layers[n + "_node"]["scheme"] for n in ("q", "scores", "masked", "weights", "mixed", "y")],
+                                 ["int8", "int8", "float32", "float32", "int8", "int8"], (lowest, flags))
+                self.assertIn("D43", layers["masked_node"]["reason"])
+            self.seqto("calibrate", self.model, "--data", self.data, "--samples", "30", "-o", self.dir / "r.json")
+            self.seqto("quantize", self.model, "--ranges", self.dir / "r.json", "-o", self.dir / "again.onnx")
+            self.seqto("quantize", self.model, "--data", self.data, "--samples", "30", "-o", self.out)
+            self.assertEqual(self.out.read_bytes(), (self.dir / "again.onnx").read_bytes())
+            study = self.dir / f"study{np.isinf(lowest)}"
+            self.seqto("tune", self.model, "--data", self.data, "--objectives", "mse,size", "--calibration-samples", "30", "-o", study)
+            self.assertLess(json.loads((study / "summary.json").read_text())["fully_quantized"]["losses"]["mse"], 0.01)
+
     def test_an_input_that_decides_a_branch_becomes_a_constant(self):
         """silero_vad's network: all layers lie in the branches of an If that compares an input with a number."""
         rng = np.random.default_rng(3)
