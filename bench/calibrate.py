@@ -103,8 +103,9 @@ def main():
         for name, rows in results.items():
             cpu, wall, peak = (statistics.median(r[k] for r in rows) for k in range(3))
             kind = name.rsplit(", ")[-1]
-            least = statistics.median(r[0] for r in results[f"minmax, {kind}"]) if f"minmax, {kind}" in results else None
-            print(f"{name:32} {cpu:8.2f} {cpu / plain:6.2f} {cpu / least if least else float('nan'):8.2f} {wall:8.2f} {peak:8.0f}")
+            least = results.get(f"minmax, {kind}")
+            beside = f"{cpu / statistics.median(r[0] for r in least):.2f}" if least else ""
+            print(f"{name:32} {cpu:8.2f} {cpu / plain:6.2f} {beside:>8} {wall:8.2f} {peak:8.0f}")
         many = images(10 * IMAGES)
         for method in ("minmax", "percentile"):
             for flag in ("--fast-ranges", "--exact-ranges"):
