@@ -133,8 +133,9 @@ QuantizeOptions QuantizeFlags::parsed() const {
   return o;
 }
 
-Model load_for_quantizing(const std::string& path, const QuantizeOptions& options, const Env& env) {
-  Prepared prepared = quantizable_form(load_model(path), options);
+Model load_for_quantizing(const std::string& path, const QuantizeOptions& options, const Env& env, bool planned) {
+  const Model model = load_model(path);
+  Prepared prepared = planned ? tunable_form(model, options) : quantizable_form(model, options);
   for (const auto& action : prepared.actions) env.log(LogLevel::kDebug, action);
   return std::move(prepared.model);
 }

@@ -63,7 +63,9 @@ ForeignPlan load_plan(const std::string& path, const std::string& dialect, const
 std::vector<LayerId> float_layers(const std::string& path, const Model& model, const Context& context);
 
 // Loads, names the nodes, infers shapes, and converts opsets that the quantizer cannot take; says so in the log.
-Model load_for_quantizing(const std::string& path, const QuantizeOptions& options, const Env& env);
+// `planned`: as the plans of `tune` mean it.
+Model load_for_quantizing(const std::string& path, const QuantizeOptions& options, const Env& env,
+                          bool planned = false);
 
 std::vector<int64_t> all_samples(const Dataset& data);
 

@@ -68,7 +68,6 @@ void quantize_command(const WordFlags& f, const Context& context) {
   Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   std::optional<Plan> plan;
   if (!f.plan.empty()) {
-    model = tunable_form(model, options).model;
     ForeignPlan foreign = load_plan(f.plan, "", model, context);
     plan = std::move(foreign.plan);
     if (!plan->options.empty()) model = tunable_form(model, options, *plan).model;

@@ -20,7 +20,8 @@ std::string read_text(const std::string& path) {
 }
 
 Model load_model_of(const WordFlags& f, const Context& context) {
-  Model model = load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env);
+  Model model =
+      load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env, !f.plan.empty());
   if (f.prepare) model = prepare(model).model;
   return model;
 }

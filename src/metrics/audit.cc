@@ -120,16 +120,16 @@ class Auditor {
 
   void add(const Sample& sample) {
     // By itself: outputs in the middle can keep the runtime from its own rewriting.
-    const std::vector<float> plain = internal::output_values(run(*plain_, sample, {}).at(first_output_), "[audit]");
-    runtime.append(plain);
+    internal::append_output(runtime, run(*plain_, sample, {}).at(first_output_), "[audit]");
     if (risky_.empty()) {
+      const auto plain = runtime.row(runtime.rows - 1);
       exact.append(plain);
       saturating.append(plain);
       return;
     }
     const Values here = run(*whole_, sample, {});
-    exact.append(internal::output_values(emulate(sample, here, false), "[audit]"));
-    saturating.append(internal::output_values(emulate(sample, here, true), "[audit]"));
+    internal::append_output(exact, emulate(sample, here, false), "[audit]");
+    internal::append_output(saturating, emulate(sample, here, true), "[audit]");
   }
 
   std::vector<AuditedLayer> layers() const {

@@ -68,7 +68,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
     for (const auto& [outputs, ns] : session.run_many(chunk)) {
       times.push_back(ns);
-      result.outputs.append(output_values(outputs.at(0), "[evaluate]"));
+      append_output(result.outputs, outputs.at(0), "[evaluate]");
       if (!evaluation.metrics.empty()) answers->append(outputs);
     }
   }

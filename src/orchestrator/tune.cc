@@ -95,11 +95,14 @@ class Tuner {
     external_files_ = model_.external_files;
     float_size_ = model_file_bytes(o_.model, model_);
     refuse_trees(model_);
+    const std::vector<LayerId> excluded = excluded_layers();
     // The published procedure takes the model as it is.
     take_form(searches(o_) ? tunable_form(model_, o_.quantize) : quantizable_form(model_, o_.quantize));
     for (const DetailedScheme& scheme : detailed_schemes(o_))
       if (!scheme.fields.empty()) take_form(tunable_form(model_, o_.quantize, uniform_plan(model_, scheme)));
     require_quantizable(model_);
+    for (const Node& node : model_.graph.nodes)
+      if (std::ranges::binary_search(excluded, node.name)) o_.quantize.exclude.push_back(node.name);
     make_writable_folder(o_.output);
     RunnerOptions here = o_.runner;
     here.isolated = false;
@@ -128,7 +131,15 @@ class Tuner {
     first.acceptance.samples = {split_.search.begin() + half, split_.search.end()};
     ending_.objectives = o_.objectives;
     ending_.limits = o_.limits;
-    o_.quantize.exclude = expand_patterns(o_.exclude, model_);
+  }
+
+  // Sorted. The user's patterns are about the model as it came: a BatchNormalization may be named that is folded next.
+  std::vector<LayerId> excluded_layers() const {
+    Model named = model_;
+    name_nodes(named);
+    std::vector<LayerId> layers = expand_patterns(o_.exclude, named);
+    std::ranges::sort(layers);
+    return layers;
   }
 
   void take_form(Prepared prepared) {

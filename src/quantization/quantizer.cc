@@ -25,7 +25,11 @@ struct Quantizer::Impl {
     include.insert(options.include.begin(), options.include.end());
     exclude.insert(options.exclude.begin(), options.exclude.end());
     for (const Node& n : model.graph.nodes) {
-      eligible.push_back(is_eligible(n, Scheme::kInt8) && is_bounded(n));
+      eligible.push_back(is_eligible(n, Scheme::kInt8));
+      if (eligible.back() && !is_bounded(n)) {
+        eligible.back() = false;
+        unbounded.push_back(n.name);
+      }
       // What static quantization has no rule for can still have its weights stored in fewer bits.
       allowed.push_back(is_named(n) && (options.op_types.empty() || is_eligible(n, Scheme::kInt8)));
     }
@@ -147,11 +151,11 @@ struct Quantizer::Impl {
 
   // onnxruntime gives them a scale of 1e36 and more, or an infinite one.
   void note_unbounded(const Plan& plan) {
-    for (const Node& n : model.graph.nodes) {
-      auto it = plan.schemes.find(n.name);
-      if (it == plan.schemes.end() || !is_static(it->second) || is_bounded(n)) continue;
+    for (const LayerId& layer : unbounded) {
+      auto it = plan.schemes.find(layer);
+      if (it == plan.schemes.end() || !is_static(it->second)) continue;
       deviate("D43");
-      layer_deviations[n.name].emplace_back("D43");
+      layer_deviations[layer].emplace_back("D43");
     }
   }
 
@@ -165,8 +169,9 @@ struct Quantizer::Impl {
   QuantizeOptions options;
   GraphIndex index;
   std::unordered_set<std::string> include, exclude;
-  std::vector<bool> eligible;  // for static quantization
-  std::vector<bool> allowed;   // for the schemes that only change how weights are stored
+  std::vector<bool> eligible;      // for static quantization
+  std::vector<LayerId> unbounded;  // would be, but for a range that no scale spans
+  std::vector<bool> allowed;       // for the schemes that only change how weights are stored
   WeightCache cache;
   std::set<std::pair<Scheme, LayerOptions>> valid_fields;  // found to be right before
   std::vector<std::string> deviations, notes;

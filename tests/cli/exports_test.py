@@ -123,6 +123,22 @@ class Exports(unittest.TestCase):
         self.assertEqual(ops(self.out), ops(tuned))
         self.assertLess(self.error(self.out), 0.1)
 
+    def test_a_folded_normalization_may_be_excluded(self):
+        model = onnx.load(str(self.model))
+        for node in model.graph.node:
+            node.name = node.output[0] + "_node"
+        onnx.save(model, str(self.model))
+        plan = self.dir / "plan.json"
+        plan.write_text(json.dumps({"schemes": {"c1_node": "int8", "n1_node": "int8", "y_node": "int8"}}))
+        for flags in (["--exclude", "n1_node,c2_node"], ["--exclude-if-present", "n1_node"], ["--exclude-from", plan]):
+            self.seqto("tune", self.model, "--data", self.data, "--objectives", "kl,size", "--calibration-samples", "30",
+                       "--max-evaluations", "8", "--no-resume", "-o", self.dir / "study", *flags)
+        self.seqto("quantize", self.model, "--data", self.data, "--samples", "30", "--plan", plan, "-o", self.out)
+        self.assertEqual(ops(self.out)["BatchNormalization"], 0)
+        unknown = models.seqto("tune", self.model, "--data", self.data, "--exclude", "n9_node", "-o", self.dir / "other")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertIn("matches no node", unknown.stderr)
+
     def test_the_published_procedure_takes_the_model_as_it_is(self):
         study = self.dir / "study"
         self.seqto("tune", self.model, "--data", self.data, "--strategy", "incremental", "--calibration-samples", "30", "-o", study)

@@ -25,24 +25,27 @@ Trial trial(const std::string& id, int64_t size_bytes, double kl) {
   return t;
 }
 
-TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
-  fs::path dir = fs::temp_directory_path() / "seqto_summarize_test";
+// Of a study with these trials, over kl and size.
+Summary summary_of(const std::string& name, const std::vector<Trial>& trials) {
+  const fs::path dir = fs::temp_directory_path() / ("seqto_summarize_test_" + name);
   fs::remove_all(dir);
   fs::create_directories(dir);
   Study study = Study::open(dir / "study.jsonl", {});
-  study.append(trial("float", 1000, 0));
-  study.append(trial("full", 250, 1.0));
-  study.append(trial("middle", 300, 0.4));
-  study.append(trial("good", 500, 0.1));
-  study.append(trial("dominated", 600, 0.2));
-  study.append(trial("larger than float", 1100, 0.01));
-  Trial failed;
-  failed.id = "failed";
-  failed.failure = "it does not run";
-  study.append(failed);
+  for (const Trial& t : trials) study.append(t);
   Ending ending;
   ending.objectives = {"kl", "size"};
   Summary summary = summarize(study, dir, ending);
+  fs::remove_all(dir);
+  return summary;
+}
+
+TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
+  Trial failed;
+  failed.id = "failed";
+  failed.failure = "it does not run";
+  const Summary summary = summary_of(
+      "front", {trial("float", 1000, 0), trial("full", 250, 1.0), trial("middle", 300, 0.4), trial("good", 500, 0.1),
+                trial("dominated", 600, 0.2), trial("larger than float", 1100, 0.01), failed});
   ASSERT_EQ(summary.front.size(), 3u);
   EXPECT_EQ(summary.front[0].trial.id, "full");
   EXPECT_EQ(summary.front[2].trial.id, "good");
@@ -52,27 +55,17 @@ TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
   EXPECT_EQ(summary.trials.size(), 7u);
   // Scaled: `full` (1, 0) adds nothing, `middle` is (0.4, 1/15), `good` (0.1, 1/3).
   EXPECT_NEAR(summary.hypervolume, 0.3 * (2.0 / 3.0) + 0.6 * (14.0 / 15.0), 1e-12);
-  fs::remove_all(dir);
 }
 
 // A network of many small layers: scales and zero points weigh more than its weights lose.
 TEST(Summarize, NothingIsKeptOfNoReduction) {
-  fs::path dir = fs::temp_directory_path() / "seqto_summarize_larger_test";
-  fs::remove_all(dir);
-  fs::create_directories(dir);
-  Study study = Study::open(dir / "study.jsonl", {});
-  study.append(trial("float", 1000, 0));
-  study.append(trial("full", 1200, 1.0));
-  study.append(trial("small", 900, 0.1));
-  Ending ending;
-  ending.objectives = {"kl", "size"};
-  Summary summary = summarize(study, dir, ending);
+  const Summary summary =
+      summary_of("larger", {trial("float", 1000, 0), trial("full", 1200, 1.0), trial("small", 900, 0.1)});
   ASSERT_EQ(summary.front.size(), 1u);
   EXPECT_EQ(summary.front[0].size_reduction_kept, 0);
   ASSERT_EQ(summary.notes.size(), 1u);
   EXPECT_EQ(summary.notes[0],
             "the fully quantized model has 1.20 kB, the float one 1.00 kB: there is no size reduction to keep");
-  fs::remove_all(dir);
 }
 
 TEST(Summarize, OfThreeObjectivesTheOutlineIsOfTwo) {
