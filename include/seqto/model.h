@@ -249,8 +249,6 @@ int fold_batch_norms(Model& model);
 // Makes initializers of the main graph's Constant nodes, so that weights kept there are quantized as weights; returns
 // how many.
 int lift_constants(Model& model);
-// Whether a layer (Conv, Gemm, MatMul, Gather, LSTM ...) reads its weights from one.
-bool has_constant_node_weights(const Model& model);
 
 struct PrepareOptions {
   int64_t min_opset = 13;  // lower opsets are converted up to it; 0 leaves the opset alone

@@ -21,24 +21,7 @@ std::optional<Tensor> constant_value(const Node& node) {
   return {};
 }
 
-bool is_constant(const Node& node) { return node.op_type == "Constant" && node.domain.empty(); }
-
 }  // namespace
-
-bool has_constant_node_weights(const Model& model) {
-  static const std::unordered_set<std::string_view> kWeighted{
-      "Conv", "ConvTranspose", "Gemm", "MatMul",    "Gather",
-      "LSTM", "GRU",           "RNN",  "Attention", "EmbedLayerNormalization"};
-  std::unordered_set<std::string_view> matrices;
-  for (const Node& node : model.graph.nodes)
-    if (is_constant(node))
-      if (auto value = constant_value(node); value && value->is_float() && value->dims().size() >= 2)
-        matrices.insert(node.outputs[0]);
-  return !matrices.empty() && std::ranges::any_of(model.graph.nodes, [&](const Node& node) {
-    return kWeighted.contains(node.op_type) &&
-           std::ranges::any_of(node.inputs, [&](const std::string& name) { return matrices.contains(name); });
-  });
-}
 
 int lift_constants(Model& model) {
   Graph& graph = model.graph;
@@ -47,7 +30,7 @@ int lift_constants(Model& model) {
   int lifted = 0;
   std::erase_if(graph.nodes, [&](const Node& node) {
     // A graph's output has to come out of a node.
-    if (!is_constant(node) || outputs.contains(node.outputs[0])) return false;
+    if (node.op_type != "Constant" || !node.domain.empty() || outputs.contains(node.outputs[0])) return false;
     auto value = constant_value(node);
     if (!value) return false;
     graph.initializers.push_back({node.outputs[0], std::move(*value)});

@@ -8,6 +8,7 @@
 
 #include "model/bodies.h"
 #include "quantization/layer_fields.h"
+#include "quantization/weight_sites.h"
 #include "quantization/writers.h"
 #include "seqto/error.h"
 
@@ -265,9 +266,22 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   return result;
 }
 
+namespace {
+
+// Whether a layer reads its weights from a Constant node.
+bool reads_constant_nodes(const Model& model) {
+  const GraphIndex index(model);
+  return std::ranges::any_of(model.graph.nodes, [&](const Node& node) {
+    return std::ranges::any_of(weight_sites(node, [&](const std::string& name) { return index.constant(name); }),
+                               [&](const WeightSite& site) { return !index.is_initializer(node.inputs[site.input]); });
+  });
+}
+
+}  // namespace
+
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
   return prepare(model, {.min_opset = required_opset(options),
-                         .lift_constants = !options.compat_onnxruntime && has_constant_node_weights(model),
+                         .lift_constants = !options.compat_onnxruntime && reads_constant_nodes(model),
                          .fold_batch_norms = false});
 }
 
@@ -293,7 +307,7 @@ Prepared tunable_form(const Model& model, const QuantizeOptions& options, const 
   const bool compat = options.compat_onnxruntime;
   return prepare(
       model,
-      {.min_opset = opset, .lift_constants = !compat && has_constant_node_weights(model), .fold_batch_norms = !compat});
+      {.min_opset = opset, .lift_constants = !compat && reads_constant_nodes(model), .fold_batch_norms = !compat});
 }
 
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
