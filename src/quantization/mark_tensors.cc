@@ -345,7 +345,7 @@ class Marker {
       if (n.name == name) return name;
     int64_t number = largest_suffix(name) + 1;
     // onnxruntime looks at the initializers alone, and a node may write a tensor of that name.
-    if (is_taken(name + std::to_string(number))) deviate("D42");
+    if (is_taken(name + std::to_string(number))) deviate("D51");
     while (is_taken(name + std::to_string(number))) ++number;
     std::string copy = name + std::to_string(number);
     marks_.new_initializers.push_back({copy, *tensor});

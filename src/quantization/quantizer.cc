@@ -155,8 +155,8 @@ struct Quantizer::Impl {
     for (const LayerId& layer : unbounded) {
       auto it = plan.schemes.find(layer);
       if (it == plan.schemes.end() || !is_static(it->second)) continue;
-      deviate("D43");
-      layer_deviations[layer].emplace_back("D43");
+      deviate("D52");
+      layer_deviations[layer].emplace_back("D52");
     }
   }
 
