@@ -288,12 +288,25 @@ void OperatorWriter::emit(Node node) {
   nodes_.push_back(std::move(node));
 }
 
-void OperatorWriter::emit_float(const Node& node) {
+void OperatorWriter::emit_float(const Node& found) {
+  Node node = found;
+  if (fuses_channels_of_the_left(node)) {
+    deviate("D16");
+    node.inputs[0] = add_initializer(node.inputs[0] + "_float", *initializer(node.inputs[0]));
+  }
   for (const auto& name : node.inputs) ensure_float(name);
   size_t before = nodes_.size();
   for_each_read(node, [&](const std::string& name) { read_float(name); });
   if (nodes_.size() > before) deviate("D33");
   emit(node);
+}
+
+// The runtime makes one operator of a MatMul and the DequantizeLinears before it, which takes no scales by channel on
+// the left.
+bool OperatorWriter::fuses_channels_of_the_left(const Node& node) const {
+  if (node.op_type != "MatMul" || !initializer(node.inputs[0])) return false;
+  const QuantizedTensor* left = find(node.inputs[0]);
+  return left && left->params.axis && find(node.inputs[1]);
 }
 
 void OperatorWriter::ensure_float(const std::string& tensor) {

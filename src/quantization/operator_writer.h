@@ -115,6 +115,7 @@ class OperatorWriter {
 
   bool is_local(const std::string& tensor) const;
   QuantizedTensor& constant(const std::string& tensor, const Tensor& value, const WeightRule& rule, bool as_weight);
+  bool fuses_channels_of_the_left(const Node& node) const;
   QuantizedTensor names_for(const std::string& tensor, QuantParams params);
   const QuantizedTensor& quantize_here(const std::string& tensor);
   void write_bodies(Node& node, const Rule& rule);
