@@ -32,10 +32,15 @@ std::set<std::string> methods_of(const std::optional<Plan>& plan) {
   return methods;
 }
 
-bool asks_for_corrections(const std::optional<Plan>& plan) {
-  return plan && std::any_of(plan->options.begin(), plan->options.end(), [](const auto& layer) {
-           return layer.second.learned_rounding.value_or(false) || layer.second.bias_correction.value_or(false);
-         });
+bool any_fields(const std::optional<Plan>& plan, bool (*has)(const LayerOptions&)) {
+  return plan && std::any_of(plan->options.begin(), plan->options.end(),
+                             [has](const auto& layer) { return has(layer.second); });
+}
+bool asks_for_corrections(const LayerOptions& fields) {
+  return fields.learned_rounding.value_or(false) || fields.bias_correction.value_or(false);
+}
+bool asks_for_rewriting(const LayerOptions& fields) {
+  return fields.center.value_or(false) || fields.equalize.value_or(false) || fields.smooth_quant.value_or(false);
 }
 
 // The ranges under the plan; its layers then name no method any more.
@@ -88,19 +93,25 @@ void quantize_command(const WordFlags& f, const Context& context) {
                                           "activations; use it with static or dynamic",
                                           f.mode));
   ImproveOptions improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8);
-  if (improvers.rewrites() && !f.ranges.empty())
-    throw Error(Code::kUsage, fmt::format("[quantize] {} with --ranges found; it changes the ranges of activations; "
-                                          "leave --ranges out",
-                                          f.improve.first()));
+  const bool fields_rewrite = any_fields(plan, asks_for_rewriting), rewrites = improvers.rewrites() || fields_rewrite;
+  const bool fields_improve = any_fields(plan, asks_for_corrections);
+  if (rewrites && !f.ranges.empty())
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] {} with --ranges found; it changes the ranges of activations; "
+                            "leave --ranges out",
+                            improvers.rewrites() ? f.improve.first() : "a plan with center, equalize or smooth_quant"));
   bool improving = improvers.rewrites() || improvers.corrects(), ranges = needs_ranges(plan);
-  bool fields_improve = asks_for_corrections(plan);
   Workbench bench;
   if (improving) bench = open_workbench(f, model, f.improve.first(), false, context);
+  else if (fields_rewrite)
+    bench = open_workbench(f, model, "a plan with center, equalize or smooth_quant", false, context);
   else if (fields_improve) bench = open_workbench(f, model, "a plan with rounding or bias_correction", false, context);
   else if (!methods_of(plan).empty()) bench = open_workbench(f, model, "a plan with methods", true, context);
   else if (ranges && f.ranges.empty())
     bench = open_workbench(f, model, "static quantization without --ranges", true, context);
-  if (improvers.rewrites())
+  if (rewrites && plan && !f.plan.empty())
+    model = rewrite_for(model, improvers, options, *plan, *bench.data, bench.samples, *bench.runner, context.env);
+  else if (rewrites)
     model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8, *bench.data,
                         bench.samples, *bench.runner, context.env);
   Improved found{ranges ? resolved_ranges(f, model, bench, plan, context) : Ranges{}, {}};

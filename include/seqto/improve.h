@@ -7,6 +7,7 @@
 // what each is worth on real models.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,6 +21,10 @@
 
 namespace seqto {
 
+// Which layers a rewriting is for; none given: all. It changes the tensors that one of these layers reads, and what is
+// linked with them.
+using LayerPredicate = std::function<bool(const LayerId&)>;
+
 // --- centering ---------------------------------------------------------------------------------
 
 // The same function with channels that lie around zero, so that one scale need not span their offsets (the shift of Wei
@@ -30,7 +35,7 @@ namespace seqto {
 // samples; no operator is added. Biases then carry more: let the quantized layers' errors of the mean be corrected
 // (learn_rounding, bias_shifts).
 Model center(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-             const Env& env = {});
+             const Env& env = {}, const LayerPredicate& readers = {});
 
 // --- equalization ------------------------------------------------------------------------------
 
@@ -40,6 +45,7 @@ struct EqualizeOptions {
   double activation_share = 0.7;
   // The weights will have a scale for each channel; depthwise layers then take up any difference.
   bool per_channel = false;
+  LayerPredicate readers;
 };
 // The same function with channels of more equal size (Nagel et al. 2019, section 4.1, with the activations' ranges
 // beside the weights'): where a layer writes what others read through operators that let a positive factor pass (Relu,
@@ -60,6 +66,7 @@ struct SmoothOptions {
   // Op types whose outputs will be quantized: behind them a Mul would come too late, and none is added; nor is a
   // division folded through such a Relu, whose input is quantized with values that its output does not show.
   std::vector<std::string> quantized_ops;
+  LayerPredicate readers;
 };
 // The same function with activations of MatMul and Gemm that have no outlier channels (Xiao et al. 2022, SmoothQuant):
 // channel k is divided by max|X_k|^alpha / max|W_k|^(1-alpha), the weights multiplied. The division is folded into the

@@ -38,6 +38,8 @@ struct ImproveOptions {
 constexpr bool is_weight_only(Scheme scheme) {
   return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights;
 }
+// What activations are quantized for can be rewritten.
+constexpr bool quantizes_activations(Scheme scheme) { return is_static(scheme) || scheme == Scheme::kInt8Dynamic; }
 // The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone.
 ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8);
 // The fields that differ from the defaults; "{}" when none does.
@@ -47,6 +49,11 @@ std::string improve_options_to_json(const ImproveOptions& options);
 // (smoothing_layers) are appended to options.exclude.
 Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
                   const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env = {});
+// For the layers of `plan` whose activations are quantized, as their fields or else `improvers` say.
+Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, const Plan& plan,
+                  const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env = {});
+// The rewritings that a layer of this scheme gets: its fields' word, or else that of `improvers`.
+ImproveOptions rewriting_of(const DetailedScheme& scheme, const ImproveOptions& improvers);
 
 // What was found out about the layers.
 struct Corrections {

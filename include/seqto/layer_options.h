@@ -34,6 +34,11 @@ struct LayerOptions {
   // Static: the ranges of this name (Quantizer::add_ranges). `seqto quantize` and `tune` name them by the calibration
   // that makes them: "percentile", "percentile:99.99", "mse" ...
   std::optional<std::string> method;
+  // Rewritings of the float model into an equal one that is easier to quantize; static, int8_dynamic. Those of tensors,
+  // and of what these are linked with (improve.h): where the layers that read them differ, true counts.
+  std::optional<bool> center;
+  std::optional<bool> equalize;
+  std::optional<bool> smooth_quant;
   // Corrections.
   std::optional<bool> learned_rounding;  // static in QDQ form, int8_weights; "rounding": "learned" or "nearest" in JSON
   std::optional<bool> bias_correction;   // static in QDQ form, int8_weights, int4_weights

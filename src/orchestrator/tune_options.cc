@@ -35,6 +35,17 @@ json calibration_json(const CalibrateOptions& c) {
   return j;
 }
 
+// What the schemes that quantize activations want the float model to be rewritten with.
+std::vector<ImproveOptions> rewritings(const TuneOptions& o) {
+  std::vector<ImproveOptions> distinct;
+  for (const DetailedScheme& scheme : detailed_schemes(o)) {
+    if (!quantizes_activations(scheme.scheme)) continue;
+    ImproveOptions wanted = rewriting_of(scheme, o.improvers);
+    if (std::ranges::find(distinct, wanted) == distinct.end()) distinct.push_back(std::move(wanted));
+  }
+  return distinct;
+}
+
 // Without VNNI, products of uint8 and int8 are added in pairs in 16 bits, which 8-bit weights can overflow.
 void take_fast_types([[maybe_unused]] TuneOptions& o) {
 #if defined(__x86_64__)
@@ -123,6 +134,11 @@ void validate(const TuneOptions& o) {
     validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
     if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));
   }
+  if (rewritings(o).size() > 1)
+    usage(
+        "schemes that differ in center, equalize or smooth_quant found; the float model is rewritten once, before the "
+        "search: the same for all expected; tune once with each, and `seqto report DIR_A DIR_B` shows them side by "
+        "side");
   const auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
   if (!searches(o) && !o.schemes.empty() && (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1))
     usage(
@@ -174,6 +190,11 @@ TuneOptions resolved(TuneOptions o) {
     // Static int8 loses more than int8 weights and saves no more bytes: it is for speed.
     else if (timed) o.schemes = {"int8", "int8_weights", "int4_weights", "float16", "float32"};
     else o.schemes = {"int8_weights", "int4_weights", "float16", "float32"};
+  }
+  if (const auto wanted = rewritings(o); wanted.size() == 1) {
+    o.improvers.center = wanted[0].center;
+    o.improvers.equalize = wanted[0].equalize;
+    o.improvers.smooth = wanted[0].smooth;
   }
   if (searches(o) && o.fast_types) take_fast_types(o);
   if (o.jobs <= 0) {

@@ -2,6 +2,8 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 #include <unordered_map>
 
 #include "quantization/arithmetic.h"
@@ -46,6 +48,26 @@ MatrixXd solve(const std::vector<MovableTensor>& tensors, const std::map<size_t,
   }
   // Not singular: every writer has a tensor of its own.
   return normal.ldlt().solve(right);
+}
+
+// What such a layer reads, and what is linked with that by a writer; the rest stays where it is.
+void keep_read_by(ChannelShifts& found, const std::function<bool(size_t)>& asks) {
+  std::set<std::string> moved;
+  for (const auto& [reader, tensor] : found.readers)
+    if (asks(reader)) moved.insert(tensor);
+  std::set<size_t> writers;
+  for (bool grows = true; grows;) {
+    const size_t before = moved.size() + writers.size();
+    for (const MovableTensor& t : found.tensors) {
+      const auto is_moved = [&](const auto& w) { return writers.contains(w.first); };
+      if (!moved.contains(t.tensor.name) && std::ranges::none_of(t.writers, is_moved)) continue;
+      moved.insert(t.tensor.name);
+      for (const auto& [writer, times] : t.writers) writers.insert(writer);
+    }
+    grows = moved.size() + writers.size() > before;
+  }
+  std::erase_if(found.tensors, [&](const MovableTensor& t) { return !moved.contains(t.tensor.name); });
+  std::erase_if(found.readers, [&](const auto& reader) { return !moved.contains(reader.second); });
 }
 
 class Centerer {
@@ -126,10 +148,11 @@ class Centerer {
 
 }  // namespace
 
-Model center(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-             const Env& env) {
+Model center(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env,
+             const LayerPredicate& readers) {
   const GraphIndex index(model);
-  const ChannelShifts found = find_channel_shifts(model, index);
+  ChannelShifts found = find_channel_shifts(model, index);
+  if (readers) keep_read_by(found, [&](size_t node) { return readers(model.graph.nodes[node].name); });
   if (found.readers.empty() || samples.empty()) return model;
   std::vector<ChannelTensor> tensors;
   std::map<size_t, Index> rows;

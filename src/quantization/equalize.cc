@@ -170,6 +170,11 @@ Model equalize(const Model& model, const Dataset& data, std::span<const int64_t>
                const EqualizeOptions& options, const Env& env) {
   GraphIndex index(model);
   auto groups = find_channel_groups(model, index);
+  if (options.readers)
+    std::erase_if(groups, [&](const ChannelGroup& group) {
+      return std::ranges::none_of(group.readers,
+                                  [&](size_t reader) { return options.readers(model.graph.nodes[reader].name); });
+    });
   if (groups.empty() || samples.empty()) return model;
   std::vector<ChannelTensor> tensors;
   for (const ChannelGroup& group : groups) tensors.insert(tensors.end(), group.tensors.begin(), group.tensors.end());

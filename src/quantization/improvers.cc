@@ -29,18 +29,77 @@ std::string improve_options_to_json(const ImproveOptions& o) {
   return j.dump();
 }
 
-Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
-                  const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
+namespace {
+
+// Which layers each of them is for.
+struct Rewriting {
+  LayerPredicate centers, equalizes, smooths;
+  bool per_channel = false;
+  bool any_static = true;  // else outputs stay float
+};
+
+Model rewrite(const Model& model, const ImproveOptions& improvers, const Rewriting& asked, QuantizeOptions& options,
+              const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
   Model result = model;
-  if (improvers.center) result = center(result, data, samples, runner, env);
-  if (improvers.equalize) result = equalize(result, data, samples, runner, {.per_channel = options.per_channel}, env);
+  if (improvers.center) result = center(result, data, samples, runner, env, asked.centers);
+  if (improvers.equalize)
+    result =
+        equalize(result, data, samples, runner, {.per_channel = asked.per_channel, .readers = asked.equalizes}, env);
   if (!improvers.smooth) return result;
-  SmoothOptions smoothing{.alpha = improvers.smooth_alpha, .per_channel = options.per_channel, .quantized_ops = {}};
-  if (scheme != Scheme::kInt8Dynamic)
-    smoothing.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
+  SmoothOptions smoothing{
+      .alpha = improvers.smooth_alpha, .per_channel = asked.per_channel, .quantized_ops = {}, .readers = asked.smooths};
+  if (asked.any_static) smoothing.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
   result = smooth(result, data, samples, runner, smoothing, env);
   for (LayerId& added : smoothing_layers(result)) options.exclude.push_back(std::move(added));
   return result;
+}
+
+}  // namespace
+
+Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
+                  const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
+  const Rewriting everywhere{.centers = {},
+                             .equalizes = {},
+                             .smooths = {},
+                             .per_channel = options.per_channel,
+                             .any_static = scheme != Scheme::kInt8Dynamic};
+  return rewrite(model, improvers, everywhere, options, data, samples, runner, env);
+}
+
+ImproveOptions rewriting_of(const DetailedScheme& scheme, const ImproveOptions& improvers) {
+  ImproveOptions result;
+  if (!quantizes_activations(scheme.scheme)) return result;
+  result.center = scheme.fields.center.value_or(improvers.center);
+  result.equalize = scheme.fields.equalize.value_or(improvers.equalize);
+  result.smooth = scheme.fields.smooth_quant.value_or(improvers.smooth);
+  result.smooth_alpha = improvers.smooth_alpha;
+  return result;
+}
+
+Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, const Plan& plan,
+                  const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
+  const auto asks = [&](bool ImproveOptions::* rewriting) -> LayerPredicate {
+    return [&plan, &improvers, rewriting](const LayerId& layer) {
+      return rewriting_of(detailed_scheme(plan, layer), improvers).*rewriting;
+    };
+  };
+  Rewriting asked{.centers = asks(&ImproveOptions::center),
+                  .equalizes = asks(&ImproveOptions::equalize),
+                  .smooths = asks(&ImproveOptions::smooth),
+                  .per_channel = true,
+                  .any_static = false};
+  ImproveOptions any{.smooth_alpha = improvers.smooth_alpha};
+  for (const auto& [layer, scheme] : plan.schemes) {
+    const DetailedScheme own = detailed_scheme(plan, layer);
+    const ImproveOptions wanted = rewriting_of(own, improvers);
+    asked.any_static |= is_static(scheme);
+    if (!wanted.rewrites()) continue;
+    any.center |= wanted.center;
+    any.equalize |= wanted.equalize;
+    any.smooth |= wanted.smooth;
+    asked.per_channel &= own.fields.per_channel.value_or(options.per_channel);
+  }
+  return rewrite(model, any, asked, options, data, samples, runner, env);
 }
 
 namespace {

@@ -34,6 +34,9 @@ class Validator {
     require(f.activation_type.has_value(), "activation_type", qdq && scheme_ == Scheme::kInt8);
     require(f.symmetric_activations.has_value(), "symmetric_activations", qdq && scheme_ == Scheme::kInt8);
     require(f.method.has_value(), "method", statically);
+    require(f.center.has_value(), "center", statically || dynamic);
+    require(f.equalize.has_value(), "equalize", statically || dynamic);
+    require(f.smooth_quant.has_value(), "smooth_quant", statically || dynamic);
     require(f.learned_rounding.has_value(), "rounding", statically || eight || four);
     require(f.bias_correction.has_value(), "bias_correction", statically || eight || four);
     if (f.weight_type) check_weight_type(qdq, four);

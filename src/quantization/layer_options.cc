@@ -25,6 +25,9 @@ void for_each_field(Options& o, F f) {
   f("activation_type", o.activation_type);
   f("symmetric_activations", o.symmetric_activations);
   f("method", o.method);
+  f("center", o.center);
+  f("equalize", o.equalize);
+  f("smooth_quant", o.smooth_quant);
   f("rounding", o.learned_rounding);
   f("bias_correction", o.bias_correction);
 }

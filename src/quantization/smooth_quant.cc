@@ -163,6 +163,12 @@ Model smooth(const Model& model, const Dataset& data, std::span<const int64_t> s
   auto groups = find_smooth_groups(model, options.quantized_ops);
   size_t found = groups.size();
   Smoother smoother(model, options);
+  if (options.readers)
+    std::erase_if(groups, [&](const SmoothGroup& group) {
+      return std::ranges::none_of(group.readers, [&](const ChannelConstant& reader) {
+        return options.readers(model.graph.nodes[reader.node].name);
+      });
+    });
   std::erase_if(groups, [&](const SmoothGroup& group) { return !smoother.can_smooth(group); });
   if (groups.empty() || samples.empty()) return smoother.finish(found, env);
   std::vector<ChannelTensor> tensors;

@@ -12,7 +12,9 @@ using namespace testing_rewrites;
 
 class Center : public RewriteTest {
  protected:
-  Model centered(const Model& model) { return center(model, data(model), samples_, *runner_); }
+  Model centered(const Model& model, const LayerPredicate& readers = {}) {
+    return center(model, data(model), samples_, *runner_, {}, readers);
+  }
 
   // How far the channels of a [1,4,5,5] tensor reach on either side of zero over the samples, in the mean.
   double lopsided(Model model, const char* tensor) {
@@ -76,6 +78,34 @@ TEST_F(Center, KeepsTheFunctionAndMovesTheChannels) {
   EXPECT_NE(producer(moved, "e").inputs[2], producer(moved, "p").inputs[2]) << "each has its own bias now";
   EXPECT_EQ(producer(moved, "q").inputs.size(), 3u) << "a reader without a bias gets one";
   EXPECT_EQ(moved.graph.nodes.size(), model.graph.nodes.size());
+}
+
+TEST_F(Center, OnlyForTheLayersThatAskAndWhatIsLinkedWithThem) {
+  Model model = with_weights(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,5,5] x) => (float[1,4,3,3] y) {
+      e = Conv(x, w2, b2)
+      p = Conv(x, w2, b2)
+      f = Add(e, p)
+      q = Conv(f, w2)
+      r = Relu(q)
+      s = Conv(r, w2, b2)
+      y = Conv <group = 4, kernel_shape = [3,3]> (s, w1)
+    })");
+  set_bias(model, "b2", {9, -7, 5, -3});
+  auto for_layer = [&](const LayerId& layer) {
+    return centered(model, [=](const LayerId& reader) { return reader == layer; });
+  };
+  const LayerId behind_add = producer(model, "q").name, last = producer(model, "y").name;
+  const Model linked = for_layer(behind_add), alone = for_layer(last);
+  expect_same(model, linked);
+  expect_same(model, alone);
+  EXPECT_LT(lopsided(linked, "f"), 0.3);
+  EXPECT_LT(lopsided(linked, "e"), lopsided(model, "e") / 2);
+  EXPECT_EQ(lopsided(linked, "s"), lopsided(model, "s"));
+  EXPECT_LT(lopsided(alone, "s"), 0.3);
+  EXPECT_EQ(lopsided(alone, "f"), lopsided(model, "f"));
+  EXPECT_TRUE(equal(model, for_layer("nobody")));
 }
 
 TEST_F(Center, LeavesWhatAConstantWouldChange) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "seqto/improve.h"
@@ -71,6 +72,26 @@ TEST_F(Equalize, CopiesAWeightThatTwoLayersShare) {
   ASSERT_TRUE(e && s);
   EXPECT_NE(e->inputs[1], s->inputs[1]);
   EXPECT_TRUE(even.graph.initializer(e->inputs[1])->equals(*even.graph.initializer(s->inputs[1])));
+}
+
+TEST_F(Equalize, OnlyForTheLayersThatAsk) {
+  const Model model = bottleneck();
+  auto producer = [&](const char* tensor) {
+    return std::ranges::find_if(model.graph.nodes, [&](const Node& n) { return n.outputs[0] == tensor; })->name;
+  };
+  const LayerId depthwise = producer("c"), classifier = producer("y");
+  auto for_layer = [&](const LayerId& layer) {
+    return equalized(model, {.readers = [=](const LayerId& reader) { return reader == layer; }});
+  };
+  auto changed = [&](const Model& even, const char* weight) {
+    return !even.graph.initializer(weight)->equals(*model.graph.initializer(weight));
+  };
+  const Model first = for_layer(depthwise), last = for_layer(classifier);
+  expect_same(model, first);
+  expect_same(model, last);
+  EXPECT_TRUE(changed(first, "w0") && changed(first, "w1") && !changed(first, "w3"));
+  EXPECT_TRUE(!changed(last, "w0") && !changed(last, "w1") && changed(last, "w3"));
+  EXPECT_TRUE(equal(model, for_layer("nobody")));
 }
 
 TEST_F(Equalize, LeavesWhatNoFactorPasses) {
