@@ -3,11 +3,12 @@
 // Each weight goes up or down so that its layer's output, not the weight itself, comes nearest to the float model's.
 // The layers are taken in the order of the graph. A layer's inputs are those that it really gets, from the quantized
 // layers before it; the target is its output in the float model. Both enter as second moments, collected in one pass
-// for each depth of the graph, so memory does not grow with the number of samples. Given the moments the answer is
-// closed: successive rounding along a Cholesky factor (as OBQ and GPTQ do; Nagel et al. 2020 state the objective), a
-// few sweeps of coordinate descent, and a bias that takes up what is left of the mean. How far the moments are trusted
-// is chosen for each layer by what is learned on half of the samples and judged by the other half. Scales and zero
-// points stay, so file and speed stay what they were.
+// for each depth of the graph. A pass goes on from the values that finished layers gave, where those of all samples
+// take 192 MiB at most, so memory has a bound whatever the number of samples. Given the moments the answer is closed:
+// successive rounding along a Cholesky factor (as OBQ and GPTQ do; Nagel et al. 2020 state the objective), a few sweeps
+// of coordinate descent, and a bias that takes up what is left of the mean. How far the moments are trusted is chosen
+// for each layer by what is learned on half of the samples and judged by the other half. Scales and zero points stay,
+// so file and speed stay what they were.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ using Rounding = std::map<LayerId, RoundedLayer>;
 
 // Layers: Conv (1-D, 2-D, grouped), Gemm and MatMul with constant weights of 2 to 16 bits that nothing else reads, in
 // any form that Quantizer writes in float or QDQ, of the same name in both models. `quantized` was made of
-// `float_model`. Others are left alone. Deterministic. Cost: one pass of half the network, in both forms, for each
-// depth.
+// `float_model`. Others are left alone. Deterministic. Cost: both networks run once or a
+// few times, up to half as often as they are deep where nothing can be kept.
 Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
                         std::span<const int64_t> samples, Runner& runner, const RoundingOptions& = {}, const Env& = {});
 

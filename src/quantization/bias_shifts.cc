@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::array<std::pair<BiasCorrection, std::string_view>, 3> kCorrections{
     {{BiasCorrection::kNone, "none"}, {BiasCorrection::kFast, "fast"}, {BiasCorrection::kFull, "full"}}};
+constexpr int64_t kKeptBytes = 192 << 20;  // of the values of layers that are corrected, over all samples
 constexpr char kApart[] = "seqto_apart_";
 
 // A layer in both models.
@@ -127,17 +128,22 @@ std::vector<std::vector<size_t>> by_depth(const Model& quantized, const std::vec
   return groups;
 }
 
-// Layer after layer; `means_of` runs a model on the samples.
+// Layer after layer; `means_of` runs a model on the samples, told which layers are not corrected yet.
 template <class MeansOf>
 BiasShifts shifts_in_turn(const Model& quantized, const std::vector<Matched>& layers,
                           const std::vector<std::vector<double>>& wanted, const MeansOf& means_of) {
   BiasShifts shifts;
+  std::unordered_set<LayerId> open;
+  for (const Matched& layer : layers) open.insert(layer.node->name);
   for (const auto& group : by_depth(quantized, layers)) {
     std::vector<ChannelTensor> tensors;
     for (size_t i : group) tensors.push_back({layers[i].node->outputs[0], layers[i].rank});
-    auto found = means_of(shift_biases(quantized, shifts), tensors);
-    for (size_t k = 0; k < group.size(); ++k)
-      shifts[layers[group[k]].node->name] = difference(wanted[group[k]], found[k]);
+    auto found = means_of(shift_biases(quantized, shifts), open, tensors);
+    for (size_t k = 0; k < group.size(); ++k) {
+      const LayerId& layer = layers[group[k]].node->name;
+      shifts[layer] = difference(wanted[group[k]], found[k]);
+      open.erase(layer);
+    }
   }
   return shifts;
 }
@@ -171,10 +177,12 @@ BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCor
       shifts[matched[i].node->name] = difference(means[i], means[matched.size() + i]);
     return shifts;
   }
-  return shifts_in_turn(quantized, matched, channel_means(float_model, outputs, data, samples, runner, env),
-                        [&](const Model& model, std::span<const ChannelTensor> tensors) {
-                          return channel_means(model, tensors, data, samples, runner, env);
-                        });
+  Frontier frontier(runner, samples.size(), kKeptBytes);
+  return shifts_in_turn(
+      quantized, matched, channel_means(float_model, outputs, data, samples, runner, env),
+      [&](const Model& model, const std::unordered_set<LayerId>& open, std::span<const ChannelTensor> tensors) {
+        return channel_means(frontier, model, open, tensors, data, samples, env);
+      });
 }
 
 }  // namespace seqto

@@ -60,6 +60,12 @@ Model with_reductions(const Model& model, std::span<const ChannelTensor> tensors
   return result;
 }
 
+void add_share(std::vector<double>& mean, const Tensor& values, size_t samples) {
+  mean.resize(static_cast<size_t>(values.element_count()));
+  for (size_t c = 0; c < mean.size(); ++c)
+    mean[c] += element(values, static_cast<int64_t>(c)) / static_cast<double>(samples);
+}
+
 template <class F>
 void for_each_output(Session& session, const Dataset& data, std::span<const int64_t> samples, const Env& env, F f) {
   for (int64_t sample : samples) {
@@ -88,11 +94,27 @@ std::vector<std::vector<double>> channel_means(const Model& model, std::span<con
                                                const Env& env) {
   auto session = runner.load(with_reductions(model, tensors, {Reduction::kMean}));
   std::vector<std::vector<double>> means(tensors.size());
-  for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
-    means[t].resize(static_cast<size_t>(output.element_count()));
-    for (size_t c = 0; c < means[t].size(); ++c)
-      means[t][c] += element(output, static_cast<int64_t>(c)) / static_cast<double>(samples.size());
-  });
+  for_each_output(*session, data, samples, env,
+                  [&](size_t t, const Tensor& output) { add_share(means[t], output, samples.size()); });
+  return means;
+}
+
+std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& model,
+                                               const std::unordered_set<LayerId>& open,
+                                               std::span<const ChannelTensor> tensors, const Dataset& data,
+                                               std::span<const int64_t> samples, const Env& env) {
+  Model whole = model;
+  whole.graph.outputs.clear();
+  for (const ChannelTensor& t : tensors) add_reduction(whole.graph, model.opset(), t, Reduction::kMean);
+  std::vector<std::string> names;
+  for (const ValueInfo& output : whole.graph.outputs) names.push_back(output.name);
+  frontier.advance(whole, names, open);
+  std::vector<std::vector<double>> means(tensors.size());
+  for (size_t s = 0; s < samples.size(); ++s) {
+    env.stop_if_cancelled("quantize");
+    const std::vector<Tensor> outputs = frontier.run(s, data.read(samples[s]).inputs);
+    for (size_t t = 0; t < outputs.size(); ++t) add_share(means[t], outputs[t], samples.size());
+  }
   return means;
 }
 

@@ -3,8 +3,10 @@
 
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
+#include "quantization/frontier.h"
 #include "seqto/dataset.h"
 #include "seqto/runner.h"
 
@@ -23,6 +25,13 @@ struct ChannelTensor {
 std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
                                                const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                                                const Env& env);
+
+// The same of a model whose layers are finished one after the other: those of `open` are not yet. One Frontier serves
+// all of the calls.
+std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& model,
+                                               const std::unordered_set<LayerId>& open,
+                                               std::span<const ChannelTensor> tensors, const Dataset& data,
+                                               std::span<const int64_t> samples, const Env& env);
 
 // The largest magnitude of every channel, of the graph as written.
 std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,

@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
-#include "model/sort_nodes.h"
 #include "quantization/arithmetic.h"
-#include "quantization/channel_means.h"
 #include "quantization/coded_layers.h"
+#include "quantization/frontier.h"
 #include "quantization/layer_rows.h"
 #include "quantization/round_weights.h"
 #include "seqto/rounding.h"
@@ -22,16 +24,8 @@ using Eigen::MatrixXd;
 // At least so many positions of a sample, for the means.
 constexpr int64_t kPositions = 256;
 
-// The part of the model that computes these tensors.
-Model part_for(const Model& model, const std::vector<std::string>& tensors) {
-  Model part = model;
-  keep_ancestors(part.graph, tensors);
-  part.graph.outputs.clear();
-  part.graph.value_info.clear();
-  for (const auto& name : tensors) part.graph.outputs.push_back({name, DataType::kFloat, {}, ""});
-  drop_unused_initializers(part.graph);
-  return part;
-}
+// Values of finished layers that are kept for the next depth, of either model, over all samples.
+constexpr int64_t kKeptBytes = 192 << 20;
 
 // A layer to learn, with what is collected for it.
 struct Task {
@@ -157,8 +151,10 @@ class Learner {
  public:
   Learner(const Model& float_model, const Model& quantized, const Dataset& data, std::span<const int64_t> samples,
           Runner& runner, const RoundingOptions& options, const Env& env)
-      : float_model_(float_model), quantized_(quantized), data_(data), runner_(runner), options_(options), env_(env) {
+      : float_model_(float_model), quantized_(quantized), data_(data), options_(options), env_(env) {
     samples_ = samples.first(std::min(samples.size(), static_cast<size_t>(options.max_samples)));
+    original_.emplace(runner, samples_.size(), kKeptBytes);
+    coded_.emplace(runner, samples_.size(), kKeptBytes);
     for (const Node& n : float_model.graph.nodes) nodes_[n.name] = &n;
     for (const Initializer& i : float_model.graph.initializers) initializers_[i.name] = &i.tensor;
     places_ = places_of(quantized_);
@@ -170,12 +166,15 @@ class Learner {
     std::map<int, std::vector<Task>> levels;
     for (CodedLayer& layer : coded_layers(before))
       if (auto task = make_task(std::move(layer))) levels[task->layer.depth].push_back(std::move(*task));
+    for (const auto& [depth, tasks] : levels)
+      for (const Task& t : tasks) open_originals_.insert(t.original->name), open_coded_.insert(t.layer.node->name);
     Rounding result;
     int64_t done = 0;
     for (auto& [depth, tasks] : levels) {
       env_.progress({"round", done++, static_cast<int64_t>(levels.size()), ""});
       collect(tasks);
       for (Task& task : tasks) learn(task, result);
+      for (const Task& t : tasks) open_originals_.erase(t.original->name), open_coded_.erase(t.layer.node->name);
       tasks.clear();
     }
     env_.progress({"round", done, done, ""});
@@ -213,13 +212,13 @@ class Learner {
       names.push_back(t.layer.input);
       computed.push_back(t.layer.input);
     }
-    auto coded = computed.empty() ? nullptr : runner_.load(part_for(quantized_, computed));
-    auto original = runner_.load(part_for(float_model_, targets));
+    coded_->advance(quantized_, computed, open_coded_);
+    original_->advance(float_model_, targets, open_originals_);
     for (size_t s = 0; s < samples_.size(); ++s) {
       env_.stop_if_cancelled("round");
-      std::vector<Tensor> given = data_.read(samples_[s]).inputs, wanted = original->run(given);
-      if (coded)
-        for (Tensor& t : coded->run(given)) given.push_back(std::move(t));
+      std::vector<Tensor> given = data_.read(samples_[s]).inputs, wanted = original_->run(s, given);
+      std::vector<Tensor> found = coded_->run(s, given);
+      std::ranges::move(found, std::back_inserter(given));
       for (size_t t = 0; t < tasks.size(); ++t) {
         auto input = static_cast<size_t>(std::ranges::find(names, tasks[t].layer.input) - names.begin());
         tasks[t].add(given[input], wanted[t], static_cast<int64_t>(s), positions(tasks[t].layer.layout));
@@ -250,9 +249,10 @@ class Learner {
   Model quantized_;
   const Dataset& data_;
   std::span<const int64_t> samples_;
-  Runner& runner_;
   RoundingOptions options_;
   const Env& env_;
+  std::optional<Frontier> original_, coded_;                 // the two models up to the layers that are learned next
+  std::unordered_set<LayerId> open_originals_, open_coded_;  // not learned yet
   std::unordered_map<std::string, const Node*> nodes_;
   std::unordered_map<std::string, const Tensor*> initializers_;
   Places places_;  // in quantized_
