@@ -49,6 +49,7 @@ std::vector<std::string> names_of(const std::vector<Scheme>& schemes) {
 void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& flags, const Context& context) {
   Model model = load_model(model_file(path, hub, context));
   name_nodes(model);
+  sort_nodes(model);
   model = infer_shapes(model);
   auto all = layers(model);
   auto together = groups(model, flags.parsed());

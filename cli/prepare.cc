@@ -42,7 +42,9 @@ void prepare_command(const Flags& f, const Context& context) {
     model = std::move(twin.model);
     actions.insert(actions.end(), twin.actions.begin(), twin.actions.end());
   }
-  check_model(model);
+  Model in_order = model;
+  sort_nodes(in_order);
+  check_model(in_order);
   PrepareOptions options = f.options;
   options.fold_batch_norms = !f.keep_batch_norms;
   options.lift_constants = !f.keep_constants;

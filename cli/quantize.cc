@@ -131,7 +131,10 @@ void quantize_command(const WordFlags& f, const Context& context) {
                     fmt::format("deviates from onnxruntime's quantizer at {} (docs/compatibility.md)", id));
   for (const auto& note : quantizer.notes()) context.env.log(LogLevel::kInfo, note);
   std::vector<LayerReport> layers;
-  if (f.explain) layers = explain(model, result, {options, plan, quantizer.layer_deviations()});
+  if (f.explain || after >= before) layers = explain(model, result, {options, plan, quantizer.layer_deviations()});
+  const auto is_float = [](const LayerReport& l) { return l.scheme == "float32" || l.scheme == "float16"; };
+  if (after >= before && f.mode != "float16" && std::ranges::all_of(layers, is_float))
+    context.env.log(LogLevel::kWarning, "no layer was quantized; --explain says why for each");
   if (context.json) {
     nlohmann::ordered_json j{{"output", f.output},
                              {"size_bytes", after},

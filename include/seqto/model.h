@@ -233,6 +233,11 @@ Model infer_shapes(const Model& model);
 // Gives every unnamed node the name `node_<index>` as the published tool does, and every repeated name a suffix.
 void name_nodes(Model& model);
 
+// Puts the nodes into topological order, as ONNX asks, as close to the present one as can be; some exporters and
+// converters (to float16) leave them otherwise, and runtimes take that. False where they were in order. A cycle stays
+// one.
+bool sort_nodes(Model& model);
+
 // Gives dimensions of inputs that are open a size: by the name of a symbolic one, {"sequence", 128}, or by input and
 // axis, {"input:1", 128}. Throws Error{kUsage} where a key names nothing open, or a size is below 1.
 void set_dimensions(std::span<ValueInfo> inputs, const std::map<std::string, int64_t>& sizes);
@@ -251,6 +256,7 @@ int fold_batch_norms(Model& model);
 int lift_constants(Model& model);
 
 struct PrepareOptions {
+  bool sort_nodes = true;  // after they have their names
   int64_t min_opset = 13;  // lower opsets are converted up to it; 0 leaves the opset alone
   bool lift_constants = true;
   bool fold_batch_norms = true;

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "model/proto.h"
+#include "model/sort_nodes.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -49,6 +50,8 @@ Model infer_shapes(const Model& model) {
   return inferred;
 }
 
+bool sort_nodes(Model& model) { return internal::sort_nodes(model.graph); }
+
 void name_nodes(Model& model) {
   std::unordered_set<std::string> taken;
   for (const Node& node : model.graph.nodes) taken.insert(node.name);
@@ -87,6 +90,7 @@ Prepared prepare(const Model& model, const PrepareOptions& options) {
   for (const Node& node : model.graph.nodes) unnamed += node.name.empty();
   name_nodes(result.model);
   if (unnamed > 0) say(fmt::format("named {} nodes", unnamed));
+  if (options.sort_nodes && sort_nodes(result.model)) say("sorted the nodes, some of which read what later ones write");
   if (options.min_opset > 0 && model.opset() > 0 && model.opset() < options.min_opset) {
     result.model = convert_opset(result.model, options.min_opset);
     name_nodes(result.model);

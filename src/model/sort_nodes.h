@@ -5,8 +5,8 @@
 
 namespace seqto::internal {
 
-// Topological order, as close to the present one as can be; edges into subgraphs count. True if anything moved.
-// A cycle (our own mistake) ends in an assert.
+// Topological order, as close to the present one as can be; edges into subgraphs count. True if anything moved. A cycle
+// stays one, for onnx.checker to name.
 bool sort_nodes(Graph& graph);
 
 // Removes initializers that no node, subgraph or graph output reads, also from the graph's inputs.

@@ -91,7 +91,9 @@ class Tuner {
 
   void prepare_inputs() {
     model_ = load_model(o_.model);
-    check_model(model_);
+    Model in_order = model_;
+    sort_nodes(in_order);
+    check_model(in_order);
     external_files_ = model_.external_files;
     float_size_ = model_file_bytes(o_.model, model_);
     refuse_trees(model_);

@@ -19,11 +19,11 @@ const char* op_type_of(Reduction reduction) {
 // A reduction over every axis but the channels'; from opset 18 on the axes are an input.
 void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, Reduction reduction) {
   const char* op_type = op_type_of(reduction);
-  std::string output = tensor.name + "_seqto_" + op_type;
+  std::string output = tensor.name + "_seqto_" + op_type, reduced = output + "_reduced";
   std::vector<int64_t> axes;
   for (size_t a = 0; a < tensor.rank; ++a)
     if (a != tensor.axis) axes.push_back(static_cast<int64_t>(a));
-  Node node{output, op_type, "", {tensor.name}, {output}, {}, {}};
+  Node node{reduced, op_type, "", {tensor.name}, {reduced}, {}, {}};
   if (tensor.last_of > 0) {
     axes = {0};
     node.inputs[0] = output + "_rows";
@@ -44,6 +44,9 @@ void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, Red
     graph.initializers.push_back({output + "_axes", int64_tensor({count}, std::move(axes))});
   }
   graph.nodes.push_back(std::move(node));
+  Node cast{output, "Cast", "", {reduced}, {output}, {}, {}};  // of a float16 tensor, too
+  cast.set_attribute({"to", static_cast<int64_t>(DataType::kFloat)});
+  graph.nodes.push_back(std::move(cast));
   graph.outputs.push_back({output, DataType::kFloat, {}, ""});
 }
 

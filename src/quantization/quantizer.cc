@@ -279,10 +279,29 @@ bool reads_constant_nodes(const Model& model) {
 
 }  // namespace
 
+namespace {
+
+// Q and DQ of float16 tensors came with opset 19; which those are is known when the shapes are.
+Prepared with_opset_of_types(Prepared prepared, const QuantizeOptions& options) {
+  constexpr int64_t kFloat16Pairs = 19;
+  const int64_t opset = prepared.model.opset();
+  if (opset >= kFloat16Pairs || in_contrib_domain(options, opset) || !reads_float16(prepared.model, options))
+    return prepared;
+  Prepared converted =
+      prepare(prepared.model, {.min_opset = kFloat16Pairs, .lift_constants = false, .fold_batch_norms = false});
+  converted.actions.insert(converted.actions.begin(), prepared.actions.begin(), prepared.actions.end());
+  return converted;
+}
+
+}  // namespace
+
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
-  return prepare(model, {.min_opset = required_opset(options),
-                         .lift_constants = !options.compat_onnxruntime && reads_constant_nodes(model),
-                         .fold_batch_norms = false});
+  const bool compat = options.compat_onnxruntime;
+  return with_opset_of_types(prepare(model, {.sort_nodes = !compat,
+                                             .min_opset = required_opset(options),
+                                             .lift_constants = !compat && reads_constant_nodes(model),
+                                             .fold_batch_norms = false}),
+                             options);
 }
 
 Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
@@ -305,9 +324,11 @@ Prepared tunable_form(const Model& model, const QuantizeOptions& options, const 
     if (fields.per_channel.value_or(false)) opset = std::max<int64_t>(opset, 13);
   }
   const bool compat = options.compat_onnxruntime;
-  return prepare(
-      model,
-      {.min_opset = opset, .lift_constants = !compat && reads_constant_nodes(model), .fold_batch_norms = !compat});
+  return with_opset_of_types(prepare(model, {.sort_nodes = !compat,
+                                             .min_opset = opset,
+                                             .lift_constants = !compat && reads_constant_nodes(model),
+                                             .fold_batch_norms = !compat}),
+                             options);
 }
 
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {

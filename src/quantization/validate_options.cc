@@ -11,21 +11,6 @@
 namespace seqto::internal {
 namespace {
 
-// True when a node of the types that are quantized has to do with a float16 tensor.
-bool reads_float16(const Model& model, const QuantizeOptions& options) {
-  GraphIndex index(model);
-  const auto& types = options.op_types.empty() ? default_op_types() : options.op_types;
-  std::unordered_set<std::string> op_types(types.begin(), types.end());
-  auto is_float16 = [&](const std::string& name) {
-    auto it = index.types.find(name);
-    return it != index.types.end() && it->second == DataType::kFloat16;
-  };
-  return std::any_of(model.graph.nodes.begin(), model.graph.nodes.end(), [&](const Node& n) {
-    return op_types.contains(n.op_type) && (std::any_of(n.inputs.begin(), n.inputs.end(), is_float16) ||
-                                            std::any_of(n.outputs.begin(), n.outputs.end(), is_float16));
-  });
-}
-
 void validate_qoperator(const QuantizeOptions& options) {
   auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
   if (!is8(options.activation_type) || !is8(options.weight_type))
@@ -40,6 +25,20 @@ void validate_qoperator(const QuantizeOptions& options) {
 
 }  // namespace
 
+bool reads_float16(const Model& model, const QuantizeOptions& options) {
+  GraphIndex index(model);
+  const auto& types = options.op_types.empty() ? default_op_types() : options.op_types;
+  std::unordered_set<std::string> op_types(types.begin(), types.end());
+  auto is_float16 = [&](const std::string& name) {
+    auto it = index.types.find(name);
+    return it != index.types.end() && it->second == DataType::kFloat16;
+  };
+  return std::any_of(model.graph.nodes.begin(), model.graph.nodes.end(), [&](const Node& n) {
+    return op_types.contains(n.op_type) && (std::any_of(n.inputs.begin(), n.inputs.end(), is_float16) ||
+                                            std::any_of(n.outputs.begin(), n.outputs.end(), is_float16));
+  });
+}
+
 void require_opset(int64_t found, const QuantizeOptions& options, bool half) {
   int64_t needed = uses_blocks(options) ? 21 : 10;
   // Q and DQ of com.microsoft have all types and axes at any opset.
@@ -50,9 +49,10 @@ void require_opset(int64_t found, const QuantizeOptions& options, bool half) {
   if (found >= needed) return;
   throw Error(
       Code::kInvalidInput,
-      fmt::format("[quantize] opset {} found; {} or newer is needed for these options; run `seqto prepare` first or "
-                  "export with a newer opset",
-                  found, needed));
+      fmt::format(
+          "[quantize] opset {} found; {} or newer is needed for {}; run `seqto prepare --opset {}` first or export "
+          "with a newer opset",
+          found, needed, half && needed == 19 ? "float16 tensors" : "these options", needed));
 }
 
 void validate_options(const Model& model, const QuantizeOptions& options) {

@@ -181,6 +181,38 @@ class Exports(unittest.TestCase):
             summary = json.loads((self.dir / name / "summary.json").read_text())
             self.assertGreater(summary["fully_quantized"]["losses"]["kl"], 0)
 
+    def test_a_conversion_to_float16_whose_nodes_are_not_sorted(self):
+        """As onnxconverter-common leaves them: a Cast of the input at the end of the list, opset 13, all else in float16."""
+        paddle_like(self.model)
+        model = onnx.load(str(self.model))
+        constants = {n.output[0]: n for n in model.graph.node if n.op_type == "Constant"}
+        nodes = [n for n in model.graph.node if n.op_type != "Constant"]
+        for name, node in constants.items():
+            value = numpy_helper.to_array(node.attribute[0].t).astype(np.float16)
+            model.graph.initializer.append(numpy_helper.from_array(value, name))
+        first, last = nodes[0], nodes[-1]
+        first.input[0], last.output[0] = "x_half", "y_half"
+        nodes += [helper.make_node("Cast", ["y_half"], ["y"], to=TensorProto.FLOAT),
+                  helper.make_node("Cast", ["x"], ["x_half"], to=TensorProto.FLOAT16)]
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+        onnx.save(model, str(self.model))
+        shown = json.loads(models.seqto("--json", "inspect", self.model).stdout)
+        self.assertEqual([l["op_type"] for l in shown["layers"]][0], "Cast")
+        self.assertIn("sorted the nodes", models.seqto("prepare", self.model, "-o", self.out).stdout)
+        onnx.checker.check_model(str(self.out), full_check=True)
+        for flags in ([], ["--per-channel", "--activation-type", "uint8"], ["--mode", "weights"], ["--mode", "float16"]):
+            self.seqto("quantize", self.model, "--data", self.data, "--samples", "30", "-o", self.out, *flags)
+            onnx.checker.check_model(str(self.out), full_check=True)
+            self.assertLess(self.error(self.out), 0.1, flags)
+        self.assertGreaterEqual({o.domain: o.version for o in onnx.load(str(self.out)).opset_import}[""], 19)
+        dynamic = models.seqto("quantize", self.model, "--mode", "dynamic", "-o", self.out)
+        self.assertEqual(dynamic.returncode, 0, dynamic.stderr)
+        self.assertIn("no layer was quantized", dynamic.stderr)
+        study = self.dir / "half"
+        self.seqto("tune", self.model, "--data", self.data, "--objectives", "kl,size", "--calibration-samples", "30", "-o", study)
+        self.assertLess(json.loads((study / "summary.json").read_text())["front"][0]["size_bytes"], self.model.stat().st_size)
+
     def test_what_a_mask_makes_infinite_stays_float(self):
         """Attention with a mask of -inf or of the lowest float: no scale spans the scores behind it."""
         rng = np.random.default_rng(4)
