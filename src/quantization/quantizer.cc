@@ -25,11 +25,12 @@ struct Quantizer::Impl {
     }
     include.insert(options.include.begin(), options.include.end());
     exclude.insert(options.exclude.begin(), options.exclude.end());
+    find_half_concats();
     for (const Node& n : model.graph.nodes) {
       eligible.push_back(is_eligible(n, Scheme::kInt8));
-      if (eligible.back() && !is_bounded(n)) {
+      if (const char* id = eligible.back() ? why_float(n) : nullptr) {
         eligible.back() = false;
-        unbounded.push_back(n.name);
+        left_float.emplace_back(n.name, id);
       }
       // What static quantization has no rule for can still have its weights stored in fewer bits.
       allowed.push_back(is_named(n) && (options.op_types.empty() || is_eligible(n, Scheme::kInt8)));
@@ -46,14 +47,33 @@ struct Quantizer::Impl {
            n.op_type != "DequantizeLinear";
   }
 
-  // Whether a scale can span all that the node reads and writes.
-  bool is_bounded(const Node& n) const {
-    if (options.compat_onnxruntime) return true;
-    auto bounded = [&](const std::string& name) {
+  // The runtime makes one operator of 8 bits of a Concat between pairs, whose scales cannot be float16; it also moves Q
+  // and DQ through these operators, and drops the Relu or Clip in front of Q.
+  void find_half_concats() {
+    static const std::unordered_set<std::string_view> kPassed{"Relu",    "Clip",      "MaxPool", "Reshape", "Transpose",
+                                                              "Squeeze", "Unsqueeze", "Slice",   "Flatten"};
+    if (options.format != QuantFormat::kQdq || !is_8_bits(options.activation_type)) return;
+    for (const Node& n : model.graph.nodes) {
+      if (n.outputs.empty() || n.inputs.empty()) continue;
+      auto type = index.types.find(n.outputs[0]);
+      bool half = type != index.types.end() && type->second == DataType::kFloat16;
+      if ((half && n.op_type == "Concat") || (kPassed.contains(n.op_type) && half_concats.contains(n.inputs[0])))
+        half_concats.insert(n.outputs[0]);
+    }
+  }
+
+  // The id of what keeps a layer that was asked for in float; null where nothing does.
+  const char* why_float(const Node& n) const {
+    if (options.compat_onnxruntime) return nullptr;
+    // No scale can span it.
+    auto unbounded = [&](const std::string& name) {
       auto it = ranges.find(name);
-      return it == ranges.end() || std::max(-it->second.lowest, it->second.highest) < kUnbounded;
+      return it != ranges.end() && std::max(-it->second.lowest, it->second.highest) >= kUnbounded;
     };
-    return std::ranges::all_of(n.inputs, bounded) && std::ranges::all_of(n.outputs, bounded);
+    auto concat = [&](const std::string& name) { return half_concats.contains(name); };
+    if (std::ranges::any_of(n.inputs, unbounded) || std::ranges::any_of(n.outputs, unbounded)) return "D52";
+    if (std::ranges::any_of(n.inputs, concat) || std::ranges::any_of(n.outputs, concat)) return "D53";
+    return nullptr;
   }
 
   // Those nodes of bodies that are eligible and that `wanted` accepts by name.
@@ -150,13 +170,13 @@ struct Quantizer::Impl {
     }
   }
 
-  // onnxruntime gives them a scale of 1e36 and more, or an infinite one.
-  void note_unbounded(const Plan& plan) {
-    for (const LayerId& layer : unbounded) {
+  // onnxruntime quantizes them all the same.
+  void note_left_float(const Plan& plan) {
+    for (const auto& [layer, id] : left_float) {
       auto it = plan.schemes.find(layer);
       if (it == plan.schemes.end() || !is_static(it->second)) continue;
-      deviate("D52");
-      layer_deviations[layer].emplace_back("D52");
+      deviate(id);
+      layer_deviations[layer].emplace_back(id);
     }
   }
 
@@ -170,9 +190,10 @@ struct Quantizer::Impl {
   QuantizeOptions options;
   GraphIndex index;
   std::unordered_set<std::string> include, exclude;
-  std::vector<bool> eligible;      // for static quantization
-  std::vector<LayerId> unbounded;  // would be, but for a range that no scale spans
-  std::vector<bool> allowed;       // for the schemes that only change how weights are stored
+  std::vector<bool> eligible;                               // for static quantization
+  std::vector<std::pair<LayerId, const char*>> left_float;  // would be, but for what docs/compatibility.md says there
+  std::unordered_set<std::string> half_concats;             // what they write, also through what moves values
+  std::vector<bool> allowed;                                // for the schemes that only change how weights are stored
   WeightCache cache;
   std::set<std::pair<Scheme, LayerOptions>> valid_fields;  // found to be right before
   std::vector<std::string> deviations, notes;
@@ -250,7 +271,7 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
   if (any_static) validate_static_types(options);
   Model result = any_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
-  note_unbounded(plan);
+  note_left_float(plan);
   if (any_static) give_back_weights(result, model, plan.schemes);
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);

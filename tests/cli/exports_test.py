@@ -213,6 +213,29 @@ class Exports(unittest.TestCase):
         self.seqto("tune", self.model, "--data", self.data, "--objectives", "kl,size", "--calibration-samples", "30", "-o", study)
         self.assertLess(json.loads((study / "summary.json").read_text())["front"][0]["size_bytes"], self.model.stat().st_size)
 
+    def test_a_concat_in_float16_stays_float(self):
+        """The runtime makes an operator of it that takes no float16 scales (D53), also where values are moved before the Q."""
+        rng = np.random.default_rng(5)
+        weights = [(n, (rng.normal(size=(4, c, 3, 3)) * 0.3).astype(np.float16)) for n, c in (("w1", 3), ("w2", 3), ("w3", 8), ("w4", 4))]
+        node = lambda op, inputs, output, **attributes: helper.make_node(op, inputs, [output], output + "_node", **attributes)
+        for between in (["Relu"], ["Transpose", "Relu", "Transpose"], []):
+            nodes = [node("Cast", ["x"], "h", to=TensorProto.FLOAT16), node("Conv", ["h", "w1"], "a", pads=[1] * 4),
+                     node("Conv", ["h", "w2"], "b", pads=[1] * 4), node("Concat", ["a", "b"], "t0", axis=1)]
+            for op in between:
+                tensor = f"t{len(nodes)}"
+                nodes.append(node(op, [nodes[-1].output[0]], tensor, **({"perm": [0, 1, 3, 2]} if op == "Transpose" else {})))
+            nodes += [node("Conv", [nodes[-1].output[0], "w3"], "c", pads=[1] * 4), node("Relu", ["c"], "r"), node("Conv", ["r", "w4"], "d"),
+                      node("Cast", ["d"], "y", to=TensorProto.FLOAT)]
+            models.save(self.model, nodes, [("x", [1, 3, SIDE, SIDE])], [("y", [1, 4, SIDE - 2, SIDE - 2])], weights, opset=19)
+            for flags in ([], ["--per-channel", "--activation-type", "uint8"]):
+                done = models.seqto("--json", "quantize", self.model, "--data", self.data, "--samples", "30", "--explain", "-o", self.out, *flags)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertLess(self.error(self.out), 0.1, (between, flags))
+                layers = {l["name"]: l for l in json.loads(done.stdout)["layers"]}
+                self.assertEqual([layers[n + "_node"]["scheme"] for n in "abd"], ["int8"] * 3)
+                for left in ("t0_node", "c_node"):
+                    self.assertIn("D53", layers[left]["reason"])
+
     def test_what_a_mask_makes_infinite_stays_float(self):
         """Attention with a mask of -inf or of the lowest float: no scale spans the scores behind it."""
         rng = np.random.default_rng(4)

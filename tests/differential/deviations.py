@@ -100,6 +100,7 @@ def allowed(model, ranges, o):
     captured = {i for n in graph.node for a in n.attribute if a.HasField("g") for m in a.g.node for i in m.input}
     quantized = {m.input[0] for m in graph.node if m.op_type == "QuantizeLinear"}
     biases, weights = [], []
+    half = graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT16
     for n in graph.node:
         # Also of a node left alone: between tensors quantized for others it becomes an integer operator all the same.
         if n.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul") and any(
@@ -146,11 +147,13 @@ def allowed(model, ranges, o):
             ids.add("D15")
         if n.op_type == "Softmax" and n.output[0] not in calibrated:
             ids.add("D34")
-        if n.op_type == "Softmax" and any(c.dtype == np.float16 for c in constants.values()):
+        if n.op_type == "Softmax" and (half or any(c.dtype == np.float16 for c in constants.values())):
             ids.add("D17")
     if o["block_size"]:
         ids.add("D36")
-    if (o["restricted_asymmetric_activations"] or o["tensor_overrides"]) and graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT16:
+    if half and o["activation_type"] in ("int8", "uint8") and any(n.op_type == "Concat" for n in graph.node):
+        ids.add("D53")
+    if (o["restricted_asymmetric_activations"] or o["tensor_overrides"]) and half:
         ids.add("D17")
     if any(bits(t) == 4 for t in {o["activation_type"]}.union(*override_types(o))):
         ids |= {"D37", "D5", "D12"}  # what shares parameters with a tensor that stays float has its own; a bias needs both
