@@ -213,6 +213,23 @@ class Exports(unittest.TestCase):
         self.seqto("tune", self.model, "--data", self.data, "--objectives", "kl,size", "--calibration-samples", "30", "-o", study)
         self.assertLess(json.loads((study / "summary.json").read_text())["front"][0]["size_bytes"], self.model.stat().st_size)
 
+    def test_a_study_without_corrections_goes_on(self):
+        """Weights in float16 without biases: nothing is learned of them, so nothing is there to be read again."""
+        rng = np.random.default_rng(6)
+        weights = [(n, (rng.normal(size=(32, 32)) * 0.3).astype(np.float16)) for n in ("w1", "w2")]
+        nodes = [helper.make_node("Cast", ["x"], ["h"], "in", to=TensorProto.FLOAT16), helper.make_node("MatMul", ["h", "w1"], ["a"], "one"),
+                 helper.make_node("Tanh", ["a"], ["b"], "tanh"), helper.make_node("MatMul", ["b", "w2"], ["c"], "two"),
+                 helper.make_node("Cast", ["c"], ["y"], "out", to=TensorProto.FLOAT)]
+        models.save(self.model, nodes, [("x", [1, 4, 32])], [("y", [1, 4, 32])], weights, opset=19)
+        np.savez(self.data, x=rng.normal(size=(90, 4, 32)).astype(np.float32))
+        words = ["tune", self.model, "--data", self.data, "--objectives", "mse,size", "--calibration-samples", "30", "-o", self.dir / "none"]
+        self.seqto(*words)
+        found = (self.dir / "none" / "summary.json").read_bytes()
+        self.assertFalse((self.dir / "none" / "corrections.npz").exists())
+        self.seqto(*words)
+        again = json.loads((self.dir / "none" / "summary.json").read_bytes())
+        self.assertEqual([p["plan"] for p in json.loads(found)["front"]], [p["plan"] for p in again["front"]])
+
     def test_a_concat_in_float16_stays_float(self):
         """The runtime makes an operator of it that takes no float16 scales (D53), also where values are moved before the Q."""
         rng = np.random.default_rng(5)
