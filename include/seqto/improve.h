@@ -50,8 +50,9 @@ struct EqualizeOptions {
 // The same function with channels of more equal size (Nagel et al. 2019, section 4.1, with the activations' ranges
 // beside the weights'): where a layer writes what others read through operators that let a positive factor pass (Relu,
 // pooling, Add of two such tensors), each channel is divided by a factor there and its weights multiplied here. Through
-// a Clip(0, b) only as far as the samples leave room below b: on other samples the model may then cut off values that
-// lie above all that were seen, as quantization does. One pass over the samples; no operator is added.
+// a Clip(0, b) only as far as the samples leave room below b, no channel being taken to reach less than half of what
+// the largest one does: on other samples the model may then cut off values that lie above all that were seen, as
+// quantization does. One pass over the samples; no operator is added.
 Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                const EqualizeOptions& = {}, const Env& env = {});
 

@@ -16,6 +16,8 @@ namespace {
 constexpr double kLargestFactor = 16;
 // A channel that a Clip bounds keeps this much room above the largest value that the samples showed.
 constexpr double kHeadroom = 1.1;
+// What the samples hardly use, others may: such a channel is taken to reach this share of what the largest one reaches.
+constexpr double kLeastReach = 0.5;
 
 size_t inner_size(const Tensor& t, size_t axis) {
   size_t size = 1;
@@ -115,10 +117,10 @@ class Equalizer {
   // The Clip's bound is the same for all channels: a channel may be enlarged until its largest value meets the bound,
   // and one that was cut off must stay as it is.
   static void respect_cap(double cap, const std::vector<double>& activations, std::vector<double>& factors) {
-    double peak = 0;
+    double peak = 0, least = kLeastReach * *std::ranges::max_element(activations);
     for (size_t c = 0; c < factors.size(); ++c) peak = std::max(peak, activations[c] / factors[c]);
     for (size_t c = 0; c < factors.size(); ++c) {
-      double smallest = std::max(kHeadroom * activations[c] / cap, 1 / kLargestFactor);
+      double smallest = std::max(kHeadroom * std::max(activations[c], least) / cap, 1 / kLargestFactor);
       factors[c] = std::min(1.0, std::max(factors[c] * peak * kHeadroom / cap, smallest));
     }
   }
