@@ -109,7 +109,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
   else if (!methods_of(plan).empty()) bench = open_workbench(f, model, "a plan with methods", true, context);
   else if (ranges && f.ranges.empty())
     bench = open_workbench(f, model, "static quantization without --ranges", true, context);
-  if (rewrites && plan && !f.plan.empty())
+  if (rewrites && !f.plan.empty())
     model = rewrite_for(model, improvers, options, *plan, *bench.data, bench.samples, *bench.runner, context.env);
   else if (rewrites)
     model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8, *bench.data,

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kSuffix = ".npy";
 }  // namespace
 
-ArrayFile::ArrayFile(const std::filesystem::path& path) : file_(path.string()), mapped_(path) {
+ArrayFile::ArrayFile(const std::filesystem::path& path, bool may_be_empty) : file_(path.string()), mapped_(path) {
   const auto bytes = mapped_.bytes();
   if (is_npy(bytes)) {
     names_.emplace_back();
@@ -32,7 +32,7 @@ ArrayFile::ArrayFile(const std::filesystem::path& path) : file_(path.string()), 
     names_.push_back(member.name.substr(0, member.name.size() - kSuffix.size()));
     members_.push_back(std::move(member));
   }
-  if (names_.empty()) {
+  if (names_.empty() && !may_be_empty) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: no arrays found; at least one expected; save them with numpy.savez", file_));
   }

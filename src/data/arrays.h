@@ -13,7 +13,8 @@ namespace seqto::internal {
 
 class ArrayFile {
  public:
-  explicit ArrayFile(const std::filesystem::path& path);  // throws Error{kInvalidInput}
+  // Throws Error{kInvalidInput}, also for an archive without arrays unless that may be.
+  explicit ArrayFile(const std::filesystem::path& path, bool may_be_empty = false);
 
   const std::vector<std::string>& names() const { return names_; }  // "" for an .npy
   bool has(const std::string& name) const;

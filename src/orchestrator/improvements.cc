@@ -58,8 +58,7 @@ Improvements find_improvements(const TuneOptions& o, const Model& model, const R
                                const std::map<std::string, Ranges>& named, const Dataset& data,
                                std::span<const int64_t> samples, Runner& runner, Study& study, const Env& env) {
   const fs::path file = o.output / "corrections.npz";
-  const std::string *noted = study.noted("improved ranges"), *none = study.noted("no corrections");
-  if (noted && none) return {ranges_from_json(*noted), {}};
+  const std::string* noted = study.noted("improved ranges");
   if (noted && fs::exists(file)) return {ranges_from_json(*noted), load_corrections(file)};
   Improvements result{ranges, {}};
   bool found_any = false;
@@ -89,9 +88,7 @@ Improvements find_improvements(const TuneOptions& o, const Model& model, const R
     found_any = true;
   }
   if (!found_any) return result;
-  // An archive of nothing is none that could be read again.
-  if (result.corrections.empty()) study.note("no corrections", "true");
-  else save_corrections(result.corrections, file);
+  save_corrections(result.corrections, file);
   study.note("improved ranges", ranges_to_json(result.ranges));
   return result;
 }

@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::array<std::pair<BiasCorrection, std::string_view>, 3> kCorrections{
     {{BiasCorrection::kNone, "none"}, {BiasCorrection::kFast, "fast"}, {BiasCorrection::kFull, "full"}}};
-constexpr int64_t kKeptBytes = 192 << 20;  // of the values of layers that are corrected, over all samples
 constexpr char kApart[] = "seqto_apart_";
 
 // A layer in both models.
@@ -177,7 +176,7 @@ BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCor
       shifts[matched[i].node->name] = difference(means[i], means[matched.size() + i]);
     return shifts;
   }
-  Frontier frontier(runner, samples.size(), kKeptBytes);
+  Frontier frontier(runner, samples.size());
   return shifts_in_turn(
       quantized, matched, channel_means(float_model, outputs, data, samples, runner, env),
       [&](const Model& model, const std::unordered_set<LayerId>& open, std::span<const ChannelTensor> tensors) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "data/arrays.h"
 #include "quantization/arithmetic.h"
 #include "seqto/error.h"
 #include "seqto/improvers.h"
@@ -92,7 +93,9 @@ void save_corrections(const SchemeCorrections& corrections, const std::filesyste
 
 SchemeCorrections load_corrections(const std::filesystem::path& path) {
   SchemeCorrections result;
-  for (Initializer& array : load_arrays(path)) {
+  const internal::ArrayFile file(path, /*may_be_empty=*/true);  // where none were found
+  for (const std::string& stored : file.names()) {
+    Initializer array{stored, file.load(stored)};
     const size_t slash = array.name.find('/');
     const auto scheme = slash == std::string::npos ? std::nullopt : scheme_named(array.name.substr(0, slash));
     const std::string name = std::exchange(array.name, array.name.substr(slash + 1));

@@ -24,8 +24,10 @@ std::vector<BorderTensor> border_of(const Model& model, const std::unordered_set
 
 class Frontier {
  public:
-  // Keeps the values at one border of as many samples, where they are at most so many bytes in all.
-  Frontier(Runner& runner, size_t samples, int64_t bytes);
+  static constexpr int64_t kBytes = 192 << 20;
+  // Keeps the values at one border of as many samples, where they are at most so many bytes in all, by the first of
+  // them.
+  Frontier(Runner& runner, size_t samples, int64_t bytes = kBytes);
 
   // run() gives `tensors` of this model from now on, no inputs of the model among them. `open`: the nodes that may be
   // others in the next call, fewer each time; all else is the same. None of `tensors` may depend on an open node that

@@ -24,9 +24,6 @@ using Eigen::MatrixXd;
 // At least so many positions of a sample, for the means.
 constexpr int64_t kPositions = 256;
 
-// Values of finished layers that are kept for the next depth, of either model, over all samples.
-constexpr int64_t kKeptBytes = 192 << 20;
-
 // A layer to learn, with what is collected for it.
 struct Task {
   CodedLayer layer;
@@ -151,10 +148,14 @@ class Learner {
  public:
   Learner(const Model& float_model, const Model& quantized, const Dataset& data, std::span<const int64_t> samples,
           Runner& runner, const RoundingOptions& options, const Env& env)
-      : float_model_(float_model), quantized_(quantized), data_(data), options_(options), env_(env) {
-    samples_ = samples.first(std::min(samples.size(), static_cast<size_t>(options.max_samples)));
-    original_.emplace(runner, samples_.size(), kKeptBytes);
-    coded_.emplace(runner, samples_.size(), kKeptBytes);
+      : float_model_(float_model),
+        quantized_(quantized),
+        data_(data),
+        samples_(samples.first(std::min(samples.size(), static_cast<size_t>(options.max_samples)))),
+        options_(options),
+        env_(env),
+        original_(runner, samples_.size()),
+        coded_(runner, samples_.size()) {
     for (const Node& n : float_model.graph.nodes) nodes_[n.name] = &n;
     for (const Initializer& i : float_model.graph.initializers) initializers_[i.name] = &i.tensor;
     places_ = places_of(quantized_);
@@ -212,12 +213,12 @@ class Learner {
       names.push_back(t.layer.input);
       computed.push_back(t.layer.input);
     }
-    coded_->advance(quantized_, computed, open_coded_);
-    original_->advance(float_model_, targets, open_originals_);
+    coded_.advance(quantized_, computed, open_coded_);
+    original_.advance(float_model_, targets, open_originals_);
     for (size_t s = 0; s < samples_.size(); ++s) {
       env_.stop_if_cancelled("round");
-      std::vector<Tensor> given = data_.read(samples_[s]).inputs, wanted = original_->run(s, given);
-      std::vector<Tensor> found = coded_->run(s, given);
+      std::vector<Tensor> given = data_.read(samples_[s]).inputs, wanted = original_.run(s, given);
+      std::vector<Tensor> found = coded_.run(s, given);
       std::ranges::move(found, std::back_inserter(given));
       for (size_t t = 0; t < tasks.size(); ++t) {
         auto input = static_cast<size_t>(std::ranges::find(names, tasks[t].layer.input) - names.begin());
@@ -251,7 +252,7 @@ class Learner {
   std::span<const int64_t> samples_;
   RoundingOptions options_;
   const Env& env_;
-  std::optional<Frontier> original_, coded_;                 // the two models up to the layers that are learned next
+  Frontier original_, coded_;                                // the two models up to the layers that are learned next
   std::unordered_set<LayerId> open_originals_, open_coded_;  // not learned yet
   std::unordered_map<std::string, const Node*> nodes_;
   std::unordered_map<std::string, const Tensor*> initializers_;

@@ -25,10 +25,10 @@ struct Quantizer::Impl {
     }
     include.insert(options.include.begin(), options.include.end());
     exclude.insert(options.exclude.begin(), options.exclude.end());
-    find_half_concats();
+    const std::unordered_set<std::string> half_concats = find_half_concats();
     for (const Node& n : model.graph.nodes) {
       eligible.push_back(is_eligible(n, Scheme::kInt8));
-      if (const char* id = eligible.back() ? why_float(n) : nullptr) {
+      if (const char* id = eligible.back() ? why_float(n, half_concats) : nullptr) {
         eligible.back() = false;
         left_float.emplace_back(n.name, id);
       }
@@ -47,23 +47,26 @@ struct Quantizer::Impl {
            n.op_type != "DequantizeLinear";
   }
 
-  // The runtime makes one operator of 8 bits of a Concat between pairs, whose scales cannot be float16; it also moves Q
-  // and DQ through these operators, and drops the Relu or Clip in front of Q.
-  void find_half_concats() {
+  // What a Concat of float16 writes, also through what moves values. The runtime makes one operator of 8 bits of a
+  // Concat between pairs, whose scales cannot be float16; it also moves Q and DQ through these operators, and drops the
+  // Relu or Clip in front of Q.
+  std::unordered_set<std::string> find_half_concats() const {
     static const std::unordered_set<std::string_view> kPassed{"Relu",    "Clip",      "MaxPool", "Reshape", "Transpose",
                                                               "Squeeze", "Unsqueeze", "Slice",   "Flatten"};
-    if (options.format != QuantFormat::kQdq || !is_8_bits(options.activation_type)) return;
+    std::unordered_set<std::string> found;
+    if (options.format != QuantFormat::kQdq || !is_8_bits(options.activation_type)) return found;
     for (const Node& n : model.graph.nodes) {
       if (n.outputs.empty() || n.inputs.empty()) continue;
       auto type = index.types.find(n.outputs[0]);
       bool half = type != index.types.end() && type->second == DataType::kFloat16;
-      if ((half && n.op_type == "Concat") || (kPassed.contains(n.op_type) && half_concats.contains(n.inputs[0])))
-        half_concats.insert(n.outputs[0]);
+      if ((half && n.op_type == "Concat") || (kPassed.contains(n.op_type) && found.contains(n.inputs[0])))
+        found.insert(n.outputs[0]);
     }
+    return found;
   }
 
   // The id of what keeps a layer that was asked for in float; null where nothing does.
-  const char* why_float(const Node& n) const {
+  const char* why_float(const Node& n, const std::unordered_set<std::string>& half_concats) const {
     if (options.compat_onnxruntime) return nullptr;
     // No scale can span it.
     auto unbounded = [&](const std::string& name) {
@@ -192,7 +195,6 @@ struct Quantizer::Impl {
   std::unordered_set<std::string> include, exclude;
   std::vector<bool> eligible;                               // for static quantization
   std::vector<std::pair<LayerId, const char*>> left_float;  // would be, but for what docs/compatibility.md says there
-  std::unordered_set<std::string> half_concats;             // what they write, also through what moves values
   std::vector<bool> allowed;                                // for the schemes that only change how weights are stored
   WeightCache cache;
   std::set<std::pair<Scheme, LayerOptions>> valid_fields;  // found to be right before
@@ -298,13 +300,8 @@ bool reads_constant_nodes(const Model& model) {
   });
 }
 
-}  // namespace
-
-namespace {
-
 // Q and DQ of float16 tensors came with opset 19; which those are is known when the shapes are.
 Prepared with_opset_of_types(Prepared prepared, const QuantizeOptions& options) {
-  constexpr int64_t kFloat16Pairs = 19;
   const int64_t opset = prepared.model.opset();
   if (opset >= kFloat16Pairs || in_contrib_domain(options, opset) || !reads_float16(prepared.model, options))
     return prepared;

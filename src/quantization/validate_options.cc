@@ -44,7 +44,7 @@ void require_opset(int64_t found, const QuantizeOptions& options, bool half) {
   // Q and DQ of com.microsoft have all types and axes at any opset.
   if (!in_contrib_domain(options, found)) {
     if (required_opset(options) == 13) needed = std::max<int64_t>(needed, 13);
-    if (half) needed = std::max<int64_t>(needed, 19);
+    if (half) needed = std::max(needed, kFloat16Pairs);
   }
   if (found >= needed) return;
   throw Error(
@@ -52,7 +52,7 @@ void require_opset(int64_t found, const QuantizeOptions& options, bool half) {
       fmt::format(
           "[quantize] opset {} found; {} or newer is needed for {}; run `seqto prepare --opset {}` first or export "
           "with a newer opset",
-          found, needed, half && needed == 19 ? "float16 tensors" : "these options", needed));
+          found, needed, half && needed == kFloat16Pairs ? "float16 tensors" : "these options", needed));
 }
 
 void validate_options(const Model& model, const QuantizeOptions& options) {

@@ -42,6 +42,8 @@ TEST(Corrections, ComeBackFromAFile) {
     EXPECT_EQ(std::tie(f.scale, f.zero_point, f.bias, f.error_nearest, f.error_learned),
               std::tie(r.scale, r.zero_point, r.bias, r.error_nearest, r.error_learned));
   }
+  save_corrections({}, file);
+  EXPECT_TRUE(load_corrections(file).empty()) << "a study that found none goes on";
   for (const char* name : {"x", "shifts:x", "int9/shifts:x", "int8/x"}) {
     save_npz(file, std::vector<Initializer>{{name, float_tensor({1}, {1})}});
     EXPECT_THROW(load_corrections(file), Error) << name;
