@@ -5,6 +5,8 @@ docs/accuracy_table.md; progress goes to stderr.
 
 usage: ./dev bench accuracy      SEQTO_BENCH_CASE=resnet8[,resnet20]  some cases only, in this order
                                  SEQTO_NNCF_PYTHON=PATH  a Python that has nncf, instead of a venv in .cache/nncf
+       accuracy.py --sets        five sets of calibration samples, each evaluated on all other samples: `--improve` and NNCF
+                                 with full bias correction alone, KL and its standard error, on standard output
        accuracy.py --print       the page of the cases that were measured before (build/accuracy/CASE.json), without
                                  measuring: the way to put a long run together from several
 """
@@ -26,7 +28,8 @@ from onnxruntime import quantization as ortq
 import _peers
 from _cases import make_inputs
 
-CALIBRATION, EVALUATION, ROUNDS = 50, 150, 15
+CALIBRATION, EVALUATION, ROUNDS = 50, 450, 15
+SET_STARTS = [0, 100, 200, 300, 400]
 PATIENCE_S = 1800
 NNCF_VERSION = _peers.NNCF[1][0].split("==")[1]
 PLAIN = "seqto U8S8 per channel"
@@ -86,10 +89,15 @@ def outputs(path, x):
     return np.stack([s.run(None, {name: v[None]})[0].reshape(-1) for v in x]).astype(np.float64)
 
 
-def losses(reference, candidate):
+def divergences(reference, candidate):
+    """KL of each sample."""
     log = lambda z: z - z.max(1, keepdims=True) - np.log(np.exp(z - z.max(1, keepdims=True)).sum(1, keepdims=True))
     p, q = log(reference), log(candidate)
-    return {"kl": float((np.exp(p) * (p - q)).sum(1).mean()),
+    return (np.exp(p) * (p - q)).sum(1)
+
+
+def losses(reference, candidate):
+    return {"kl": float(divergences(reference, candidate).mean()),
             "disagreement": float((reference.argmax(1) != candidate.argmax(1)).mean())}
 
 
@@ -112,11 +120,12 @@ def say(*words):
 
 
 class Case:
-    def __init__(self, folder, scratch):
+    def __init__(self, folder, scratch, first=0):
         info = json.loads((folder / "case.json").read_text())
         self.name, self.model, self.scratch = folder.name, folder / info["model"], scratch
         x = make_inputs(folder, scratch / "inputs.npz", CALIBRATION + EVALUATION)
-        self.calibration, self.evaluation = x[:CALIBRATION], x[CALIBRATION:]
+        self.calibration = x[first:first + CALIBRATION]
+        self.evaluation = np.concatenate([x[:first], x[first + CALIBRATION:]])
         self.data = scratch / "calibration.npz"
         np.savez(self.data, x=self.calibration)
 
@@ -191,6 +200,30 @@ def methods_of(root):
     return methods
 
 
+def compare_sets(folders, methods):
+    """A row for each set of calibration samples."""
+    chosen = {name: make for name, make in methods.items() if name == "+ improve" or name.endswith("full bias correction")
+              and name.startswith("NNCF")}
+    print("| case, calibrated on |", " | ".join(chosen), "|\n|---" + "|---" * len(chosen) + "|")
+    for folder in folders:
+        for first in SET_STARTS:
+            cells = []
+            with tempfile.TemporaryDirectory() as scratch:
+                case = Case(folder, Path(scratch), first)
+                if len(case.calibration) < CALIBRATION or not len(case.evaluation):
+                    break
+                reference = outputs(case.model, case.evaluation)
+                for make in chosen.values():
+                    try:
+                        path = case.scratch / "candidate.onnx"
+                        make(case, path)
+                        each = divergences(reference, outputs(path, case.evaluation))
+                        cells.append(f"{each.mean():.4g} +- {each.std() / len(each) ** 0.5:.2g}, at most {each.max():.2g}")
+                    except Exception as error:
+                        cells.append(f"fails: {reason(error)}")
+            print(f"| {case.name}, samples {first} to {first + CALIBRATION - 1} |", " | ".join(cells), "|", flush=True)
+
+
 def table(results, key, form):
     methods = dict.fromkeys(name for figures in results.values() for name in figures)
     lines = ["| | " + " | ".join(results) + " |", "|---" * (len(results) + 1) + "|"]
@@ -249,6 +282,9 @@ def main():
     absent = {n: "no samples come with it" for n, f in folders.items()
               if not json.loads((f / "case.json").read_text())["data"]}
     names = [n for n in wanted or folders if n in folders and n not in absent]
+    if sys.argv[1:] == ["--sets"]:
+        compare_sets([folders[n] for n in names], methods_of(root))
+        return 0
     if sys.argv[1:] != ["--print"]:
         methods = methods_of(root)
         kept.mkdir(parents=True, exist_ok=True)

@@ -103,6 +103,23 @@ TEST_F(Strategies, ChainSpendsLittleOnWhatLosesNextToNothing) {
   EXPECT_LE(alike, 2u);
 }
 
+// A scheme that ruins the model does not hide what lies between int8 and float16.
+TEST_F(Strategies, ChainLooksAtSmallLossesBesideRuinousOnes) {
+  const Synthetic problem(20, 8, 1000);
+  Study result = study("ruinous");
+  search(problem, "chain", {.evaluations = 100}, result);
+  Plan int8;
+  for (const SearchGroup& group : problem.space().groups) int8.schemes[group.layers[0]] = Scheme::kInt8Weights;
+  const double mild = problem.loss(int8, Part::kEvaluation);
+  size_t between = 0;
+  for (const Trial& t : result.trials())
+    if (t.part == Part::kEvaluation) {
+      const double loss = t.measurement->losses.kl;
+      between += loss > 0.003 * mild && loss < 0.1 * mild;
+    }
+  EXPECT_GE(between, 4u);
+}
+
 TEST_F(Strategies, AreTheSameAgainAndGoOnWhereTheyStopped) {
   const Synthetic problem(12, 5);
   for (const std::string& name : kAll) {

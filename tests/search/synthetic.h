@@ -13,7 +13,7 @@ namespace seqto {
 
 class Synthetic {
  public:
-  Synthetic(size_t groups, uint64_t seed) {
+  Synthetic(size_t groups, uint64_t seed, double int4_over_int8 = 4) {
     std::mt19937_64 engine(seed);
     std::lognormal_distribution<double> spread(0, 1.5);
     std::uniform_int_distribution<int64_t> bytes(1000, 100000);
@@ -21,7 +21,7 @@ class Synthetic {
       const std::string name = "conv" + std::to_string(100 + g);
       bytes_.push_back(bytes(engine));
       int8_.push_back(1e-3 * spread(engine));
-      int4_.push_back(int8_.back() * (4 + 10 * spread(engine)));
+      int4_.push_back(int8_.back() * (int4_over_int8 + 10 * spread(engine)));
       space_.groups.push_back(
           {.layers = {name},
            .choices = {{},
