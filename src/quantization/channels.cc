@@ -10,8 +10,9 @@ namespace {
 
 // Channels with fewer consecutive values than this are taken many at a time, as columns with a scale each.
 constexpr size_t kShortRun = 64;
-// Columns taken at a time: their scales and ranges stay in the first-level cache.
-constexpr size_t kBlock = 2048;
+// Columns taken at a time: their scales and ranges stay in the second-level cache. Fewer would mean shorter runs of
+// memory, which cost more than that cache does.
+constexpr size_t kBlock = 16384;
 
 // Calls f(first channel, channels) for blocks of about kBlock columns.
 template <class F>
