@@ -60,10 +60,24 @@ class Settler {
       if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
       bool pool = n.op_type == "MaxPool";
       if (n.op_type == "Conv" && is_8_bits(activation_type_of(options_, n.outputs[0]))) leave_4_bits(n.outputs[0], n);
+      if (n.op_type == "Conv" && n.inputs.size() > 1 && !is_4_bit_weight(n.inputs[1]) && comes_in_4_bits(n.inputs[0]))
+        leave_behind(n.outputs[0], n);
       if ((!pool && n.op_type != "Relu" && n.op_type != "Clip") || n.inputs.empty() || n.outputs.empty()) continue;
       if (pool) leave_before(n.inputs[0], n);
       leave_behind(n.outputs[0], n);
     }
+  }
+
+  // Between pairs of 4 bits the runtime makes an integer Conv, for which it has no such types, unless the weight has 4
+  // bits too. It quantizes a float weight itself.
+  bool is_4_bit_weight(const std::string& weight) {
+    return marks_.tensors.contains(weight) && is_4_bits(weight_type_of(options_, weight));
+  }
+
+  bool comes_in_4_bits(const std::string& tensor) {
+    if (marks_.tensors.contains(tensor)) return has_4_bits(tensor);
+    const auto it = producers_.find(tensor);
+    return it != producers_.end() && moves(*it->second) && comes_in_4_bits(it->second->inputs[0]);
   }
 
   // Left alone, but quantized on all sides by its neighbours: the runtime makes an integer operator of it all the same.
@@ -95,8 +109,9 @@ class Settler {
     marks_.deviate("D37", n.name);
   }
 
+  static bool is_4_bits(DataType t) { return t == DataType::kInt4 || t == DataType::kUint4; }
+
   bool has_4_bits(std::string tensor) {
-    auto is_4_bits = [](DataType t) { return t == DataType::kInt4 || t == DataType::kUint4; };
     tensor = owner(std::move(tensor));
     const auto* overrides = overrides_of(options_, tensor);
     if (overrides && overrides->front().convert && is_4_bits(*overrides->front().convert->quant_type)) return true;

@@ -113,7 +113,7 @@ def random_options(rng, model):
     if chance(0.12):
         o["activation_type"], o["weight_type"] = [("uint16", "int8"), ("int16", "int8"), ("uint16", "uint8"), ("uint8", "int4"),
                                                   ("uint16", "int16"), ("int8", "int4"), ("uint8", "uint4"), ("uint8", "int16"),
-                                                  ("int16", "uint4"), ("uint4", "int4")][rng.integers(10)]
+                                                  ("int16", "uint4"), ("uint4", "int4"), ("uint4", "int8"), ("int4", "uint8")][rng.integers(12)]
     if chance(0.05):
         o["block_size"] = [2, 4, 16][rng.integers(3)]
     if chance(0.1):
