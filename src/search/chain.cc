@@ -62,12 +62,8 @@ class Chain : public Strategy {
   std::vector<std::pair<size_t, int>> one_in_choices() const {
     constexpr double kNothing = 0.01;
     std::set<DetailedScheme> harmless;
-    double least = std::numeric_limits<double>::infinity();
-    for (const DetailedScheme& scheme : assignments_.schemes()) {
-      if (scheme.scheme == Scheme::kFloat16) continue;
-      if (const double loss = uniform_loss(archive_, assignments_, scheme); loss > 0) least = std::min(least, loss);
-    }
-    if (uniform_loss(archive_, assignments_, Scheme::kFloat16) < kNothing * least) harmless.insert(Scheme::kFloat16);
+    if (uniform_loss(archive_, assignments_, Scheme::kFloat16) < kNothing * mildest_loss(archive_, assignments_))
+      harmless.insert(Scheme::kFloat16);
     std::vector<std::pair<size_t, int>> choices;
     for (size_t g = 0; g < assignments_.groups(); ++g)
       for (int c = 1; c < static_cast<int>(assignments_.choices(g)); ++c)
@@ -129,7 +125,10 @@ class Chain : public Strategy {
   // Of plans that are expected to lose next to nothing, only the cheapest.
   std::set<size_t> spread(const std::vector<Assignment>& chain, const ChoiceTable& losses, const ChoiceTable& cost,
                           size_t count) const {
-    const double nothing = negligible_loss(archive_, assignments_);
+    // Measured by the mildest scheme: one that ruins the model must not hide what lies between the others and float.
+    constexpr double kShare = 0.003;
+    const double mildest = mildest_loss(archive_, assignments_);
+    const double nothing = std::isfinite(mildest) ? kShare * mildest : 0;
     size_t end = 0;
     while (end + 1 < chain.size() && total(losses, chain[end]) > nothing) ++end;
     std::set<size_t> places{0, end};

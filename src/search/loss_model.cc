@@ -20,11 +20,18 @@ double uniform_loss(const Archive& archive, const Assignments& assignments, cons
 }
 
 double negligible_loss(const Archive& archive, const Assignments& assignments) {
+  double worst = 0;
+  for (const DetailedScheme& scheme : assignments.schemes())
+    worst = std::max(worst, uniform_loss(archive, assignments, scheme));
+  return 1e-4 * worst;
+}
+
+double mildest_loss(const Archive& archive, const Assignments& assignments) {
   double least = std::numeric_limits<double>::infinity();
   for (const DetailedScheme& scheme : assignments.schemes())
     if (const double loss = uniform_loss(archive, assignments, scheme); scheme.scheme != Scheme::kFloat16 && loss > 0)
       least = std::min(least, loss);
-  return std::isfinite(least) ? 0.003 * least : 0;
+  return least;
 }
 
 ChoiceTable one_in_losses(const Archive& archive, Assignments& assignments) {

@@ -9,9 +9,12 @@ namespace seqto::internal {
 // Of the scheme's uniform plan on the search samples; 0 where it was not measured or failed.
 double uniform_loss(const Archive& archive, const Assignments& assignments, const DetailedScheme& scheme);
 
-// Differences of loss below this are not worth an evaluation: 0.3 % of what the mildest uniform plan, float16 aside,
-// loses on the search samples; 0 where none was measured.
+// Differences of loss below this are not worth a move: a ten-thousandth of what the worst uniform plan loses on the
+// search samples.
 double negligible_loss(const Archive& archive, const Assignments& assignments);
+
+// What the mildest uniform plan, float16 aside, loses on the search samples; infinity where none was measured.
+double mildest_loss(const Archive& archive, const Assignments& assignments);
 
 // Losses of the search samples where one choice alone differs from float32, measured or shared out: a scheme whose
 // uniform plan loses next to nothing is not measured group by group. Zero for float32.
