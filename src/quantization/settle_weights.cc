@@ -31,6 +31,7 @@ class Settler {
     for (size_t i = 0; i < selected.size(); ++i)
       if (!marks_.removed[i] && (selected[i] || is_fused(marks_.nodes[i]))) settle(marks_.nodes[i]);
     if (uses_4_bits(options_)) settle_activations();
+    if (index_.opset >= 21 && !in_contrib_domain(options_, index_.opset)) follow_moved_pairs();
   }
 
  private:
@@ -78,6 +79,30 @@ class Settler {
     if (marks_.tensors.contains(tensor)) return has_4_bits(tensor);
     const auto it = producers_.find(tensor);
     return it != producers_.end() && moves(*it->second) && comes_in_4_bits(it->second->inputs[0]);
+  }
+
+  // From behind an int8 pair to behind an operator that only moves values the runtime takes a pair of its own, with an
+  // output_dtype that it forgets to change when it makes uint8 of int8 (its opsets 21 and up). With a pair there it
+  // adds none, and the values are the same.
+  void follow_moved_pairs() {
+    for (size_t i = 0; i < marks_.nodes.size(); ++i) {
+      const Node& n = marks_.nodes[i];
+      if (marks_.removed[i] || !(moves(n) || n.op_type == "MaxPool") || n.inputs.empty() || n.outputs.empty()) continue;
+      const Mark* mark = marks_.tensors.find(n.inputs[0]);
+      const std::string& output = n.outputs[0];
+      if (!mark || mark->weight || index_.is_initializer(n.inputs[0]) || marks_.tensors.contains(output)) continue;
+      if (!index_.is_float(output) || index_.pairs.contains(output) || !has_8_signed_bits(n.inputs[0])) continue;
+      marks_.tensors.set(output, {.provider = n.inputs[0], .provider_node = n.name});
+      marks_.deviate("D54", n.name);
+    }
+  }
+
+  bool has_8_signed_bits(std::string tensor) {
+    tensor = owner(std::move(tensor));
+    const auto* overrides = overrides_of(options_, tensor);
+    if (overrides && overrides->front().convert && overrides->front().convert->quant_type == DataType::kInt8)
+      return true;
+    return activation_type_of(options_, tensor) == DataType::kInt8;
   }
 
   // Left alone, but quantized on all sides by its neighbours: the runtime makes an integer operator of it all the same.

@@ -23,7 +23,7 @@ REQUIRED = ([f"rule {t}" for t in SPECIAL] + ["rule generic", "rule not in the l
             [f"type {t}" for t in ("int8", "uint8", "int16", "uint16", "int4", "uint4")] +
             [f"option {o}" for o in OPTIONS] + [f"override {o}" for o in OVERRIDES] +
             ["override of channels", "converted for all", "converted for some", "converted graph output"] +
-            [f"quirk {q}" for q in (1, 2, 4, 5, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 29, 33, 34, 35, 36, 37, 41)])
+            [f"quirk {q}" for q in (1, 2, 4, 5, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 29, 33, 34, 35, 36, 37, 41, 54)])
 
 
 def rules(source, quantized, o, ids):

@@ -151,6 +151,8 @@ def allowed(model, ranges, o):
             ids.add("D17")
     if o["block_size"]:
         ids.add("D36")
+    if not o["use_qdq_contrib_ops"] and "int8" in {o["activation_type"]}.union(*override_types(o)):
+        ids.add("D54")  # of opset 21 and up, to which some models are converted
     if half and o["activation_type"] in ("int8", "uint8") and any(n.op_type == "Concat" for n in graph.node):
         ids.add("D53")
     if (o["restricted_asymmetric_activations"] or o["tensor_overrides"]) and half:
