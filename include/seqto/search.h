@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,8 +52,8 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
 // --- strategies --------------------------------------------------------------------------------
 
 struct Proposal {
-  // After some of the samples: whether their losses, one by one, and the file's size say enough, so that the others need
-  // not be run.
+  // After some of the samples: whether their losses, one by one, and the file's size say enough, so that the others
+  // need not be run.
   using Enough = std::function<bool(std::span<const Losses> losses, int64_t size_bytes)>;
 
   Plan plan;
@@ -86,9 +87,13 @@ struct StrategyOptions {
       0;               // on search and acceptance samples together; 0: the strategy's own measure, 5 for each group
   int64_t front = 24;  // points that are measured for the report, at most
   uint64_t seed = 0;
-  // chain (without latency among the objectives) and random: candidates that a few of the samples tell enough of are not
-  // run on the rest of them.
+  // chain (without latency among the objectives) and random: candidates that a few of the samples tell enough of are
+  // not run on the rest of them.
   bool racing = true;
+  // chain and what is reported: where the plans lie that will do. Those within both bounds that lose least are looked
+  // for first, and always reported. The latency as SearchSpace::latency_of predicts it. Infinite: no bound.
+  double max_size_bytes = std::numeric_limits<double>::infinity();
+  double max_latency_ns = std::numeric_limits<double>::infinity();
 };
 
 // Layers that get one scheme together.

@@ -324,6 +324,15 @@ class Tuner {
     study_->note("sensitivity", sensitivity_to_json(sensitivity_));
   }
 
+  // Ratios are to the float model; a latency in nanoseconds is the device's, as the model of latencies predicts it.
+  static void set_bound(StrategyOptions& options, const Limit& limit, const SearchSpace& space) {
+    if (limit.figure == "size_bytes") options.max_size_bytes = limit.bound;
+    if (limit.figure == "size_ratio") options.max_size_bytes = limit.bound * static_cast<double>(space.size_of({}));
+    if (!space.latency_of) return;
+    if (limit.figure == "latency_ns") options.max_latency_ns = limit.bound;
+    if (limit.figure == "latency_ratio") options.max_latency_ns = limit.bound * space.latency_of({});
+  }
+
   // False when interrupted.
   bool search() {
     SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
@@ -339,12 +348,13 @@ class Tuner {
       constexpr int64_t kPrefixBytes = 256 << 20;
       prefixes_.emplace(model_, *data_, places_.front().search.samples, *places_.front().runner, kPrefixBytes);
     }
-    const StrategyOptions options{.threshold = o_.threshold,
-                                  .objectives = o_.objectives,
-                                  .evaluations = o_.search_evaluations,
-                                  .front = o_.max_front,
-                                  .seed = o_.dataset.seed,
-                                  .racing = o_.racing};
+    StrategyOptions options{.threshold = o_.threshold,
+                            .objectives = o_.objectives,
+                            .evaluations = o_.search_evaluations,
+                            .front = o_.max_front,
+                            .seed = o_.dataset.seed,
+                            .racing = o_.racing};
+    for (const Limit& limit : o_.limits) set_bound(options, limit, space);
     SearchLoop loop({.options = o_,
                      .env = env_,
                      .study = *study_,

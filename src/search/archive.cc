@@ -6,7 +6,8 @@
 
 namespace seqto::internal {
 
-Archive::Archive(const SearchSpace& space, const StrategyOptions& options) : space_(space) {
+Archive::Archive(const SearchSpace& space, const StrategyOptions& options)
+    : space_(space), max_size_(options.max_size_bytes), max_latency_(options.max_latency_ns) {
   for (const std::string& name : options.objectives) {
     if (name == "size") by_size_ = true;
     else if (name == "latency") by_latency_ = true;

@@ -1,6 +1,7 @@
 // What a study knows of the plans of a search space.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <span>
 #include <string>
@@ -41,6 +42,11 @@ class Archive {
 
   // What is minimised beside the loss: the entry's size, its latency, or both.
   Point costs(const Entry& entry) const;
+  // Whether the search has bounds, and whether these costs are within `share` of them.
+  bool bounded() const { return std::isfinite(max_size_) || std::isfinite(max_latency_); }
+  bool is_within(double size, double latency, double share = 1) const {
+    return size <= share * max_size_ && latency <= share * max_latency_;
+  }
   const std::string& loss() const { return loss_; }
   bool by_size() const { return by_size_; }
   bool by_latency() const { return by_latency_; }
@@ -71,6 +77,7 @@ class Archive {
   std::string loss_;
   std::string metric_;  // empty: no task metric is an objective
   bool by_size_ = false, by_latency_ = false;
+  double max_size_, max_latency_;
   size_t seen_ = 0;
   int64_t evaluations_ = 0;
   std::map<Part, Difficulty> difficulty_;

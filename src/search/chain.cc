@@ -110,6 +110,11 @@ class Chain : public Strategy {
         const ChoiceTable table = costs(share);
         const std::vector<Assignment> all = chain_of(losses, table);
         for (size_t place : spread(all, losses, table, each)) chain_.push_back(all[place]);
+        if (archive_.bounded())
+          if (const auto last =
+                  std::find_if(all.rbegin(), all.rend(), [this](const Assignment& a) { return is_within(a); });
+              last != all.rend())
+            chain_.push_back(*last);
       }
     }
     std::vector<Proposal> proposals;
@@ -119,6 +124,12 @@ class Chain : public Strategy {
         add(proposals, assignment, Part::kSearch, "chain");
     if (races()) archive_.race(proposals);
     return proposals;
+  }
+
+  // Expected to be within the bounds of the search.
+  bool is_within(const Assignment& assignment) {
+    const double size = static_cast<double>(space_.size_of(Plan{})) - total(assignments_.bytes_saved(), assignment);
+    return archive_.is_within(size, archive_.by_latency() ? space_.latency_of(assignments_.plan(assignment)) : 0);
   }
 
   // Places along a chain, which begins at the cheapest plan: half of them evenly by steps, half by cost; and both ends.

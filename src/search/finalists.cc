@@ -45,6 +45,23 @@ std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
       return std::ranges::all_of(entry->assignment, [](int choice) { return choice == 0; });
     });
   thin_out(judged, archive, count / 3, [](const Entry& e) { return *e.metric; });
+  // What the bounds ask for is not left to how well it spans the front; a part with room, since latencies are
+  // predicted.
+  std::vector<const Entry*> wanted;
+  if (archive.bounded()) {
+    std::vector<const Entry*> by_loss = front;
+    std::ranges::stable_sort(by_loss, {}, [](const Entry* e) { return e->joint_loss(); });
+    const auto take = [&](size_t most, double share) {
+      for (const Entry* entry : by_loss)
+        if (most > 0 && archive.is_within(entry->size, entry->latency, share) &&
+            std::ranges::find(wanted, entry) == wanted.end())
+          wanted.push_back(entry), --most;
+    };
+    take(std::max<size_t>(1, count / 6), 1);
+    take(count / 8, 0.95);
+  }
+  for (const Entry* entry : judged) std::erase(wanted, entry);
+  judged.insert(judged.end(), wanted.begin(), wanted.end());
   // Those that are on both stay, whatever they add to the front of losses.
   std::erase_if(front, [&](const Entry* entry) { return std::ranges::find(judged, entry) != judged.end(); });
   thin_out(front, archive, count - std::min(count, judged.size()),

@@ -20,10 +20,13 @@ struct Found {
   double gain;
 };
 
+enum class Aim { kFront, kBounds };
+
 class Neighbourhood {
  public:
-  Neighbourhood(const Archive& archive, Assignments& assignments, const ChoiceTable& losses)
+  Neighbourhood(const Archive& archive, Assignments& assignments, const ChoiceTable& losses, Aim aim)
       : archive_(archive),
+        aim_(aim),
         assignments_(assignments),
         losses_(losses),
         front_(archive.front()),
@@ -94,7 +97,12 @@ class Neighbourhood {
     const double hoped = joint + a.loss + b.loss - kHope * (std::abs(a.loss) + std::abs(b.loss));
     const double size = entry.size + a.bytes + b.bytes, latency = entry.latency + a.time + b.time;
     double reference = std::numeric_limits<double>::infinity();
+    if (aim_ == Aim::kBounds && !archive_.is_within(size, latency)) return 0;
     for (const Entry* other : front_) {
+      if (aim_ == Aim::kBounds) {
+        if (archive_.is_within(other->size, other->latency)) reference = std::min(reference, other->joint_loss());
+        continue;
+      }
       if (archive_.by_size() && other->size > size) continue;
       if (archive_.by_latency() && other->latency > latency) continue;
       reference = std::min(reference, other->joint_loss());
@@ -107,6 +115,7 @@ class Neighbourhood {
   static constexpr double kLeastGain = 0.01;
 
   const Archive& archive_;
+  const Aim aim_;
   Assignments& assignments_;
   const ChoiceTable& losses_;
   std::vector<const Entry*> front_;
@@ -117,13 +126,17 @@ class Neighbourhood {
 
 std::vector<Assignment> promising_moves(const Archive& archive, Assignments& assignments, const ChoiceTable& losses,
                                         size_t count) {
-  std::vector<Found> found = Neighbourhood(archive, assignments, losses).best_of_each();
-  std::ranges::stable_sort(found, std::greater(), &Found::gain);
   std::vector<Assignment> result;
-  for (Found& f : found) {
-    if (result.size() == count) break;
-    if (std::ranges::find(result, f.assignment) == result.end()) result.push_back(std::move(f.assignment));
-  }
+  const auto add = [&](Aim aim, size_t most) {
+    std::vector<Found> found = Neighbourhood(archive, assignments, losses, aim).best_of_each();
+    std::ranges::stable_sort(found, std::greater(), &Found::gain);
+    for (Found& f : found) {
+      if (result.size() >= most) break;
+      if (std::ranges::find(result, f.assignment) == result.end()) result.push_back(std::move(f.assignment));
+    }
+  };
+  if (archive.bounded()) add(Aim::kBounds, (count + 1) / 2);
+  add(Aim::kFront, count);
   return result;
 }
 

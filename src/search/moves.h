@@ -8,7 +8,8 @@ namespace seqto::internal {
 // At most `count` plans that the archive does not hold, most promising first: one group of a plan of the front moved to
 // another choice, or two moved against each other so that what the one costs the other saves. Expected losses are the
 // plan's own plus what the table says of the groups moved, less a share of that: moves that might well turn out better
-// than expected are worth a try. One plan each of the front's, so that all of it advances.
+// than expected are worth a try. One plan each of the front's, so that all of it advances. Where the search has bounds
+// half of them are to lose less than any plan within those.
 std::vector<Assignment> promising_moves(const Archive& archive, Assignments& assignments, const ChoiceTable& losses,
                                         size_t count);
 

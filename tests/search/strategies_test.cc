@@ -120,6 +120,30 @@ TEST_F(Strategies, ChainLooksAtSmallLossesBesideRuinousOnes) {
   EXPECT_GE(between, 4u);
 }
 
+// What is asked for is looked for: within a bound of the size more is found than by a search that knows of none, and it is
+// reported.
+TEST_F(Strategies, ChainLooksFirstWithinBounds) {
+  double shares = 0;
+  for (uint64_t seed : {1, 2, 3, 4, 5}) {
+    const Synthetic problem(30, seed);
+    const double bound = 0.2 * static_cast<double>(problem.size({}));
+    double best[2];
+    for (const bool bounded : {false, true}) {
+      Study result = study("bound" + std::to_string(seed) + (bounded ? "ed" : ""));
+      StrategyOptions options{.evaluations = 150, .front = 12};
+      if (bounded) options.max_size_bytes = bound;
+      search(problem, "chain", options, result);
+      best[bounded] = std::numeric_limits<double>::infinity();
+      for (const Trial& t : result.trials())
+        if (t.part == Part::kEvaluation && static_cast<double>(t.measurement->size_bytes) <= bound)
+          best[bounded] = std::min(best[bounded], t.measurement->losses.kl);
+    }
+    EXPECT_LE(best[true], 1.02 * best[false]) << "seed " << seed;
+    shares += best[true] / best[false] / 5;
+  }
+  EXPECT_LT(shares, 0.97);
+}
+
 TEST_F(Strategies, AreTheSameAgainAndGoOnWhereTheyStopped) {
   const Synthetic problem(12, 5);
   for (const std::string& name : kAll) {
