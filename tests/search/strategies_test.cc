@@ -120,8 +120,8 @@ TEST_F(Strategies, ChainLooksAtSmallLossesBesideRuinousOnes) {
   EXPECT_GE(between, 4u);
 }
 
-// What is asked for is looked for: within a bound of the size more is found than by a search that knows of none, and it is
-// reported.
+// What is asked for is looked for: within a bound of the size more is found than by a search that knows of none, and it
+// is reported.
 TEST_F(Strategies, ChainLooksFirstWithinBounds) {
   double shares = 0;
   for (uint64_t seed : {1, 2, 3, 4, 5}) {
