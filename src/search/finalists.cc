@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "search/scaled.h"
 
@@ -60,13 +61,14 @@ std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
     take(std::max<size_t>(1, count / 6), 1);
     take(count / 8, 0.95);
   }
-  for (const Entry* entry : judged) std::erase(wanted, entry);
-  judged.insert(judged.end(), wanted.begin(), wanted.end());
-  // Those that are on both stay, whatever they add to the front of losses.
-  std::erase_if(front, [&](const Entry* entry) { return std::ranges::find(judged, entry) != judged.end(); });
-  thin_out(front, archive, count - std::min(count, judged.size()),
+  std::vector<const Entry*> kept = judged;
+  std::ranges::copy_if(wanted, std::back_inserter(kept),
+                       [&](const Entry* entry) { return std::ranges::find(judged, entry) == judged.end(); });
+  // They stay, whatever they add to the front of losses.
+  std::erase_if(front, [&](const Entry* entry) { return std::ranges::find(kept, entry) != kept.end(); });
+  thin_out(front, archive, count - std::min(count, kept.size()),
            [](const Entry& e) { return std::log(std::max(e.joint_loss(), 1e-9)); });
-  front.insert(front.end(), judged.begin(), judged.end());
+  front.insert(front.end(), kept.begin(), kept.end());
   return front;
 }
 
