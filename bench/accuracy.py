@@ -5,8 +5,8 @@ docs/accuracy_table.md; progress goes to stderr.
 
 usage: ./dev bench accuracy      SEQTO_BENCH_CASE=resnet8[,resnet20]  some cases only, in this order
                                  SEQTO_NNCF_PYTHON=PATH  a Python that has nncf, instead of a venv in .cache/nncf
-       accuracy.py --sets        five sets of calibration samples, each evaluated on all other samples: `--improve` and NNCF
-                                 with full bias correction alone, KL and its standard error, on standard output
+                                 SEQTO_BENCH_SETS=1  five sets of calibration samples, each evaluated on all other
+                                 samples: `--improve` and NNCF with full bias correction alone, KL and its standard error
        accuracy.py --print       the page of the cases that were measured before (build/accuracy/CASE.json), without
                                  measuring: the way to put a long run together from several
 """
@@ -282,7 +282,7 @@ def main():
     absent = {n: "no samples come with it" for n, f in folders.items()
               if not json.loads((f / "case.json").read_text())["data"]}
     names = [n for n in wanted or folders if n in folders and n not in absent]
-    if sys.argv[1:] == ["--sets"]:
+    if os.environ.get("SEQTO_BENCH_SETS"):
         compare_sets([folders[n] for n in names], methods_of(root))
         return 0
     if sys.argv[1:] != ["--print"]:
