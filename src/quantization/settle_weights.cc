@@ -91,7 +91,9 @@ class Settler {
       const Mark* mark = marks_.tensors.find(n.inputs[0]);
       const std::string& output = n.outputs[0];
       if (!mark || mark->weight || index_.is_initializer(n.inputs[0]) || marks_.tensors.contains(output)) continue;
-      if (!index_.is_float(output) || index_.pairs.contains(output) || !has_8_signed_bits(n.inputs[0])) continue;
+      // What moves values keeps their type, also where shape inference did not tell it.
+      if (index_.types.contains(output) && !index_.is_float(output)) continue;
+      if (index_.pairs.contains(output) || !has_8_signed_bits(n.inputs[0])) continue;
       marks_.tensors.set(output, {.provider = n.inputs[0], .provider_node = n.name});
       marks_.deviate("D54", n.name);
     }

@@ -110,7 +110,7 @@ def allowed(model, ranges, o):
             continue
         attributes = {a.name: a for a in n.attribute}
         if quantized & {*n.input, *n.output}:
-            ids |= {"D41", "D5"}  # what shares the parameters of such a tensor has its own
+            ids |= {"D41", "D5", "D12"}  # what shares the parameters of such a tensor has its own, or none; a bias needs both
         third = n.input[2] if len(n.input) > 2 else ""
         if n.op_type == "Gemm" and third in initializers:
             if "beta" in attributes and attributes["beta"].f != 1.0:
