@@ -120,13 +120,18 @@ def say(*words):
 
 
 class Case:
-    def __init__(self, folder, scratch, first=0):
+    def __init__(self, folder, scratch):
         info = json.loads((folder / "case.json").read_text())
         self.name, self.model, self.scratch = folder.name, folder / info["model"], scratch
-        x = make_inputs(folder, scratch / "inputs.npz", CALIBRATION + EVALUATION)
-        self.calibration = x[first:first + CALIBRATION]
-        self.evaluation = np.concatenate([x[:first], x[first + CALIBRATION:]])
+        self.inputs = make_inputs(folder, scratch / "inputs.npz", CALIBRATION + EVALUATION)
         self.data = scratch / "calibration.npz"
+        self.calibrate_on(0)
+
+    def calibrate_on(self, first):
+        """So many samples from the first; all others are for evaluation."""
+        self.calibration, self.others = self.inputs[first:first + CALIBRATION], np.ones(len(self.inputs), bool)
+        self.others[first:first + CALIBRATION] = False
+        self.evaluation = self.inputs[self.others]
         np.savez(self.data, x=self.calibration)
 
     def onnxruntime(self, path, activation, per_channel):
@@ -202,26 +207,25 @@ def methods_of(root):
 
 def compare_sets(folders, methods):
     """A row for each set of calibration samples."""
-    chosen = {name: make for name, make in methods.items() if name == "+ improve" or name.endswith("full bias correction")
-              and name.startswith("NNCF")}
+    chosen = {name: make for name, make in methods.items()
+              if name == "+ improve" or name.startswith("NNCF") and name.endswith("full bias correction")}
     print("| case, calibrated on |", " | ".join(chosen), "|\n|---" + "|---" * len(chosen) + "|")
     for folder in folders:
-        for first in SET_STARTS:
-            cells = []
-            with tempfile.TemporaryDirectory() as scratch:
-                case = Case(folder, Path(scratch), first)
-                if len(case.calibration) < CALIBRATION or not len(case.evaluation):
-                    break
-                reference = outputs(case.model, case.evaluation)
+        with tempfile.TemporaryDirectory() as scratch:
+            case = Case(folder, Path(scratch))
+            reference = outputs(case.model, case.inputs)
+            for first in (f for f in SET_STARTS if f + CALIBRATION <= len(case.inputs)):
+                case.calibrate_on(first)
+                cells = []
                 for make in chosen.values():
                     try:
                         path = case.scratch / "candidate.onnx"
                         make(case, path)
-                        each = divergences(reference, outputs(path, case.evaluation))
+                        each = divergences(reference[case.others], outputs(path, case.evaluation))
                         cells.append(f"{each.mean():.4g} +- {each.std() / len(each) ** 0.5:.2g}, at most {each.max():.2g}")
                     except Exception as error:
                         cells.append(f"fails: {reason(error)}")
-            print(f"| {case.name}, samples {first} to {first + CALIBRATION - 1} |", " | ".join(cells), "|", flush=True)
+                print(f"| {case.name}, samples {first} to {first + CALIBRATION - 1} |", " | ".join(cells), "|", flush=True)
 
 
 def table(results, key, form):

@@ -91,7 +91,8 @@ struct StrategyOptions {
   // not run on the rest of them.
   bool racing = true;
   // chain and what is reported: where the plans lie that will do. Those within both bounds that lose least are looked
-  // for first, and always reported. The latency as SearchSpace::latency_of predicts it. Infinite: no bound.
+  // for first, and always reported. The latency as SearchSpace::latency_of predicts it. Infinite, or no objective: no
+  // bound.
   double max_size_bytes = std::numeric_limits<double>::infinity();
   double max_latency_ns = std::numeric_limits<double>::infinity();
 };

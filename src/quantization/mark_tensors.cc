@@ -223,6 +223,7 @@ class Marker {
     auto bounds = bounds_(output);
     auto readers = index_.readers.find(input);
     auto upstream = bounds_(input);
+    if (shared_pairs_.contains(input)) return deviate("D41"), false;  // it has no range of its own, nor needs one
     if (bounds && !bounds->converted && !upstream) return deviate("D12"), false;
     bool possible = bounds && upstream && !bounds->converted && !upstream->converted &&
                     readers != index_.readers.end() && readers->second == 1 && !index_.outputs.contains(input) &&
@@ -230,7 +231,6 @@ class Marker {
     if (!possible) return false;
     if (index_.captured.contains(input)) return deviate("D33"), false;
     if (has_pair(output)) return false;
-    if (shared_pairs_.contains(input)) return deviate("D41"), false;
     if (options_.compat_onnxruntime) return true;
     if (excludes_output(n)) return deviate("D4"), false;
     if (!within_clip(n, index_, *bounds)) return deviate("D2"), false;

@@ -39,7 +39,6 @@ bool any_type(const QuantizeOptions& options, F is) {
 }
 
 bool is_16_bits(DataType t) { return t == DataType::kInt16 || t == DataType::kUint16; }
-bool is_4_bits(DataType t) { return t == DataType::kInt4 || t == DataType::kUint4; }
 
 }  // namespace
 
@@ -57,6 +56,7 @@ bool hides_4_bits(const QuantizeOptions& options) {
   return uses_4_bits(options) && !uses_4_bits(seen);
 }
 
+bool is_4_bits(DataType t) { return t == DataType::kInt4 || t == DataType::kUint4; }
 bool is_8_bits(DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; }
 
 bool uses_blocks(const QuantizeOptions& options) {

@@ -21,6 +21,7 @@ bool uses_4_bits(const QuantizeOptions& options);
 bool uses_blocks(const QuantizeOptions& options);
 int64_t block_size_of(const QuantizeOptions& options, const std::string& weight);
 bool is_8_bits(DataType type);
+bool is_4_bits(DataType type);
 // True when 4-bit types are only in entries behind the first that is not empty: onnxruntime does not see those.
 bool hides_4_bits(const QuantizeOptions& options);
 

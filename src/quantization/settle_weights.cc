@@ -93,18 +93,11 @@ class Settler {
       if (!mark || mark->weight || index_.is_initializer(n.inputs[0]) || marks_.tensors.contains(output)) continue;
       // What moves values keeps their type, also where shape inference did not tell it.
       if (index_.types.contains(output) && !index_.is_float(output)) continue;
-      if (index_.pairs.contains(output) || !has_8_signed_bits(n.inputs[0])) continue;
+      const bool is_int8 = has_type(n.inputs[0], [](DataType t) { return t == DataType::kInt8; });
+      if (index_.pairs.contains(output) || !is_int8) continue;
       marks_.tensors.set(output, {.provider = n.inputs[0], .provider_node = n.name});
       marks_.deviate("D54", n.name);
     }
-  }
-
-  bool has_8_signed_bits(std::string tensor) {
-    tensor = owner(std::move(tensor));
-    const auto* overrides = overrides_of(options_, tensor);
-    if (overrides && overrides->front().convert && overrides->front().convert->quant_type == DataType::kInt8)
-      return true;
-    return activation_type_of(options_, tensor) == DataType::kInt8;
   }
 
   // Left alone, but quantized on all sides by its neighbours: the runtime makes an integer operator of it all the same.
@@ -136,14 +129,15 @@ class Settler {
     marks_.deviate("D37", n.name);
   }
 
-  static bool is_4_bits(DataType t) { return t == DataType::kInt4 || t == DataType::kUint4; }
-
-  bool has_4_bits(std::string tensor) {
+  // `is` holds for the type that the tensor's parameters have, or the one that some readers get.
+  template <class F>
+  bool has_type(std::string tensor, F is) {
     tensor = owner(std::move(tensor));
     const auto* overrides = overrides_of(options_, tensor);
-    if (overrides && overrides->front().convert && is_4_bits(*overrides->front().convert->quant_type)) return true;
-    return is_4_bits(activation_type_of(options_, tensor));
+    if (overrides && overrides->front().convert && is(*overrides->front().convert->quant_type)) return true;
+    return is(activation_type_of(options_, tensor));
   }
+  bool has_4_bits(const std::string& tensor) { return has_type(tensor, is_4_bits); }
 
   void settle(const Node& n) {
     bool matmul = n.op_type == "MatMul";

@@ -17,6 +17,9 @@ Archive::Archive(const SearchSpace& space, const StrategyOptions& options)
     metric_ = *found;
   if (!space.latency_of) by_latency_ = false;
   if (!by_latency_) by_size_ = true;
+  // The front says nothing of what is no objective.
+  if (!by_size_) max_size_ = std::numeric_limits<double>::infinity();
+  if (!by_latency_) max_latency_ = std::numeric_limits<double>::infinity();
 }
 
 std::optional<Assignment> Archive::read(const Plan& plan) const {

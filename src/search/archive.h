@@ -42,7 +42,7 @@ class Archive {
 
   // What is minimised beside the loss: the entry's size, its latency, or both.
   Point costs(const Entry& entry) const;
-  // Whether the search has bounds, and whether these costs are within `share` of them.
+  // Whether objectives of the search have bounds, and whether these costs are within `share` of them.
   bool bounded() const { return std::isfinite(max_size_) || std::isfinite(max_latency_); }
   bool is_within(double size, double latency, double share = 1) const {
     return size <= share * max_size_ && latency <= share * max_latency_;

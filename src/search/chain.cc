@@ -110,11 +110,7 @@ class Chain : public Strategy {
         const ChoiceTable table = costs(share);
         const std::vector<Assignment> all = chain_of(losses, table);
         for (size_t place : spread(all, losses, table, each)) chain_.push_back(all[place]);
-        if (archive_.bounded())
-          if (const auto last =
-                  std::find_if(all.rbegin(), all.rend(), [this](const Assignment& a) { return is_within(a); });
-              last != all.rend())
-            chain_.push_back(*last);
+        if (archive_.bounded()) add_last_within_bounds(all);
       }
     }
     std::vector<Proposal> proposals;
@@ -126,10 +122,15 @@ class Chain : public Strategy {
     return proposals;
   }
 
-  // Expected to be within the bounds of the search.
-  bool is_within(const Assignment& assignment) {
-    const double size = static_cast<double>(space_.size_of(Plan{})) - total(assignments_.bytes_saved(), assignment);
-    return archive_.is_within(size, archive_.by_latency() ? space_.latency_of(assignments_.plan(assignment)) : 0);
+  // Of the chain's plans that are expected to be within the bounds, the one of least loss.
+  void add_last_within_bounds(const std::vector<Assignment>& chain) {
+    const auto whole = static_cast<double>(space_.size_of({}));
+    const auto is_within = [&](const Assignment& a) {
+      return archive_.is_within(whole - total(assignments_.bytes_saved(), a),
+                                archive_.by_latency() ? space_.latency_of(assignments_.plan(a)) : 0);
+    };
+    const auto last = std::find_if(chain.rbegin(), chain.rend(), is_within);
+    if (last != chain.rend()) chain_.push_back(*last);
   }
 
   // Places along a chain, which begins at the cheapest plan: half of them evenly by steps, half by cost; and both ends.

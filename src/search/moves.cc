@@ -20,6 +20,7 @@ struct Found {
   double gain;
 };
 
+// What a move is to lose less than: the front at its cost, or every plan within the bounds, wherever it is within them.
 enum class Aim { kFront, kBounds };
 
 class Neighbourhood {
@@ -96,17 +97,14 @@ class Neighbourhood {
     const double joint = entry.joint_loss();
     const double hoped = joint + a.loss + b.loss - kHope * (std::abs(a.loss) + std::abs(b.loss));
     const double size = entry.size + a.bytes + b.bytes, latency = entry.latency + a.time + b.time;
-    double reference = std::numeric_limits<double>::infinity();
     if (aim_ == Aim::kBounds && !archive_.is_within(size, latency)) return 0;
-    for (const Entry* other : front_) {
-      if (aim_ == Aim::kBounds) {
-        if (archive_.is_within(other->size, other->latency)) reference = std::min(reference, other->joint_loss());
-        continue;
-      }
-      if (archive_.by_size() && other->size > size) continue;
-      if (archive_.by_latency() && other->latency > latency) continue;
-      reference = std::min(reference, other->joint_loss());
-    }
+    const auto is_rival = [&](const Entry& other) {
+      if (aim_ == Aim::kBounds) return archive_.is_within(other.size, other.latency);
+      return !(archive_.by_size() && other.size > size) && !(archive_.by_latency() && other.latency > latency);
+    };
+    double reference = std::numeric_limits<double>::infinity();
+    for (const Entry* other : front_)
+      if (is_rival(*other)) reference = std::min(reference, other->joint_loss());
     if (!std::isfinite(reference)) return 0;  // cheaper than all there is: the chain's end says what that costs
     constexpr double kLeast = 0.3;            // nothing better than this share of the plan's own loss is believed
     return std::log(std::max(reference, nothing_) / std::max({hoped, kLeast * joint, nothing_}));

@@ -110,7 +110,7 @@ def allowed(model, ranges, o):
             continue
         attributes = {a.name: a for a in n.attribute}
         if quantized & {*n.input, *n.output}:
-            ids |= {"D41", "D5", "D12"}  # what shares the parameters of such a tensor has its own, or none; a bias needs both
+            ids |= {"D41", "D5"}  # what shares the parameters of such a tensor has its own
         third = n.input[2] if len(n.input) > 2 else ""
         if n.op_type == "Gemm" and third in initializers:
             if "beta" in attributes and attributes["beta"].f != 1.0:
@@ -151,8 +151,10 @@ def allowed(model, ranges, o):
             ids.add("D17")
     if o["block_size"]:
         ids.add("D36")
-    if not o["use_qdq_contrib_ops"] and "int8" in {o["activation_type"]}.union(*override_types(o)):
-        ids.add("D54")  # of opset 21 and up, to which some models are converted
+    types = {o["activation_type"]}.union(*override_types(o))
+    converted = o["block_size"] or any(bits(t) == 16 for t in types | {o["weight_type"]})  # to opset 21
+    if "int8" in types and (converted or opset(model) >= 21):
+        ids.add("D54")
     if half and o["activation_type"] in ("int8", "uint8") and any(n.op_type == "Concat" for n in graph.node):
         ids.add("D53")
     if (o["restricted_asymmetric_activations"] or o["tensor_overrides"]) and half:

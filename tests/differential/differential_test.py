@@ -35,12 +35,13 @@ from graph_emitters import EMITTERS  # noqa: E402
 import oracle  # noqa: E402
 
 DRIVER = os.environ.get("SEQTO_DRIVER", "build/bin/seqto_differential_driver")
-# The runtime's optimizer on correct models: it gives integers to a ReduceMax that has no such kernel, to QLinear kernels scales in float16 that they do not take, limits the scales of
-# one kernel, takes an int32 bias for a weight of MatMul; it loses the shape of a Conv that it fuses with a Clip, where the
-# bound of an earlier Clip is a constant behind a pair (seeds 19167, and 4009057 for an ArgMax: as written it runs, and so it does without constant
-# folding or without that pair; Abs of a constant is quantized there because it was asked for); it quantizes
-# the float16 bias of a Conv with a DequantizeLinear that opsets below 19 do not have; it gives DequantizeLinear an axis at opsets that have none. Nor can it put some pairs of the source beside
-# new ones.
+# The runtime's optimizer on correct models: it gives integers to a ReduceMax that has no such kernel, to QLinear kernels
+# scales in float16 that they do not take, limits the scales of one kernel, takes an int32 bias for a weight of MatMul; it
+# loses the shape of a Conv that it fuses with a Clip, where the bound of an earlier Clip is a constant behind a pair (seeds
+# 19167, and 4009057 for an ArgMax: as written it runs, and so it does without constant folding or without that pair; Abs of a
+# constant is quantized there because it was asked for); it quantizes the float16 bias of a Conv with a DequantizeLinear that
+# opsets below 19 do not have; it gives DequantizeLinear an axis at opsets that have none. Nor can it put some pairs of the
+# source beside new ones.
 RUNTIME_FAULTS = ("of operator (MatMulIntegerToFloat)", "Unrecognized attribute: axis for operator DequantizeLinear", "of operator (QLinear", "operator (ReduceMax)", "parameter out of computation range",
                   "Op (FusedConv) [ShapeInferenceError]", "Op (ArgMax) [ShapeInferenceError]", "_bias_scale) of operator (DequantizeLinear)")
 # Valid float models that the runtime does not run even as written: of two Casts that cancel out it keeps none, and forgets
