@@ -102,6 +102,9 @@ using BoundsOf = std::function<std::optional<RealBounds>(const std::string& tens
 // True when the runtime may compute on the integers of both: what is odd about the parameters then matters.
 bool fuses_8_bits(const QuantizeOptions& options, const std::string& activation, const std::string& weight);
 
+// Operators past which the runtime takes Q and DQ, as it does past MaxPool.
+bool moves_values(const Node& node);
+
 // True when the runtime can take scales by channel of a constant left operand of MatMul.
 bool left_operand_runs(const QuantizeOptions& options, const std::string& weight, const std::string& activation);
 

@@ -275,6 +275,7 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   Model result = any_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
   note_left_float(plan);
   if (any_static) give_back_weights(result, model, plan.schemes);
+  if (any_static && !options.compat_onnxruntime) keep_pools_float(result, log());
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
   };

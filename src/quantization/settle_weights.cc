@@ -15,6 +15,11 @@ bool fuses_8_bits(const QuantizeOptions& options, const std::string& activation,
   return is_8_bits(activation_type_of(options, activation)) && is_8_bits(weight_type_of(options, weight));
 }
 
+bool moves_values(const Node& n) {
+  static const std::unordered_set<std::string_view> kMoves{"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"};
+  return kMoves.contains(n.op_type) && !n.inputs.empty() && !n.outputs.empty();
+}
+
 bool left_operand_runs(const QuantizeOptions& options, const std::string& weight, const std::string& activation) {
   return !fuses_8_bits(options, activation, weight) || weight_type_of(options, weight) == DataType::kInt8;
 }
@@ -55,7 +60,7 @@ class Settler {
     for (const Node& n : marks_.nodes) {
       if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
       for (const auto& output : n.outputs) producers_[output] = &n;
-      if (!n.inputs.empty() && (moves(n) || n.op_type == "MaxPool")) movers_[n.inputs[0]].push_back(&n);
+      if (!n.inputs.empty() && (moves_values(n) || n.op_type == "MaxPool")) movers_[n.inputs[0]].push_back(&n);
     }
     for (const Node& n : marks_.nodes) {
       if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
@@ -78,7 +83,7 @@ class Settler {
   bool comes_in_4_bits(const std::string& tensor) {
     if (marks_.tensors.contains(tensor)) return has_4_bits(tensor);
     const auto it = producers_.find(tensor);
-    return it != producers_.end() && moves(*it->second) && comes_in_4_bits(it->second->inputs[0]);
+    return it != producers_.end() && moves_values(*it->second) && comes_in_4_bits(it->second->inputs[0]);
   }
 
   // From behind an int8 pair to behind an operator that only moves values the runtime takes a pair of its own, with an
@@ -87,7 +92,8 @@ class Settler {
   void follow_moved_pairs() {
     for (size_t i = 0; i < marks_.nodes.size(); ++i) {
       const Node& n = marks_.nodes[i];
-      if (marks_.removed[i] || !(moves(n) || n.op_type == "MaxPool") || n.inputs.empty() || n.outputs.empty()) continue;
+      if (marks_.removed[i] || !(moves_values(n) || n.op_type == "MaxPool") || n.inputs.empty() || n.outputs.empty())
+        continue;
       const Mark* mark = marks_.tensors.find(n.inputs[0]);
       const std::string& output = n.outputs[0];
       if (!mark || mark->weight || index_.is_initializer(n.inputs[0]) || marks_.tensors.contains(output)) continue;
@@ -106,14 +112,9 @@ class Settler {
     return !n.outputs.empty() && std::ranges::all_of(n.inputs, marked) && std::ranges::all_of(n.outputs, marked);
   }
 
-  static bool moves(const Node& n) {
-    static const std::unordered_set<std::string_view> kMoves{"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"};
-    return kMoves.contains(n.op_type) && !n.inputs.empty() && !n.outputs.empty();
-  }
-
   void leave_before(const std::string& tensor, const Node& n) {
     leave_4_bits(tensor, n);
-    if (auto it = producers_.find(tensor); it != producers_.end() && moves(*it->second))
+    if (auto it = producers_.find(tensor); it != producers_.end() && moves_values(*it->second))
       leave_before(it->second->inputs[0], n);
   }
 

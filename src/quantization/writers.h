@@ -24,6 +24,8 @@ void validate_static_types(const QuantizeOptions& options);
 // Static, as operators on quantized tensors: onnxruntime's QOperator form.
 Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
                       const LayerwiseOptions& options, WeightCache& cache, const DeviationLog& deviations);
+// Keeps the runtime from making an integer MaxPool of one that was left in float (D55); after the static part.
+void keep_pools_float(Model& model, const DeviationLog& deviations);
 // Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
 Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseOptions& options, WeightCache& cache,
                     const DeviationLog& deviations);
