@@ -9,6 +9,8 @@
 //    function, a bias Add or a normalization to its layer, as the runtime fuses them; pooling, Reshape and others that
 //    keep their input's parameters to where these come from. A boundary between two schemes is then where one tensor
 //    passes from one layer with weights to the next, and costs one conversion there.
+//  - AveragePool, GlobalAveragePool and ReduceMean found groups of their own: to round a mean anew loses what averaging
+//    gained.
 //  - A residual Add or a Concat goes to the latest of its branches. It does not join them: a network of residual blocks
 //    would melt into one group. Each branch that has another scheme costs one conversion.
 //  - Layers that only graph inputs and constants lead to go to the first layer that reads from them.

@@ -7,17 +7,23 @@
 namespace seqto::internal {
 
 std::vector<SearchGroup> search_groups(const Model& model, const std::vector<DetailedScheme>& schemes,
-                                       const std::vector<LayerId>& excluded, const GroupOptions& options) {
+                                       const QuantizeOptions& quantize, const GroupOptions& options) {
   std::unordered_map<LayerId, std::vector<Scheme>> possible;
-  for (Layer& layer : layers(model)) possible[layer.id] = std::move(layer.schemes);
-  const std::unordered_set<LayerId> left_out(excluded.begin(), excluded.end());
+  std::unordered_set<LayerId> weighted;
+  for (Layer& layer : layers(model)) {
+    if (layer.weight_bytes > 0) weighted.insert(layer.id);
+    possible[layer.id] = std::move(layer.schemes);
+  }
+  const std::unordered_set<LayerId> left_out(quantize.exclude.begin(), quantize.exclude.end());
   std::vector<SearchGroup> result;
   for (std::vector<LayerId>& members : groups(model, options)) {
     SearchGroup group{.layers = {}, .choices = {{}}, .schemes = {DetailedScheme()}};
     for (LayerId& layer : members)
       if (!left_out.contains(layer)) group.layers.push_back(std::move(layer));
+    const bool has_weights = std::ranges::any_of(group.layers, [&](const auto& l) { return weighted.contains(l); });
     for (const DetailedScheme& scheme : schemes) {
       if (scheme.scheme == Scheme::kFloat32) continue;
+      if (scheme.scheme == Scheme::kFloat16 && !has_weights && !quantize.float16.compute) continue;
       Plan choice;
       for (const LayerId& layer : group.layers) {
         if (const auto& all = possible[layer]; std::ranges::find(all, scheme.scheme) == all.end()) continue;

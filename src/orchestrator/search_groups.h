@@ -9,8 +9,9 @@
 namespace seqto::internal {
 
 // A choice for each of `schemes` that any layer of the group can be written in; layers that cannot stay float32 in it,
-// and so do the excluded in all. Groups without a choice are left out.
+// and so do the excluded in all. float16 is a choice where it changes anything: without float16_compute it is for
+// weights. Groups without a choice are left out.
 std::vector<SearchGroup> search_groups(const Model& model, const std::vector<DetailedScheme>& schemes,
-                                       const std::vector<LayerId>& excluded, const GroupOptions& options);
+                                       const QuantizeOptions& quantize, const GroupOptions& options);
 
 }  // namespace seqto::internal

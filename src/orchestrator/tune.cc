@@ -337,7 +337,7 @@ class Tuner {
   bool search() {
     SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
-    space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize.exclude, o_.groups);
+    space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize, o_.groups);
     space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
     if (searches(o_) && std::ranges::find(o_.objectives, "latency") != o_.objectives.end()) {
       const auto made = [this](const Plan& plan) { return candidate(plan); };
