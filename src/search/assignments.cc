@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <unordered_map>
 
 namespace seqto::internal {
 
@@ -35,6 +39,36 @@ std::vector<DetailedScheme> Assignments::schemes() const {
   std::set<DetailedScheme> found;
   for (const SearchGroup& group : space_.groups) found.insert(group.schemes.begin() + 1, group.schemes.end());
   return {found.begin(), found.end()};
+}
+
+const std::vector<std::vector<size_t>>& Assignments::shared_tensors() {
+  if (shared_) return *shared_;
+  if (!space_.model) return shared_.emplace();
+  std::unordered_map<LayerId, size_t> group_of;
+  for (size_t g = 0; g < groups(); ++g)
+    for (const LayerId& layer : space_.groups[g].layers) group_of[layer] = g;
+  struct Written {
+    size_t group;
+    std::string tensor;
+  };
+  std::unordered_map<std::string, Written> written;  // layers of no group hand on what they read
+  std::map<std::string, std::set<size_t>> passed;
+  for (const Node& node : space_.model->graph.nodes) {
+    const auto own = group_of.find(node.name);
+    std::optional<Written> handed;
+    for (const std::string& input : node.inputs) {
+      const auto from = written.find(input);
+      if (from == written.end()) continue;
+      if (own == group_of.end()) handed = from->second;
+      else if (from->second.group != own->second) passed[from->second.tensor].insert({from->second.group, own->second});
+    }
+    for (const std::string& output : node.outputs)
+      if (own != group_of.end()) written[output] = {own->second, output};
+      else if (handed) written[output] = *handed;
+  }
+  std::set<std::vector<size_t>> sets;
+  for (const auto& [tensor, touched] : passed) sets.emplace(touched.begin(), touched.end());
+  return shared_.emplace(sets.begin(), sets.end());
 }
 
 const ChoiceTable& Assignments::bytes_saved() {
@@ -78,15 +112,15 @@ double total(const ChoiceTable& table, const Assignment& assignment) {
 namespace {
 
 // One step along a group's hull, towards less loss.
-struct Step {
+struct HullStep {
   size_t group;
   int from, to;
   double slope;  // loss saved per cost
 };
 
 // Steps along the lower convex hull of one group's choices, from the cheapest on; `first` gets the cheapest.
-std::vector<Step> hull_steps(size_t group, const std::vector<double>& loss, const std::vector<double>& cost,
-                             int& first) {
+std::vector<HullStep> hull_steps(size_t group, const std::vector<double>& loss, const std::vector<double>& cost,
+                                 int& first) {
   std::vector<int> order(loss.size());
   for (size_t c = 0; c < order.size(); ++c) order[c] = static_cast<int>(c);
   std::ranges::stable_sort(order,
@@ -99,7 +133,7 @@ std::vector<Step> hull_steps(size_t group, const std::vector<double>& loss, cons
     hull.push_back(c);
   }
   first = hull[0];
-  std::vector<Step> steps;
+  std::vector<HullStep> steps;
   for (size_t i = 1; i < hull.size(); ++i) steps.push_back({group, hull[i - 1], hull[i], slope(hull[i - 1], hull[i])});
   return steps;
 }
@@ -108,13 +142,13 @@ std::vector<Step> hull_steps(size_t group, const std::vector<double>& loss, cons
 
 std::vector<Assignment> chain_of(const ChoiceTable& loss, const ChoiceTable& cost) {
   Assignment assignment(loss.size());
-  std::vector<Step> steps;
+  std::vector<HullStep> steps;
   for (size_t g = 0; g < loss.size(); ++g)
-    for (const Step& step : hull_steps(g, loss[g], cost[g], assignment[g])) steps.push_back(step);
+    for (const HullStep& step : hull_steps(g, loss[g], cost[g], assignment[g])) steps.push_back(step);
   // Within a group slopes fall, so its steps stay in order.
-  std::ranges::stable_sort(steps, std::greater(), &Step::slope);
+  std::ranges::stable_sort(steps, std::greater(), &HullStep::slope);
   std::vector<Assignment> chain{assignment};
-  for (const Step& step : steps) {
+  for (const HullStep& step : steps) {
     assert(assignment[step.group] == step.from);
     assignment[step.group] = step.to;
     chain.push_back(assignment);

@@ -9,6 +9,7 @@
 #include "search/finalists.h"
 #include "search/loss_model.h"
 #include "search/moves.h"
+#include "search/steps.h"
 
 namespace seqto {
 namespace {
@@ -40,7 +41,9 @@ class Chain : public Strategy {
 
   int64_t budget() const {
     if (options_.evaluations > 0) return options_.evaluations;
-    return static_cast<int64_t>(one_in_choices().size() + 3 * assignments_.groups());
+    // Where latency counts, the plans of interest mix static layers with others, whose losses do not add up.
+    const size_t each = archive_.by_latency() ? 5 : 3;
+    return static_cast<int64_t>(one_in_choices().size() + each * assignments_.groups());
   }
 
   void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const char* step) const {
@@ -60,7 +63,7 @@ class Chain : public Strategy {
 
   // Groups and their choices. A scheme that loses next to nothing everywhere needs no look at single groups.
   std::vector<std::pair<size_t, int>> one_in_choices() const {
-    constexpr double kNothing = 0.01;
+    const double kNothing = archive_.by_latency() ? 0.05 : 0.01;
     std::set<DetailedScheme> harmless;
     if (uniform_loss(archive_, assignments_, Scheme::kFloat16) < kNothing * mildest_loss(archive_, assignments_))
       harmless.insert(Scheme::kFloat16);
@@ -100,7 +103,7 @@ class Chain : public Strategy {
   // that loses much, is measured as closely as its flat one.
   std::vector<Proposal> chain() {
     if (chain_.empty()) {
-      const ChoiceTable losses = one_in_losses(archive_, assignments_);
+      const LossModel model(archive_, assignments_);
       std::vector<double> mixtures{1};
       if (archive_.by_latency()) mixtures = {1, 0.75, 0.5, 0.25, 0.02};
       if (!archive_.by_size()) mixtures = {0};
@@ -108,8 +111,8 @@ class Chain : public Strategy {
       const size_t each = std::max<size_t>(4, std::min(left / 2, 2 * assignments_.groups()) / mixtures.size());
       for (double share : mixtures) {
         const ChoiceTable table = costs(share);
-        const std::vector<Assignment> all = chain_of(losses, table);
-        for (size_t place : spread(all, losses, table, each)) chain_.push_back(all[place]);
+        const std::vector<Assignment> all = descent(model, assignments_, table);
+        for (size_t place : spread(all, model, table, each)) chain_.push_back(all[place]);
         if (archive_.bounded()) add_last_within_bounds(all);
       }
     }
@@ -135,14 +138,14 @@ class Chain : public Strategy {
 
   // Places along a chain, which begins at the cheapest plan: half of them evenly by steps, half by cost; and both ends.
   // Of plans that are expected to lose next to nothing, only the cheapest.
-  std::set<size_t> spread(const std::vector<Assignment>& chain, const ChoiceTable& losses, const ChoiceTable& cost,
+  std::set<size_t> spread(const std::vector<Assignment>& chain, const LossModel& losses, const ChoiceTable& cost,
                           size_t count) const {
     // Measured by the mildest scheme: one that ruins the model must not hide what lies between the others and float.
     constexpr double kShare = 0.003;
     const double mildest = mildest_loss(archive_, assignments_);
     const double nothing = std::isfinite(mildest) ? kShare * mildest : 0;
     size_t end = 0;
-    while (end + 1 < chain.size() && total(losses, chain[end]) > nothing) ++end;
+    while (end + 1 < chain.size() && losses.loss_of(chain[end]) > nothing) ++end;
     std::set<size_t> places{0, end};
     const double first = total(cost, chain.front()), last = total(cost, chain[end]);
     const size_t half = std::max<size_t>(1, count / 2);
@@ -190,7 +193,8 @@ class Chain : public Strategy {
     constexpr size_t kBatch = 8;
     const int64_t left = budget() - archive_.evaluations();
     if (left <= 0) return {};
-    const ChoiceTable losses = fitted_losses(archive_, assignments_, one_in_losses(archive_, assignments_));
+    LossModel losses(archive_, assignments_);
+    losses.fit(archive_);
     std::vector<Proposal> proposals;
     const size_t count = std::min(kBatch, static_cast<size_t>(left));
     for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))

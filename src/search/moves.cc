@@ -4,15 +4,21 @@
 #include <cmath>
 
 #include "search/loss_model.h"
+#include "search/steps.h"
 
 namespace seqto::internal {
 namespace {
 
-// One group moved, and what that changes.
+// Groups moved to other choices, and what that changes.
 struct Move {
-  size_t group;
-  int choice;
-  double loss, bytes, time;  // less is better
+  Step to;
+  double loss = 0, bytes = 0, time = 0;  // less is better
+
+  bool meets(const Move& other) const {
+    return std::ranges::any_of(to, [&](const auto& own) {
+      return std::ranges::any_of(other.to, [&](const auto& theirs) { return own.first == theirs.first; });
+    });
+  }
 };
 
 struct Found {
@@ -25,7 +31,7 @@ enum class Aim { kFront, kBounds };
 
 class Neighbourhood {
  public:
-  Neighbourhood(const Archive& archive, Assignments& assignments, const ChoiceTable& losses, Aim aim)
+  Neighbourhood(const Archive& archive, Assignments& assignments, const LossModel& losses, Aim aim)
       : archive_(archive),
         aim_(aim),
         assignments_(assignments),
@@ -43,18 +49,13 @@ class Neighbourhood {
  private:
   // The most worthwhile moves from the entry: those that lose less, and those that cost less.
   void list_moves(const Entry& entry, std::vector<Move>& better, std::vector<Move>& cheaper) {
-    const ChoiceTable& bytes = assignments_.bytes_saved();
-    const ChoiceTable* time = archive_.by_latency() ? &assignments_.time_saved() : nullptr;
-    for (size_t g = 0; g < assignments_.groups(); ++g) {
-      const int now = entry.assignment[g];
-      for (int c = 0; c < static_cast<int>(assignments_.choices(g)); ++c) {
-        if (c == now) continue;
-        const Move move{g, c, losses_[g][c] - losses_[g][now], archive_.by_size() ? bytes[g][now] - bytes[g][c] : 0,
-                        time ? (*time)[g][now] - (*time)[g][c] : 0};
-        if (move.loss < 0) better.push_back(move);
-        if (move.bytes < 0 || move.time < 0) cheaper.push_back(move);
-      }
-    }
+    const auto list = [&](Move move) {
+      if (move.loss < 0) better.push_back(move);
+      if (move.bytes < 0 || move.time < 0) cheaper.push_back(std::move(move));
+    };
+    // Size and the losses of weights add up by groups; time, and the losses of activations, do not.
+    for (Step& step : steps_from(assignments_, entry.assignment, archive_.by_latency()))
+      list(moved(entry, std::move(step)));
     constexpr size_t kMoves = 48;
     const auto keep = [](std::vector<Move>& moves, const auto& worth) {
       std::ranges::stable_sort(moves, std::greater(), worth);
@@ -68,24 +69,34 @@ class Neighbourhood {
     });
   }
 
+  Move moved(const Entry& entry, Step to) {
+    Move move{std::move(to)};
+    const ChoiceTable& bytes = assignments_.bytes_saved();
+    for (const auto& [g, c] : move.to) {
+      const int now = entry.assignment[g];
+      if (archive_.by_size()) move.bytes += bytes[g][now] - bytes[g][c];
+      if (archive_.by_latency()) move.time += assignments_.time_saved()[g][now] - assignments_.time_saved()[g][c];
+    }
+    move.loss = losses_.change(entry.assignment, move.to);
+    return move;
+  }
+
   std::optional<Found> best_move(const Entry& entry) {
     std::vector<Move> better, cheaper;
     list_moves(entry, better, cheaper);
-    const Move none{0, entry.assignment[0], 0, 0, 0};
+    const Move none;
     std::optional<Found> best;
     const auto consider = [&](const Move& a, const Move& b) {
       const double gain = gain_of(entry, a, b);
       if (gain <= (best ? best->gain : kLeastGain)) return;
-      Assignment assignment = entry.assignment;
-      assignment[a.group] = a.choice;
-      if (&b != &none) assignment[b.group] = b.choice;
+      Assignment assignment = after(after(entry.assignment, a.to), b.to);
       if (archive_.find(assignment) || assignment == assignments_.all_float()) return;
       best = Found{std::move(assignment), gain};
     };
     for (const Move& a : better) {
       consider(a, none);
       for (const Move& b : cheaper)
-        if (a.group != b.group) consider(a, b);
+        if (!a.meets(b)) consider(a, b);
     }
     for (const Move& b : cheaper) consider(b, none);
     return best;
@@ -115,14 +126,14 @@ class Neighbourhood {
   const Archive& archive_;
   const Aim aim_;
   Assignments& assignments_;
-  const ChoiceTable& losses_;
+  const LossModel& losses_;
   std::vector<const Entry*> front_;
   double nothing_;
 };
 
 }  // namespace
 
-std::vector<Assignment> promising_moves(const Archive& archive, Assignments& assignments, const ChoiceTable& losses,
+std::vector<Assignment> promising_moves(const Archive& archive, Assignments& assignments, const LossModel& losses,
                                         size_t count) {
   std::vector<Assignment> result;
   const auto add = [&](Aim aim, size_t most) {

@@ -15,7 +15,9 @@ WhatIf what_if(const SearchSpace& space, const StrategyOptions& options, const S
   Archive archive(space, options);
   archive.update(study);
   Assignments assignments(space);
-  const ChoiceTable losses = fitted_losses(archive, assignments, one_in_losses(archive, assignments));
+  LossModel model(archive, assignments);
+  model.fit(archive);
+  const ChoiceTable losses = model.by_choice();
   WhatIf result;
   result.loss = archive.loss();
   result.size_bytes = static_cast<double>(space.size_of({}));
