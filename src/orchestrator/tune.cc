@@ -17,7 +17,7 @@
 #include "orchestrator/improvements.h"
 #include "orchestrator/note_tensors.h"
 #include "orchestrator/notes.h"
-#include "orchestrator/own_biases.h"
+#include "orchestrator/own_corrections.h"
 #include "orchestrator/placement.h"
 #include "orchestrator/predicted_latencies.h"
 #include "orchestrator/samples.h"
@@ -253,20 +253,24 @@ class Tuner {
 
   void measure_references() {
     auto named = named_ranges(o_, ranges_, model_, *data_, split_.calibration, *runner_, *study_, env_);
+    const double start = time_.spent();
     Improvements improved =
         find_improvements(o_, model_, ranges_, named, *data_, split_.calibration, *runner_, *study_, env_);
+    learning_seconds_ = time_.spent() - start;
     corrections_ = std::move(improved.corrections);
     quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
     for (auto& [name, ranges] : named) quantizer_->add_ranges(name, std::move(ranges));
-    own_biases_.emplace(OwnBiases::Context{.options = o_,
-                                           .model = model_,
-                                           .corrections = corrections_,
-                                           .data = *data_,
-                                           .samples = split_.calibration,
-                                           .observer = *runner_,
-                                           .judge = places_.front(),
-                                           .study = *study_,
-                                           .env = env_});
+    own_corrections_.emplace(
+        OwnCorrections::Context{.options = o_,
+                                .model = model_,
+                                .corrections = corrections_,
+                                .data = *data_,
+                                .samples = split_.calibration,
+                                .observer = *runner_,
+                                .judge = places_.front(),
+                                .study = *study_,
+                                .env = env_,
+                                .worth_learning = [this](const Plan& p) { return worth_learning(p); }});
     const double before = time_.spent();
     if (!published_settings(o_)) {
       // What size and losses are compared with stays the published quantization, whatever is searched.
@@ -333,9 +337,18 @@ class Tuner {
     if (limit.figure == "latency_ratio") options.max_latency_ns = limit.bound * space.latency_of({});
   }
 
+  // What the limits ask for, as far as it is known before the finalists are timed, and while there is time.
+  bool worth_learning(const Plan& plan) const {
+    const bool bounded = std::isfinite(strategy_.max_size_bytes) || std::isfinite(strategy_.max_latency_ns);
+    if (!bounded || !time_.leaves(learning_seconds_ + closing_.kept(o_, time_))) return false;
+    return static_cast<double>(space_.size_of(plan)) <= strategy_.max_size_bytes &&
+           (!space_.latency_of || space_.latency_of(plan) <= strategy_.max_latency_ns);
+  }
+
   // False when interrupted.
   bool search() {
-    SearchSpace space{.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
+    SearchSpace& space =
+        space_ = {.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
     space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize, o_.groups);
     space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
@@ -348,23 +361,24 @@ class Tuner {
       constexpr int64_t kPrefixBytes = 256 << 20;
       prefixes_.emplace(model_, *data_, places_.front().search.samples, *places_.front().runner, kPrefixBytes);
     }
-    StrategyOptions options{.threshold = o_.threshold,
-                            .objectives = o_.objectives,
-                            .evaluations = o_.search_evaluations,
-                            .front = o_.max_front,
-                            .seed = o_.dataset.seed,
-                            .racing = o_.racing};
+    StrategyOptions& options = strategy_ = {.threshold = o_.threshold,
+                                            .objectives = o_.objectives,
+                                            .evaluations = o_.search_evaluations,
+                                            .front = o_.max_front,
+                                            .seed = o_.dataset.seed,
+                                            .racing = o_.racing};
     for (const Limit& limit : o_.limits) set_bound(options, limit, space);
-    SearchLoop loop({.options = o_,
-                     .env = env_,
-                     .study = *study_,
-                     .places = places_,
-                     .candidate = [this](const Plan& plan) { return candidate(plan); },
-                     .reported = [this](const Plan& plan) { return own_biases_->corrected(plan, candidate(plan)); },
-                     .prefixes = prefixes_ ? &*prefixes_ : nullptr,
-                     .ending = ending_,
-                     .time = time_,
-                     .closing_seconds = closing_.kept(o_, time_)});
+    SearchLoop loop(
+        {.options = o_,
+         .env = env_,
+         .study = *study_,
+         .places = places_,
+         .candidate = [this](const Plan& plan) { return candidate(plan); },
+         .reported = [this](const Plan& plan) { return own_corrections_->corrected(plan, candidate(plan)); },
+         .prefixes = prefixes_ ? &*prefixes_ : nullptr,
+         .ending = ending_,
+         .time = time_,
+         .closing_seconds = closing_.kept(o_, time_)});
     const bool went_on = loop.run(*make_strategy(o_.strategy, space, options));
     const auto trials = static_cast<int64_t>(study_->trials().size());
     env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
@@ -397,7 +411,7 @@ class Tuner {
     }
     Explained explained;
     for (const Trial* t : kept) {
-      const Model made = own_biases_->as_found(t->plan, candidate(t->plan));
+      const Model made = own_corrections_->as_found(t->plan, candidate(t->plan));
       explained[t->id] = explain(model_, made, {.quantize = o_.quantize, .plan = t->plan});
       save_model(made, o_.output / "models" / (t->id + ".onnx"));
       write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(with_fields(corrections_, t->plan)));
@@ -441,7 +455,10 @@ class Tuner {
   Ranges ranges_;                   // as calibrated
   SchemeCorrections corrections_;
   std::optional<Quantizer> quantizer_;
-  std::optional<OwnBiases> own_biases_;
+  SearchSpace space_;
+  StrategyOptions strategy_;
+  double learning_seconds_ = 0;  // what corrections_ took
+  std::optional<OwnCorrections> own_corrections_;
   std::optional<Model> full_;  // every layer quantized
   Plan all_;
   std::optional<LatencyModel> latency_;
