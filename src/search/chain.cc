@@ -41,8 +41,11 @@ class Chain : public Strategy {
 
   int64_t budget() const {
     if (options_.evaluations > 0) return options_.evaluations;
-    // Where latency counts, the plans of interest mix static layers with others, whose losses do not add up.
-    const size_t each = archive_.by_latency() ? 5 : 3;
+    // Where latency counts, the plans of interest mix static layers with others, whose losses do not add up; small
+    // models are quick to measure.
+    constexpr size_t kAll = 300, kLeast = 5, kMost = 15;
+    const size_t each =
+        archive_.by_latency() ? std::clamp(kAll / std::max<size_t>(1, assignments_.groups()), kLeast, kMost) : 3;
     return static_cast<int64_t>(one_in_choices().size() + each * assignments_.groups());
   }
 
