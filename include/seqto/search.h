@@ -84,7 +84,7 @@ struct StrategyOptions {
   // have to hold the metric.
   std::vector<std::string> objectives{"kl", "size"};
   int64_t evaluations =
-      0;               // on search and acceptance samples together; 0: the strategy's own measure, 5 for each group
+      0;  // on search and acceptance samples together; 0: the strategy's own measure, some 5 for each group
   int64_t front = 24;  // points that are measured for the report, at most
   uint64_t seed = 0;
   // chain (without latency among the objectives) and random: candidates that a few of the samples tell enough of are

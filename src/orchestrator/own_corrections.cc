@@ -63,11 +63,11 @@ SchemeCorrections OwnCorrections::find_codes(const Plan& plan, const Model& cand
   return found;
 }
 
-bool OwnCorrections::learns(const Plan& plan) const {
+bool OwnCorrections::learns(const Plan& plan, const Model& candidate) const {
   const bool learned = std::ranges::any_of(c_.corrections, [](const auto& shared) {
     return is_static(shared.first.scheme) && !shared.second.rounding.empty();
   });
-  return learned && c_.worth_learning && c_.worth_learning(plan);
+  return learned && c_.worth_learning && c_.worth_learning(plan, candidate);
 }
 
 void OwnCorrections::save(const Plan& plan, const SchemeCorrections& found) const {
@@ -98,7 +98,7 @@ Model OwnCorrections::corrected(const Plan& plan, Model candidate) {
       save(plan, found);
     };
     try_out(kBiases, find_biases(plan, candidate));
-    if (learns(plan)) try_out(kCodes, find_codes(plan, candidate));
+    if (learns(plan, candidate)) try_out(kCodes, find_codes(plan, candidate));
     if (best) candidate = std::move(*best);
   } catch (const Error& error) {
     // A candidate that cannot run says so when it is measured.

@@ -29,7 +29,7 @@ class OwnCorrections {
     Study& study;
     const Env& env;
     // Which plans' codes are to be learned anew, where those of static layers were learned at all. Empty: none.
-    std::function<bool(const Plan&)> worth_learning;
+    std::function<bool(const Plan&, const Model& candidate)> worth_learning;
   };
   explicit OwnCorrections(Context context) : c_(std::move(context)) {}
 
@@ -44,7 +44,7 @@ class OwnCorrections {
 
  private:
   bool serves(const Plan& plan) const;
-  bool learns(const Plan& plan) const;
+  bool learns(const Plan& plan, const Model& candidate) const;
   SchemeCorrections find_biases(const Plan& plan, const Model& candidate) const;
   SchemeCorrections find_codes(const Plan& plan, const Model& candidate) const;
   void save(const Plan& plan, const SchemeCorrections& found) const;

@@ -270,7 +270,9 @@ class Tuner {
                                 .judge = places_.front(),
                                 .study = *study_,
                                 .env = env_,
-                                .worth_learning = [this](const Plan& p) { return worth_learning(p); }});
+                                .worth_learning = [this](const Plan& plan, const Model& candidate) {
+                                  return worth_learning(plan, candidate);
+                                }});
     const double before = time_.spent();
     if (!published_settings(o_)) {
       // What size and losses are compared with stays the published quantization, whatever is searched.
@@ -338,10 +340,10 @@ class Tuner {
   }
 
   // What the limits ask for, as far as it is known before the finalists are timed, and while there is time.
-  bool worth_learning(const Plan& plan) const {
+  bool worth_learning(const Plan& plan, const Model& candidate) const {
     const bool bounded = std::isfinite(strategy_.max_size_bytes) || std::isfinite(strategy_.max_latency_ns);
     if (!bounded || !time_.leaves(learning_seconds_ + closing_.kept(o_, time_))) return false;
-    return static_cast<double>(space_.size_of(plan)) <= strategy_.max_size_bytes &&
+    return static_cast<double>(serialized_size(candidate)) <= strategy_.max_size_bytes &&
            (!space_.latency_of || space_.latency_of(plan) <= strategy_.max_latency_ns);
   }
 

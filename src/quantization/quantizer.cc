@@ -51,16 +51,15 @@ struct Quantizer::Impl {
   // Concat between pairs, whose scales cannot be float16; it also moves Q and DQ through these operators, and drops the
   // Relu or Clip in front of Q.
   std::unordered_set<std::string> find_half_concats() const {
-    static const std::unordered_set<std::string_view> kPassed{"Relu",    "Clip",      "MaxPool", "Reshape", "Transpose",
-                                                              "Squeeze", "Unsqueeze", "Slice",   "Flatten"};
+    static const std::unordered_set<std::string_view> kPassed{"Relu", "Clip", "MaxPool", "Flatten"};
     std::unordered_set<std::string> found;
     if (options.format != QuantFormat::kQdq || !is_8_bits(options.activation_type)) return found;
     for (const Node& n : model.graph.nodes) {
       if (n.outputs.empty() || n.inputs.empty()) continue;
       auto type = index.types.find(n.outputs[0]);
       bool half = type != index.types.end() && type->second == DataType::kFloat16;
-      if ((half && n.op_type == "Concat") || (kPassed.contains(n.op_type) && found.contains(n.inputs[0])))
-        found.insert(n.outputs[0]);
+      const bool passes = moves_values(n) || kPassed.contains(n.op_type);
+      if ((half && n.op_type == "Concat") || (passes && found.contains(n.inputs[0]))) found.insert(n.outputs[0]);
     }
     return found;
   }
