@@ -128,7 +128,8 @@ std::filesystem::path temporary_parent() {
   return error ? "/tmp" : parent;
 }
 
-TemporaryFolder::TemporaryFolder() : owned_(temporary_parent(), kFolders), path(owned_.path() / owned_.path().filename()) {
+TemporaryFolder::TemporaryFolder()
+    : owned_(temporary_parent(), kFolders), path(owned_.path() / owned_.path().filename()) {
   std::error_code error(errno, std::generic_category());
   if (owned_.path().empty() || !std::filesystem::create_directory(path, error))
     fail("write", temporary_parent(), error.value(), "a writable folder was expected; set TMPDIR to one");

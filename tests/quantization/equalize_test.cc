@@ -56,7 +56,8 @@ TEST_F(Equalize, KeepsTheFunctionAndEvensOutTheChannels) {
     Model even = equalized(model, {.per_channel = per_channel});
     EXPECT_FALSE(equal(model, even));
     expect_same(model, even);
-    // The first layer's rows differ by 0.3 ^ 3; what they write is used more evenly afterwards, as far as the cap lets it.
+    // The first layer's rows differ by 0.3 ^ 3; what they write is used more evenly afterwards, as far as the cap lets
+    // it.
     EXPECT_LT(spread(*even.graph.initializer("w0"), 4), spread(*model.graph.initializer("w0"), 4) / 1.9);
   }
 }
