@@ -39,6 +39,14 @@ Losses compare(const Outputs& reference, const Outputs& candidate);
 std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate);
 Losses mean(std::span<const Losses> losses);
 
+// The KL that noise as the candidate's costs on inputs as sure as the reference's, of whose rows the candidate has the
+// first: to second order, noise d on the logits costs half of its variance under p = softmax(reference). Here the noise
+// of every row is laid upon every reference, and the loudest fifth of the noises counts as the next one below: of a few
+// dozen rows most of the mean KL lies on a handful that happen to be unsure or loud, while this is the mean over all
+// pairs. It ranks candidates by what they lose on other samples better than their KL does (docs/search.md). Nothing
+// where something is not finite, or the pairs are too many.
+std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candidate);
+
 // Task metrics from labels: top1, top5 (shares), f1 (macro). Samples with label -1 do not count; empty without labels.
 std::map<std::string, double> task_metrics(const Outputs& outputs, std::span<const int64_t> labels);
 
@@ -54,6 +62,7 @@ struct Measurement {
   int64_t size_bytes = 0;
   Latency latency;  // per sample
   Losses losses;
+  std::optional<double> pooled_kl;  // on samples that only a search for latency looks at
   std::map<std::string, double> metrics;
   std::set<std::string> lower_is_better;  // those of them that are errors
   // Of losses and metrics, by name.
@@ -64,6 +73,9 @@ struct Measurement {
   // What pairs them in other metrics ("f1"): their values on resamples of the samples, to six digits.
   std::map<std::string, std::vector<double>> replicates;
 };
+// `loss` as a search goes by it, where `found` is its mean on a measurement's samples: of "kl" the geometric mean of
+// that and pooled_kl, where there is one.
+double steady_loss(const Measurement& measurement, const std::string& loss, double found);
 // Losses, metrics, intervals and samples of outputs on the samples of `reference`; `labels` may be empty. `paired`:
 // losses whose samples are kept as well.
 void measure_outputs(Measurement& measurement, const Outputs& reference, const Outputs& outputs,

@@ -106,6 +106,47 @@ Losses mean(std::span<const Losses> losses) {
 
 Losses compare(const Outputs& reference, const Outputs& candidate) { return mean(compare_each(reference, candidate)); }
 
+std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candidate) {
+  constexpr int64_t kMost = int64_t{1} << 28;  // products, a tenth of a second
+  constexpr double kLoudest = 0.2;
+  if (candidate.rows == 0 || candidate.columns != reference.columns || candidate.rows > reference.rows) return {};
+  if (reference.rows * candidate.rows * std::max<int64_t>(1, reference.columns) > kMost) return {};
+  const auto columns = static_cast<size_t>(reference.columns);
+  std::vector<std::vector<double>> shares;
+  for (int64_t i = 0; i < reference.rows; ++i) shares.push_back(softmax(reference.row(i)));
+  std::vector<double> costs;  // of each noise
+  for (int64_t j = 0; j < candidate.rows; ++j) {
+    std::vector<double> noise(columns);
+    double middle = 0;
+    for (size_t c = 0; c < columns; ++c) {
+      noise[c] = static_cast<double>(candidate.row(j)[c]) - reference.row(j)[c];
+      middle += noise[c] / static_cast<double>(columns);
+    }
+    double sum = 0;
+    for (const std::vector<double>& p : shares) {
+      double first = 0, second = 0;
+      for (size_t c = 0; c < columns; ++c) {
+        const double d = noise[c] - middle;
+        first += p[c] * d;
+        second += p[c] * d * d;
+      }
+      sum += (second - first * first) / 2;
+    }
+    if (!std::isfinite(sum)) return {};
+    costs.push_back(std::max(0.0, sum / static_cast<double>(reference.rows)));
+  }
+  std::ranges::sort(costs);
+  const auto kept = std::max<size_t>(1, static_cast<size_t>((1 - kLoudest) * static_cast<double>(costs.size())));
+  double sum = 0;
+  for (size_t i = 0; i < costs.size(); ++i) sum += costs[std::min(i, kept - 1)];
+  return sum / static_cast<double>(costs.size());
+}
+
+double steady_loss(const Measurement& measurement, const std::string& loss, double found) {
+  if (loss != "kl" || !measurement.pooled_kl || !(found > 0)) return found;
+  return std::sqrt(found * *measurement.pooled_kl);
+}
+
 void Outputs::append(std::span<const float> row) {
   if (rows > 0 && static_cast<int64_t>(row.size()) != columns) {
     throw Error(Code::kInvalidInput,

@@ -56,6 +56,7 @@ void write_measurement(Json& json, const Measurement& measurement) {
   for (const LossField& field : kLossFields) {
     losses[std::string(field.name)] = number_to_json(measurement.losses.*field.value);
   }
+  if (measurement.pooled_kl) json["pooled_kl"] = *measurement.pooled_kl;
   Json& metrics = json["metrics"] = Json::object();
   for (const auto& [name, value] : measurement.metrics) metrics[name] = number_to_json(value);
   if (!measurement.lower_is_better.empty()) json["lower_is_better"] = measurement.lower_is_better;
@@ -75,6 +76,7 @@ Measurement read_measurement(const Json& json) {
   for (const LossField& field : kLossFields) {
     measurement.losses.*field.value = number_from_json(losses.at(std::string(field.name)));
   }
+  if (json.contains("pooled_kl")) measurement.pooled_kl = json["pooled_kl"].get<double>();
   for (const auto& [name, value] : json.at("metrics").items()) measurement.metrics[name] = number_from_json(value);
   if (json.contains("intervals"))
     for (const auto& [name, ends] : json["intervals"].items())

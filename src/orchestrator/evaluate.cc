@@ -76,6 +76,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   if (result.outputs.rows < evaluation.reference.rows)
     measure_outputs(result.measurement, first_rows(evaluation.reference, result.outputs.rows), result.outputs, {});
   else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels, evaluation.paired);
+  if (evaluation.pools) result.measurement.pooled_kl = pooled_kl(evaluation.reference, result.outputs);
   if (!evaluation.metrics.empty()) {
     const Answers& reference = evaluation.all_outputs ? *evaluation.all_outputs : *answers;
     measure_task(result.measurement, evaluation.metrics, *answers, reference, evaluation.truths);

@@ -21,6 +21,7 @@ struct EvaluationData {
   std::vector<int64_t> labels;      // one per sample; empty: no labels
   size_t chunk_samples = 1;         // that travel to the device together
   bool warm_up = true;              // where latencies matter: the runtime's first run is slow
+  bool pools = false;               // the measurements have a pooled_kl
   Outputs reference;                // the float model's outputs on the samples; empty while that is made
   std::vector<std::string> paired;  // losses that candidates are compared in sample by sample
   // --- task metrics that were asked for
@@ -64,7 +65,7 @@ struct Evaluated {
 // first samples alone: as many as its `samples` are.
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race = nullptr);
 
-// A failing candidate is a Trial that says why: this is one of the four places that catch.
+// A failing candidate is a Trial that says why: this is one of the few places that catch.
 // Interruptions pass through, and a device that is gone. On one device after the other, the study's first first;
 // samples that only the search looks at are run on that alone. Any number of candidates may be evaluated at a time.
 // `prefixes`: of the search samples, where the candidate may be run from a cut on.

@@ -39,7 +39,9 @@ bool OwnCorrections::serves(const Plan& plan) const {
 
 double OwnCorrections::loss(const Model& candidate) const {
   const auto session = c_.judge.runner->load(candidate);
-  return objective(measure(*session, c_.judge.acceptance, c_.env).measurement, followed_loss(c_.options.objectives));
+  const Measurement measured = measure(*session, c_.judge.acceptance, c_.env).measurement;
+  const std::string name = followed_loss(c_.options.objectives);
+  return steady_loss(measured, name, objective(measured, name));
 }
 
 SchemeCorrections OwnCorrections::find_biases(const Plan& plan, const Model& candidate) const {

@@ -89,6 +89,8 @@ class Tuner {
     return false;
   }
 
+  bool by_latency() const { return std::ranges::find(o_.objectives, "latency") != o_.objectives.end(); }
+
   void prepare_inputs() {
     model_ = load_model(o_.model);
     Model in_order = model_;
@@ -129,6 +131,8 @@ class Tuner {
     Place& first = places_.front();
     first.search = first.acceptance = first.evaluation;
     first.search.warm_up = first.acceptance.warm_up = false;
+    // What static layers lose lies on many samples a little; what weights lose may lie on two of a hundred alone.
+    first.search.pools = first.acceptance.pools = by_latency();
     first.search.samples = {split_.search.begin(), split_.search.begin() + half};
     first.acceptance.samples = {split_.search.begin() + half, split_.search.end()};
     ending_.objectives = o_.objectives;
@@ -420,8 +424,7 @@ class Tuner {
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
     study_->note("explained", explained_to_json(explained));
-    const bool by_latency = std::ranges::find(o_.objectives, "latency") != o_.objectives.end();
-    if (by_latency || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
+    if (by_latency() || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
       time_finalists(*study_, places_, o_.output, searches(o_), ending_, time_, env_);
     if (latency_) note_error(*latency_, places_.front().device, *study_, ending_);
     if (o_.audit_samples > 0 && !env_.cancelled())

@@ -63,8 +63,11 @@ void Archive::update(const Study& study) {
       entry.metric = objective(*trial.measurement, metric_);
     // The search's samples are the first half of them.
     const int64_t all = study.header().search_samples;
-    if (trial.part == Part::kSearch) read_losses(loss, trial, all - all / 2);
-    if (trial.part == Part::kAcceptance) read_losses(loss, trial, all / 2);
+    if (trial.part == Part::kEvaluation) continue;
+    const bool is_search = trial.part == Part::kSearch;
+    read_losses(loss, trial, is_search ? all - all / 2 : all / 2);
+    (is_search ? entry.search_mean : entry.acceptance_mean) = *loss;
+    if (trial.measurement) loss = steady_loss(*trial.measurement, loss_, *loss);
   }
 }
 
@@ -157,8 +160,9 @@ bool Archive::race(std::span<Proposal> proposals) const {
   const auto difficulty = std::make_shared<const Difficulty>(known->second);
   auto rivals = std::make_shared<std::vector<Rival>>();
   for (const Entry* entry : part == Part::kSearch ? search_front() : front())
-    if (const auto loss = part == Part::kSearch ? entry->search : entry->acceptance)
-      rivals->push_back({{entry->size, entry->latency}, *loss});
+    if (part == Part::kSearch ? entry->search : entry->acceptance)
+      rivals->push_back(
+          {{entry->size, entry->latency}, part == Part::kSearch ? entry->search_mean : entry->acceptance_mean});
   for (Proposal& proposal : proposals) {
     const double latency = by_latency_ ? space_.latency_of(proposal.plan) : 0;
     proposal.enough = [=, name = loss_](std::span<const Losses> each, int64_t size_bytes) {

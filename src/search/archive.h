@@ -19,8 +19,9 @@ struct Entry {
   // By Part; absent: not measured there. Infinite where the candidate failed. What left a race has an estimate of the
   // mean over all samples of the part.
   std::optional<double> search, acceptance, evaluation;
-  std::optional<double> metric;  // the task metric that is an objective, on the acceptance samples
-  double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
+  double search_mean = 0, acceptance_mean = 0;  // as the samples have it: those above are steady_loss()
+  std::optional<double> metric;                 // the task metric that is an objective, on the acceptance samples
+  double size = 0, latency = 0;                 // the latency is predicted; 0 where it is no objective
 
   // On search and acceptance samples together, which are equally many.
   double joint_loss() const { return acceptance ? (*search + *acceptance) / 2 : *search; }
