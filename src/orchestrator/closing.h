@@ -18,7 +18,7 @@ struct Closing {
   // which took ten times as long on five networks; values are looked at on 32 samples of both.
   static Closing of(const TuneOptions& o, double sample_seconds) {
     return {.analysis = sample_seconds * static_cast<double>(10 * o.ranking_samples + 3 * 32),
-            .timing = sample_seconds * 31 + 0.005};
+            .timing = sample_seconds * 2 * 31 + 0.005};
   }
 
   // What a search keeps for it. Latencies that are an objective are always taken in turn.

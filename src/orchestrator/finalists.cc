@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "orchestrator/summarize.h"
+#include "orchestrator/times_in_turn.h"
 #include "seqto/audit.h"
 #include "seqto/error.h"
 
@@ -26,17 +27,14 @@ TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& plac
   try {
     std::vector<std::unique_ptr<Session>> sessions;
     for (const auto& file : files) sessions.push_back(place.runner->load_file(file));
-    std::vector<std::vector<int64_t>> times(files.size());
-    for (int64_t round = 0; round <= kRounds && (round <= kFewest || time.leaves(0)); ++round) {
+    const auto inputs = [&](int64_t round) {
       env.stop_if_cancelled("evaluate");
-      const auto inputs = data.data->read(data.samples[static_cast<size_t>(round) % data.samples.size()]).inputs;
-      for (size_t i = 0; i < sessions.size(); ++i) {
-        int64_t ns = sessions[i]->run_timed(inputs).ns;
-        if (round > 0) times[i].push_back(ns);
-      }
       env.progress({"time", round, kRounds, "finalists in turn"});
-    }
-    for (auto& t : times) result.latencies.push_back(summarize_latency(std::move(t)));
+      return data.data->read(data.samples[static_cast<size_t>(round) % data.samples.size()]).inputs;
+    };
+    const auto goes_on = [&](int64_t round) { return round <= kRounds && (round <= kFewest || time.leaves(0)); };
+    for (auto& t : times_in_turn(sessions, inputs, goes_on))
+      result.latencies.push_back(summarize_latency(std::move(t)));
   } catch (const DeviceGone&) {
     throw;
   } catch (const Error& error) {

@@ -3,7 +3,9 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <unordered_map>
 
 #include "search/assignments.h"
@@ -12,6 +14,7 @@ namespace seqto::internal {
 namespace {
 
 constexpr int kRuns = 15;
+enum : size_t { kFloat, kInt8, kConversions, kRest, kCommon };  // features of every plan
 
 // Finds the group of a node of the runtime's graph: its name begins with the name of a layer or of one of its outputs,
 // after which the runtime wrote what it made of it ("conv1_nchwc", "conv1_token_4").
@@ -118,62 +121,104 @@ std::optional<LatencyModel> LatencyModel::profiled(const Model& model, const std
     if (scheme == Scheme::kFloat32) result.rest_ = rest;
     if (scheme == Scheme::kInt8) result.conversion_ = conversion_cost(profile, elements);
   }
+  // What weight-only schemes change of a convolution the runtime has folded before it runs: what the profile says of
+  // single groups is its noise, which a search would take for a gain.
+  constexpr double kNoise = 0.1;
+  const std::vector<double>& in_float = result.times_.at(Scheme::kFloat32);
+  const double whole = std::reduce(in_float.begin(), in_float.end());
+  for (auto& [scheme, times] : result.times_)
+    if (!is_static(scheme) && std::abs(std::reduce(times.begin(), times.end()) - whole) < kNoise * whole)
+      times = in_float;
+  result.fit();
   return result;
 }
 
-LatencyModel::Terms LatencyModel::terms(const Plan& plan) const {
-  Terms terms{0, 0, 0, rest_};
-  std::vector<Scheme> schemes(groups_.size(), Scheme::kFloat32);
-  for (size_t g = 0; g < groups_.size(); ++g) {
+LatencyModel::Schemes LatencyModel::schemes(const Plan& plan) const {
+  Schemes schemes(groups_.size(), Scheme::kFloat32);
+  for (size_t g = 0; g < groups_.size(); ++g)
     for (const LayerId& layer : groups_[g].layers)
       if (const auto found = plan.schemes.find(layer); found != plan.schemes.end()) schemes[g] = found->second;
-    const auto times = times_.find(schemes[g]);
-    terms[is_static(schemes[g]) ? 1 : 0] += (times == times_.end() ? times_.at(Scheme::kFloat32) : times->second)[g];
+  return schemes;
+}
+
+// Time in groups that compute in float, in int8, conversions, the rest; then the time in each scheme; then a static
+// group's time, for each group.
+std::vector<double> LatencyModel::features(const Schemes& schemes) const {
+  const size_t groups = groups_.size(), by_scheme = kCommon, by_group = by_scheme + times_.size();
+  std::vector<double> features(by_group + groups, 0.0);
+  features[kRest] = rest_;
+  for (size_t g = 0; g < groups; ++g) {
+    auto times = times_.find(schemes[g]);
+    if (times == times_.end()) times = times_.find(Scheme::kFloat32);
+    const double time = times->second[g];
+    features[is_static(schemes[g]) ? kInt8 : kFloat] += time;
+    features[by_scheme + static_cast<size_t>(std::distance(times_.begin(), times))] += time;
+    if (is_static(schemes[g])) features[by_group + g] = time;
   }
   for (const Edge& edge : edges_)
-    if (is_static(schemes[edge.from]) != is_static(schemes[edge.to])) terms[2] += conversion_ * edge.elements;
-  return terms;
+    if (is_static(schemes[edge.from]) != is_static(schemes[edge.to]))
+      features[kConversions] += conversion_ * edge.elements;
+  return features;
+}
+
+std::vector<double> LatencyModel::deviations() const {
+  constexpr double kOfCommon = 0.5, kOfScheme = 0.1, kOfGroup = 0.3;
+  std::vector<double> deviations(kCommon, kOfCommon);
+  deviations.resize(kCommon + times_.size(), kOfScheme);
+  deviations.resize(deviations.size() + groups_.size(), kOfGroup);
+  return deviations;
 }
 
 double LatencyModel::predict(const Plan& plan) const {
-  const Terms all = terms(plan);
-  double ns = 0;
-  for (size_t i = 0; i < kTerms; ++i) ns += weights_[i] * all[i];
-  return ns;
+  const std::vector<double> all = features(schemes(plan));
+  return std::inner_product(all.begin(), all.end(), weights_.begin(), 0.0);
 }
 
-// Ridge regression of relative residuals towards the profile as it is: weights of 1, half as a standard deviation.
-void LatencyModel::fit(std::span<const Measured> measured) {
-  constexpr double kNoise = 0.03, kDeviation = 0.5, kLeast = 0.1;
-  Eigen::Matrix<double, kTerms, kTerms> normal = Eigen::Matrix<double, kTerms, kTerms>::Identity();
-  normal *= 1 / (kDeviation * kDeviation);
-  Eigen::Matrix<double, kTerms, 1> right = Eigen::Matrix<double, kTerms, 1>::Zero();
-  for (const Measured& m : measured) {
-    const Terms all = terms(m.plan);
-    const Eigen::Map<const Eigen::Matrix<double, kTerms, 1>> row(all.data());
-    const double scale = 1 / (kNoise * m.ns);
-    normal += scale * scale * row * row.transpose();
-    right += scale * scale * row * (m.ns - row.sum());
-  }
-  const Eigen::Matrix<double, kTerms, 1> x = normal.ldlt().solve(right);
-  for (size_t i = 0; i < kTerms; ++i) weights_[i] = std::max(kLeast, 1 + x[static_cast<Eigen::Index>(i)]);
+std::optional<double> LatencyModel::measured(const Plan& plan) const {
+  const auto found = measured_.find(schemes(plan));
+  return found == measured_.end() ? std::nullopt : std::optional(found->second);
 }
 
-double LatencyModel::cross_validated_error(std::span<const Measured> measured) const {
-  double sum = 0;
-  for (size_t i = 0; i < measured.size(); ++i) {
-    std::vector<Measured> others(measured.begin(), measured.end());
-    others.erase(others.begin() + static_cast<ptrdiff_t>(i));
-    LatencyModel fitted = *this;
-    fitted.fit(others);
-    sum += std::abs(fitted.predict(measured[i].plan) - measured[i].ns) / measured[i].ns;
+void LatencyModel::learn(std::span<const Measured> measured) {
+  for (const Measured& m : measured) measured_[schemes(m.plan)] = m.ns;
+  fit();
+}
+
+// Gaussian regression towards the profile as it is, in its dual form: there are more groups than measurements.
+void LatencyModel::fit() {
+  constexpr double kNoise = 0.015;  // of a measurement, a share
+  const std::vector<double> deviation = deviations();
+  weights_.assign(deviation.size(), 0.0);
+  std::fill_n(weights_.begin(), size_t{kCommon}, 1.0);
+  const auto rows = static_cast<Eigen::Index>(measured_.size()), columns = std::ssize(deviation);
+  if (rows == 0) return;
+  const auto prior = Eigen::Map<Eigen::VectorXd>(weights_.data(), columns);
+  Eigen::MatrixXd design(rows, columns);
+  Eigen::VectorXd beyond(rows), noise(rows);
+  Eigen::Index row = 0;
+  for (const auto& [chosen, ns] : measured_) {
+    const std::vector<double> all = features(chosen);
+    design.row(row) = Eigen::Map<const Eigen::RowVectorXd>(all.data(), columns);
+    beyond[row] = ns - design.row(row).dot(prior);
+    noise[row] = std::pow(kNoise * ns, 2);
+    ++row;
   }
-  return measured.empty() ? 0 : sum / static_cast<double>(measured.size());
+  const Eigen::Map<const Eigen::VectorXd> spread(deviation.data(), columns);
+  const Eigen::MatrixXd gain = spread.array().square().matrix().asDiagonal() * design.transpose();
+  Eigen::MatrixXd covariance = design * gain;
+  covariance.diagonal() += noise;
+  Eigen::Map<Eigen::VectorXd>(weights_.data(), columns) += gain * covariance.ldlt().solve(beyond);
 }
 
 std::string LatencyModel::to_json() const {
   nlohmann::json json{{"rest", rest_}, {"conversion", conversion_}, {"weights", weights_}};
   for (const auto& [scheme, times] : times_) json["times"][std::string(to_string(scheme))] = times;
+  json["measured"] = nlohmann::json::array();
+  for (const auto& [chosen, ns] : measured_) {
+    nlohmann::json names;
+    for (const Scheme scheme : chosen) names.push_back(to_string(scheme));
+    json["measured"].push_back({{"schemes", std::move(names)}, {"ns", ns}});
+  }
   return json.dump();
 }
 
@@ -183,8 +228,13 @@ LatencyModel LatencyModel::from_json(const std::string& text, const Model& model
   LatencyModel result(model, groups);
   json.at("rest").get_to(result.rest_);
   json.at("conversion").get_to(result.conversion_);
-  json.at("weights").get_to(result.weights_);
   for (const auto& [scheme, times] : json.at("times").items()) times.get_to(result.times_[parse_scheme(scheme)]);
+  for (const auto& one : json.value("measured", nlohmann::json::array())) {
+    Schemes chosen;
+    for (const auto& name : one.at("schemes")) chosen.push_back(parse_scheme(name.get<std::string>()));
+    one.at("ns").get_to(result.measured_[chosen]);
+  }
+  result.fit();
   return result;
 }
 

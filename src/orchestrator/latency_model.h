@@ -2,7 +2,8 @@
 //
 // The time of a graph is the sum over its sequential parts: each group's share, as the runtime's own profile of the
 // uniform plans tells it, plus a conversion for every tensor that passes between static int8 and anything else. What
-// the shares are worth on the whole is fitted to latencies that were measured.
+// the shares are worth on the whole, and what a group alone takes more or less in int8 than the profile says, is fitted
+// to latencies that were measured.
 #pragma once
 
 #include <array>
@@ -26,26 +27,30 @@ class LatencyModel {
                                               const std::function<Model(const Plan&)>& candidate, Runner& runner,
                                               std::span<const Tensor> inputs);
 
-  double predict(const Plan& plan) const;  // nanoseconds a sample
+  // Nanoseconds a sample. Not as measured where the plan was: searches go by differences between neighbours, which a
+  // measured plan beside predicted ones would spoil.
+  double predict(const Plan& plan) const;
 
   struct Measured {
     Plan plan;
     double ns;
   };
-  // Fits the weights of float time, int8 time, conversions and the constant part.
-  void fit(std::span<const Measured> measured);
-  // Mean of |predicted - measured| / measured, each plan predicted by a model that was fitted to the others.
-  double cross_validated_error(std::span<const Measured> measured) const;
+  // Fits to these and all before: the weights of float time, int8 time, conversions and the constant part, what each
+  // other scheme takes on the whole, and each group in int8.
+  void learn(std::span<const Measured> measured);
+  std::optional<double> measured(const Plan& plan) const;  // nanoseconds, of a plan of the same schemes
 
   std::string to_json() const;  // one line
   static LatencyModel from_json(const std::string& text, const Model& model, const std::vector<SearchGroup>& groups);
 
  private:
-  static constexpr size_t kTerms = 4;  // time in groups that compute in float, in int8; conversions; the rest
-  using Terms = std::array<double, kTerms>;
+  using Schemes = std::vector<Scheme>;  // of each group
 
   LatencyModel(const Model& model, const std::vector<SearchGroup>& groups);
-  Terms terms(const Plan& plan) const;
+  Schemes schemes(const Plan& plan) const;
+  std::vector<double> features(const Schemes& schemes) const;  // what the weights are of
+  std::vector<double> deviations() const;                      // of the weights, before anything was measured
+  void fit();
 
   // A tensor between two groups.
   struct Edge {
@@ -57,7 +62,8 @@ class LatencyModel {
   std::map<Scheme, std::vector<double>> times_;  // ns of each group in the scheme's uniform plan
   double rest_ = 0;                              // ns of what belongs to no group, in the float model
   double conversion_ = 0;                        // ns for an element that passes between int8 and float
-  Terms weights_{1, 1, 1, 1};
+  std::map<Schemes, double> measured_;           // ns
+  std::vector<double> weights_;
 };
 
 }  // namespace seqto::internal

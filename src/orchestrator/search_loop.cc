@@ -17,12 +17,16 @@ struct TimeUp {};
 
 }  // namespace
 
-bool SearchLoop::run(Strategy& strategy) {
+bool SearchLoop::run(const std::function<std::unique_ptr<Strategy>()>& make) {
   if (!searches(c_.options)) last_ = c_.candidate(c_.study.trials().back().plan);
-  for (;;) {
+  for (std::unique_ptr<Strategy> strategy = make();;) {
     const char* near = limit_reached(true);
-    std::vector<Proposal> proposals = strategy.next(c_.study, near);
+    std::vector<Proposal> proposals = strategy->next(c_.study, near);
     if (proposals.empty()) return !near || note_stop(near);
+    if (!near && c_.learn && c_.learn(proposals)) {
+      strategy = make();
+      continue;
+    }
     for (size_t done = 0; done < proposals.size();) {
       if (c_.env.cancelled()) return false;
       // What is reported has a latency: those are measured one at a time.
@@ -36,7 +40,7 @@ bool SearchLoop::run(Strategy& strategy) {
       size_t count = static_cast<size_t>(std::ranges::find_if_not(rest, kind) - rest.begin());
       count = reported ? 1 : std::min(count, allowed_trials(true));
       const int64_t begin = c_.env.clock_ns();
-      if (!measure(rest.first(count), strategy.expected())) return false;
+      if (!measure(rest.first(count), strategy->expected())) return false;
       if (reported) slowest_ns_ = std::max(slowest_ns_, c_.env.clock_ns() - begin);
       done += count;
     }

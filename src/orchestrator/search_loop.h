@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -18,13 +19,14 @@ namespace seqto::internal {
 class SearchLoop {
  public:
   // All of it outlives the loop. `candidate` makes the model of a plan, `reported` that of a plan for the report, one
-  // at a time; `prefixes` may be null; `closing_seconds`: what follows the search takes, and is to have.
+  // at a time; `learn` may be empty, `prefixes` null; `closing_seconds`: what follows the search takes, and is to have.
   struct Context {
     const TuneOptions& options;
     const Env& env;
     Study& study;
     std::span<const Place> places;
     std::function<Model(const Plan&)> candidate, reported;
+    std::function<bool(std::span<const Proposal>)> learn;
     const Prefixes* prefixes = nullptr;
     Ending& ending;
     const TimeLimit& time;
@@ -33,8 +35,9 @@ class SearchLoop {
   explicit SearchLoop(Context context) : c_(std::move(context)) {}
 
   // Until the strategy has no more to ask, or a limit is reached, which the ending's notes then say. False when
-  // interrupted. The published search skips candidates that equal the one before.
-  bool run(Strategy& strategy);
+  // interrupted. The published search skips candidates that equal the one before. `make` makes the strategy, again
+  // whenever `learn` says of its proposals that what it goes by has changed.
+  bool run(const std::function<std::unique_ptr<Strategy>()>& make);
 
  private:
   // `reserve`: of time and trials, for those that the report needs of a search on samples of its own. However little

@@ -351,6 +351,22 @@ class Tuner {
            (!space_.latency_of || space_.latency_of(plan) <= strategy_.max_latency_ns);
   }
 
+  void predict_latencies() {
+    latencies_ = PredictedLatencies::of({.model = model_,
+                                         .groups = space_.groups,
+                                         .candidate = [this](const Plan& plan) { return candidate(plan); },
+                                         .place = places_.front(),
+                                         .inputs = first_inputs(),
+                                         .study = *study_,
+                                         .time = time_,
+                                         .env = env_});
+    if (latencies_) space_.latency_of = [this](const Plan& plan) { return (*latencies_)(plan); };
+    else
+      ending_.notes.push_back(fmt::format(
+          "{} does not tell what its nodes cost: the search followed size alone, latencies are measured all the same",
+          places_.front().device));
+  }
+
   // False when interrupted.
   bool search() {
     SearchSpace& space =
@@ -358,22 +374,18 @@ class Tuner {
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
     space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize, o_.groups);
     space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
-    if (searches(o_) && std::ranges::find(o_.objectives, "latency") != o_.objectives.end()) {
-      const auto made = [this](const Plan& plan) { return candidate(plan); };
-      latency_ = fitted_latency_model(model_, space.groups, made, places_.front(), first_inputs(), *study_, ending_);
-      if (latency_) space.latency_of = [this](const Plan& plan) { return latency_->predict(plan); };
-    }
+    if (searches(o_) && by_latency()) predict_latencies();
     if (!places_.front().search.samples.empty() && o_.dataset.states.empty()) {
       constexpr int64_t kPrefixBytes = 256 << 20;
       prefixes_.emplace(model_, *data_, places_.front().search.samples, *places_.front().runner, kPrefixBytes);
     }
-    StrategyOptions& options = strategy_ = {.threshold = o_.threshold,
-                                            .objectives = o_.objectives,
-                                            .evaluations = o_.search_evaluations,
-                                            .front = o_.max_front,
-                                            .seed = o_.dataset.seed,
-                                            .racing = o_.racing};
-    for (const Limit& limit : o_.limits) set_bound(options, limit, space);
+    strategy_ = {.threshold = o_.threshold,
+                 .objectives = o_.objectives,
+                 .evaluations = o_.search_evaluations,
+                 .front = o_.max_front,
+                 .seed = o_.dataset.seed,
+                 .racing = o_.racing};
+    for (const Limit& limit : o_.limits) set_bound(strategy_, limit, space);
     SearchLoop loop(
         {.options = o_,
          .env = env_,
@@ -381,16 +393,20 @@ class Tuner {
          .places = places_,
          .candidate = [this](const Plan& plan) { return candidate(plan); },
          .reported = [this](const Plan& plan) { return own_corrections_->corrected(plan, candidate(plan)); },
+         .learn =
+             [this](std::span<const Proposal> proposals) {
+               return latencies_ && o_.strategy == "chain" && latencies_->learn_from(proposals, strategy_);
+             },
          .prefixes = prefixes_ ? &*prefixes_ : nullptr,
          .ending = ending_,
          .time = time_,
          .closing_seconds = closing_.kept(o_, time_)});
-    const bool went_on = loop.run(*make_strategy(o_.strategy, space, options));
+    const bool went_on = loop.run([&] { return make_strategy(o_.strategy, space, strategy_); });
     const auto trials = static_cast<int64_t>(study_->trials().size());
     env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
     const auto looked = [](const Trial& t) { return t.part == Part::kSearch; };
     if (searches(o_) && !space.groups.empty() && std::ranges::any_of(study_->trials(), looked)) {
-      WhatIf learned = what_if(space, options, *study_);
+      WhatIf learned = what_if(space, strategy_, *study_);
       for (WhatIf::Group& group : learned.groups)
         for (WhatIf::Choice& choice : group.choices) choice.plan = with_fields(corrections_, std::move(choice.plan));
       study_->note("what if", what_if_to_json(learned));
@@ -426,7 +442,8 @@ class Tuner {
     study_->note("explained", explained_to_json(explained));
     if (by_latency() || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
       time_finalists(*study_, places_, o_.output, searches(o_), ending_, time_, env_);
-    if (latency_) note_error(*latency_, places_.front().device, *study_, ending_);
+    if (std::string error = latencies_ ? latencies_->error() : ""; !error.empty())
+      ending_.notes.push_back(std::move(error));
     if (o_.audit_samples > 0 && !env_.cancelled())
       ending_.notes.push_back(
           audit_selected(*study_, places_.front(), o_.output, ending_, o_.audit_samples, *runner_, env_));
@@ -466,7 +483,7 @@ class Tuner {
   std::optional<OwnCorrections> own_corrections_;
   std::optional<Model> full_;  // every layer quantized
   Plan all_;
-  std::optional<LatencyModel> latency_;
+  std::unique_ptr<PredictedLatencies> latencies_;
   std::optional<Prefixes> prefixes_;
   Sensitivity sensitivity_;
   Ending ending_;

@@ -105,6 +105,8 @@ class Chain : public Strategy {
   // The chain for each mixture of costs; plans evenly along it, so that its steep end, where each step is a small group
   // that loses much, is measured as closely as its flat one.
   std::vector<Proposal> chain() {
+    // Moves go on from it; latencies may have been corrected since, and with them the chain.
+    if (std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.step == "swap"; })) return {};
     if (chain_.empty()) {
       const LossModel model(archive_, assignments_);
       std::vector<double> mixtures{1};

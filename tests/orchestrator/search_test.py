@@ -58,6 +58,32 @@ class SearchTest(unittest.TestCase):
             self.assertEqual((self.dir / "out" / p["file"]).stat().st_size, p["size_bytes"])
         self.assertIn("95 %", done.stdout)
 
+    def test_latencies_that_a_search_follows_are_learned_from_plans_timed_in_turn(self):
+        summary, all_trials, _ = self.tune("out", "--schemes", "int8,int8_weights,float32")
+        notes = {}
+        for line in (self.dir / "out" / "study.jsonl").read_text().splitlines():
+            line = json.loads(line)
+            if "note" in line:
+                notes[line["note"]] = line["value"]
+        model = notes["latency model"]
+        timed = {tuple(m["schemes"]): m["ns"] for m in model["measured"]}
+        groups = len(next(iter(timed)))
+        self.assertIn(("float32",) * groups, timed)
+        self.assertIn(("int8",) * groups, timed)
+        mixed = [s for s in timed if 0 < s.count("int8") < groups]
+        self.assertGreater(len(mixed), 3)
+        # Searches for latency alone go by the pooled loss.
+        for t in all_trials:
+            self.assertEqual("pooled_kl" in t, "part" in t and t["outcome"] == "ok", t["id"])
+        said = [n for n in summary["notes"] if "before they were timed" in n]
+        self.assertEqual(len(said), 1 if len(notes.get("latency errors", [])) >= 3 else 0)
+        # Whoever goes on takes what was learned.
+        before = (self.dir / "out" / "study.jsonl").read_text().count('"latency model"')
+        self.tune("out", "--schemes", "int8,int8_weights,float32")
+        self.assertEqual((self.dir / "out" / "study.jsonl").read_text().count('"latency model"'), before)
+        _, without, _ = self.tune("size", *SIZE)
+        self.assertFalse(any("pooled_kl" in t for t in without))
+
     def test_every_strategy_ends_and_gives_the_same_again(self):
         for strategy in ("chain", "ilp", "sensitivity_list", "greedy_revert", "nsga2", "random"):
             with self.subTest(strategy):

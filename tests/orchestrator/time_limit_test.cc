@@ -48,7 +48,7 @@ TEST(Closing, KeepsMoreForASlowModelAndForLatency) {
   EXPECT_DOUBLE_EQ(slow.kept(options, none), 19.6 + 1);
   EXPECT_DOUBLE_EQ(slow.kept(options, short_time), 1);
   options.objectives.emplace_back("latency");
-  EXPECT_DOUBLE_EQ(fast.kept(options, none), 0.196 + 1 + 4 * (0.031 + 0.005));
+  EXPECT_DOUBLE_EQ(fast.kept(options, none), 0.196 + 1 + 4 * (0.062 + 0.005));
 }
 
 }  // namespace

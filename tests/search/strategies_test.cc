@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -44,6 +45,45 @@ TEST_F(Strategies, EndWithinTheirBudgetAndWithAFront) {
     EXPECT_GE(reported, 3) << name;
     EXPECT_LE(reported, 12 + 3) << name;  // three uniform plans
   }
+}
+
+// Latencies that were predicted are corrected while it runs: it then goes on with its moves from what it has found,
+// and does not begin the chain again.
+TEST_F(Strategies, ChainGoesOnWithMovesWhenLatenciesWereCorrected) {
+  const Synthetic problem(12, 5);
+  std::string text = "<ir_version: 8, opset_import: [\"\" : 17]> g (float[1] x0) => (float[1] x12) {";
+  for (size_t g = 0; g < 12; ++g) text += fmt::format(" [{}] x{} = Relu(x{})", problem.space().layers[g], g + 1, g);
+  const Model model = parse_model_text(text + " }");
+  double slower = 1;
+  SearchSpace space = problem.space();
+  space.model = &model;
+  space.latency_of = [&](const Plan& plan) {
+    double ns = 100;
+    for (const auto& [layer, scheme] : plan.schemes)
+      ns += scheme == Scheme::kInt4Weights ? -4 * slower : scheme == Scheme::kInt8Weights ? -3 : 0;
+    return ns;
+  };
+  const StrategyOptions options{.objectives = {"kl", "size", "latency"}, .evaluations = 120};
+  Study result = study("corrected");
+  auto searcher = make_strategy("chain", space, options);
+  std::vector<Proposal> proposals = searcher->next(result);
+  const auto measure = [&] {
+    for (const Proposal& proposal : proposals) result.append(problem.trial(proposal));
+  };
+  for (; proposals.at(0).step != "swap"; proposals = searcher->next(result)) measure();
+  measure();
+  slower = -1;
+  searcher = make_strategy("chain", space, options);
+  int moves = 0;
+  for (proposals = searcher->next(result); !proposals.empty(); proposals = searcher->next(result)) {
+    for (const Proposal& proposal : proposals)
+      if (proposal.part == Part::kSearch) {
+        EXPECT_EQ(proposal.step, "swap");
+        ++moves;
+      }
+    measure();
+  }
+  EXPECT_GT(moves, 0);
 }
 
 TEST_F(Strategies, ChainFindsALargeFront) {

@@ -1,0 +1,130 @@
+#include "orchestrator/latency_model.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+
+namespace seqto::internal {
+namespace {
+
+constexpr size_t kGroups = 12;
+
+// A chain of layers, whose profile says that each takes 100 us in float and 50 in int8. What they take in a mixed plan
+// is another matter: some more, some less, and what passes between int8 and float three times what the profile has.
+class LatencyModels : public ::testing::Test {
+ protected:
+  LatencyModels() {
+    std::string text = fmt::format(
+        "<ir_version: 8, opset_import: [\"\" : 17]> g (float[1,10] x0) => (float[1,10] x{}) <float[1,10] x1", kGroups);
+    for (size_t i = 2; i < kGroups; ++i) text += fmt::format(", float[1,10] x{}", i);
+    text += "> {";
+    for (size_t i = 0; i < kGroups; ++i) {
+      const std::string name = fmt::format("n{}", i);
+      text += fmt::format(" [{}] x{} = Relu(x{})", name, i + 1, i);
+      groups_.push_back({.layers = {name}, .choices = {{}}, .schemes = {Scheme::kFloat32}});
+    }
+    model_ = parse_model_text(text + " }");
+    const std::vector<double> in_float(kGroups, 1e5), in_int8(kGroups, 5e4);
+    const nlohmann::json profile{{"rest", 2e4},
+                                 {"conversion", 1000},
+                                 {"weights", nlohmann::json::array()},
+                                 {"times", {{"float32", in_float}, {"int8", in_int8}, {"int8_weights", in_float}}}};
+    profile_ = profile.dump();
+  }
+
+  Plan drawn(std::mt19937_64& engine) const {
+    std::uniform_real_distribution<double> uniform;
+    Plan plan;
+    const double share = uniform(engine);
+    for (size_t g = 0; g < kGroups; ++g)
+      if (uniform(engine) < share) plan.schemes[fmt::format("n{}", g)] = Scheme::kInt8;
+    return plan;
+  }
+
+  static double truth(const Plan& plan) {
+    double ns = 2e4;
+    bool before = false;
+    for (size_t g = 0; g < kGroups; ++g) {
+      const bool is_int8 = plan.schemes.contains(fmt::format("n{}", g));
+      ns += is_int8 ? 5e4 * (g % 3 == 0 ? 1.6 : 0.9) : 1e5;
+      if (g > 0 && is_int8 != before) ns += 3 * 1000 * 10;
+      before = is_int8;
+    }
+    return ns;
+  }
+
+  double error(const LatencyModel& latencies) const {
+    std::mt19937_64 engine(7);
+    double sum = 0;
+    constexpr int kPlans = 100;
+    for (int i = 0; i < kPlans; ++i) {
+      const Plan plan = drawn(engine);
+      sum += std::abs(latencies.predict(plan) / truth(plan) - 1) / kPlans;
+    }
+    return sum;
+  }
+
+  Model model_;
+  std::vector<SearchGroup> groups_;
+  std::string profile_;
+};
+
+TEST_F(LatencyModels, LearnsFromMixedPlansWhatTheProfileDoesNotTell) {
+  LatencyModel latencies = LatencyModel::from_json(profile_, model_, groups_);
+  const double before = error(latencies);
+  std::mt19937_64 engine(1);
+  std::vector<LatencyModel::Measured> measured{{{}, truth({})}};
+  for (int i = 0; i < 20; ++i) {
+    const Plan plan = drawn(engine);
+    measured.push_back({plan, truth(plan)});
+  }
+  latencies.learn(measured);
+  EXPECT_GT(before, 0.06);
+  EXPECT_LT(error(latencies), 0.02);
+}
+
+// A search goes by what a group's change saves: a measured plan must not stand out from those beside it.
+TEST_F(LatencyModels, AMeasurementThatIsOffDoesNotMakeEveryNeighbourFaster) {
+  LatencyModel latencies = LatencyModel::from_json(profile_, model_, groups_);
+  std::mt19937_64 engine(2);
+  std::vector<LatencyModel::Measured> measured{{{}, truth({})}};
+  for (int i = 0; i < 20; ++i) {
+    const Plan plan = drawn(engine);
+    measured.push_back({plan, truth(plan)});
+  }
+  Plan all;
+  for (size_t g = 0; g < kGroups; ++g) all.schemes[fmt::format("n{}", g)] = Scheme::kInt8;
+  measured.push_back({all, 1.03 * truth(all)});
+  EXPECT_FALSE(latencies.measured(all));
+  latencies.learn(measured);
+  EXPECT_EQ(latencies.measured(all), 1.03 * truth(all));
+  double off = 0;
+  for (size_t g = 0; g < kGroups; ++g) {
+    Plan other = all;
+    other.schemes.erase(fmt::format("n{}", g));
+    off += (latencies.predict(other) - latencies.predict(all) - truth(other) + truth(all)) / kGroups;
+  }
+  EXPECT_LT(std::abs(off), 0.015 * truth(all));
+}
+
+TEST_F(LatencyModels, ComesBackFromTheStudyAsItWas) {
+  LatencyModel latencies = LatencyModel::from_json(profile_, model_, groups_);
+  std::mt19937_64 engine(3);
+  std::vector<LatencyModel::Measured> measured;
+  for (int i = 0; i < 5; ++i) {
+    const Plan plan = drawn(engine);
+    measured.push_back({plan, truth(plan)});
+  }
+  latencies.learn(measured);
+  const LatencyModel back = LatencyModel::from_json(latencies.to_json(), model_, groups_);
+  for (int i = 0; i < 20; ++i) {
+    const Plan plan = drawn(engine);
+    EXPECT_EQ(back.predict(plan), latencies.predict(plan));
+  }
+}
+
+}  // namespace
+}  // namespace seqto::internal
