@@ -123,6 +123,8 @@ bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const S
   std::vector<Plan> plans;
   const auto count = [&](const char* step) { return std::ranges::count(c_.study.trials(), step, &Trial::step); };
   const bool reported = first.part == Part::kEvaluation && first.step != "uniform";
+  constexpr int kReports = 3;  // each may bring others into the report
+  if (reported && ++reports_timed_ > kReports) return false;
   if (reported || (first.step == "chain" && !chain_timed_ && count("chain") == 0)) {
     if (!reported) chain_timed_ = true;  // the chain that is made anew differs from it by little
     for (const Proposal& proposal : proposals) plans.push_back(proposal.plan);

@@ -54,6 +54,7 @@ class PredictedLatencies {
   Context c_;
   LatencyModel model_;
   bool chain_timed_ = false;
+  int reports_timed_ = 0;
   int64_t looked_at_ = 0;       // moves of the study when the best were timed
   std::vector<double> errors_;  // relative to what was measured
 };

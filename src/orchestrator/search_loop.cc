@@ -23,9 +23,14 @@ bool SearchLoop::run(const std::function<std::unique_ptr<Strategy>()>& make) {
     const char* near = limit_reached(true);
     std::vector<Proposal> proposals = strategy->next(c_.study, near);
     if (proposals.empty()) return !near || note_stop(near);
-    if (!near && c_.learn && c_.learn(proposals)) {
-      strategy = make();
-      continue;
+    try {
+      if (!near && c_.learn && c_.learn(proposals)) {
+        strategy = make();
+        continue;
+      }
+    } catch (const Error& error) {
+      if (error.code() == Code::kInterrupted) return false;
+      throw;
     }
     for (size_t done = 0; done < proposals.size();) {
       if (c_.env.cancelled()) return false;
