@@ -71,7 +71,7 @@ std::unique_ptr<PredictedLatencies> PredictedLatencies::of(Context context) {
   if (!model) return {};
   std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(*model)));
   result->model_.learn(result->timed(probes(result->c_.groups)));
-  result->save();
+  if (!result->c_.env.cancelled()) result->save();  // whoever goes on times them
   return result;
 }
 
@@ -99,17 +99,18 @@ std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Pl
   add({});
   if (sessions.empty()) return {};
   for (const Plan& plan : plans) {
-    c_.env.stop_if_cancelled("evaluate");
+    if (c_.env.cancelled()) return {};
     if (sessions.size() > 1 && (spent() > seconds / 2 || sessions.size() > most)) break;
     add(plan);
   }
   const auto inputs = [&](int64_t round) {
-    c_.env.stop_if_cancelled("evaluate");
     c_.env.progress({"time", round, kRounds, "plans to predict latencies from"});
     return c_.inputs;
   };
-  const auto times = times_in_turn(
-      sessions, inputs, [&](int64_t round) { return round <= kFewest || (round <= kRounds && spent() < seconds); });
+  const auto times = times_in_turn(sessions, inputs, [&](int64_t round) {
+    return !c_.env.cancelled() && (round <= kFewest || (round <= kRounds && spent() < seconds));
+  });
+  if (c_.env.cancelled()) return {};  // the loop ends with what there is
   const auto median = [&](size_t i) { return static_cast<double>(summarize_latency(times[i]).median_ns); };
   // The machine may be faster or slower by now.
   const double in_float = model_.measured({}).value_or(median(0));
