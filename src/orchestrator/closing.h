@@ -9,6 +9,10 @@
 
 namespace seqto::internal {
 
+inline bool by_latency(const TuneOptions& o) {
+  return std::ranges::find(o.objectives, "latency") != o.objectives.end();
+}
+
 struct Closing {
   double analysis = 0;  // the error analysis and the tensors' values
   double timing = 0;    // of one finalist
@@ -23,8 +27,7 @@ struct Closing {
 
   // What a search keeps for it. Latencies that are an objective are always taken in turn.
   double kept(const TuneOptions& o, const TimeLimit& time) const {
-    const bool by_latency = std::ranges::find(o.objectives, "latency") != o.objectives.end();
-    const double all = analysis + drawing + (by_latency ? timing * static_cast<double>(o.max_front) : 0);
+    const double all = analysis + drawing + (by_latency(o) ? timing * static_cast<double>(o.max_front) : 0);
     return time.at_most(all, 1.0 / 6);
   }
 };

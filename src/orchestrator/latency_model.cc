@@ -211,7 +211,7 @@ void LatencyModel::fit() {
 }
 
 std::string LatencyModel::to_json() const {
-  nlohmann::json json{{"rest", rest_}, {"conversion", conversion_}, {"weights", weights_}};
+  nlohmann::json json{{"rest", rest_}, {"conversion", conversion_}};
   for (const auto& [scheme, times] : times_) json["times"][std::string(to_string(scheme))] = times;
   json["measured"] = nlohmann::json::array();
   for (const auto& [chosen, ns] : measured_) {

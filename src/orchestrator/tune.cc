@@ -89,8 +89,6 @@ class Tuner {
     return false;
   }
 
-  bool by_latency() const { return std::ranges::find(o_.objectives, "latency") != o_.objectives.end(); }
-
   void prepare_inputs() {
     model_ = load_model(o_.model);
     Model in_order = model_;
@@ -132,7 +130,7 @@ class Tuner {
     first.search = first.acceptance = first.evaluation;
     first.search.warm_up = first.acceptance.warm_up = false;
     // What static layers lose lies on many samples a little; what weights lose may lie on two of a hundred alone.
-    first.search.pools = first.acceptance.pools = by_latency();
+    first.search.pools = first.acceptance.pools = by_latency(o_);
     first.search.samples = {split_.search.begin(), split_.search.begin() + half};
     first.acceptance.samples = {split_.search.begin() + half, split_.search.end()};
     ending_.objectives = o_.objectives;
@@ -374,7 +372,7 @@ class Tuner {
     for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
     space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize, o_.groups);
     space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
-    if (searches(o_) && by_latency()) predict_latencies();
+    if (searches(o_) && by_latency(o_)) predict_latencies();
     if (!places_.front().search.samples.empty() && o_.dataset.states.empty()) {
       constexpr int64_t kPrefixBytes = 256 << 20;
       prefixes_.emplace(model_, *data_, places_.front().search.samples, *places_.front().runner, kPrefixBytes);
@@ -440,7 +438,7 @@ class Tuner {
     }
     write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
     study_->note("explained", explained_to_json(explained));
-    if (by_latency() || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
+    if (by_latency(o_) || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
       time_finalists(*study_, places_, o_.output, searches(o_), ending_, time_, env_);
     if (std::string error = latencies_ ? latencies_->error() : ""; !error.empty())
       ending_.notes.push_back(std::move(error));

@@ -30,7 +30,6 @@ class LatencyModels : public ::testing::Test {
     const std::vector<double> in_float(kGroups, 1e5), in_int8(kGroups, 5e4);
     const nlohmann::json profile{{"rest", 2e4},
                                  {"conversion", 1000},
-                                 {"weights", nlohmann::json::array()},
                                  {"times", {{"float32", in_float}, {"int8", in_int8}, {"int8_weights", in_float}}}};
     profile_ = profile.dump();
   }
