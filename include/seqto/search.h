@@ -42,10 +42,11 @@ struct Selection {
   size_t index = 0;                  // of the points
   std::vector<CheckedLimit> limits;  // of that point
 };
-// Of the points that meet all limits, the one nearest to the ideal of them all; where none does, the one whose figures
-// are least beyond their bounds, relative to these and summed. Where latency is an objective, points that are slower
-// than the baseline are passed over while there are others. Nothing for no points. Throws Error{kInvalidInput} for a
-// limit on what was not measured.
+// Of the points that meet all limits, the one nearest to the ideal of the objectives that have none, over all points
+// (of all objectives, where each has one): with limits on size and latency, what loses least within them. Where none
+// meets them, the one whose figures are least beyond their bounds, relative to these and summed. Where latency is an
+// objective, points that are slower than the baseline are passed over while there are others. Nothing for no points.
+// Throws Error{kInvalidInput} for a limit on what was not measured.
 std::optional<Selection> select(std::span<const Measurement> points, const Measurement& baseline,
                                 const std::vector<std::string>& objectives, std::span<const Limit> limits);
 

@@ -46,12 +46,14 @@ std::optional<std::vector<int64_t>> match_shape(std::span<const int64_t> sample,
 }
 
 std::vector<int64_t> closed_shape(const ValueInfo& input, std::span<const ValueInfo> inputs) {
+  // Some exporters write "?" for every dimension that they do not know: no name of anything.
+  const auto has_name = [](const std::string& symbol) { return !symbol.empty() && symbol != "?"; };
   const auto is_batch = [&](size_t axis) {
     if (axis == 0) return true;
     const std::string& symbol = (*input.shape)[axis].parameter;
-    return !symbol.empty() && std::any_of(inputs.begin(), inputs.end(), [&](const ValueInfo& other) {
-      return other.shape && !other.shape->empty() && other.shape->front().parameter == symbol;
-    });
+    return has_name(symbol) && std::any_of(inputs.begin(), inputs.end(), [&](const ValueInfo& other) {
+             return other.shape && !other.shape->empty() && other.shape->front().parameter == symbol;
+           });
   };
   std::vector<int64_t> dims;
   std::vector<std::string> open;
@@ -59,14 +61,14 @@ std::vector<int64_t> closed_shape(const ValueInfo& input, std::span<const ValueI
     const auto& [value, parameter] = (*input.shape)[axis];
     dims.push_back(value >= 0 ? value : 1);
     if (value >= 0 || is_batch(axis)) continue;
-    open.push_back(parameter.empty() ? fmt::format("{}:{}", input.name, axis) : parameter);
+    open.push_back(has_name(parameter) ? parameter : fmt::format("{}:{}", input.name, axis));
   }
   if (input.shape && open.empty()) return dims;
-  throw Error(
-      Code::kInvalidInput,
-      fmt::format("[data] the model input '{}' {} found; a size for {} expected; say it with --dim {}=SIZE", input.name,
-                  shape_text(input), open.empty() ? "each dimension" : fmt::format("{}", fmt::join(open, ", ")),
-                  open.empty() ? input.name + ":AXIS" : open.front()));
+  const std::string wanted = open.empty() ? "each dimension" : fmt::format("{}", fmt::join(open, ", "));
+  if (open.empty()) open.push_back(input.name + ":AXIS");
+  throw Error(Code::kInvalidInput,
+              fmt::format("[data] the model input '{}' {} found; a size for {} expected; say it with --dim {}=SIZE",
+                          input.name, shape_text(input), wanted, fmt::join(open, "=SIZE --dim ")));
 }
 
 void check_batch(std::span<const int64_t> sample, const ValueInfo& input) {

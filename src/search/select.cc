@@ -4,16 +4,35 @@
 #include "seqto/search.h"
 
 namespace seqto {
+namespace {
+
+// Of the figure of a limit: "size" of "size_ratio".
+bool bounds(const Limit& limit, const std::string& objective) {
+  const bool is_cost = objective == "size" || objective == "latency";
+  if (is_cost) return limit.figure.starts_with(objective + "_");
+  return limit.figure == objective || limit.figure == objective + "_drop";
+}
+
+// What has no limit: where a limit is met, more of it is not what was asked for. All of them, where each has one.
+std::vector<std::string> left_open(const std::vector<std::string>& objectives, std::span<const Limit> limits) {
+  std::vector<std::string> open;
+  for (const std::string& objective : objectives)
+    if (std::ranges::none_of(limits, [&](const Limit& l) { return bounds(l, objective); })) open.push_back(objective);
+  return open.empty() ? objectives : open;
+}
+
+}  // namespace
 
 std::optional<Selection> select(std::span<const Measurement> points, const Measurement& baseline,
                                 const std::vector<std::string>& objectives, std::span<const Limit> limits) {
   if (points.empty()) return {};
+  const std::vector<std::string> open = left_open(objectives, limits);
   std::vector<Point> axes;
   std::vector<Selection> candidates;
   std::vector<double> beyond;
   for (const Measurement& point : points) {
     Point& axis = axes.emplace_back();
-    for (const std::string& name : objectives) axis.push_back(objective(point, name));
+    for (const std::string& name : open) axis.push_back(objective(point, name));
     Selection& candidate = candidates.emplace_back(candidates.size());
     candidate.limits = check(figures_of(point, baseline), limits);
     double sum = 0;

@@ -122,6 +122,9 @@ TEST(RandomData, FollowsTheShapes) {
   EXPECT_TRUE(open_dataset("random", inputs, other)->read(3).inputs[0].equals(data->read(3).inputs[0]));
 
   EXPECT_PRED2(says, error_of([&] { open_dataset("random", inputs); }), "say it with --dim T=SIZE");
+  auto unnamed = inputs;
+  (*unnamed[0].shape)[1] = (*unnamed[0].shape)[2] = {-1, "?"};
+  EXPECT_PRED2(says, error_of([&] { open_dataset("random", unnamed); }), "say it with --dim x:1=SIZE --dim x:2=SIZE");
   EXPECT_PRED2(says, error_of([&] { open_dataset("random", inputs, {.dims = {{"U", 5}}}); }),
                "another code: [model] the dimension U=5 found; one of N, T, or INPUT:AXIS, was expected");
   EXPECT_PRED2(says, error_of([&] { open_dataset("random", inputs, {.dims = {{"T", 0}}}); }), "at least 1");

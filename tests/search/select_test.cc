@@ -28,6 +28,19 @@ TEST(Select, NearestToTheIdealOfThoseThatMeetTheLimits) {
   EXPECT_TRUE(selection->limits[0].met);
 }
 
+TEST(Select, WhatHasALimitIsNotWeighedAgain) {
+  std::vector<Measurement> points = kPoints;
+  points.push_back(point(310, 0.015, 80, 0.89));  // far slower than the second for little
+  const std::vector<Limit> size{{"size_ratio", 0.4, true, "--max-size"}};
+  EXPECT_EQ(select(points, kFloat, {"kl", "size", "latency"}, size)->index, 1u);
+  const std::vector<Limit> both{{"size_ratio", 0.4, true, "--max-size"}, {"latency_ns", 90, true, "--max-latency"}};
+  EXPECT_EQ(select(points, kFloat, {"kl", "size", "latency"}, both)->index, 3u);
+  const std::vector<Limit> loss{{"kl", 0.03, true, "--max-loss"}};
+  EXPECT_EQ(select(points, kFloat, {"kl", "size"}, loss)->index, 1u);
+  const std::vector<Limit> all{{"size_ratio", 0.7, true, "--max-size"}, {"kl", 0.6, true, "--max-loss"}};
+  EXPECT_EQ(select(points, kFloat, {"kl", "size"}, all)->index, 1u);
+}
+
 TEST(Select, WhereNoneMeetsThemTheLeastBeyond) {
   const std::vector<Limit> limits{{"size_bytes", 280, true, "--max-size"}, {"top1", 0.88, false, "--min-accuracy"}};
   const auto selection = select(kPoints, kFloat, {"kl", "size"}, limits);
