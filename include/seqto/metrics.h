@@ -20,7 +20,10 @@ namespace seqto {
 // One row per sample: the model's first output, flattened.
 struct Outputs {
   int64_t rows = 0, columns = 0;
-  std::vector<float> values;  // rows x columns
+  std::vector<float> values;    // rows x columns
+  std::vector<int64_t> dims;    // of a sample's output; empty: not known
+  size_t place = 0;             // among the model's outputs
+  std::vector<Outputs> others;  // the model's further float outputs that have the same dims for every sample
   std::span<const float> row(int64_t i) const { return {values.data() + i * columns, static_cast<size_t>(columns)}; }
   void append(std::span<const float> row);
 };
@@ -33,11 +36,25 @@ struct Losses {
   double rank_dissimilarity = 0;  // (1 - weightedtau of the two top-5 lists) / 2, as published
   double mse = 0;
   double cosine = 0;  // 1 - cosine similarity
+  // Normalized mean squared error, of all float outputs: their mean of the mean over their channels of
+  // min(1, sum (found - wanted)^2 / S), S being the mean over the samples of sum wanted^2. Outputs of three axes and
+  // more have channels: the second or the last axis, whichever is shorter, so that neither boxes in pixels hide what
+  // happens to scores nor the first head what happens to the others. 1: nothing is left of it.
+  double nmse = 0;
 };
 Losses compare(const Outputs& reference, const Outputs& candidate);
-// Of each sample on its own, and their mean.
+// Of each sample on its own, and their mean. Of candidates that know of no dims and no others, `nmse` is of the first
+// output alone, as one channel.
 std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate);
 Losses mean(std::span<const Losses> losses);
+
+// The loss that means something for such outputs where none was asked for, and why it is not "kl": "mse" for a single
+// value, whose softmax is always 1, "nmse" for several outputs, maps and sequences. `states`: how many of the outputs
+// are recurrent states.
+struct DefaultLoss {
+  std::string name = "kl", reason;
+};
+DefaultLoss default_loss(const Outputs& reference, size_t states = 0);
 
 // The KL that noise as the candidate's costs on inputs as sure as the reference's, of whose rows the candidate has the
 // first: to second order, noise d on the logits costs half of its variance under p = softmax(reference). Here the noise

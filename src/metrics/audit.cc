@@ -113,23 +113,23 @@ class Auditor {
       whole_ = runner.load(shown(model, risky_));
       cut_ = runner.load(cut(model, risky_));
     }
-    first_output_ = model.graph.outputs.at(0).name;
+    for (const ValueInfo& output : model.graph.outputs) outputs_.push_back(output.name);
     equal_.resize(risky_.size());
     compared_.resize(risky_.size());
   }
 
   void add(const Sample& sample) {
     // By itself: outputs in the middle can keep the runtime from its own rewriting.
-    internal::append_output(runtime, run(*plain_, sample, {}).at(first_output_), "[audit]");
+    const std::vector<Tensor> plain = answers(run(*plain_, sample, {}));
+    internal::append_outputs(runtime, plain, "[audit]");
     if (risky_.empty()) {
-      const auto plain = runtime.row(runtime.rows - 1);
-      exact.append(plain);
-      saturating.append(plain);
+      internal::append_outputs(exact, plain, "[audit]");
+      internal::append_outputs(saturating, plain, "[audit]");
       return;
     }
     const Values here = run(*whole_, sample, {});
-    internal::append_output(exact, emulate(sample, here, false), "[audit]");
-    internal::append_output(saturating, emulate(sample, here, true), "[audit]");
+    internal::append_outputs(exact, emulate(sample, here, false), "[audit]");
+    internal::append_outputs(saturating, emulate(sample, here, true), "[audit]");
   }
 
   std::vector<AuditedLayer> layers() const {
@@ -158,8 +158,14 @@ class Auditor {
     return values;
   }
 
-  // The first output. `here`: the runtime's values, which hold as long as no layer gave another.
-  Tensor emulate(const Sample& sample, const Values& here, bool saturate) {
+  std::vector<Tensor> answers(const Values& values) const {
+    std::vector<Tensor> result;
+    for (const std::string& name : outputs_) result.push_back(values.at(name));
+    return result;
+  }
+
+  // The model's outputs. `here`: the runtime's values, which hold as long as no layer gave another.
+  std::vector<Tensor> emulate(const Sample& sample, const Values& here, bool saturate) {
     Values given;
     for (const IntegerLayer* layer : risky_) given[layer->output] = here.at(layer->output);
     bool differs = false;
@@ -169,7 +175,7 @@ class Auditor {
       for (size_t i = 0; i < risky_.size(); ++i)
         if (levels_[i] == level) differs |= emulate_layer(i, now, here, given, saturate);
     }
-    return differs ? run(*cut_, sample, given).at(first_output_) : here.at(first_output_);
+    return answers(differs ? run(*cut_, sample, given) : here);
   }
 
   // True where the layer gives other values than the runtime's.
@@ -199,7 +205,7 @@ class Auditor {
   std::vector<IntegerLayer*> risky_;
   std::vector<size_t> levels_;
   std::unique_ptr<Session> plain_, whole_, cut_;
-  std::string first_output_;
+  std::vector<std::string> outputs_;
   std::vector<int64_t> equal_, compared_;  // of values, in the exact model
 };
 

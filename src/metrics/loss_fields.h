@@ -13,13 +13,14 @@ struct LossField {
   double Losses::* value;
 };
 
-inline constexpr std::array<LossField, 6> kLossFields{{
+inline constexpr std::array<LossField, 7> kLossFields{{
     {"kl", &Losses::kl},
     {"top1_disagreement", &Losses::top1_disagreement},
     {"top5_disagreement", &Losses::top5_disagreement},
     {"rank_dissimilarity", &Losses::rank_dissimilarity},
     {"mse", &Losses::mse},
     {"cosine", &Losses::cosine},
+    {"nmse", &Losses::nmse},
 }};
 
 }  // namespace seqto

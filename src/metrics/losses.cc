@@ -61,6 +61,60 @@ double rank_distance(std::span<const int64_t> reference, std::span<const int64_t
   return (1 - weighted_tau(x, y)) / 2;
 }
 
+// Of an output of [samples, channels, inner] or, by the last axis, [samples, outer, channels].
+struct Channels {
+  size_t count = 1, inner = 1;
+  explicit Channels(const Outputs& outputs) {
+    const std::vector<int64_t>& dims = outputs.dims;
+    inner = static_cast<size_t>(std::max<int64_t>(1, outputs.columns));
+    if (dims.size() < 3 || outputs.columns == 0) return;
+    count = static_cast<size_t>(std::min(dims[1], dims.back()));
+    inner = dims[1] <= dims.back() ? inner / static_cast<size_t>(dims[0] * dims[1]) : 1;
+  }
+  size_t of(size_t element) const { return element / inner % count; }
+};
+
+// Of each sample. `found` null: the candidate has no such output.
+std::vector<double> normalized_errors(const Outputs& wanted, const Outputs* found) {
+  std::vector<double> errors(static_cast<size_t>(wanted.rows), 1);
+  if (!found || found->rows != wanted.rows || found->columns != wanted.columns) return errors;
+  const Channels channels(wanted);
+  std::vector<double> signal(channels.count);
+  const auto columns = static_cast<size_t>(wanted.columns);
+  for (size_t i = 0; i < wanted.values.size(); ++i)
+    signal[channels.of(i % columns)] += static_cast<double>(wanted.values[i]) * wanted.values[i];
+  for (double& s : signal) s /= static_cast<double>(wanted.rows);
+  for (int64_t i = 0; i < wanted.rows; ++i) {
+    const auto a = wanted.row(i), b = found->row(i);
+    std::vector<double> noise(channels.count);
+    for (size_t k = 0; k < columns; ++k) {
+      const double difference = a[k] == b[k] ? 0 : static_cast<double>(a[k]) - b[k];
+      noise[channels.of(k)] += difference * difference;
+    }
+    double sum = 0;
+    for (size_t c = 0; c < channels.count; ++c) {
+      if (noise[c] == 0) continue;
+      sum += std::isfinite(noise[c]) ? std::min(1.0, noise[c] / signal[c]) : std::numeric_limits<double>::infinity();
+    }
+    errors[static_cast<size_t>(i)] = sum / static_cast<double>(channels.count);
+  }
+  return errors;
+}
+
+void add_nmse(const Outputs& reference, const Outputs& candidate, std::vector<Losses>& losses) {
+  std::vector<std::vector<double>> errors{normalized_errors(reference, &candidate)};
+  const bool first_alone = candidate.dims.empty() && candidate.others.empty();
+  for (const Outputs& wanted : reference.others) {
+    if (first_alone) break;
+    const auto found = std::ranges::find(candidate.others, wanted.place, &Outputs::place);
+    errors.push_back(normalized_errors(wanted, found == candidate.others.end() ? nullptr : &*found));
+  }
+  for (size_t i = 0; i < losses.size(); ++i) {
+    for (const std::vector<double>& of_output : errors) losses[i].nmse += of_output[i];
+    losses[i].nmse /= static_cast<double>(errors.size());
+  }
+}
+
 double or_infinity(double loss) { return std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss; }
 
 // A row with NaN has no order of classes: it differs in everything.
@@ -92,7 +146,16 @@ std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candid
   std::vector<Losses> losses(reference.rows);
   if (reference.columns == 0) return losses;
   for (int64_t i = 0; i < reference.rows; ++i) losses[i] = compare_rows(reference.row(i), candidate.row(i));
+  add_nmse(reference, candidate, losses);
   return losses;
+}
+
+DefaultLoss default_loss(const Outputs& reference, size_t states) {
+  if (reference.others.size() > states) return {"nmse", "the model has several float outputs"};
+  if (reference.columns == 1) return {"mse", "the model's first output is a single value"};
+  const auto wide = std::ranges::count_if(reference.dims, [](int64_t size) { return size > 1; });
+  if (wide > 1) return {"nmse", "the model's output is a map or a sequence, not one set of classes"};
+  return {};
 }
 
 Losses mean(std::span<const Losses> losses) {

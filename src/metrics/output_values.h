@@ -1,14 +1,16 @@
 // Room: metrics. What losses are made of.
 #pragma once
 
+#include <span>
+
 #include "seqto/metrics.h"
 #include "seqto/model.h"
 
 namespace seqto::internal {
 
-// A row more: the values of a model's first output, of any float type, as float32. Throws Error{kInvalidInput} for
-// other types, which begins with `asked_by`, as in "[evaluate]", and where the row is longer or shorter than those
-// before.
-void append_output(Outputs& outputs, const Tensor& first, const char* asked_by);
+// A row more: the values of a model's first output, of any float type, as float32, and of its other float outputs, as
+// long as these have the dims of the rows before. Throws Error{kInvalidInput} where the first has another type, which
+// begins with `asked_by`, as in "[evaluate]", and where it is longer or shorter than before.
+void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by);
 
 }  // namespace seqto::internal

@@ -1,8 +1,6 @@
 #include "metrics/scored_pair.h"
 
-#include <fmt/format.h>
-
-#include "seqto/error.h"
+#include "metrics/output_values.h"
 
 namespace seqto::internal {
 
@@ -15,14 +13,7 @@ ScoredPair::ScoredPair(Metrics metrics, bool labelled, std::vector<std::string> 
 
 void ScoredPair::append(Side& side, std::span<const Tensor> outputs) const {
   if (!metrics_.empty()) side.all.append(outputs);
-  if (outputs.empty() || (outputs[0].type() != DataType::kFloat && outputs[0].type() != DataType::kFloat16))
-    throw Error(Code::kInvalidInput,
-                fmt::format("[metric] the first output is {}; a float one was expected; put it first",
-                            outputs.empty() ? "absent" : to_string(outputs[0].type())));
-  std::vector<float> values(static_cast<size_t>(outputs[0].element_count()));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(element(outputs[0], static_cast<int64_t>(i)));
-  side.first.append(values);
+  append_outputs(side.first, outputs, "[metric]");
 }
 
 void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference, std::span<const Tensor> candidate) {

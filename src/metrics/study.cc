@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "metrics/loss_fields.h"
 #include "metrics/study_header.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
@@ -81,6 +83,19 @@ class Study::File {
 Study::Study() = default;
 Study::Study(Study&&) noexcept = default;
 Study& Study::operator=(Study&&) noexcept = default;
+namespace {
+
+// Trials of before a loss was there cannot be compared with those of after it. `text`: of the file.
+std::string_view missing_loss(std::span<const Trial> trials, const std::string& text) {
+  if (std::ranges::none_of(trials, [](const Trial& t) { return t.measurement.has_value(); })) return {};
+  const auto missing = std::ranges::find_if(kLossFields, [&](const LossField& field) {
+    return text.find(fmt::format("\"{}\":", field.name)) == std::string::npos;
+  });
+  return missing == kLossFields.end() ? std::string_view() : missing->name;
+}
+
+}  // namespace
+
 Study::~Study() = default;
 
 Study Study::open(const std::filesystem::path& file, const StudyHeader& header) {
@@ -101,6 +116,12 @@ Study Study::open(const std::filesystem::path& file, const StudyHeader& header) 
                 fmt::format("[study] a study of something else in {}: {}; choose another folder or delete it",
                             folder.string(), what));
   }
+  if (const std::string_view loss = missing_loss(study.trials_, text); !loss.empty())
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[study] a study of an earlier version in {}: no trial has the loss {}, which new ones would "
+                    "have; choose another folder or delete it",
+                    folder.string(), loss));
   return study;
 }
 

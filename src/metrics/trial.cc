@@ -74,7 +74,9 @@ Measurement read_measurement(const Json& json) {
   latency.at("p90").get_to(measurement.latency.p90_ns);
   const Json& losses = json.at("losses");
   for (const LossField& field : kLossFields) {
-    measurement.losses.*field.value = number_from_json(losses.at(std::string(field.name)));
+    const auto value = losses.find(field.name);  // studies of before a loss was there do without
+    measurement.losses.*field.value =
+        value == losses.end() ? std::numeric_limits<double>::quiet_NaN() : number_from_json(*value);
   }
   if (json.contains("pooled_kl")) measurement.pooled_kl = json["pooled_kl"].get<double>();
   for (const auto& [name, value] : json.at("metrics").items()) measurement.metrics[name] = number_from_json(value);

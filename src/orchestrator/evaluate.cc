@@ -14,8 +14,12 @@ namespace seqto::internal {
 
 namespace {
 
-Outputs first_rows(const Outputs& outputs, int64_t rows) {
-  return {rows, outputs.columns, {outputs.values.begin(), outputs.values.begin() + rows * outputs.columns}};
+// In the order given.
+Outputs rows_of(const Outputs& outputs, std::span<const size_t> rows) {
+  Outputs result{.dims = outputs.dims, .place = outputs.place};
+  for (const size_t row : rows) result.append(outputs.row(static_cast<int64_t>(row)));
+  for (const Outputs& other : outputs.others) result.others.push_back(rows_of(other, rows));
+  return result;
 }
 
 // Looks at the losses of every sample once.
@@ -44,6 +48,12 @@ class Heat {
 
 }  // namespace
 
+Outputs first_rows(const Outputs& outputs, int64_t rows) {
+  std::vector<size_t> first(static_cast<size_t>(rows));
+  std::iota(first.begin(), first.end(), size_t{0});
+  return rows_of(outputs, first);
+}
+
 void read_truths(EvaluationData& evaluation, Metrics metrics) {
   evaluation.metrics = std::move(metrics);
   if (evaluation.metrics.empty() && !evaluation.data->has_labels()) return;
@@ -68,7 +78,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
     for (const auto& [outputs, ns] : session.run_many(chunk)) {
       times.push_back(ns);
-      append_output(result.outputs, outputs.at(0), "[evaluate]");
+      append_outputs(result.outputs, outputs, "[evaluate]");
       if (!evaluation.metrics.empty()) answers->append(outputs);
     }
   }
@@ -98,13 +108,9 @@ void put_uncertain_first(EvaluationData& evaluation) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::less(), [&](size_t i) { return std::isnan(sure[i]) ? 1.0 : sure[i]; });
   std::vector<int64_t> samples;
-  Outputs sorted;
-  for (size_t i : order) {
-    samples.push_back(evaluation.samples[i]);
-    sorted.append(outputs.row(static_cast<int64_t>(i)));
-  }
+  for (size_t i : order) samples.push_back(evaluation.samples[i]);
+  evaluation.reference = rows_of(outputs, order);
   evaluation.samples = std::move(samples);
-  evaluation.reference = std::move(sorted);
 }
 
 Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env, const Prefixes* prefixes,

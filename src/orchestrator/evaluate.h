@@ -42,6 +42,8 @@ struct Place {
   }
 };
 
+Outputs first_rows(const Outputs& outputs, int64_t rows);
+
 // Of its samples: labels, and where there are metrics all that the data say.
 void read_truths(EvaluationData& evaluation, Metrics metrics);
 

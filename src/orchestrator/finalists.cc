@@ -93,8 +93,7 @@ std::string audit_selected(const Study& study, const Place& place, const fs::pat
   const Model model = load_model(model_file(folder, id));
   const EvaluationData& data = place.evaluation;
   const auto count = std::min(data.samples.size(), static_cast<size_t>(samples));
-  Outputs reference;
-  for (size_t i = 0; i < count; ++i) reference.append(data.reference.row(static_cast<int64_t>(i)));
+  const Outputs reference = first_rows(data.reference, static_cast<int64_t>(count));
   const Audit found = audit(model, *data.data, std::span(data.samples).first(count), runner, reference, {}, env);
   return fmt::format(
       "audit of {} on {} samples: kl {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "

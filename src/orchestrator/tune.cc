@@ -208,7 +208,7 @@ class Tuner {
                                   place.device));
       place.evaluation.reference = std::move(evaluated.outputs);
       place.evaluation.all_outputs = std::move(evaluated.all_outputs);
-      if (&place == &places_.front() && place.evaluation.reference.columns == 1) take_mse();
+      if (&place == &places_.front()) take_default_loss();
       place.evaluation.paired = o_.objectives;
       evaluated.measurement.size_bytes = float_size_;
       if (&place == &places_.front())
@@ -237,12 +237,12 @@ class Tuner {
                         name));
   }
 
-  // The softmax of a single value is 1 whatever it is.
-  void take_mse() {
-    if (!chosen_objectives_.empty()) return;
-    std::ranges::replace(o_.objectives, "kl", "mse");
+  void take_default_loss() {
+    const auto [loss, reason] = default_loss(places_.front().evaluation.reference, o_.dataset.states.size());
+    if (!chosen_objectives_.empty() || loss == "kl") return;
+    std::ranges::replace(o_.objectives, "kl", loss);
     ending_.objectives = o_.objectives;
-    ending_.notes.push_back("the model's first output is a single value: mse takes the place of kl");
+    ending_.notes.push_back(fmt::format("{}: {} takes the place of kl", reason, loss));
   }
 
   void rewrite() {

@@ -38,8 +38,8 @@ std::string followed_loss(const std::vector<std::string>& objectives) {
   if (const auto loss = std::ranges::find_if(objectives, is_loss); loss != objectives.end()) return *loss;
   const auto metric = std::ranges::find_if(objectives, is_task_metric);
   if (metric == objectives.end()) return "kl";
-  static const std::set<std::string> kOfClasses{"top1", "top5", "f1", "accuracy"};
-  return kOfClasses.contains(*metric) ? "kl" : "mse";
+  static const std::set<std::string> kOfClasses{"top1", "top5", "f1", "accuracy"}, kOfValues{"mae", "rmse", "nme"};
+  return kOfClasses.contains(*metric) ? "kl" : kOfValues.contains(*metric) ? "mse" : "nmse";
 }
 
 }  // namespace seqto

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "metrics/loss_fields.h"
+#include "metrics/output_values.h"
 #include "metrics/top_classes.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
@@ -49,16 +50,20 @@ TEST(Losses, KnownAnswers) {
                  .top5_disagreement = 1.0 / 3,
                  .rank_dissimilarity = 0.25243309002433084,
                  .mse = 0.1875,
-                 .cosine = 0.010004899900088718});
+                 .cosine = 0.010004899900088718,
+                 .nmse = 3.375 / 371.5});
   expect_losses(compare(rows({{1, 1, 1, 1, 1, 1, 1}}), rows({{1, 1, 1, 1, 1, 1, 2}})),
-                {.kl = 0.07665488857220815, .mse = 1.0 / 7, .cosine = 0.043817112532485214});
+                {.kl = 0.07665488857220815, .mse = 1.0 / 7, .cosine = 0.043817112532485214, .nmse = 1.0 / 7});
 }
 
 TEST(Losses, FewerThanFiveClasses) {
-  expect_losses(
-      compare(rows({{1, 2, 3}}), rows({{3, 2, 1}})),
-      {.kl = 1.1504207652033582, .top1_disagreement = 1, .rank_dissimilarity = 1, .mse = 8.0 / 3, .cosine = 2.0 / 7});
-  expect_losses(compare(rows({{1}, {2}}), rows({{1}, {4}})), {.mse = 2});
+  expect_losses(compare(rows({{1, 2, 3}}), rows({{3, 2, 1}})), {.kl = 1.1504207652033582,
+                                                                .top1_disagreement = 1,
+                                                                .rank_dissimilarity = 1,
+                                                                .mse = 8.0 / 3,
+                                                                .cosine = 2.0 / 7,
+                                                                .nmse = 8.0 / 14});
+  expect_losses(compare(rows({{1}, {2}}), rows({{1}, {4}})), {.mse = 2, .nmse = 0.5});
 }
 
 TEST(Losses, SharesOfZeroStayFinite) {
@@ -66,7 +71,8 @@ TEST(Losses, SharesOfZeroStayFinite) {
                                                                             .top1_disagreement = 1,
                                                                             .rank_dissimilarity = 0.34666666666666673,
                                                                             .mse = 12800,
-                                                                            .cosine = 1.9998437622060776});
+                                                                            .cosine = 1.9998437622060776,
+                                                                            .nmse = 1});
 }
 
 TEST(Losses, EqualOutputsLoseNothingAtAll) {
@@ -94,10 +100,73 @@ TEST(Losses, NanIsInfinitelyWrong) {
                  .top5_disagreement = losses.top5_disagreement,
                  .rank_dissimilarity = losses.rank_dissimilarity},
                 {.top1_disagreement = 0.5, .top5_disagreement = 0.5, .rank_dissimilarity = 0.5});
-  for (double loss : {losses.kl, losses.mse, losses.cosine}) EXPECT_EQ(loss, kInf);
+  for (double loss : {losses.kl, losses.mse, losses.cosine, losses.nmse}) EXPECT_EQ(loss, kInf);
   const Losses infinite = compare(rows({{1, 2, 3}}), rows({{1, kInf, 3}}));
-  for (double loss : {infinite.kl, infinite.mse, infinite.cosine}) EXPECT_EQ(loss, kInf);
+  for (double loss : {infinite.kl, infinite.mse, infinite.cosine, infinite.nmse}) EXPECT_EQ(loss, kInf);
   EXPECT_EQ(infinite.top1_disagreement, 1);
+}
+
+// A row of outputs of the dims given.
+void append(Outputs& outputs, std::vector<std::pair<std::vector<int64_t>, std::vector<float>>> row) {
+  std::vector<Tensor> tensors;
+  for (auto& [dims, values] : row) tensors.push_back(Tensor::from(DataType::kFloat, dims, std::move(values)));
+  internal::append_outputs(outputs, tensors, "[test]");
+}
+
+TEST(NormalizedError, ChannelsWeighAlikeWhateverTheirUnits) {
+  Outputs wanted, found;
+  append(wanted, {{{1, 2, 3}, {100, 200, 300, 0.1F, 0.2F, 0.2F}}});
+  append(wanted, {{{1, 2, 3}, {100, 200, 300, 0.3F, 0, 0}}});
+  append(found, {{{1, 2, 3}, {100, 200, 310, 0.1F, 0.2F, 0.2F}}});
+  append(found, {{{1, 2, 3}, {100, 200, 300, 0, 0, 0}}});
+  const auto losses = compare_each(wanted, found);
+  EXPECT_NEAR(losses[0].nmse, 100.0 / 140000 / 2, 1e-9);
+  EXPECT_NEAR(losses[1].nmse, 0.5, 1e-6);  // nothing is left of the second channel of this sample
+  // The same by the last axis, which is shorter then.
+  Outputs last_wanted, last_found;
+  append(last_wanted, {{{1, 3, 2}, {100, 0.1F, 200, 0.2F, 300, 0.2F}}});
+  append(last_found, {{{1, 3, 2}, {100, 0.1F, 200, 0.2F, 310, 0.2F}}});
+  EXPECT_NEAR(compare(last_wanted, last_found).nmse, 100.0 / 140000 / 2, 1e-9);
+}
+
+TEST(NormalizedError, LooksAtEveryFloatOutput) {
+  Outputs wanted, found, first;
+  append(wanted, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 4}}});
+  append(found, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 3}}});
+  first.append(std::vector<float>{1, 2});
+  EXPECT_DOUBLE_EQ(compare(wanted, found).nmse, (1.0 / 25) / 2);
+  EXPECT_EQ(compare(wanted, found).kl, 0);
+  EXPECT_EQ(compare(wanted, first).nmse, 0);  // knows of no other output
+  // Where the candidate's second output has another number of values now and then, nothing of it counts as right; where
+  // the reference's does, there is nothing to compare.
+  append(wanted, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 4}}});
+  append(found, {{{1, 2}, {1, 2}}, {{1, 1}, {3}}});
+  EXPECT_TRUE(found.others.empty());
+  EXPECT_DOUBLE_EQ(compare(wanted, found).nmse, 0.5);
+  append(wanted, {{{1, 2}, {1, 2}}, {{1, 1}, {3}}});
+  append(found, {{{1, 2}, {1, 2}}, {{1, 1}, {3}}});
+  EXPECT_EQ(compare(wanted, found).nmse, 0);
+}
+
+TEST(DefaultLoss, FollowsTheOutputs) {
+  const auto of = [](std::vector<std::vector<int64_t>> outputs) {
+    Outputs found;
+    std::vector<std::pair<std::vector<int64_t>, std::vector<float>>> row;
+    for (auto& dims : outputs) {
+      size_t count = 1;
+      for (int64_t size : dims) count *= static_cast<size_t>(size);
+      row.emplace_back(dims, std::vector<float>(count, 1));
+    }
+    append(found, row);
+    return found;
+  };
+  EXPECT_EQ(default_loss(of({{1, 10}})).name, "kl");
+  EXPECT_EQ(default_loss(of({{1, 1000, 1, 1}})).name, "kl");
+  EXPECT_EQ(default_loss(of({{1, 1}})).name, "mse");
+  EXPECT_EQ(default_loss(of({{1, 84, 2100}})).name, "nmse");
+  EXPECT_EQ(default_loss(of({{1, 1, 32, 32}})).name, "nmse");
+  EXPECT_EQ(default_loss(of({{1, 10}, {1, 4}})).name, "nmse");
+  EXPECT_EQ(default_loss(of({{1, 1}, {2, 1, 128}}), 1).name, "mse");  // the second is a state
 }
 
 TEST(Losses, OtherShapesAreAnError) {

@@ -132,6 +132,17 @@ TEST_F(StudyTest, GoesOnWhereItEnded) {
   EXPECT_EQ(study.header().evaluation_samples, 7);
 }
 
+TEST_F(StudyTest, OneOfBeforeALossWasThereIsReadAndNotGoneOnWith) {
+  Study::open(file_, kHeader).append(measured("float"));
+  std::string text = read_file(file_);
+  const size_t at = text.find(",\"nmse\":");
+  ASSERT_NE(at, std::string::npos);
+  text.erase(at, text.find('}', at) - at);
+  write(text);
+  EXPECT_TRUE(std::isnan(Study::read(file_).trials()[0].measurement->losses.nmse));
+  EXPECT_NE(error_of_opening(kHeader).find("no trial has the loss nmse"), std::string::npos);
+}
+
 TEST_F(StudyTest, NotesKeepTheirText) {
   const std::string text = R"({"b": 1.50, "a":[1e3]})", name = "odd \"name\"";
   Study::open(file_, kHeader).note(name, text);

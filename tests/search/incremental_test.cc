@@ -133,7 +133,7 @@ TEST_F(IncrementalTest, UnknownNamesAreListed) {
             "random expected");
   EXPECT_EQ(message("incremental", {.threshold_loss = "size"}),
             "[tune] threshold loss 'size' found; one of kl, top1_disagreement, top5_disagreement, "
-            "rank_dissimilarity, mse, cosine expected");
+            "rank_dissimilarity, mse, cosine, nmse expected");
 }
 
 }  // namespace

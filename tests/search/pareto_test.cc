@@ -129,7 +129,7 @@ TEST(Objective, ByName) {
     EXPECT_EQ(error.code(), Code::kUsage);
     EXPECT_STREQ(error.what(),
                  "[tune] objective 'speed' found; one of size, latency, kl, top1_disagreement, top5_disagreement, "
-                 "rank_dissimilarity, mse, cosine, top1 expected");
+                 "rank_dissimilarity, mse, cosine, nmse, top1 expected");
   }
 }
 

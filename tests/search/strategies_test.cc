@@ -257,7 +257,7 @@ TEST(FollowedLoss, IsALossOrStandsInForTheMetric) {
   EXPECT_EQ(followed_loss({"size", "mse", "kl"}), "mse");
   EXPECT_EQ(followed_loss({"f1", "size"}), "kl");
   EXPECT_EQ(followed_loss({"size", "mae", "f1"}), "mse");
-  EXPECT_EQ(followed_loss({"wer", "latency"}), "mse");
+  EXPECT_EQ(followed_loss({"wer", "latency"}), "nmse");
   EXPECT_EQ(followed_loss({"accuracy", "cosine", "size"}), "cosine");
   EXPECT_EQ(followed_loss({"size"}), "kl");
 }

@@ -1,0 +1,115 @@
+"""What `tune` goes by where the model's outputs are not one set of classes: several outputs, maps."""
+
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+SAMPLES = 90
+
+
+def detector(path):
+    """Scores of ten classes and a box in pixels, each from a layer of its own."""
+    nodes = [
+        models.node("Conv", ["x", "w"], ["c"]),
+        models.node("Relu", ["c"], ["r"]),
+        models.node("GlobalAveragePool", ["r"], ["p"]),
+        models.node("Flatten", ["p"], ["f"]),
+        models.node("Gemm", ["f", "w_scores"], ["scores"]),
+        models.node("Gemm", ["f", "w_box"], ["box"]),
+    ]
+    weights = [("w", models.weight(32, 3, 3, 3)), ("w_scores", models.weight(32, 10, seed=1)),
+               ("w_box", 100 * models.weight(32, 4, seed=2))]
+    return models.save(path, nodes, [("x", ["n", 3, 8, 8])], [("scores", ["n", 10]), ("box", ["n", 4])], weights)
+
+
+def segmenter(path):
+    """A map of four classes, the last of which hardly ever fires."""
+    nodes = [
+        models.node("Conv", ["x", "w1"], ["c"], pads=[1, 1, 1, 1]),
+        models.node("Relu", ["c"], ["r"]),
+        models.node("Conv", ["r", "w2"], ["map"]),
+    ]
+    last = models.weight(4, 16, 1, 1, seed=1)
+    last[3] *= 0.001
+    return models.save(path, nodes, [("x", ["n", 3, 8, 8])], [("map", ["n", 4, 8, 8])],
+                       [("w1", models.weight(16, 3, 3, 3)), ("w2", last)])
+
+
+def nmse(wanted, found, channels):
+    """As docs/metrics.md has it: `channels` is the axis of each output's channels, or None."""
+    outputs = []
+    for a, b, axis in zip(wanted, found, channels):
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        rest = tuple(i for i in range(1, a.ndim) if i != axis)
+        signal = (a ** 2).sum(rest).mean(0)
+        outputs.append(np.minimum(1, ((a - b) ** 2).sum(rest) / signal).reshape(len(a), -1).mean(1))
+    return np.mean(outputs, axis=0).mean()
+
+
+class OutputsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.data = self.folder / "data.npz"
+        np.savez(self.data, x=np.random.default_rng(3).normal(size=(SAMPLES, 3, 8, 8)).astype(np.float32))
+
+    def tune(self, model, *flags):
+        out = self.folder / "out"
+        done = models.seqto("tune", model, "--data", self.data, "--calibration-samples", 20, "--search-samples", 20,
+                            "-o", out, "-q", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in (out / "study.jsonl").read_text().splitlines()]
+        return json.loads((out / "summary.json").read_text()), [line["trial"] for line in lines if "trial" in line]
+
+    def outputs(self, model, names):
+        found = self.folder / "found.npz"
+        done = models.seqto("run", model, "--data", self.data, "-o", found)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        arrays = np.load(found)
+        return [arrays[name] for name in names]
+
+    def check_front(self, model, summary, names, channels):
+        count = summary["samples"]["evaluation"]
+        wanted = [a[-count:] for a in self.outputs(model, names)]
+        self.assertGreater(len(summary["front"]), 0)
+        for point in summary["front"]:
+            found = [a[-count:] for a in self.outputs(self.folder / "out" / point["file"], names)]
+            np.testing.assert_allclose(point["losses"]["nmse"], nmse(wanted, found, channels), rtol=1e-3, atol=1e-12)
+            low, high = point["intervals"]["nmse"]
+            self.assertTrue(low <= point["losses"]["nmse"] <= high)
+
+    def test_of_several_outputs_every_one_counts(self):
+        model = detector(self.folder / "detector.onnx")
+        summary, trials = self.tune(model)
+        self.assertEqual(summary["objectives"], ["nmse", "size", "latency"])
+        self.assertIn("the model has several float outputs: nmse takes the place of kl", summary["notes"])
+        self.check_front(model, summary, ["scores", "box"], [None, None])
+        box_alone = [t for t in trials if t["plan"].get("box_node") == "int4_weights" and
+                     {layer for layer, scheme in t["plan"].items() if scheme != "float32"} == {"box_node"}]
+        self.assertTrue(box_alone)
+        for trial in box_alone:  # which the scores do not see
+            self.assertLess(abs(trial["losses"]["kl"]), 1e-9)
+            self.assertGreater(trial["losses"]["nmse"], 0)
+
+    def test_a_map_is_not_one_set_of_classes(self):
+        model = segmenter(self.folder / "segmenter.onnx")
+        summary, _ = self.tune(model)
+        self.assertEqual(summary["objectives"], ["nmse", "size", "latency"])
+        self.check_front(model, summary, ["map"], [1])
+
+    def test_what_was_asked_for_stays(self):
+        summary, _ = self.tune(detector(self.folder / "detector.onnx"), "--objectives", "kl,size")
+        self.assertEqual(summary["objectives"], ["kl", "size"])
+        self.assertFalse(any("takes the place" in note for note in summary["notes"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
