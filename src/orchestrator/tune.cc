@@ -130,7 +130,7 @@ class Tuner {
     first.search = first.acceptance = first.evaluation;
     first.search.warm_up = first.acceptance.warm_up = false;
     // What static layers lose lies on many samples a little; what weights lose may lie on two of a hundred alone.
-    first.search.pools = first.acceptance.pools = by_latency(o_);
+    first.search.pools = first.acceptance.pools = by_latency(o_) && followed_loss(o_.objectives) == "kl";
     first.search.samples = {split_.search.begin(), split_.search.begin() + half};
     first.acceptance.samples = {split_.search.begin() + half, split_.search.end()};
     ending_.objectives = o_.objectives;
@@ -242,6 +242,7 @@ class Tuner {
     if (!chosen_objectives_.empty() || loss == "kl") return;
     std::ranges::replace(o_.objectives, "kl", loss);
     ending_.objectives = o_.objectives;
+    places_.front().search.pools = places_.front().acceptance.pools = false;
     ending_.notes.push_back(fmt::format("{}: {} takes the place of kl", reason, loss));
   }
 
