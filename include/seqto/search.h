@@ -85,8 +85,11 @@ struct StrategyOptions {
   // metric, plans are found by followed_loss(), and those that the report has are chosen by both; acceptance trials
   // have to hold the metric.
   std::vector<std::string> objectives{"kl", "size"};
-  int64_t evaluations =
-      0;  // on search and acceptance samples together; 0: the strategy's own measure, some 5 for each group
+  // On search and acceptance samples together; 0: the strategy's own measure, some 5 for each group.
+  int64_t evaluations = 0;
+  // chain: how much is over of the time that the search had left when this was first asked, before the one-in
+  // evaluations, which get half of it; empty: there is no limit.
+  std::function<double()> time_spent;
   int64_t front = 24;  // points that are measured for the report, at most
   uint64_t seed = 0;
   // chain (without latency among the objectives) and random: candidates that a few of the samples tell enough of are

@@ -64,6 +64,15 @@ void read_truths(EvaluationData& evaluation, Metrics metrics) {
   }
 }
 
+void require_metrics(const Measurement& measurement, std::span<const std::string> objectives, const char* part) {
+  for (const std::string& name : objectives)
+    if (is_task_metric(name) && !measurement.metrics.contains(name))
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[tune] the objective {} and no sample with a label among those of the {} found; some "
+                              "expected; give --labels FILE.csv, or an array y beside the inputs",
+                              name, part));
+}
+
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race) {
   Evaluated result;
   std::vector<int64_t> times;

@@ -47,6 +47,9 @@ Outputs first_rows(const Outputs& outputs, int64_t rows);
 // Of its samples: labels, and where there are metrics all that the data say.
 void read_truths(EvaluationData& evaluation, Metrics metrics);
 
+// Throws Error{kInvalidInput} where a task metric among the objectives was not measured on the part of that name.
+void require_metrics(const Measurement& measurement, std::span<const std::string> objectives, const char* part);
+
 // Orders the samples by how sure the reference is of its class, the least sure first: to second order, noise on the
 // logits costs KL in proportion to 1 - sum(p^2). The mean over them all stays what it is.
 void put_uncertain_first(EvaluationData& evaluation);

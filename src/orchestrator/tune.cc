@@ -192,13 +192,13 @@ class Tuner {
       for (EvaluationData* part : {&place.search, &place.acceptance}) {
         if (part->samples.empty()) continue;
         Evaluated evaluated = measure(*session, *part, env_);
-        if (part == &place.acceptance) require_metrics(evaluated.measurement, "acceptance");
+        if (part == &place.acceptance) require_metrics(evaluated.measurement, o_.objectives, "acceptance");
         part->reference = std::move(evaluated.outputs);
         if (part->truths.empty() && part->labels.empty()) put_uncertain_first(*part);
         part->all_outputs = std::move(evaluated.all_outputs);
       }
       Evaluated evaluated = measure(*session, place.evaluation, env_);
-      require_metrics(evaluated.measurement, "evaluation");
+      require_metrics(evaluated.measurement, o_.objectives, "evaluation");
       if (&place == &places_.front()) note_intervals(evaluated.measurement);
       for (float v : evaluated.outputs.values)
         if (!std::isfinite(v))
@@ -217,15 +217,6 @@ class Tuner {
       else trial.elsewhere[place.device].measurement = std::move(evaluated.measurement);
     }
     if (!study_->find("float")) study_->append(std::move(trial));
-  }
-
-  void require_metrics(const Measurement& measurement, const char* part) const {
-    for (const std::string& name : o_.objectives)
-      if (is_task_metric(name) && !measurement.metrics.contains(name))
-        throw Error(Code::kInvalidInput,
-                    fmt::format("[tune] the objective {} and no sample with a label among those of the {} found; some "
-                                "expected; give --labels FILE.csv, or an array y beside the inputs",
-                                name, part));
   }
 
   void note_intervals(const Measurement& measurement) {
@@ -366,6 +357,15 @@ class Tuner {
           places_.front().device));
   }
 
+  // What is kept for the report is no part of the search's time.
+  std::function<double()> share_spent() {
+    if (o_.max_time_seconds <= 0) return {};
+    return [this, end = o_.max_time_seconds * 2 / 3 - closing_.kept(o_, time_)] {
+      if (!first_asked_) first_asked_ = time_.spent();
+      return end > *first_asked_ ? (time_.spent() - *first_asked_) / (end - *first_asked_) : 1;
+    };
+  }
+
   // False when interrupted.
   bool search() {
     SearchSpace& space =
@@ -381,6 +381,7 @@ class Tuner {
     strategy_ = {.threshold = o_.threshold,
                  .objectives = o_.objectives,
                  .evaluations = o_.search_evaluations,
+                 .time_spent = share_spent(),
                  .front = o_.max_front,
                  .seed = o_.dataset.seed,
                  .racing = o_.racing};
@@ -457,6 +458,7 @@ class Tuner {
   const Env& env_;
   TimeLimit time_;
   Closing closing_;
+  std::optional<double> first_asked_;  // by share_spent()
   std::vector<std::string> left_out_;  // for want of time
   bool draws_plots_ = true;
   Scheme scheme_;

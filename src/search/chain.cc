@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -80,8 +81,8 @@ class Chain : public Strategy {
   // Those that save most first.
   std::vector<Assignment> one_in_plans() const {
     std::vector<std::pair<size_t, int>> choices = one_in_choices();
-    const ChoiceTable& saved = assignments_.bytes_saved();
-    std::ranges::stable_sort(choices, std::greater(), [&](const auto& c) { return saved[c.first][c.second]; });
+    const ChoiceTable cost = costs(archive_.by_latency() && archive_.by_size() ? 0.5 : archive_.by_size() ? 1 : 0);
+    std::ranges::stable_sort(choices, {}, [&](const auto& c) { return cost[c.first][c.second]; });
     // Half of a small budget: losses that were not looked at are shares of their scheme's uniform plan.
     if (options_.evaluations > 0) {
       const auto most = static_cast<size_t>(std::max<int64_t>(1, options_.evaluations / 2));
@@ -98,6 +99,12 @@ class Chain : public Strategy {
   std::vector<Proposal> one_in() {
     std::vector<Proposal> proposals;
     for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, "one-in");
+    if (options_.time_spent) {
+      constexpr double kShare = 0.5;
+      constexpr size_t kBatch = 8;
+      if (options_.time_spent() > kShare) return {};
+      if (proposals.size() > kBatch) proposals.resize(kBatch);
+    }
     if (races()) archive_.race(proposals);
     return proposals;
   }
@@ -123,11 +130,21 @@ class Chain : public Strategy {
     }
     std::vector<Proposal> proposals;
     std::set<Assignment> seen;
-    for (const Assignment& assignment : chain_)
+    for (const Assignment& assignment : options_.time_spent ? halved(chain_) : chain_)
       if (assignment != assignments_.all_float() && seen.insert(assignment).second)
         add(proposals, assignment, Part::kSearch, "chain");
     if (races()) archive_.race(proposals);
     return proposals;
+  }
+
+  // The middle first, then the quarters, the eighths: wherever the time ends, what was measured is spread.
+  static std::vector<Assignment> halved(const std::vector<Assignment>& plans) {
+    std::vector<Assignment> result;
+    const size_t whole = std::bit_ceil(std::max<size_t>(1, plans.size()));
+    for (size_t step = whole / 2; step > 0; step /= 2)
+      for (size_t place = step; place < plans.size(); place += 2 * step) result.push_back(plans[place]);
+    if (!plans.empty()) result.push_back(plans.front());
+    return result;
   }
 
   // Of the chain's plans that are expected to be within the bounds, the one of least loss.
@@ -166,7 +183,7 @@ class Chain : public Strategy {
 
   // What a choice costs: less than nothing where it saves. `share` of the bytes, the rest of the time, each relative to
   // the most that can be saved.
-  ChoiceTable costs(double share) {
+  ChoiceTable costs(double share) const {
     ChoiceTable costs;
     for (size_t g = 0; g < assignments_.groups(); ++g) costs.emplace_back(assignments_.choices(g), 0.0);
     const auto add = [&](const ChoiceTable& saved, double weight) {

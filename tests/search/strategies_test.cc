@@ -86,6 +86,25 @@ TEST_F(Strategies, ChainGoesOnWithMovesWhenLatenciesWereCorrected) {
   EXPECT_GT(moves, 0);
 }
 
+TEST_F(Strategies, ChainKeepsTimeForWhatComesAfterTheOneInEvaluations) {
+  const Synthetic problem(40, 5);
+  double spent = 0;
+  const StrategyOptions options{.time_spent = [&] { return spent; }};
+  Study result = study("short");
+  const auto searcher = make_strategy("chain", problem.space(), options);
+  std::map<std::string, int> counts;
+  for (auto proposals = searcher->next(result, false); !proposals.empty();
+       proposals = searcher->next(result, spent >= 1)) {
+    for (const Proposal& proposal : proposals) {
+      if (proposal.step != "uniform" && proposal.part == Part::kSearch) spent += 0.02, ++counts[proposal.step];
+      result.append(problem.trial(proposal));
+    }
+  }
+  EXPECT_GE(counts["one-in"], 25);
+  EXPECT_LE(counts["one-in"], 25 + 8);
+  EXPECT_GE(counts["chain"], 8);
+}
+
 TEST_F(Strategies, ChainFindsALargeFront) {
   for (uint64_t seed : {1, 2, 3}) {
     const Synthetic problem(20, seed);
