@@ -1,6 +1,10 @@
 // Room: orchestrator. The seconds that a run of `tune` may take, and what is left of them.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
+
 #include "seqto/env.h"
 
 namespace seqto::internal {
@@ -16,6 +20,15 @@ class TimeLimit {
   // No more than this share of the limit; as given where there is none.
   double at_most(double seconds, double share) const {
     return seconds_ > 0 && seconds > share * seconds_ ? share * seconds_ : seconds;
+  }
+  // Of the time from when this is first asked until so many seconds before the end, how much is over; 1: all of it.
+  // Empty without a limit. Copies share when they were first asked.
+  std::function<double()> share_spent(double kept) const {
+    if (seconds_ <= 0) return {};
+    return [this, end = seconds_ - kept, begin = std::make_shared<std::optional<double>>()] {
+      if (!*begin) *begin = spent();
+      return spent() < end ? (spent() - **begin) / (end - **begin) : 1;
+    };
   }
 
  private:

@@ -357,15 +357,6 @@ class Tuner {
           places_.front().device));
   }
 
-  // What is kept for the report is no part of the search's time.
-  std::function<double()> share_spent() {
-    if (o_.max_time_seconds <= 0) return {};
-    return [this, end = o_.max_time_seconds * 2 / 3 - closing_.kept(o_, time_)] {
-      if (!first_asked_) first_asked_ = time_.spent();
-      return end > *first_asked_ ? (time_.spent() - *first_asked_) / (end - *first_asked_) : 1;
-    };
-  }
-
   // False when interrupted.
   bool search() {
     SearchSpace& space =
@@ -381,7 +372,7 @@ class Tuner {
     strategy_ = {.threshold = o_.threshold,
                  .objectives = o_.objectives,
                  .evaluations = o_.search_evaluations,
-                 .time_spent = share_spent(),
+                 .time_spent = time_.share_spent(o_.max_time_seconds / 3 + closing_.kept(o_, time_)),
                  .front = o_.max_front,
                  .seed = o_.dataset.seed,
                  .racing = o_.racing};
@@ -458,7 +449,6 @@ class Tuner {
   const Env& env_;
   TimeLimit time_;
   Closing closing_;
-  std::optional<double> first_asked_;  // by share_spent()
   std::vector<std::string> left_out_;  // for want of time
   bool draws_plots_ = true;
   Scheme scheme_;

@@ -39,6 +39,23 @@ TEST(TimeLimit, SharesAreCaps) {
   EXPECT_DOUBLE_EQ(limit.at_most(4, 0.25), 3);
 }
 
+TEST(TimeLimit, SharesOfASearchBeginWhenTheyAreFirstAskedFor) {
+  Clock clock;
+  const TimeLimit none(0, clock.env), limit(20, clock.env);
+  EXPECT_FALSE(none.share_spent(1));
+  const auto share = limit.share_spent(4);
+  clock.pass(6);
+  EXPECT_DOUBLE_EQ(share(), 0);
+  const auto copy = share;  // of a strategy that is made anew
+  clock.pass(5);
+  EXPECT_DOUBLE_EQ(copy(), 0.5);
+  clock.pass(5);
+  EXPECT_DOUBLE_EQ(share(), 1);
+  clock.pass(50);
+  EXPECT_DOUBLE_EQ(share(), 1);
+  EXPECT_DOUBLE_EQ(limit.share_spent(30)(), 1);
+}
+
 TEST(Closing, KeepsMoreForASlowModelAndForLatency) {
   Clock clock;
   const TimeLimit none(0, clock.env), short_time(6, clock.env);
