@@ -8,12 +8,14 @@
 namespace seqto::cli {
 namespace {
 
-// roff takes a backslash, a hyphen and a dot or quote at the start of a line for itself.
+// roff takes a backslash, a hyphen and a dot or quote at the start of a line for itself. Long lists of values may
+// break.
 std::string escaped(const std::string& text) {
   std::string all;
   for (char c : text) {
     if (c == '\\') all += "\\e";
     else if (c == '-') all += "\\-";
+    else if (c == '|') all += "|\\:";
     else if (c == '\n') all += ' ';
     else all += c;
   }
