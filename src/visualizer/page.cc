@@ -47,7 +47,7 @@ std::string lead(const Summary& summary) {
         fmt::format("With all {}layers quantized it takes {}, {}", count ? fmt::format("{} quantizable ", count) : "",
                     size_of(summary.fully_quantized), text(loss_words(summary.fully_quantized, loss)));
     const double changed = summary.fully_quantized.trial.measurement->losses.top1_disagreement;
-    if (!std::isnan(changed))
+    if (!std::isnan(changed) && has_classes(*summary.fully_quantized.trial.measurement, loss))
       words += fmt::format(", and {} of the inputs get another first class", format_percent(changed));
     words += ". ";
   } else if (!summary.fully_quantized.trial.failure.empty()) {
@@ -70,7 +70,7 @@ std::string tile(const SummaryPoint* point, const std::string& name, const std::
   if (!measured(point)) return "";
   const auto& trial = point->trial;
   std::string hints = text(loss_words(*point, loss));
-  if (!std::isnan(trial.measurement->losses.top1_disagreement))
+  if (!std::isnan(trial.measurement->losses.top1_disagreement) && has_classes(*trial.measurement, loss))
     hints += fmt::format("<br>{} other first class", format_percent(trial.measurement->losses.top1_disagreement));
   if (trial.measurement->latency.median_ns > 0)
     hints += "<br>" + format_duration(trial.measurement->latency.median_ns) + " a sample";

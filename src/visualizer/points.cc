@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_set>
 
 namespace seqto::internal {
@@ -71,6 +72,11 @@ std::string loss_name(const Summary& summary) {
     if (name != "size" && name != "latency") return name;
   }
   return "kl";
+}
+
+bool has_classes(const Measurement& measurement, const std::string& loss) {
+  static const std::set<std::string> kOfValues{"nmse", "mse", "mae", "rmse", "nme", "map50"};
+  return !kOfValues.contains(loss) || measurement.metrics.contains("top1");
 }
 
 std::string loss_label(const std::string& name) { return is_task_metric(name) ? name + " drop" : name; }

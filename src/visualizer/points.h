@@ -27,6 +27,8 @@ int rank(const Summary& summary, const std::string& id);
 std::string loss_name(const Summary& summary);
 // As the reports call it: "kl", "accuracy drop".
 std::string loss_label(const std::string& name);
+// Whether what is measured has a first class to speak of: maps, boxes and values have none, unless labels say so.
+bool has_classes(const Measurement& measurement, const std::string& loss);
 // Of a task metric its drop. NaN when the trial has failed or the name is not known to it.
 double loss_of(const SummaryPoint& point, const std::string& name);
 std::optional<Interval> loss_interval(const SummaryPoint& point, const std::string& name);

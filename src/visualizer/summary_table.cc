@@ -27,22 +27,22 @@ std::string interval(const SummaryPoint& point, const std::string& name) {
 }
 
 // Marks, ids, and the figures of a measured point.
-std::vector<TableColumn> empty_table(const std::string& loss, bool labels, bool intervals) {
+std::vector<TableColumn> empty_table(const std::string& loss, bool classes, bool labels, bool intervals) {
   constexpr auto kFigure = TableColumn::kFigure;
   std::vector<TableColumn> table{{""}, {"id"}, {"size", kFigure}, {"kept", kFigure, 3}, {loss, kFigure, 6}};
   if (intervals) table.push_back({"95 %", kFigure, 1});
-  table.push_back({"top1_disagr", kFigure, 4});
+  if (classes) table.push_back({"top1_disagr", kFigure, 4});
   if (labels) table.push_back({"top1", kFigure, 2});
   table.push_back({"latency", kFigure, 5});
   return table;
 }
 
-TableRow row_of(const Summary& summary, const SummaryPoint& point, bool labels, bool intervals) {
+TableRow row_of(const Summary& summary, const SummaryPoint& point, bool classes, bool labels, bool intervals) {
   TableRow row{mark(summary, point), point.trial.id};
   const auto& measured = point.trial.measurement;
   if (!measured) {
     row.push_back("failed");
-    row.resize(empty_table("", labels, intervals).size(), "-");
+    row.resize(empty_table("", classes, labels, intervals).size(), "-");
     return row;
   }
   row.push_back(format_bytes(measured->size_bytes));
@@ -50,7 +50,7 @@ TableRow row_of(const Summary& summary, const SummaryPoint& point, bool labels, 
   const std::string loss = internal::loss_name(summary);
   row.push_back(internal::format_figure(internal::loss_of(point, loss)));
   if (intervals) row.push_back(interval(point, loss));
-  row.push_back(internal::format_percent(measured->losses.top1_disagreement));
+  if (classes) row.push_back(internal::format_percent(measured->losses.top1_disagreement));
   if (labels) {
     const auto top1 = measured->metrics.find("top1");
     row.push_back(top1 == measured->metrics.end() ? "-" : internal::format_percent(top1->second));
@@ -73,11 +73,14 @@ std::string device_table(const Summary& summary, const TextStyle& style) {
   const bool labels = std::ranges::any_of(points, [](const SummaryPoint* point) {
     return point->trial.measurement && point->trial.measurement->metrics.contains("top1");
   });
+  const bool classes = std::ranges::none_of(points, [&](const SummaryPoint* point) {
+    return point->trial.measurement && !internal::has_classes(*point->trial.measurement, loss);
+  });
   const bool intervals = std::ranges::any_of(
       points, [&](const SummaryPoint* point) { return internal::loss_interval(*point, loss).has_value(); });
-  const auto table = empty_table(internal::loss_label(loss), labels, intervals);
+  const auto table = empty_table(internal::loss_label(loss), classes, labels, intervals);
   std::vector<TableRow> rows;
-  for (const auto* point : points) rows.push_back(row_of(summary, *point, labels, intervals));
+  for (const auto* point : points) rows.push_back(row_of(summary, *point, classes, labels, intervals));
   if (style.columns > 0 && table_width(table, rows) > style.columns)
     for (TableRow& row : rows)
       if (row[1].size() == 16) row[1] = clip(row[1], 8);  // a hash; names stay whole

@@ -154,6 +154,16 @@ TEST(SummaryTable, WithoutLabelsOrMeasurement) {
   EXPECT_EQ(summary_table({}), "  id  size  kept  kl  top1_disagr  latency\n");
 }
 
+TEST(SummaryTable, MapsAndValuesHaveNoFirstClassUnlessLabelsSaySo) {
+  auto summary = small_summary();
+  summary.objectives = {"nmse", "size"};
+  EXPECT_NE(summary_table(summary).find("top1_disagr"), std::string::npos);
+  summary.front.clear();
+  for (SummaryPoint* point : {&summary.baseline, &summary.fully_quantized}) point->trial.measurement->metrics.clear();
+  EXPECT_EQ(summary_table(summary).find("top1_disagr"), std::string::npos);
+  EXPECT_NE(summary_table(summary).find("nmse"), std::string::npos);
+}
+
 TEST(SummaryTable, TheSelectedPointHasAColour) {
   const auto table = lines(summary_table(small_summary(), {100, true}));
   EXPECT_EQ(std::ranges::count_if(table, [](const auto& line) { return line.find('\033') != std::string::npos; }), 1);
