@@ -166,8 +166,7 @@ void add_tune(CLI::App& app, Context& context) {
           "latency (default: kl,size,latency; kl,size for incremental)")
       ->type_name(
           "kl|top1_disagreement|top5_disagreement|rank_dissimilarity|mse|cosine|nmse|top1|top5|f1|accuracy|mae|rmse|"
-          "nme|"
-          "map50|size|latency")
+          "nme|map50|size|latency")
       ->delimiter(',');
   word->add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")->capture_default_str();
   word->add_option("--search-evaluations", o.search_evaluations,

@@ -43,7 +43,7 @@ Measured measured_in_study(const std::filesystem::path& dir, const std::string& 
                            const std::string& device = "");
 
 // --- from two files
-// Losses of the first output, task metrics where the data have labels, and `metrics`; sizes; intervals by bootstrap
+// Losses, task metrics where the data have labels, and `metrics`; sizes; intervals by bootstrap
 // over the samples, of drops over the pairs. Throws Error{kInvalidInput} as validate(), and where the first output is
 // not float.
 Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env = {},

@@ -55,7 +55,7 @@ struct SampleParity {
   int64_t incomparable = 0;
 };
 
-// Losses of the first output, and task metrics: those of labels, and those that were asked for.
+// Losses, and task metrics: those of labels, and those that were asked for.
 struct TaskParity {
   Measurement reference, candidate;
   std::map<std::string, Figure> drops;  // how much worse each metric is, with the interval of the paired difference

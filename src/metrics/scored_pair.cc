@@ -13,7 +13,7 @@ ScoredPair::ScoredPair(Metrics metrics, bool labelled, std::vector<std::string> 
 
 void ScoredPair::append(Side& side, std::span<const Tensor> outputs) const {
   if (!metrics_.empty()) side.all.append(outputs);
-  append_outputs(side.first, outputs, "[metric]");
+  append_outputs(side.outputs, outputs, "[metric]");
 }
 
 void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference, std::span<const Tensor> candidate) {
@@ -25,8 +25,8 @@ void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference,
 
 std::pair<Measurement, Measurement> ScoredPair::measured() const {
   std::pair<Measurement, Measurement> both;
-  measure_outputs(both.first, reference_.first, reference_.first, labels_);
-  measure_outputs(both.second, reference_.first, candidate_.first, labels_);
+  measure_outputs(both.first, reference_.outputs, reference_.outputs, labels_);
+  measure_outputs(both.second, reference_.outputs, candidate_.outputs, labels_);
   measure_task(both.first, metrics_, reference_.all, reference_.all, truths_);
   measure_task(both.second, metrics_, candidate_.all, reference_.all, truths_);
   return both;

@@ -1,4 +1,4 @@
-// Two models' answers on the same samples, and what they come to: losses of the first output, task metrics.
+// Two models' answers on the same samples, and what they come to: losses and task metrics.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ class ScoredPair {
 
  private:
   struct Side {
-    Outputs first;
+    Outputs outputs;
     Answers all;  // where there are metrics
   };
   void append(Side& side, std::span<const Tensor> outputs) const;

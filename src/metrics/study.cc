@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -83,20 +83,19 @@ class Study::File {
 Study::Study() = default;
 Study::Study(Study&&) noexcept = default;
 Study& Study::operator=(Study&&) noexcept = default;
+Study::~Study() = default;
+
 namespace {
 
-// Trials of before a loss was there cannot be compared with those of after it. `text`: of the file.
-std::string_view missing_loss(std::span<const Trial> trials, const std::string& text) {
-  if (std::ranges::none_of(trials, [](const Trial& t) { return t.measurement.has_value(); })) return {};
-  const auto missing = std::ranges::find_if(kLossFields, [&](const LossField& field) {
-    return text.find(fmt::format("\"{}\":", field.name)) == std::string::npos;
-  });
-  return missing == kLossFields.end() ? std::string_view() : missing->name;
+// Trials of before a loss was there, whose value is NaN then, cannot be compared with those of after it.
+std::string_view missing_loss(std::span<const Trial> trials) {
+  for (const LossField& field : kLossFields)
+    for (const Trial& t : trials)
+      if (t.measurement && std::isnan(t.measurement->losses.*field.value)) return field.name;
+  return {};
 }
 
 }  // namespace
-
-Study::~Study() = default;
 
 Study Study::open(const std::filesystem::path& file, const StudyHeader& header) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
@@ -116,11 +115,11 @@ Study Study::open(const std::filesystem::path& file, const StudyHeader& header) 
                 fmt::format("[study] a study of something else in {}: {}; choose another folder or delete it",
                             folder.string(), what));
   }
-  if (const std::string_view loss = missing_loss(study.trials_, text); !loss.empty())
+  if (const std::string_view loss = missing_loss(study.trials_); !loss.empty())
     throw Error(
         Code::kInvalidInput,
-        fmt::format("[study] a study of an earlier version in {}: no trial has the loss {}, which new ones would "
-                    "have; choose another folder or delete it",
+        fmt::format("[study] a study of an earlier version in {}: trials without the loss {} found, which new ones "
+                    "would have; choose another folder or delete it",
                     folder.string(), loss));
   return study;
 }

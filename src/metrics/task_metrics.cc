@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/names.h"
+#include "metrics/output_values.h"
 #include "metrics/task_metric_kinds.h"
 #include "seqto/error.h"
 
@@ -103,13 +104,7 @@ void Answers::append(std::span<const Tensor> tensors) {
                               "fewer samples",
                               names.at(o)));
     dims[o] = tensor.dims();
-    if (tensor.type() == DataType::kFloat) {
-      outputs[o].append(tensor.values<float>());
-      continue;
-    }
-    std::vector<float> values(static_cast<size_t>(tensor.element_count()));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
-    outputs[o].append(values);
+    internal::append_values(outputs[o], tensor);
   }
 }
 

@@ -2,16 +2,11 @@
 // what it has no time for.
 #pragma once
 
-#include <algorithm>
-
 #include "orchestrator/time_limit.h"
+#include "orchestrator/tune_options.h"
 #include "seqto/tune.h"
 
 namespace seqto::internal {
-
-inline bool by_latency(const TuneOptions& o) {
-  return std::ranges::find(o.objectives, "latency") != o.objectives.end();
-}
 
 struct Closing {
   double analysis = 0;  // the error analysis and the tensors' values

@@ -6,7 +6,6 @@
 // to latencies that were measured.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <map>
 #include <optional>

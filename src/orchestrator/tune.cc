@@ -129,8 +129,6 @@ class Tuner {
     Place& first = places_.front();
     first.search = first.acceptance = first.evaluation;
     first.search.warm_up = first.acceptance.warm_up = false;
-    // What static layers lose lies on many samples a little; what weights lose may lie on two of a hundred alone.
-    first.search.pools = first.acceptance.pools = by_latency(o_) && followed_loss(o_.objectives) == "kl";
     first.search.samples = {split_.search.begin(), split_.search.begin() + half};
     first.acceptance.samples = {split_.search.begin() + half, split_.search.end()};
     ending_.objectives = o_.objectives;
@@ -208,7 +206,7 @@ class Tuner {
                                   place.device));
       place.evaluation.reference = std::move(evaluated.outputs);
       place.evaluation.all_outputs = std::move(evaluated.all_outputs);
-      if (&place == &places_.front()) take_default_loss();
+      if (&place == &places_.front()) settle_loss();
       place.evaluation.paired = o_.objectives;
       evaluated.measurement.size_bytes = float_size_;
       if (&place == &places_.front())
@@ -228,13 +226,16 @@ class Tuner {
                         name));
   }
 
-  void take_default_loss() {
-    const auto [loss, reason] = default_loss(places_.front().evaluation.reference, o_.dataset.states.size());
-    if (!chosen_objectives_.empty() || loss == "kl") return;
-    std::ranges::replace(o_.objectives, "kl", loss);
-    ending_.objectives = o_.objectives;
-    places_.front().search.pools = places_.front().acceptance.pools = false;
-    ending_.notes.push_back(fmt::format("{}: {} takes the place of kl", reason, loss));
+  void settle_loss() {
+    Place& first = places_.front();
+    const auto [loss, reason] = default_loss(first.evaluation.reference, o_.dataset.states.size());
+    if (chosen_objectives_.empty() && loss != "kl") {
+      std::ranges::replace(o_.objectives, "kl", loss);
+      ending_.objectives = o_.objectives;
+      ending_.notes.push_back(fmt::format("{}: {} takes the place of kl", reason, loss));
+    }
+    // What static layers lose lies on many samples a little; what weights lose may lie on two of a hundred alone.
+    first.search.pools = first.acceptance.pools = by_latency(o_) && followed_loss(o_.objectives) == "kl";
   }
 
   void rewrite() {

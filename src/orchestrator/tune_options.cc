@@ -61,6 +61,8 @@ void take_fast_types([[maybe_unused]] TuneOptions& o) {
 
 bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
 
+bool by_latency(const TuneOptions& o) { return std::ranges::find(o.objectives, "latency") != o.objectives.end(); }
+
 CalibrateOptions calibration_of(const TuneOptions& o) {
   CalibrateOptions c = o.calibrate;
   c.op_types = o.quantize.op_types;
@@ -185,10 +187,9 @@ TuneOptions resolved(TuneOptions o) {
   for (const std::string& name : o.objectives)
     if (std::ranges::find(known, name) != known.end() && !asked(name)) o.metrics.metrics.push_back(name);
   if (o.schemes.empty()) {
-    const bool timed = std::ranges::find(o.objectives, "latency") != o.objectives.end();
     if (!searches(o)) o.schemes = {"int8", "float32"};
     // Static int8 loses more than int8 weights and saves no more bytes: it is for speed.
-    else if (timed) o.schemes = {"int8", "int8_weights", "int4_weights", "float16", "float32"};
+    else if (by_latency(o)) o.schemes = {"int8", "int8_weights", "int4_weights", "float16", "float32"};
     else o.schemes = {"int8_weights", "int4_weights", "float16", "float32"};
   }
   if (const auto wanted = rewritings(o); wanted.size() == 1) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <unordered_set>
 
 namespace seqto::internal {
@@ -75,8 +74,8 @@ std::string loss_name(const Summary& summary) {
 }
 
 bool has_classes(const Measurement& measurement, const std::string& loss) {
-  static const std::set<std::string> kOfValues{"nmse", "mse", "mae", "rmse", "nme", "map50"};
-  return !kOfValues.contains(loss) || measurement.metrics.contains("top1");
+  const std::string followed = followed_loss({loss});
+  return (followed != "mse" && followed != "nmse") || measurement.metrics.contains("top1");
 }
 
 std::string loss_label(const std::string& name) { return is_task_metric(name) ? name + " drop" : name; }
