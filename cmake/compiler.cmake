@@ -14,6 +14,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 if(SEQTO_SANITIZE)
+  add_compile_definitions(SEQTO_SANITIZED)
   add_compile_options(-fsanitize=${SEQTO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SEQTO_SANITIZE})
 endif()
