@@ -19,21 +19,10 @@ struct Flags {
   HubOptions hub;
 };
 
-// The float model's first output on the samples.
 Outputs run_reference(const Flags& f, Runner& runner, const Dataset& data, const Context& context) {
-  Outputs outputs;
-  if (f.reference.empty()) return outputs;
-  auto session = runner.load_file(model_file(f.reference, f.hub, context));
-  for (int64_t i : all_samples(data)) {
-    context.env.stop_if_cancelled("audit");
-    const Tensor first = session->run(data.read(i).inputs).at(0);
-    if (first.type() != DataType::kFloat)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[audit] {}: the first output is {}; float32 was expected; put a float output first",
-                              f.reference, to_string(first.type())));
-    outputs.append(first.values<float>());
-  }
-  return outputs;
+  if (f.reference.empty()) return {};
+  return reference_outputs(*runner.load_file(model_file(f.reference, f.hub, context)), data, all_samples(data),
+                           context.env);
 }
 
 void audit_command(const Flags& f, const Context& context) {

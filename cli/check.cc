@@ -76,7 +76,7 @@ void check_command(Flags& f, const Context& context) {
     limits.insert(limits.end(), locked.limits.begin(), locked.limits.end());
     result.notes = std::move(locked.notes);
   }
-  result.limits = check(result.measured.figures, limits, f.options);
+  result.limits = check(result.measured.figures, with_loss(limits, result.measured.loss), f.options);
   if (!f.report.empty()) write_gate(result, f.report);
   if (!f.markdown.empty()) write_gate_markdown(result, f.markdown);
   if (!f.junit.empty()) write_gate_junit(result, f.junit);

@@ -68,7 +68,7 @@ std::vector<Limit> LimitFlags::parsed() const {
   std::vector<Limit> limits;
   add_quantity(limits, "--max-size", max_size, kBytes, "size_bytes", "size_ratio");
   add_quantity(limits, "--max-latency", max_latency, kTimes, "latency_ns", "latency_ratio");
-  add_named(limits, "--max-loss", max_loss, "kl", "", true);
+  add_named(limits, "--max-loss", max_loss, kUnnamedLoss, "", true);
   add_named(limits, "--min-accuracy", min_accuracy, "top1", "", false);
   add_named(limits, "--max-accuracy-drop", max_accuracy_drop, "top1", "_drop", true);
   return limits;
@@ -84,7 +84,8 @@ void add_quality_limit_flags(CLI::App* word, LimitFlags& f) {
   auto several = [&](const char* flag, std::vector<std::string>& values, const char* help) {
     word->add_option(flag, values, help)->allow_extra_args(false)->type_name("[NAME=]VALUE");
   };
-  several("--max-loss", f.max_loss, "Of a loss, kl where no NAME is given; may be repeated");
+  several("--max-loss", f.max_loss,
+          "Of a loss, without a NAME of the one that the outputs call for: kl, mse or nmse; may be repeated");
   several("--min-accuracy", f.min_accuracy, "Of a task metric, top1 where no NAME is given; may be repeated");
   several("--max-accuracy-drop", f.max_accuracy_drop,
           "How far a task metric, top1 where no NAME is given, may be below the original's; may be repeated");

@@ -41,6 +41,7 @@ struct Audit {
   bool random_inputs = false;
   // Losses against the reference, with intervals; task metrics where there are labels. `runtime`: as it ran here.
   Measurement runtime, exact, saturating;
+  std::string loss = "kl";           // that the outputs call for (default_loss)
   std::vector<AuditedLayer> layers;  // in graph order
   // The model's own schemes, or the plan that was given, with reduce_range for those layers that saturated enough.
   Plan proposal;
@@ -54,7 +55,11 @@ struct AuditOptions {
   double min_saturated = 0;
 };
 
-// `model` is in QDQ form. `reference`: a float session's outputs to compare with, one row a sample; empty: none.
+// What a float model answers to the samples: all of its float outputs. Throws Error{kInvalidInput} where the first is
+// none.
+Outputs reference_outputs(Session& session, const Dataset& data, std::span<const int64_t> samples, const Env& env = {});
+
+// `model` is in QDQ form. `reference`: reference_outputs() on the same samples; empty: none.
 // Every sample is run once for each layer in a row that can saturate, and multiplied twice by plain code: seconds a
 // sample for a big model. A model without int8 layers is the same everywhere. Throws Error{kInvalidInput} where the
 // first output is not float.

@@ -24,6 +24,7 @@ struct Measured {
   std::string data;             // fingerprint of the samples
   std::string runner, machine;  // "onnxruntime 1.31.1 (cpu, 1 thread)"; processor
   std::string seqto;            // version
+  std::string loss = "kl";      // that a limit of a loss without a name is of
   Figures figures;
 };
 

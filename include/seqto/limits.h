@@ -30,11 +30,15 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline);
 bool higher_is_better(const std::string& figure);
 
 struct Limit {
-  std::string figure;
+  std::string figure;  // of Figures, or kUnnamedLoss
   double bound = 0;
   bool at_most = true;   // else at least
   std::string asked_by;  // "--max-size", the lock file's name
 };
+// A loss whose name nobody gave: the one that the outputs call for (default_loss), or that a search went by.
+inline constexpr char kUnnamedLoss[] = "loss";
+// `limits` with `loss` for it.
+std::vector<Limit> with_loss(std::span<const Limit> limits, const std::string& loss);
 struct CheckedLimit {
   Limit limit;
   Figure found;
@@ -46,8 +50,8 @@ struct GateOptions {
   // A limit is met only where the whole interval of the figure is on its good side.
   bool confident = false;
 };
-// Each limit in turn. Not a number meets no limit. Throws Error{kInvalidInput} naming the figures that there are where
-// one was not measured.
+// Each limit in turn, all of them named. Not a number meets no limit. Throws Error{kInvalidInput} naming the figures
+// that there are where one was not measured.
 std::vector<CheckedLimit> check(const Figures& figures, std::span<const Limit> limits, const GateOptions& = {});
 
 }  // namespace seqto

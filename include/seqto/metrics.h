@@ -56,6 +56,14 @@ struct DefaultLoss {
 };
 DefaultLoss default_loss(const Outputs& reference, size_t states = 0);
 
+// Of the objectives of a search, "size" and "latency" among them.
+bool is_loss(const std::string& objective);
+bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
+// The loss that a search follows: the first of the objectives that is one, else a stand-in for the first task metric,
+// which is flat between its steps: "kl" for metrics of classes, "mse" for those of the first output's values, "nmse"
+// for boxes and commands, which may look at all outputs.
+std::string followed_loss(const std::vector<std::string>& objectives);
+
 // The KL that noise as the candidate's costs on inputs as sure as the reference's, of whose rows the candidate has the
 // first: to second order, noise d on the logits costs half of its variance under p = softmax(reference). Here the noise
 // of every row is laid upon every reference, and the loudest fifth of the noises counts as the next one below: of a few

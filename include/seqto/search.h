@@ -20,12 +20,6 @@ namespace seqto {
 // Objectives are minimised. "size", "latency", or any field of Losses ("kl", "mse" ...), or a task metric: an
 // error ("mae") as it is, others as 1 - metric. Throws Error{kUsage} listing the names when unknown.
 double objective(const Measurement& measurement, const std::string& name);
-bool is_loss(const std::string& objective);
-bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
-// The loss that a search follows: the first of the objectives that is one, else a stand-in for the first task metric,
-// which is flat between its steps: "kl" for metrics of classes, "mse" for those of the first output's values, "nmse"
-// for boxes and commands, which may look at all outputs.
-std::string followed_loss(const std::vector<std::string>& objectives);
 
 using Point = std::vector<double>;
 bool dominates(const Point& a, const Point& b);  // a <= b everywhere and < somewhere

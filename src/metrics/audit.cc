@@ -218,6 +218,15 @@ Plan plan_of(const Model& model) {
 
 }  // namespace
 
+Outputs reference_outputs(Session& session, const Dataset& data, std::span<const int64_t> samples, const Env& env) {
+  Outputs outputs;
+  for (const int64_t index : samples) {
+    env.stop_if_cancelled("audit");
+    internal::append_outputs(outputs, session.run(data.read(index).inputs), "[audit]");
+  }
+  return outputs;
+}
+
 Audit audit(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
             const Outputs& reference, const AuditOptions& options, const Env& env) {
   Auditor auditor(model, runner);
@@ -236,6 +245,7 @@ Audit audit(const Model& model, const Dataset& data, std::span<const int64_t> sa
   result.samples = done;
   result.random_inputs = data.is_random();
   const Outputs& compared = reference.rows > 0 ? reference : auditor.runtime;
+  result.loss = default_loss(compared).name;
   measure_outputs(result.runtime, compared, auditor.runtime, labels);
   measure_outputs(result.exact, compared, auditor.exact, labels);
   measure_outputs(result.saturating, compared, auditor.saturating, labels);

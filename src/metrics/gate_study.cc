@@ -105,6 +105,7 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
     m.runner = environment.value("also on", Json::object()).value(device, m.runner);
   m.machine = text("cpu");
   m.seqto = text("seqto");
+  m.loss = followed_loss(summary.at("objectives").get<std::vector<std::string>>());
   m.figures = figures_of(measurement_of(*point), measurement_of(front.at("baseline")));
   // Samples, which pair a candidate with the original, are not in the summary; what came of them is.
   const Json drops = point->value("drops", Json::object());

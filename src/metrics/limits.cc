@@ -51,6 +51,13 @@ bool higher_is_better(const std::string& figure) {
   return kShares.contains(figure);
 }
 
+std::vector<Limit> with_loss(std::span<const Limit> limits, const std::string& loss) {
+  std::vector<Limit> named(limits.begin(), limits.end());
+  for (Limit& limit : named)
+    if (limit.figure == kUnnamedLoss) limit.figure = loss;
+  return named;
+}
+
 std::vector<CheckedLimit> check(const Figures& figures, std::span<const Limit> limits, const GateOptions& options) {
   std::vector<CheckedLimit> checked;
   for (const Limit& limit : limits) {

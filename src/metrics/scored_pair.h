@@ -19,6 +19,8 @@ class ScoredPair {
   void append(const Sample& sample, std::span<const Tensor> reference, std::span<const Tensor> candidate);
   // The reference's and the candidate's; sizes and latencies are not known here.
   std::pair<Measurement, Measurement> measured() const;
+  // The one that the reference's outputs call for.
+  std::string loss() const { return default_loss(reference_.outputs).name; }
 
  private:
   struct Side {

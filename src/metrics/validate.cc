@@ -195,7 +195,7 @@ TaskParity task_parity(const internal::ScoredPair& scored, const ParityOptions& 
   for (const auto& [name, _] : task.candidate.metrics)
     if (const auto found = figures.find(name + "_drop"); found != figures.end()) task.drops[name] = found->second;
   task.mcnemar = mcnemar(task.candidate, task.reference);
-  task.limits = check(figures, options.limits, options.gate);
+  task.limits = check(figures, with_loss(options.limits, scored.loss()), options.gate);
   return task;
 }
 

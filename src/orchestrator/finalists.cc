@@ -96,9 +96,10 @@ std::string audit_selected(const Study& study, const Place& place, const fs::pat
   const Outputs reference = first_rows(data.reference, static_cast<int64_t>(count));
   const Audit found = audit(model, *data.data, std::span(data.samples).first(count), runner, reference, {}, env);
   return fmt::format(
-      "audit of {} on {} samples: kl {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
+      "audit of {} on {} samples: {} {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
       "saturate (x86 without VNNI); {} of {} int8 layers did{}",
-      id, count, found.exact.losses.kl, found.saturating.losses.kl, found.proposed.size(), found.layers.size(),
+      id, count, found.loss, objective(found.exact, found.loss), objective(found.saturating, found.loss),
+      found.proposed.size(), found.layers.size(),
       found.proposed.empty() ? "" : "; seqto audit --plan-out gives reduce_range to these");
 }
 

@@ -138,7 +138,8 @@ DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials
   d.selected = d.top.empty() ? baseline.id : d.top.front();
   if (const auto& reference = d.baseline.trial.measurement; !reference) {
     // The device did not even run the float model: nothing to hold limits against.
-  } else if (auto selection = select(measured, *reference, ending.objectives, ending.limits)) {
+  } else if (auto selection = select(measured, *reference, ending.objectives,
+                                     with_loss(ending.limits, followed_loss(ending.objectives)))) {
     d.selected = d.front[selection->index].trial.id;
     d.limits = std::move(selection->limits);
   }

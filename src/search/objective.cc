@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "metrics/loss_fields.h"
 #include "seqto/error.h"
@@ -24,22 +23,6 @@ double objective(const Measurement& measurement, const std::string& name) {
   for (const auto& [metric, _] : measurement.metrics) names.push_back(metric);
   throw Error(Code::kUsage,
               fmt::format("[tune] objective '{}' found; one of {} expected", name, fmt::join(names, ", ")));
-}
-
-bool is_loss(const std::string& objective) {
-  return std::ranges::any_of(kLossFields, [&](const LossField& field) { return field.name == objective; });
-}
-
-bool is_task_metric(const std::string& objective) {
-  return objective != "size" && objective != "latency" && !is_loss(objective);
-}
-
-std::string followed_loss(const std::vector<std::string>& objectives) {
-  if (const auto loss = std::ranges::find_if(objectives, is_loss); loss != objectives.end()) return *loss;
-  const auto metric = std::ranges::find_if(objectives, is_task_metric);
-  if (metric == objectives.end()) return "kl";
-  static const std::set<std::string> kOfClasses{"top1", "top5", "f1", "accuracy"}, kOfValues{"mae", "rmse", "nme"};
-  return kOfClasses.contains(*metric) ? "kl" : kOfValues.contains(*metric) ? "mse" : "nmse";
 }
 
 }  // namespace seqto

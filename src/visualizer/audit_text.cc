@@ -7,8 +7,10 @@
 
 #include "base/files.h"
 #include "metrics/loss_fields.h"
+#include "seqto/search.h"
 #include "seqto/verdicts.h"
 #include "visualizer/format.h"
+#include "visualizer/points.h"
 
 namespace seqto {
 namespace {
@@ -32,11 +34,14 @@ std::string lines(std::vector<TableColumn> columns, std::vector<TableRow> rows, 
 
 std::string losses_table(const Audit& audit, const TextStyle& style) {
   const bool labels = audit.runtime.metrics.contains("top1");
-  std::vector<TableColumn> columns{{"arithmetic"}, {"kl", kFigure}, {"top1_disagreement", kFigure}};
+  const bool classes = internal::has_classes(audit.runtime, audit.loss);
+  std::vector<TableColumn> columns{{"arithmetic"}, {audit.loss, kFigure}};
+  if (classes) columns.push_back({"top1_disagreement", kFigure});
   if (labels) columns.push_back({"top1", kFigure});
   std::vector<TableRow> rows;
   const auto add = [&](const char* name, const Measurement& m) {
-    rows.push_back({name, internal::format_figure(m.losses.kl), internal::format_percent(m.losses.top1_disagreement)});
+    rows.push_back({name, internal::format_figure(objective(m, audit.loss))});
+    if (classes) rows.back().push_back(internal::format_percent(m.losses.top1_disagreement));
     if (labels) rows.back().push_back(internal::format_percent(m.metrics.at("top1")));
   };
   add("here", audit.runtime);
@@ -60,6 +65,7 @@ std::string audit_to_json(const Audit& audit) {
             {"machine", audit.machine},
             {"samples", audit.samples},
             {"random_inputs", audit.random_inputs},
+            {"loss", audit.loss},
             {"arithmetic",
              {{"here", measurement_json(audit.runtime)},
               {"exact", measurement_json(audit.exact)},

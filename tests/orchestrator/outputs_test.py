@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
@@ -109,6 +110,45 @@ class OutputsTest(unittest.TestCase):
         summary, _ = self.tune(detector(self.folder / "detector.onnx"), "--objectives", "kl,size")
         self.assertEqual(summary["objectives"], ["kl", "size"])
         self.assertFalse(any("takes the place" in note for note in summary["notes"]))
+
+    def test_a_limit_without_a_name_is_of_the_loss_that_the_outputs_call_for(self):
+        model = detector(self.folder / "detector.onnx")
+        summary, _ = self.tune(model, "--max-loss", "0.001", "--max-size", "60%")
+        self.assertEqual([limit["figure"] for limit in summary["limits"]], ["size_ratio", "nmse"])
+        spoiled = onnx.load(model)  # a second output that is nothing any more, which the first does not see
+        for initializer in spoiled.graph.initializer:
+            if initializer.name == "w_box":
+                initializer.CopyFrom(onnx.numpy_helper.from_array(np.zeros((32, 4), np.float32), "w_box"))
+        onnx.save(spoiled, self.folder / "spoiled.onnx")
+        files = [self.folder / "spoiled.onnx", "--reference", model, "--data", self.data, "--json"]
+        done = models.seqto("check", *files, "--max-loss", "0.1")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        limit, = json.loads(done.stdout)["limits"]
+        scores, box = self.outputs(model, ["scores", "box"])
+        self.assertEqual(limit["figure"], "nmse")
+        self.assertAlmostEqual(limit["found"], nmse([scores, box], [scores, 0 * box], [None, None]), places=5)
+        self.assertEqual(models.seqto("check", *files, "--max-loss", "kl=0.1").returncode, 0)
+        pair = [model, self.folder / "spoiled.onnx", "--data", self.data]
+        self.assertEqual(models.seqto("validate", *pair, "--max-loss", "0.1").returncode, 5)
+        self.assertEqual(models.seqto("validate", *pair, "--max-loss", "kl=0.1").returncode, 0)
+        study = self.folder / "out"
+        done = models.seqto("check", study, "--max-loss", "1", "--json")
+        self.assertEqual(json.loads(done.stdout)["limits"][0]["figure"], "nmse")
+
+    def test_the_table_of_an_audit_shows_that_loss(self):
+        model, quantized = detector(self.folder / "detector.onnx"), self.folder / "quantized.onnx"
+        done = models.seqto("quantize", model, "--data", self.data, "--activation-type", "uint8", "-o", quantized)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        words = ["audit", quantized, "--reference", model, "--data", self.data]
+        header = models.seqto(*words).stdout.splitlines()[2]
+        self.assertEqual(header.split(), ["arithmetic", "nmse"])
+        audit = json.loads(models.seqto(*words, "--json").stdout)
+        count = audit["samples"]
+        names = ["scores", "box"]
+        wanted = [a[:count] for a in self.outputs(model, names)]
+        found = [a[:count] for a in self.outputs(quantized, names)]
+        self.assertEqual(audit["loss"], "nmse")
+        np.testing.assert_allclose(audit["arithmetic"]["here"]["losses"]["nmse"], nmse(wanted, found, [None, None]), rtol=1e-4)
 
 
 if __name__ == "__main__":
