@@ -27,8 +27,8 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
       ->capture_default_str();
 }
 
-ImproveOptions ImproveFlags::parsed(Scheme scheme) const {
-  ImproveOptions options = improve ? recommended_improvers(scheme) : ImproveOptions{};
+ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quantize) const {
+  ImproveOptions options = improve ? recommended_improvers(scheme, quantize.activation_type) : ImproveOptions{};
   options.center |= center;
   options.equalize |= equalize;
   options.smooth |= smooth;
@@ -38,6 +38,11 @@ ImproveOptions ImproveFlags::parsed(Scheme scheme) const {
   if (smooth_alpha == "auto") options.smooth_alpha.reset();
   else options.smooth_alpha = std::stod(smooth_alpha);
   return options;
+}
+
+void ImproveFlags::add_headroom(QuantizeOptions& options, const QuantizeFlags& given) const {
+  if (improve && !given.headroom_16_bits && !options.compat_onnxruntime)
+    options.headroom_16_bits = kRecommendedHeadroom16Bits;
 }
 
 const char* ImproveFlags::first() const {

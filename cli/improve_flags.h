@@ -14,7 +14,9 @@ struct ImproveFlags {
   std::string smooth_alpha = "0.5";
   std::string bias_correction = "none", rounding = "nearest";
   // For layers of this scheme. Throws Error{kUsage}.
-  ImproveOptions parsed(Scheme scheme = Scheme::kInt8) const;
+  ImproveOptions parsed(Scheme scheme, const QuantizeOptions& quantize) const;
+  // What --improve sets for activations of 16 bits, where no flag of its own did.
+  void add_headroom(QuantizeOptions& options, const QuantizeFlags& given) const;
   // The flag to name in messages.
   const char* first() const;
 };

@@ -12,6 +12,9 @@ void add_qdq_flags(CLI::App* word, QuantizeFlags& f) {
   };
   flag("--restricted-asymmetric-activations", o.restricted_asymmetric_activations, "uint8: zero point 0 or 128 only");
   option("--min-real-range", o.min_real_range, "Widen ranges to at least this");
+  option("--headroom-16-bits", f.headroom_16_bits,
+         "Ranges of 16-bit activations times this: what lies beyond them is cut off (default: 1, with --improve 2)")
+      ->check(CLI::Range(1.0, 1024.0));
   flag("--force-quantize-no-input-check", o.force_quantize_no_input_check,
        "Quantize Reshape, Transpose, ... even if their input is float");
   flag("--keep-removable-activations", o.keep_removable_activations, "Keep every Relu and Clip");

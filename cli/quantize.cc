@@ -66,6 +66,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
   refuse_trees(model);
   if (dynamic || f.mode == "static") require_quantizable(model, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);
   QuantizeOptions options = f.quantize.parsed();
+  f.improve.add_headroom(options, f.quantize);
   options.exclude = expand_patterns(f.exclude, model);
   options.include = expand_patterns(options.include, model);
   options.format = parse_quant_format(f.format);
@@ -92,7 +93,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
     throw Error(Code::kUsage, fmt::format("[quantize] --smooth-quant with --mode {} found, which quantizes no "
                                           "activations; use it with static or dynamic",
                                           f.mode));
-  ImproveOptions improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8);
+  ImproveOptions improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
   const bool fields_rewrite = any_fields(plan, asks_for_rewriting), rewrites = improvers.rewrites() || fields_rewrite;
   const bool fields_improve = any_fields(plan, asks_for_corrections);
   if (rewrites && !f.ranges.empty())

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "config_flags.h"
 #include "group_flags.h"
 #include "hub_flags.h"
@@ -216,11 +218,14 @@ void add_tune(CLI::App& app, Context& context) {
     options.runner.isolated = !f->worker.in_process;
     use_this_program(options.runner);
     options.quantize = f->quantize.parsed();
+    const bool wide = std::ranges::any_of(
+        options.schemes, [](const std::string& scheme) { return scheme.starts_with(to_string(Scheme::kInt8wInt16a)); });
+    if (wide || f->quantize.activation_type.ends_with("int16")) f->improve.add_headroom(options.quantize, f->quantize);
     options.calibrate = f->quantize.calibration();
     for (const char* flag :
          {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})
       if (word->count(flag) > 0) options.fast_types = false;
-    options.improvers = f->improve.parsed();
+    options.improvers = f->improve.parsed(Scheme::kInt8, options.quantize);
     options.correct_weights = word->count("--rounding") + word->count("--bias-correction") == 0;
     options.groups = f->groups.parsed();
     options.limits = f->limits.parsed();

@@ -40,8 +40,11 @@ constexpr bool is_weight_only(Scheme scheme) {
 }
 // What activations are quantized for can be rewritten.
 constexpr bool quantizes_activations(Scheme scheme) { return is_static(scheme) || scheme == Scheme::kInt8Dynamic; }
-// The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone.
-ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8);
+// The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone, and not
+// those of 16 bits, whose channels fit one scale anyway.
+ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
+// QuantizeOptions::headroom_16_bits beside them.
+inline constexpr double kRecommendedHeadroom16Bits = 2;
 // The fields that differ from the defaults; "{}" when none does.
 std::string improve_options_to_json(const ImproveOptions& options);
 

@@ -101,9 +101,12 @@ struct QuantizeOptions {
   std::optional<bool> symmetric_weights;           // unset: symmetric when the type is signed
   bool restricted_asymmetric_activations = false;  // uint8 only: zero point 0 or 128
   std::optional<double> min_real_range;            // ranges are widened to at least this
-  bool force_quantize_no_input_check = false;      // pass-through ops quantize even if their input is not
-  bool keep_removable_activations = false;         // never drop Relu/Clip that quantization makes superfluous
-  bool add_qdq_pair_to_weight = false;             // float weight -> Q -> DQ
+  // Ours: ranges of 16-bit activations are so many times as wide as calibration found them, as far as a Clip lets them
+  // be. Values beyond what the samples showed are cut off, which costs more than one bit of sixteen.
+  double headroom_16_bits = 1;
+  bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
+  bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
+  bool add_qdq_pair_to_weight = false;         // float weight -> Q -> DQ
   bool quantize_bias = true;
   bool adjust_weight_scale_for_bias = true;  // keeps the int32 bias inside its range
   // QOperator form and dynamic quantization:

@@ -7,7 +7,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Nothing where a bound is computed at run time.
+}  // namespace
+
 std::optional<std::pair<double, double>> clip_bounds(const Node& n, const GraphIndex& index) {
   if (n.op_type != "Clip") return std::pair{0.0, kInfinity};
   if (index.opset < 11)
@@ -22,8 +23,6 @@ std::optional<std::pair<double, double>> clip_bounds(const Node& n, const GraphI
   }
   return result;
 }
-
-}  // namespace
 
 bool within_clip(const Node& activation, const GraphIndex& index, const RealBounds& bounds) {
   auto known = clip_bounds(activation, index);

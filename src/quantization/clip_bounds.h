@@ -1,9 +1,15 @@
 // Room: quantization. When a Relu or Clip behind a quantized tensor has nothing left to do.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "quantization/marks.h"
 
 namespace seqto::internal {
+
+// The lowest and the highest value that a Relu or Clip lets through; nothing where a bound is computed at run time.
+std::optional<std::pair<double, double>> clip_bounds(const Node& activation, const GraphIndex& index);
 
 // True when no value that a tensor with these bounds can take would be changed by the Relu or Clip.
 bool within_clip(const Node& activation, const GraphIndex& index, const RealBounds& bounds);

@@ -8,10 +8,11 @@ namespace seqto {
 
 using nlohmann::json;
 
-ImproveOptions recommended_improvers(Scheme scheme) {
+ImproveOptions recommended_improvers(Scheme scheme, DataType activation_type) {
+  const bool wide = activation_type == DataType::kInt16 || activation_type == DataType::kUint16;
   ImproveOptions options;
   options.learned_rounding = true;
-  options.center = options.equalize = !is_weight_only(scheme);
+  options.center = options.equalize = !is_weight_only(scheme) && !wide;
   return options;
 }
 

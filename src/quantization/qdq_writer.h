@@ -36,10 +36,13 @@ class RangeView {
  public:
   RangeView(const Model& model, const GraphIndex& index, const Ranges& ranges, const std::vector<bool>& selected);
   const Range* find(const std::string& tensor) const;
+  // The tensor's range, `times` as wide, but no wider than what can come out of a Relu, Clip or Softmax.
+  Range widened(const std::string& tensor, double times) const;
 
  private:
   const Ranges& ranges_;
   std::unordered_map<std::string, Range> adjusted_;
+  std::unordered_map<std::string, std::pair<double, double>> bounds_;
 };
 
 // A quantizer's scales as a tensor of the tensor's own float type, and its zero points as one of the quantized type.
@@ -64,6 +67,8 @@ class ActivationParams {
   DataType float_type(const std::string& tensor) const;
 
  private:
+  QuantParams params(const std::string& tensor, const ParamsOverride* set) const;
+
   const RangeView& ranges_;
   const GraphIndex& index_;
   const QuantizeOptions& options_;

@@ -23,6 +23,7 @@ void for_each_field(Options& o, F f) {
   f("symmetric_weights", o.symmetric_weights);
   f("restricted_asymmetric_activations", o.restricted_asymmetric_activations);
   f("min_real_range", o.min_real_range);
+  f("headroom_16_bits", o.headroom_16_bits);
   f("force_quantize_no_input_check", o.force_quantize_no_input_check);
   f("keep_removable_activations", o.keep_removable_activations);
   f("add_qdq_pair_to_weight", o.add_qdq_pair_to_weight);
@@ -91,6 +92,7 @@ void from_json(const json& j, std::optional<T>& value) {
 std::string quantize_options_to_json(const QuantizeOptions& options) {
   json j = json::object();
   for_each_field(options, [&](const char* name, const auto& field) { j[name] = to_json(field); });
+  if (options.headroom_16_bits == QuantizeOptions{}.headroom_16_bits) j.erase("headroom_16_bits");  // as studies had it
   return j.dump();
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "quantization/clip_bounds.h"
 #include "quantization/qdq_writer.h"
 
 namespace seqto::internal {
@@ -10,12 +13,16 @@ RangeView::RangeView(const Model& model, const GraphIndex& index, const Ranges& 
     if (!selected[i] || node.inputs.empty() || node.outputs.empty()) continue;
     if (node.op_type == "Softmax") {
       adjusted_[node.outputs[0]] = {0.0f, 1.0f};
+      bounds_[node.outputs[0]] = {0, 1};
     } else if (node.op_type == "Clip" || node.op_type == "Relu") {
+      const auto bounds = clip_bounds(node, index);
+      if (bounds) bounds_[node.outputs[0]] = *bounds;
       // What the activation cuts off needs no codes: its only input takes over the range of its output.
       auto readers = index.readers.find(node.inputs[0]);
       if (readers == index.readers.end() || readers->second != 1) continue;
       const Range* output = find(node.outputs[0]);
       if (output && find(node.inputs[0])) adjusted_[node.inputs[0]] = Range(*output);
+      if (bounds) bounds_[node.inputs[0]] = *bounds;
     }
   }
 }
@@ -24,6 +31,19 @@ const Range* RangeView::find(const std::string& tensor) const {
   if (auto it = adjusted_.find(tensor); it != adjusted_.end()) return &it->second;
   auto it = ranges_.find(tensor);
   return it == ranges_.end() ? nullptr : &it->second;
+}
+
+Range RangeView::widened(const std::string& tensor, double times) const {
+  Range range = *find(tensor);
+  double low = range.lowest * times, high = range.highest * times;
+  if (auto it = bounds_.find(tensor); it != bounds_.end()) {
+    // What was seen beyond the bounds, of a tensor that others read too, stays.
+    low = std::max(low, std::min<double>(it->second.first, range.lowest));
+    high = std::min(high, std::max<double>(it->second.second, range.highest));
+  }
+  range.lowest = static_cast<float>(low);
+  range.highest = static_cast<float>(high);
+  return range;
 }
 
 QuantParams activation_params(const Range& range, const QuantizeOptions& options, DataType float_type,
@@ -45,17 +65,22 @@ QuantParams activation_params(const Range& range, const QuantizeOptions& options
 }
 
 std::optional<QuantParams> ActivationParams::original(const std::string& tensor) const {
-  const Range* range = ranges_.find(tensor);
-  if (!range) return {};
+  if (!ranges_.find(tensor)) return {};
   const auto* list = overrides_of(options_, tensor);
-  return activation_params(*range, options_, float_type(tensor), list ? &list->front() : nullptr);
+  return params(tensor, list ? &list->front() : nullptr);
+}
+
+QuantParams ActivationParams::params(const std::string& tensor, const ParamsOverride* set) const {
+  const DataType type = set && set->quant_type ? *set->quant_type : options_.activation_type;
+  const bool wide = type == DataType::kInt16 || type == DataType::kUint16;
+  return activation_params(wide ? ranges_.widened(tensor, options_.headroom_16_bits) : *ranges_.find(tensor), options_,
+                           float_type(tensor), set);
 }
 
 std::optional<QuantParams> ActivationParams::converted(const std::string& tensor) const {
-  const Range* range = ranges_.find(tensor);
   const auto* list = overrides_of(options_, tensor);
-  if (!range || !list || !list->front().convert) return {};
-  return activation_params(*range, options_, float_type(tensor), &*list->front().convert);
+  if (!ranges_.find(tensor) || !list || !list->front().convert) return {};
+  return params(tensor, &*list->front().convert);
 }
 
 std::optional<QuantParams> ActivationParams::read_by(const std::string& tensor, const LayerId& node) const {

@@ -134,6 +134,36 @@ def refined_ranges(folder):
         assert errors[1] < errors[0], (name, errors)
 
 
+def headroom_of_16_bits(folder):
+    """Values beyond what the samples showed: cut off by their ranges, but for twice as wide ones, as --improve has them."""
+    rng = np.random.default_rng(4)
+    draw = lambda n, most: rng.uniform(-most, most, size=(n, 3, 8, 8)).astype(np.float32)
+    x, others = draw(20, 1), draw(40, 1.5)
+    np.savez(folder / "data.npz", x=x)
+    path = save(folder / "model.onnx",
+                [helper.make_node("Conv", ["x", "w0"], ["c0"], name="first"), helper.make_node("Clip", ["c0", "zero", "six"], ["h"], name="clip"),
+                 helper.make_node("Conv", ["h", "w1"], ["y"], name="last")],
+                [("x", [1, 3, 8, 8])], [("y", [1, 4, 4, 4])],
+                [("w0", 3 * weight(8, 3, 3, 3)), ("w1", weight(4, 8, 3, 3, seed=1)), ("zero", np.float32(0)), ("six", np.float32(6))])
+    model = onnx.load(path)
+    flags = ("--per-channel", "--activation-type", "uint16")
+    plain, wide, improved, kept = (quantize(folder, path, *flags, *more) for more in (
+        [], ["--headroom-16-bits", "2"], ["--improve"], ["--improve", "--headroom-16-bits", "1"]))
+    scale = lambda q, name: float(numpy_helper.to_array(next(i for i in q.graph.initializer if i.name == name + "_scale")))
+    for name in ("x", "y"):
+        np.testing.assert_allclose(scale(wide, name), 2 * scale(plain, name), rtol=1e-6)
+        assert scale(improved, name) == scale(wide, name), name
+        assert scale(kept, name) == scale(plain, name), name
+    seen = min(6, 65535 * scale(plain, "h"))
+    assert seen > 3, seen  # so that twice as much is more than the Clip lets through
+    np.testing.assert_allclose(65535 * scale(wide, "h"), 6, rtol=1e-5)
+    errors = [np.square(outputs(model, others)[0] - outputs(q, others)[0]).mean() for q in (plain, wide, kept, improved)]
+    print("values beyond the samples': squared error %.3g, headroom %.3g; learned rounding %.3g, headroom %.3g" % tuple(errors))
+    assert errors[1] < errors[0] / 10 and errors[3] < errors[2] / 10, errors
+    narrow = [quantize(folder, path, "--per-channel", *more) for more in ([], ["--headroom-16-bits", "2"])]
+    assert narrow[0].SerializeToString() == narrow[1].SerializeToString()  # 8 bits have none to spare
+
+
 def rounded_weights(folder):
     """Weights alone in 8 bits: the same file size and operators, other codes, outputs nearer to the float model's."""
     rng = np.random.default_rng(2)
@@ -221,7 +251,7 @@ def usage(folder):
 
 
 def main():
-    for test in (bias_correction, centered_channels, refined_ranges, rounded_weights, rounded_blocks, usage):
+    for test in (bias_correction, centered_channels, refined_ranges, headroom_of_16_bits, rounded_weights, rounded_blocks, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0
