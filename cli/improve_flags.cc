@@ -5,7 +5,7 @@ namespace seqto::cli {
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
   word->add_flag("--improve", f.improve,
                  "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
-                 "--center --equalize too");
+                 "--center --equalize too, with 16-bit activations --headroom-16-bits 2 instead");
   word->add_flag("--center", f.center,
                  "Move the channels of tensors to the middle of their ranges before they are quantized");
   word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");

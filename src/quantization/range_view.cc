@@ -41,8 +41,8 @@ Range RangeView::widened(const std::string& tensor, double times) const {
     low = std::max(low, std::min<double>(it->second.first, range.lowest));
     high = std::min(high, std::max<double>(it->second.second, range.highest));
   }
-  range.lowest = static_cast<float>(low);
-  range.highest = static_cast<float>(high);
+  range.lowest = static_cast<float>(std::max<double>(low, -kUnbounded));
+  range.highest = static_cast<float>(std::min<double>(high, kUnbounded));
   return range;
 }
 
