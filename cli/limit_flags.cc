@@ -52,8 +52,8 @@ void add_named(std::vector<Limit>& limits, const char* flag, const std::vector<s
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     const std::string unit(end, value.data() + value.size());
     if (at == 0 || error != std::errc() || !(unit.empty() || unit == "%"))
-      throw Error(Code::kUsage,
-                  fmt::format("[check] {} {} found; VALUE or NAME=VALUE as in {}=0.1 expected", flag, text, otherwise));
+      throw Error(Code::kUsage, fmt::format("[check] {} {} found; VALUE or NAME=VALUE as in {}=0.1 expected", flag,
+                                            text, otherwise == kUnnamedLoss ? "kl" : otherwise));
     limits.push_back({(at == std::string::npos ? otherwise : text.substr(0, at)) + suffix,
                       unit.empty() ? number : number / 100, at_most, flag});
   }

@@ -222,7 +222,7 @@ Outputs reference_outputs(Session& session, const Dataset& data, std::span<const
   Outputs outputs;
   for (const int64_t index : samples) {
     env.stop_if_cancelled("audit");
-    internal::append_outputs(outputs, session.run(data.read(index).inputs), "[audit]");
+    internal::append_outputs(outputs, session.run(data.read(index).inputs), "[audit] of the reference");
   }
   return outputs;
 }

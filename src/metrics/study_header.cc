@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "seqto/quantize.h"
+
 namespace seqto {
 namespace {
 
@@ -23,6 +25,16 @@ void compare_options(std::string& text, const std::string& name, const Json& fou
   for (const auto& item : expected.items()) keys.insert(item.key());
   for (const std::string& key : keys)
     compare_options(text, name + " " + key, found.value(key, Json()), expected.value(key, Json()));
+}
+
+// Fields of QuantizeOptions that were not there when the study began have the defaults.
+Json with_defaults(Json options) {
+  const auto own = options.find("quantize");
+  if (own == options.end() || !own->is_object()) return options;
+  Json all = Json::parse(quantize_options_to_json({}));
+  all.update(*own);
+  *own = std::move(all);
+  return options;
 }
 
 }  // namespace
@@ -61,8 +73,8 @@ std::string differences(const StudyHeader& found, const StudyHeader& expected) {
   const Json mine = Json::parse(found.options_json, nullptr, false);
   const Json theirs = Json::parse(expected.options_json, nullptr, false);
   bool objects = mine.is_object() && theirs.is_object();
-  compare_options(text, objects ? "option" : "options_json", objects ? mine : Json(found.options_json),
-                  objects ? theirs : Json(expected.options_json));
+  compare_options(text, objects ? "option" : "options_json", objects ? with_defaults(mine) : Json(found.options_json),
+                  objects ? with_defaults(theirs) : Json(expected.options_json));
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include "orchestrator/times_in_turn.h"
 #include "seqto/audit.h"
 #include "seqto/error.h"
+#include "seqto/search.h"
 
 namespace seqto::internal {
 namespace {

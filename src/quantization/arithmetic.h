@@ -15,6 +15,7 @@ struct QuantLimits {
 };
 // Whether a tensor of this type can hold codes: 4, 8 and 16 bits, signed and not.
 bool is_code_type(DataType type);
+constexpr bool is_16_bits(DataType type) { return type == DataType::kInt16 || type == DataType::kUint16; }  // of those
 // The values that the scale is computed for; reduce_range goes before symmetric.
 QuantLimits quant_limits(DataType type, bool reduce_range = false, bool symmetric = false);
 

@@ -4,15 +4,16 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "quantization/arithmetic.h"
+
 namespace seqto {
 
 using nlohmann::json;
 
 ImproveOptions recommended_improvers(Scheme scheme, DataType activation_type) {
-  const bool wide = activation_type == DataType::kInt16 || activation_type == DataType::kUint16;
   ImproveOptions options;
   options.learned_rounding = true;
-  options.center = options.equalize = !is_weight_only(scheme) && !wide;
+  options.center = options.equalize = !is_weight_only(scheme) && !internal::is_16_bits(activation_type);
   return options;
 }
 

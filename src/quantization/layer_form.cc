@@ -219,7 +219,7 @@ LayerForm LayerForms::of(const Node& n) const {
                             ? fmt::format("weights {}{}", to_string(weight), per_channel ? " per channel" : "")
                             : "";
   if (has(Kind::kQuantized) && !floats && computes_on_codes(n)) {
-    bool wide = activation == DataType::kInt16 || activation == DataType::kUint16;
+    bool wide = is_16_bits(activation);
     bool narrow = weight == DataType::kInt8 || weight == DataType::kUint8;
     std::string how = fmt::format("activations {}", to_string(activation));
     if (!weights.empty()) how += ", " + weights;

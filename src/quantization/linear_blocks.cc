@@ -86,7 +86,7 @@ QuantParams block_params(std::span<const float> values, const std::vector<int64_
 Tensor quantize_blocks(std::span<const float> values, const std::vector<int64_t>& dims, const QuantParams& params) {
   Blocks b(dims, *params.axis, params.block_size);
   const Kernels& k = *supported_kernels().sets[0];
-  if (params.type == DataType::kInt16 || params.type == DataType::kUint16)
+  if (is_16_bits(params.type))
     return Tensor::from(params.type, dims, codes<uint16_t>(values, b, params, k.quantize16, k.quantize_columns16));
   auto bytes = codes<uint8_t>(values, b, params, k.quantize8, k.quantize_columns8);
   if (params.type == DataType::kInt4 || params.type == DataType::kUint4) return packed_4_bits(params.type, dims, bytes);

@@ -38,8 +38,6 @@ bool any_type(const QuantizeOptions& options, F is) {
   return false;
 }
 
-bool is_16_bits(DataType t) { return t == DataType::kInt16 || t == DataType::kUint16; }
-
 }  // namespace
 
 bool uses_16_bits(const QuantizeOptions& options) { return any_type(options, is_16_bits); }

@@ -92,7 +92,6 @@ void from_json(const json& j, std::optional<T>& value) {
 std::string quantize_options_to_json(const QuantizeOptions& options) {
   json j = json::object();
   for_each_field(options, [&](const char* name, const auto& field) { j[name] = to_json(field); });
-  if (options.headroom_16_bits == QuantizeOptions{}.headroom_16_bits) j.erase("headroom_16_bits");  // as studies had it
   return j.dump();
 }
 

@@ -72,9 +72,8 @@ std::optional<QuantParams> ActivationParams::original(const std::string& tensor)
 
 QuantParams ActivationParams::params(const std::string& tensor, const ParamsOverride* set) const {
   const DataType type = set && set->quant_type ? *set->quant_type : options_.activation_type;
-  const bool wide = type == DataType::kInt16 || type == DataType::kUint16;
-  return activation_params(wide ? ranges_.widened(tensor, options_.headroom_16_bits) : *ranges_.find(tensor), options_,
-                           float_type(tensor), set);
+  const Range range = is_16_bits(type) ? ranges_.widened(tensor, options_.headroom_16_bits) : *ranges_.find(tensor);
+  return activation_params(range, options_, float_type(tensor), set);
 }
 
 std::optional<QuantParams> ActivationParams::converted(const std::string& tensor) const {

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
+#include "seqto/quantize.h"
 
 namespace seqto {
 namespace {
@@ -130,6 +132,26 @@ TEST_F(StudyTest, GoesOnWhereItEnded) {
   EXPECT_EQ(study.header().options_json, kHeader.options_json);
   EXPECT_EQ(study.header().environment_json, kHeader.environment_json);
   EXPECT_EQ(study.header().evaluation_samples, 7);
+}
+
+TEST_F(StudyTest, OptionsThatWereNotThereWhenItBeganHaveTheirDefaults) {
+  QuantizeOptions options;
+  options.per_channel = true;
+  const auto header = [](const nlohmann::json& quantize) {
+    StudyHeader h = kHeader;
+    h.options_json = nlohmann::json{{"quantize", quantize}}.dump();
+    return h;
+  };
+  auto quantize = nlohmann::json::parse(quantize_options_to_json(options));
+  quantize.erase("headroom_16_bits");
+  {
+    Study::open(file_, header(quantize));
+  }
+  EXPECT_EQ(error_of_opening(header(nlohmann::json::parse(quantize_options_to_json(options)))), "");
+  options.headroom_16_bits = 2;
+  EXPECT_NE(error_of_opening(header(nlohmann::json::parse(quantize_options_to_json(options))))
+                .find("option quantize headroom_16_bits found 1.0, expected 2.0"),
+            std::string::npos);
 }
 
 TEST_F(StudyTest, OneOfBeforeALossWasThereIsReadAndNotGoneOnWith) {

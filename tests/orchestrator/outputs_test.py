@@ -128,6 +128,7 @@ class OutputsTest(unittest.TestCase):
         self.assertEqual(limit["figure"], "nmse")
         self.assertAlmostEqual(limit["found"], nmse([scores, box], [scores, 0 * box], [None, None]), places=5)
         self.assertEqual(models.seqto("check", *files, "--max-loss", "kl=0.1").returncode, 0)
+        self.assertIn("as in kl=0.1", models.seqto("check", *files, "--max-loss", "much").stderr)
         pair = [model, self.folder / "spoiled.onnx", "--data", self.data]
         self.assertEqual(models.seqto("validate", *pair, "--max-loss", "0.1").returncode, 5)
         self.assertEqual(models.seqto("validate", *pair, "--max-loss", "kl=0.1").returncode, 0)
