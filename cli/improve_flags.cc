@@ -3,12 +3,14 @@
 namespace seqto::cli {
 
 void add_improve_flags(CLI::App* word, ImproveFlags& f) {
-  word->add_flag("--improve", f.improve,
-                 "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
-                 "--center --equalize too, with 16-bit activations --headroom-16-bits 2 instead");
+  word->add_flag(
+      "--improve", f.improve,
+      "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
+      "--center --equalize --unify-concat too, with 16-bit activations --headroom-16-bits 2 for the first two");
   word->add_flag("--center", f.center,
                  "Move the channels of tensors to the middle of their ranges before they are quantized");
-  word->add_flag("--equalize", f.equalize, "Even out the channels of tensors before they are quantized");
+  word->add_flag("--equalize", f.equalize,
+                 "Scale the channels of tensors, before they are quantized, so that rounding loses least");
   word->add_flag("--refine-ranges", f.refine_ranges,
                  "Narrow the ranges of activations where the model's outputs come nearer to the float model's");
   word->add_flag("--smooth-quant", f.smooth,
@@ -40,9 +42,10 @@ ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quanti
   return options;
 }
 
-void ImproveFlags::add_headroom(QuantizeOptions& options, const QuantizeFlags& given) const {
-  if (improve && !given.headroom_16_bits && !options.compat_onnxruntime)
-    options.headroom_16_bits = kRecommendedHeadroom16Bits;
+void ImproveFlags::add_options(QuantizeOptions& options, const QuantizeFlags& given, bool any_16_bits) const {
+  if (!improve || options.compat_onnxruntime) return;
+  if (!given.headroom_16_bits && any_16_bits) options.headroom_16_bits = kRecommendedHeadroom16Bits;
+  if (!given.unify_concat) options.unify_concat = true;
 }
 
 const char* ImproveFlags::first() const {

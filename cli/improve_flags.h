@@ -15,8 +15,8 @@ struct ImproveFlags {
   std::string bias_correction = "none", rounding = "nearest";
   // For layers of this scheme. Throws Error{kUsage}.
   ImproveOptions parsed(Scheme scheme, const QuantizeOptions& quantize) const;
-  // What --improve sets for activations of 16 bits, where no flag of its own did.
-  void add_headroom(QuantizeOptions& options, const QuantizeFlags& given) const;
+  // What else --improve sets, where no flag of its own did.
+  void add_options(QuantizeOptions& options, const QuantizeFlags& given, bool any_16_bits) const;
   // The flag to name in messages.
   const char* first() const;
 };

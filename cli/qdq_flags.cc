@@ -15,6 +15,10 @@ void add_qdq_flags(CLI::App* word, QuantizeFlags& f) {
   option("--headroom-16-bits", f.headroom_16_bits,
          "Ranges of 16-bit activations times this: what lies beyond them is cut off (default: 1, with --improve 2)")
       ->check(CLI::Range(1.0, 1024.0));
+  word->add_flag_function(
+          "--unify-concat,!--no-unify-concat", [&f](int64_t given) { f.unify_concat = given > 0; },
+          "What only a Concat reads gets its output's scale: rounded once (default: with --improve)")
+      ->group(group);
   flag("--force-quantize-no-input-check", o.force_quantize_no_input_check,
        "Quantize Reshape, Transpose, ... even if their input is float");
   flag("--keep-removable-activations", o.keep_removable_activations, "Keep every Relu and Clip");

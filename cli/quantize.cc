@@ -66,7 +66,7 @@ void quantize_command(const WordFlags& f, const Context& context) {
   refuse_trees(model);
   if (dynamic || f.mode == "static") require_quantizable(model, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);
   QuantizeOptions options = f.quantize.parsed();
-  f.improve.add_headroom(options, f.quantize);
+  f.improve.add_options(options, f.quantize, true);
   options.exclude = expand_patterns(f.exclude, model);
   options.include = expand_patterns(options.include, model);
   options.format = parse_quant_format(f.format);

@@ -218,10 +218,9 @@ void add_tune(CLI::App& app, Context& context) {
     options.runner.isolated = !f->worker.in_process;
     use_this_program(options.runner);
     options.quantize = f->quantize.parsed();
-    // Only where it matters: studies of 8 bits go on that were begun before there was headroom.
     const auto wide = [](const std::string& type) { return type.find("int16") != std::string::npos; };
-    if (wide(f->quantize.activation_type) || std::ranges::any_of(options.schemes, wide))
-      f->improve.add_headroom(options.quantize, f->quantize);
+    f->improve.add_options(options.quantize, f->quantize,
+                           wide(f->quantize.activation_type) || std::ranges::any_of(options.schemes, wide));
     options.calibrate = f->quantize.calibration();
     for (const char* flag :
          {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})

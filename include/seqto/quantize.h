@@ -104,6 +104,9 @@ struct QuantizeOptions {
   // Ours: ranges of 16-bit activations are so many times as wide as calibration found them, as far as a Clip lets them
   // be. Values beyond what the samples showed are cut off, which costs more than one bit of sixteen.
   double headroom_16_bits = 1;
+  // Ours: what only a Concat reads takes over the range of its output. It is then rounded once instead of twice, and
+  // the runtime's Concat copies.
+  bool unify_concat = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
   bool add_qdq_pair_to_weight = false;         // float weight -> Q -> DQ

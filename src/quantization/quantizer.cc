@@ -103,7 +103,7 @@ struct Quantizer::Impl {
     bool methods = any([](const StaticLayer& l) { return l.fields && l.fields->method; });
     std::optional<Ranges> own;
     if (methods) own = ranges_of_methods(model, index, ranges, named_ranges, fields);
-    RangeView view(model, index, own ? *own : ranges, selected);
+    RangeView view(model, index, own ? *own : ranges, selected, options.unify_concat);
     if (options.format == QuantFormat::kQdq) {
       if (!any([](const StaticLayer& l) { return l.wide || l.fields; })) return quantize_qdq(options, selected, view);
       QuantizeOptions effective = static_options(model, index, options, fields);

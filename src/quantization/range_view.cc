@@ -6,8 +6,9 @@
 namespace seqto::internal {
 
 RangeView::RangeView(const Model& model, const GraphIndex& index, const Ranges& ranges,
-                     const std::vector<bool>& selected)
+                     const std::vector<bool>& selected, bool unify_concat)
     : ranges_(ranges) {
+  if (unify_concat) this->unify_concat(model, index, selected);
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const Node& node = model.graph.nodes[i];
     if (!selected[i] || node.inputs.empty() || node.outputs.empty()) continue;
@@ -23,6 +24,31 @@ RangeView::RangeView(const Model& model, const GraphIndex& index, const Ranges& 
       const Range* output = find(node.outputs[0]);
       if (output && find(node.inputs[0])) adjusted_[node.inputs[0]] = Range(*output);
       if (bounds) bounds_[node.inputs[0]] = *bounds;
+    }
+  }
+}
+
+// Of Concats in a row the last one decides.
+void RangeView::unify_concat(const Model& model, const GraphIndex& index, const std::vector<bool>& selected) {
+  std::unordered_map<std::string, const Node*> pools;
+  for (const Node& node : model.graph.nodes)
+    if (node.op_type == "MaxPool") pools[node.outputs[0]] = &node;
+  const auto alone = [&](const std::string& name) {
+    auto readers = index.readers.find(name);
+    return readers != index.readers.end() && readers->second == 1 && !index.outputs.contains(name) &&
+           !index.inputs.contains(name) && !index.captured.contains(name);
+  };
+  for (size_t i = model.graph.nodes.size(); i-- > 0;) {
+    const Node& node = model.graph.nodes[i];
+    const Range* output = selected[i] && node.op_type == "Concat" ? find(node.outputs[0]) : nullptr;
+    if (!output) continue;
+    const Range range = *output;
+    for (const std::string& input : node.inputs) {
+      // A pool's codes are those of what it reads.
+      std::string name = input;
+      for (auto pool = pools.find(name); alone(name) && pool != pools.end(); pool = pools.find(name))
+        name = pool->second->inputs[0];
+      if (alone(name) && find(name)) adjusted_[name] = range;
     }
   }
 }

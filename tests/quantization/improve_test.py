@@ -164,6 +164,42 @@ def headroom_of_16_bits(folder):
     assert narrow[0].SerializeToString() == narrow[1].SerializeToString()  # 8 bits have none to spare
 
 
+def unified_concat(folder):
+    """What only a Concat reads gets its scale, with --improve by itself: rounded once instead of twice."""
+    rng = np.random.default_rng(6)
+    draw = lambda n: rng.uniform(-1, 1, size=(n, 3, 8, 8)).astype(np.float32)
+    x, others = draw(20), draw(40)
+    np.savez(folder / "data.npz", x=x)
+    path = save(folder / "model.onnx",
+                [helper.make_node("Conv", ["x", "w0"], ["c0"], name="first"), helper.make_node("Relu", ["c0"], ["a"]),
+                 helper.make_node("Conv", ["x", "w1"], ["c1"], name="second"), helper.make_node("Relu", ["c1"], ["b0"]),
+                 helper.make_node("MaxPool", ["b0"], ["b"], kernel_shape=[1, 1]),
+                 helper.make_node("Conv", ["x", "w2"], ["c"], name="third"), helper.make_node("Concat", ["a", "b", "c"], ["d"], axis=1),
+                 helper.make_node("Conv", ["d", "w3"], ["e"], name="last"), helper.make_node("Conv", ["c", "w4"], ["f"], name="other"),
+                 helper.make_node("Add", ["e", "f"], ["y"])],
+                [("x", [1, 3, 8, 8])], [("y", [1, 4, 6, 6])],
+                [("w0", weight(8, 3, 3, 3)), ("w1", 0.7 * weight(8, 3, 3, 3, seed=1)), ("w2", 0.3 * weight(8, 3, 3, 3, seed=2)),
+                 ("w3", weight(4, 24, 1, 1, seed=3)), ("w4", weight(4, 8, 1, 1, seed=4))])
+    model = onnx.load(path)
+    plain, unified, improved, kept = (quantize(folder, path, "--per-channel", *more) for more in (
+        [], ["--unify-concat"], ["--improve"], ["--improve", "--no-unify-concat"]))
+
+    def scales(q):
+        values = {i.name: i for i in q.graph.initializer}
+        return [float(numpy_helper.to_array(values[name + "_scale"])) for name in ("a", "b0", "c", "d")]
+
+    for q in (unified, improved):
+        a, b, c, d = scales(q)
+        assert a == b == d and c != d, (a, b, c, d)  # another layer reads c as well
+    for q in (plain, kept):
+        a, b, c, d = scales(q)
+        assert len({a, b, d}) > 1, (a, b, d)
+    for name, data in (("the samples", x), ("others", others)):
+        errors = [np.square(outputs(model, data)[0] - outputs(q, data)[0]).mean() for q in (plain, unified)]
+        print("concat, %s: squared error %.3g, unified %.3g" % (name, *errors))
+        assert errors[1] < errors[0], (name, errors)
+
+
 def rounded_weights(folder):
     """Weights alone in 8 bits: the same file size and operators, other codes, outputs nearer to the float model's."""
     rng = np.random.default_rng(2)
@@ -251,7 +287,7 @@ def usage(folder):
 
 
 def main():
-    for test in (bias_correction, centered_channels, refined_ranges, headroom_of_16_bits, rounded_weights, rounded_blocks, usage):
+    for test in (bias_correction, centered_channels, refined_ranges, headroom_of_16_bits, unified_concat, rounded_weights, rounded_blocks, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0
