@@ -40,19 +40,19 @@ Model center(const Model& model, const Dataset& data, std::span<const int64_t> s
 // --- equalization ------------------------------------------------------------------------------
 
 struct EqualizeOptions {
-  // How much of the difference between a tensor's channels goes into the weights of the layers that read it: 0 evens
-  // out those weights alone, 1 the activations alone.
-  double activation_share = 0.7;
   // The weights will have a scale for each channel; depthwise layers then take up any difference.
   bool per_channel = false;
   LayerPredicate readers;
 };
-// The same function with channels of more equal size (Nagel et al. 2019, section 4.1, with the activations' ranges
-// beside the weights'): where a layer writes what others read through operators that let a positive factor pass (Relu,
-// pooling, Add of two such tensors), each channel is divided by a factor there and its weights multiplied here. Through
-// a Clip(0, b) only as far as the samples leave room below b, no channel being taken to reach less than half of what
-// the largest one does: on other samples the model may then cut off values that lie above all that were seen, as
-// quantization does. One pass over the samples; no operator is added.
+// The same function with channels that share a scale better (Nagel et al. 2019, section 4.1, who even out ranges):
+// where a layer writes what others read through operators that let a positive factor pass (Relu, pooling, Add of two
+// such tensors) or that only move values (Concat, Split, a channel shuffle, Slice, Pad with zeros, Flatten), each
+// channel is divided by a factor there and its weights multiplied here. The factors are those under which rounding
+// tensors and weights to 8 bits is expected to change least of what the reading layers write
+// (src/quantization/channel_noise.h); what a channel may reach is told from the largest values of all samples, not from
+// the very largest alone, which others will exceed. Through a Clip(0, b) only as far as the samples leave room below b,
+// no channel being taken to reach less than half of what the largest one does: on other samples the model may then cut
+// off values that lie above all that were seen, as quantization does. One pass over the samples; no operator is added.
 Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                const EqualizeOptions& = {}, const Env& env = {});
 

@@ -32,61 +32,69 @@ std::optional<float> cap_of(const Node& node, const GraphIndex& index) {
   return lowest && *lowest == 0 && highest && *highest > 0 ? highest : std::nullopt;
 }
 
-// Sets of tensors, merged as links are found.
+// Sets of numbers, merged as links are found. A set is known by its smallest.
 class Links {
  public:
-  size_t find(const std::string& tensor) {
-    auto [it, added] = ids_.emplace(tensor, parents_.size());
-    if (added) {
-      parents_.push_back(parents_.size());
-      names_.push_back(tensor);
-    }
-    size_t id = it->second;
+  size_t add() {
+    parents_.push_back(parents_.size());
+    return parents_.size() - 1;
+  }
+  size_t find(size_t id) {
     while (parents_[id] != id) id = parents_[id] = parents_[parents_[id]];
     return id;
   }
-  void link(const std::string& a, const std::string& b) {
-    size_t x = find(a), y = find(b);
-    parents_[std::max(x, y)] = std::min(x, y);  // a set is known by its first tensor
+  size_t size() const { return parents_.size(); }
+  void link(size_t a, size_t b) {
+    const size_t x = find(a), y = find(b);
+    parents_[std::max(x, y)] = std::min(x, y);
   }
-  const std::vector<std::string>& names() const { return names_; }
 
  private:
-  std::unordered_map<std::string, size_t> ids_;
   std::vector<size_t> parents_;
-  std::vector<std::string> names_;
 };
+
+constexpr size_t kZero = ChannelGroup::kNoSlot;
 
 class Finder {
  public:
-  Finder(const Model& model, const GraphIndex& index) : model_(model), index_(index) {
-    for (const Node& n : model.graph.nodes)
-      for (const auto& output : n.outputs) producers_[output] = &n;
-    for (const auto* list : {&model.graph.value_info, &model.graph.inputs, &model.graph.outputs})
-      for (const ValueInfo& v : *list)
-        if (v.shape) ranks_[v.name] = v.shape->size();
-  }
+  Finder(const Model& model, const GraphIndex& index, const ChannelMoves& moves)
+      : model_(model), index_(index), moves_(moves), shapes_(model) {}
 
   std::vector<ChannelGroup> run() {
     for (const Node& n : model_.graph.nodes) join(n);
-    std::map<size_t, ChannelGroup> groups;
-    std::unordered_set<size_t> pinned;
-    for (const std::string& name : std::vector<std::string>(links_.names())) {
-      size_t id = links_.find(name);
-      auto rank = ranks_.find(name);
-      if (!index_.is_float(name) || index_.is_initializer(name) || index_.inputs.contains(name) ||
-          index_.outputs.contains(name) || index_.captured.contains(name) || rank == ranks_.end() || rank->second < 2)
-        pinned.insert(id);
-      else groups[id].tensors.push_back({name, rank->second});
+    gather();
+    for (const std::string& name : order_) {
+      const bool leaves = index_.inputs.contains(name) || index_.outputs.contains(name) ||
+                          index_.captured.contains(name) || moves_.mixed.contains(name);
+      if (leaves || !index_.is_float(name)) pin(name);
     }
-    for (size_t i = 0; i < model_.graph.nodes.size(); ++i) use(i, groups, pinned);
+    for (size_t i = 0; i < model_.graph.nodes.size(); ++i) use(i);
+    for (const std::string& name : order_)
+      if (ChannelGroup* group = group_of(name)) group->tensors.push_back({{name, shapes_.of(name)->rank}, slots(name)});
     std::vector<ChannelGroup> found;
-    for (auto& [id, group] : groups)
-      if (!pinned.contains(id) && !group.writers.empty() && !group.readers.empty()) found.push_back(std::move(group));
+    for (auto& [id, group] : groups_)
+      if (!pinned_.contains(id) && !group.writers.empty() && !group.readers.empty()) found.push_back(std::move(group));
     return found;
   }
 
  private:
+  using Channels = std::vector<size_t>;  // a number for each channel; kZero where there is nothing to scale
+
+  // Empty where they are not known. What was moved has the numbers of what it holds.
+  const Channels& channels(const std::string& name) {
+    auto [it, added] = channels_.try_emplace(name);
+    if (!added) return it->second;
+    order_.push_back(name);
+    Channels own;
+    if (auto origins = moves_.origins.find(name); origins != moves_.origins.end()) {
+      for (const ChannelOrigin& origin : origins->second)
+        own.push_back(origin.tensor.empty() ? kZero : channels(origin.tensor).at(origin.channel));
+    } else if (const auto shape = shapes_.of(name); shape && !moves_.moved.contains(name)) {
+      for (size_t c = 0; c < shape->channels; ++c) own.push_back(same_.add());
+    }
+    return channels_[name] = std::move(own);
+  }
+
   // One channel in, the same channel out, times the same factor.
   bool passes(const Node& n) const {
     static const std::unordered_set<std::string> kHomogeneous{
@@ -94,30 +102,71 @@ class Finder {
     if (!n.domain.empty() || n.outputs.size() != 1 || n.inputs.empty()) return false;
     if (n.op_type == "Clip") return cap_of(n, index_).has_value();
     if (n.op_type == "Add") return !index_.is_initializer(n.inputs[0]) && !index_.is_initializer(n.inputs[1]);
-    if (n.op_type == "Flatten" && n.int_attribute("axis", 1) == 1) {
-      auto it = producers_.find(n.inputs[0]);
-      return it != producers_.end() && it->second->op_type.starts_with("Global");
-    }
+    if (n.op_type == "Resize") return n.string_attribute("coordinate_transformation_mode", "") != "tf_crop_and_resize";
     return kHomogeneous.contains(n.op_type);
   }
+  static size_t passed_inputs(const Node& n) { return n.op_type == "Add" ? 2 : 1; }
 
   void join(const Node& n) {
     for (const auto* names : {&n.inputs, &n.outputs})
       for (const auto& name : *names)
-        if (!name.empty() && !index_.is_initializer(name)) links_.find(name);
+        if (!name.empty() && !index_.is_initializer(name)) channels(name);
     if (!passes(n)) return;
-    size_t data = n.op_type == "Add" ? 2 : 1;
-    for (size_t i = 0; i < data; ++i) links_.link(n.inputs[i], n.outputs[0]);
+    const Channels& to = channels(n.outputs[0]);
+    for (size_t i = 0; i < passed_inputs(n); ++i) {
+      const Channels& from = channels(n.inputs[i]);
+      if (from.size() != to.size()) unequal_.insert(&n);  // broadcast, or not known
+      else
+        for (size_t c = 0; c < to.size(); ++c)
+          if (from[c] != kZero) same_.link(from[c], to[c]);
+    }
   }
 
-  void use(size_t i, std::map<size_t, ChannelGroup>& groups, std::unordered_set<size_t>& pinned) {
+  // All channels of a tensor are of one group.
+  void gather() {
+    for (size_t i = 0; i < same_.size(); ++i) together_.add();
+    for (const auto& [name, channels] : channels_) {
+      size_t first = kZero;
+      for (size_t c : channels) {
+        if (c == kZero) continue;
+        if (first == kZero) first = same_.find(c);
+        together_.link(first, same_.find(c));
+      }
+    }
+  }
+
+  std::optional<size_t> group_id(const std::string& name) {
+    for (size_t c : channels(name))
+      if (c != kZero) return together_.find(same_.find(c));
+    return {};
+  }
+  ChannelGroup* group_of(const std::string& name) {
+    const auto id = group_id(name);
+    return id ? &groups_[*id] : nullptr;
+  }
+  void pin(const std::string& name) {
+    if (const auto id = group_id(name)) pinned_.insert(*id);
+  }
+
+  std::vector<size_t> slots(const std::string& name) {
+    std::vector<size_t> result;
+    for (size_t c : channels(name)) {
+      if (c == kZero) {
+        result.push_back(ChannelGroup::kNoSlot);
+        continue;
+      }
+      auto [it, added] = slots_.try_emplace(same_.find(c));
+      if (added) it->second = group_of(name)->slots++;
+      result.push_back(it->second);
+    }
+    return result;
+  }
+
+  void use(size_t i) {
     const Node& n = model_.graph.nodes[i];
-    if (passes(n)) {
-      if (n.op_type != "Clip") return;
-      auto& cap = groups[links_.find(n.inputs[0])].cap;
-      float own = *cap_of(n, index_);
-      if (cap && *cap != own) pinned.insert(links_.find(n.inputs[0]));
-      cap = own;
+    if (moves_.nodes.contains(&n) || (n.op_type == "Shape" && n.domain.empty())) return;
+    if (passes(n) && !unequal_.contains(&n)) {
+      if (n.op_type == "Clip") bound(n);
       return;
     }
     const Tensor* weight = float_constant(index_, n, 1);
@@ -125,29 +174,44 @@ class Finder {
     if (n.inputs.size() > 2 && !n.inputs[2].empty() && !float_constant(index_, n, 2)) writes = false;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k].empty() || index_.is_initializer(n.inputs[k])) continue;
-      size_t id = links_.find(n.inputs[k]);
-      if (k == 0 && reads) groups[id].readers.push_back(i);
-      else pinned.insert(id);
+      ChannelGroup* group = k == 0 && reads ? group_of(n.inputs[k]) : nullptr;
+      if (group) group->readers.push_back({i, slots(n.inputs[k])});
+      else pin(n.inputs[k]);
     }
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       if (n.outputs[k].empty()) continue;
-      size_t id = links_.find(n.outputs[k]);
-      if (k == 0 && writes) groups[id].writers.push_back(i);
-      else pinned.insert(id);
+      ChannelGroup* group = k == 0 && writes ? group_of(n.outputs[k]) : nullptr;
+      if (group) group->writers.push_back({i, slots(n.outputs[k])});
+      else pin(n.outputs[k]);
     }
+  }
+
+  void bound(const Node& clip) {
+    ChannelGroup* group = group_of(clip.inputs[0]);
+    const float own = *cap_of(clip, index_);
+    if (!group) return;
+    if (group->cap && *group->cap != own) pin(clip.inputs[0]);
+    group->cap = own;
   }
 
   const Model& model_;
   const GraphIndex& index_;
-  std::unordered_map<std::string, const Node*> producers_;
-  std::unordered_map<std::string, size_t> ranks_;
-  Links links_;
+  const ChannelMoves& moves_;
+  ChannelShapes shapes_;
+  std::unordered_map<std::string, Channels> channels_;
+  std::vector<std::string> order_;           // of the names above
+  std::unordered_set<const Node*> unequal_;  // that would pass a factor if their shapes were the same
+  Links same_;                               // channels that have to be scaled alike
+  Links together_;                           // channels of one group, by the first of those that are scaled alike
+  std::unordered_map<size_t, size_t> slots_;
+  std::map<size_t, ChannelGroup> groups_;
+  std::unordered_set<size_t> pinned_;
 };
 
 }  // namespace
 
-std::vector<ChannelGroup> find_channel_groups(const Model& model, const GraphIndex& index) {
-  return Finder(model, index).run();
+std::vector<ChannelGroup> find_channel_groups(const Model& model, const GraphIndex& index, const ChannelMoves& moves) {
+  return Finder(model, index, moves).run();
 }
 
 std::optional<WeightAxis> written_axis(const Node& node, const Tensor& weight) {

@@ -1,6 +1,7 @@
 #include "quantization/channel_means.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 #include "model/sort_nodes.h"
@@ -9,17 +10,21 @@
 namespace seqto::internal {
 namespace {
 
-enum class Reduction { kMean, kMagnitude, kLowest, kHighest };
+// Standard deviations.
+constexpr double kReach = 6;
+
+enum class Reduction { kMean, kSquare, kMagnitude, kLowest, kHighest };
 
 const char* op_type_of(Reduction reduction) {
-  if (reduction == Reduction::kMean) return "ReduceMean";
+  if (reduction == Reduction::kMean || reduction == Reduction::kSquare) return "ReduceMean";
   return reduction == Reduction::kLowest ? "ReduceMin" : "ReduceMax";
 }
 
 // A reduction over every axis but the channels'; from opset 18 on the axes are an input.
 void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, Reduction reduction) {
   const char* op_type = op_type_of(reduction);
-  std::string output = tensor.name + "_seqto_" + op_type, reduced = output + "_reduced";
+  std::string output = tensor.name + "_seqto_" + op_type + (reduction == Reduction::kSquare ? "_square" : ""),
+              reduced = output + "_reduced";
   std::vector<int64_t> axes;
   for (size_t a = 0; a < tensor.rank; ++a)
     if (a != tensor.axis) axes.push_back(static_cast<int64_t>(a));
@@ -34,6 +39,11 @@ void add_reduction(Graph& graph, int64_t opset, const ChannelTensor& tensor, Red
     std::string magnitude = output + "_magnitude";
     graph.nodes.push_back({magnitude, "Abs", "", {node.inputs[0]}, {magnitude}, {}, {}});
     node.inputs[0] = magnitude;
+  }
+  if (reduction == Reduction::kSquare) {
+    std::string square = output + "_of";
+    graph.nodes.push_back({square, "Mul", "", {node.inputs[0], node.inputs[0]}, {square}, {}, {}});
+    node.inputs[0] = square;
   }
   node.set_attribute({"keepdims", int64_t{0}});
   if (opset < 18) {
@@ -132,6 +142,33 @@ std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<con
       maxima[t][c] = std::max(maxima[t][c], static_cast<float>(element(output, static_cast<int64_t>(c))));
   });
   return maxima;
+}
+
+std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const ChannelTensor> tensors,
+                                           const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                           const Env& env) {
+  auto session = runner.load(with_reductions(model, tensors, {Reduction::kMagnitude, Reduction::kSquare}));
+  std::vector<ChannelSpread> spreads(tensors.size());
+  std::vector<std::vector<double>> peaks(tensors.size()), peak_squares(tensors.size());
+  for_each_output(*session, data, samples, env, [&](size_t o, const Tensor& output) {
+    const size_t t = o % tensors.size();
+    if (o >= tensors.size()) return add_share(spreads[t].squares, output, samples.size());
+    std::vector<double>& largest = spreads[t].largest;
+    largest.resize(static_cast<size_t>(output.element_count()));
+    add_share(peaks[t], output, samples.size());
+    peak_squares[t].resize(largest.size());
+    for (size_t c = 0; c < largest.size(); ++c) {
+      const double peak = element(output, static_cast<int64_t>(c));
+      largest[c] = std::max(largest[c], peak);
+      peak_squares[t][c] += peak * peak / static_cast<double>(samples.size());
+    }
+  });
+  for (size_t t = 0; t < tensors.size(); ++t)
+    for (size_t c = 0; c < peaks[t].size(); ++c) {
+      const double mean = peaks[t][c];
+      spreads[t].reach.push_back(mean + kReach * std::sqrt(std::max(0.0, peak_squares[t][c] - mean * mean)));
+    }
+  return spreads;
 }
 
 std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,

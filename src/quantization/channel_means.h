@@ -38,6 +38,17 @@ std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<con
                                                const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                                                const Env& env);
 
+// What the channels hold, of the graph as written.
+struct ChannelSpread {
+  std::vector<double> largest;  // magnitude
+  std::vector<double> squares;  // their mean
+  // Six standard deviations above the mean of the samples' largest magnitudes: what other samples may come to.
+  std::vector<double> reach;
+};
+std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const ChannelTensor> tensors,
+                                           const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                           const Env& env);
+
 // The smallest and the largest value of every channel, of the graph as written.
 struct ChannelRange {
   std::vector<float> lowest, highest;

@@ -4,6 +4,7 @@
 
 #include "model/sort_nodes.h"
 #include "quantization/channel_groups.h"
+#include "quantization/channel_noise.h"
 #include "seqto/improve.h"
 
 namespace seqto {
@@ -12,29 +13,18 @@ using namespace internal;
 
 namespace {
 
-// Factors stay within this of their mean, so that a channel that is never used does not drown the others.
-constexpr double kLargestFactor = 16;
 // A channel that a Clip bounds keeps this much room above the largest value that the samples showed.
 constexpr double kHeadroom = 1.1;
 // What the samples hardly use, others may: such a channel is taken to reach this share of what the largest one reaches.
 constexpr double kLeastReach = 0.5;
+constexpr double kSmallestFactor = 1.0 / 16;  // below a Clip's bound
+// Of a weight, evenly spaced: how the others would be rounded differs little.
+constexpr size_t kMostRows = 128;
 
 size_t inner_size(const Tensor& t, size_t axis) {
   size_t size = 1;
   for (size_t d = axis + 1; d < t.dims().size(); ++d) size *= static_cast<size_t>(t.dims()[d]);
   return size;
-}
-
-// Largest magnitude by index of `axis`.
-std::vector<double> weight_ranges(const Tensor& weight, size_t axis) {
-  size_t channels = static_cast<size_t>(weight.dims()[axis]), inner = inner_size(weight, axis);
-  std::vector<double> ranges(channels);
-  auto values = weight.values<float>();
-  for (size_t i = 0; i < values.size(); ++i) {
-    double& range = ranges[i / inner % channels];
-    range = std::max(range, std::abs(static_cast<double>(values[i])));
-  }
-  return ranges;
 }
 
 Tensor scaled(const Tensor& tensor, size_t axis, const std::vector<double>& factors, bool divide) {
@@ -48,19 +38,71 @@ Tensor scaled(const Tensor& tensor, size_t axis, const std::vector<double>& fact
   return float_tensor(tensor.dims(), std::move(out));
 }
 
+// By channel.
+std::vector<double> factors_of(const ChannelGroup::Layer& layer, const std::vector<double>& factors) {
+  std::vector<double> own;
+  for (size_t slot : layer.slots) own.push_back(slot == ChannelGroup::kNoSlot ? 1 : factors[slot]);
+  return own;
+}
+
+// Tensors that are not rounded for themselves: what a Relu alone reads, whose output is, and what has the scale of the
+// tensor that it was taken from. (What a Clip reads counts: it tells how near a channel is to being cut off.)
+std::unordered_set<std::string> unrounded_tensors(const Model& model, const GraphIndex& index) {
+  static const std::unordered_set<std::string> kKeepScale{"MaxPool", "Split",   "Slice",     "Reshape",
+                                                          "Squeeze", "Flatten", "Unsqueeze", "Transpose",
+                                                          "Gather",  "Pad",     "Resize"};
+  std::unordered_set<std::string> unrounded;
+  for (const Node& node : model.graph.nodes) {
+    if (node.op_type == "Relu" && index.readers.at(node.inputs[0]) == 1) unrounded.insert(node.inputs[0]);
+    if (kKeepScale.contains(node.op_type)) unrounded.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return unrounded;
+}
+
+// Magnitudes of a reader's weight by row and column.
+ChannelNoise::Reader reader_of(const Tensor& weight, WeightAxis axis, bool per_channel) {
+  const auto values = weight.values<float>();
+  const auto columns = static_cast<size_t>(weight.dims()[axis.axis]);
+  const size_t inner = inner_size(weight, axis.axis);
+  // The rows are on the other of the first two axes.
+  const size_t rows = static_cast<size_t>(weight.dims()[1 - axis.axis]), kernel = values.size() / columns / rows;
+  ChannelNoise::Reader reader;
+  reader.energies.resize(columns);
+  const bool own_scales = per_channel && !axis.depthwise;
+  const size_t kept = std::min(rows, kMostRows);
+  if (own_scales) reader.rows.assign(kept, std::vector<double>(columns));
+  else if (!per_channel) reader.rows.assign(1, std::vector<double>(columns));
+  reader.values = static_cast<double>(kernel * rows) / static_cast<double>(own_scales ? kept : 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double magnitude = std::abs(static_cast<double>(values[i]));
+    const size_t column = i / inner % columns, row = axis.axis == 0 ? i / kernel % rows : i / (inner * columns);
+    reader.energies[column] += magnitude * magnitude;
+    if (reader.rows.empty()) continue;
+    const size_t scale = own_scales ? row * kept / rows : 0;
+    if (own_scales && (scale * rows + kept - 1) / kept != row) continue;  // the first row of those that it stands for
+    double& largest = reader.rows[scale][column];
+    largest = std::max(largest, magnitude);
+  }
+  return reader;
+}
+
 class Equalizer {
  public:
-  Equalizer(const Model& model, const EqualizeOptions& options) : model_(model), options_(options), index_(model) {
+  Equalizer(const Model& model, const EqualizeOptions& options)
+      : model_(model), options_(options), index_(model), unrounded_(unrounded_tensors(model, index_)) {
     for (const Initializer& i : model_.graph.initializers) weights_[i.name] = i.tensor;
     for (const Node& n : model_.graph.nodes) for_each_read(n, [&](const std::string& name) { ++uses_[name]; });
   }
 
-  Model run(const std::vector<ChannelGroup>& groups, const std::vector<std::vector<float>>& maxima) {
+  Model run(const std::vector<ChannelGroup>& groups, const std::vector<ChannelSpread>& spreads) {
     size_t first = 0;
     for (const ChannelGroup& group : groups) {
-      auto own = std::span(maxima).subspan(first, group.tensors.size());
+      auto own = std::span(spreads).subspan(first, group.tensors.size());
       first += group.tensors.size();
-      if (auto factors = factors_of(group, own)) apply(group, *factors);
+      if (!agrees(group, own)) continue;
+      std::vector<double> factors = quietest_factors(noise_of(group, own));
+      if (group.cap) respect_cap(*group.cap, largest_values(group, own), factors);
+      apply(group, factors);
     }
     for (Initializer& i : model_.graph.initializers)
       if (auto it = weights_.find(i.name); it != weights_.end()) i.tensor = it->second;
@@ -76,42 +118,51 @@ class Equalizer {
   const Node& node(size_t i) const { return model_.graph.nodes[i]; }
   const Tensor& weight(const Node& n) const { return weights_.at(n.inputs[1]); }
 
-  // What the tensors' channels are divided by; nothing where shapes do not agree.
-  std::optional<std::vector<double>> factors_of(const ChannelGroup& group,
-                                                std::span<const std::vector<float>> maxima) const {
-    size_t channels = maxima[0].size();
-    std::vector<double> activations(channels), columns(channels);
-    for (const auto& m : maxima) {
-      if (m.size() != channels) return {};
-      for (size_t c = 0; c < channels; ++c) activations[c] = std::max<double>(activations[c], m[c]);
+  // Whether shapes do, and anything is there.
+  bool agrees(const ChannelGroup& group, std::span<const ChannelSpread> spreads) const {
+    bool any = false;
+    for (size_t t = 0; t < spreads.size(); ++t) {
+      if (spreads[t].largest.size() != group.tensors[t].slots.size()) return false;
+      any |= std::ranges::any_of(spreads[t].largest, [](double v) { return v > 0; });
     }
-    for (size_t w : group.writers)
-      if (weight(node(w)).dims()[written_axis(node(w), weight(node(w)))->axis] != static_cast<int64_t>(channels))
-        return {};
-    bool depthwise = options_.per_channel;
-    for (size_t r : group.readers) {
-      const Tensor& t = weight(node(r));
-      WeightAxis axis = *read_axis(node(r), t);
-      if (t.dims()[axis.axis] != static_cast<int64_t>(channels)) return {};
-      auto ranges = weight_ranges(t, axis.axis);
-      for (size_t c = 0; c < channels; ++c) columns[c] = std::max(columns[c], ranges[c]);
-      depthwise = depthwise && axis.depthwise;
+    const auto fits = [&](const ChannelGroup::Layer& layer, auto axis_of) {
+      const Tensor& t = weight(node(layer.node));
+      return t.dims()[axis_of(node(layer.node), t)->axis] == std::ssize(layer.slots);
+    };
+    return any && std::ranges::all_of(group.writers, [&](const auto& w) { return fits(w, written_axis); }) &&
+           std::ranges::all_of(group.readers, [&](const auto& r) { return fits(r, read_axis); });
+  }
+
+  ChannelNoise noise_of(const ChannelGroup& group, std::span<const ChannelSpread> spreads) const {
+    ChannelNoise noise{.slots = group.slots, .activations = {}, .readers = {}};
+    for (size_t t = 0; t < spreads.size(); ++t) {
+      if (unrounded_.contains(group.tensors[t].tensor.name)) continue;
+      noise.activations.push_back({group.tensors[t].slots, spreads[t].reach, spreads[t].squares});
+      // A channel that the samples do not use is not enlarged for ever.
+      auto& reach = noise.activations.back().reach;
+      const double least = 1e-6 * *std::ranges::max_element(reach);
+      for (double& r : reach) r = std::clamp<double>(r, least, group.cap.value_or(INFINITY));
     }
-    // One scale for each filter takes a factor up whole; one scale for many shares the burden.
-    double share = depthwise ? 1.0 : options_.activation_share;
-    double smallest_activation = 1e-6 * *std::ranges::max_element(activations);
-    double smallest_column = 1e-6 * *std::ranges::max_element(columns);
-    if (smallest_activation <= 0 || smallest_column <= 0) return {};
-    std::vector<double> factors(channels);
-    double mean = 0;
-    for (size_t c = 0; c < channels; ++c) {
-      factors[c] = share * std::log(std::max(activations[c], smallest_activation)) -
-                   (1 - share) * std::log(std::max(columns[c], smallest_column));
-      mean += factors[c] / static_cast<double>(channels);
+    for (const ChannelGroup::Layer& layer : group.readers) {
+      const Node& n = node(layer.node);
+      const auto read = std::ranges::find(group.tensors, n.inputs[0], [](const auto& m) { return m.tensor.name; });
+      if (read == group.tensors.end()) continue;
+      auto reader = reader_of(weight(n), *read_axis(n, weight(n)), options_.per_channel);
+      reader.slots = layer.slots;
+      reader.squares = spreads[static_cast<size_t>(read - group.tensors.begin())].squares;
+      noise.readers.push_back(std::move(reader));
     }
-    for (double& f : factors) f = std::clamp(std::exp(f - mean), 1 / kLargestFactor, kLargestFactor);
-    if (group.cap) respect_cap(*group.cap, activations, factors);
-    return factors;
+    return noise;
+  }
+
+  // Of each slot.
+  static std::vector<double> largest_values(const ChannelGroup& group, std::span<const ChannelSpread> spreads) {
+    std::vector<double> largest(group.slots);
+    for (size_t t = 0; t < spreads.size(); ++t)
+      for (size_t c = 0; c < spreads[t].largest.size(); ++c)
+        if (const size_t slot = group.tensors[t].slots[c]; slot != ChannelGroup::kNoSlot)
+          largest[slot] = std::max(largest[slot], spreads[t].largest[c]);
+    return largest;
   }
 
   // The Clip's bound is the same for all channels: a channel may be enlarged until its largest value meets the bound,
@@ -120,13 +171,15 @@ class Equalizer {
     double peak = 0, least = kLeastReach * *std::ranges::max_element(activations);
     for (size_t c = 0; c < factors.size(); ++c) peak = std::max(peak, activations[c] / factors[c]);
     for (size_t c = 0; c < factors.size(); ++c) {
-      double smallest = std::max(kHeadroom * std::max(activations[c], least) / cap, 1 / kLargestFactor);
+      double smallest = std::max(kHeadroom * std::max(activations[c], least) / cap, kSmallestFactor);
       factors[c] = std::min(1.0, std::max(factors[c] * peak * kHeadroom / cap, smallest));
     }
   }
 
-  void apply(const ChannelGroup& group, const std::vector<double>& factors) {
-    for (size_t w : group.writers) {
+  void apply(const ChannelGroup& group, const std::vector<double>& slot_factors) {
+    for (const ChannelGroup::Layer& writer : group.writers) {
+      const size_t w = writer.node;
+      const std::vector<double> factors = factors_of(writer, slot_factors);
       size_t axis = written_axis(node(w), weight(node(w)))->axis;
       scale_input(w, 1, axis, factors, true);
       if (node(w).inputs.size() > 2 && !node(w).inputs[2].empty()) {
@@ -139,7 +192,9 @@ class Equalizer {
         }
       }
     }
-    for (size_t r : group.readers) scale_input(r, 1, read_axis(node(r), weight(node(r)))->axis, factors, false);
+    for (const ChannelGroup::Layer& reader : group.readers)
+      scale_input(reader.node, 1, read_axis(node(reader.node), weight(node(reader.node)))->axis,
+                  factors_of(reader, slot_factors), false);
   }
 
   void scale_input(size_t i, size_t input, size_t axis, const std::vector<double>& factors, bool divide) {
@@ -161,6 +216,7 @@ class Equalizer {
   Model model_;
   const EqualizeOptions& options_;
   GraphIndex index_;
+  std::unordered_set<std::string> unrounded_;
   std::unordered_map<std::string, Tensor> weights_;
   std::unordered_map<std::string, int> uses_;
   std::vector<Initializer> copies_;
@@ -170,17 +226,21 @@ class Equalizer {
 
 Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                const EqualizeOptions& options, const Env& env) {
-  GraphIndex index(model);
-  auto groups = find_channel_groups(model, index);
+  if (samples.empty()) return model;
+  const GraphIndex index(model);
+  const ChannelMoves moves = trace_channel_moves(model, index, data, samples.front(), runner, env);
+  std::vector<ChannelGroup> groups = find_channel_groups(model, index, moves);
   if (options.readers)
     std::erase_if(groups, [&](const ChannelGroup& group) {
-      return std::ranges::none_of(group.readers,
-                                  [&](size_t reader) { return options.readers(model.graph.nodes[reader].name); });
+      return std::ranges::none_of(group.readers, [&](const ChannelGroup::Layer& reader) {
+        return options.readers(model.graph.nodes[reader.node].name);
+      });
     });
-  if (groups.empty() || samples.empty()) return model;
+  if (groups.empty()) return model;
   std::vector<ChannelTensor> tensors;
-  for (const ChannelGroup& group : groups) tensors.insert(tensors.end(), group.tensors.begin(), group.tensors.end());
-  return Equalizer(model, options).run(groups, channel_maxima(model, tensors, data, samples, runner, env));
+  for (const ChannelGroup& group : groups)
+    for (const ChannelGroup::Member& member : group.tensors) tensors.push_back(member.tensor);
+  return Equalizer(model, options).run(groups, channel_spreads(model, tensors, data, samples, runner, env));
 }
 
 }  // namespace seqto

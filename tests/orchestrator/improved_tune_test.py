@@ -28,7 +28,7 @@ def trials(folder):
 def search(folder):
     result = seqto("tune", EXAMPLE / "model.onnx", *DATA, "-o", folder, "--objectives", "kl,size", "--schemes",
                  "int8,int4_weights,float32", "--improve", "--calibration-samples", 32, "--search-evaluations", 60,
-                   "--max-size", "45%")
+                   "--max-size", "40%")
     assert result.returncode == 0, result.stderr
     return {p.name: p.read_bytes() for p in (folder / "models").iterdir()}
 
