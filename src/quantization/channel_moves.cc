@@ -26,7 +26,19 @@ bool pads_zeros(const Node& node, const GraphIndex& index) {
 // How many of the inputs are moved; the others say where to.
 size_t moved_inputs(const Node& node) { return node.op_type == "Concat" ? node.inputs.size() : 1; }
 
-bool is_move(const Node& node, const GraphIndex& index) {
+// What is computed from constants and shapes alone, so that one sample tells what it is for all.
+std::unordered_set<std::string> fixed_tensors(const Model& model, const GraphIndex& index) {
+  std::unordered_set<std::string> fixed;
+  const auto is_fixed = [&](const std::string& name) {
+    return name.empty() || index.constant(name) || fixed.contains(name);
+  };
+  for (const Node& node : model.graph.nodes)
+    if (node.op_type == "Shape" || (!node.inputs.empty() && std::ranges::all_of(node.inputs, is_fixed)))
+      fixed.insert(node.outputs.begin(), node.outputs.end());
+  return fixed;
+}
+
+bool is_move(const Node& node, const GraphIndex& index, const std::unordered_set<std::string>& fixed) {
   static const std::unordered_set<std::string> kMoves{"Concat",       "Flatten",   "Gather",   "Pad",
                                                       "Reshape",      "Slice",     "Split",    "Squeeze",
                                                       "SpaceToDepth", "Transpose", "Unsqueeze"};
@@ -37,14 +49,17 @@ bool is_move(const Node& node, const GraphIndex& index) {
     auto type = index.types.find(name);
     if (index.constant(name) || type == index.types.end() || type->second != DataType::kFloat) return false;
   }
+  for (size_t i = moved_inputs(node); i < node.inputs.size(); ++i)
+    if (!node.inputs[i].empty() && !index.constant(node.inputs[i]) && !fixed.contains(node.inputs[i])) return false;
   return true;
 }
 
 class Tracer {
  public:
   Tracer(const Model& model, const GraphIndex& index) : model_(model), index_(index), shapes_(model) {
+    const auto fixed = fixed_tensors(model, index);
     for (const Node& node : model.graph.nodes)
-      if (is_move(node, index)) {
+      if (is_move(node, index, fixed)) {
         moves_.nodes.insert(&node);
         moves_.moved.insert(node.outputs.begin(), node.outputs.end());
       }

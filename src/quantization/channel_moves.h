@@ -28,7 +28,8 @@ struct ChannelMoves {
   std::unordered_set<std::string> mixed;
 };
 
-// Found by running the moves, in the model, on tensors that hold the number of their channel. One pass over the sample.
+// Found by running the moves, in the model, on tensors that hold the number of their channel: one pass over the sample.
+// Operators whose indices or shapes depend on the values are no moves.
 // The pointers are into `model`.
 ChannelMoves trace_channel_moves(const Model& model, const GraphIndex& index, const Dataset& data, int64_t sample,
                                  Runner& runner, const Env& env);

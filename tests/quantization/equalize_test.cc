@@ -165,6 +165,27 @@ TEST_F(Equalize, LeavesChannelsThatAreMixed) {
   }
 }
 
+TEST_F(Equalize, LeavesWhatIsPickedByValue) {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,5,5] x) => (float y)
+    <int64[1] one = {1}> {
+      a = Conv <pads = [1,1,1,1]> (x, w0, b0)
+      b = Relu(a)
+      c = GlobalAveragePool(b)
+      d = ArgMax <axis = 1> (c)
+      e = Reshape(d, one)
+      f = Gather <axis = 1> (b, e)
+      y = Conv(f, w5)
+    })");
+  model.graph.initializers.push_back({"w0", float_tensor({4, 4, 3, 3}, values(4, 36, 1))});
+  model.graph.initializers.push_back({"b0", float_tensor({4}, values(4, 1, 2))});
+  model.graph.initializers.push_back({"w5", float_tensor({2, 1, 1, 1}, values(2, 1, 4))});
+  name_nodes(model);
+  model = infer_shapes(model);
+  EXPECT_TRUE(equal(model, equalized(model, {})));
+}
+
 TEST_F(Equalize, CopiesAWeightThatTwoLayersShare) {
   Model model = bottleneck();
   Model even = equalized(model, {});
