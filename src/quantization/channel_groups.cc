@@ -115,7 +115,9 @@ class Finder {
     const Channels& to = channels(n.outputs[0]);
     for (size_t i = 0; i < passed_inputs(n); ++i) {
       const Channels& from = channels(n.inputs[i]);
-      if (from.size() != to.size()) unequal_.insert(&n);  // broadcast, or not known
+      const bool same_axis =
+          !to.empty() && from.size() == to.size() && shapes_.of(n.inputs[i])->rank == shapes_.of(n.outputs[0])->rank;
+      if (!same_axis) unequal_.insert(&n);  // broadcast, or not known
       else
         for (size_t c = 0; c < to.size(); ++c)
           if (from[c] != kZero) same_.link(from[c], to[c]);

@@ -118,12 +118,14 @@ class Equalizer {
   const Node& node(size_t i) const { return model_.graph.nodes[i]; }
   const Tensor& weight(const Node& n) const { return weights_.at(n.inputs[1]); }
 
-  // Whether shapes do, and anything is there.
+  // Whether shapes do, and values are there and finite.
   bool agrees(const ChannelGroup& group, std::span<const ChannelSpread> spreads) const {
     bool any = false;
     for (size_t t = 0; t < spreads.size(); ++t) {
       if (spreads[t].largest.size() != group.tensors[t].slots.size()) return false;
       any |= std::ranges::any_of(spreads[t].largest, [](double v) { return v > 0; });
+      for (const auto* values : {&spreads[t].reach, &spreads[t].squares})
+        if (!std::ranges::all_of(*values, [](double v) { return std::isfinite(v); })) return false;
     }
     const auto fits = [&](const ChannelGroup::Layer& layer, auto axis_of) {
       const Tensor& t = weight(node(layer.node));

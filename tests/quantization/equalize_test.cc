@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "seqto/improve.h"
 #include "testing/rewrites.h"
@@ -163,6 +164,42 @@ TEST_F(Equalize, LeavesChannelsThatAreMixed) {
     model = infer_shapes(model);
     EXPECT_TRUE(equal(model, equalized(model, {}))) << mixed;
   }
+}
+
+TEST_F(Equalize, LeavesWhatHoldsInfinity) {
+  // Of the first layer's channels one has a bias that no float holds.
+  Model model = bottleneck();
+  model.graph.outputs[0].name = "h";
+  for (Initializer& i : model.graph.initializers)
+    if (i.name == "b2") i.tensor = float_tensor({4}, {0, std::numeric_limits<float>::infinity(), 0, 0});
+  const Model even = equalized(model, {.per_channel = true});
+  for (const char* weight : {"w0", "w1", "w2"})
+    for (float v : even.graph.initializer(weight)->values<float>()) ASSERT_TRUE(std::isfinite(v)) << weight;
+}
+
+TEST_F(Equalize, LeavesSumsOfOtherAxes) {
+  // Four places beside four channels: it is the trailing axes that are added up.
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,5,5] x) => (float y)
+    <int64[3] rows = {1, 4, 4}, int64[4] image = {1, 4, 2, 2}> {
+      a = Conv <pads = [0,0,0,0], strides = [2,2]> (x, w0, b0)
+      b = Relu(a)
+      c = Reshape(b, rows)
+      p = GlobalAveragePool(b)
+      q = Flatten(p)
+      d = Gemm(q, w4)
+      e = Add(c, d)
+      f = Reshape(e, image)
+      y = Conv(f, w5)
+    })");
+  model.graph.initializers.push_back({"w0", float_tensor({4, 4, 3, 3}, values(4, 36, 1))});
+  model.graph.initializers.push_back({"b0", float_tensor({4}, values(4, 1, 2))});
+  model.graph.initializers.push_back({"w4", float_tensor({4, 4}, values(4, 4, 3))});
+  model.graph.initializers.push_back({"w5", float_tensor({2, 4, 1, 1}, values(2, 4, 4))});
+  name_nodes(model);
+  model = infer_shapes(model);
+  expect_same(model, equalized(model, {.per_channel = true}));
 }
 
 TEST_F(Equalize, LeavesWhatIsPickedByValue) {
