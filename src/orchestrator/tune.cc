@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -89,7 +90,15 @@ class Tuner {
     return false;
   }
 
+  // A worker takes as long to start as the model to be looked at and this process's own runtime to be loaded.
+  void start_runners() {
+    const auto how = o_.runner.isolated ? std::launch::async : std::launch::deferred;
+    for (const std::string& device : o_.devices)
+      starting_.push_back(std::async(how, [this, device] { return make_runner(device, o_.runner, env_); }));
+  }
+
   void prepare_inputs() {
+    start_runners();
     model_ = load_model(o_.model);
     Model in_order = model_;
     sort_nodes(in_order);
@@ -109,8 +118,8 @@ class Tuner {
     RunnerOptions here = o_.runner;
     here.isolated = false;
     runner_ = carry_states(make_runner("cpu", here, env_), model_, o_.dataset);
-    for (const auto& device : o_.devices)
-      places_.push_back({device, carry_states(make_runner(device, o_.runner, env_), model_, o_.dataset), {}});
+    for (size_t i = 0; i < o_.devices.size(); ++i)
+      places_.push_back({o_.devices[i], carry_states(starting_[i].get(), model_, o_.dataset), {}});
     Samples samples = open_samples(o_, model_.graph.free_inputs());
     data_ = std::move(samples.data);
     split_ = std::move(samples.split);
@@ -458,7 +467,8 @@ class Tuner {
   std::vector<fs::path> external_files_;
   int64_t float_size_ = 0;          // with those files
   std::unique_ptr<Runner> runner_;  // the CPU, in this process: observers look into the runtime
-  std::vector<Place> places_;       // where candidates are measured
+  std::vector<std::future<std::unique_ptr<Runner>>> starting_;  // the devices', until they are places
+  std::vector<Place> places_;                                   // where candidates are measured
   Metrics metrics_;
   std::unique_ptr<Dataset> data_;
   Split split_;
