@@ -143,7 +143,9 @@ class Equalizer {
       // A channel that the samples do not use is not enlarged for ever.
       auto& reach = noise.activations.back().reach;
       const double least = 1e-6 * *std::ranges::max_element(reach);
-      for (double& r : reach) r = std::clamp<double>(r, least, group.cap.value_or(INFINITY));
+      for (double& r : reach) r = std::max(r, least);
+      if (group.cap)
+        for (double& r : reach) r = std::min<double>(r, *group.cap);
     }
     for (const ChannelGroup::Layer& layer : group.readers) {
       const Node& n = node(layer.node);
