@@ -39,4 +39,14 @@ std::vector<SearchGroup> search_groups(const Model& model, const std::vector<Det
   return result;
 }
 
+void set_bounds(StrategyOptions& options, const std::vector<Limit>& limits, const SearchSpace& space) {
+  for (const Limit& limit : limits) {
+    if (limit.figure == "size_bytes") options.max_size_bytes = limit.bound;
+    if (limit.figure == "size_ratio") options.max_size_bytes = limit.bound * static_cast<double>(space.size_of({}));
+    if (!space.latency_of) continue;
+    if (limit.figure == "latency_ns") options.max_latency_ns = limit.bound;
+    if (limit.figure == "latency_ratio") options.max_latency_ns = limit.bound * space.latency_of({});
+  }
+}
+
 }  // namespace seqto::internal

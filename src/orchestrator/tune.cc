@@ -334,15 +334,6 @@ class Tuner {
     study_->note("sensitivity", sensitivity_to_json(sensitivity_));
   }
 
-  // Ratios are to the float model; a latency in nanoseconds is the device's, as the model of latencies predicts it.
-  static void set_bound(StrategyOptions& options, const Limit& limit, const SearchSpace& space) {
-    if (limit.figure == "size_bytes") options.max_size_bytes = limit.bound;
-    if (limit.figure == "size_ratio") options.max_size_bytes = limit.bound * static_cast<double>(space.size_of({}));
-    if (!space.latency_of) return;
-    if (limit.figure == "latency_ns") options.max_latency_ns = limit.bound;
-    if (limit.figure == "latency_ratio") options.max_latency_ns = limit.bound * space.latency_of({});
-  }
-
   // What the limits ask for, as far as it is known before the finalists are timed, and while there is time.
   bool worth_learning(const Plan& plan, const Model& candidate) const {
     const bool bounded = std::isfinite(strategy_.max_size_bytes) || std::isfinite(strategy_.max_latency_ns);
@@ -386,7 +377,7 @@ class Tuner {
                  .front = o_.max_front,
                  .seed = o_.dataset.seed,
                  .racing = o_.racing};
-    for (const Limit& limit : o_.limits) set_bound(strategy_, limit, space);
+    set_bounds(strategy_, o_.limits, space);
     SearchLoop loop(
         {.options = o_,
          .env = env_,
