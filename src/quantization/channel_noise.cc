@@ -63,16 +63,23 @@ class Descent {
         const double unbiased = square[c] / (1 - std::pow(0.99, k));
         if (unbiased > 0) x[c] -= rate * mean[c] / (1 - std::pow(0.9, k)) / std::sqrt(unbiased);
       }
-      const double middle = std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
-      for (size_t c = 0; c < x.size(); ++c) {
-        x[c] = std::clamp(x[c] - middle, -std::log(kLargestFactor), std::log(kLargestFactor));
-        factors_[c] = std::exp(x[c]);
-      }
+      constrain(x);
+      for (size_t c = 0; c < x.size(); ++c) factors_[c] = std::exp(x[c]);
     }
     return best;
   }
 
  private:
+  // The factors' logarithms.
+  void constrain(std::vector<double>& x) const {
+    if (!noise_.least.empty()) {
+      for (size_t c = 0; c < x.size(); ++c) x[c] = std::clamp(x[c], std::log(noise_.least[c]), 0.0);
+      return;
+    }
+    const double middle = std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+    for (double& v : x) v = std::clamp(v - middle, -std::log(kLargestFactor), std::log(kLargestFactor));
+  }
+
   double factor(size_t slot) const { return slot == kNoSlot ? 1 : factors_[slot]; }
 
   // The noise, and its gradient by the logarithms of the factors.
@@ -94,9 +101,9 @@ class Descent {
       signal += gains_[slot] * a.squares[c];
       values_[c] = a.reach[c] / factors_[slot];
     }
-    const double scale = smooth_maximum(values_, shares_) / 255;
+    const double scale = smooth_maximum(values_, shares_) / a.levels;
     if (!(signal > 0) || scale == 0) return 0;
-    const double value = scale * scale * noise / signal;
+    const double value = scale * scale * a.terms * noise / signal;
     for (size_t c = 0; c < a.slots.size(); ++c)
       if (const size_t slot = a.slots[c]; slot != kNoSlot)
         gradient[slot] += 2 * value * (gains_[slot] * factors_[slot] * factors_[slot] / noise - shares_[c]);

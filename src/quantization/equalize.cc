@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <unordered_map>
 
 #include "model/sort_nodes.h"
@@ -86,6 +87,27 @@ ChannelNoise::Reader reader_of(const Tensor& weight, WeightAxis axis, bool per_c
   return reader;
 }
 
+// A weight with one scale beside the tensor that it writes, whose mean squares are given. Taking what it reads for
+// independent, their mean square is what it writes, relative to the weight's energy.
+ChannelNoise::Activation writer_of(const Tensor& weight, size_t axis, std::vector<double> squares) {
+  const auto values = weight.values<float>();
+  const size_t rows = squares.size(), inner = inner_size(weight, axis);
+  ChannelNoise::Activation writer{
+      .slots = {}, .reach = std::vector<double>(rows), .squares = {}, .levels = 127, .terms = 0};
+  double energy = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double magnitude = std::abs(static_cast<double>(values[i]));
+    double& largest = writer.reach[i / inner % rows];
+    largest = std::max(largest, magnitude);
+    energy += magnitude * magnitude;
+  }
+  if (energy > 0)
+    writer.terms =
+        static_cast<double>(values.size() / rows) * std::accumulate(squares.begin(), squares.end(), 0.0) / energy;
+  writer.squares = std::move(squares);
+  return writer;
+}
+
 class Equalizer {
  public:
   Equalizer(const Model& model, const EqualizeOptions& options)
@@ -100,8 +122,14 @@ class Equalizer {
       auto own = std::span(spreads).subspan(first, group.tensors.size());
       first += group.tensors.size();
       if (!agrees(group, own)) continue;
-      std::vector<double> factors = quietest_factors(noise_of(group, own));
-      if (group.cap) respect_cap(*group.cap, largest_values(group, own), factors);
+      ChannelNoise noise = noise_of(group, own);
+      // What one scale for all weights asks for lies far beyond what a Clip allows, so that it has to be looked for
+      // within. With a scale for each row it does not, and factors found without bounds cut off less on other samples.
+      std::vector<double> largest = largest_values(group, own), least;
+      if (group.cap) least = least_factors(*group.cap, largest);
+      if (!options_.per_channel) noise.least = least;
+      std::vector<double> factors = quietest_factors(noise);
+      if (group.cap && options_.per_channel) fill_cap(*group.cap, least, largest, factors);
       apply(group, factors);
     }
     for (Initializer& i : model_.graph.initializers)
@@ -147,13 +175,26 @@ class Equalizer {
       if (group.cap)
         for (double& r : reach) r = std::min<double>(r, *group.cap);
     }
+    const auto squares_of = [&](const std::string& tensor) -> const std::vector<double>* {
+      const auto at = std::ranges::find(group.tensors, tensor, [](const auto& m) { return m.tensor.name; });
+      return at == group.tensors.end() ? nullptr : &spreads[static_cast<size_t>(at - group.tensors.begin())].squares;
+    };
+    // With a scale for each row it is the same whatever the row is divided by.
+    if (!options_.per_channel)
+      for (const ChannelGroup::Layer& layer : group.writers) {
+        const Node& n = node(layer.node);
+        const auto* written = squares_of(n.outputs[0]);
+        if (!written || n.op_type == "BatchNormalization") continue;
+        noise.activations.push_back(writer_of(weight(n), written_axis(n, weight(n))->axis, *written));
+        noise.activations.back().slots = layer.slots;
+      }
     for (const ChannelGroup::Layer& layer : group.readers) {
       const Node& n = node(layer.node);
-      const auto read = std::ranges::find(group.tensors, n.inputs[0], [](const auto& m) { return m.tensor.name; });
-      if (read == group.tensors.end()) continue;
+      const auto* read = squares_of(n.inputs[0]);
+      if (!read) continue;
       auto reader = reader_of(weight(n), *read_axis(n, weight(n)), options_.per_channel);
       reader.slots = layer.slots;
-      reader.squares = spreads[static_cast<size_t>(read - group.tensors.begin())].squares;
+      reader.squares = *read;
       noise.readers.push_back(std::move(reader));
     }
     return noise;
@@ -171,13 +212,19 @@ class Equalizer {
 
   // The Clip's bound is the same for all channels: a channel may be enlarged until its largest value meets the bound,
   // and one that was cut off must stay as it is.
-  static void respect_cap(double cap, const std::vector<double>& activations, std::vector<double>& factors) {
-    double peak = 0, least = kLeastReach * *std::ranges::max_element(activations);
-    for (size_t c = 0; c < factors.size(); ++c) peak = std::max(peak, activations[c] / factors[c]);
-    for (size_t c = 0; c < factors.size(); ++c) {
-      double smallest = std::max(kHeadroom * std::max(activations[c], least) / cap, kSmallestFactor);
-      factors[c] = std::min(1.0, std::max(factors[c] * peak * kHeadroom / cap, smallest));
-    }
+  static std::vector<double> least_factors(double cap, std::vector<double> largest) {
+    const double least = kLeastReach * *std::ranges::max_element(largest);
+    for (double& v : largest) v = std::clamp(kHeadroom * std::max(v, least) / cap, kSmallestFactor, 1.0);
+    return largest;
+  }
+
+  // Brings the channel that comes nearest to the bound there, and the others with it.
+  static void fill_cap(double cap, const std::vector<double>& least, const std::vector<double>& largest,
+                       std::vector<double>& factors) {
+    double peak = 0;
+    for (size_t c = 0; c < factors.size(); ++c) peak = std::max(peak, largest[c] / factors[c]);
+    for (size_t c = 0; c < factors.size(); ++c)
+      factors[c] = std::clamp(factors[c] * peak * kHeadroom / cap, least[c], 1.0);
   }
 
   void apply(const ChannelGroup& group, const std::vector<double>& slot_factors) {

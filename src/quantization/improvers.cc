@@ -21,7 +21,7 @@ std::string improve_options_to_json(const ImproveOptions& o) {
   const ImproveOptions d;
   json j = json::object();
   if (o.center) j["center"] = true;
-  if (o.equalize) j["equalize"] = "least_noise";  // how: another way would not go on with a study of this
+  if (o.equalize) j["equalize"] = "least_noise_with_writers";  // how: another way would not go on with a study of this
   if (o.smooth) j["smooth"] = true;
   if (o.smooth_alpha != d.smooth_alpha) j["smooth_alpha"] = o.smooth_alpha ? json(*o.smooth_alpha) : json("auto");
   if (o.learned_rounding) j["rounding"] = "learned";

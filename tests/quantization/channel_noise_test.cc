@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace seqto::internal {
@@ -40,6 +41,40 @@ TEST(ChannelNoise, WeightsAloneAreMadeEven) {
   };
   EXPECT_LT(of(factors[0], factors[1]), 1.1 * of(0.1, 1));
   EXPECT_GT(of(1, 1), 1.9 * of(0.1, 1));
+}
+
+// Where one scale serves all rows of the weight that writes a tensor, a large row takes steps from the small ones.
+TEST(ChannelNoise, AWeightWithOneScaleIsMadeEvenWithTheTensorThatItWrites) {
+  const ChannelNoise::Activation tensor{{0, 1}, {1, 1}, {1, 1}};
+  ChannelNoise noise{.slots = 2, .activations = {tensor}, .readers = {}};
+  noise.readers.push_back({{0, 1}, {1, 1}, {1, 1}, {}, 1});
+  EXPECT_NEAR(quietest_factors(noise)[0], 1, 0.1);
+  noise.activations.push_back({{0, 1}, {16, 1}, {1, 1}, 127, 4});
+  const auto factors = quietest_factors(noise);
+  // What the sum of both is least under, by trying them all.
+  const auto of = [&](double ratio) {
+    const double f = std::sqrt(ratio);
+    double sum = 0;
+    for (const auto& a : noise.activations) {
+      const double step = std::max(a.reach[0] / f, a.reach[1] * f) / a.levels;
+      sum += step * step * a.terms * (f * f + 1 / f / f) / 2;
+    }
+    return sum;
+  };
+  double least = of(1);
+  for (double ratio = 1; ratio < 32; ratio *= 1.05) least = std::min(least, of(ratio));
+  EXPECT_LT(of(factors[0] / factors[1]), 1.1 * least);
+  EXPECT_GT(of(1), 1.5 * least);
+}
+
+TEST(ChannelNoise, BoundedFactorsKeepToTheirBounds) {
+  ChannelNoise noise{.slots = 3, .activations = {{{0, 1, 2}, {1, 4, 16}, {1, 16, 256}}}, .readers = {}};
+  noise.readers.push_back({{0, 1, 2}, {1, 16, 256}, {1, 1, 1}, {}, 1});
+  noise.least = {0.5, 0.1, 1};
+  const auto factors = quietest_factors(noise);
+  EXPECT_NEAR(factors[0], 0.5, 1e-6);   // 1/16 would be best
+  EXPECT_NEAR(factors[1], 0.25, 0.05);  // as far as the largest channel reaches
+  EXPECT_EQ(factors[2], 1);
 }
 
 TEST(ChannelNoise, AChannelThatIsNeverUsedDrownsNone) {
