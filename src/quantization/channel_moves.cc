@@ -15,14 +15,6 @@ constexpr const char* kLeast = "_seqto_numbered_least";  // the same with zeros 
 // Floats count so far one by one.
 constexpr size_t kMostChannels = (size_t{1} << 24) - 2;
 
-bool pads_zeros(const Node& node, const GraphIndex& index) {
-  if (node.string_attribute("mode", "constant") != "constant") return true;
-  if (node.float_attribute("value", 0) != 0) return false;
-  if (node.inputs.size() < 3 || node.inputs[2].empty()) return true;
-  const Tensor* value = index.constant(node.inputs[2]);
-  return value && value->is_float() && value->element_count() == 1 && element(*value, 0) == 0;
-}
-
 // How many of the inputs are moved; the others say where to.
 size_t moved_inputs(const Node& node) { return node.op_type == "Concat" ? node.inputs.size() : 1; }
 
@@ -43,7 +35,8 @@ bool is_move(const Node& node, const GraphIndex& index, const std::unordered_set
                                                       "Reshape",      "Slice",     "Split",    "Squeeze",
                                                       "SpaceToDepth", "Transpose", "Unsqueeze"};
   if (!node.domain.empty() || node.inputs.empty() || !kMoves.contains(node.op_type)) return false;
-  if (node.op_type == "Pad" && !pads_zeros(node, index)) return false;
+  if (node.op_type == "Pad" && node.string_attribute("mode", "constant") == "constant" && !pads_zeros(node, index))
+    return false;
   for (size_t i = 0; i < moved_inputs(node); ++i) {
     const std::string& name = node.inputs[i];
     auto type = index.types.find(name);

@@ -49,13 +49,12 @@ std::vector<double> factors_of(const ChannelGroup::Layer& layer, const std::vect
 // Tensors that are not rounded for themselves: what a Relu alone reads, whose output is, and what has the scale of the
 // tensor that it was taken from. (What a Clip reads counts: it tells how near a channel is to being cut off.)
 std::unordered_set<std::string> unrounded_tensors(const Model& model, const GraphIndex& index) {
-  static const std::unordered_set<std::string> kKeepScale{"MaxPool", "Split",   "Slice",     "Reshape",
-                                                          "Squeeze", "Flatten", "Unsqueeze", "Transpose",
-                                                          "Gather",  "Pad",     "Resize"};
+  static const std::unordered_set<std::string> kKeepScale{"MaxPool", "Split", "Flatten", "Gather", "Pad", "Resize"};
   std::unordered_set<std::string> unrounded;
   for (const Node& node : model.graph.nodes) {
     if (node.op_type == "Relu" && index.readers.at(node.inputs[0]) == 1) unrounded.insert(node.inputs[0]);
-    if (kKeepScale.contains(node.op_type)) unrounded.insert(node.outputs.begin(), node.outputs.end());
+    if (moves_values(node) || kKeepScale.contains(node.op_type))
+      unrounded.insert(node.outputs.begin(), node.outputs.end());
   }
   return unrounded;
 }

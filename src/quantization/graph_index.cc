@@ -57,6 +57,13 @@ const Tensor* GraphIndex::constant(const std::string& name) const {
   return nullptr;
 }
 
+bool pads_zeros(const Node& pad, const GraphIndex& index) {
+  if (pad.float_attribute("value", 0) != 0) return false;
+  if (pad.inputs.size() < 3 || pad.inputs[2].empty()) return true;
+  const Tensor* value = index.constant(pad.inputs[2]);
+  return value && value->is_float() && value->element_count() == 1 && element(*value, 0) == 0;
+}
+
 Mark* MarkMap::find(const std::string& name) {
   auto it = index_.find(name);
   return it == index_.end() ? nullptr : &entries_[it->second].mark;

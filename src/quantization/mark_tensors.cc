@@ -278,10 +278,8 @@ class Marker {
     if (!index_.types.contains(n.inputs[0]) ||
         (index_.is_initializer(n.inputs[0]) && !index_.inputs.contains(n.inputs[0])))
       return false;
-    if (index_.opset < 11) return n.float_attribute("value", 0) == 0;
-    if (n.inputs.size() < 3 || n.inputs[2].empty()) return index_.is_float(n.inputs[0]);
-    const Tensor* value = index_.constant(n.inputs[2]);
-    return value && value->is_float() && value->element_count() == 1 && element(*value, 0) == 0;
+    const bool by_default = index_.opset >= 11 && (n.inputs.size() < 3 || n.inputs[2].empty());
+    return by_default ? index_.is_float(n.inputs[0]) : pads_zeros(n, index_);
   }
 
   void mark_where(size_t i) {

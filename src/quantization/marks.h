@@ -38,6 +38,9 @@ struct GraphIndex {
   void find_pairs(const Graph& graph);
 };
 
+// Whether a Pad of mode constant is known to fill in nothing but 0.
+bool pads_zeros(const Node& pad, const GraphIndex& index);
+
 struct Mark {
   bool weight = false;          // weight type, else activation type
   std::optional<int64_t> axis;  // per channel
