@@ -1,7 +1,6 @@
 #include "quantization/channel_moves.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <set>
 

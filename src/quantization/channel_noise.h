@@ -38,7 +38,7 @@ struct ChannelNoise {
 // mean 1: a factor for all of them changes nothing. They lessen the sum, over activations and readers, of the mean
 // square of rounding's noise at what the readers write, relative to the signal: with factors f and gains g, the
 // columns' shares of their weights' energies,
-//   an activation:      s^2 terms sum(g f^2) / sum(g squares),           s = max(reach / f) / levels
+//   an activation:      s^2 terms sum(g f^2) / sum(g squares),                s = max(reach / f) / levels
 //   a row of a reader:  s^2 values sum(squares / f^2) / sum(squares energies),   s = max(row f) / 127
 // A fixed number of steps of gradient descent, with a smooth maximum. Deterministic.
 std::vector<double> quietest_factors(const ChannelNoise& noise);

@@ -122,13 +122,16 @@ class Equalizer {
       first += group.tensors.size();
       if (!agrees(group, own)) continue;
       ChannelNoise noise = noise_of(group, own);
+      if (!group.cap) {
+        apply(group, quietest_factors(noise));
+        continue;
+      }
       // What one scale for all weights asks for lies far beyond what a Clip allows, so that it has to be looked for
       // within. With a scale for each row it does not, and factors found without bounds cut off less on other samples.
-      std::vector<double> largest = largest_values(group, own), least;
-      if (group.cap) least = least_factors(*group.cap, largest);
+      const std::vector<double> largest = largest_values(group, own), least = least_factors(*group.cap, largest);
       if (!options_.per_channel) noise.least = least;
       std::vector<double> factors = quietest_factors(noise);
-      if (group.cap && options_.per_channel) fill_cap(*group.cap, least, largest, factors);
+      if (options_.per_channel) fill_cap(*group.cap, least, largest, factors);
       apply(group, factors);
     }
     for (Initializer& i : model_.graph.initializers)
