@@ -2,8 +2,10 @@
 --max-time` gets a twentieth of what it took, on the same inputs. The fronts' shares of the box of loss and size (scaled to
 each side's own float and fully quantized model) are printed side by side with wall and processor seconds (user and system,
 children included). `own s` is the script's own clock, which starts behind its imports and the first session; wall and
-processor seconds are whole processes. `tune` runs twice: with candidates in a worker, and --in-process, as the script has
-them. One core each; the runtime's threads under the script's sessions take a second where there is one.
+processor seconds are whole processes. `found s` is when, from the start of the process, the study holds a front that is
+better than the script's last one, and behind it the script's whole seconds over that. `tune` runs twice: with candidates in
+a worker, and --in-process, as the script has them. One core each; the runtime's threads under the script's sessions take a
+second where there is one.
 
 usage: ./dev bench early        (SEQTO_BENCH_CASE=resnet20 for one case)
 """
@@ -22,25 +24,57 @@ from published import CALIBRATION, EVALUATION
 from search import CASES, figures, hypervolume
 
 
-def timed(command, **kwargs):
-    """Wall and processor seconds of a process and its children."""
+def timed(command, watch=lambda seconds: None, **kwargs):
+    """Wall and processor seconds of a process and its children; `watch` is called some hundred times a second."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **kwargs)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, **kwargs) as process:
+        while process.poll() is None:
+            watch(time.perf_counter() - start)
+            time.sleep(0.002)
+    wall = time.perf_counter() - start
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (time.perf_counter() - start,
-            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+class Found:
+    """When which candidates were in a study, for those that are reported."""
+
+    def __init__(self, study):
+        self.study, self.size, self.points = study, 0, []  # of (seconds, bytes, KL)
+
+    def __call__(self, seconds):
+        if not os.path.exists(self.study) or os.path.getsize(self.study) == self.size:
+            return
+        with open(self.study, "rb") as file:
+            file.seek(self.size)
+            new = file.read()
+        new = new[:new.rfind(b"\n") + 1]  # the rest is being written
+        self.size += len(new)
+        for line in new.splitlines():
+            trial = json.loads(line).get("trial", {})
+            if trial.get("outcome") == "ok" and "part" not in trial and trial["id"] not in ("float", "published"):
+                self.points.append((seconds, trial["size_bytes"], trial["losses"]["kl"]))
+
+    def better_than(self, share, base, worst):
+        """Seconds until a front had more than that share of the box; infinite where none had."""
+        for i, (seconds, _, _) in enumerate(self.points):
+            if hypervolume([p[1:] for p in self.points[:i + 1]], lambda p: (p[0] / base, p[1] / worst)) > share:
+                return seconds
+        return float("inf")
 
 
 def early(case, scripts):
     info = json.load(open(os.path.join(case, "case.json")))
     model = os.path.normpath(os.path.join(case, info["model"]))
     with tempfile.TemporaryDirectory() as work:
-        inputs, found, data, out = (os.path.join(work, name) for name in ("inputs.npz", "script.json", "data.npz", "out"))
+        inputs, script_json, data = (os.path.join(work, name) for name in ("inputs.npz", "script.json", "data.npz"))
         np.savez(data, input=make_inputs(case, inputs, CALIBRATION + EVALUATION))
         script_wall, script_cpu = timed([sys.executable, os.path.join(scripts, "seqto_baseline.py"), model, inputs, "--calib",
-                                         str(CALIBRATION), "--eval", str(EVALUATION), "-o", found],
+                                         str(CALIBRATION), "--eval", str(EVALUATION), "-o", script_json],
                                         stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": work})  # it leaves its files
-        script = json.load(open(found))
+        script = json.load(open(script_json))
         full = script["trials"][0]
         theirs = hypervolume([(t["size_bytes"], t["kl"]) for t in script["trials"]],
                              lambda p: (p[0] / script["base_size"], p[1] / full["kl"]))
@@ -48,17 +82,23 @@ def early(case, scripts):
         print(f"{os.path.basename(case):17} {'script':12} {script['wall_s']:7.1f} {script_wall:8.2f} {script_cpu:8.2f} {theirs:6.3f}",
               flush=True)
         for name, flags in (("tune", []), ("in-process", ["--in-process"])):
+            out = os.path.join(work, name)
+            found = Found(os.path.join(out, "study.jsonl"))
             wall, cpu = timed([os.environ["SEQTO_BINARY"], "-q", "tune", model, "--data", data, "--calibration-samples",
                                str(CALIBRATION), "--objectives", "kl,size", "--jobs", "1", "--max-time", str(limit),
-                               "--no-resume", "-o", out, *flags])
+                               "-o", out, *flags], found)
             summary = json.load(open(os.path.join(out, "summary.json")))
+            first = found.better_than(theirs, summary["baseline"]["size_bytes"],
+                                      summary["fully_quantized"]["losses"]["kl"])
             print(f"{'':17} {name:12} {limit:7.2f} {wall:8.2f} {cpu:8.2f} {figures(summary)['hv']:6.3f} "
-                  f"{len(summary['front']):6} {script_wall / wall:6.1f} {script_cpu / cpu:6.1f}", flush=True)
+                  f"{len(summary['front']):6} {script_wall / wall:6.1f} {script_cpu / cpu:6.1f} {first:8.3f} "
+                  f"{script_wall / first:6.1f}", flush=True)
 
 
 def main():
     wanted = os.environ.get("SEQTO_BENCH_CASE")
-    print(f"{'case':17} {'':12} {'own s':>7} {'wall s':>8} {'cpu s':>8} {'share':>6} {'points':>6} {'wall':>6} {'cpu':>6}")
+    print(f"{'case':17} {'':12} {'own s':>7} {'wall s':>8} {'cpu s':>8} {'share':>6} {'points':>6} {'wall':>6} {'cpu':>6} "
+          f"{'found s':>8} {'whole':>6}")
     for name in [wanted] if wanted else CASES:
         os.environ["SEQTO_BENCH_CASE"] = name
         case, scripts = case_on_one_core("early")

@@ -23,6 +23,11 @@ struct Improvements {
 Improvements find_improvements(const TuneOptions& options, const Model& model, const Ranges& ranges,
                                const std::map<std::string, Ranges>& named, const Dataset& data,
                                std::span<const int64_t> samples, Runner& runner, Study& study, const Env& env);
+// For one scheme of which weights alone are quantized, ahead of that and of any ranges. They are in corrections.npz
+// from then on, with the note "first corrections": find_improvements goes on from them, whatever time there is by then.
+SchemeCorrections find_first_corrections(const TuneOptions& options, const DetailedScheme& scheme, const Model& model,
+                                         const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                         Study& study, const Env& env);
 
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
 bool corrects_weights(const TuneOptions& options);

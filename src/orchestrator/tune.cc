@@ -15,6 +15,7 @@
 #include "orchestrator/closing.h"
 #include "orchestrator/evaluate.h"
 #include "orchestrator/finalists.h"
+#include "orchestrator/first_plan.h"
 #include "orchestrator/improvements.h"
 #include "orchestrator/note_tensors.h"
 #include "orchestrator/notes.h"
@@ -63,6 +64,7 @@ class Tuner {
     open_study();
     measure_float();
     rewrite();
+    measure_first_plan();
     ranges_ = tuned_ranges(o_, model_, *data_, split_.calibration, *runner_, *study_, env_);
     measure_references();
     if (!searches(o_)) rank();  // its order is that of the search
@@ -183,15 +185,8 @@ class Tuner {
   void measure_float() {
     for (Place& place : places_) read_truths(place.evaluation, metrics_);
     // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
-    if (std::ranges::any_of(o_.objectives, is_task_metric)) {
-      MetricOptions asked = o_.metrics;
-      asked.command_resamples = 0;  // intervals are of what is reported
-      Metrics judges = make_metrics(asked);
-      std::erase_if(judges, [&](const auto& metric) {
-        return std::ranges::find(o_.objectives, metric->name()) == o_.objectives.end();
-      });
-      read_truths(places_.front().acceptance, std::move(judges));
-    }
+    if (std::ranges::any_of(o_.objectives, is_task_metric))
+      read_truths(places_.front().acceptance, judging_metrics(o_));
     Trial trial;
     trial.id = "float";
     for (Place& place : places_) {
@@ -253,6 +248,13 @@ class Tuner {
       model_ = rewrite_for(model_, o_.improvers, o_.quantize, scheme_, *data_, split_.calibration, *runner_, env_);
     }
     all_ = uniform_plan(model_, scheme_, o_.quantize.exclude);
+    space_ = {.model = &model_, .exclusion_order = {}, .scheme = scheme_};
+    space_.groups = search_groups(model_, detailed_schemes(o_), o_.quantize, o_.groups);
+  }
+
+  void measure_first_plan() {
+    auto first = first_plan(o_, space_, *data_, split_.calibration, *runner_, *study_, env_);
+    if (first) study_->append(evaluate(first->candidate, std::move(first->trial), places_, env_));
   }
 
   void measure_references() {
@@ -360,11 +362,9 @@ class Tuner {
 
   // False when interrupted.
   bool search() {
-    SearchSpace& space =
-        space_ = {.model = &model_, .exclusion_order = exclusion_order(sensitivity_, model_), .scheme = scheme_};
-    for (const auto& [id, scheme] : all_.schemes) space.layers.push_back(id);
-    space.groups = search_groups(model_, detailed_schemes(o_), o_.quantize, o_.groups);
-    space.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
+    space_.exclusion_order = exclusion_order(sensitivity_, model_);
+    for (const auto& [id, scheme] : all_.schemes) space_.layers.push_back(id);
+    space_.size_of = [this](const Plan& plan) { return serialized_size(candidate(plan)); };
     if (searches(o_) && by_latency(o_)) predict_latencies();
     if (!places_.front().search.samples.empty() && o_.dataset.states.empty()) {
       constexpr int64_t kPrefixBytes = 256 << 20;
@@ -377,7 +377,7 @@ class Tuner {
                  .front = o_.max_front,
                  .seed = o_.dataset.seed,
                  .racing = o_.racing};
-    set_bounds(strategy_, o_.limits, space);
+    set_bounds(strategy_, o_.limits, space_);
     SearchLoop loop(
         {.options = o_,
          .env = env_,
@@ -393,12 +393,12 @@ class Tuner {
          .ending = ending_,
          .time = time_,
          .closing_seconds = closing_.kept(o_, time_)});
-    const bool went_on = loop.run([&] { return make_strategy(o_.strategy, space, strategy_); });
+    const bool went_on = loop.run([&] { return make_strategy(o_.strategy, space_, strategy_); });
     const auto trials = static_cast<int64_t>(study_->trials().size());
     env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
     const auto looked = [](const Trial& t) { return t.part == Part::kSearch; };
-    if (searches(o_) && !space.groups.empty() && std::ranges::any_of(study_->trials(), looked)) {
-      WhatIf learned = what_if(space, strategy_, *study_);
+    if (searches(o_) && !space_.groups.empty() && std::ranges::any_of(study_->trials(), looked)) {
+      WhatIf learned = what_if(space_, strategy_, *study_);
       for (WhatIf::Group& group : learned.groups)
         for (WhatIf::Choice& choice : group.choices) choice.plan = with_fields(corrections_, std::move(choice.plan));
       study_->note("what if", what_if_to_json(learned));

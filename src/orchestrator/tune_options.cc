@@ -77,6 +77,16 @@ std::vector<DetailedScheme> detailed_schemes(const TuneOptions& o) {
   return schemes;
 }
 
+Metrics judging_metrics(const TuneOptions& o) {
+  MetricOptions asked = o.metrics;
+  asked.command_resamples = 0;  // intervals are of what is reported
+  Metrics judges = make_metrics(asked);
+  std::erase_if(judges, [&](const auto& metric) {
+    return std::ranges::find(o.objectives, metric->name()) == o.objectives.end();
+  });
+  return judges;
+}
+
 std::string options_json(const TuneOptions& o) {
   json j{{"strategy", o.strategy},
          {"schemes", o.schemes},

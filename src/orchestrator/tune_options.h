@@ -23,6 +23,9 @@ int64_t search_samples(const TuneOptions& options, int64_t available);
 // What there is to choose from.
 std::vector<DetailedScheme> detailed_schemes(const TuneOptions& options);
 
+// Of the task metrics asked for, those that are objectives, without intervals.
+Metrics judging_metrics(const TuneOptions& options);
+
 CalibrateOptions calibration_of(const TuneOptions& options);
 // What layers have that the published procedure does not leave in float: int8, or int8_dynamic where that is asked for.
 Scheme quantized_scheme(const TuneOptions& options);

@@ -137,6 +137,41 @@ class SearchTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(again.read_bytes(), (self.dir / "learned" / smallest[2]["file"]).read_bytes())
 
+    def test_a_short_search_has_a_plan_before_it_calibrates(self):
+        """Nothing of it needs ranges; it is the plan that a search with time enough comes by, and its file."""
+        weights = ["--schemes", "int8_weights,float32", "--bias-correction", "fast"]
+        summary, _, _ = self.tune("out", *SIZE, *weights, "--max-time", 0.001)
+        study = self.dir / "out" / "study.jsonl"
+        lines = [json.loads(line) for line in study.read_text().splitlines()]
+        done = [line["trial"]["id"] if "trial" in line else line["note"] for line in lines if "header" not in line]
+        [first] = [t for t in trials(self.dir / "out") if t.get("step") == "uniform"]
+        self.assertEqual(set(first["plan"].values()), {"int8_weights"})
+        for later in ("ranges", "improved ranges", "published"):
+            self.assertLess(done.index(first["id"]), done.index(later), later)
+        self.assertIn(first["id"], [p["id"] for p in summary["front"]])
+        _, patient, _ = self.tune("patient", *SIZE, *weights, "--search-evaluations", 10)
+        [same] = [t for t in patient if t["id"] == first["id"] and t.get("part", "evaluation") == "evaluation"]
+        self.assertEqual(same["losses"], first["losses"])
+        [file, again] = [self.dir / name / "models" / f"{first['id']}.onnx" for name in ("out", "patient")]
+        self.assertEqual(file.read_bytes(), again.read_bytes())
+
+    def test_a_search_cut_off_behind_its_first_plan_goes_on_with_its_biases(self):
+        """They are kept: a run with time enough would learn the rounding, and the file would not be the one that was measured."""
+        weights = ["--schemes", "int8_weights,float32", "--search-evaluations", 10]
+        self.tune("out", *SIZE, *weights, "--max-time", 0.001)
+        [first] = [t for t in trials(self.dir / "out") if t.get("step") == "uniform"]
+        study, file = self.dir / "out" / "study.jsonl", self.dir / "out" / "models" / f"{first['id']}.onnx"
+        expected = file.read_bytes()
+        file.unlink()
+        lines = study.read_text().splitlines()
+        place = next(i for i, line in enumerate(lines) if json.loads(line).get("trial", {}).get("id") == first["id"])
+        study.write_text("".join(line + "\n" for line in lines[:place + 1]))
+        _, gone_on, _ = self.tune("out", *SIZE, *weights)
+        evaluated = [t["id"] for t in gone_on if t.get("part", "evaluation") == "evaluation"]
+        self.assertEqual(evaluated[:3], ["float", first["id"], "published"])
+        self.assertEqual(evaluated.count(first["id"]), 1)
+        self.assertEqual(file.read_bytes(), expected)
+
     def test_fields_are_choices(self):
         """Each has its own codes: the file of a uniform plan is the one that `quantize` makes of it."""
         schemes = "int8,int8+method=percentile:99+rounding=nearest,int8+method=mse+per_channel=false,float32"
@@ -211,7 +246,8 @@ class SearchTest(unittest.TestCase):
     def test_the_shortest_time_gives_a_plan_and_a_longer_one_the_rest(self):
         flags = [*SIZE, "--search-evaluations", 12]
         summary, first, _ = self.tune("out", *flags, "--max-time", 0.001)
-        self.assertEqual([t["id"] for t in first[:2]], ["float", "published"])
+        self.assertEqual(first[0]["id"], "float")
+        self.assertEqual(first[-1]["id"], "published")
         searched = [t for t in first if t.get("step") == "uniform"]
         self.assertEqual([(set(t["plan"].values()), t.get("part", "evaluation")) for t in searched], [({"int8_weights"}, "evaluation")])
         self.assertEqual([p["id"] for p in summary["front"]], [searched[0]["id"]])
