@@ -10,6 +10,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -81,9 +82,10 @@ struct Improved {
 // else `improvers` says so; biases fast where only fields ask. For QOperator form they are found on the QDQ form, and
 // serve both. `ranges` may be empty where the plan has no static
 // layers; they serve all of them, so LayerOptions::method is to be resolved before and taken out (ranges_under).
+// `enough` ends the learning of roundings early (RoundingOptions).
 Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
                  const ImproveOptions& improvers, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                 const Env& env = {});
+                 const Env& env = {}, const std::function<bool()>& enough = {});
 // `quantized` with the corrections of those layers that it holds in the form that they were found for.
 Model apply(const Corrections& corrections, Model quantized);
 // Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -32,6 +33,8 @@ struct RoundingOptions {
   int64_t max_rows = 1 << 15;  // for wide layers; fewer rows than that are not cut
   // Layers with more weights of one output are left as they are: time grows with the cube. 0: no limit.
   int64_t max_inputs = 0;
+  // Asked before each step, of the layers that lie equally deep; true: those that are left stay as they are.
+  std::function<bool()> enough;
 };
 
 struct RoundedLayer {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <optional>
 
 #include "orchestrator/notes.h"
@@ -16,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr double kTimeToLearn = 300;
 constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
 constexpr int64_t kWidest = 2304;       // 3 x 3 x 256; ten seconds a layer
+constexpr double kLearning = 1.0 / 3;   // of a limited time, that it may take to learn roundings
 
 constexpr const char *kImproved = "improved ranges", *kFirst = "first corrections";  // notes
 
@@ -43,10 +45,40 @@ Plan without_methods(Plan plan) {
   return plan;
 }
 
-// Every layer that has it in one scheme; nothing where it is not to be improved.
+bool learns(const TuneOptions& o, const DetailedScheme& scheme) {
+  if (scheme.scheme == Scheme::kFloat32 || scheme.scheme == Scheme::kFloat16) return false;
+  return scheme.fields.learned_rounding.value_or(improvers_of(o, scheme.scheme).learned_rounding);
+}
+
+// Where time is limited and nobody asked for learned roundings in so many words, learning gets a part of it, and each
+// scheme an equal part of what is left of that.
+class LearningTime {
+ public:
+  LearningTime(const TuneOptions& o, const std::vector<DetailedScheme>& schemes, const Env& env) : env_(env) {
+    if (o.max_time_seconds <= 0 || !o.correct_weights) return;
+    end_ns_ = env.clock_ns() + static_cast<int64_t>(kLearning * o.max_time_seconds * 1e9);
+    schemes_ = std::ranges::count_if(schemes, [&](const DetailedScheme& s) { return learns(o, s); });
+  }
+
+  // From now on whether the next of the schemes that learn has had its part; empty: there is no limit.
+  std::function<bool()> next() {
+    if (schemes_ <= 0) return {};
+    const int64_t now = env_.clock_ns(), end = now + (*end_ns_ - now) / schemes_--;
+    return [this, end] { return env_.clock_ns() >= end; };
+  }
+
+ private:
+  const Env& env_;
+  std::optional<int64_t> end_ns_;
+  int64_t schemes_ = 0;  // to come
+};
+
+// Every layer that has it in one scheme; nothing where it is not to be improved. Layers whose rounding there is no time
+// to learn get their biases corrected.
 std::optional<Improved> improve_scheme(const TuneOptions& o, const DetailedScheme& detailed, bool refines,
                                        const Model& model, const Ranges& ranges, const Dataset& data,
-                                       std::span<const int64_t> samples, Runner& runner, const Env& env) {
+                                       std::span<const int64_t> samples, Runner& runner, LearningTime& time,
+                                       const Env& env) {
   const Scheme scheme = detailed.scheme;
   if (scheme == Scheme::kFloat32 || scheme == Scheme::kFloat16) return {};
   ImproveOptions improvers = improvers_of(o, scheme);
@@ -55,8 +87,13 @@ std::optional<Improved> improve_scheme(const TuneOptions& o, const DetailedSchem
   const Plan plan = without_methods(uniform_plan(model, detailed, o.quantize.exclude));
   const bool few = is_weight_only(scheme) && corrects_weights(o) && is_hurried(o);
   const auto seen = few ? samples.first(std::min(samples.size(), kHurriedSamples)) : samples;
-  Improved found = improve(model, ranges, o.quantize, plan, improvers, data, seen, runner, env);
-  if (corrects_weights(o) && improvers.max_rounding_inputs > 0) {
+  bool cut = false;
+  std::function<bool()> enough;
+  if (learns(o, detailed))
+    if (auto over = time.next()) enough = [&cut, over] { return cut = over(); };
+  Improved found = improve(model, ranges, o.quantize, plan, improvers, data, seen, runner, env, enough);
+  const bool leaves_some = cut || (corrects_weights(o) && improvers.max_rounding_inputs > 0);
+  if (leaves_some && improvers.bias_correction == BiasCorrection::kNone) {
     // Of layers that are too wide, or of another kind.
     const ImproveOptions biases{.bias_correction = BiasCorrection::kFast};
     Improved others = improve(model, ranges, o.quantize, plan, biases, data, samples, runner, env);
@@ -96,11 +133,12 @@ Improvements find_improvements(const TuneOptions& o, const Model& model, const R
   Improvements result{ranges, first_corrections(o, study)};
   bool found_any = !result.corrections.empty();
   const std::vector<DetailedScheme> schemes = schemes_of(o);
+  LearningTime time(o, schemes, env);
   for (const DetailedScheme& scheme : schemes) {
     if (result.corrections.contains(scheme)) continue;
     const bool first = scheme == schemes.front();
     const Ranges own = ranges_under(uniform_plan(model, scheme, o.quantize.exclude), model, result.ranges, named);
-    std::optional<Improved> found = improve_scheme(o, scheme, first, model, own, data, samples, runner, env);
+    std::optional<Improved> found = improve_scheme(o, scheme, first, model, own, data, samples, runner, time, env);
     if (!found) continue;
     if (first) result.ranges = std::move(found->ranges);
     if (!found->corrections.empty()) result.corrections[scheme] = std::move(found->corrections);
@@ -118,7 +156,8 @@ SchemeCorrections find_first_corrections(const TuneOptions& o, const DetailedSch
   assert(is_weight_only(scheme.scheme));
   SchemeCorrections result = first_corrections(o, study);
   if (!result.empty()) return result;
-  std::optional<Improved> found = improve_scheme(o, scheme, false, model, {}, data, samples, runner, env);
+  LearningTime time(o, schemes_of(o), env);
+  std::optional<Improved> found = improve_scheme(o, scheme, false, model, {}, data, samples, runner, time, env);
   if (!found || found->corrections.empty()) return result;
   result[scheme] = std::move(found->corrections);
   save_corrections(result, file_of(o));

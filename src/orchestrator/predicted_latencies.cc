@@ -98,9 +98,14 @@ std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Pl
   };
   add({});
   if (sessions.empty()) return {};
+  // Of a slow model the fewest rounds may take all the time.
+  const double round_seconds = 2 * static_cast<double>(c_.study.find("float")->measurement->latency.median_ns) / 1e9;
+  const auto rounds_fit = [&] {
+    return (kFewest + 1) * static_cast<double>(sessions.size() + 1) * round_seconds < seconds;
+  };
   for (const Plan& plan : plans) {
     if (c_.env.cancelled()) return {};
-    if (sessions.size() > 1 && (spent() > seconds / 2 || sessions.size() > most)) break;
+    if (sessions.size() > 1 && (spent() > seconds / 2 || sessions.size() > most || !rounds_fit())) break;
     add(plan);
   }
   const auto inputs = [&](int64_t round) {

@@ -125,7 +125,7 @@ void keep_wanted(std::map<LayerId, T>& found, const Plan& plan, std::optional<bo
 
 Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
                  const ImproveOptions& improvers, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                 const Env& env) {
+                 const Env& env, const std::function<bool()>& enough) {
   Improved result{std::move(ranges), {}};
   bool learns = improvers.learned_rounding || asks(plan, &LayerOptions::learned_rounding);
   bool corrects_all = improvers.bias_correction != BiasCorrection::kNone;
@@ -144,8 +144,8 @@ Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& optio
   };
   if (learns) {
     Rounding& rounding = result.corrections.rounding;
-    rounding =
-        learn_rounding(model, quantized(), data, samples, runner, {.max_inputs = improvers.max_rounding_inputs}, env);
+    const RoundingOptions rounding_options{.max_inputs = improvers.max_rounding_inputs, .enough = enough};
+    rounding = learn_rounding(model, quantized(), data, samples, runner, rounding_options, env);
     keep_wanted(rounding, plan, &LayerOptions::learned_rounding, improvers.learned_rounding);
   }
   if (improvers.refine_ranges && !result.ranges.empty()) {

@@ -172,6 +172,7 @@ class Learner {
     Rounding result;
     int64_t done = 0;
     for (auto& [depth, tasks] : levels) {
+      if (options_.enough && options_.enough()) break;
       env_.progress({"round", done++, static_cast<int64_t>(levels.size()), ""});
       collect(tasks);
       for (Task& task : tasks) learn(task, result);

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -56,6 +57,26 @@ def own_corrections(folder):
     assert search(whole) == models, "they are found again"
 
 
+def limited_time(folder):
+    """Learning ends with its part of a limited time, and biases are corrected instead; unless it was asked for by name."""
+    kinds = {}
+    for name, flags in (("short", ["--max-time", "0.0001"]), ("asked", ["--max-time", "0.0001", "--rounding", "learned"]),
+                        ("long", ["--max-time", "3000", "--search-evaluations", 10])):
+        out = folder / name
+        result = seqto("tune", EXAMPLE / "model.onnx", *DATA, "-o", out, "--objectives", "kl,size", "--schemes",
+                       "int8,int8_weights,float32", "--improve", "--calibration-samples", 32, *flags)
+        assert result.returncode == 0, result.stderr
+        with zipfile.ZipFile(out / "corrections.npz") as file:
+            # <scheme>/<kind>:<layer>
+            kinds[name] = {tuple(entry.split(":")[0].split("/")) for entry in file.namelist()}
+    assert kinds["short"] == {("int8", "shifts"), ("int8_weights", "shifts")}, kinds["short"]
+    for name in ("asked", "long"):
+        assert {("int8", "codes"), ("int8_weights", "codes")} <= kinds[name], (name, kinds[name])
+    kl = {name: {t["step"]: t for t in trials(folder / name).values() if "step" in t}["uniform"]["losses"]["kl"]
+          for name in ("short", "asked")}
+    assert kl["asked"] < kl["short"], kl
+
+
 def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -85,6 +106,7 @@ def main():
         other = tune(parts, 6, "--per-channel")
         assert other.returncode != 0 and "improvers" in other.stderr, other.stderr
         own_corrections(folder)
+        limited_time(folder)
 
 
 if __name__ == "__main__":
