@@ -131,6 +131,7 @@ QuantizeOptions QuantizeFlags::parsed() const {
   if (!tensor_overrides.empty()) o.tensor_overrides = tensor_overrides_from_json(read_text(tensor_overrides));
   o.compat_onnxruntime = !compat.empty();
   o.unify_concat = unify_concat.value_or(o.unify_concat);
+  o.float_unlike_concat = float_unlike_concat.value_or(o.float_unlike_concat);
   o.headroom_16_bits = headroom_16_bits.value_or(o.headroom_16_bits);
   return o;
 }

@@ -46,7 +46,7 @@ void add_calibrate_flags(CLI::App* word, CalibrateFlags& flags);
 struct QuantizeFlags {
   QuantizeOptions options;
   std::optional<double> headroom_16_bits;
-  std::optional<bool> unify_concat;
+  std::optional<bool> unify_concat, float_unlike_concat;
   std::string activation_type = "int8", weight_type = "int8";
   std::string symmetric_weights, tensor_overrides, compat, weight_clipping = "none";
   std::vector<std::string> op_type_per_channel_axis;  // "MatMul=0"

@@ -46,6 +46,7 @@ void ImproveFlags::add_options(QuantizeOptions& options, const QuantizeFlags& gi
   if (!improve || options.compat_onnxruntime) return;
   if (!given.headroom_16_bits && any_16_bits) options.headroom_16_bits = kRecommendedHeadroom16Bits;
   if (!given.unify_concat) options.unify_concat = true;
+  if (!given.float_unlike_concat) options.float_unlike_concat = true;
 }
 
 const char* ImproveFlags::first() const {

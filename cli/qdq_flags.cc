@@ -19,6 +19,10 @@ void add_qdq_flags(CLI::App* word, QuantizeFlags& f) {
           "--unify-concat,!--no-unify-concat", [&f](int64_t given) { f.unify_concat = given > 0; },
           "What only a Concat reads gets its output's scale: rounded once (default: with --improve)")
       ->group(group);
+  word->add_flag_function(
+          "--float-unlike-concat,!--no-float-unlike-concat", [&f](int64_t given) { f.float_unlike_concat = given > 0; },
+          "A Concat of boxes and scores, or the like, at the end of a model stays float (default: with --improve)")
+      ->group(group);
   flag("--force-quantize-no-input-check", o.force_quantize_no_input_check,
        "Quantize Reshape, Transpose, ... even if their input is float");
   flag("--keep-removable-activations", o.keep_removable_activations, "Keep every Relu and Clip");

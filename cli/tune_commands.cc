@@ -221,6 +221,9 @@ void add_tune(CLI::App& app, Context& context) {
     const auto wide = [](const std::string& type) { return type.find("int16") != std::string::npos; };
     f->improve.add_options(options.quantize, f->quantize,
                            wide(f->quantize.activation_type) || std::ranges::any_of(options.schemes, wide));
+    // A search is free to; the published procedure is not.
+    if (options.strategy != "incremental" && !f->quantize.float_unlike_concat && !options.quantize.compat_onnxruntime)
+      options.quantize.float_unlike_concat = true;
     options.calibrate = f->quantize.calibration();
     for (const char* flag :
          {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})

@@ -44,7 +44,7 @@ constexpr bool quantizes_activations(Scheme scheme) { return is_static(scheme) |
 // The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone, and not
 // those of 16 bits, whose channels fit one scale anyway.
 ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
-// QuantizeOptions::headroom_16_bits beside them, and unify_concat.
+// QuantizeOptions::headroom_16_bits beside them, unify_concat and float_unlike_concat.
 inline constexpr double kRecommendedHeadroom16Bits = 2;
 // The fields that differ from the defaults; "{}" when none does.
 std::string improve_options_to_json(const ImproveOptions& options);

@@ -107,6 +107,9 @@ struct QuantizeOptions {
   // Ours: what only a Concat reads takes over the range of its output. It is then rounded once instead of twice, and
   // the runtime's Concat copies.
   bool unify_concat = false;
+  // Ours: a Concat that leaves one of its inputs fewer than 16 of its output's steps (boxes in pixels beside scores)
+  // stays in float where nothing that could be quantized computes with the whole of it.
+  bool float_unlike_concat = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
   bool add_qdq_pair_to_weight = false;         // float weight -> Q -> DQ

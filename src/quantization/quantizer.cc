@@ -8,6 +8,7 @@
 
 #include "model/bodies.h"
 #include "quantization/layer_fields.h"
+#include "quantization/unlike_concats.h"
 #include "quantization/weight_sites.h"
 #include "quantization/writers.h"
 #include "seqto/error.h"
@@ -25,10 +26,10 @@ struct Quantizer::Impl {
     }
     include.insert(options.include.begin(), options.include.end());
     exclude.insert(options.exclude.begin(), options.exclude.end());
-    const std::unordered_set<std::string> half_concats = find_half_concats();
+    const std::unordered_set<std::string> half_concats = find_half_concats(), unlike = find_unlike_concats();
     for (const Node& n : model.graph.nodes) {
       eligible.push_back(is_eligible(n, Scheme::kInt8));
-      if (const char* id = eligible.back() ? why_float(n, half_concats) : nullptr) {
+      if (const char* id = eligible.back() ? why_float(n, half_concats, unlike) : nullptr) {
         eligible.back() = false;
         left_float.emplace_back(n.name, id);
       }
@@ -64,8 +65,16 @@ struct Quantizer::Impl {
     return found;
   }
 
+  std::unordered_set<std::string> find_unlike_concats() const {
+    if (!options.float_unlike_concat || options.compat_onnxruntime) return {};
+    const QuantLimits limits = quant_limits(options.activation_type);
+    return unlike_concats(model, ranges, limits.highest - limits.lowest,
+                          [&](const Node& n) { return is_eligible(n, Scheme::kInt8); });
+  }
+
   // The id of what keeps a layer that was asked for in float; null where nothing does.
-  const char* why_float(const Node& n, const std::unordered_set<std::string>& half_concats) const {
+  const char* why_float(const Node& n, const std::unordered_set<std::string>& half_concats,
+                        const std::unordered_set<std::string>& unlike) const {
     if (options.compat_onnxruntime) return nullptr;
     // No scale can span it.
     auto unbounded = [&](const std::string& name) {
@@ -73,6 +82,7 @@ struct Quantizer::Impl {
       return it != ranges.end() && std::max(-it->second.lowest, it->second.highest) >= kUnbounded;
     };
     auto concat = [&](const std::string& name) { return half_concats.contains(name); };
+    if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return unlike.contains(name); })) return "D56";
     if (std::ranges::any_of(n.inputs, unbounded) || std::ranges::any_of(n.outputs, unbounded)) return "D52";
     if (std::ranges::any_of(n.inputs, concat) || std::ranges::any_of(n.outputs, concat)) return "D53";
     return nullptr;

@@ -200,6 +200,40 @@ def unified_concat(folder):
         assert errors[1] < errors[0], (name, errors)
 
 
+def boxes_and_scores(folder):
+    """A detector's end: with one scale for boxes in pixels and scores below 1 every score is 0. --improve and searches leave
+    their Concat in float, and the way to the output."""
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-1, 1, size=(40, 3, 8, 8)).astype(np.float32)
+    np.savez(folder / "data.npz", x=x)
+    node = helper.make_node
+    path = save(folder / "model.onnx",
+                [node("Conv", ["x", "w0"], ["c0"], name="boxes"), node("Mul", ["c0", "stride"], ["b"], name="pixels"),
+                 node("Conv", ["x", "w1"], ["c1"], name="logits"), node("Sigmoid", ["c1"], ["s"], name="scores"),
+                 node("Concat", ["b", "s"], ["d"], axis=1, name="both"),
+                 node("Transpose", ["d"], ["y"], perm=[0, 2, 3, 1], name="turn")],
+                [("x", [1, 3, 8, 8])], [("y", [1, 6, 6, 6])],
+                [("w0", weight(4, 3, 3, 3)), ("w1", weight(2, 3, 3, 3, seed=1)), ("stride", np.float32([320]))])
+    model = onnx.load(path)
+    wanted = outputs(model, x)[0][..., 4:]
+
+    def signal_to_noise(q):
+        return np.square(wanted).sum() / np.square(outputs(q, x)[0][..., 4:] - wanted).sum()
+
+    plain, asked, improved, kept = (quantize(folder, path, *more) for more in (
+        [], ["--float-unlike-concat"], ["--improve"], ["--improve", "--no-float-unlike-concat"]))
+    errors = [signal_to_noise(q) for q in (plain, asked, improved, kept)]
+    print("boxes and scores: signal to noise of the scores %.3g, Concat in float %.3g, improved %.3g, without %.3g" % tuple(errors))
+    assert max(errors[0], errors[3]) < 10 and min(errors[1:3]) > 1000, errors
+    for name, more, survives in (("search", [], True), ("searched", ["--no-float-unlike-concat"], False),
+                                 ("published", ["--strategy", "incremental"], False)):
+        out = folder / name
+        done = seqto("tune", path, "--data", folder / "data.npz", "--calibration-samples", 10, "--max-evaluations", 8, "-q",
+                     "-o", out, *more)
+        assert done.returncode == 0, done.stderr
+        assert (signal_to_noise(onnx.load(out / "models" / "full.onnx")) > 1000) == survives, name
+
+
 def rounded_weights(folder):
     """Weights alone in 8 bits: the same file size and operators, other codes, outputs nearer to the float model's."""
     rng = np.random.default_rng(2)
@@ -287,7 +321,7 @@ def usage(folder):
 
 
 def main():
-    for test in (bias_correction, centered_channels, refined_ranges, headroom_of_16_bits, unified_concat, rounded_weights, rounded_blocks, usage):
+    for test in (bias_correction, centered_channels, refined_ranges, headroom_of_16_bits, unified_concat, boxes_and_scores, rounded_weights, rounded_blocks, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0

@@ -1,0 +1,59 @@
+#include "quantization/unlike_concats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace seqto::internal {
+namespace {
+
+constexpr double kFewest = 16;  // steps
+
+bool moves_all(const Node& n) {
+  static const std::unordered_set<std::string_view> kMoves{"Reshape",   "Transpose", "Squeeze",
+                                                           "Unsqueeze", "Flatten",   "Identity"};
+  return kMoves.contains(n.op_type);
+}
+
+bool takes_apart(const Node& n) {
+  static const std::unordered_set<std::string_view> kParts{"Slice", "Split", "Gather", "Shape"};
+  return kParts.contains(n.op_type);
+}
+
+double reach(const Range& range) { return std::max(std::abs(range.lowest), std::abs(range.highest)); }
+
+}  // namespace
+
+std::unordered_set<std::string> unlike_concats(const Model& model, const Ranges& ranges, int64_t levels,
+                                               const std::function<bool(const Node&)>& quantizable) {
+  std::unordered_map<std::string, std::vector<const Node*>> readers;
+  for (const Node& n : model.graph.nodes)
+    for (const std::string& input : n.inputs) readers[input].push_back(&n);
+  const std::function<bool(const std::string&)> computes_with_all = [&](const std::string& tensor) {
+    return std::ranges::any_of(readers[tensor], [&](const Node* n) {
+      if (takes_apart(*n)) return false;
+      if (moves_all(*n) || n->op_type == "Concat") return computes_with_all(n->outputs[0]);
+      return quantizable(*n);
+    });
+  };
+  const auto is_unlike = [&](const Node& n) {
+    const auto whole = ranges.find(n.outputs[0]);
+    return whole != ranges.end() && std::ranges::any_of(n.inputs, [&](const std::string& input) {
+             const auto part = ranges.find(input);
+             if (part == ranges.end() || reach(part->second) == 0) return false;
+             return reach(part->second) * static_cast<double>(levels) < kFewest * reach(whole->second);
+           });
+  };
+  std::unordered_set<std::string> found;
+  const auto is_found = [&](const std::string& tensor) { return found.contains(tensor); };
+  for (const Node& n : model.graph.nodes) {
+    if (n.inputs.empty() || n.outputs.empty()) continue;
+    const bool hands_on =
+        (moves_all(n) && is_found(n.inputs[0])) || (n.op_type == "Concat" && std::ranges::any_of(n.inputs, is_found));
+    if (hands_on || (n.op_type == "Concat" && is_unlike(n) && !computes_with_all(n.outputs[0])))
+      found.insert(n.outputs[0]);
+  }
+  return found;
+}
+
+}  // namespace seqto::internal
