@@ -6,7 +6,8 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
   word->add_flag(
       "--improve", f.improve,
       "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
-      "--center --equalize --unify-concat too, with 16-bit activations --headroom-16-bits 2 for the first two");
+      "--center --equalize --unify-concat --float-unlike-concat too, with 16-bit activations --headroom-16-bits 2 "
+      "for the first two");
   word->add_flag("--center", f.center,
                  "Move the channels of tensors to the middle of their ranges before they are quantized");
   word->add_flag("--equalize", f.equalize,
@@ -24,9 +25,9 @@ void add_improve_flags(CLI::App* word, ImproveFlags& f) {
       ->check(CLI::IsMember({"none", "fast", "full"}))
       ->capture_default_str();
   word->add_option("--rounding", f.rounding,
-                   "nearest, or learned: each weight rounded so that its layer's output comes near the float model's")
-      ->check(CLI::IsMember({"nearest", "learned"}))
-      ->capture_default_str();
+                   "nearest, or learned: each weight rounded so that its layer's output comes near the float model's "
+                   "(default: nearest, with --improve learned)")
+      ->check(CLI::IsMember({"nearest", "learned"}));
 }
 
 ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quantize) const {
@@ -35,7 +36,7 @@ ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quanti
   options.equalize |= equalize;
   options.smooth |= smooth;
   options.refine_ranges |= refine_ranges;
-  options.learned_rounding |= rounding == "learned";
+  if (rounding) options.learned_rounding = rounding == "learned";
   options.bias_correction = parse_bias_correction(bias_correction);
   if (smooth_alpha == "auto") options.smooth_alpha.reset();
   else options.smooth_alpha = std::stod(smooth_alpha);

@@ -1,6 +1,7 @@
 // Flags of what makes quantized models more accurate; see docs/accuracy.md.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "flags.h"
@@ -12,7 +13,8 @@ struct ImproveFlags {
   bool improve = false;  // what docs/accuracy.md recommends
   bool center = false, equalize = false, smooth = false, refine_ranges = false;
   std::string smooth_alpha = "0.5";
-  std::string bias_correction = "none", rounding = "nearest";
+  std::string bias_correction = "none";
+  std::optional<std::string> rounding;
   // For layers of this scheme. Throws Error{kUsage}.
   ImproveOptions parsed(Scheme scheme, const QuantizeOptions& quantize) const;
   // What else --improve sets, where no flag of its own did.

@@ -251,7 +251,9 @@ def rounded_weights(folder):
                  ("w2", weight(256, 10, seed=5))])
     model = onnx.load(path)
     plain, learned = (quantize(folder, path, "--mode", "weights", *flags) for flags in ([], ["--rounding", "learned"]))
-    assert quantize(folder, path, "--mode", "weights", "--improve").SerializeToString() == learned.SerializeToString()
+    improved, nearest = (quantize(folder, path, "--mode", "weights", "--improve", *more) for more in ([], ["--rounding", "nearest"]))
+    assert improved.SerializeToString() == learned.SerializeToString()
+    assert nearest.SerializeToString() == plain.SerializeToString(), "whoever says so gets it"
     kinds = [[n.op_type for n in q.graph.node] for q in (plain, learned)]
     assert kinds[0] == kinds[1] and "Cast" in kinds[0], kinds
     assert plain.ByteSize() == learned.ByteSize()
