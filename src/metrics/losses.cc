@@ -21,6 +21,12 @@ std::vector<double> softmax(std::span<const float> row) {
   return shares;
 }
 
+bool are_shares(std::span<const float> row) {
+  double sum = 0;
+  for (float share : row) sum += share;
+  return row.size() > 1 && std::ranges::all_of(row, [](float share) { return share >= 0; }) && std::abs(sum - 1) < 1e-3;
+}
+
 namespace {
 
 double divergence(std::span<const float> reference, std::span<const float> candidate) {

@@ -8,4 +8,7 @@ namespace seqto {
 // Of a row that is not empty; NaN where it holds one.
 std::vector<double> softmax(std::span<const float> row);
 
+// Whether rows are shares already: none negative, the sum 1 up to a thousandth. False for single values.
+bool are_shares(std::span<const float> row);
+
 }  // namespace seqto

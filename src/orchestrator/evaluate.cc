@@ -54,6 +54,12 @@ Outputs first_rows(const Outputs& outputs, int64_t rows) {
   return rows_of(outputs, first);
 }
 
+bool are_all_shares(const Outputs& outputs) {
+  for (int64_t i = 0; i < outputs.rows; ++i)
+    if (!are_shares(outputs.row(i))) return false;
+  return outputs.rows > 0;
+}
+
 void read_truths(EvaluationData& evaluation, Metrics metrics) {
   evaluation.metrics = std::move(metrics);
   if (evaluation.metrics.empty() && !evaluation.data->has_labels()) return;

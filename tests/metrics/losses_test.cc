@@ -5,6 +5,7 @@
 
 #include "metrics/loss_fields.h"
 #include "metrics/output_values.h"
+#include "metrics/softmax.h"
 #include "metrics/top_classes.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
@@ -19,6 +20,16 @@ Outputs rows(const std::vector<std::vector<float>>& values) {
   Outputs outputs;
   for (const auto& row : values) outputs.append(row);
   return outputs;
+}
+
+TEST(Shares, AreNotNegativeAndSumToOne) {
+  const auto are = [](std::vector<float> row) { return are_shares(row); };
+  EXPECT_TRUE(are({0.25f, 0.75f, 0}));
+  EXPECT_TRUE(are({0.2502f, 0.7502f})) << "8 bits";
+  EXPECT_FALSE(are({0.25f, 0.76f}));
+  EXPECT_FALSE(are({1.25f, -0.25f}));
+  EXPECT_FALSE(are({1})) << "a score";
+  EXPECT_FALSE(are({kNan, 1}));
 }
 
 void expect_losses(const Losses& found, const Losses& expected) {

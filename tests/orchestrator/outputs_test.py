@@ -111,6 +111,17 @@ class OutputsTest(unittest.TestCase):
         self.assertEqual(summary["objectives"], ["kl", "size"])
         self.assertFalse(any("takes the place" in note for note in summary["notes"]))
 
+    def test_probabilities_are_told_of(self):
+        """kl takes their softmax again, and so hardly moves."""
+        for last, told in (([models.node("Softmax", ["f"], ["y"])], True), ([models.node("Identity", ["f"], ["y"])], False)):
+            nodes = [models.node("Conv", ["x", "w"], ["c"]), models.node("GlobalAveragePool", ["c"], ["p"]),
+                     models.node("Flatten", ["p"], ["f"]), *last]
+            model = models.save(self.folder / "model.onnx", nodes, [("x", ["n", 3, 8, 8])], [("y", ["n", 16])],
+                                [("w", models.weight(16, 3, 3, 3))])
+            summary, _ = self.tune(model, "--max-evaluations", 4, "--no-resume")
+            self.assertEqual(summary["objectives"][0], "kl")
+            self.assertEqual(any("probabilities already" in note for note in summary["notes"]), told, last)
+
     def test_a_limit_without_a_name_is_of_the_loss_that_the_outputs_call_for(self):
         model = detector(self.folder / "detector.onnx")
         summary, _ = self.tune(model, "--max-loss", "0.001", "--max-size", "60%")
