@@ -25,7 +25,10 @@ fs::path file_of(const TuneOptions& o) { return o.output / "corrections.npz"; }
 
 SchemeCorrections first_corrections(const TuneOptions& o, const Study& study) {
   if (!study.noted(kFirst) || !fs::exists(file_of(o))) return {};
-  return load_corrections(file_of(o));
+  SchemeCorrections found = load_corrections(file_of(o));
+  // A run may have been killed between the file of all and its note.
+  std::erase_if(found, [](const auto& entry) { return !is_weight_only(entry.first.scheme); });
+  return found;
 }
 
 // Those that any layer may get, the searched one first.

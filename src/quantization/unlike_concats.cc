@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 namespace seqto::internal {
 namespace {
@@ -26,16 +25,14 @@ double reach(const Range& range) { return std::max(std::abs(range.lowest), std::
 
 std::unordered_set<std::string> unlike_concats(const Model& model, const Ranges& ranges, int64_t levels,
                                                const std::function<bool(const Node&)>& quantizable) {
-  std::unordered_map<std::string, std::vector<const Node*>> readers;
-  for (const Node& n : model.graph.nodes)
-    for (const std::string& input : n.inputs) readers[input].push_back(&n);
-  const std::function<bool(const std::string&)> computes_with_all = [&](const std::string& tensor) {
-    return std::ranges::any_of(readers[tensor], [&](const Node* n) {
-      if (takes_apart(*n)) return false;
-      if (moves_all(*n) || n->op_type == "Concat") return computes_with_all(n->outputs[0]);
-      return quantizable(*n);
-    });
-  };
+  std::unordered_set<std::string> computed_with;  // as a whole
+  for (size_t i = model.graph.nodes.size(); i-- > 0;) {
+    const Node& n = model.graph.nodes[i];
+    if (n.outputs.empty() || takes_apart(n)) continue;
+    const bool passes_on = moves_all(n) || n.op_type == "Concat";
+    if (passes_on ? computed_with.contains(n.outputs[0]) : quantizable(n))
+      computed_with.insert(n.inputs.begin(), n.inputs.end());
+  }
   const auto is_unlike = [&](const Node& n) {
     const auto whole = ranges.find(n.outputs[0]);
     return whole != ranges.end() && std::ranges::any_of(n.inputs, [&](const std::string& input) {
@@ -50,7 +47,7 @@ std::unordered_set<std::string> unlike_concats(const Model& model, const Ranges&
     if (n.inputs.empty() || n.outputs.empty()) continue;
     const bool hands_on =
         (moves_all(n) && is_found(n.inputs[0])) || (n.op_type == "Concat" && std::ranges::any_of(n.inputs, is_found));
-    if (hands_on || (n.op_type == "Concat" && is_unlike(n) && !computes_with_all(n.outputs[0])))
+    if (hands_on || (n.op_type == "Concat" && is_unlike(n) && !computed_with.contains(n.outputs[0])))
       found.insert(n.outputs[0]);
   }
   return found;

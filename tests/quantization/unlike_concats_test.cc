@@ -1,5 +1,6 @@
 #include "quantization/unlike_concats.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,6 +49,17 @@ TEST(UnlikeConcats, GoOnThroughWhatMovesAllOfIt) {
   EXPECT_EQ(found("  t = Transpose <perm = [0, 2, 1]> (c)\n  y = Transpose <perm = [0, 2, 1]> (t)"),
             Names({"c", "t", "y"}));
   EXPECT_EQ(found("  y = Concat <axis = 2> (c, c)"), Names({"c", "y"})) << "levels of a detector";
+}
+
+TEST(UnlikeConcats, AreFoundInTimeThatGrowsWithTheModel) {
+  Model model = head("  t = Identity (c)\n  y = Identity (t)");
+  Node twice = model.graph.nodes[2];
+  for (int i = 0; i < 64; ++i) {
+    twice.name = twice.outputs[0] = fmt::format("t{}", i);
+    twice.inputs.assign(2, i > 0 ? fmt::format("t{}", i - 1) : "t");
+    model.graph.nodes.push_back(twice);
+  }
+  EXPECT_EQ(unlike_concats(model, ranges(0.9f), 255, [](const Node&) { return false; }).size(), 67u);
 }
 
 TEST(UnlikeConcats, StayWhereTheWholeIsComputedWith) {
