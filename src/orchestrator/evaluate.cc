@@ -54,10 +54,11 @@ Outputs first_rows(const Outputs& outputs, int64_t rows) {
   return rows_of(outputs, first);
 }
 
-bool are_all_shares(const Outputs& outputs) {
+const char* note_on_kl(const Outputs& outputs) {
   for (int64_t i = 0; i < outputs.rows; ++i)
-    if (!are_shares(outputs.row(i))) return false;
-  return outputs.rows > 0;
+    if (!are_shares(outputs.row(i))) return nullptr;
+  return "the output holds probabilities already: kl, of their softmax as published, is small even where first classes "
+         "differ; look at top1_disagreement too";
 }
 
 void read_truths(EvaluationData& evaluation, Metrics metrics) {

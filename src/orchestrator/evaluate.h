@@ -43,8 +43,8 @@ struct Place {
 };
 
 Outputs first_rows(const Outputs& outputs, int64_t rows);
-// Whether each row is a set of probabilities.
-bool are_all_shares(const Outputs& outputs);
+// What to tell of `kl` where each row is a set of probabilities already; else null.
+const char* note_on_kl(const Outputs& outputs);
 
 // Of its samples: labels, and where there are metrics all that the data say.
 void read_truths(EvaluationData& evaluation, Metrics metrics);

@@ -98,10 +98,10 @@ std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Pl
   };
   add({});
   if (sessions.empty()) return {};
-  // Of a slow model the fewest rounds may take all the time.
+  // Where the time is limited, the fewest rounds of a slow model may take all of it.
   const double round_seconds = 2 * static_cast<double>(c_.study.find("float")->measurement->latency.median_ns) / 1e9;
   const auto rounds_fit = [&] {
-    return (kFewest + 1) * static_cast<double>(sessions.size() + 1) * round_seconds < seconds;
+    return seconds >= kSeconds || (kFewest + 1) * static_cast<double>(sessions.size() + 1) * round_seconds < seconds;
   };
   for (const Plan& plan : plans) {
     if (c_.env.cancelled()) return {};

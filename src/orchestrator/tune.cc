@@ -47,11 +47,6 @@ void write(const Summary& summary, const fs::path& dir, const ReportOptions& opt
   write_report(summary, dir, options);
 }
 
-constexpr const char* kSharesAlready =
-    "the output holds probabilities already: kl, of their softmax as published, is small even where first classes "
-    "differ; "
-    "look at top1_disagreement too";
-
 // Everything between the inputs and the finished study; one object so that its steps read as a list.
 class Tuner {
  public:
@@ -243,8 +238,8 @@ class Tuner {
       ending_.objectives = o_.objectives;
       ending_.notes.push_back(fmt::format("{}: {} takes the place of kl", reason, loss));
     }
-    if (followed_loss(o_.objectives) == "kl" && are_all_shares(first.evaluation.reference))
-      ending_.notes.push_back(kSharesAlready);
+    if (followed_loss(o_.objectives) == "kl")
+      if (const char* note = note_on_kl(first.evaluation.reference)) ending_.notes.push_back(note);
     // What static layers lose lies on many samples a little; what weights lose may lie on two of a hundred alone.
     first.search.pools = first.acceptance.pools = by_latency(o_) && followed_loss(o_.objectives) == "kl";
   }

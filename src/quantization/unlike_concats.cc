@@ -8,15 +8,13 @@ namespace {
 
 constexpr double kFewest = 16;  // steps
 
-bool moves_all(const Node& n) {
-  static const std::unordered_set<std::string_view> kMoves{"Reshape",   "Transpose", "Squeeze",
-                                                           "Unsqueeze", "Flatten",   "Identity"};
-  return kMoves.contains(n.op_type);
-}
-
 bool takes_apart(const Node& n) {
   static const std::unordered_set<std::string_view> kParts{"Slice", "Split", "Gather", "Shape"};
   return kParts.contains(n.op_type);
+}
+
+bool moves_all(const Node& n) {
+  return !takes_apart(n) && (moves_values(n) || n.op_type == "Flatten" || n.op_type == "Identity");
 }
 
 double reach(const Range& range) { return std::max(std::abs(range.lowest), std::abs(range.highest)); }
