@@ -4,6 +4,7 @@
 #include "config_flags.h"
 #include "seqto/audit.h"
 #include "seqto/error.h"
+#include "seqto/recipe.h"
 #include "seqto/verdicts.h"
 #include "terminal.h"
 #include "word_flags.h"
@@ -23,6 +24,15 @@ Outputs run_reference(const Flags& f, Runner& runner, const Dataset& data, const
   if (f.reference.empty()) return {};
   return reference_outputs(*runner.load_file(model_file(f.reference, f.hub, context)), data, all_samples(data),
                            context.env);
+}
+
+// The rest of the plan's recipe stays.
+void write_proposed(const Audit& found, const Flags& f) {
+  std::optional<Recipe> recipe;
+  if (!f.plan.empty()) recipe = load_recipe(f.plan);
+  if (!recipe) return write_proposal(found, f.plan_out);
+  recipe->plan = found.proposal;
+  save_recipe(*recipe, f.plan_out);
 }
 
 void audit_command(const Flags& f, const Context& context) {
@@ -49,7 +59,7 @@ void audit_command(const Flags& f, const Context& context) {
                     f.model));
   found.model = f.model;
   found.reference = f.reference;
-  if (!f.plan_out.empty()) write_proposal(found, f.plan_out);
+  if (!f.plan_out.empty()) write_proposed(found, f);
   fmt::print("{}", context.json ? audit_to_json(found) : audit_text(found, stdout_style()));
   if (!context.json && !f.plan_out.empty())
     fmt::print("wrote {}: reduce_range for {} layers\n", f.plan_out, found.proposed.size());

@@ -50,6 +50,10 @@ void ImproveFlags::add_options(QuantizeOptions& options, const QuantizeFlags& gi
   if (!given.float_unlike_concat) options.float_unlike_concat = true;
 }
 
+bool ImproveFlags::any() const {
+  return improve || center || equalize || smooth || refine_ranges || rounding || bias_correction != "none";
+}
+
 const char* ImproveFlags::first() const {
   return improve                 ? "--improve"
          : center                ? "--center"

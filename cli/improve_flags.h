@@ -19,7 +19,8 @@ struct ImproveFlags {
   ImproveOptions parsed(Scheme scheme, const QuantizeOptions& quantize) const;
   // What else --improve sets, where no flag of its own did.
   void add_options(QuantizeOptions& options, const QuantizeFlags& given, bool any_16_bits) const;
-  // The flag to name in messages.
+  bool any() const;
+  // The flag to name in messages, where there is any.
   const char* first() const;
 };
 void add_improve_flags(CLI::App* word, ImproveFlags& flags);

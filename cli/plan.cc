@@ -5,6 +5,7 @@
 
 #include "seqto/error.h"
 #include "seqto/explain.h"
+#include "seqto/recipe.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -50,7 +51,9 @@ void convert_command(const Flags& f, const Context& context) {
     if (f.input.empty()) plan.plan = plan_of(model, quantized);
     plan.encodings = encodings_of(model, quantized);
   }
-  const PlanText text = write_plan(plan, to, model);
+  PlanText text = write_plan(plan, to, model);
+  if (!f.input.empty() && has_recipe(f.input))
+    text.notes.emplace_back("the plan's recipe (options, ranges, corrections) is not part of what is written");
   say(text.notes, context);
   write_text(text.text, f.output);
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "layer_table.h"
+#include "quantize_recipe.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
 #include "seqto/report.h"
@@ -60,7 +61,7 @@ Ranges resolved_ranges(const WordFlags& f, const Model& model, const Workbench& 
   return ranges;
 }
 
-void quantize_command(const WordFlags& f, const Context& context) {
+Made make_by_flags(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
   bool dynamic = f.mode == "dynamic";
   refuse_trees(model);
@@ -124,15 +125,31 @@ void quantize_command(const WordFlags& f, const Context& context) {
                  : plan                    ? quantizer.quantize(*plan)
                                            : quantizer.quantize_excluding({});
   result = apply(found.corrections, std::move(result));
-  check_model(result);
-  save_model(result, f.output);
-  int64_t before = serialized_size(model), after = serialized_size(result);
-  for (const auto& id : quantizer.deviations())
+  return {.quantized = {.model = std::move(result),
+                        .float_model = std::move(model),
+                        .deviations = quantizer.deviations(),
+                        .notes = quantizer.notes(),
+                        .layer_deviations = quantizer.layer_deviations()},
+          .asked = {options, plan, quantizer.layer_deviations()}};
+}
+
+void say_what_was_done(const Quantized& made, const Context& context) {
+  for (const auto& id : made.deviations)
     context.env.log(LogLevel::kInfo,
                     fmt::format("deviates from onnxruntime's quantizer at {} (docs/compatibility.md)", id));
-  for (const auto& note : quantizer.notes()) context.env.log(LogLevel::kInfo, note);
+  for (const auto& note : made.notes) context.env.log(LogLevel::kInfo, note);
+}
+
+void quantize_command(const WordFlags& f, const CLI::App& word, const Context& context) {
+  std::optional<Recipe> recipe;
+  if (!f.plan.empty()) recipe = load_recipe(f.plan);
+  const auto [made, asked] = recipe ? make_by_recipe(std::move(*recipe), f, word, context) : make_by_flags(f, context);
+  check_model(made.model);
+  save_model(made.model, f.output);
+  const int64_t before = serialized_size(made.float_model), after = serialized_size(made.model);
+  say_what_was_done(made, context);
   std::vector<LayerReport> layers;
-  if (f.explain || after >= before) layers = explain(model, result, {options, plan, quantizer.layer_deviations()});
+  if (f.explain || after >= before) layers = explain(made.float_model, made.model, asked);
   const auto is_float = [](const LayerReport& l) { return l.scheme == "float32" || l.scheme == "float16"; };
   if (after >= before && f.mode != "float16" && std::ranges::all_of(layers, is_float))
     context.env.log(LogLevel::kWarning, "no layer was quantized; --explain says why for each");
@@ -140,8 +157,8 @@ void quantize_command(const WordFlags& f, const Context& context) {
     nlohmann::ordered_json j{{"output", f.output},
                              {"size_bytes", after},
                              {"float_size_bytes", before},
-                             {"deviations", quantizer.deviations()},
-                             {"notes", quantizer.notes()}};
+                             {"deviations", made.deviations},
+                             {"notes", made.notes}};
     if (f.explain) j["layers"] = layers_json(layers);
     fmt::print("{}\n", j.dump(1));
   } else {
@@ -187,7 +204,7 @@ void add_quantize(CLI::App& app, Context& context) {
     f->weight_type_given = word->count("--weight-type") > 0;
     if (f->model.empty()) take_deployment_default(*f, word->count("--mode") > 0);
     else if (f->output.empty()) throw CLI::RequiredError("--output");
-    quantize_command(*f, context);
+    quantize_command(*f, *word, context);
   });
 }
 

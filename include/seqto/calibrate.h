@@ -76,6 +76,10 @@ struct CalibrateOptions {
   DataType activation_type = DataType::kInt8;
 };
 
+// The fields that differ from the defaults, but for those that follow from QuantizeOptions (op_types, activation_type).
+std::string calibrate_options_to_json(const CalibrateOptions& options);
+CalibrateOptions calibrate_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
+
 // The options under which LayerOptions::method names ranges: a method, of percentile also as in "percentile:99.99".
 // Throws Error{kUsage}.
 CalibrateOptions calibration_named(const std::string& name, CalibrateOptions options);

@@ -48,6 +48,7 @@ ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8, DataType act
 inline constexpr double kRecommendedHeadroom16Bits = 2;
 // The fields that differ from the defaults; "{}" when none does.
 std::string improve_options_to_json(const ImproveOptions& options);
+ImproveOptions improve_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
 
 // The equal model that is calibrated and quantized. `scheme`: kInt8 or kInt8Dynamic. Layers that smoothing adds
 // (smoothing_layers) are appended to options.exclude.

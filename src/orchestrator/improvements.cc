@@ -21,11 +21,9 @@ constexpr double kLearning = 1.0 / 3;   // of a limited time, that it may take t
 
 constexpr const char *kImproved = "improved ranges", *kFirst = "first corrections";  // notes
 
-fs::path file_of(const TuneOptions& o) { return o.output / "corrections.npz"; }
-
 SchemeCorrections first_corrections(const TuneOptions& o, const Study& study) {
-  if (!study.noted(kFirst) || !fs::exists(file_of(o))) return {};
-  SchemeCorrections found = load_corrections(file_of(o));
+  if (!study.noted(kFirst) || !fs::exists(corrections_file(o))) return {};
+  SchemeCorrections found = load_corrections(corrections_file(o));
   // A run may have been killed between the file of all and its note.
   std::erase_if(found, [](const auto& entry) { return !is_weight_only(entry.first.scheme); });
   return found;
@@ -108,6 +106,8 @@ std::optional<Improved> improve_scheme(const TuneOptions& o, const DetailedSchem
 
 }  // namespace
 
+std::filesystem::path corrections_file(const TuneOptions& o) { return o.output / "corrections.npz"; }
+
 bool is_hurried(const TuneOptions& o) { return o.max_time_seconds > 0 && o.max_time_seconds < kTimeToLearn; }
 
 bool corrects_weights(const TuneOptions& o) {
@@ -132,7 +132,8 @@ Improvements find_improvements(const TuneOptions& o, const Model& model, const R
                                const std::map<std::string, Ranges>& named, const Dataset& data,
                                std::span<const int64_t> samples, Runner& runner, Study& study, const Env& env) {
   const std::string* noted = study.noted(kImproved);
-  if (noted && fs::exists(file_of(o))) return {ranges_from_json(*noted), load_corrections(file_of(o))};
+  if (noted && fs::exists(corrections_file(o)))
+    return {ranges_from_json(*noted), load_corrections(corrections_file(o))};
   Improvements result{ranges, first_corrections(o, study)};
   bool found_any = !result.corrections.empty();
   const std::vector<DetailedScheme> schemes = schemes_of(o);
@@ -148,7 +149,7 @@ Improvements find_improvements(const TuneOptions& o, const Model& model, const R
     found_any = true;
   }
   if (!found_any) return result;
-  save_corrections(result.corrections, file_of(o));
+  save_corrections(result.corrections, corrections_file(o));
   study.note(kImproved, ranges_to_json(result.ranges));
   return result;
 }
@@ -163,7 +164,7 @@ SchemeCorrections find_first_corrections(const TuneOptions& o, const DetailedSch
   std::optional<Improved> found = improve_scheme(o, scheme, false, model, {}, data, samples, runner, time, env);
   if (!found || found->corrections.empty()) return result;
   result[scheme] = std::move(found->corrections);
-  save_corrections(result, file_of(o));
+  save_corrections(result, corrections_file(o));
   study.note(kFirst, "true");
   return result;
 }

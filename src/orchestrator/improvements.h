@@ -29,6 +29,9 @@ SchemeCorrections find_first_corrections(const TuneOptions& options, const Detai
                                          const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                                          Study& study, const Env& env);
 
+// Of the corrections that all plans of the study share.
+std::filesystem::path corrections_file(const TuneOptions& options);
+
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
 bool corrects_weights(const TuneOptions& options);
 // Less than five minutes of time.

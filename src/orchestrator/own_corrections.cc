@@ -77,6 +77,11 @@ void OwnCorrections::save(const Plan& plan, const SchemeCorrections& found) cons
   save_corrections(found, file(plan));
 }
 
+std::filesystem::path OwnCorrections::file_of(const Plan& plan) const {
+  const std::string* taken = c_.study.noted(note_of(plan));
+  return taken && *taken != kNone ? file(plan) : std::filesystem::path();
+}
+
 Model OwnCorrections::as_found(const Plan& plan, Model candidate) const {
   const std::string* taken = c_.study.noted(note_of(plan));
   if (!taken || *taken == kNone) return candidate;

@@ -5,6 +5,7 @@
 // corrected in the plan itself; those that are worth the time, codes that are learned anew in it.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 
 #include "orchestrator/evaluate.h"
@@ -41,6 +42,8 @@ class OwnCorrections {
   Model corrected(const Plan& plan, Model candidate);
   // The same, where that was found before.
   Model as_found(const Plan& plan, Model candidate) const;
+  // Where these corrections are; empty for a plan that takes none of its own.
+  std::filesystem::path file_of(const Plan& plan) const;
 
  private:
   bool serves(const Plan& plan) const;

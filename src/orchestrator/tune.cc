@@ -10,7 +10,6 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/hash.h"
 #include "orchestrator/best_so_far.h"
 #include "orchestrator/closing.h"
 #include "orchestrator/evaluate.h"
@@ -22,6 +21,7 @@
 #include "orchestrator/own_corrections.h"
 #include "orchestrator/placement.h"
 #include "orchestrator/predicted_latencies.h"
+#include "orchestrator/recipes.h"
 #include "orchestrator/samples.h"
 #include "orchestrator/search_groups.h"
 #include "orchestrator/search_loop.h"
@@ -106,6 +106,7 @@ class Tuner {
     sort_nodes(in_order);
     check_model(in_order);
     external_files_ = model_.external_files;
+    model_sha256_ = model_sha256(o_.model, model_);
     float_size_ = model_file_bytes(o_.model, model_);
     refuse_trees(model_);
     const std::vector<LayerId> excluded = excluded_layers();
@@ -157,14 +158,14 @@ class Tuner {
 
   void take_form(Prepared prepared) {
     model_ = std::move(prepared.model);
+    opsets_.push_back(model_.opset());
     for (std::string& action : prepared.actions) ending_.notes.push_back(std::move(action));
   }
 
   void open_study() {
     StudyHeader header;
     header.model_path = o_.model.string();
-    header.model_sha256 = sha256_file(o_.model);
-    for (const auto& file : external_files_) header.model_sha256 = sha256_hex(header.model_sha256 + sha256_file(file));
+    header.model_sha256 = model_sha256_;
     header.model_size_bytes = float_size_;
     header.data_fingerprint = data_->fingerprint();
     header.options_json = options_json(o_);
@@ -266,8 +267,10 @@ class Tuner {
         find_improvements(o_, model_, ranges_, named, *data_, split_.calibration, *runner_, *study_, env_);
     learning_seconds_ = time_.spent() - start;
     corrections_ = std::move(improved.corrections);
-    quantizer_.emplace(model_, std::move(improved.ranges), o_.quantize);
-    for (auto& [name, ranges] : named) quantizer_->add_ranges(name, std::move(ranges));
+    quantizer_.emplace(model_, improved.ranges, o_.quantize);
+    for (const auto& [name, ranges] : named) quantizer_->add_ranges(name, ranges);
+    quantizer_ranges_ = std::move(named);
+    quantizer_ranges_[""] = std::move(improved.ranges);
     own_corrections_.emplace(
         OwnCorrections::Context{.options = o_,
                                 .model = model_,
@@ -306,8 +309,8 @@ class Tuner {
   const Model& published_candidate(const Plan& plan) {
     if (published_) return *published_;
     const Model& model = original_ ? *original_ : model_;
-    Ranges own = original_ ? calibrate(model, *data_, split_.calibration, *runner_, {}, env_) : ranges_;
-    return published_.emplace(Quantizer(model, std::move(own), {}).quantize(plan));
+    published_ranges_ = original_ ? calibrate(model, *data_, split_.calibration, *runner_, {}, env_) : ranges_;
+    return published_.emplace(Quantizer(model, published_ranges_, {}).quantize(plan));
   }
 
   void measure_once(const std::string& id, const Plan& plan, const Model& candidate) {
@@ -421,18 +424,22 @@ class Tuner {
     for (const std::string& device : other_devices(*study_))
       for (size_t i : front_of(trials_on(*study_, device), o_.objectives)) on_a_front.insert(i);
     for (size_t i : on_a_front) kept.push_back(&study_->trials()[i]);
+    const fs::path plans = o_.output / "plans";
+    const StudyFindings findings{opsets_, model_sha256_, *data_, split_.calibration, quantizer_ranges_, corrections_};
+    const Recipe recipe = study_recipe(o_, findings);
     if (const Trial* published = study_->find("published")) {
       save_model(published_candidate(published->plan), o_.output / "models" / "published.onnx");
-      write_file_atomic(o_.output / "plans" / "published.json", plan_to_json(published->plan));
+      save_recipe(published_recipe(recipe, published->plan, published_ranges_, plans), plans / "published.json");
     }
     Explained explained;
     for (const Trial* t : kept) {
       const Model made = own_corrections_->as_found(t->plan, candidate(t->plan));
       explained[t->id] = explain(model_, made, {.quantize = o_.quantize, .plan = t->plan});
       save_model(made, o_.output / "models" / (t->id + ".onnx"));
-      write_file_atomic(o_.output / "plans" / (t->id + ".json"), plan_to_json(with_fields(corrections_, t->plan)));
+      const fs::path own = own_corrections_->file_of(t->plan);
+      save_recipe(plan_recipe(recipe, findings, t->plan, own, plans), plans / (t->id + ".json"));
     }
-    write_file_atomic(o_.output / "plans" / "float.json", plan_to_json({}));
+    write_file_atomic(plans / "float.json", plan_to_json({}));
     study_->note("explained", explained_to_json(explained));
     if (by_latency(o_) || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
       time_finalists(*study_, places_, o_.output, searches(o_), ending_, time_, env_);
@@ -458,6 +465,8 @@ class Tuner {
   std::vector<std::string> chosen_objectives_;  // empty: left to us
   Model model_;
   std::vector<fs::path> external_files_;
+  std::string model_sha256_;
+  std::vector<int64_t> opsets_;     // after each step of its preparation
   int64_t float_size_ = 0;          // with those files
   std::unique_ptr<Runner> runner_;  // the CPU, in this process: observers look into the runtime
   std::vector<std::future<std::unique_ptr<Runner>>> starting_;  // the devices', until they are places
@@ -470,6 +479,8 @@ class Tuner {
   std::optional<Model> original_;   // before it was rewritten
   std::optional<Model> published_;  // once it was asked for
   Ranges ranges_;                   // as calibrated
+  Ranges published_ranges_;
+  std::map<std::string, Ranges> quantizer_ranges_;  // by method; "": refined
   SchemeCorrections corrections_;
   std::optional<Quantizer> quantizer_;
   SearchSpace space_;

@@ -19,22 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-// What differs from the published calibration, min-max.
-json calibration_json(const CalibrateOptions& c) {
-  const CalibrateOptions d;
-  json j = json::object();
-  if (c.method != d.method) j["method"] = to_string(c.method);
-  for (const auto& [pattern, method] : c.tensor_methods) j["tensor_methods"].push_back({pattern, to_string(method)});
-  if (!c.exact) j["exact"] = false;
-  if (c.symmetric) j["symmetric"] = *c.symmetric;
-  if (c.chunk_samples != d.chunk_samples) j["chunk_samples"] = c.chunk_samples;
-  if (c.moving_average_constant != d.moving_average_constant) j["moving_average_constant"] = c.moving_average_constant;
-  if (c.bins != d.bins) j["bins"] = c.bins;
-  if (c.quantized_bins != d.quantized_bins) j["quantized_bins"] = c.quantized_bins;
-  if (c.percentile != d.percentile) j["percentile"] = c.percentile;
-  return j;
-}
-
 // What the schemes that quantize activations want the float model to be rewritten with.
 std::vector<ImproveOptions> rewritings(const TuneOptions& o) {
   std::vector<ImproveOptions> distinct;
@@ -60,6 +44,10 @@ void take_fast_types([[maybe_unused]] TuneOptions& o) {
 }  // namespace
 
 bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
+
+bool folds_batch_norms(const TuneOptions& o) {
+  return searches(o) || std::ranges::any_of(detailed_schemes(o), [](const auto& s) { return !s.fields.empty(); });
+}
 
 bool by_latency(const TuneOptions& o) { return std::ranges::find(o.objectives, "latency") != o.objectives.end(); }
 
@@ -101,7 +89,7 @@ std::string options_json(const TuneOptions& o) {
   if (o.data == "random") j["data"] = "random";
   for (const StateLink& state : o.dataset.states) j["states"].push_back(state.output + "=" + state.input);
   if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
-  if (json c = calibration_json(calibration_of(o)); !c.empty()) j["calibration"] = c;
+  if (json c = json::parse(calibrate_options_to_json(calibration_of(o))); !c.empty()) j["calibration"] = c;
   if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
   if (corrects_weights(o)) j["correct_weights"] = true;
   if (searches(o) && !o.racing) j["racing"] = false;

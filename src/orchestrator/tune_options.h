@@ -16,6 +16,8 @@ void validate(const TuneOptions& options);
 TuneOptions resolved(TuneOptions options);
 // Whether the strategy looks at samples of its own; incremental decides on those of the report.
 bool searches(const TuneOptions& options);
+// Whether the study's layers are those of tunable_form(): the published procedure takes the model as it is.
+bool folds_batch_norms(const TuneOptions& options);
 bool by_latency(const TuneOptions& options);  // whether it is an objective
 // Of those that calibration leaves.
 int64_t search_samples(const TuneOptions& options, int64_t available);

@@ -1,10 +1,14 @@
 #include "seqto/improvers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "quantization/arithmetic.h"
+#include "seqto/error.h"
 
 namespace seqto {
 
@@ -29,6 +33,27 @@ std::string improve_options_to_json(const ImproveOptions& o) {
   if (o.refine_ranges) j["refine_ranges"] = true;
   if (o.bias_correction != d.bias_correction) j["bias_correction"] = to_string(o.bias_correction);
   return j.dump();
+}
+
+ImproveOptions improve_options_from_json(const std::string& text) {
+  ImproveOptions o;
+  try {
+    const json j = json::parse(text);
+    o.center = j.value("center", false);
+    o.equalize = j.contains("equalize");
+    o.smooth = j.value("smooth", false);
+    if (const auto it = j.find("smooth_alpha"); it != j.end())
+      o.smooth_alpha = it->is_number() ? std::optional(it->get<double>()) : std::nullopt;
+    o.learned_rounding = j.contains("rounding");
+    o.max_rounding_inputs = j.value("max_rounding_inputs", o.max_rounding_inputs);
+    o.refine_ranges = j.value("refine_ranges", false);
+    if (const auto it = j.find("bias_correction"); it != j.end())
+      o.bias_correction = parse_bias_correction(it->get_ref<const std::string&>());
+  } catch (const json::exception& error) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[improve] {}; an object of ImproveOptions' fields was expected", error.what()));
+  }
+  return o;
 }
 
 namespace {
@@ -175,13 +200,26 @@ Model apply(const Corrections& corrections, Model quantized, const Plan& plan, c
 
 namespace {
 
+// A plan that with_fields() made asks for what was found under the scheme without one or both of these fields.
+const Corrections* found_for(const DetailedScheme& asked, const SchemeCorrections& corrections) {
+  const bool learned = asked.fields.learned_rounding == true, corrected = asked.fields.bias_correction == true;
+  for (auto [without_rounding, without_bias] :
+       {std::pair{false, false}, {learned, false}, {false, corrected}, {learned, corrected}}) {
+    DetailedScheme scheme = asked;
+    if (without_rounding) scheme.fields.learned_rounding.reset();
+    if (without_bias) scheme.fields.bias_correction.reset();
+    if (auto found = corrections.find(scheme); found != corrections.end()) return &found->second;
+  }
+  return nullptr;
+}
+
 // What was found for the plan's layers, each by its own scheme and fields, but for those whose fields refuse it.
 Corrections wanted_by(const Plan& plan, const SchemeCorrections& corrections) {
   Corrections wanted;
   for (const auto& [layer, scheme] : plan.schemes) {
-    auto found = corrections.find(detailed_scheme(plan, layer));
-    if (found == corrections.end()) continue;
-    const auto& [rounding, shifts] = found->second;
+    const Corrections* found = found_for(detailed_scheme(plan, layer), corrections);
+    if (!found) continue;
+    const auto& [rounding, shifts] = *found;
     if (auto it = rounding.find(layer); it != rounding.end()) wanted.rounding.insert(*it);
     if (auto it = shifts.find(layer); it != shifts.end()) wanted.shifts.insert(*it);
   }

@@ -54,8 +54,24 @@ class Cases(unittest.TestCase):
         self.assertLess(summary["front"][0]["size_bytes"], summary["baseline"]["size_bytes"])
         for point in summary["front"]:
             self.assertTrue((out / "study" / point["file"]).exists())
+        self.check_plans(out / "study", lines)
         if "labels" in lines:
             self.assertIn("top1", summary["baseline"]["metrics"])
+
+    def check_plans(self, study, lines):
+        """Every plan makes its file again, with the study's data."""
+        flags = []
+        for key, value in lines.items():
+            if key not in ("model", "objectives"):
+                for entry in value if isinstance(value, list) else [value]:
+                    flags += [f"--{key}", entry]
+        plans = [p for p in (study / "plans").glob("*.json") if "recipe" in json.loads(p.read_text())]
+        self.assertGreaterEqual(len(plans), 2)
+        for plan in plans:
+            again = study / "again.onnx"
+            done = models.seqto("-q", "quantize", lines["model"], *flags, "--plan", plan, "-o", again, timeout=900)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(again.read_bytes(), (study / "models" / f"{plan.stem}.onnx").read_bytes(), plan.stem)
 
 
 def add_cases():

@@ -1,0 +1,18 @@
+// seqto quantize --plan with a plan that carries its recipe, as `tune` writes it.
+#pragma once
+
+#include "seqto/explain.h"
+#include "seqto/recipe.h"
+#include "word_flags.h"
+
+namespace seqto::cli {
+
+struct Made {
+  Quantized quantized;
+  ExplainOptions asked;
+};
+// Options given as flags go before the recipe's, and a warning says so; `word` tells which were given. Throws
+// Error{kUsage} for flags that would have no effect.
+Made make_by_recipe(Recipe recipe, const WordFlags& f, const CLI::App& word, const Context& context);
+
+}  // namespace seqto::cli

@@ -1,0 +1,84 @@
+// Room: quantization. Recipe: a plan and everything else that its file was made with.
+//
+// A plan says which layer gets which scheme. The same plan gives another file under other options, ranges or roundings;
+// a recipe holds those too, so that quantize_model() writes the same bytes again. `tune` writes one for every plan of
+// its front; docs/formats.md has the JSON.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "seqto/improvers.h"
+
+namespace seqto {
+
+// A file beside the plan. It is named by its contents, so that several plans can share it.
+struct StoredFile {
+  std::filesystem::path path;
+  std::string sha256;
+  bool operator==(const StoredFile&) const = default;
+};
+
+struct Recipe {
+  Plan plan;  // layers that corrections were found for have learned_rounding and bias_correction set
+  QuantizeOptions quantize;
+  // The float model as it is quantized: its opset after each step of its preparation, and whether BatchNormalization was
+  // folded. ONNX's converter gives other names in one step than in two.
+  std::vector<int64_t> opsets;
+  bool fold_batch_norms = true;
+  // Before calibration the float model is rewritten with center, equalize and smooth, everywhere, for layers of
+  // `rewritten_for`; the others are what finds corrections anew.
+  ImproveOptions improvers;
+  Scheme rewritten_for = Scheme::kInt8;
+  CalibrateOptions calibrate;
+  int64_t calibration_samples = 0;  // the first of the data
+  // What ranges and corrections were found on: model_sha256() and samples_sha256().
+  std::string model_sha256, samples_sha256;
+  std::map<std::string, StoredFile> ranges;  // by LayerOptions::method; "": those of layers without one
+  std::vector<StoredFile> corrections;       // of save_corrections(), applied in this order
+};
+
+// Copies the stored files beside the plan, unless they are there, and writes the plan with its recipe.
+void save_recipe(const Recipe& recipe, const std::filesystem::path& plan_file);
+bool has_recipe(const std::filesystem::path& plan_file);
+// Nothing where the plan has no recipe. Throws Error{kInvalidInput}: no plan; a stored file that is missing or differs
+// from what the plan was written with.
+std::optional<Recipe> load_recipe(const std::filesystem::path& plan_file);
+// Writes <folder>/<kind>-<hash><extension>, unless it is there.
+StoredFile store(const std::filesystem::path& folder, std::string_view kind, std::string_view extension,
+                 std::string_view content);
+StoredFile store_ranges(const std::filesystem::path& folder, const Ranges& ranges);
+
+// Of the model's file and of the files that its weights lie in.
+std::string model_sha256(const std::filesystem::path& file, const Model& model);
+// Of the values of these samples, preprocessed as the model reads them.
+std::string samples_sha256(const Dataset& data, std::span<const int64_t> samples);
+
+// The float model as the recipe's plan means it: the second argument of what follows.
+Model recipe_form(const Model& model, const Recipe& recipe);
+
+// What a recipe is made on anew.
+struct RecipeData {
+  const Dataset& data;
+  Runner& runner;
+};
+
+struct Quantized {
+  Model model;
+  Model float_model;                           // rewritten
+  bool found_anew = false;                     // ranges and corrections come from the data, not from the recipe's files
+  std::vector<std::string> deviations, notes;  // as Quantizer tells them
+  std::map<LayerId, std::vector<std::string>> layer_deviations;
+};
+// The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
+// recipe's own model, and its own samples where data are given, ranges and corrections are those of the recipe's files;
+// for another model or other samples they are found anew on the first `calibration_samples` of the data. Throws
+// Error{kUsage} where data are needed and not given: for another model, or to rewrite the model.
+Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
+                         const std::optional<RecipeData>& data = {}, const Env& env = {});
+
+}  // namespace seqto

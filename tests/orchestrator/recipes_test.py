@@ -1,0 +1,150 @@
+"""A plan holds all that makes its file: `quantize --plan` writes the study's bytes again, for every plan of a study."""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+SAMPLES = ["--calibration-samples", 32]
+SEARCH = [*SAMPLES, "--search-samples", 24, "--evaluation-samples", 40, "--search-evaluations", 30]
+DATA = ["--data", models.DIGITS_DATA]
+USAGE, INVALID = 2, 3
+
+
+class RecipesTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-recipes-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def tune(self, name, *flags):
+        done = models.seqto("-q", "tune", models.DIGITS, *DATA, *flags, "-o", self.dir / name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.dir / name
+
+    def quantize(self, plan, *flags, model=models.DIGITS, code=0):
+        """The bytes that come of the plan, and what was said."""
+        out = self.dir / "again.onnx"
+        out.unlink(missing_ok=True)
+        done = models.seqto("quantize", model, "--plan", plan, *flags, "-o", out)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return out.read_bytes() if out.exists() else None, done.stderr
+
+    def check(self, study, needs_data=False):
+        plans = [p for p in sorted((study / "plans").glob("*.json"))
+                 if "schemes" in json.loads(p.read_text()) and p.stem != "float"]
+        summary = json.loads((study / "summary.json").read_text())
+        self.assertLessEqual({p["id"] for p in summary["front"]} | {"full"}, {p.stem for p in plans} | {"float"})
+        for plan in plans:
+            expected = (study / "models" / f"{plan.stem}.onnx").read_bytes()
+            self.assertEqual(self.quantize(plan, *DATA)[0], expected, f"{study.name} {plan.stem}")
+            if not needs_data:
+                self.assertEqual(self.quantize(plan)[0], expected, f"{study.name} {plan.stem}, without data")
+            elif plan.stem != "published":
+                self.assertIn("--data", self.quantize(plan, code=USAGE)[1])
+        return plans
+
+    def test_searches(self):
+        """Types, granularity, rounding and own biases are in the plan; nothing is said of them on the command line."""
+        study = self.tune("searched", *SEARCH)
+        self.check(study)
+        types = {json.loads(p.read_text())["recipe"]["quantize"]["per_channel"] for p in study.glob("plans/*.json")
+                 if "recipe" in json.loads(p.read_text())}
+        self.assertIn(True, types, "a search writes per channel")
+
+    def test_improved_searches(self):
+        self.check(self.tune("improved", *SEARCH, "--improve", "--bias-correction", "full"), needs_data=True)
+
+    def test_refined_ranges_and_clipping(self):
+        self.check(self.tune("refined", *SEARCH, "--refine-ranges", "--rounding", "learned", "--weight-clipping", "mse",
+                             "--method", "percentile", "--percentile", 99.9))
+
+    def test_fields(self):
+        schemes = "int8,int8+method=percentile:99+rounding=nearest,int8+method=mse+per_channel=false,float32"
+        self.check(self.tune("fields", *SEARCH, "--schemes", schemes, "--rounding", "learned"))
+
+    def test_limits_learn_codes_of_their_own(self):
+        study = self.tune("limited", *SEARCH, "--improve", "--max-size", "40%")
+        plans = self.check(study, needs_data=True)
+        self.assertIn(2, [len(json.loads(p.read_text())["recipe"]["corrections"]) for p in plans], "shared and own ones")
+
+    def test_published_procedure(self):
+        self.check(self.tune("published", *SAMPLES, "--strategy", "incremental", "--max-evaluations", 5))
+        self.check(self.tune("other_types", *SAMPLES, "--strategy", "incremental", "--max-evaluations", 5,
+                             "--activation-type", "uint8", "--per-channel", "--exclude", "op:Gemm"))
+        self.check(self.tune("dynamic", *SAMPLES, "--strategy", "incremental", "--max-evaluations", 5, "--schemes",
+                             "int8_dynamic,float32"))
+
+    def test_a_plan_goes_nowhere_without_its_files(self):
+        study = self.tune("out", *SEARCH)
+        plan = study / "plans/full.json"
+        recipe = json.loads(plan.read_text())["recipe"]
+        ranges = recipe["ranges"][""]["file"]
+        alone = self.dir / "alone.json"
+        shutil.copy(plan, alone)
+        self.assertIn(ranges, self.quantize(alone, code=INVALID)[1])
+        shutil.copy(study / "plans" / ranges, self.dir)
+        for entry in recipe["corrections"]:
+            shutil.copy(study / "plans" / entry["file"], self.dir)
+        self.assertEqual(self.quantize(alone)[0], (study / "models/full.onnx").read_bytes())
+        (self.dir / ranges).write_text((self.dir / ranges).read_text() + " ")
+        self.assertIn("SHA-256", self.quantize(alone, code=INVALID)[1])
+        text = json.loads(plan.read_text())
+        text["recipe"]["ranges"][""]["file"] = "../out/plans/" + ranges
+        alone.write_text(json.dumps(text))
+        self.assertIn("beside the plan", self.quantize(alone, code=INVALID)[1])
+        text["recipe"] = {"quantize": 1}
+        alone.write_text(json.dumps(text))
+        self.assertIn("recipe", self.quantize(alone, code=INVALID)[1])
+        del text["recipe"]
+        alone.write_text(json.dumps(text))
+        self.assertIn("--data", self.quantize(alone, code=USAGE)[1])
+
+    def test_flags_go_before_the_plan_and_are_not_silent(self):
+        study = self.tune("out", *SEARCH)
+        plan, expected = study / "plans/full.json", (study / "models/full.onnx").read_bytes()
+        own = json.loads(plan.read_text())["recipe"]["quantize"]
+        self.assertEqual((own["activation_type"], own["per_channel"]), ("uint8", True))
+        same, said = self.quantize(plan, "--activation-type", "uint8", "--per-channel")
+        self.assertEqual(same, expected)
+        self.assertNotIn("go before", said)
+        other, said = self.quantize(plan, "--activation-type", "int8")
+        self.assertNotEqual(other, expected)
+        self.assertIn("activation_type", said)
+        self.assertIn("--improve", self.quantize(plan, "--improve", code=USAGE)[1])
+        self.assertIn("calibration", self.quantize(plan, *DATA, "--method", "mse", code=USAGE)[1])
+
+    def test_other_data_and_other_models_are_learned_anew(self):
+        study = self.tune("out", *SEARCH)
+        plan, expected = study / "plans/full.json", (study / "models/full.onnx").read_bytes()
+        arrays = dict(np.load(models.DIGITS_DATA))
+        other_data = self.dir / "other.npz"
+        np.savez(other_data, **{name: array[::-1] for name, array in arrays.items()})
+        anew, said = self.quantize(plan, "--data", other_data)
+        self.assertIn("anew", said)
+        self.assertNotEqual(anew, expected)
+        retrained = onnx.load(models.DIGITS)
+        for tensor in retrained.graph.initializer:
+            array = numpy_helper.to_array(tensor)
+            if array.dtype == np.float32:
+                tensor.CopyFrom(numpy_helper.from_array(array * np.float32(1.5), tensor.name))
+        onnx.save(retrained, self.dir / "retrained.onnx")
+        self.assertIn("another model", self.quantize(plan, model=self.dir / "retrained.onnx", code=USAGE)[1])
+        anew, said = self.quantize(plan, *DATA, model=self.dir / "retrained.onnx")
+        self.assertIn("anew", said)
+        scales = [{t.name: numpy_helper.to_array(t) for t in onnx.load_from_string(b).graph.initializer
+                   if t.name.endswith("_scale")} for b in (anew, expected)]
+        self.assertEqual(scales[0].keys(), scales[1].keys())
+        self.assertTrue(any(not np.array_equal(scales[0][n], scales[1][n]) for n in scales[0]))
+
+
+if __name__ == "__main__":
+    unittest.main()
