@@ -71,8 +71,8 @@ class RecipesTest(unittest.TestCase):
         schemes = "int8,int8+method=percentile:99+rounding=nearest,int8+method=mse+per_channel=false,float32"
         self.check(self.tune("fields", *SEARCH, "--schemes", schemes, "--rounding", "learned"))
 
-    def test_limits_learn_codes_of_their_own(self):
-        study = self.tune("limited", *SEARCH, "--improve", "--max-size", "40%")
+    def test_biases_of_single_plans(self):
+        study = self.tune("own", *SEARCH, "--improve", "--objectives", "kl,size", "--schemes", "int8,float32")
         plans = self.check(study, needs_data=True)
         self.assertIn(2, [len(json.loads(p.read_text())["recipe"]["corrections"]) for p in plans], "shared and own ones")
 
