@@ -8,7 +8,7 @@
 // successive rounding along a Cholesky factor (as OBQ and GPTQ do; Nagel et al. 2020 state the objective), a few sweeps
 // of coordinate descent, and a bias that takes up what is left of the mean. How far the moments are trusted is chosen
 // for each layer by what is learned on half of the samples and judged by the other half. Scales and zero points stay,
-// so file and speed stay what they were.
+// so file and speed stay what they were, and codes of a reduced range stay in it.
 #pragma once
 
 #include <cstdint>

@@ -49,6 +49,26 @@ QuantLimits quant_limits(DataType type, bool reduce_range, bool symmetric) {
   }
 }
 
+QuantLimits code_limits(const QuantParams& params) { return quant_limits(params.type, params.reduced); }
+
+namespace {
+
+bool all_within(const Tensor& codes, QuantLimits limits) {
+  const auto inside = [&](auto code) { return code >= limits.lowest && code <= limits.highest; };
+  // Asked of every candidate; element() takes ten times as long.
+  if (codes.type() == DataType::kInt8) return std::ranges::all_of(codes.values<int8_t>(), inside);
+  if (codes.type() == DataType::kUint8) return std::ranges::all_of(codes.values<uint8_t>(), inside);
+  for (int64_t i = 0; i < codes.element_count(); ++i)
+    if (!inside(element(codes, i))) return false;
+  return true;
+}
+
+}  // namespace
+
+QuantLimits code_limits(const Tensor& codes) {
+  return quant_limits(codes.type(), all_within(codes, quant_limits(codes.type(), true)));
+}
+
 float rounded(double value, DataType float_type) {
   if (float_type == DataType::kFloat16) return half_to_float(double_to_half(value));
   return static_cast<float>(value);
@@ -143,6 +163,17 @@ Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const u
   return Tensor::from(type, std::move(dims), std::move(bytes));
 }
 
+namespace {
+
+// Whether a value of the range gets a code beyond the limits: it was narrowed by hand, or the zero point lies between
+// two codes.
+bool leaves(float low, float high, const ScaleZeroPoint& p, QuantLimits limits) {
+  const auto code = [&](float x) { return std::nearbyintf(x / p.scale) + static_cast<float>(p.zero_point); };
+  return code(low) < static_cast<float>(limits.lowest) || code(high) > static_cast<float>(limits.highest);
+}
+
+}  // namespace
+
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
   if (rule.clipping == WeightClipping::kMse && rule.block_size == 0 && rule.bounds.empty())
     return mse_weight_params(weight, rule);
@@ -155,7 +186,9 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
   QuantParams params;
   params.type = rule.type;
   params.axis = rule.axis;
+  params.reduced = rule.reduce_range && rule.keeps_range;
   for (size_t c = 0; c < ranges.low.size(); ++c) {
+    const float lowest = ranges.low[c], highest = ranges.high[c];
     if (c < rule.bounds.size()) {
       if (auto low = rule.bounds[c].first) ranges.low[c] = rounded(*low, weight.type());
       if (auto high = rule.bounds[c].second) ranges.high[c] = rounded(*high, weight.type());
@@ -164,6 +197,7 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
     ScaleZeroPoint p = values.count == 0 ? ScaleZeroPoint{}
                                          : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric,
                                                             rule.min_real_range, weight.type());
+    params.cut |= params.reduced && leaves(lowest, highest, p, code_limits(params));
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);
   }

@@ -39,7 +39,15 @@ struct QuantParams {
   std::vector<int32_t> zero_point;
   std::optional<int64_t> axis;  // set: per channel
   int64_t block_size = 0;       // more than 0: per block of the axis
+  bool reduced = false;         // codes keep to the reduced range of the type
+  bool cut = false;             // of them some, which onnxruntime lets leave it
 };
+// The codes that a tensor with these parameters may have. Scales and zero points alone do not tell: a clipped weight, or
+// one that is rounded otherwise, has values beyond the range that its scale was computed for.
+QuantLimits code_limits(const QuantParams& params);
+// Those that codes in a file keep to: the reduced range of their type where all lie in it. Who chooses other codes under
+// the same parameters (learned rounding) stays in them.
+QuantLimits code_limits(const Tensor& codes);
 // Dims of the scale of a tensor with these dims.
 std::vector<int64_t> scale_dims(const QuantParams& params, const std::vector<int64_t>& dims);
 
@@ -55,13 +63,15 @@ struct WeightRule {
   // comes from the rounded scale.
   int64_t block_size = 0;
   WeightClipping clipping = WeightClipping::kNone;
+  // With reduce_range: codes end where the reduced range does. onnxruntime cuts them at the full one (D57).
+  bool keeps_range = false;
 };
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule);
 
 // Of all ranges within min-max, tried in steps, the one with the smallest squared error of the weight, by channel.
 QuantParams mse_weight_params(const Tensor& weight, const WeightRule& rule);
 
-// q = clip(rint(x / scale) + zero_point) in float, clipped to the full range of the type.
+// q = clip(rint(x / scale) + zero_point) in float, clipped to code_limits(params).
 Tensor quantize(const Tensor& values, const QuantParams& params);
 // (q - zero_point) * scale, computed in float (onnxruntime's debugger computes it in the integer type and wraps).
 std::vector<float> dequantize(const Tensor& quantized, const QuantParams& params);

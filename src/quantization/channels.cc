@@ -53,8 +53,8 @@ auto columns_kernel(const Kernels& k, uint16_t) { return k.quantize_columns16; }
 
 template <class T>
 void quantize_to(Floats in, T* out, Strides s, const QuantParams& params, const Kernels& kernels) {
-  QuantLimits full = quant_limits(params.type);
-  CodeRange range{full.lowest, full.highest};
+  const QuantLimits limits = code_limits(params);
+  const CodeRange range{limits.lowest, limits.highest};
   if (s.inner >= kShortRun || s.outer * s.channels == 1) {
     auto kernel = run_kernel(kernels, T{});
     for (size_t r = 0; r < s.outer * s.channels; ++r)

@@ -97,7 +97,7 @@ class Finder {
     w.codes = name;
     w.dims = w.code_dims = codes.dims();
     w.scale = to_floats(scale);
-    QuantLimits limits = quant_limits(codes.type());
+    QuantLimits limits = code_limits(codes);
     w.lowest = limits.lowest, w.highest = limits.highest;
     for (int64_t i = 0; i < zero.element_count(); ++i) w.zero_point.push_back(static_cast<int32_t>(element(zero, i)));
     w.scale_dims.assign(w.dims.size(), 1);

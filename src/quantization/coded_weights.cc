@@ -137,7 +137,7 @@ std::optional<CodedWeight> CodedWeights::dequantized(const Node& node) const {
   w.dims = w.code_dims = codes.dims();
   w.zero_point = {0};
   if (!is_code_type(codes.type()) || !take_scale(scale, w)) return {};
-  QuantLimits limits = quant_limits(codes.type());
+  QuantLimits limits = code_limits(codes);
   w.lowest = limits.lowest, w.highest = limits.highest;
   if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
     const Tensor* zero = initializer(node.inputs[2]);
@@ -203,7 +203,7 @@ std::optional<CodedWeight> CodedWeights::folded(const std::string& tensor) const
   if (own_initializer(cast->inputs[0])) {
     const Tensor& codes = *initializer(cast->inputs[0]);
     if (!is_code_type(codes.type())) return {};
-    QuantLimits limits = quant_limits(codes.type());
+    QuantLimits limits = code_limits(codes);
     w.codes = cast->inputs[0], w.code_dims = codes.dims();
     w.lowest = limits.lowest, w.highest = limits.highest;
   } else if (!read_halves(cast->inputs[0], w)) {

@@ -111,6 +111,8 @@ class Claims {
       claim_constants(layer);
     }
     for (const StaticLayer& layer : layers)
+      if (reduces(layer)) reduce_constants(layer);
+    for (const StaticLayer& layer : layers)
       if (!layer.wide && !(layer.fields && layer.fields->activation_type)) widen(layer);
     QuantizeOptions result = options_;
     for (auto& [tensor, entry] : constants_) result.tensor_overrides.try_emplace(tensor, std::vector{entry});
@@ -174,6 +176,16 @@ class Claims {
         continue;
       constants_.try_emplace(name, use == Use::kWeight ? weight : operand);
     }
+  }
+
+  bool reduces(const StaticLayer& layer) const {
+    return layer.fields ? layer.fields->reduce_range.value_or(options_.reduce_range) : options_.reduce_range;
+  }
+
+  // A constant that several layers read has 7 bits where one of them needs it.
+  void reduce_constants(const StaticLayer& layer) {
+    for (const auto& name : node(layer).inputs)
+      if (auto it = constants_.find(name); it != constants_.end()) it->second.reduce_range = true;
   }
 
   const Model& model_;

@@ -144,6 +144,11 @@ void replace(Model& model, const Places& places, const CodedLayer& layer, const 
   bias = Tensor::from(DataType::kInt32, bias.dims(), std::move(codes));
 }
 
+// Codes of 7 bits take none of 8, as a study from before may have learned them.
+bool keeps_limits(const RoundedLayer& learned, const CodedWeight& weight) {
+  return weight.packing != CodedWeight::Packing::kWhole || code_limits(learned.codes).highest <= weight.highest;
+}
+
 class Learner {
  public:
   Learner(const Model& float_model, const Model& quantized, const Dataset& data, std::span<const int64_t> samples,
@@ -277,7 +282,8 @@ Model apply_rounding(const Model& quantized, const Rounding& rounding) {
     const Tensor* codes = &quantized.graph.initializers[places.at(layer.weight.codes)].tensor;
     const RoundedLayer& learned = it->second;
     bool same = learned.codes.type() == codes->type() && learned.codes.dims() == codes->dims() &&
-                learned.scale == layer.weight.scale && learned.zero_point == layer.weight.zero_point;
+                learned.scale == layer.weight.scale && learned.zero_point == layer.weight.zero_point &&
+                keeps_limits(learned, layer.weight);
     if (same) replace(result, places, layer, learned);
   }
   return result;

@@ -154,7 +154,8 @@ WeightRule OperatorWriter::rule_of(DataType type, std::optional<int64_t> axis, b
           .min_real_range = o.min_real_range,
           .axis = axis,
           .bounds = {},
-          .clipping = as_weight && is_static() ? o.weight_clipping : WeightClipping::kNone};
+          .clipping = as_weight && is_static() ? o.weight_clipping : WeightClipping::kNone,
+          .keeps_range = !o.compat_onnxruntime};
 }
 
 QuantizedTensor OperatorWriter::names_for(const std::string& tensor, QuantParams params) {
@@ -165,12 +166,16 @@ QuantizedTensor& OperatorWriter::constant(const std::string& tensor, const Tenso
                                           bool as_weight) {
   std::string key = tensor;
   if (auto it = values_.find(key); it != values_.end()) {
-    if (as_weight ? fits(it->second, rule.axis) : fits_activation(it->second, rule.type)) return it->second;
-    deviate(it->second.params.type == DataType::kInt32 ? "D9" : "D18");
-    key = fmt::format("{}\n{} {}", tensor, static_cast<int>(rule.type), rule.axis.value_or(-1));
+    const QuantParams& known = it->second.params;
+    const bool suits = as_weight ? fits(it->second, rule.axis) : fits_activation(it->second, rule.type);
+    const bool too_wide = rule.reduce_range && rule.keeps_range && !known.reduced;
+    if (suits && !too_wide) return it->second;
+    deviate(known.type == DataType::kInt32 ? "D9" : suits ? "D57" : "D18");
+    key = fmt::format("{}\n{} {} {}", tensor, static_cast<int>(rule.type), rule.axis.value_or(-1), rule.reduce_range);
     if (auto other = values_.find(key); other != values_.end()) return other->second;
   }
   QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(scope_ + tensor, value, rule));
+  if (q.params.cut) deviate("D57");
   std::vector<int64_t> param_dims;
   if (rule.axis) param_dims.push_back(static_cast<int64_t>(q.params.scale.size()));
   constants_.push_back({&q, scope_ + tensor, value, std::move(param_dims), {}});
@@ -200,9 +205,11 @@ const QuantizedTensor& OperatorWriter::transposed_weight(const std::string& tens
                                                          std::vector<int64_t> param_dims) {
   if (!is_local(tensor)) return parent_->transposed_weight(tensor, value, rule, dims, param_dims);
   std::string key =
-      fmt::format("{}{}\ntransposed {} {}", scope_, tensor, rule.axis.value_or(-1), fmt::join(value.dims(), " "));
+      fmt::format("{}{}\ntransposed {} {} {}", scope_, tensor, rule.axis.value_or(-1), rule.reduce_range,
+                  fmt::join(value.dims(), " "));
   if (auto it = values_.find(key); it != values_.end()) return it->second;
   QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(key, value, rule));
+  if (q.params.cut) deviate("D57");
   constants_.push_back({&q, key, value, std::move(param_dims), std::move(dims)});
   return q;
 }

@@ -7,6 +7,7 @@
 #include "model/float16.h"
 #include "model/sort_nodes.h"
 #include "quantization/constant_params.h"
+#include "quantization/stored_weights.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -66,7 +67,7 @@ class Writer {
   void compute_weight_params() {
     marks_.tensors.for_each([&](const std::string& name, const Mark& mark) {
       if (auto it = index_.initializers.find(name); it != index_.initializers.end())
-        weights_[name] = constant_params(name, mark, *it->second, options_, cache_);
+        if ((weights_[name] = constant_params(name, mark, *it->second, options_, cache_)).cut) marks_.deviate("D57");
     });
   }
 
@@ -108,10 +109,21 @@ class Writer {
     std::string output = name + "_DequantizeLinear_Output";
     replace_inputs(name, output);
     std::string code = name + (options_.add_qdq_pair_to_weight ? "_QuantizeLinear_Output" : "_quantized");
-    if (options_.add_qdq_pair_to_weight) add_linear("QuantizeLinear", name, code, name + "_QuantizeLinear", q);
+    if (options_.add_qdq_pair_to_weight)
+      add_linear("QuantizeLinear", paired_weight(name, weight, params), code, name + "_QuantizeLinear", q);
     else added_.push_back({code, cache_.quantized(name, weight, params)});
     add_linear("DequantizeLinear", code, output, name + "_DequantizeLinear", q);
     values_[name] = {std::move(q), {}, {}};
+  }
+
+  // A QuantizeLinear knows no reduced range: values that it would give codes beyond are brought into it.
+  std::string paired_weight(const std::string& name, const Tensor& weight, const QuantParams& params) {
+    QuantParams whole = params;
+    whole.reduced = false;
+    if (!params.reduced || code_limits(quantize(weight, whole)).highest <= code_limits(params).highest) return name;
+    const std::string inside = name + "_in_range";
+    added_.push_back({inside, in_type(weight.type(), weight.dims(), dequantize(quantize(weight, params), params))});
+    return inside;
   }
 
   void write_activation(const std::string& name) {

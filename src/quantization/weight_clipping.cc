@@ -54,7 +54,7 @@ double squared_error(const std::vector<float>& values, const ScaleZeroPoint& p, 
 class Search {
  public:
   Search(const Channel& channel, const WeightRule& rule, bool half)
-      : channel_(channel), rule_(rule), half_(half), codes_(quant_limits(rule.type)) {
+      : channel_(channel), rule_(rule), half_(half), codes_(quant_limits(rule.type, rule.reduce_range)) {
     consider(1, 1);
   }
 
@@ -102,6 +102,7 @@ QuantParams mse_weight_params(const Tensor& weight, const WeightRule& rule) {
   QuantParams params;
   params.type = rule.type;
   params.axis = rule.axis;
+  params.reduced = rule.reduce_range;
   bool half = weight.type() == DataType::kFloat16;
   for (const Channel& channel : channels_of(weight, rule.axis)) {
     ScaleZeroPoint p = channel.values.empty() ? ScaleZeroPoint{} : Search(channel, rule, half).run();

@@ -153,6 +153,8 @@ def allowed(model, ranges, o):
             ids.add("D17")
     if o["block_size"]:
         ids.add("D36")
+    if o["reduce_range"] or any(e.get("reduce_range") for entries in o["tensor_overrides"].values() for e in entries):
+        ids.add("D57")
     types = {o["activation_type"]}.union(*override_types(o))
     converted = o["block_size"] or any(bits(t) == 16 for t in types | {o["weight_type"]})  # to opset 21
     if "int8" in types and (converted or opset(model) >= 21):
@@ -172,7 +174,7 @@ def allowed(model, ranges, o):
 
 
 # What compat_onnxruntime follows.
-RESTORED = {"D1", "D2", "D4", "D9"}
+RESTORED = {"D1", "D2", "D4", "D9", "D57"}
 # Allowed only where onnxruntime's own quantizer stops with an error, or its model does not run.
 WHERE_IT_FAILS = {"D5", "D12", "D34"}
 

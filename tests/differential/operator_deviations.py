@@ -148,6 +148,8 @@ def allowed(form, model, ranges, o):
                      if o["enable_subgraph"])
     if any(f.readers[i] + inside[i] > 1 for i in f.initializers) and (len(types) > 1 or o["per_channel"]):
         ids.add("D18")
+    if o["reduce_range"] and not o["compat_onnxruntime"]:
+        ids.add("D57")
     if any(a.HasField("g") for n in f.graph.node for a in n.attribute):
         ids.add("D33")
     if o["enable_subgraph"] and form == "qoperator":
