@@ -62,30 +62,39 @@ void time_on(const Place& place, const std::vector<std::string>& ids, const fs::
   for (size_t i = 0; i < ids.size(); ++i) ending.latencies[place.device][ids[i]] = timed.latencies[i];
 }
 
-std::vector<std::string> finalists_of(const DeviceFront& found, const Study& study, bool all_of_front) {
-  std::vector<std::string> ids{"float"}, finalists = found.top;
-  if (study.find("full") && found.fully_quantized.trial.measurement) ids.emplace_back("full");
-  if (all_of_front) {
-    if (study.find("published")) ids.emplace_back("published");
-    finalists.clear();
-    for (const SummaryPoint& point : found.front) finalists.push_back(point.trial.id);
+// Where latency is an objective, all points compete again by what is timed now; else the front stays what it is.
+std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& ending, bool searched) {
+  std::vector<std::string> ids{"float"};
+  const auto add = [&](const std::string& id) {
+    if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+  };
+  const auto measured = [&](const std::string& id) {
+    return std::ranges::any_of(found.trials,
+                               [&](const SummaryPoint& p) { return p.trial.id == id && p.trial.measurement; });
+  };
+  if (measured("full")) add("full");
+  if (!searched) {
+    std::ranges::for_each(found.top, add);
+    return ids;
   }
-  for (const auto& id : finalists)
-    if (id != "full") ids.push_back(id);
+  if (measured("published")) add("published");
+  const bool by_latency = std::ranges::find(ending.objectives, "latency") != ending.objectives.end();
+  for (const SummaryPoint& point : by_latency ? found.trials : found.front)
+    if (point.trial.measurement) add(point.trial.id);
   return ids;
 }
 
 }  // namespace
 
-void time_finalists(const Study& study, std::span<const Place> places, const fs::path& folder, bool all_of_front,
+void time_finalists(const Study& study, std::span<const Place> places, const fs::path& folder, bool searched,
                     Ending& ending, const TimeLimit& time, const Env& env) {
   if (env.cancelled()) return;
   const Summary summary = summarize(study, folder, ending);
-  time_on(places[0], finalists_of(summary, study, all_of_front), folder, ending, time, env);
+  time_on(places[0], finalists_of(summary, ending, searched), folder, ending, time, env);
   for (const Place& place : places.subspan(1))
     for (const DeviceFront& found : summary.elsewhere)
       if (found.device == place.device)
-        time_on(place, finalists_of(found, study, all_of_front), folder, ending, time, env);
+        time_on(place, finalists_of(found, ending, searched), folder, ending, time, env);
 }
 
 std::string audit_selected(const Study& study, const Place& place, const fs::path& folder, const Ending& ending,

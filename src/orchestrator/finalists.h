@@ -12,11 +12,11 @@
 namespace seqto::internal {
 
 // On each device its finalists' files below `folder`/models: all are loaded, then 30 rounds after one to warm up run
-// each once on the same sample. `all_of_front`: finalists are the whole front, chosen from by their latencies, and the
-// published model; else, as published, the top three. What fails leaves the trials' latencies and a note. Rounds end
-// early, after five at the soonest, once the time is over.
+// each once on the same sample. `searched`: finalists are the front, or where latency is an objective all points that
+// were measured for the report, and the published model; else, as published, the top three. What fails leaves the
+// trials' latencies and a note. Rounds end early, after five at the soonest, once the time is over.
 void time_finalists(const Study& study, std::span<const Place> places, const std::filesystem::path& folder,
-                    bool all_of_front, Ending& ending, const TimeLimit& time, const Env& env);
+                    bool searched, Ending& ending, const TimeLimit& time, const Env& env);
 
 // In words: whether the selected point, on the first `samples` of the evaluation, is the same on processors whose int8
 // products saturate. `runner`: of this process.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "seqto/error.h"
 #include "seqto/report.h"
@@ -51,13 +52,11 @@ struct Pointer {
   const std::filesystem::path& dir;
   double float_size, full_size;
 
-  SummaryPoint operator()(const Trial& trial, const std::map<std::string, Latency>& latencies) const {
+  SummaryPoint operator()(const Trial& trial) const {
     SummaryPoint p{trial, {}, {}, 0};
     if (trial.measurement && full_size < float_size)
       p.size_reduction_kept =
           (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
-    if (auto it = latencies.find(trial.id); it != latencies.end() && p.trial.measurement)
-      p.trial.measurement->latency = it->second;
     std::string file = "models/" + trial.id + ".onnx", plan = "plans/" + trial.id + ".json";
     if (std::filesystem::exists(dir / file)) p.file = file;
     if (std::filesystem::exists(dir / plan)) p.plan_file = plan;
@@ -108,19 +107,28 @@ void find_drops(DeviceFront& d) {
   }
 }
 
-DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,
+// With the latencies of those that were timed again: the front, and what is chosen from it, are of the figures that are
+// shown.
+std::vector<Trial> as_shown(std::vector<Trial> trials, const std::string& device, const Ending& ending) {
+  const auto known = ending.latencies.find(device);
+  if (known == ending.latencies.end()) return trials;
+  for (Trial& t : trials)
+    if (const auto timed = known->second.find(t.id); timed != known->second.end() && t.measurement)
+      t.measurement->latency = timed->second;
+  return trials;
+}
+
+DeviceFront front_on(const std::string& device, std::vector<Trial> measured_trials, const Ending& ending,
                      const Pointer& point) {
-  auto known = ending.latencies.find(device);
-  const std::map<std::string, Latency> none;
-  const auto& latencies = known == ending.latencies.end() ? none : known->second;
+  const std::vector<Trial> trials = as_shown(std::move(measured_trials), device, ending);
   const Trial &baseline = *find(trials, "float"), &full = *reference_trial(trials);
   DeviceFront d;
   d.device = device;
-  d.baseline = point(baseline, latencies);
-  d.fully_quantized = point(full, latencies);
+  d.baseline = point(baseline);
+  d.fully_quantized = point(full);
   std::vector<Point> points;
   for (size_t i : front_of(trials, ending.objectives)) {
-    d.front.push_back(point(trials[i], latencies));
+    d.front.push_back(point(trials[i]));
     points.push_back(point_of(trials[i], ending.objectives));
   }
   if (const std::string loss = loss_among(ending.objectives); !loss.empty()) {
@@ -147,7 +155,7 @@ DeviceFront front_on(const std::string& device, const std::vector<Trial>& trials
     d.hypervolume =
         scaled_hypervolume(points, point_of(baseline, ending.objectives), point_of(full, ending.objectives));
   for (const Trial& t : trials)
-    if (t.part == Part::kEvaluation) d.trials.push_back(point(t, latencies));
+    if (t.part == Part::kEvaluation) d.trials.push_back(point(t));
   find_drops(d);
   const auto compare = [&](SummaryPoint& p) {
     if (p.trial.id != baseline.id && p.trial.measurement && baseline.measurement)
@@ -194,6 +202,24 @@ std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector
     return trials[a].measurement->size_bytes < trials[b].measurement->size_bytes;
   });
   return front;
+}
+
+std::vector<size_t> reportable(const Study& study, const std::vector<std::string>& objectives, bool all_are_timed) {
+  std::set<size_t> found;
+  const auto add = [&](const std::vector<Trial>& trials) {
+    for (size_t i : front_of(trials, objectives)) found.insert(i);
+    // A point that was slow by chance is on the front of the figures that are to come.
+    if (!all_are_timed || std::ranges::find(objectives, "latency") == objectives.end()) return;
+    for (size_t i = 0; i < trials.size(); ++i)
+      if (trials[i].part == Part::kEvaluation && trials[i].measurement) found.insert(i);
+  };
+  add(study.trials());
+  for (const std::string& device : other_devices(study)) add(trials_on(study, device));
+  std::erase_if(found, [&](size_t i) {
+    const std::string& id = study.trials()[i].id;
+    return id == "float" || id == "published" || id == "full";
+  });
+  return {found.begin(), found.end()};
 }
 
 DeviceFront front_of_trials(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <future>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/files.h"
 #include "orchestrator/best_so_far.h"
@@ -419,11 +418,7 @@ class Tuner {
     else save_model(load_model(o_.model), float_file);
     std::vector<const Trial*> kept;
     if (const Trial* full = study_->find("full")) kept.push_back(full);
-    std::set<size_t> on_a_front;
-    for (size_t i : front_of(study_->trials(), o_.objectives)) on_a_front.insert(i);
-    for (const std::string& device : other_devices(*study_))
-      for (size_t i : front_of(trials_on(*study_, device), o_.objectives)) on_a_front.insert(i);
-    for (size_t i : on_a_front) kept.push_back(&study_->trials()[i]);
+    for (size_t i : reportable(*study_, o_.objectives, searches(o_))) kept.push_back(&study_->trials()[i]);
     const fs::path plans = o_.output / "plans";
     const StudyFindings findings{opsets_, model_sha256_, *data_, split_.calibration, quantizer_ranges_, corrections_};
     const Recipe recipe = study_recipe(o_, findings);
@@ -441,7 +436,10 @@ class Tuner {
     }
     write_file_atomic(plans / "float.json", plan_to_json({}));
     study_->note("explained", explained_to_json(explained));
-    if (by_latency(o_) || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn"))
+    // The published procedure times a few: beside trials that were timed at other moments none could be chosen.
+    const bool comparable = searches(o_) || !by_latency(o_);
+    if (comparable &&
+        (by_latency(o_) || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn")))
       time_finalists(*study_, places_, o_.output, searches(o_), ending_, time_, env_);
     if (std::string error = latencies_ ? latencies_->error() : ""; !error.empty())
       ending_.notes.push_back(std::move(error));

@@ -25,15 +25,19 @@ Trial trial(const std::string& id, int64_t size_bytes, double kl) {
   return t;
 }
 
-// Of a study with these trials, over kl and size.
-Summary summary_of(const std::string& name, const std::vector<Trial>& trials) {
+Trial timed_trial(const std::string& id, int64_t size_bytes, double kl, int64_t ns) {
+  Trial t = trial(id, size_bytes, kl);
+  t.measurement->latency = {ns, ns, ns};
+  return t;
+}
+
+// Of a study with these trials.
+Summary summary_of(const std::string& name, const std::vector<Trial>& trials, Ending ending = {{"kl", "size"}}) {
   const fs::path dir = fs::temp_directory_path() / ("seqto_summarize_test_" + name);
   fs::remove_all(dir);
   fs::create_directories(dir);
   Study study = Study::open(dir / "study.jsonl", {});
   for (const Trial& t : trials) study.append(t);
-  Ending ending;
-  ending.objectives = {"kl", "size"};
   Summary summary = summarize(study, dir, ending);
   fs::remove_all(dir);
   return summary;
@@ -93,6 +97,76 @@ TEST(Summarize, OfThreeObjectivesTheOutlineIsOfTwo) {
   EXPECT_DOUBLE_EQ(*summary.front[1].mcnemar, 1);                            // 1 to 0: nothing is known
   EXPECT_DOUBLE_EQ(*summary.front[2].mcnemar, 1);
   EXPECT_NE(summary_to_json(summary).find("\"mcnemar\": 0.03125"), std::string::npos);
+  fs::remove_all(dir);
+}
+
+std::vector<std::string> ids(const std::vector<SummaryPoint>& points) {
+  std::vector<std::string> result;
+  for (const SummaryPoint& p : points) result.push_back(p.trial.id);
+  return result;
+}
+
+// What is shown is what points are chosen by: not the figures that the search saw before they were timed again.
+TEST(Summarize, TheFrontIsOfTheFiguresThatAreShown) {
+  const std::vector<Trial> trials{timed_trial("float", 1000, 0, 1000),     timed_trial("full", 250, 1.0, 500),
+                                  timed_trial("slower now", 400, 0.5, 400), timed_trial("small", 300, 0.4, 900),
+                                  timed_trial("fast", 500, 0.1, 600),      timed_trial("slow by chance", 500, 0.2, 700)};
+  Ending ending{{"kl", "size", "latency"}};
+  EXPECT_EQ(ids(summary_of("as_trials", trials, ending).front),
+            (std::vector<std::string>{"full", "small", "slower now", "fast"}));
+  const auto now = [&](const std::string& id, int64_t ns) { ending.latencies["cpu"][id] = {ns, ns, ns}; };
+  now("float", 1100), now("full", 520), now("slower now", 950), now("small", 910), now("fast", 601);
+  now("slow by chance", 599);
+  const Summary summary = summary_of("as_shown", trials, ending);
+  EXPECT_EQ(ids(summary.front), (std::vector<std::string>{"full", "small", "fast", "slow by chance"}))
+      << "slower now is larger than small, loses more and takes longer; slow by chance is faster than fast";
+  EXPECT_EQ(summary.trials.size(), trials.size()) << "it stays a point that was evaluated";
+  for (const std::string& id : summary.top) EXPECT_NE(id, "slower now");
+  // Of a tie in print (601 and 599 ns are 0.60 us), the full figures decide.
+  for (const SummaryPoint& a : summary.front)
+    for (const SummaryPoint& b : summary.trials) {
+      Point p, q;
+      for (const std::string& name : ending.objectives)
+        p.push_back(objective(*a.trial.measurement, name)), q.push_back(objective(*b.trial.measurement, name));
+      EXPECT_FALSE(dominates(q, p)) << b.trial.id << " dominates " << a.trial.id;
+    }
+  // Scaled by what is shown of float and full, as the points are.
+  Summary as_measured = summary_of("scaled", {timed_trial("float", 1000, 0, 1100), timed_trial("full", 250, 1.0, 520),
+                                              timed_trial("small", 300, 0.4, 910), timed_trial("fast", 500, 0.1, 601),
+                                              timed_trial("slow by chance", 500, 0.2, 599)},
+                                   {ending.objectives});
+  EXPECT_DOUBLE_EQ(summary.hypervolume, as_measured.hypervolume);
+  EXPECT_EQ(summary.selected, as_measured.selected);
+  EXPECT_EQ(summary.top, as_measured.top);
+}
+
+TEST(Summarize, EachDeviceHasAFrontOfItsOwnFigures) {
+  std::vector<Trial> trials{timed_trial("float", 1000, 0, 1000), timed_trial("full", 250, 1.0, 500),
+                            timed_trial("a", 400, 0.5, 400), timed_trial("b", 300, 0.4, 900)};
+  for (Trial& t : trials) t.elsewhere["other"] = Outcome{t.measurement, {}};
+  Ending ending{{"kl", "size", "latency"}};
+  ending.latencies["other"]["a"] = {901, 901, 901};
+  const Summary summary = summary_of("devices", trials, ending);
+  EXPECT_EQ(ids(summary.front), (std::vector<std::string>{"full", "b", "a"}));
+  ASSERT_EQ(summary.elsewhere.size(), 1u);
+  EXPECT_EQ(ids(summary.elsewhere[0].front), (std::vector<std::string>{"full", "b"}));
+}
+
+// What may be on the front once all are timed needs a file, on whichever device.
+TEST(Summarize, AllThatAreTimedAgainCanBeReported) {
+  const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_reportable";
+  fs::remove_all(dir);
+  fs::create_directories(dir);
+  Study study = Study::open(dir / "study.jsonl", {});
+  Trial searched = timed_trial("searched", 200, 0.1, 100), failed;
+  searched.part = Part::kSearch;
+  failed.id = "failed", failed.failure = "it does not run";
+  for (const Trial& t : {timed_trial("float", 1000, 0, 1000), timed_trial("full", 250, 1.0, 500), searched, failed,
+                         timed_trial("slow by chance", 500, 0.2, 700), timed_trial("fast", 500, 0.1, 600)})
+    study.append(t);
+  EXPECT_EQ(reportable(study, {"kl", "size"}, true), (std::vector<size_t>{5}));
+  EXPECT_EQ(reportable(study, {"kl", "size", "latency"}, true), (std::vector<size_t>{4, 5}));
+  EXPECT_EQ(reportable(study, {"kl", "size", "latency"}, false), (std::vector<size_t>{5}));
   fs::remove_all(dir);
 }
 
