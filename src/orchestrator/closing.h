@@ -20,7 +20,20 @@ struct Closing {
             .timing = sample_seconds * 2 * 31 + 0.005};
   }
 
-  // What a search keeps for it. Latencies that are an objective are always taken in turn.
+  // As fast as the machine is now.
+  static Closing now(const TuneOptions& o, const TimeLimit& time) {
+    Closing closing = of(o, time.sample_seconds());
+    closing.drawing *= time.slowdown();
+    return closing;
+  }
+
+  // Before a search that follows latencies: a uniform plan of each scheme is made, loaded and run fifteen times under
+  // the runtime's profiler.
+  static double profile(const TuneOptions& o, const TimeLimit& time) {
+    return 20 * static_cast<double>(o.schemes.size()) * time.sample_seconds();
+  }
+
+  // What a search keeps for it.
   double kept(const TuneOptions& o, const TimeLimit& time) const {
     const double all = analysis + drawing + (by_latency(o) ? timing * static_cast<double>(o.max_front) : 0);
     return time.at_most(all, 1.0 / 6);

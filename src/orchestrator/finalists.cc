@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "orchestrator/summarize.h"
 #include "orchestrator/times_in_turn.h"
@@ -22,20 +23,31 @@ struct TimedFiles {
 
 TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeLimit& time,
                         const Env& env) {
-  constexpr int64_t kRounds = 30, kFewest = 5;
+  constexpr int64_t kRounds = 30;
   const EvaluationData& data = place.evaluation;
   TimedFiles result;
+  const double start = time.spent();
+  const auto over = [&] { return !time.leaves(0) && time.spent() - start > time.part(0.05); };
   try {
     std::vector<std::unique_ptr<Session>> sessions;
-    for (const auto& file : files) sessions.push_back(place.runner->load_file(file));
+    for (const auto& file : files) {
+      if (over()) return {{}, "--max-time is over"};
+      sessions.push_back(place.runner->load_file(file));
+    }
+    double round_begin = time.spent(), round_seconds = 0;
     const auto inputs = [&](int64_t round) {
       env.stop_if_cancelled("evaluate");
       env.progress({"time", round, kRounds, "finalists in turn"});
       return data.data->read(data.samples[static_cast<size_t>(round) % data.samples.size()]).inputs;
     };
-    const auto goes_on = [&](int64_t round) { return round <= kRounds && (round <= kFewest || time.leaves(0)); };
+    // One round to warm up, and then one: the fewest that tell anything.
+    const auto goes_on = [&](int64_t round) {
+      round_seconds = time.spent() - std::exchange(round_begin, time.spent());
+      return round <= kRounds && (round < 2 ? !over() : time.leaves(round_seconds));
+    };
     for (auto& t : times_in_turn(sessions, inputs, goes_on))
       result.latencies.push_back(summarize_latency(std::move(t)));
+    if (result.latencies.front().median_ns == 0) return {{}, "--max-time is over"};
   } catch (const DeviceGone&) {
     throw;
   } catch (const Error& error) {

@@ -14,7 +14,7 @@ namespace seqto::internal {
 // On each device its finalists' files below `folder`/models: all are loaded, then 30 rounds after one to warm up run
 // each once on the same sample. `searched`: finalists are the front, or where latency is an objective all points that
 // were measured for the report, and the published model; else, as published, the top three. What fails leaves the
-// trials' latencies and a note. Rounds end early, after five at the soonest, once the time is over.
+// trials' latencies and a note. Rounds end early once the time is over.
 void time_finalists(const Study& study, std::span<const Place> places, const std::filesystem::path& folder,
                     bool searched, Ending& ending, const TimeLimit& time, const Env& env);
 

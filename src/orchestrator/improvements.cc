@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 constexpr double kTimeToLearn = 300;
 constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
 constexpr int64_t kWidest = 2304;       // 3 x 3 x 256; ten seconds a layer
-constexpr double kLearning = 1.0 / 3;   // of a limited time, that it may take to learn roundings
+constexpr double kLearning = 1.0 / 3;   // of what is left of a limited time, that it may take to learn roundings
+constexpr double kImproving = 0.4;      // that all of it may take; what is not found by then is left out
 
 constexpr const char *kImproved = "improved ranges", *kFirst = "first corrections";  // notes
 
@@ -55,9 +56,10 @@ bool learns(const TuneOptions& o, const DetailedScheme& scheme) {
 // scheme an equal part of what is left of that.
 class LearningTime {
  public:
-  LearningTime(const TuneOptions& o, const std::vector<DetailedScheme>& schemes, const Env& env) : env_(env) {
+  LearningTime(const TuneOptions& o, const std::vector<DetailedScheme>& schemes, double seconds, const Env& env)
+      : env_(env) {
     if (o.max_time_seconds <= 0 || !o.correct_weights) return;
-    end_ns_ = env.clock_ns() + static_cast<int64_t>(kLearning * o.max_time_seconds * 1e9);
+    end_ns_ = env.clock_ns() + static_cast<int64_t>(seconds * 1e9);
     schemes_ = std::ranges::count_if(schemes, [&](const DetailedScheme& s) { return learns(o, s); });
   }
 
@@ -130,25 +132,31 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
 
 Improvements find_improvements(const TuneOptions& o, const Model& model, const Ranges& ranges,
                                const std::map<std::string, Ranges>& named, const Dataset& data,
-                               std::span<const int64_t> samples, Runner& runner, Study& study, const Env& env) {
+                               std::span<const int64_t> samples, Runner& runner, Study& study, const TimeLimit& limit,
+                               const Env& env) {
   const std::string* noted = study.noted(kImproved);
   if (noted && fs::exists(corrections_file(o)))
     return {ranges_from_json(*noted), load_corrections(corrections_file(o))};
   Improvements result{ranges, first_corrections(o, study)};
   bool found_any = !result.corrections.empty();
   const std::vector<DetailedScheme> schemes = schemes_of(o);
-  LearningTime time(o, schemes, env);
+  LearningTime time(o, schemes, limit.left(kLearning), env);
+  const double end = limit.spent() + limit.left(kImproving);
   for (const DetailedScheme& scheme : schemes) {
     if (result.corrections.contains(scheme)) continue;
     const bool first = scheme == schemes.front();
     const Ranges own = ranges_under(uniform_plan(model, scheme, o.quantize.exclude), model, result.ranges, named);
-    std::optional<Improved> found = improve_scheme(o, scheme, first, model, own, data, samples, runner, time, env);
-    if (!found) continue;
+    const auto in_its_time = in_time(limit, end - limit.spent(), env, [&](const Env& hurried) {
+      return improve_scheme(o, scheme, first, model, own, data, samples, runner, time, hurried);
+    });
+    if (!in_its_time) result.left_out = true;
+    if (!in_its_time || !*in_its_time) continue;
+    std::optional<Improved> found = *in_its_time;
     if (first) result.ranges = std::move(found->ranges);
     if (!found->corrections.empty()) result.corrections[scheme] = std::move(found->corrections);
     found_any = true;
   }
-  if (!found_any) return result;
+  if (!found_any && !result.left_out) return result;
   save_corrections(result.corrections, corrections_file(o));
   study.note(kImproved, ranges_to_json(result.ranges));
   return result;
@@ -160,7 +168,7 @@ SchemeCorrections find_first_corrections(const TuneOptions& o, const DetailedSch
   assert(is_weight_only(scheme.scheme));
   SchemeCorrections result = first_corrections(o, study);
   if (!result.empty()) return result;
-  LearningTime time(o, schemes_of(o), env);
+  LearningTime time(o, schemes_of(o), kLearning * o.max_time_seconds, env);
   std::optional<Improved> found = improve_scheme(o, scheme, false, model, {}, data, samples, runner, time, env);
   if (!found || found->corrections.empty()) return result;
   result[scheme] = std::move(found->corrections);

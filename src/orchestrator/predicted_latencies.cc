@@ -99,7 +99,8 @@ std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Pl
   add({});
   if (sessions.empty()) return {};
   // Where the time is limited, the fewest rounds of a slow model may take all of it.
-  const double round_seconds = 2 * static_cast<double>(c_.study.find("float")->measurement->latency.median_ns) / 1e9;
+  const double round_seconds =
+      2 * c_.time.slowdown() * static_cast<double>(c_.study.find("float")->measurement->latency.median_ns) / 1e9;
   const auto rounds_fit = [&] {
     return seconds >= kSeconds || (kFewest + 1) * static_cast<double>(sessions.size() + 1) * round_seconds < seconds;
   };

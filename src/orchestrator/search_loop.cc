@@ -55,11 +55,17 @@ bool SearchLoop::run(const std::function<std::unique_ptr<Strategy>()>& make) {
 const char* SearchLoop::limit_reached(bool reserve) const {
   const TuneOptions& o = c_.options;
   // A short time is for the search as well: fewer of its plans are then reported, and less is told of them.
-  double kept = c_.closing_seconds;
+  double kept = c_.closing_seconds();
   if (reserve && searches(o))
-    kept += c_.time.at_most(static_cast<double>(reserved_trials()) * static_cast<double>(slowest_ns_) / 1e9, 1.0 / 3);
+    kept += c_.time.at_most(static_cast<double>(reserved_trials()) * report_seconds(), 1.0 / 3);
+  else kept += report_seconds();
   if (!c_.time.leaves(kept) && (reserve || !searches(o) || !none_reported())) return "--max-time";
   return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
+}
+
+double SearchLoop::report_seconds() const {
+  const auto samples = static_cast<double>(c_.places.front().evaluation.samples.size());
+  return std::max(static_cast<double>(slowest_ns_) / 1e9, c_.time.sample_seconds() * samples);
 }
 
 bool SearchLoop::none_reported() const {

@@ -30,7 +30,7 @@ class SearchLoop {
     const Prefixes* prefixes = nullptr;
     Ending& ending;
     const TimeLimit& time;
-    double closing_seconds = 0;
+    std::function<double()> closing_seconds;
   };
   explicit SearchLoop(Context context) : c_(std::move(context)) {}
 
@@ -45,6 +45,7 @@ class SearchLoop {
   const char* limit_reached(bool reserve) const;
   bool none_reported() const;
   int64_t reserved_trials() const;
+  double report_seconds() const;  // of one plan that is reported
   size_t allowed_trials(bool reserve) const;
   // Side by side; appended in their order. False when interrupted. Those beyond the time limit are left out.
   bool measure(std::span<Proposal> proposals, int64_t expected);

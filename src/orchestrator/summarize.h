@@ -20,7 +20,8 @@ std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector
 // were measured for the report. Without "full".
 std::vector<size_t> reportable(const Study& study, const std::vector<std::string>& objectives, bool all_are_timed);
 
-// What one device's trials come to, with the ending's latencies in place of their own; `float` and `full` are among them. Files are named where they exist below `dir`.
+// What one device's trials come to, with the ending's latencies in place of their own; `float` and `full` are among
+// them. Files are named where they exist below `dir`.
 DeviceFront front_of_trials(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,
                             const std::filesystem::path& dir);
 

@@ -12,6 +12,7 @@
 #include "orchestrator/best_so_far.h"
 #include "orchestrator/closing.h"
 #include "orchestrator/evaluate.h"
+#include "orchestrator/fewer_samples.h"
 #include "orchestrator/finalists.h"
 #include "orchestrator/first_plan.h"
 #include "orchestrator/improvements.h"
@@ -38,6 +39,7 @@ using namespace internal;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+constexpr const char* kNotRewritten = "not rewritten";  // the study's note: there was no time for it
 constexpr const char* kRandomData =
     "the inputs are random numbers: sizes and latencies mean something, ranges, losses and the choice of layers do not";
 
@@ -66,11 +68,15 @@ class Tuner {
     measure_first_plan();
     ranges_ = tuned_ranges(o_, model_, *data_, split_.calibration, *runner_, *study_, env_);
     measure_references();
-    if (!searches(o_)) rank();  // its order is that of the search
+    if (!searches(o_)) rank(env_);  // its order is that of the search
     bool interrupted = !search();
-    if (!interrupted && has_time(closing_.analysis, "the error analysis and the tensors' values")) {
-      rank();
-      note_tensors(*study_, model_, full(), *data_, split_.calibration, *runner_, env_);
+    if (!interrupted && has_time(closing().analysis, "the error analysis and the tensors' values")) {
+      const auto analyzed = in_time(time_, time_.part(1), env_, [this](const Env& env) {
+        rank(env);
+        note_tensors(*study_, model_, full(), *data_, split_.calibration, *runner_, env);
+        return true;
+      });
+      if (!analyzed) left_out_.emplace_back("the error analysis and the tensors' values");
     }
     finish();
     Summary summary = read_summary(o_.output);
@@ -90,6 +96,8 @@ class Tuner {
     left_out_.emplace_back(what);
     return false;
   }
+
+  Closing closing() const { return Closing::now(o_, time_); }
 
   // A worker takes as long to start as the model to be looked at and this process's own runtime to be loaded.
   void start_runners() {
@@ -126,6 +134,8 @@ class Tuner {
     data_ = std::move(samples.data);
     split_ = std::move(samples.split);
     ranking_ = std::move(samples.ranking);
+    fewer_samples_.emplace(o_, o_.output / "study.jsonl", *data_, places_.front(), *runner_, time_, split_);
+    if (!fewer_samples_->text().empty()) ending_.notes.push_back(fewer_samples_->text());
     for (const auto& n : split_.notes) ending_.notes.push_back(n);
     if (data_->is_random()) {
       ending_.notes.push_back(kRandomData);
@@ -178,6 +188,8 @@ class Tuner {
     if (!study_->trials().empty())
       env_.log(LogLevel::kInfo, fmt::format("going on after {} trials", study_->trials().size()));
     if (const auto* text = study_->noted("ending")) ending_.wall_seconds = ending_from_json(*text).wall_seconds;
+    if (const std::string& fewer = fewer_samples_->note(); !fewer.empty() && !study_->noted(kFewerSamples))
+      study_->note(kFewerSamples, fewer);
     if (!study_->noted("layers")) study_->note("layers", layers_to_json(layers(model_)));
   }
 
@@ -213,8 +225,6 @@ class Tuner {
       if (&place == &places_.front()) settle_loss();
       place.evaluation.paired = o_.objectives;
       evaluated.measurement.size_bytes = float_size_;
-      if (&place == &places_.front())
-        closing_ = Closing::of(o_, static_cast<double>(evaluated.measurement.latency.median_ns) / 1e9);
       if (&place == &places_.front()) trial.measurement = std::move(evaluated.measurement);
       else trial.elsewhere[place.device].measurement = std::move(evaluated.measurement);
     }
@@ -245,10 +255,15 @@ class Tuner {
   }
 
   void rewrite() {
-    if (o_.improvers.rewrites()) {
-      original_ = model_;
-      model_ = rewrite_for(model_, o_.improvers, o_.quantize, scheme_, *data_, split_.calibration, *runner_, env_);
+    if (o_.improvers.rewrites() && !study_->noted(kNotRewritten)) {
+      auto rewritten = in_time(time_, time_.left(1.0 / 6), env_, [&](const Env& env) {
+        return rewrite_for(model_, o_.improvers, o_.quantize, scheme_, *data_, split_.calibration, *runner_, env);
+      });
+      // Whoever goes on with the study has its model.
+      if (!rewritten) study_->note(kNotRewritten, "true");
+      else original_ = std::exchange(model_, *std::move(rewritten));
     }
+    if (study_->noted(kNotRewritten)) left_out_.emplace_back("center, equalize and smooth");
     all_ = uniform_plan(model_, scheme_, o_.quantize.exclude);
     space_ = {.model = &model_, .exclusion_order = {}, .scheme = scheme_};
     space_.groups = search_groups(model_, detailed_schemes(o_), o_.quantize, o_.groups);
@@ -263,8 +278,9 @@ class Tuner {
     auto named = named_ranges(o_, ranges_, model_, *data_, split_.calibration, *runner_, *study_, env_);
     const double start = time_.spent();
     Improvements improved =
-        find_improvements(o_, model_, ranges_, named, *data_, split_.calibration, *runner_, *study_, env_);
+        find_improvements(o_, model_, ranges_, named, *data_, split_.calibration, *runner_, *study_, time_, env_);
     learning_seconds_ = time_.spent() - start;
+    if (improved.left_out) left_out_.emplace_back("improving some of the schemes");
     corrections_ = std::move(improved.corrections);
     quantizer_.emplace(model_, improved.ranges, o_.quantize);
     for (const auto& [name, ranges] : named) quantizer_->add_ranges(name, ranges);
@@ -326,7 +342,7 @@ class Tuner {
     study_->append(std::move(trial));
   }
 
-  void rank() {
+  void rank(const Env& env) {
     if (const auto* text = study_->noted("sensitivity")) {
       sensitivity_ = sensitivity_from_json(*text);
       return;
@@ -336,19 +352,23 @@ class Tuner {
                           ? full()
                           : Quantizer(model_, ranges_, {.exclude = o_.quantize.exclude})
                                 .quantize(uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude));
-    sensitivity_ = analyze(model_, quantized, *data_, ranking_, *runner_, env_);
+    sensitivity_ = analyze(model_, quantized, *data_, ranking_, *runner_, env);
     study_->note("sensitivity", sensitivity_to_json(sensitivity_));
   }
 
   // What the limits ask for, as far as it is known before the finalists are timed, and while there is time.
   bool worth_learning(const Plan& plan, const Model& candidate) const {
     const bool bounded = std::isfinite(strategy_.max_size_bytes) || std::isfinite(strategy_.max_latency_ns);
-    if (!bounded || !time_.leaves(learning_seconds_ + closing_.kept(o_, time_))) return false;
+    if (!bounded || !time_.leaves(learning_seconds_ + closing().kept(o_, time_))) return false;
     return static_cast<double>(serialized_size(candidate)) <= strategy_.max_size_bytes &&
            (!space_.latency_of || space_.latency_of(plan) <= strategy_.max_latency_ns);
   }
 
   void predict_latencies() {
+    if (!study_->noted("latency model") && Closing::profile(o_, time_) > time_.part(0.2)) {
+      left_out_.emplace_back("predicted latencies: the search followed size alone");
+      return;
+    }
     latencies_ = PredictedLatencies::of({.model = model_,
                                          .groups = space_.groups,
                                          .candidate = [this](const Plan& plan) { return candidate(plan); },
@@ -377,7 +397,7 @@ class Tuner {
     strategy_ = {.threshold = o_.threshold,
                  .objectives = o_.objectives,
                  .evaluations = o_.search_evaluations,
-                 .time_spent = time_.share_spent(o_.max_time_seconds / 3 + closing_.kept(o_, time_)),
+                 .time_spent = time_.share_spent(o_.max_time_seconds / 3 + closing().kept(o_, time_)),
                  .front = o_.max_front,
                  .seed = o_.dataset.seed,
                  .racing = o_.racing};
@@ -396,7 +416,7 @@ class Tuner {
          .prefixes = prefixes_ ? &*prefixes_ : nullptr,
          .ending = ending_,
          .time = time_,
-         .closing_seconds = closing_.kept(o_, time_)});
+         .closing_seconds = [this] { return closing().kept(o_, time_); }});
     const bool went_on = loop.run([&] { return make_strategy(o_.strategy, space_, strategy_); });
     const auto trials = static_cast<int64_t>(study_->trials().size());
     env_.progress({"evaluate", trials, trials, best_so_far(study_->trials(), study_->trials().back(), o_.objectives)});
@@ -438,15 +458,14 @@ class Tuner {
     study_->note("explained", explained_to_json(explained));
     // The published procedure times a few: beside trials that were timed at other moments none could be chosen.
     const bool comparable = searches(o_) || !by_latency(o_);
-    if (comparable &&
-        (by_latency(o_) || has_time(closing_.timing * static_cast<double>(kept.size() + 2), "finalists timed in turn")))
+    if (comparable && has_time(closing().timing * static_cast<double>(kept.size() + 2) / 15, "finalists timed in turn"))
       time_finalists(*study_, places_, o_.output, searches(o_), ending_, time_, env_);
     if (std::string error = latencies_ ? latencies_->error() : ""; !error.empty())
       ending_.notes.push_back(std::move(error));
     if (o_.audit_samples > 0 && !env_.cancelled())
       ending_.notes.push_back(
           audit_selected(*study_, places_.front(), o_.output, ending_, o_.audit_samples, *runner_, env_));
-    draws_plots_ = has_time(closing_.drawing, "plots/*.svg, which `seqto report` draws");
+    draws_plots_ = has_time(closing().drawing, "plots/*.svg, which `seqto report` draws");
     if (!left_out_.empty())
       ending_.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(left_out_, "; ")));
     ending_.wall_seconds += time_.spent();
@@ -456,7 +475,6 @@ class Tuner {
   TuneOptions o_;
   const Env& env_;
   TimeLimit time_;
-  Closing closing_;
   std::vector<std::string> left_out_;  // for want of time
   bool draws_plots_ = true;
   Scheme scheme_;
@@ -472,6 +490,7 @@ class Tuner {
   Metrics metrics_;
   std::unique_ptr<Dataset> data_;
   Split split_;
+  std::optional<FewerSamples> fewer_samples_;
   std::vector<int64_t> ranking_;  // samples of the error analysis
   std::optional<Study> study_;
   std::optional<Model> original_;   // before it was rewritten

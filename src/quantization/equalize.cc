@@ -115,9 +115,10 @@ class Equalizer {
     for (const Node& n : model_.graph.nodes) for_each_read(n, [&](const std::string& name) { ++uses_[name]; });
   }
 
-  Model run(const std::vector<ChannelGroup>& groups, const std::vector<ChannelSpread>& spreads) {
+  Model run(const std::vector<ChannelGroup>& groups, const std::vector<ChannelSpread>& spreads, const Env& env) {
     size_t first = 0;
     for (const ChannelGroup& group : groups) {
+      env.stop_if_cancelled("quantize");
       auto own = std::span(spreads).subspan(first, group.tensors.size());
       first += group.tensors.size();
       if (!agrees(group, own)) continue;
@@ -293,7 +294,7 @@ Model equalize(const Model& model, const Dataset& data, std::span<const int64_t>
   std::vector<ChannelTensor> tensors;
   for (const ChannelGroup& group : groups)
     for (const ChannelGroup::Member& member : group.tensors) tensors.push_back(member.tensor);
-  return Equalizer(model, options).run(groups, channel_spreads(model, tensors, data, samples, runner, env));
+  return Equalizer(model, options).run(groups, channel_spreads(model, tensors, data, samples, runner, env), env);
 }
 
 }  // namespace seqto

@@ -240,6 +240,7 @@ class Learner {
   }
 
   void learn(Task& task, Rounding& result) {
+    env_.stop_if_cancelled("round");
     std::vector<float> weights = to_floats(*task.weight);
     const Tensor stored = quantized_.graph.initializers[places_.at(task.layer.weight.codes)].tensor;
     Trust trust = best_trust(task, weights);

@@ -56,6 +56,42 @@ TEST(TimeLimit, SharesOfASearchBeginWhenTheyAreFirstAskedFor) {
   EXPECT_DOUBLE_EQ(limit.share_spent(30)(), 1);
 }
 
+TEST(TimeLimit, WhatASampleTakesFollowsTheMachine) {
+  Clock clock;
+  double probe_seconds = 0.01;
+  TimeLimit limit(100, clock.env);
+  EXPECT_DOUBLE_EQ(limit.slowdown(), 1);
+  limit.took(0.02, [&] { clock.pass(probe_seconds); });
+  EXPECT_DOUBLE_EQ(limit.sample_seconds(), 0.02);
+  probe_seconds = 0.05;  // other work has come
+  EXPECT_DOUBLE_EQ(limit.sample_seconds(), 0.02) << "looked at not long ago";
+  clock.pass(2);
+  EXPECT_NEAR(limit.slowdown(), 3, 1e-6) << "the mean of the last two looks";
+  clock.pass(2);
+  EXPECT_NEAR(limit.sample_seconds(), 0.02 * 4, 1e-6);
+  probe_seconds = 0.001;
+  for (int k = 0; k < 9; ++k) clock.pass(2), limit.slowdown();
+  EXPECT_DOUBLE_EQ(limit.slowdown(), 1) << "no faster than it was: that is luck";
+}
+
+TEST(TimeLimit, AStepEndsWithItsTime) {
+  Clock clock;
+  bool interrupted = false;
+  clock.env.cancelled = [&] { return interrupted; };
+  const TimeLimit limit(100, clock.env), none(0, clock.env);
+  const auto step = [&](const Env& env) {
+    for (int k = 0; k < 10; ++k) clock.pass(1), env.stop_if_cancelled("step");
+    return 7;
+  };
+  EXPECT_EQ(in_time(limit, 11, clock.env, step), 7);
+  EXPECT_EQ(in_time(limit, 5, clock.env, step), std::nullopt);
+  EXPECT_EQ(in_time(none, 5, clock.env, step), 7);
+  clock.pass(80);
+  EXPECT_EQ(in_time(limit, 11, clock.env, step), std::nullopt) << "the whole limit is over";
+  interrupted = true;
+  EXPECT_THROW(in_time(limit, 5, clock.env, step), Error);
+}
+
 TEST(Closing, KeepsMoreForASlowModelAndForLatency) {
   Clock clock;
   const TimeLimit none(0, clock.env), short_time(6, clock.env);
