@@ -65,12 +65,12 @@ TEST(TimeLimit, WhatASampleTakesFollowsTheMachine) {
   EXPECT_DOUBLE_EQ(limit.sample_seconds(), 0.02);
   probe_seconds = 0.05;  // other work has come
   EXPECT_DOUBLE_EQ(limit.sample_seconds(), 0.02) << "looked at not long ago";
-  clock.pass(2);
+  clock.pass(2.5);
   EXPECT_NEAR(limit.slowdown(), 3, 1e-6) << "the mean of the last two looks";
-  clock.pass(2);
+  clock.pass(2.5);
   EXPECT_NEAR(limit.sample_seconds(), 0.02 * 4, 1e-6);
   probe_seconds = 0.001;
-  for (int k = 0; k < 9; ++k) clock.pass(2), limit.slowdown();
+  for (int k = 0; k < 9; ++k) clock.pass(2.5), limit.slowdown();
   EXPECT_DOUBLE_EQ(limit.slowdown(), 1) << "no faster than it was: that is luck";
 }
 
