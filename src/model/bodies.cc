@@ -1,10 +1,9 @@
 #include "model/bodies.h"
 
-#include <onnx/shape_inference/implementation.h>
-
 #include <cassert>
 
 #include "model/proto.h"
+#include "model/shape_registry.h"
 
 namespace seqto::internal {
 namespace {
@@ -44,7 +43,7 @@ OpaqueAttribute with_bodies(const OpaqueAttribute& attribute, const std::vector<
 
 Model infer_bodies(const Model& model) {
   onnx::ModelProto proto = to_proto(model, Weights::kSmallOnly);
-  onnx::shape_inference::InferShapes(proto);
+  infer_types(proto);
   Model result = model;
   assert(proto.graph().node_size() == static_cast<int>(result.graph.nodes.size()));
   for (size_t i = 0; i < result.graph.nodes.size(); ++i)

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 #include <onnx/checker.h>
-#include <onnx/defs/schema.h>
-#include <onnx/shape_inference/implementation.h>
 #include <onnx/version_converter/convert.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "model/proto.h"
+#include "model/shape_registry.h"
 #include "model/sort_nodes.h"
 #include "seqto/error.h"
 
@@ -14,24 +14,22 @@ namespace seqto {
 
 namespace {
 
-// With data propagation: the values of small integer tensors, which shapes are made of, are followed as well.
-void infer(onnx::ModelProto& proto) {
-  onnx::ModelProto untouched = proto;
-  try {
-    onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(),
-                                       onnx::ShapeInferenceOptions(/*check_type=*/false, /*strict_mode=*/0,
-                                                                   /*data_prop=*/true));
-  } catch (const std::exception&) {
-    proto = std::move(untouched);
-    onnx::shape_inference::InferShapes(proto);
-  }
+// What the runtime alone has in ONNX's domain goes to the checker under a domain that it does not look into.
+Model checkable(Model model) {
+  bool moved = false;
+  for (Node& node : model.graph.nodes)
+    if (node.domain.empty() && internal::only_in_runtime(node.op_type, model.opset()))
+      node.domain = "com.microsoft", moved = true;
+  const bool imported = std::ranges::find(model.opsets, "com.microsoft", &Opset::domain) != model.opsets.end();
+  if (moved && !imported) model.opsets.push_back({"com.microsoft", 1});
+  return model;
 }
 
 }  // namespace
 
 void check_model(const Model& model) {
   try {
-    onnx::checker::check_model(internal::to_proto(model, internal::Weights::kSmallElseEmpty));
+    onnx::checker::check_model(internal::to_proto(checkable(model), internal::Weights::kSmallElseEmpty));
   } catch (const std::exception& error) {
     throw Error(
         Code::kInvalidInput,
@@ -41,7 +39,7 @@ void check_model(const Model& model) {
 
 Model infer_shapes(const Model& model) {
   onnx::ModelProto proto = internal::to_proto(model, internal::Weights::kSmallOnly);
-  infer(proto);
+  internal::infer_types(proto);
   proto.mutable_graph()->clear_initializer();  // big ones came without their bytes
   Model inferred = model;
   Model read = internal::from_proto(std::move(proto), {});

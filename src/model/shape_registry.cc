@@ -1,0 +1,130 @@
+#include "model/shape_registry.h"
+
+#include <onnx/shape_inference/implementation.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "model/contrib_shapes.h"
+
+namespace seqto::internal {
+namespace {
+
+using Infer = void (*)(InferenceContext&);
+
+// Operators of com.microsoft; their versions never changed what they write.
+constexpr std::pair<std::string_view, Infer> kMicrosoft[] = {
+    {"Attention", attention},
+    {"BiasAdd", like_first},
+    {"BiasGelu", like_first},
+    {"BiasSoftmax", like_first},
+    {"BiasSplitGelu", halved},
+    {"DecoderMaskedMultiHeadAttention", decoder_masked_multi_head_attention},
+    {"DecoderMaskedSelfAttention", attention},
+    {"DequantizeLinear", dequantize},
+    {"DynamicQuantizeLSTM", recurrent},
+    {"DynamicQuantizeMatMul", matmul},
+    {"EmbedLayerNormalization", embed_layer_norm},
+    {"FastGelu", like_first},
+    {"FusedConv", conv},
+    {"FusedGemm", fused_gemm},
+    {"FusedMatMul", fused_matmul},
+    {"FusedMatMulActivation", fused_matmul},
+    {"GatherBlockQuantized", gather_block_quantized},
+    {"Gelu", like_first},
+    {"GemmFastGelu", matmul},
+    {"GroupNorm", like_first},
+    {"GroupQueryAttention", group_query_attention},
+    {"LongformerAttention", like_first},
+    {"MatMulBnb4", matmul_bits},
+    {"MatMulIntegerToFloat", matmul_integer_to_float},
+    {"MatMulNBits", matmul_bits},
+    {"MoE", like_first},
+    {"MultiHeadAttention", multi_head_attention},
+    {"NhwcConv", nhwc_conv},
+    {"NhwcFusedConv", nhwc_conv},
+    {"NhwcMaxPool", nhwc_max_pool},
+    {"PackedAttention", attention},
+    {"QAttention", quantized_attention},
+    {"QEmbedLayerNormalization", quantized_embed_layer_norm},
+    {"QGemm", quantized_gemm},
+    {"QLinearAdd", qlinear_binary},
+    {"QLinearAveragePool", qlinear_average_pool},
+    {"QLinearConcat", qlinear_concat},
+    {"QLinearConv", qlinear_conv},
+    {"QLinearGlobalAveragePool", qlinear_global_average_pool},
+    {"QLinearLeakyRelu", like_first},
+    {"QLinearMul", qlinear_binary},
+    {"QLinearSigmoid", like_first},
+    {"QLinearSoftmax", like_first},
+    {"QLinearWhere", qlinear_where},
+    {"QMoE", like_first},
+    {"QuantizeLinear", quantize},
+    {"QuickGelu", like_first},
+    {"RotaryEmbedding", like_first},
+    {"SimplifiedLayerNormalization", layer_norm},
+    {"SkipGroupNorm", like_first},
+    {"SkipLayerNormalization", skip_layer_norm},
+    {"SkipSimplifiedLayerNormalization", skip_layer_norm},
+    {"SparseAttention", group_query_attention},
+    {"TransposeMatMul", fused_matmul},
+    {"Trilu", like_first},
+};
+
+// Operators that onnxruntime writes in ONNX's own domain.
+constexpr std::pair<std::string_view, Infer> kOnnx[] = {
+    {"LayerNormalization", layer_norm},
+    {"SimplifiedLayerNormalization", layer_norm},
+};
+
+class ShapeRegistry final : public onnx::ISchemaRegistry {
+ public:
+  ShapeRegistry() {
+    for (const auto& [op_type, infer] : kMicrosoft) add(op_type, "com.microsoft", infer);
+    for (const auto& [op_type, infer] : kOnnx) add(op_type, onnx::ONNX_DOMAIN, infer);
+  }
+
+  const onnx::OpSchema* GetSchema(const std::string& op_type, int version, const std::string& domain) const override {
+    if (const auto* known = onnx::OpSchemaRegistry::Schema(op_type, version, domain)) return known;
+    auto it = own_.find({domain, op_type});
+    return it == own_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  void add(std::string_view op_type, const char* domain, Infer infer) {
+    onnx::OpSchema schema(std::string(op_type), "", 0);
+    schema.SetDomain(domain).SinceVersion(1).TypeAndShapeInferenceFunction(infer);
+    own_.emplace(std::pair(std::string(domain), std::string(op_type)), std::move(schema));
+  }
+
+  std::map<std::pair<std::string, std::string>, onnx::OpSchema> own_;
+};
+
+}  // namespace
+
+const onnx::ISchemaRegistry* shape_registry() {
+  static const ShapeRegistry registry;
+  return &registry;
+}
+
+void infer_types(onnx::ModelProto& proto) {
+  const onnx::ModelProto untouched = proto;
+  for (const bool data_propagation : {true, false}) {
+    try {
+      const onnx::ShapeInferenceOptions options(/*check_type=*/false, /*strict_mode=*/0, data_propagation);
+      return onnx::shape_inference::InferShapes(proto, shape_registry(), options);
+    } catch (const std::exception&) {
+      proto = untouched;
+    }
+  }
+}
+
+bool only_in_runtime(const std::string& op_type, int64_t opset) {
+  return std::ranges::any_of(kOnnx, [&](const auto& row) { return row.first == op_type; }) &&
+         !onnx::OpSchemaRegistry::Schema(op_type, static_cast<int>(opset), onnx::ONNX_DOMAIN);
+}
+
+}  // namespace seqto::internal
