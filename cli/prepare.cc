@@ -6,6 +6,7 @@
 #include "flags.h"
 #include "hub_flags.h"
 #include "seqto/dequantize.h"
+#include "seqto/error.h"
 #include "seqto/preprocess.h"
 #include "seqto/report.h"
 
@@ -30,6 +31,16 @@ Prepared back_to_float(const Model& model, const std::string& ranges) {
   return {std::move(twin.model), std::move(twin.actions)};
 }
 
+// Nothing where no runtime is installed.
+std::unique_ptr<Runner> runner_if_there(const DeviceFlags& device, const Context& context) {
+  try {
+    return make_runner(device.device, device.options, context.env);
+  } catch (const Error& error) {
+    if (error.code() != Code::kUnavailable) throw;
+    return nullptr;
+  }
+}
+
 void prepare_command(const Flags& f, const Context& context) {
   Model model = load_model(model_file(f.path, f.hub, context));
   if (!f.dims.empty()) model = with_dimensions(std::move(model), f.dims);
@@ -49,13 +60,14 @@ void prepare_command(const Flags& f, const Context& context) {
   options.fold_batch_norms = !f.keep_batch_norms;
   options.lift_constants = !f.keep_constants;
   options.infer_shapes = !f.skip_shapes;
-  std::unique_ptr<Runner> runner;
   // The runtime folds them as well, and renames tensors that the ranges of a float twin name.
-  if (!f.skip_optimization && !f.keep_batch_norms && !f.dequantize)
-    runner = make_runner(f.device.device, f.device.options, context.env);
-  Prepared prepared = preprocess(model, runner.get(), options);
+  const bool optimize = !f.skip_optimization && !f.keep_batch_norms && !f.dequantize;
+  const auto runner =
+      optimize ? make_runner(f.device.device, f.device.options, context.env) : runner_if_there(f.device, context);
+  Prepared prepared = preprocess(model, optimize ? runner.get() : nullptr, options);
   prepared.actions.insert(prepared.actions.begin(), actions.begin(), actions.end());
   check_model(prepared.model);
+  check_loads(prepared, model, runner.get());
   save_model(prepared.model, f.output);
   int64_t size = serialized_size(prepared.model);
   if (context.json) {

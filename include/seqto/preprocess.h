@@ -12,4 +12,9 @@ namespace seqto {
 // runtime does not take is left as it is; the actions say why. A name of a layer stays where the layer stays.
 Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& = {});
 
+// Lets the runtime load what was prepared of `original`. A runtime that takes neither is named in the actions: the
+// model may be for another one. Without a runner they say that nothing was checked. Throws Error{kInternal} where the
+// runtime takes `original` alone.
+void check_loads(Prepared& prepared, const Model& original, Runner* runner);
+
 }  // namespace seqto

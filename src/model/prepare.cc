@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "model/absent_inputs.h"
 #include "model/proto.h"
 #include "model/shape_registry.h"
 #include "model/sort_nodes.h"
@@ -71,7 +72,12 @@ Model convert_opset(const Model& model, int64_t version) {
   try {
     onnx::ModelProto converted = onnx::version_conversion::ConvertVersion(
         internal::to_proto(model, internal::Weights::kSmallOnly), static_cast<int>(version));
-    return internal::from_proto(std::move(converted), {.left_out = &model});
+    Model result = internal::from_proto(std::move(converted), {.left_out = &model});
+    // Up to opset 12 the inputs of Resize are not optional.
+    if (version >= 13) internal::drop_empty_inputs(result);
+    // The converter makes initializers of attributes; before version 4 each had to be an input, too.
+    result.ir_version = std::max<int64_t>(result.ir_version, 4);
+    return result;
   } catch (const std::exception& error) {
     throw Error(
         Code::kInvalidInput,

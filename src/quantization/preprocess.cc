@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_set>
 
 #include "seqto/error.h"
@@ -44,7 +45,33 @@ Model optimized(const Model& model, Runner& runner) {
   return result;
 }
 
+// In the runtime's words; nothing where it takes the model.
+std::optional<std::string> refusal(const Model& model, Runner& runner) {
+  try {
+    runner.load(model, {.optimization = SessionOptions::Optimization::kNone});
+    return {};
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidInput) throw;
+    return error.what();
+  }
+}
+
 }  // namespace
+
+void check_loads(Prepared& prepared, const Model& original, Runner* runner) {
+  if (!runner) {
+    prepared.actions.push_back("not checked: no runtime to load the result found");
+    return;
+  }
+  const auto words = refusal(prepared.model, *runner);
+  if (!words) return;
+  if (!refusal(original, *runner))
+    throw Error(Code::kInternal, fmt::format("[prepare] the runtime takes the model as it came and refuses what it "
+                                             "became: {}; nothing was written; try another --opset or --opset 0, and "
+                                             "report the model",
+                                             *words));
+  prepared.actions.push_back(fmt::format("the runtime takes neither the model as it came nor this one: {}", *words));
+}
 
 Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& options) {
   PrepareOptions before = options;
