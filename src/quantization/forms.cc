@@ -1,8 +1,11 @@
 // The float model as it is quantized.
 #include "quantization/forms.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "quantization/fold_weights.h"
 #include "quantization/overrides.h"
 #include "quantization/weight_sites.h"
 #include "quantization/writers.h"
@@ -22,6 +25,17 @@ bool reads_constant_nodes(const Model& model) {
   });
 }
 
+// Axes and shapes may lie in Constant nodes, which are lifted for the purpose.
+Prepared with_weights_folded(Prepared prepared) {
+  Model lifted = prepared.model;
+  lift_constants(lifted);
+  const int folded = fold_weights(lifted);
+  if (folded == 0) return prepared;
+  prepared.model = std::move(lifted);
+  prepared.actions.push_back(fmt::format("made initializers of {} weights that were turned or reshaped", folded));
+  return prepared;
+}
+
 // Q and DQ of float16 tensors came with opset 19; which those are is known when the shapes are.
 Prepared with_opset_of_types(Prepared prepared, const QuantizeOptions& options) {
   const int64_t opset = prepared.model.opset();
@@ -38,11 +52,11 @@ Prepared with_opset_of_types(Prepared prepared, const QuantizeOptions& options) 
 Prepared internal::form_of_opset(const Model& model, const QuantizeOptions& options, int64_t opset,
                                  bool fold_batch_norms) {
   const bool compat = options.compat_onnxruntime;
-  return with_opset_of_types(prepare(model, {.sort_nodes = !compat,
-                                             .min_opset = opset,
-                                             .lift_constants = !compat && reads_constant_nodes(model),
-                                             .fold_batch_norms = fold_batch_norms && !compat}),
-                             options);
+  Prepared prepared = prepare(model, {.sort_nodes = !compat,
+                                      .min_opset = opset,
+                                      .lift_constants = !compat && reads_constant_nodes(model),
+                                      .fold_batch_norms = fold_batch_norms && !compat});
+  return with_opset_of_types(compat ? std::move(prepared) : with_weights_folded(std::move(prepared)), options);
 }
 
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {
