@@ -1,8 +1,11 @@
 #include "metrics/output_values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "seqto/error.h"
 
@@ -25,13 +28,20 @@ void append_values(Outputs& outputs, const Tensor& tensor) {
 }
 
 void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by) {
-  if (tensors.empty() || !is_float(tensors[0].type()))
+  const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return is_float(t.type()); });
+  if (first == tensors.end()) {
+    std::vector<std::string_view> found;
+    for (const Tensor& t : tensors)
+      found.push_back(t.type() == DataType::kUndefined ? "no tensor" : to_string(t.type()));
     throw Error(Code::kInvalidInput,
-                fmt::format("{} the first output is {}; a float type was expected; put a float output first", asked_by,
-                            tensors.empty() ? "absent" : to_string(tensors[0].type())));
-  const bool first = outputs.rows == 0;
-  append_values(outputs, tensors[0]);
-  for (size_t place = 1; first && place < tensors.size(); ++place)
+                fmt::format("{} outputs of the types {} found; one of a float type was expected; export the model with "
+                            "its scores as an output (skl2onnx: zipmap=False)",
+                            asked_by, fmt::join(found, ", ")));
+  }
+  const bool fresh = outputs.rows == 0;
+  outputs.place = static_cast<size_t>(first - tensors.begin());
+  append_values(outputs, *first);
+  for (size_t place = outputs.place + 1; fresh && place < tensors.size(); ++place)
     if (is_float(tensors[place].type()) && tensors[place].element_count() > 0)
       outputs.others.push_back({.dims = tensors[place].dims(), .place = place});
   std::erase_if(outputs.others, [&](const Outputs& other) {

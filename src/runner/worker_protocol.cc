@@ -22,7 +22,8 @@ void check_size(const Tensor& t) {
   for (int64_t d : t.dims())
     if (d < 0 || __builtin_mul_overflow(count, d, &count)) count = -1;
   size_t bits = element_bits(t.type());
-  if (t.type() == DataType::kString) return;  // its bytes are a TensorProto
+  if (t.type() == DataType::kString) return;                                              // its bytes are a TensorProto
+  if (t.type() == DataType::kUndefined && t.dims().empty() && t.bytes().empty()) return;  // an output that is no tensor
   if (count >= 0 && bits > 0 && count <= (int64_t{1} << 56) && t.bytes().size() == (count * bits + 7) / 8) return;
   throw Error(Code::kInvalidInput,
               fmt::format("[worker] {} bytes found for a tensor {}{}; as many as its type and dims say were expected",

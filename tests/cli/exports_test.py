@@ -175,7 +175,7 @@ class Exports(unittest.TestCase):
             done = models.seqto("-q", *words, "-o", self.dir / name)
             if kind == TensorProto.INT64:
                 self.assertEqual(done.returncode, 3)
-                self.assertIn("the first output is int64; a float type was expected", done.stderr)
+                self.assertIn("outputs of the types int64 found; one of a float type was expected", done.stderr)
                 continue
             self.assertEqual(done.returncode, 0, done.stderr)
             summary = json.loads((self.dir / name / "summary.json").read_text())
