@@ -34,13 +34,14 @@ def session(path):
 
 
 def feed(path, seed=0):
-    """Random inputs; a symbolic dimension is 1, and long where it is the last."""
+    """Random inputs; a symbolic dimension is 1, and long where it is the last. A scalar is a rate, other integers are ids."""
     rng = np.random.default_rng(seed)
     inputs = {}
     for i in session(path).get_inputs():
         last = len(i.shape) - 1
-        shape = [d if isinstance(d, int) else 512 if k == last > 0 else 1 for k, d in enumerate(i.shape)]
-        inputs[i.name] = (np.full(shape, 16000, np.int64) if "int64" in i.type
+        length = 8 if "int64" in i.type else 512
+        shape = [d if isinstance(d, int) else length if k == last > 0 else 1 for k, d in enumerate(i.shape)]
+        inputs[i.name] = (np.full(shape, 1 if shape else 16000, np.int64) if "int64" in i.type
                           else rng.normal(size=shape).astype(np.float32))
     return inputs
 
