@@ -26,8 +26,8 @@ struct StoredFile {
 struct Recipe {
   Plan plan;  // layers that corrections were found for have learned_rounding and bias_correction set
   QuantizeOptions quantize;
-  // The float model as it is quantized: its opset after each step of its preparation, and whether BatchNormalization was
-  // folded. ONNX's converter gives other names in one step than in two.
+  // The float model as it is quantized: its opset after each step of its preparation, and whether BatchNormalization
+  // was folded. ONNX's converter gives other names in one step than in two.
   std::vector<int64_t> opsets;
   bool fold_batch_norms = true;
   // Before calibration the float model is rewritten with center, equalize and smooth, everywhere, for layers of
@@ -35,7 +35,7 @@ struct Recipe {
   ImproveOptions improvers;
   Scheme rewritten_for = Scheme::kInt8;
   CalibrateOptions calibrate;
-  int64_t calibration_samples = 0;  // the first of the data
+  std::vector<int64_t> calibration_samples;  // of the data; those that it has not are left out
   // What ranges and corrections were found on: model_sha256() and samples_sha256().
   std::string model_sha256, samples_sha256;
   std::map<std::string, StoredFile> ranges;  // by LayerOptions::method; "": those of layers without one
@@ -76,7 +76,7 @@ struct Quantized {
 };
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
 // recipe's own model, and its own samples where data are given, ranges and corrections are those of the recipe's files;
-// for another model or other samples they are found anew on the first `calibration_samples` of the data. Throws
+// for another model or other samples they are found anew, on those of `calibration_samples` that the data have. Throws
 // Error{kUsage} where data are needed and not given: for another model, or to rewrite the model.
 Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
                          const std::optional<RecipeData>& data = {}, const Env& env = {});

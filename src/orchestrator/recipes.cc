@@ -22,9 +22,10 @@ Recipe study_recipe(const TuneOptions& o, const StudyFindings& findings) {
                 .improvers = o.improvers,
                 .rewritten_for = quantized_scheme(o),
                 .calibrate = calibration_of(o),
-                .calibration_samples = std::ssize(findings.samples),
                 .model_sha256 = findings.model_sha256,
-                .samples_sha256 = samples_sha256(findings.data, findings.samples)};
+                .samples_sha256 = samples_sha256(*findings.samples.data, findings.samples.split.calibration)};
+  for (int64_t index : findings.samples.split.calibration)
+    recipe.calibration_samples.push_back(index - findings.samples.calibration_begin);
   const auto folder = o.output / "plans";
   for (const auto& [method, ranges] : findings.ranges) recipe.ranges[method] = store_ranges(folder, ranges);
   if (!findings.corrections.empty()) recipe.corrections.push_back(store_corrections(folder, corrections_file(o)));

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "orchestrator/samples.h"
 #include "seqto/recipe.h"
 #include "seqto/tune.h"
 
@@ -14,8 +15,7 @@ namespace seqto::internal {
 struct StudyFindings {
   const std::vector<int64_t>& opsets;
   std::string model_sha256;
-  const Dataset& data;
-  std::span<const int64_t> samples;  // of the calibration
+  const Samples& samples;
   const std::map<std::string, Ranges>& ranges;
   const SchemeCorrections& corrections;
 };

@@ -59,7 +59,7 @@ std::vector<int64_t> numbers(int64_t from, int64_t to) {
 int64_t limited(int64_t size, int64_t limit) { return limit > 0 ? std::min(limit, size) : size; }
 
 Samples from_one(const TuneOptions& o, std::span<const ValueInfo> inputs) {
-  Samples s{open_dataset(o.data, inputs, o.dataset), {}, {}};
+  Samples s{open_dataset(o.data, inputs, o.dataset), {}, {}, 0};
   s.split = split(s.data->size(), {.calibration = o.calibration_samples,
                                    .search = search_samples(o, s.data->size() - o.calibration_samples),
                                    .evaluation = o.evaluation_samples});
@@ -78,11 +78,12 @@ Samples from_several(const TuneOptions& o, std::span<const ValueInfo> inputs) {
   }
   int64_t begin = data->size();
   if (!o.calibration_data.empty()) {
-    begin = data->add(open_dataset(o.calibration_data, inputs, plain));
+    s.calibration_begin = begin = data->add(open_dataset(o.calibration_data, inputs, plain));
     s.split.calibration = numbers(begin, begin + limited(data->size() - begin, o.calibration_samples));
   }
   begin = data->add(open_dataset(o.data, inputs, o.dataset));
   if (o.calibration_data.empty()) {
+    s.calibration_begin = begin;
     const int64_t size = data->size() - begin;
     s.split = split(size, {.calibration = o.calibration_samples,
                            .search = search_samples(o, size - o.calibration_samples),

@@ -66,14 +66,14 @@ class Tuner {
     measure_float();
     rewrite();
     measure_first_plan();
-    ranges_ = tuned_ranges(o_, model_, *data_, split_.calibration, *runner_, *study_, env_);
+    ranges_ = tuned_ranges(o_, model_, *samples_.data, samples_.split.calibration, *runner_, *study_, env_);
     measure_references();
     if (!searches(o_)) rank(env_);  // its order is that of the search
     bool interrupted = !search();
     if (!interrupted && has_time(closing().analysis, "the error analysis and the tensors' values")) {
       const auto analyzed = in_time(time_, time_.part(1), env_, [this](const Env& env) {
         rank(env);
-        note_tensors(*study_, model_, full(), *data_, split_.calibration, *runner_, env);
+        note_tensors(*study_, model_, full(), *samples_.data, samples_.split.calibration, *runner_, env);
         return true;
       });
       if (!analyzed) left_out_.emplace_back("the error analysis and the tensors' values");
@@ -130,28 +130,26 @@ class Tuner {
     runner_ = carry_states(make_runner("cpu", here, env_), model_, o_.dataset);
     for (size_t i = 0; i < o_.devices.size(); ++i)
       places_.push_back({o_.devices[i], carry_states(starting_[i].get(), model_, o_.dataset), {}});
-    Samples samples = open_samples(o_, model_.graph.free_inputs());
-    data_ = std::move(samples.data);
-    split_ = std::move(samples.split);
-    ranking_ = std::move(samples.ranking);
-    fewer_samples_.emplace(o_, o_.output / "study.jsonl", *data_, places_.front(), *runner_, time_, split_);
+    samples_ = open_samples(o_, model_.graph.free_inputs());
+    fewer_samples_.emplace(o_, o_.output / "study.jsonl", *samples_.data, places_.front(), *runner_, time_,
+                           samples_.split);
     if (!fewer_samples_->text().empty()) ending_.notes.push_back(fewer_samples_->text());
-    for (const auto& n : split_.notes) ending_.notes.push_back(n);
-    if (data_->is_random()) {
+    for (const auto& n : samples_.split.notes) ending_.notes.push_back(n);
+    if (samples_.data->is_random()) {
       ending_.notes.push_back(kRandomData);
       env_.log(LogLevel::kWarning, kRandomData);
     }
     for (Place& place : places_) {
-      place.evaluation.data = data_.get();
-      place.evaluation.samples = split_.evaluation;
+      place.evaluation.data = samples_.data.get();
+      place.evaluation.samples = samples_.split.evaluation;
       place.evaluation.chunk_samples = static_cast<size_t>(o_.chunk_samples);
     }
-    const auto half = static_cast<ptrdiff_t>((split_.search.size() + 1) / 2);
+    const auto half = static_cast<ptrdiff_t>((samples_.split.search.size() + 1) / 2);
     Place& first = places_.front();
     first.search = first.acceptance = first.evaluation;
     first.search.warm_up = first.acceptance.warm_up = false;
-    first.search.samples = {split_.search.begin(), split_.search.begin() + half};
-    first.acceptance.samples = {split_.search.begin() + half, split_.search.end()};
+    first.search.samples = {samples_.split.search.begin(), samples_.split.search.begin() + half};
+    first.acceptance.samples = {samples_.split.search.begin() + half, samples_.split.search.end()};
     ending_.objectives = o_.objectives;
     ending_.limits = o_.limits;
   }
@@ -176,12 +174,12 @@ class Tuner {
     header.model_path = o_.model.string();
     header.model_sha256 = model_sha256_;
     header.model_size_bytes = float_size_;
-    header.data_fingerprint = data_->fingerprint();
+    header.data_fingerprint = samples_.data->fingerprint();
     header.options_json = options_json(o_);
     header.environment_json = environment_json(o_, places_);
-    header.calibration_samples = static_cast<int64_t>(split_.calibration.size());
-    header.search_samples = static_cast<int64_t>(split_.search.size());
-    header.evaluation_samples = static_cast<int64_t>(split_.evaluation.size());
+    header.calibration_samples = static_cast<int64_t>(samples_.split.calibration.size());
+    header.search_samples = static_cast<int64_t>(samples_.split.search.size());
+    header.evaluation_samples = static_cast<int64_t>(samples_.split.evaluation.size());
     fs::path file = o_.output / "study.jsonl";
     if (!o_.resume) fs::remove(file);
     study_.emplace(Study::open(file, header));
@@ -257,7 +255,8 @@ class Tuner {
   void rewrite() {
     if (o_.improvers.rewrites() && !study_->noted(kNotRewritten)) {
       auto rewritten = in_time(time_, time_.left(1.0 / 6), env_, [&](const Env& env) {
-        return rewrite_for(model_, o_.improvers, o_.quantize, scheme_, *data_, split_.calibration, *runner_, env);
+        return rewrite_for(model_, o_.improvers, o_.quantize, scheme_, *samples_.data, samples_.split.calibration,
+                           *runner_, env);
       });
       // Whoever goes on with the study has its model.
       if (!rewritten) study_->note(kNotRewritten, "true");
@@ -270,15 +269,15 @@ class Tuner {
   }
 
   void measure_first_plan() {
-    auto first = first_plan(o_, space_, *data_, split_.calibration, *runner_, *study_, env_);
+    auto first = first_plan(o_, space_, *samples_.data, samples_.split.calibration, *runner_, *study_, env_);
     if (first) study_->append(evaluate(first->candidate, std::move(first->trial), places_, env_));
   }
 
   void measure_references() {
-    auto named = named_ranges(o_, ranges_, model_, *data_, split_.calibration, *runner_, *study_, env_);
+    auto named = named_ranges(o_, ranges_, model_, *samples_.data, samples_.split.calibration, *runner_, *study_, env_);
     const double start = time_.spent();
-    Improvements improved =
-        find_improvements(o_, model_, ranges_, named, *data_, split_.calibration, *runner_, *study_, time_, env_);
+    Improvements improved = find_improvements(o_, model_, ranges_, named, *samples_.data, samples_.split.calibration,
+                                              *runner_, *study_, time_, env_);
     learning_seconds_ = time_.spent() - start;
     if (improved.left_out) left_out_.emplace_back("improving some of the schemes");
     corrections_ = std::move(improved.corrections);
@@ -290,8 +289,8 @@ class Tuner {
         OwnCorrections::Context{.options = o_,
                                 .model = model_,
                                 .corrections = corrections_,
-                                .data = *data_,
-                                .samples = split_.calibration,
+                                .data = *samples_.data,
+                                .samples = samples_.split.calibration,
                                 .observer = *runner_,
                                 .judge = places_.front(),
                                 .study = *study_,
@@ -316,7 +315,7 @@ class Tuner {
 
   const Model& full() { return full_ ? *full_ : full_.emplace(candidate(all_)); }
 
-  std::vector<Tensor> first_inputs() const { return data_->read(split_.evaluation.front()).inputs; }
+  std::vector<Tensor> first_inputs() const { return samples_.data->read(samples_.split.evaluation.front()).inputs; }
 
   Model candidate(const Plan& plan) { return apply(corrections_, quantizer_->quantize(plan), plan); }
 
@@ -324,7 +323,8 @@ class Tuner {
   const Model& published_candidate(const Plan& plan) {
     if (published_) return *published_;
     const Model& model = original_ ? *original_ : model_;
-    published_ranges_ = original_ ? calibrate(model, *data_, split_.calibration, *runner_, {}, env_) : ranges_;
+    published_ranges_ =
+        original_ ? calibrate(model, *samples_.data, samples_.split.calibration, *runner_, {}, env_) : ranges_;
     return published_.emplace(Quantizer(model, published_ranges_, {}).quantize(plan));
   }
 
@@ -352,7 +352,7 @@ class Tuner {
                           ? full()
                           : Quantizer(model_, ranges_, {.exclude = o_.quantize.exclude})
                                 .quantize(uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude));
-    sensitivity_ = analyze(model_, quantized, *data_, ranking_, *runner_, env);
+    sensitivity_ = analyze(model_, quantized, *samples_.data, samples_.ranking, *runner_, env);
     study_->note("sensitivity", sensitivity_to_json(sensitivity_));
   }
 
@@ -392,7 +392,7 @@ class Tuner {
     if (searches(o_) && by_latency(o_)) predict_latencies();
     if (!places_.front().search.samples.empty() && o_.dataset.states.empty()) {
       constexpr int64_t kPrefixBytes = 256 << 20;
-      prefixes_.emplace(model_, *data_, places_.front().search.samples, *places_.front().runner, kPrefixBytes);
+      prefixes_.emplace(model_, *samples_.data, places_.front().search.samples, *places_.front().runner, kPrefixBytes);
     }
     strategy_ = {.threshold = o_.threshold,
                  .objectives = o_.objectives,
@@ -440,7 +440,7 @@ class Tuner {
     if (const Trial* full = study_->find("full")) kept.push_back(full);
     for (size_t i : reportable(*study_, o_.objectives, searches(o_))) kept.push_back(&study_->trials()[i]);
     const fs::path plans = o_.output / "plans";
-    const StudyFindings findings{opsets_, model_sha256_, *data_, split_.calibration, quantizer_ranges_, corrections_};
+    const StudyFindings findings{opsets_, model_sha256_, samples_, quantizer_ranges_, corrections_};
     const Recipe recipe = study_recipe(o_, findings);
     if (const Trial* published = study_->find("published")) {
       save_model(published_candidate(published->plan), o_.output / "models" / "published.onnx");
@@ -488,10 +488,8 @@ class Tuner {
   std::vector<std::future<std::unique_ptr<Runner>>> starting_;  // the devices', until they are places
   std::vector<Place> places_;                                   // where candidates are measured
   Metrics metrics_;
-  std::unique_ptr<Dataset> data_;
-  Split split_;
+  Samples samples_;
   std::optional<FewerSamples> fewer_samples_;
-  std::vector<int64_t> ranking_;  // samples of the error analysis
   std::optional<Study> study_;
   std::optional<Model> original_;   // before it was rewritten
   std::optional<Model> published_;  // once it was asked for

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "quantization/forms.h"
@@ -22,9 +21,8 @@ struct Learned {
 };
 
 std::vector<int64_t> calibration_samples(const Recipe& recipe, const Dataset& data) {
-  const int64_t all = data.size(), wanted = recipe.calibration_samples;
-  std::vector<int64_t> samples(static_cast<size_t>(wanted > 0 ? std::min(wanted, all) : all));
-  std::iota(samples.begin(), samples.end(), 0);
+  std::vector<int64_t> samples = recipe.calibration_samples;
+  std::erase_if(samples, [&](int64_t index) { return index < 0 || index >= data.size(); });
   return samples;
 }
 

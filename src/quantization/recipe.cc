@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -19,6 +21,13 @@ namespace fs = std::filesystem;
 constexpr const char* kRecipe = "recipe";
 
 json to_json(const StoredFile& file) { return {{"file", file.path.filename().string()}, {"sha256", file.sha256}}; }
+
+std::vector<int64_t> first_samples(int64_t count) {
+  constexpr int64_t kMost = 1 << 24;  // more than anybody calibrates on
+  std::vector<int64_t> samples(static_cast<size_t>(std::clamp<int64_t>(count, 0, kMost)));
+  std::iota(samples.begin(), samples.end(), 0);
+  return samples;
+}
 
 // Files lie beside the plan: a name that leads elsewhere is refused.
 StoredFile stored_file(const json& entry, const fs::path& plan_file) {
@@ -41,6 +50,15 @@ StoredFile stored_file(const json& entry, const fs::path& plan_file) {
   return file;
 }
 
+// A number stands for so many from the first.
+json samples_to_json(const std::vector<int64_t>& samples) {
+  if (samples == first_samples(std::ssize(samples))) return samples.size();
+  return samples;
+}
+std::vector<int64_t> samples_from_json(const json& j) {
+  return j.is_number() ? first_samples(j.get<int64_t>()) : j.get<std::vector<int64_t>>();
+}
+
 json to_json(const Recipe& r) {
   json j{{"quantize", json::parse(quantize_options_to_json(r.quantize))},
          {"opsets", r.opsets},
@@ -48,7 +66,7 @@ json to_json(const Recipe& r) {
          {"improvers", json::parse(improve_options_to_json(r.improvers))},
          {"rewritten_for", to_string(r.rewritten_for)},
          {"calibration", json::parse(calibrate_options_to_json(r.calibrate))},
-         {"calibration_samples", r.calibration_samples},
+         {"calibration_samples", samples_to_json(r.calibration_samples)},
          {"model_sha256", r.model_sha256},
          {"samples_sha256", r.samples_sha256},
          {"ranges", json::object()},
@@ -68,7 +86,7 @@ Recipe from_json(const json& j, const fs::path& plan_file) {
   r.calibrate = calibrate_options_from_json(j.at("calibration").dump());
   r.calibrate.op_types = r.quantize.op_types;
   r.calibrate.activation_type = r.quantize.activation_type;
-  r.calibration_samples = j.at("calibration_samples").get<int64_t>();
+  r.calibration_samples = samples_from_json(j.at("calibration_samples"));
   r.model_sha256 = j.at("model_sha256").get<std::string>();
   r.samples_sha256 = j.at("samples_sha256").get<std::string>();
   for (const auto& [method, entry] : j.at("ranges").items()) r.ranges[method] = stored_file(entry, plan_file);
