@@ -9,6 +9,7 @@
 #include "layer_table.h"
 #include "quantize_recipe.h"
 #include "seqto/error.h"
+#include "seqto/groups.h"
 #include "seqto/patterns.h"
 #include "seqto/report.h"
 #include "word_flags.h"
@@ -74,6 +75,7 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
   if (dynamic) options.activation_type = DataType::kUint8;  // what the operators that quantize at run time give
   Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   std::optional<Plan> plan;
+  std::vector<std::string> notes;
   if (!f.plan.empty()) {
     ForeignPlan foreign = load_plan(f.plan, "", model, context);
     plan = std::move(foreign.plan);
@@ -81,6 +83,7 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
     options.tensor_overrides.merge(foreign.encodings);  // the user's own word stands
   } else if (f.mode == "weights") {
     plan = uniform_plan(model, stored);
+    notes = widen_tied_weights(*plan, model);
   } else if (dynamic) {
     plan = uniform_plan(model, Scheme::kInt8Dynamic);
   } else if (f.mode == "float16") {
@@ -125,10 +128,11 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
                  : plan                    ? quantizer.quantize(*plan)
                                            : quantizer.quantize_excluding({});
   result = apply(found.corrections, std::move(result));
+  notes.insert(notes.end(), quantizer.notes().begin(), quantizer.notes().end());
   return {.quantized = {.model = std::move(result),
                         .float_model = std::move(model),
                         .deviations = quantizer.deviations(),
-                        .notes = quantizer.notes(),
+                        .notes = std::move(notes),
                         .layer_deviations = quantizer.layer_deviations()},
           .asked = {options, plan, quantizer.layer_deviations()}};
 }

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "seqto/model.h"
+#include "seqto/quantize.h"
 
 namespace seqto {
 
@@ -33,6 +33,11 @@ struct GroupOptions {
 // The groups in the order of their first layers, layers in graph order. The model has names (name_nodes) and shapes
 // (infer_shapes). Throws Error{kUsage} for patterns that match no layer of a group.
 std::vector<std::vector<LayerId>> groups(const Model& model, const GroupOptions& = {});
+
+// A tied weight is the table of an embedding (Gather) and the matrix of a product, as in language models. What few bits
+// lose there counts twice, so where `plan` gives its layers int4_weights they get float16, which loses nothing and is
+// half of what the float weight takes. Returns one sentence for each such weight.
+std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model);
 
 // {"groups": [[pattern, ...], ...]}, as `seqto inspect --json` prints them: GroupOptions::together.
 // Throws Error{kInvalidInput}.

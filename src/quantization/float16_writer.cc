@@ -6,6 +6,7 @@
 #include "quantization/float16_compute.h"
 #include "quantization/graph_edit.h"
 #include "quantization/halves.h"
+#include "quantization/weight_sites.h"
 #include "quantization/writers.h"
 
 namespace seqto::internal {
@@ -24,20 +25,25 @@ Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOp
                     std::vector<std::string>& notes) {
   if (options.float16.compute) return compute_in_float16(model, layers, options.float16, cache, notes);
   GraphEdit edit(model);
+  const TransposedWeights transposed =
+      transposed_weights(model, [&](const std::string& name) { return edit.constant(name); });
   std::unordered_map<std::string, std::string> restored;
   for (Node& node : edit.nodes()) {
     if (!layers.contains(node.name)) continue;
     for (std::string& input : node.inputs) {
-      const Tensor* constant = edit.constant(input);
+      auto turned = transposed.find(input);
+      const std::string name = turned == transposed.end() ? input : turned->second;
+      const Tensor* constant = edit.constant(name);
       if (!shrinks(constant)) continue;
-      auto [it, is_new] = restored.try_emplace(input);
+      auto [it, is_new] = restored.try_emplace(name);
       if (is_new) {
         const auto& halves = cache.tensors(
-            "float16\n" + input, [&] { return std::vector{to_halves(input, *constant, options.float16, notes)}; });
-        std::string stored = edit.add(input + "_float16", halves[0]);
-        it->second = edit.compute("Cast", {stored}, input + "_float", {{"to", static_cast<int64_t>(DataType::kFloat)}});
+            "float16\n" + name, [&] { return std::vector{to_halves(name, *constant, options.float16, notes)}; });
+        std::string stored = edit.add(name + "_float16", halves[0]);
+        it->second = edit.compute("Cast", {stored}, name + "_float", {{"to", static_cast<int64_t>(DataType::kFloat)}});
       }
-      input = it->second;
+      if (turned != transposed.end()) edit.turn(input, it->second);
+      else input = it->second;
     }
   }
   return edit.finish();

@@ -84,10 +84,16 @@ void GraphEdit::require_ir_version(int64_t version) {
 Model GraphEdit::finish() {
   Graph& graph = model_.graph;
   if (!added_.empty()) require_ir_version(4);
+  for (Node& n : graph.nodes)
+    if (n.op_type == "Transpose" && !n.outputs.empty())
+      if (auto it = turned_.find(n.outputs[0]); it != turned_.end()) n.inputs[0] = it->second;
   std::unordered_set<std::string> read;
   for (const Node& n : graph.nodes) for_each_read(n, [&](const std::string& name) { read.insert(name); });
   for (const ValueInfo& v : graph.outputs) read.insert(v.name);
-  std::erase_if(graph.nodes, [&](const Node& n) { return n.op_type == "Constant" && !read.contains(n.outputs[0]); });
+  std::erase_if(graph.nodes, [&](const Node& n) {
+    bool turns = n.op_type == "Transpose" && !n.inputs.empty() && constants_.contains(n.inputs[0]);
+    return (n.op_type == "Constant" || turns) && !n.outputs.empty() && !read.contains(n.outputs[0]);
+  });
   std::move(graph.nodes.begin(), graph.nodes.end(), std::back_inserter(computed_));
   graph.nodes = std::move(computed_);
   std::move(added_.begin(), added_.end(), std::back_inserter(graph.initializers));

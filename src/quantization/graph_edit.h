@@ -31,10 +31,12 @@ class GraphEdit {
   // Adds a node that reads only constants, before all others; returns its output's name.
   std::string compute(const char* op_type, std::vector<std::string> inputs, const std::string& wanted_output,
                       std::vector<Attribute> attributes = {});
+  // The Transpose that gives this tensor reads the matrix `from` instead of its own.
+  void turn(const std::string& output, const std::string& from) { turned_[output] = from; }
   void require_opset(const std::string& domain, int64_t version);
   void require_ir_version(int64_t version);
 
-  // The rewritten model; constants that nothing reads any more are gone.
+  // The rewritten model; constants that nothing reads any more are gone, and Transposes of them.
   Model finish();
 
  private:
@@ -43,6 +45,7 @@ class GraphEdit {
   std::unordered_set<std::string> names_;
   std::map<std::vector<int64_t>, std::string> int64s_;
   std::map<uint8_t, std::string> uint8s_;
+  std::unordered_map<std::string, std::string> turned_;
   std::vector<Node> computed_;
   std::vector<Initializer> added_;
 };

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "quantization/marks.h"
+#include "quantization/shared_weights.h"
 #include "quantization/weight_sites.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
@@ -206,6 +206,33 @@ class Finder {
 
 std::vector<std::vector<LayerId>> groups(const Model& model, const GroupOptions& options) {
   return Finder(model).run(options);
+}
+
+std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model) {
+  std::vector<std::string> notes;
+  for (const SharedWeight& weight : shared_weights(model, GraphIndex(model))) {
+    auto reads = [&](std::initializer_list<std::string_view> types) {
+      return std::ranges::any_of(weight.readers, [&](size_t i) {
+        return std::ranges::find(types, model.graph.nodes[i].op_type) != types.end();
+      });
+    };
+    if (!reads({"Gather"}) || !reads({"MatMul", "Gemm"})) continue;
+    std::vector<LayerId> widened;
+    for (size_t i : weight.readers) {
+      const LayerId& layer = model.graph.nodes[i].name;
+      auto it = plan.schemes.find(layer);
+      if (it == plan.schemes.end() || it->second != Scheme::kInt4Weights) continue;
+      it->second = Scheme::kFloat16;
+      plan.options.erase(layer);
+      widened.push_back(fmt::format("'{}'", layer));
+    }
+    if (!widened.empty())
+      notes.push_back(
+          fmt::format("layers {} share weight '{}', which is stored in float16: in so few bits it would lose "
+                      "at both; a plan that gives them int8_weights makes a smaller file",
+                      fmt::join(widened, " and "), weight.name));
+  }
+  return notes;
 }
 
 std::vector<std::vector<std::string>> groups_from_json(const std::string& text) {

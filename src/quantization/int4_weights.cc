@@ -36,10 +36,9 @@ struct Matrix {
 
 std::optional<Matrix> matrix_of(const Node& node, const WeightSite& site, const Tensor& weight) {
   if (site.input != 1 || weight.dims().size() != 2 || !node.domain.empty()) return {};
+  if (node.op_type != "MatMul" && node.op_type != "Gemm") return {};
   int64_t first = weight.dims()[0], second = weight.dims()[1];
-  if (node.op_type == "MatMul") return Matrix{first, second, false};
-  if (node.op_type != "Gemm") return {};
-  bool rows = node.int_attribute("transB", 0) != 0;
+  bool rows = (node.op_type == "Gemm" && node.int_attribute("transB", 0) != 0) != site.transposed;
   return rows ? Matrix{second, first, true} : Matrix{first, second, false};
 }
 
@@ -60,7 +59,11 @@ Tensor stored_4_bits(DataType type, std::vector<int64_t> dims, std::vector<uint8
 class Int4Weights {
  public:
   Int4Weights(const Model& model, const LayerwiseOptions& options, WeightCache& cache, std::vector<std::string>& notes)
-      : edit_(model), layerwise_(options), cache_(cache), notes_(notes) {
+      : edit_(model),
+        layerwise_(options),
+        cache_(cache),
+        notes_(notes),
+        transposed_(transposed_weights(model, [&](const std::string& name) { return edit_.constant(name); })) {
     opset_ = model.opset();
     for (const auto* list : {&model.graph.inputs, &model.graph.value_info})
       for (const ValueInfo& v : *list)
@@ -68,6 +71,7 @@ class Int4Weights {
   }
 
   Model write(const LayerSet& layers) {
+    find_shared(layers);
     std::vector<Node> old = std::move(edit_.nodes());
     edit_.nodes().clear();
     for (Node& node : old) {
@@ -80,27 +84,56 @@ class Int4Weights {
   }
 
  private:
+  std::vector<WeightSite> sites_of(const Node& node) const {
+    return weight_sites(node, [&](const std::string& name) { return edit_.constant(name); }, transposed_);
+  }
+
+  // The operator that computes on a weight's codes, as far as it says how they lie; empty: none does.
+  std::string operator_of(const Node& node, const WeightSite& site) const {
+    const Tensor& weight = *edit_.constant(site.weight);
+    auto matrix = matrix_of(node, site, weight);
+    if (options_.int4_format == Int4Format::kQdq) return matrix ? "DequantizeLinear" : "";
+    if (options_.int4_format != Int4Format::kMatMulNBits) return "";
+    if (matrix && is_plain(node) && !vectors_.contains(node.inputs[0]) && pays(*matrix, weight))
+      return matrix->rows_are_channels ? "MatMulNBits of rows" : "MatMulNBits of columns";
+    return !site.transposed && can_gather(node, weight) ? "GatherBlockQuantized" : "";
+  }
+
+  // A weight whose readers would have it in two forms is stored in the one that all of them can read.
+  void find_shared(const LayerSet& layers) {
+    std::unordered_map<std::string, std::string> operators;
+    for (const Node& node : edit_.nodes()) {
+      if (!layers.contains(node.name)) continue;
+      options_ = layerwise_.of(node.name).weight_only;
+      validate(options_, opset_);
+      for (const WeightSite& site : sites_of(node)) {
+        std::string op = operator_of(node, site);
+        if (operators.try_emplace(site.weight, op).first->second != op) unlike_.insert(site.weight);
+      }
+    }
+  }
+
   // What follows the node, if anything.
   std::optional<Node> rewrite(Node& node) {
     options_ = layerwise_.of(node.name).weight_only;
     validate(options_, opset_);
-    auto sites = weight_sites(node, [&](const std::string& name) { return edit_.constant(name); });
+    auto sites = sites_of(node);
     if (sites.empty()) notes_.push_back(fmt::format("layer '{}' stays float: it reads no constant weight", node.name));
     for (const WeightSite& site : sites) {
-      const Tensor& weight = *edit_.constant(node.inputs[site.input]);
-      auto matrix = matrix_of(node, site, weight);
-      if (options_.int4_format == Int4Format::kMatMulNBits) {
-        if (matrix && is_plain(node) && !vectors_.contains(node.inputs[0]) && pays(*matrix, weight))
-          return matmul_nbits(node, *matrix, weight);
-        if (can_gather(node, weight)) return gather(node, weight);
-      }
-      if (options_.int4_format == Int4Format::kQdq && matrix) {
-        node.inputs[1] = dequantized(node.inputs[1], *matrix, weight);
-      } else {
-        folded(node, site, weight);
-      }
+      const Tensor& weight = *edit_.constant(site.weight);
+      const std::string op = unlike_.contains(site.weight) ? "" : operator_of(node, site);
+      if (op.starts_with("MatMulNBits")) return matmul_nbits(node, site, *matrix_of(node, site, weight), weight);
+      if (op == "GatherBlockQuantized") return gather(node, weight);
+      if (op == "DequantizeLinear") give(node, site, dequantized(site.weight, *matrix_of(node, site, weight), weight));
+      else folded(node, site, weight);
     }
     return {};
+  }
+
+  void give(Node& node, const WeightSite& site, const std::string& restored) {
+    std::string& input = node.inputs[site.input];
+    if (site.transposed) edit_.turn(input, restored);
+    else input = restored;
   }
 
   // --- com.microsoft operators
@@ -126,8 +159,8 @@ class Int4Weights {
     return m.rows_are_channels ? values : transposed(std::span<const float>(values), m.k, m.n);
   }
 
-  std::optional<Node> matmul_nbits(Node& node, const Matrix& m, const Tensor& weight) {
-    const std::string name = node.inputs[1];
+  std::optional<Node> matmul_nbits(Node& node, const WeightSite& site, const Matrix& m, const Tensor& weight) {
+    const std::string& name = site.weight;
     int64_t block = block_of(m.k);
     auto key = fmt::format("matmulnbits {} {}\n{}", m.rows_are_channels, form_of(block), name);
     const auto& made = cache_.tensors(key, [&] {
@@ -237,10 +270,9 @@ class Int4Weights {
   // --- folded
 
   void folded(Node& node, const WeightSite& site, const Tensor& weight) {
-    std::string& input = node.inputs[site.input];
-    auto& names = shared_[fmt::format("folded {}\n{}", form_of(options_.int4_block_size), input)];
-    if (names.empty()) names = {restored(node.name, input, site.grouping, weight)};
-    input = names[0];
+    auto& names = shared_[fmt::format("folded {}\n{}", form_of(options_.int4_block_size), site.weight)];
+    if (names.empty()) names = {restored(node.name, site.weight, site.grouping, weight)};
+    give(node, site, names[0]);
   }
 
   // The weight in whichever of 4, 8 and 32 bits is smallest: scales and nodes outweigh the codes of a small one.
@@ -263,7 +295,9 @@ class Int4Weights {
   WeightOnlyOptions options_;  // of the layer that is rewritten
   WeightCache& cache_;
   std::vector<std::string>& notes_;
+  TransposedWeights transposed_;
   std::unordered_set<std::string> vectors_;                           // tensors of rank 1
+  std::unordered_set<std::string> unlike_;                            // weights whose readers want unlike forms
   std::unordered_map<std::string, std::vector<std::string>> shared_;  // what a weight became, by form and name
 };
 

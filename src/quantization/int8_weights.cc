@@ -12,7 +12,11 @@ namespace {
 class Int8Weights {
  public:
   Int8Weights(const Model& model, const LayerwiseOptions& options, WeightCache& cache, std::vector<std::string>& notes)
-      : edit_(model), options_(options), cache_(cache), notes_(notes) {}
+      : edit_(model),
+        options_(options),
+        cache_(cache),
+        notes_(notes),
+        transposed_(transposed_weights(model, [&](const std::string& name) { return edit_.constant(name); })) {}
 
   Model write(const LayerSet& layers) {
     for (Node& node : edit_.nodes())
@@ -22,17 +26,18 @@ class Int8Weights {
 
  private:
   void rewrite(Node& node) {
-    auto sites = weight_sites(node, [&](const std::string& name) { return edit_.constant(name); });
+    auto sites = weight_sites(node, [&](const std::string& name) { return edit_.constant(name); }, transposed_);
     if (sites.empty()) notes_.push_back(fmt::format("layer '{}' stays float: it reads no constant weight", node.name));
     for (const WeightSite& site : sites) {
       std::string& input = node.inputs[site.input];
-      auto [it, is_new] = dequantized_.try_emplace(input);
+      auto [it, is_new] = dequantized_.try_emplace(site.weight);
       // A weight that several layers share is stored once, as the first of them wants it.
-      if (is_new) it->second = dequantized(input, site.grouping, options_.of(node.name).weight_only);
-      if (it->second == input)
+      if (is_new) it->second = dequantized(site.weight, site.grouping, options_.of(node.name).weight_only);
+      if (it->second == site.weight)
         notes_.push_back(fmt::format("weight '{}' of layer '{}' stays float: 8 bits would not make the file smaller",
-                                     input, node.name));
-      input = it->second;
+                                     site.weight, node.name));
+      if (site.transposed) edit_.turn(input, it->second);
+      else input = it->second;
     }
   }
 
@@ -48,6 +53,7 @@ class Int8Weights {
   const LayerwiseOptions& options_;
   WeightCache& cache_;
   std::vector<std::string>& notes_;
+  TransposedWeights transposed_;
   std::unordered_map<std::string, std::string> dequantized_;
 };
 

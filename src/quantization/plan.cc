@@ -103,16 +103,19 @@ bool is_dynamic_op(const Node& node) {
   return std::find(types.begin(), types.end(), node.op_type) != types.end();
 }
 
-std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal::ConstantOf& constant) {
+std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal::ConstantOf& constant,
+                               const internal::TransposedWeights& transposed) {
   std::vector<Scheme> schemes{Scheme::kFloat32};
   bool opaque = std::any_of(node.attributes.begin(), node.attributes.end(),
                             [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
   if (opaque || node.domain == kTreeDomain) return schemes;
   schemes.push_back(Scheme::kFloat16);
   if (statically) schemes.insert(schemes.end(), {Scheme::kInt8, Scheme::kInt8wInt16a});
-  bool weights = !internal::weight_sites(node, constant).empty();
-  if (weights && is_dynamic_op(node)) schemes.push_back(Scheme::kInt8Dynamic);
-  if (weights) schemes.insert(schemes.end(), {Scheme::kInt8Weights, Scheme::kInt4Weights});
+  auto sites = internal::weight_sites(node, constant, transposed);
+  // onnxruntime's operators with activations quantized at run time read their weights as they lie in the file.
+  bool direct = std::ranges::any_of(sites, [](const auto& site) { return !site.transposed; });
+  if (direct && is_dynamic_op(node)) schemes.push_back(Scheme::kInt8Dynamic);
+  if (!sites.empty()) schemes.insert(schemes.end(), {Scheme::kInt8Weights, Scheme::kInt4Weights});
   return schemes;
 }
 
@@ -154,6 +157,11 @@ std::vector<Layer> layers(const Model& model) {
   std::unordered_map<std::string, const ValueInfo*> infos;
   for (const auto* list : {&model.graph.value_info, &model.graph.outputs})
     for (const ValueInfo& v : *list) infos[v.name] = &v;
+  auto constant = [&](const std::string& name) {
+    auto it = constants.find(name);
+    return it == constants.end() ? nullptr : it->second;
+  };
+  const internal::TransposedWeights transposed = internal::transposed_weights(model, constant);
   internal::LayerForms forms(model);
   std::vector<Layer> result;
   for (const Node& node : model.graph.nodes) {
@@ -169,11 +177,7 @@ std::vector<Layer> layers(const Model& model) {
     layer.reason = why_not(node, forms);
     layer.quantizable = layer.reason.empty();
     layer.schemes = {Scheme::kFloat32};
-    if (!is_quantized(node, forms))
-      layer.schemes = schemes_of(node, layer.quantizable, [&](const std::string& name) {
-        auto it = constants.find(name);
-        return it == constants.end() ? nullptr : it->second;
-      });
+    if (!is_quantized(node, forms)) layer.schemes = schemes_of(node, layer.quantizable, constant, transposed);
     result.push_back(std::move(layer));
   }
   return result;

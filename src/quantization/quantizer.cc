@@ -8,6 +8,7 @@
 
 #include "model/bodies.h"
 #include "quantization/layer_fields.h"
+#include "quantization/shared_weights.h"
 #include "quantization/unlike_concats.h"
 #include "quantization/weight_sites.h"
 #include "quantization/writers.h"
@@ -26,6 +27,7 @@ struct Quantizer::Impl {
     }
     include.insert(options.include.begin(), options.include.end());
     exclude.insert(options.exclude.begin(), options.exclude.end());
+    shared = shared_weights(model, index);
     const std::unordered_set<std::string> half_concats = find_half_concats(), unlike = find_unlike_concats();
     for (const Node& n : model.graph.nodes) {
       eligible.push_back(is_eligible(n, Scheme::kInt8));
@@ -103,6 +105,9 @@ struct Quantizer::Impl {
 
   // `always`: through the writer of this scheme even where no layer of the plan has it.
   Model quantize(const Plan& plan, Scheme always);
+
+  // What each node is given, as far as it can have it.
+  std::vector<Decision> decisions(const Plan& plan) const;
 
   // `layers`: of bodies.
   Model quantize_static(const Plan& plan, const std::vector<bool>& selected, LayerSet layers,
@@ -205,6 +210,7 @@ struct Quantizer::Impl {
   std::vector<bool> eligible;                               // for static quantization
   std::vector<std::pair<LayerId, const char*>> left_float;  // would be, but for what docs/compatibility.md says there
   std::vector<bool> allowed;                                // for the schemes that only change how weights are stored
+  std::vector<SharedWeight> shared;
   WeightCache cache;
   std::set<std::pair<Scheme, LayerOptions>> valid_fields;  // found to be right before
   std::vector<std::string> deviations, notes;
@@ -244,32 +250,49 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
 
 }  // namespace
 
-Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
-  std::map<Scheme, LayerSet> layers;
-  LayerwiseOptions layerwise(options);
-  std::vector<bool> selected = eligible;
-  for (size_t i = 0; i < selected.size(); ++i) {
+std::vector<Decision> Quantizer::Impl::decisions(const Plan& plan) const {
+  std::vector<Decision> result(eligible.size());
+  for (size_t i = 0; i < result.size(); ++i) {
     const LayerId& layer = model.graph.nodes[i].name;
     auto it = plan.schemes.find(layer);
-    Scheme scheme = it != plan.schemes.end() ? it->second : Scheme::kFloat32;
+    const Scheme scheme = it != plan.schemes.end() ? it->second : Scheme::kFloat32;
     bool stored_only = scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
     bool possible = stored_only                      ? allowed[i]
                     : scheme == Scheme::kInt8Dynamic ? is_eligible(model.graph.nodes[i], scheme)
                                                      : eligible[i];
-    if (!possible) scheme = Scheme::kFloat32;
-    selected[i] = scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a;
-    layers[scheme].insert(layer);
-    auto fields = possible ? plan.options.find(layer) : plan.options.end();
-    if (fields == plan.options.end() || fields->second.empty()) continue;
-    if (!valid_fields.contains({scheme, fields->second})) {
-      validate_fields(layer, scheme, fields->second, options);
-      valid_fields.emplace(scheme, fields->second);
-    }
-    layerwise.set(layer, scheme, fields->second);
+    if (!possible) continue;
+    auto fields = plan.options.find(layer);
+    const bool any = fields != plan.options.end() && !fields->second.empty();
+    result[i] = {scheme, any ? &fields->second : nullptr};
   }
+  return result;
+}
+
+Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
   deviations.clear();
   notes.clear();
   layer_deviations.clear();
+  std::vector<Decision> decided = decisions(asked);
+  notes = settle_shared_weights(model, shared, options, decided);
+  std::map<Scheme, LayerSet> layers;
+  LayerwiseOptions layerwise(options);
+  std::vector<bool> selected = eligible;
+  std::optional<Plan> settled;
+  if (!notes.empty()) settled = asked;
+  const Plan& plan = settled ? *settled : asked;
+  for (size_t i = 0; i < selected.size(); ++i) {
+    const LayerId& layer = model.graph.nodes[i].name;
+    const auto [scheme, fields] = decided[i];
+    selected[i] = is_static(scheme);
+    layers[scheme].insert(layer);
+    if (settled) settled->schemes[layer] = scheme;
+    if (!fields) continue;
+    if (!valid_fields.contains({scheme, *fields})) {
+      validate_fields(layer, scheme, *fields, options);
+      valid_fields.emplace(scheme, *fields);
+    }
+    layerwise.set(layer, scheme, *fields);
+  }
   auto in_bodies = [&](Scheme scheme) {
     return body_layers(scheme, [&](const LayerId& name) {
       auto it = plan.schemes.find(name);
@@ -282,7 +305,7 @@ Model Quantizer::Impl::quantize(const Plan& plan, Scheme always) {
   bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
   if (any_static) validate_static_types(options);
   Model result = any_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
-  note_left_float(plan);
+  note_left_float(asked);
   if (any_static) give_back_weights(result, model, plan.schemes);
   if (any_static && !options.compat_onnxruntime) keep_pools_float(result, log());
   auto rewrite = [&](Scheme scheme, auto write) {

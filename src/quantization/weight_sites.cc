@@ -57,14 +57,47 @@ std::optional<Grouping> grouping_of(const Node& node, size_t input, const std::v
   return {};
 }
 
+// Of the matrix, where the layer reads its transpose.
+std::optional<Grouping> grouping_of_transpose(const Node& node, size_t input, const std::vector<int64_t>& dims) {
+  if ((node.op_type != "MatMul" && node.op_type != "Gemm") || dims.size() != 2) return {};
+  auto grouping = grouping_of(node, input, {dims[1], dims[0]});
+  if (grouping) std::swap(grouping->before, grouping->after);
+  return grouping;
+}
+
+bool turns_a_matrix(const Node& node) {
+  if (node.op_type != "Transpose" || !node.domain.empty() || node.inputs.size() != 1 || node.outputs.size() != 1)
+    return false;
+  const Attribute* perm = node.attribute("perm");
+  const auto* axes = perm ? std::get_if<std::vector<int64_t>>(&perm->value) : nullptr;
+  return !perm || (axes && *axes == std::vector<int64_t>{1, 0});
+}
+
 }  // namespace
 
-std::vector<WeightSite> weight_sites(const Node& node, const ConstantOf& constant) {
+TransposedWeights transposed_weights(const Model& model, const ConstantOf& constant) {
+  TransposedWeights result;
+  for (const Node& node : model.graph.nodes) {
+    if (!turns_a_matrix(node)) continue;
+    const Tensor* matrix = constant(node.inputs[0]);
+    if (matrix && matrix->is_float() && matrix->dims().size() == 2) result[node.outputs[0]] = node.inputs[0];
+  }
+  for (const ValueInfo& output : model.graph.outputs) result.erase(output.name);
+  return result;
+}
+
+std::vector<WeightSite> weight_sites(const Node& node, const ConstantOf& constant,
+                                     const TransposedWeights& transposed) {
   std::vector<WeightSite> sites;
   for (size_t i = 0; i < node.inputs.size() && i < 5; ++i) {
-    const Tensor* weight = node.inputs[i].empty() ? nullptr : constant(node.inputs[i]);
+    const std::string& input = node.inputs[i];
+    auto turned = transposed.find(input);
+    const std::string& name = turned == transposed.end() ? input : turned->second;
+    const Tensor* weight = name.empty() ? nullptr : constant(name);
     if (!weight || !weight->is_float() || weight->element_count() == 0) continue;
-    if (auto grouping = grouping_of(node, i, weight->dims())) sites.push_back({i, *grouping});
+    const bool is_turned = turned != transposed.end();
+    auto grouping = is_turned ? grouping_of_transpose(node, i, weight->dims()) : grouping_of(node, i, weight->dims());
+    if (grouping) sites.push_back({i, *grouping, name, is_turned});
   }
   return sites;
 }

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "seqto/model.h"
@@ -18,13 +20,21 @@ struct Grouping {
 
 struct WeightSite {
   size_t input = 0;
-  Grouping grouping;
+  Grouping grouping;        // of the constant as it lies in the file
+  std::string weight = {};  // the constant's name
+  bool transposed = false;  // the layer reads it through a Transpose
 };
 
 using ConstantOf = std::function<const Tensor*(const std::string&)>;
 
+// Outputs of Transpose nodes that turn a constant float matrix, and the matrix; none that a graph output shows. The
+// head of a language model reads its embedding so.
+using TransposedWeights = std::unordered_map<std::string, std::string>;
+TransposedWeights transposed_weights(const Model& model, const ConstantOf& constant);
+
 // The float constants that this node reads as weights: of Conv, ConvTranspose, Gemm, MatMul, Gather, RNN, GRU, LSTM,
-// Attention and EmbedLayerNormalization; biases are none.
-std::vector<WeightSite> weight_sites(const Node& node, const ConstantOf& constant);
+// Attention and EmbedLayerNormalization; biases are none. MatMul and Gemm may read them through one of `transposed`.
+std::vector<WeightSite> weight_sites(const Node& node, const ConstantOf& constant,
+                                     const TransposedWeights& transposed = {});
 
 }  // namespace seqto::internal
