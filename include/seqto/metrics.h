@@ -25,14 +25,18 @@ struct Outputs {
   size_t place = 0;             // among the model's outputs
   std::vector<Outputs> others;  // the model's further float outputs that have the same dims for every sample
   std::span<const float> row(int64_t i) const { return {values.data() + i * columns, static_cast<size_t>(columns)}; }
+  // How many values one set of class scores has: all of a sample's, or where more than one axis of its output is longer
+  // than 1 those along the last axis, so that [1, tokens, classes] is a row for each token.
+  int64_t classes() const;
   void append(std::span<const float> row);
 };
 
-// Means over the samples; every one is 0 for equal outputs.
+// Means over the samples; every one is 0 for equal outputs. Those of classes are, in a sample, means over its rows of
+// class scores (Outputs::classes).
 struct Losses {
   double kl = 0;                  // KL(softmax(float) || softmax(candidate)), nats
-  double top1_disagreement = 0;   // share of samples whose first class differs
-  double top5_disagreement = 0;   // share of samples whose sets of first five differ
+  double top1_disagreement = 0;   // share of rows whose first class differs
+  double top5_disagreement = 0;   // share of rows whose sets of first five differ
   double rank_dissimilarity = 0;  // (1 - weightedtau of the two top-5 lists) / 2, as published
   double mse = 0;
   double cosine = 0;  // 1 - cosine similarity
@@ -49,12 +53,16 @@ std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candid
 Losses mean(std::span<const Losses> losses);
 
 // The loss that means something for such outputs where none was asked for, and why it is not "kl": "mse" for a single
-// value, whose softmax is always 1, "nmse" for several outputs, maps and sequences. `states`: how many of the outputs
-// are recurrent states.
+// value, whose softmax is always 1, "nmse" for several outputs, and for maps and sequences but those that are rows of
+// class scores. `states`: how many of the outputs are recurrent states. `class_rows`: the model gives_class_rows.
 struct DefaultLoss {
   std::string name = "kl", reason;
 };
-DefaultLoss default_loss(const Outputs& reference, size_t states = 0);
+DefaultLoss default_loss(const Outputs& reference, size_t states = 0, bool class_rows = false);
+// Whether the last axis of the first output holds class scores wherever the output has several axes: it comes from a
+// Softmax or LogSoftmax over that axis, or, in a model that reads token ids (integers), from a matrix product with
+// nothing behind it but a bias, one factor or a cap. Features leave through a normalization, boxes through a Concat.
+bool gives_class_rows(const Model& model);
 
 // Of the objectives of a search, "size" and "latency" among them.
 bool is_loss(const std::string& objective);
@@ -64,12 +72,12 @@ bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
 // for boxes and commands, which may look at all outputs.
 std::string followed_loss(const std::vector<std::string>& objectives);
 
-// The KL that noise as the candidate's costs on inputs as sure as the reference's, of whose rows the candidate has the
-// first: to second order, noise d on the logits costs half of its variance under p = softmax(reference). Here the noise
-// of every row is laid upon every reference, and the loudest fifth of the noises counts as the next one below: of a few
-// dozen rows most of the mean KL lies on a handful that happen to be unsure or loud, while this is the mean over all
-// pairs. It ranks candidates by what they lose on other samples better than their KL does (docs/search.md). Nothing
-// where something is not finite, or the pairs are too many.
+// The KL that noise as the candidate's costs on inputs as sure as the reference's, of whose rows (of class scores) the
+// candidate has the first: to second order, noise d on the logits costs half of its variance under p =
+// softmax(reference). Here the noise of every row is laid upon every reference, and the loudest fifth of the noises
+// counts as the next one below: of a few dozen rows most of the mean KL lies on a handful that happen to be unsure or
+// loud, while this is the mean over all pairs. It ranks candidates by what they lose on other samples better than their
+// KL does (docs/search.md). Nothing where something is not finite, or the pairs are too many.
 std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candidate);
 
 // Task metrics from labels: top1, top5 (shares), f1 (macro). Samples with label -1 do not count; empty without labels.

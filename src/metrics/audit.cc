@@ -245,7 +245,7 @@ Audit audit(const Model& model, const Dataset& data, std::span<const int64_t> sa
   result.samples = done;
   result.random_inputs = data.is_random();
   const Outputs& compared = reference.rows > 0 ? reference : auditor.runtime;
-  result.loss = default_loss(compared).name;
+  result.loss = default_loss(compared, 0, gives_class_rows(model)).name;
   measure_outputs(result.runtime, compared, auditor.runtime, labels);
   measure_outputs(result.exact, compared, auditor.exact, labels);
   measure_outputs(result.saturating, compared, auditor.saturating, labels);

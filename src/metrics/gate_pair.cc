@@ -42,7 +42,7 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.runner = candidate.runner->description();
   m.machine = processor_name();
   m.seqto = SEQTO_VERSION;
-  m.loss = scored.loss();
+  m.loss = scored.loss(load_model(reference.path));
   m.figures = figures_of(after, before);
   return m;
 }

@@ -124,19 +124,29 @@ void add_nmse(const Outputs& reference, const Outputs& candidate, std::vector<Lo
 double or_infinity(double loss) { return std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss; }
 
 // A row with NaN has no order of classes: it differs in everything.
-Losses compare_rows(std::span<const float> reference, std::span<const float> candidate) {
+Losses compare_classes(std::span<const float> reference, std::span<const float> candidate) {
   if (std::ranges::equal(reference, candidate)) return {};
   Losses losses{.kl = or_infinity(divergence(reference, candidate)),
                 .top1_disagreement = 1,
                 .top5_disagreement = 1,
-                .rank_dissimilarity = 1,
-                .mse = or_infinity(mean_square(reference, candidate)),
-                .cosine = or_infinity(cosine_distance(reference, candidate))};
+                .rank_dissimilarity = 1};
   if (has_nan(reference) || has_nan(candidate)) return losses;
   const TopClasses a = top_classes(reference), b = top_classes(candidate);
   losses.top1_disagreement = a.classes[0] != b.classes[0];
   losses.rank_dissimilarity = rank_distance(a.list(), b.list());
   losses.top5_disagreement = !std::ranges::is_permutation(a.list(), b.list());
+  return losses;
+}
+
+// Of a sample; `classes`: in each of its rows of class scores.
+Losses compare_sample(std::span<const float> reference, std::span<const float> candidate, size_t classes) {
+  if (std::ranges::equal(reference, candidate)) return {};
+  std::vector<Losses> rows;
+  for (size_t begin = 0; begin < reference.size(); begin += classes)
+    rows.push_back(compare_classes(reference.subspan(begin, classes), candidate.subspan(begin, classes)));
+  Losses losses = mean(rows);
+  losses.mse = or_infinity(mean_square(reference, candidate));
+  losses.cosine = or_infinity(cosine_distance(reference, candidate));
   return losses;
 }
 
@@ -151,16 +161,17 @@ std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candid
   }
   std::vector<Losses> losses(reference.rows);
   if (reference.columns == 0) return losses;
-  for (int64_t i = 0; i < reference.rows; ++i) losses[i] = compare_rows(reference.row(i), candidate.row(i));
+  const auto classes = static_cast<size_t>(reference.classes());
+  for (int64_t i = 0; i < reference.rows; ++i) losses[i] = compare_sample(reference.row(i), candidate.row(i), classes);
   add_nmse(reference, candidate, losses);
   return losses;
 }
 
-DefaultLoss default_loss(const Outputs& reference, size_t states) {
+DefaultLoss default_loss(const Outputs& reference, size_t states, bool class_rows) {
   if (reference.others.size() > states) return {"nmse", "the model has several float outputs"};
   if (reference.columns == 1) return {"mse", "the model's first output is a single value"};
-  const auto wide = std::ranges::count_if(reference.dims, [](int64_t size) { return size > 1; });
-  if (wide > 1) return {"nmse", "the model's output is a map or a sequence, not one set of classes"};
+  if (reference.classes() < reference.columns && !class_rows)
+    return {"nmse", "the model's output is a map or a sequence, not one set of classes"};
   return {};
 }
 
@@ -179,22 +190,27 @@ std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candida
   constexpr int64_t kMost = int64_t{1} << 28;  // products, a tenth of a second
   constexpr double kLoudest = 0.2;
   if (candidate.rows == 0 || candidate.columns != reference.columns || candidate.rows > reference.rows) return {};
-  if (reference.rows * candidate.rows * std::max<int64_t>(1, reference.columns) > kMost) return {};
-  const auto columns = static_cast<size_t>(reference.columns);
+  if (reference.columns == 0) return {};
+  const int64_t classes = reference.classes(), each = reference.columns / classes;
+  const int64_t wanted = reference.rows * each, found = candidate.rows * each;
+  if (wanted > kMost / found || wanted * found > kMost / classes) return {};
+  const auto row = [&](const Outputs& outputs, int64_t i) {
+    return std::span(outputs.values).subspan(static_cast<size_t>(i * classes), static_cast<size_t>(classes));
+  };
   std::vector<std::vector<double>> shares;
-  for (int64_t i = 0; i < reference.rows; ++i) shares.push_back(softmax(reference.row(i)));
+  for (int64_t i = 0; i < wanted; ++i) shares.push_back(softmax(row(reference, i)));
   std::vector<double> costs;  // of each noise
-  for (int64_t j = 0; j < candidate.rows; ++j) {
-    std::vector<double> noise(columns);
+  for (int64_t j = 0; j < found; ++j) {
+    std::vector<double> noise(static_cast<size_t>(classes));
     double middle = 0;
-    for (size_t c = 0; c < columns; ++c) {
-      noise[c] = static_cast<double>(candidate.row(j)[c]) - reference.row(j)[c];
-      middle += noise[c] / static_cast<double>(columns);
+    for (size_t c = 0; c < noise.size(); ++c) {
+      noise[c] = static_cast<double>(row(candidate, j)[c]) - row(reference, j)[c];
+      middle += noise[c] / static_cast<double>(classes);
     }
     double sum = 0;
     for (const std::vector<double>& p : shares) {
       double first = 0, second = 0;
-      for (size_t c = 0; c < columns; ++c) {
+      for (size_t c = 0; c < noise.size(); ++c) {
         const double d = noise[c] - middle;
         first += p[c] * d;
         second += p[c] * d * d;
@@ -202,7 +218,7 @@ std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candida
       sum += (second - first * first) / 2;
     }
     if (!std::isfinite(sum)) return {};
-    costs.push_back(std::max(0.0, sum / static_cast<double>(reference.rows)));
+    costs.push_back(std::max(0.0, sum / static_cast<double>(wanted)));
   }
   std::ranges::sort(costs);
   const auto kept = std::max<size_t>(1, static_cast<size_t>((1 - kLoudest) * static_cast<double>(costs.size())));
@@ -214,6 +230,11 @@ std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candida
 double steady_loss(const Measurement& measurement, const std::string& loss, double found) {
   if (loss != "kl" || !measurement.pooled_kl || !(found > 0)) return found;
   return std::sqrt(found * *measurement.pooled_kl);
+}
+
+int64_t Outputs::classes() const {
+  const auto wide = std::ranges::count_if(dims, [](int64_t size) { return size > 1; });
+  return wide > 1 && columns % dims.back() == 0 ? dims.back() : columns;
 }
 
 void Outputs::append(std::span<const float> row) {

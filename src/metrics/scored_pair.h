@@ -20,7 +20,9 @@ class ScoredPair {
   // The reference's and the candidate's; sizes and latencies are not known here.
   std::pair<Measurement, Measurement> measured() const;
   // The one that the reference's outputs call for.
-  std::string loss() const { return default_loss(reference_.outputs).name; }
+  std::string loss(const Model& reference) const {
+    return default_loss(reference_.outputs, 0, gives_class_rows(reference)).name;
+  }
 
  private:
   struct Side {

@@ -188,14 +188,15 @@ Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const
   return parity;
 }
 
-TaskParity task_parity(const internal::ScoredPair& scored, const ParityOptions& options) {
+TaskParity task_parity(const internal::ScoredPair& scored, const std::string& reference, const ParityOptions& options) {
   TaskParity task;
   std::tie(task.reference, task.candidate) = scored.measured();
   const Figures figures = figures_of(task.candidate, task.reference);
   for (const auto& [name, _] : task.candidate.metrics)
     if (const auto found = figures.find(name + "_drop"); found != figures.end()) task.drops[name] = found->second;
   task.mcnemar = mcnemar(task.candidate, task.reference);
-  task.limits = check(figures, with_loss(options.limits, scored.loss()), options.gate);
+  if (!options.limits.empty())
+    task.limits = check(figures, with_loss(options.limits, scored.loss(load_model(reference))), options.gate);
   return task;
 }
 
@@ -251,7 +252,7 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
         if (scored) scored->append(sample, expected, found);
         return pairs;
       });
-  if (scored) parity.task = task_parity(*scored, options);
+  if (scored) parity.task = task_parity(*scored, reference.path, options);
   return parity;
 }
 

@@ -30,7 +30,7 @@ class Heat {
   bool over(const Outputs& outputs) {
     constexpr int64_t kFirst = 4;
     if (!race_ || outputs.rows < kFirst || outputs.rows == seen_) return false;
-    Outputs wanted, found;
+    Outputs wanted{.dims = evaluation_.reference.dims}, found{.dims = outputs.dims};
     for (; seen_ < outputs.rows; ++seen_) {
       wanted.append(evaluation_.reference.row(seen_));
       found.append(outputs.row(seen_));
@@ -55,8 +55,10 @@ Outputs first_rows(const Outputs& outputs, int64_t rows) {
 }
 
 const char* note_on_kl(const Outputs& outputs) {
-  for (int64_t i = 0; i < outputs.rows; ++i)
-    if (!are_shares(outputs.row(i))) return nullptr;
+  if (outputs.columns == 0) return nullptr;
+  const auto classes = static_cast<size_t>(outputs.classes());
+  for (size_t begin = 0; begin < outputs.values.size(); begin += classes)
+    if (!are_shares(std::span(outputs.values).subspan(begin, classes))) return nullptr;
   return "the output holds probabilities already: kl, of their softmax as published, is small even where first classes "
          "differ; look at top1_disagreement too";
 }
@@ -118,7 +120,9 @@ void put_uncertain_first(EvaluationData& evaluation) {
   for (size_t i = 0; i < count; ++i) {
     const auto row = outputs.row(static_cast<int64_t>(i));
     if (row.empty()) return;
-    for (double share : softmax(row)) sure[i] += share * share;
+    const auto classes = static_cast<size_t>(outputs.classes());
+    for (size_t begin = 0; begin < row.size(); begin += classes)
+      for (double share : softmax(row.subspan(begin, classes))) sure[i] += share * share;
   }
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});

@@ -240,7 +240,8 @@ class Tuner {
 
   void settle_loss() {
     Place& first = places_.front();
-    const auto [loss, reason] = default_loss(first.evaluation.reference, o_.dataset.states.size());
+    const auto [loss, reason] =
+        default_loss(first.evaluation.reference, o_.dataset.states.size(), gives_class_rows(model_));
     if (chosen_objectives_.empty() && loss != "kl") {
       std::ranges::replace(o_.objectives, "kl", loss);
       ending_.objectives = o_.objectives;

@@ -159,6 +159,58 @@ TEST(NormalizedError, LooksAtEveryFloatOutput) {
   EXPECT_EQ(compare(wanted, found).nmse, 0);
 }
 
+// Of [1, tokens, classes] each token is a row: means over the rows, whatever the other rows' scores are.
+TEST(Losses, OfRowsOfClassesAreMeansOverTheRows) {
+  Outputs wanted, found;
+  const std::vector<float> a{1, 2, 3, 4, 5, 6}, b{0.5F, 0.5F, -1, 2, 2, 0}, c{9, 8, 7, 6, 5, 4};
+  const std::vector<float> x{1, 2.5F, 3, 4, 6, 5}, y{0.5F, 0.25F, -1, 2, 2, 0.5F}, z{9, 8, 7, 6, 4.5F, 4.75F};
+  auto joined = [](const std::vector<float>& first, const std::vector<float>& second) {
+    std::vector<float> both = first;
+    both.insert(both.end(), second.begin(), second.end());
+    return both;
+  };
+  append(wanted, {{{1, 2, 6}, joined(a, b)}});
+  append(wanted, {{{1, 2, 6}, joined(c, a)}});
+  append(found, {{{1, 2, 6}, joined(x, y)}});
+  append(found, {{{1, 2, 6}, joined(z, a)}});
+  EXPECT_EQ(wanted.classes(), 6);
+  const auto each = compare_each(wanted, found);
+  const Losses first = compare(rows({a, b}), rows({x, y})), second = compare(rows({c, a}), rows({z, a}));
+  for (double Losses::* field :
+       {&Losses::kl, &Losses::top1_disagreement, &Losses::top5_disagreement, &Losses::rank_dissimilarity}) {
+    EXPECT_NEAR(each[0].*field, first.*field, 1e-15);
+    EXPECT_NEAR(each[1].*field, second.*field, 1e-15);
+  }
+  EXPECT_DOUBLE_EQ(each[0].mse, compare(rows({joined(a, b)}), rows({joined(x, y)})).mse);
+  ASSERT_TRUE(pooled_kl(wanted, found));
+  EXPECT_DOUBLE_EQ(*pooled_kl(wanted, found), *pooled_kl(rows({a, b, c, a}), rows({x, y, z, a})));
+}
+
+TEST(Losses, OneLongAxisIsOneRow) {
+  Outputs outputs;
+  append(outputs, {{{1, 6, 1, 1}, {1, 2, 3, 4, 5, 6}}});
+  EXPECT_EQ(outputs.classes(), 6);
+  EXPECT_EQ(rows({{1, 2, 3}}).classes(), 3);
+}
+
+Model ending(const std::string& head, const std::string& weight = "float[4,9] w") {
+  return parse_model_text("<ir_version: 8, opset_import: [\"\" : 17]> g (int64[1,3] ids) => (float[1,3,9] y) <" +
+                          weight + ", float[9] b, float s = {2}, float[7,4] table> { e = Gather(table, ids) " + head +
+                          " }");
+}
+
+TEST(ClassRows, LeaveAModelThroughAProductOrASoftmax) {
+  EXPECT_TRUE(gives_class_rows(ending("y = MatMul(e, w)")));
+  EXPECT_TRUE(gives_class_rows(ending("m = MatMul(e, w) a = Add(b, m) d = Div(a, s) t = Tanh(d) y = Mul(t, s)")));
+  EXPECT_TRUE(gives_class_rows(ending("m = MatMul(e, w) r = Relu(m) y = LogSoftmax<axis = -1>(r)")));
+  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Mul(m, b)"))) << "a normalization's weight";
+  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Relu(m)")));
+  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Softmax<axis = 1>(m)")));
+  const Model features = parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,3,4] x) => (float[1,3,9] y) <float[4,9] w> { y = MatMul(x, w) })");
+  EXPECT_FALSE(gives_class_rows(features)) << "a series of numbers";
+}
+
 TEST(DefaultLoss, FollowsTheOutputs) {
   const auto of = [](std::vector<std::vector<int64_t>> outputs) {
     Outputs found;
@@ -175,6 +227,8 @@ TEST(DefaultLoss, FollowsTheOutputs) {
   EXPECT_EQ(default_loss(of({{1, 1000, 1, 1}})).name, "kl");
   EXPECT_EQ(default_loss(of({{1, 1}})).name, "mse");
   EXPECT_EQ(default_loss(of({{1, 84, 2100}})).name, "nmse");
+  EXPECT_EQ(default_loss(of({{1, 64, 2048}}), 0, true).name, "kl");
+  EXPECT_EQ(default_loss(of({{1, 64, 2048}, {1, 2}}), 0, true).name, "nmse");
   EXPECT_EQ(default_loss(of({{1, 1, 32, 32}})).name, "nmse");
   EXPECT_EQ(default_loss(of({{1, 10}, {1, 4}})).name, "nmse");
   EXPECT_EQ(default_loss(of({{1, 1}, {2, 1, 128}}), 1).name, "mse");  // the second is a state
