@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "group_flags.h"
 #include "hub_flags.h"
@@ -46,7 +48,71 @@ std::vector<std::string> names_of(const std::vector<Scheme>& schemes) {
   return names;
 }
 
-void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& flags, const Context& context) {
+bool has_weights(const Layer& layer) {
+  return layer.quantizable && std::ranges::find(layer.schemes, Scheme::kInt8Weights) != layer.schemes.end();
+}
+
+// 0: weights that can be quantized; 1: none, but a node that can; 2: one that cannot.
+int rank_of(const Layer& layer) { return has_weights(layer) ? 0 : layer.quantizable ? 1 : 2; }
+
+// By rank up to `last`, each in graph order.
+std::vector<TableRow> rows_of(const std::vector<Layer>& layers, int last) {
+  std::vector<TableRow> rows;
+  for (int rank = 0; rank <= last; ++rank)
+    for (const Layer& l : layers)
+      if (rank_of(l) == rank)
+        rows.push_back({l.id, l.op_type, format_shape(l.output_shape, "x"),
+                        l.weight_bytes ? format_bytes(l.weight_bytes) : "", l.quantizable ? "yes" : "no: " + l.reason});
+  return rows;
+}
+
+// "12 Constant, 3 Shape": the most frequent first.
+std::string counted_types(const std::vector<Layer>& layers, int rank) {
+  std::map<std::string, int> counts;
+  for (const Layer& l : layers)
+    if (rank_of(l) == rank) ++counts[l.op_type];
+  std::vector<std::pair<int, std::string>> order;
+  for (const auto& [type, count] : counts) order.emplace_back(-count, type);
+  std::ranges::sort(order);
+  std::vector<std::string> words;
+  for (const auto& [count, type] : order) words.push_back(fmt::format("{} {}", -count, type));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+void print_layers(const std::vector<Layer>& layers, bool all) {
+  const int weighted = static_cast<int>(std::ranges::count_if(layers, has_weights));
+  // A model without weights that could be quantized has nothing else to show.
+  const int last = all ? 2 : weighted == 0 ? 1 : 0;
+  const std::vector<TableColumn> table{
+      {"layer", TableColumn::kName}, {"op"}, {"output"}, {"weights", TableColumn::kFigure}, {"quantizable"}};
+  const std::vector<TableRow> rows = rows_of(layers, last);
+  for (const auto& line : table_lines(table, rows, stdout_style())) fmt::print("{}\n", line);
+  const auto quantizable = std::ranges::count_if(layers, &Layer::quantizable);
+  fmt::print("\n{} of {} nodes can be quantized, {} of them have weights\n", quantizable, layers.size(), weighted);
+  if (rows.size() == layers.size()) return;
+  for (int rank = last + 1; rank <= 2; ++rank)
+    if (const std::string types = counted_types(layers, rank); !types.empty())
+      fmt::print("  not listed, {}: {}\n", rank == 1 ? "without weights" : "cannot be quantized", types);
+  fmt::print("  --all lists them\n");
+}
+
+// With `all` every layer; else those with weights, or the first where none has, and how many more there are.
+void print_groups(const std::vector<std::vector<LayerId>>& groups, const std::vector<Layer>& layers, bool all) {
+  std::set<LayerId> weighted;
+  for (const Layer& l : layers)
+    if (has_weights(l)) weighted.insert(l.id);
+  fmt::print("\n{} groups, which take one decision each:\n", groups.size());
+  for (const auto& group : groups) {
+    std::vector<LayerId> named = group;
+    if (!all) std::erase_if(named, [&](const LayerId& id) { return !weighted.contains(id); });
+    if (named.empty()) named = {group.front()};
+    const size_t more = group.size() - named.size();
+    fmt::print("  {}{}\n", fmt::join(named, ", "), more ? fmt::format(" and {} more", more) : "");
+  }
+}
+
+void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& flags, bool whole,
+             const Context& context) {
   Model model = load_model(model_file(path, hub, context));
   name_nodes(model);
   sort_nodes(model);
@@ -56,8 +122,7 @@ void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& f
   QuantizedForm form = quantized_form(model);
   std::map<std::string, std::string> schemes;
   for (const LayerReport& r : explain(model)) schemes[r.name] = r.scheme;
-  int64_t weights = 0, quantizable = 0;
-  for (const Layer& l : all) quantizable += l.quantizable;
+  int64_t weights = 0;
   for (const Initializer& i : model.graph.initializers) weights += static_cast<int64_t>(i.tensor.bytes().size());
   if (context.json) {
     Json list = Json::array();
@@ -96,16 +161,8 @@ void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& f
     fmt::print("  quantized: {}; {} QuantizeLinear, {} DequantizeLinear, {} quantized operators\n", form.form,
                form.quantize_nodes, form.dequantize_nodes, form.operators);
   fmt::print("\n");
-  std::vector<TableRow> rows;
-  for (const Layer& l : all)
-    rows.push_back({l.id, l.op_type, format_shape(l.output_shape, "x"),
-                    l.weight_bytes ? format_bytes(l.weight_bytes) : "", l.quantizable ? "yes" : "no: " + l.reason});
-  const std::vector<TableColumn> table{
-      {"layer", TableColumn::kName}, {"op"}, {"output"}, {"weights", TableColumn::kFigure}, {"quantizable"}};
-  for (const auto& line : table_lines(table, rows, stdout_style())) fmt::print("{}\n", line);
-  fmt::print("\n{} of {} nodes can be quantized\n", quantizable, all.size());
-  fmt::print("\n{} groups, which take one decision each:\n", together.size());
-  for (const auto& group : together) fmt::print("  {}\n", fmt::join(group, ", "));
+  print_layers(all, whole);
+  print_groups(together, all, whole);
 }
 
 }  // namespace
@@ -116,9 +173,12 @@ void add_inspect(CLI::App& app, Context& context) {
   auto hub = std::make_shared<HubOptions>();
   auto* word = app.add_subcommand("inspect", "What is in a model: inputs, outputs, opset, layers, groups");
   word->add_option("model", *path, kModelHelp)->required();
+  auto all = std::make_shared<bool>(false);
+  word->add_flag("--all", *all,
+                 "List every node, also those without weights and those that cannot be quantized, and why");
   add_hub_flags(word, *hub);
   add_group_flags(word, *flags);
-  word->callback([=, &context] { inspect(*path, *hub, *flags, context); });
+  word->callback([=, &context] { inspect(*path, *hub, *flags, *all, context); });
 }
 
 }  // namespace seqto::cli
