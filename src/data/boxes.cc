@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -46,7 +47,7 @@ std::map<int64_t, int64_t> classes_of(const Json& coco) {
 std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& file) {
   const std::string name = file.string();
   try {
-    const Json coco = Json::parse(read_file(file));
+    const Json coco = parse_json(read_file(file));
     const std::map<int64_t, CocoImage> images = images_of(coco, name);
     const std::map<int64_t, int64_t> classes = classes_of(coco);
     std::map<std::string, std::vector<Box>> boxes;

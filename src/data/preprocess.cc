@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -126,7 +127,7 @@ void read_resize(const json& value, const std::string& file, Preprocess& recipe)
 Preprocess parse_preprocess(const std::string& text, const std::string& file) {
   json root;
   try {
-    root = json::parse(text);
+    root = internal::parse_json(text);
   } catch (const json::parse_error& error) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: {}; a JSON object expected; see docs/preprocess.md", file, error.what()));

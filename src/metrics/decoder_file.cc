@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "metrics/detections.h"
 #include "seqto/error.h"
 
@@ -71,7 +72,7 @@ void read_heads(Decoder& d, const Json& outputs, const std::string& file) {
 Decoder read_decoder(const std::string& file) {
   Decoder d;
   try {
-    const Json json = Json::parse(read_file(file));
+    const Json json = parse_json<Json>(read_file(file));
     Fields fields(json, file);
     std::vector<double> input, powers;
     Json outputs = Json::array();

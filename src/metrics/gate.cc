@@ -1,4 +1,5 @@
 #include "seqto/gate.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 
@@ -41,7 +42,7 @@ std::string lock_to_json(const Measured& m) {
     figures[name] = figure_json(figure);
     if (figure.higher_is_better && !higher_is_better(name)) figures[name]["higher_is_better"] = true;
   }
-  Json recipe = m.recipe_json.empty() ? Json() : Json::parse(m.recipe_json, nullptr, false);
+  Json recipe = m.recipe_json.empty() ? Json() : internal::parse_json_if_any<Json>(m.recipe_json);
   if (recipe.is_discarded()) recipe = m.recipe_json;
   Json json{{"schema_version", 1},
             {"candidate", m.candidate},
@@ -57,7 +58,7 @@ std::string lock_to_json(const Measured& m) {
 
 Measured lock_from_json(const std::string& text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = internal::parse_json<Json>(text);
     if (int version = json.at("schema_version"); version != 1)
       throw Error(Code::kInvalidInput,
                   fmt::format("[check] a lock file of version {} found; version 1 expected; write it anew with --lock",

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "metrics/loss_fields.h"
 #include "seqto/error.h"
 #include "seqto/gate.h"
@@ -125,7 +126,7 @@ Measured measured_in_study(const fs::path& dir, const std::string& id, const std
                             "--reference, was expected; run `seqto tune` or `seqto report` first",
                             dir.string()));
   try {
-    return measured(dir, Json::parse(read_file(file)), id, device);
+    return measured(dir, internal::parse_json<Json>(read_file(file)), id, device);
   } catch (const Json::exception& error) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[check] {}: {}; a summary of version 1 was expected; draw it again with `seqto report`",

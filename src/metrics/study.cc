@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "metrics/loss_fields.h"
 #include "metrics/study_header.h"
 #include "seqto/error.h"
@@ -141,7 +142,7 @@ size_t Study::parse(std::string_view text, const std::string& name) {
     const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     try {
-      const Json json = Json::parse(line);
+      const Json json = internal::parse_json<Json>(line);
       if (number == 1) {
         if (json.at("study") != kVersion) {
           throw Error(Code::kInvalidInput,

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/json.h"
 #include "seqto/quantize.h"
 
 namespace seqto {
@@ -31,7 +32,7 @@ void compare_options(std::string& text, const std::string& name, const Json& fou
 Json with_defaults(Json options) {
   const auto own = options.find("quantize");
   if (own == options.end() || !own->is_object()) return options;
-  Json all = Json::parse(quantize_options_to_json({}));
+  Json all = internal::parse_json<Json>(quantize_options_to_json({}));
   all.update(*own);
   *own = std::move(all);
   return options;
@@ -70,8 +71,8 @@ std::string differences(const StudyHeader& found, const StudyHeader& expected) {
                            "search_samples", "evaluation_samples"}) {
     compare_values(text, name, a.at(name), b.at(name));
   }
-  const Json mine = Json::parse(found.options_json, nullptr, false);
-  const Json theirs = Json::parse(expected.options_json, nullptr, false);
+  const Json mine = internal::parse_json_if_any<Json>(found.options_json);
+  const Json theirs = internal::parse_json_if_any<Json>(expected.options_json);
   bool objects = mine.is_object() && theirs.is_object();
   compare_options(text, objects ? "option" : "options_json", objects ? with_defaults(mine) : Json(found.options_json),
                   objects ? with_defaults(theirs) : Json(expected.options_json));

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "metrics/class_metrics.h"
 #include "metrics/task_metric_kinds.h"
 #include "seqto/error.h"
@@ -129,7 +130,7 @@ NmeOptions read_nme(const std::string& file) {
                             file, found));
   };
   try {
-    const auto json = nlohmann::json::parse(read_file(file));
+    const auto json = parse_json(read_file(file));
     for (const auto& [key, value] : json.items())
       if (key != "dimensions" && key != "normalize") fail(fmt::format("the key \"{}\" found", key));
     o.dimensions = json.value("dimensions", o.dimensions);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "metrics/loss_fields.h"
 #include "metrics/six_digits.h"
 #include "seqto/error.h"
@@ -124,7 +125,7 @@ std::string trial_to_json(const Trial& trial) {
   Json json;
   json["id"] = trial.id;
   json["number"] = trial.number;
-  json["plan"] = Json::parse(plan_to_json(trial.plan)).at("schemes");
+  json["plan"] = internal::parse_json<Json>(plan_to_json(trial.plan)).at("schemes");
   json["excluded"] = trial.excluded;
   if (trial.part != Part::kEvaluation) json["part"] = to_string(trial.part);
   if (!trial.step.empty()) json["step"] = trial.step;
@@ -136,7 +137,7 @@ std::string trial_to_json(const Trial& trial) {
 
 Trial trial_from_json(const std::string& line) {
   try {
-    const Json json = Json::parse(line);
+    const Json json = internal::parse_json<Json>(line);
     Trial trial;
     json.at("id").get_to(trial.id);
     json.at("number").get_to(trial.number);

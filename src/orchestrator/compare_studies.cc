@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "orchestrator/summarize.h"
 #include "seqto/error.h"
 #include "seqto/tune.h"
@@ -39,7 +40,7 @@ std::vector<Comparison::Difference> differences(const std::vector<std::map<std::
 
 std::map<std::string, std::string> facts_of(const std::string& text) {
   std::map<std::string, std::string> facts;
-  flatten(json::parse(text.empty() ? "{}" : text), "", facts);
+  flatten(internal::parse_json(text.empty() ? "{}" : text), "", facts);
   facts.erase("");
   return facts;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/names.h"
 #include "orchestrator/unpack.h"
 #include "seqto/error.h"
@@ -93,7 +94,7 @@ class Entry {
 }  // namespace
 
 std::vector<HubModel> internal::hub_from_json(const std::string& text, const std::string& source) {
-  json list = json::parse(text, nullptr, false);
+  json list = internal::parse_json_if_any(text);
   if (!list.is_array())
     throw Error(Code::kInvalidInput, fmt::format("[hub] {} is no JSON list; an ONNX hub manifest was expected; check "
                                                  "--hub-manifest",

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/json.h"
 #include "search/assignments.h"
 
 namespace seqto::internal {
@@ -224,7 +225,7 @@ std::string LatencyModel::to_json() const {
 
 LatencyModel LatencyModel::from_json(const std::string& text, const Model& model,
                                      const std::vector<SearchGroup>& groups) {
-  const nlohmann::json json = nlohmann::json::parse(text);
+  const nlohmann::json json = parse_json(text);
   LatencyModel result(model, groups);
   json.at("rest").get_to(result.rest_);
   json.at("conversion").get_to(result.conversion_);

@@ -1,6 +1,7 @@
 // Notes of single layers: their tensors, values and reasons. They are the longest ones, so they are written densely.
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/texts.h"
 #include "orchestrator/notes.h"
 
@@ -17,7 +18,7 @@ std::string wiring_to_json(const std::vector<LayerTensors>& wiring) {
 
 std::vector<LayerTensors> wiring_from_json(const std::string& text) {
   std::vector<LayerTensors> wiring;
-  const json parsed = json::parse(text);
+  const json parsed = parse_json(text);
   for (const json& l : parsed) wiring.push_back({l.at("name"), l.at("inputs"), l.at("weights"), l.at("outputs")});
   return wiring;
 }
@@ -39,7 +40,7 @@ std::string values_to_json(const NotedValues& values) {
 }
 
 NotedValues values_from_json(const std::string& text) {
-  const json parsed = json::parse(text);
+  const json parsed = parse_json(text);
   NotedValues values{parsed.at("samples"), {}};
   for (const auto& [name, tensor] : parsed.at("tensors").items()) {
     TensorValues& v = values.tensors[name];
@@ -76,7 +77,7 @@ std::string explained_to_json(const Explained& explained) {
 
 Explained explained_from_json(const std::string& text) {
   Explained explained;
-  const json parsed = json::parse(text);
+  const json parsed = parse_json(text);
   const json &texts = parsed.at("texts"), &layers = parsed.at("layers");
   for (const auto& [id, plan] : parsed.at("plans").items())
     for (size_t i = 0; i < plan.size(); ++i)

@@ -3,6 +3,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace seqto::internal {
 
 using nlohmann::json;
@@ -15,7 +17,7 @@ std::string ranges_to_json(const Ranges& ranges) {
 
 Ranges ranges_from_json(const std::string& text) {
   Ranges ranges;
-  json parsed = json::parse(text);
+  json parsed = parse_json(text);
   for (const auto& [tensor, pair] : parsed.items()) ranges[tensor] = {pair.at(0).get<float>(), pair.at(1).get<float>()};
   return ranges;
 }
@@ -31,7 +33,7 @@ std::string sensitivity_to_json(const Sensitivity& sensitivity) {
 
 Sensitivity sensitivity_from_json(const std::string& text) {
   Sensitivity s;
-  json parsed = json::parse(text);
+  json parsed = parse_json(text);
   // JSON has no NaN: an error that is not known (a tensor without a pair of its own has no qdq_err) is null there.
   auto number = [](const json& e, const char* key) {
     const json& value = e.at(key);
@@ -57,7 +59,7 @@ std::string layers_to_json(const std::vector<Layer>& layers) {
 
 std::vector<Layer> layers_from_json(const std::string& text) {
   std::vector<Layer> layers;
-  json parsed = json::parse(text);
+  json parsed = parse_json(text);
   for (const auto& l : parsed)
     layers.push_back({.id = l.at("name"),
                       .op_type = l.at("op_type"),
@@ -77,7 +79,7 @@ std::string placements_to_json(const std::map<std::string, std::vector<NodePlace
 
 std::map<std::string, std::vector<NodePlacement>> placements_from_json(const std::string& text) {
   std::map<std::string, std::vector<NodePlacement>> by_device;
-  json parsed = json::parse(text);
+  json parsed = parse_json(text);
   for (const auto& [device, nodes] : parsed.items())
     for (const auto& n : nodes) by_device[device].push_back({n.at(0), n.at(1), n.at(2)});
   return by_device;
@@ -99,7 +101,7 @@ std::string ending_to_json(const Ending& ending) {
 }
 
 Ending ending_from_json(const std::string& text) {
-  json parsed = json::parse(text);
+  json parsed = parse_json(text);
   Ending ending{parsed.at("objectives"), parsed.at("wall_seconds"), {}, parsed.at("notes"), {}};
   json latencies = parsed.value("device_latencies", json::object());
   for (const auto& [device, trials] : latencies.items())

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json.h"
 #include "base/random.h"
 #include "orchestrator/times_in_turn.h"
 #include "search/archive.h"
@@ -62,8 +63,7 @@ std::unique_ptr<PredictedLatencies> PredictedLatencies::of(Context context) {
   if (const std::string* text = context.study.noted(kModel)) {
     auto model = LatencyModel::from_json(*text, context.model, context.groups);
     std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(model)));
-    if (const std::string* errors = result->c_.study.noted(kErrors))
-      nlohmann::json::parse(*errors).get_to(result->errors_);
+    if (const std::string* errors = result->c_.study.noted(kErrors)) parse_json(*errors).get_to(result->errors_);
     return result;
   }
   auto model =

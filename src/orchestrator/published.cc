@@ -1,4 +1,5 @@
 #include "seqto/published.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +27,7 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 class ResultFile {
  public:
-  explicit ResultFile(const fs::path& path) : path_(path), root_(json::parse(read_file(path), nullptr, false)) {
+  explicit ResultFile(const fs::path& path) : path_(path), root_(internal::parse_json_if_any(read_file(path))) {
     if (!root_.is_object()) fail("no JSON object", "a result of the published tool");
   }
 

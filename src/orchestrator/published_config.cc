@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "seqto/config.h"
 #include "seqto/error.h"
 
@@ -41,7 +42,7 @@ std::string preprocessing(std::string name) {
 class Translator {
  public:
   Translator(const fs::path& path) : path_(path), folder_(fs::absolute(path).parent_path()) {
-    root_ = ordered_json::parse(read_file(path), nullptr, false);
+    root_ = internal::parse_json_if_any<ordered_json>(read_file(path));
     if (!root_.is_object())
       throw Error(Code::kInvalidInput,
                   fmt::format("[config] {} is no JSON object; the published tool's config.json was "

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
 
@@ -169,7 +170,7 @@ DeviceFront front_on(const std::string& device, std::vector<Trial> measured_tria
 
 // As the options of the study name it.
 std::string first_device(const Study& study) {
-  auto options = nlohmann::json::parse(study.header().options_json, nullptr, false);
+  auto options = parse_json_if_any(study.header().options_json);
   return options.is_object() ? options.value("device", "cpu") : "cpu";
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/json.h"
 #include "base/machine.h"
 #include "metrics/loss_fields.h"
 #include "orchestrator/improvements.h"
@@ -83,14 +84,14 @@ std::string options_json(const TuneOptions& o) {
          {"evaluation_samples", o.evaluation_samples},
          {"ranking_samples", o.ranking_samples},
          {"device", o.devices.front()},
-         {"quantize", json::parse(quantize_options_to_json(o.quantize))}};
+         {"quantize", parse_json(quantize_options_to_json(o.quantize))}};
   if (!o.groups.together.empty()) j["groups"] = o.groups.together;
-  if (!o.metrics.empty()) j["metrics"] = json::parse(metric_options_to_json(o.metrics));
+  if (!o.metrics.empty()) j["metrics"] = parse_json(metric_options_to_json(o.metrics));
   if (o.data == "random") j["data"] = "random";
   for (const StateLink& state : o.dataset.states) j["states"].push_back(state.output + "=" + state.input);
   if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
-  if (json c = json::parse(calibrate_options_to_json(calibration_of(o))); !c.empty()) j["calibration"] = c;
-  if (json i = json::parse(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
+  if (json c = parse_json(calibrate_options_to_json(calibration_of(o))); !c.empty()) j["calibration"] = c;
+  if (json i = parse_json(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
   if (corrects_weights(o)) j["correct_weights"] = true;
   if (searches(o) && !o.racing) j["racing"] = false;
   if (o.dataset.seed != 0 && (o.strategy == "random" || o.strategy == "nsga2")) j["seed"] = o.dataset.seed;

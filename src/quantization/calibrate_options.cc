@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "seqto/calibrate.h"
 #include "seqto/error.h"
 
@@ -28,7 +29,7 @@ std::string calibrate_options_to_json(const CalibrateOptions& c) {
 CalibrateOptions calibrate_options_from_json(const std::string& text) {
   CalibrateOptions c;
   try {
-    const json j = json::parse(text);
+    const json j = internal::parse_json(text);
     if (const auto it = j.find("method"); it != j.end())
       c.method = parse_calibration_method(it->get_ref<const std::string&>());
     if (const auto it = j.find("tensor_methods"); it != j.end())

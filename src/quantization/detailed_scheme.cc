@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
 
@@ -24,7 +25,7 @@ json value_of(std::string_view text) {
 
 std::string to_string(const DetailedScheme& detailed) {
   std::string text(to_string(detailed.scheme));
-  const json fields = json::parse(layer_options_to_json(detailed.fields));
+  const json fields = internal::parse_json(layer_options_to_json(detailed.fields));
   for (const auto& [name, value] : fields.items())
     text += fmt::format("+{}={}", name, value.is_string() ? value.get<std::string>() : value.dump());
   return text;

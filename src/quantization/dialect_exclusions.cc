@@ -7,6 +7,7 @@
 #include <regex>
 #include <unordered_map>
 
+#include "base/json.h"
 #include "base/names.h"
 #include "quantization/dialects.h"
 #include "seqto/error.h"
@@ -186,7 +187,7 @@ PlanText write_onnxruntime(const ForeignPlan& plan, const Model& model) {
   PlanText result;
   json file{{"nodes_to_exclude", excluded_layers(plan, model, result.notes)}};
   if (!plan.encodings.empty()) {
-    json overrides = json::parse(tensor_overrides_to_json(plan.encodings));
+    json overrides = parse_json(tensor_overrides_to_json(plan.encodings));
     // As QuantType.from_string() reads them: QInt8.
     for (json& entries : overrides)
       for (json& entry : entries)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/json.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -58,7 +59,7 @@ Dialect parse_dialect(std::string_view name) {
 }
 
 Dialect detect_dialect(const std::string& text) {
-  const json file = json::parse(text, nullptr, false);
+  const json file = internal::parse_json_if_any(text);
   if (file.is_discarded()) {
     if (is_layer_precisions(text)) return Dialect::kTensorrt;
   } else if (file.is_array() && !file.empty()) {
@@ -84,7 +85,7 @@ ForeignPlan read_plan(const std::string& text, Dialect dialect, const Model& mod
   if (dialect == Dialect::kSeqto) return {plan_from_json(text), {}, {}};
   if (dialect == Dialect::kTensorrt) return internal::read_tensorrt(text, model);
   try {
-    const json file = json::parse(text);
+    const json file = internal::parse_json(text);
     switch (dialect) {
       case Dialect::kNncf:
         return internal::read_nncf(file, model);

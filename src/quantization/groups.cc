@@ -1,4 +1,5 @@
 #include "seqto/groups.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -237,7 +238,7 @@ std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model) {
 
 std::vector<std::vector<std::string>> groups_from_json(const std::string& text) {
   try {
-    return nlohmann::json::parse(text).at("groups").get<std::vector<std::vector<std::string>>>();
+    return internal::parse_json(text).at("groups").get<std::vector<std::vector<std::string>>>();
   } catch (const nlohmann::json::exception& error) {
     throw Error(
         Code::kInvalidInput,

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.h"
 #include "quantization/arithmetic.h"
 #include "seqto/error.h"
 
@@ -38,7 +39,7 @@ std::string improve_options_to_json(const ImproveOptions& o) {
 ImproveOptions improve_options_from_json(const std::string& text) {
   ImproveOptions o;
   try {
-    const json j = json::parse(text);
+    const json j = internal::parse_json(text);
     o.center = j.value("center", false);
     o.equalize = j.contains("equalize");
     o.smooth = j.value("smooth", false);

@@ -1,5 +1,6 @@
 // LayerOptions as JSON, both ways from one list of fields.
 #include "seqto/layer_options.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 
@@ -84,7 +85,7 @@ LayerOptions layer_options_from_json(const std::string& text) {
   LayerOptions options;
   std::string key;
   try {
-    const json parsed = json::parse(text);
+    const json parsed = internal::parse_json(text);
     if (!parsed.is_object()) throw Error(Code::kInvalidInput, "[plan] an object of a layer's fields was expected");
     for (const auto& [found, value] : parsed.items()) {
       key = found;

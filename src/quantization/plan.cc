@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "model/bodies.h"
 #include "quantization/layer_form.h"
 #include "quantization/weight_sites.h"
@@ -215,7 +216,7 @@ std::string plan_to_json(const Plan& plan) {
       schemes[layer] = to_string(scheme);
       continue;
     }
-    schemes[layer] = nlohmann::json::parse(layer_options_to_json(fields->second));
+    schemes[layer] = internal::parse_json(layer_options_to_json(fields->second));
     schemes[layer]["scheme"] = to_string(scheme);
   }
   return nlohmann::json{{"schema_version", 1}, {"schemes", schemes}}.dump(1);
@@ -223,7 +224,7 @@ std::string plan_to_json(const Plan& plan) {
 
 Plan plan_from_json(const std::string& text) {
   try {
-    auto json = nlohmann::json::parse(text);
+    auto json = internal::parse_json(text);
     Plan plan;
     for (const auto& [layer, value] : json.at("schemes").items()) {
       if (!value.is_object()) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
 
@@ -68,7 +69,7 @@ json to_json(const DataType& type) { return to_string(type); }
 json to_json(const QuantFormat& format) { return to_string(format); }
 json to_json(const WeightClipping& clipping) { return to_string(clipping); }
 json to_json(const Int4Format& format) { return to_string(format); }
-json to_json(const TensorOverrides& overrides) { return json::parse(tensor_overrides_to_json(overrides)); }
+json to_json(const TensorOverrides& overrides) { return internal::parse_json(tensor_overrides_to_json(overrides)); }
 template <class T>
 json to_json(const std::optional<T>& value) {
   return value ? json(*value) : json();
@@ -100,7 +101,7 @@ std::string quantize_options_to_json(const QuantizeOptions& options) {
 QuantizeOptions quantize_options_from_json(const std::string& text) {
   QuantizeOptions options;
   try {
-    json j = json::parse(text);
+    json j = internal::parse_json(text);
     for_each_field(options, [&](const char* name, auto& field) {
       if (auto it = j.find(name); it != j.end()) from_json(*it, field);
     });

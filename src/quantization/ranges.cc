@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -76,7 +77,7 @@ json internal::tensors_data(const Ranges& ranges, CalibrationMethod method) {
 
 Ranges load_ranges(const std::filesystem::path& path) {
   try {
-    json file = json::parse(read_file(path));
+    json file = internal::parse_json(read_file(path));
     const json& data = file.contains("data") ? file.at("data") : file;
     Ranges ranges;
     for (const auto& [tensor, entry] : data.items()) {

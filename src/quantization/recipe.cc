@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "quantization/ranges.h"
 #include "seqto/error.h"
 
@@ -60,12 +61,12 @@ std::vector<int64_t> samples_from_json(const json& j) {
 }
 
 json to_json(const Recipe& r) {
-  json j{{"quantize", json::parse(quantize_options_to_json(r.quantize))},
+  json j{{"quantize", internal::parse_json(quantize_options_to_json(r.quantize))},
          {"opsets", r.opsets},
          {"fold_batch_norms", r.fold_batch_norms},
-         {"improvers", json::parse(improve_options_to_json(r.improvers))},
+         {"improvers", internal::parse_json(improve_options_to_json(r.improvers))},
          {"rewritten_for", to_string(r.rewritten_for)},
-         {"calibration", json::parse(calibrate_options_to_json(r.calibrate))},
+         {"calibration", internal::parse_json(calibrate_options_to_json(r.calibrate))},
          {"calibration_samples", samples_to_json(r.calibration_samples)},
          {"model_sha256", r.model_sha256},
          {"samples_sha256", r.samples_sha256},
@@ -117,13 +118,13 @@ StoredFile store_ranges(const fs::path& folder, const Ranges& ranges) {
 void save_recipe(const Recipe& recipe, const fs::path& plan_file) {
   for (const auto& [method, file] : recipe.ranges) copy_beside(file, plan_file.parent_path());
   for (const StoredFile& file : recipe.corrections) copy_beside(file, plan_file.parent_path());
-  json plan = json::parse(plan_to_json(recipe.plan));
+  json plan = internal::parse_json(plan_to_json(recipe.plan));
   plan[kRecipe] = to_json(recipe);
   write_file_atomic(plan_file, plan.dump(1));
 }
 
 bool has_recipe(const fs::path& plan_file) {
-  const json file = json::parse(read_file(plan_file), nullptr, false);
+  const json file = internal::parse_json_if_any(read_file(plan_file));
   return file.is_object() && file.contains(kRecipe);
 }
 
@@ -131,7 +132,7 @@ std::optional<Recipe> load_recipe(const fs::path& plan_file) {
   if (!has_recipe(plan_file)) return {};
   const std::string text = read_file(plan_file);
   try {
-    Recipe recipe = from_json(json::parse(text).at(kRecipe), plan_file);
+    Recipe recipe = from_json(internal::parse_json(text).at(kRecipe), plan_file);
     recipe.plan = plan_from_json(text);
     return recipe;
   } catch (const json::exception& error) {

@@ -1,5 +1,6 @@
 // Overrides of single tensors as JSON, in onnxruntime's shape.
 #include "seqto/tensor_overrides.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 
@@ -87,7 +88,7 @@ TensorOverrides tensor_overrides_from_json(const std::string& text) {
   TensorOverrides overrides;
   std::string tensor;
   try {
-    const json parsed = json::parse(text);
+    const json parsed = internal::parse_json(text);
     for (const auto& [name, entries] : parsed.items()) {
       tensor = name;
       if (!entries.is_array()) throw Error(Code::kInvalidInput, "no list was found");

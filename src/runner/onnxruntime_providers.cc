@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "base/json.h"
 #include "base/statistics.h"
 #include "seqto/error.h"
 
@@ -71,7 +72,7 @@ void append_provider(Ort::SessionOptions& session, const Provider& provider,
 std::vector<NodePlacement> placements_from_profile(const std::string& json_text) {
   std::vector<NodePlacement> placements;
   std::unordered_map<std::string, std::vector<double>> times;  // of each node, run by run
-  for (const auto& event : nlohmann::json::parse(json_text)) {
+  for (const auto& event : parse_json(json_text)) {
     if (event.value("cat", "") != "Node" || !event.contains("args")) continue;
     const auto& args = event["args"];
     constexpr std::string_view kSuffix = "_kernel_time";

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "runner/worker_protocol.h"
 #include "seqto/worker.h"
 
@@ -101,7 +102,7 @@ class Server {
   void receive(const std::string& line) {
     Request request;
     try {
-      request.message = json::parse(line);
+      request.message = internal::parse_json(line);
       if (request.message.is_object() && request.message.contains("id")) request.id = request.message["id"];
       if (!request.id.is_number_integer())
         throw Error(Code::kInvalidInput, "[worker] a request is an object with an integer 'id' and a 'verb'");
@@ -343,7 +344,7 @@ json id_of(const json& message) {
 void serve_refusal(const Error& reason, int in, int out) {
   std::string line;
   if (!LineReader(in).next(line)) return;
-  json id = id_of(json::parse(line, nullptr, false));
+  json id = id_of(internal::parse_json_if_any(line));
   LineWriter(out).write({{"id", id}, {"error", error_to_json(reason.code(), reason.what())}});
 }
 

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/json.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -58,7 +59,7 @@ json from_words(const std::string& text) {
 }  // namespace
 
 TvmTarget parse_tvm_target(const std::string& text) {
-  json target = text.starts_with('{') ? json::parse(text, nullptr, false) : from_words(text);
+  json target = text.starts_with('{') ? parse_json_if_any(text) : from_words(text);
   if (!target.is_object() || !target.contains("kind") || !target["kind"].is_string()) usage(text);
   const json& host = target.contains("host") ? target["host"] : target;
   std::string triple = host.is_object() ? host.value("mtriple", "") : "";

@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 
+#include "base/json.h"
 #include "runner/worker_protocol.h"
 #include "seqto/error.h"
 
@@ -109,7 +110,7 @@ json WorkerProcess::exchange(const json& request, Exchange& e) {
   for (;;) {
     std::string line;
     while (next_line(line)) {
-      json reply = json::parse(line, nullptr, false);
+      json reply = parse_json_if_any(line);
       if (!reply.is_object() || !reply.contains("id") || (!reply.contains("ok") && !reply.contains("error")))
         fail(fmt::format("wrote what is no reply of protocol {}: '{:.80}'", kWorkerProtocol, line));
       if (reply["id"] != waiting.id) continue;  // of an unload or a cancel

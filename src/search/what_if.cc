@@ -1,4 +1,5 @@
 #include "seqto/what_if.h"
+#include "base/json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -48,7 +49,7 @@ std::string what_if_to_json(const WhatIf& what_if) {
   for (const WhatIf::Group& group : what_if.groups) {
     Json choices = Json::array();
     for (const WhatIf::Choice& choice : group.choices) {
-      Json layers = Json::parse(plan_to_json(choice.plan)).at("schemes");
+      Json layers = internal::parse_json<Json>(plan_to_json(choice.plan)).at("schemes");
       choices.push_back({{"scheme", to_string(choice.scheme)},
                          {"loss", choice.loss},
                          {"bytes_saved", choice.bytes_saved},
@@ -62,7 +63,7 @@ std::string what_if_to_json(const WhatIf& what_if) {
 
 WhatIf what_if_from_json(const std::string& text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = internal::parse_json<Json>(text);
     WhatIf result{json.at("loss"), json.at("size_bytes"), json.at("latency_ns"), {}};
     for (const Json& group : json.at("groups")) {
       WhatIf::Group& made = result.groups.emplace_back(group.at("layers").get<std::vector<LayerId>>());

@@ -1,4 +1,5 @@
 #include "seqto/comparison.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -176,7 +177,7 @@ std::string comparison_to_json(const Comparison& c) {
   Json json{{"schema_version", 1}, {"objectives", c.objectives}, {"warnings", c.warnings}};
   json["studies"] = Json::array();
   for (const ComparedStudy& s : c.studies) {
-    const Json all = Json::parse(summary_to_json(s.summary));
+    const Json all = internal::parse_json<Json>(summary_to_json(s.summary));
     Json study{{"name", s.name}};
     for (const char* key : {"model", "samples", "objectives", "device", "baseline", "fully_quantized", "front", "top",
                             "selected", "hypervolume", "evaluations", "wall_seconds"})

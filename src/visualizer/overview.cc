@@ -1,4 +1,5 @@
 #include "seqto/overview.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 
@@ -125,7 +126,7 @@ std::string overview_to_json(std::span<const OverviewEntry> entries) {
   Json list = Json::array();
   for (const auto& e : entries) {
     Json j{{"model", e.name}};
-    if (e.summary) j["summary"] = Json::parse(summary_to_json(*e.summary));
+    if (e.summary) j["summary"] = internal::parse_json<Json>(summary_to_json(*e.summary));
     else j["failure"] = e.failure;
     list.push_back(std::move(j));
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "metrics/loss_fields.h"
 #include "visualizer/assets.h"
 #include "visualizer/echarts_js.h"
@@ -175,7 +176,7 @@ std::string row(const std::string& name, const std::string& value) {
 
 // A JSON object as rows; nested values as JSON.
 std::string facts(const std::string& json) {
-  const auto value = nlohmann::ordered_json::parse(json.empty() ? "{}" : json, nullptr, false);
+  const auto value = parse_json_if_any<nlohmann::ordered_json>(json.empty() ? "{}" : json);
   if (!value.is_object()) return row("", json);
   std::string rows;
   for (const auto& [key, item] : value.items()) {

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "base/json.h"
+
 namespace seqto::internal {
 
 std::vector<const SummaryPoint*> points(const Summary& summary) {
@@ -109,7 +111,7 @@ int64_t float_layers(const Summary& summary, const Plan& plan) {
 }
 
 bool has_random_data(const Summary& summary) {
-  const auto options = nlohmann::json::parse(summary.header.options_json, nullptr, false);
+  const auto options = parse_json_if_any(summary.header.options_json);
   return options.is_object() && options.value("data", "") == "random";
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "metrics/loss_fields.h"
 #include "visualizer/format.h"
 #include "visualizer/layer_data.h"
@@ -90,7 +91,7 @@ Json devices_data(const Summary& summary, const std::string& loss) {
 // Groups with their choices, and which of them the points of the front take.
 Json what_if_data(const Summary& summary) {
   const WhatIf& what_if = *summary.what_if;
-  Json json = Json::parse(what_if_to_json(what_if));
+  Json json = parse_json<Json>(what_if_to_json(what_if));
   for (const SummaryPoint& point : summary.front) {
     Json choices = Json::array();
     for (const WhatIf::Group& group : what_if.groups) {

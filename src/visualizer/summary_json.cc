@@ -1,6 +1,7 @@
 // summary.json: numbers stay numbers, what was not measured is null.
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "metrics/loss_fields.h"
 #include "seqto/report.h"
 #include "visualizer/points.h"
@@ -15,7 +16,7 @@ Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json
 // Options and environment come as JSON text; what is none is kept as a string rather than lost.
 Json parsed(const std::string& text) {
   if (text.empty()) return Json::object();
-  auto value = Json::parse(text, nullptr, false);
+  auto value = internal::parse_json_if_any<Json>(text);
   return value.is_discarded() ? Json(text) : value;
 }
 
@@ -26,7 +27,7 @@ Json schemes_json(const Summary& summary, const Plan& plan, Json& layers) {
     if (!layer.quantizable) continue;
     const DetailedScheme detailed = detailed_scheme(plan, layer.id);
     Json entry{{"name", layer.id}, {"scheme", to_string(detailed.scheme)}};
-    entry.update(Json::parse(layer_options_to_json(detailed.fields)));
+    entry.update(internal::parse_json<Json>(layer_options_to_json(detailed.fields)));
     layers.push_back(std::move(entry));
     const std::string name = to_string(detailed);
     counts[name] = counts.value(name, 0) + 1;
