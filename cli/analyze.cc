@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "print_json.h"
 #include "seqto/analyze.h"
 #include "seqto/error.h"
 #include "seqto/patterns.h"
@@ -55,10 +56,8 @@ void analyze_command(const WordFlags& f, const Context& context) {
       weights.push_back({{"tensor", e.tensor}, {"sqnr", e.sqnr}});
       if (f.channels) weights.back()["channels"] = e.channels;
     }
-    fmt::print(
-        "{}\n",
-        Json{{"activations", activations}, {"weights", weights}, {"exclusion_order", exclusion_order(s, model)}}.dump(
-            1));
+    print_json(
+        Json{{"activations", activations}, {"weights", weights}, {"exclusion_order", exclusion_order(s, model)}});
     return;
   }
   constexpr auto kFigure = TableColumn::kFigure;

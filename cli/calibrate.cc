@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "print_json.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -14,8 +15,7 @@ void calibrate_command(const WordFlags& f, const std::string& tensorrt_table, co
   Ranges ranges = ranges_of(f, model, bench, context);
   save_ranges(ranges, f.output, f.quantize.calibration().method);
   if (!tensorrt_table.empty()) save_tensorrt_tables(ranges, tensorrt_table, f.quantize.calibration().method);
-  if (context.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"output", f.output}, {"tensors", ranges.size()}}.dump(1));
+  if (context.json) print_json(nlohmann::ordered_json{{"output", f.output}, {"tensors", ranges.size()}});
   else fmt::print("wrote the ranges of {} tensors to {}\n", ranges.size(), f.output);
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hub_flags.h"
+#include "print_json.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
 #include "terminal.h"
@@ -46,7 +47,7 @@ void list_command(const Flags& f, const Context& context) {
   if (context.json) {
     json list = json::array();
     for (const HubModel& m : models) list.push_back(model_json(m));
-    fmt::print("{}\n", list.dump(1));
+    print_json(list);
     return;
   }
   std::vector<TableRow> rows;
@@ -100,7 +101,7 @@ void fetch_command(const Flags& f, const Context& context) {
     fmt::print("{}\n", files.model.string());
     for (const auto& folder : files.test_data) fmt::print("{}\n", folder.string());
   }
-  if (context.json) fmt::print("{}\n", list.dump(1));
+  if (context.json) print_json(list);
 }
 
 void verify_command(const Flags& f, const Context& context) {
@@ -112,7 +113,7 @@ void verify_command(const Flags& f, const Context& context) {
     list.push_back({{"file", check.file.string()}, {"good", check.good}, {"sha256", check.found}});
     if (!context.json) fmt::print("{}  {}\n", check.good ? "good   " : "DAMAGED", check.file.string());
   }
-  if (context.json) fmt::print("{}\n", list.dump(1));
+  if (context.json) print_json(list);
   else fmt::print("{} {}, {} damaged\n", count, count == 1 ? "file" : "files", damaged);
   if (damaged > 0)
     throw Error(Code::kInvalidInput,

@@ -9,6 +9,7 @@
 
 #include "group_flags.h"
 #include "hub_flags.h"
+#include "print_json.h"
 #include "seqto/explain.h"
 #include "seqto/report.h"
 #include "terminal.h"
@@ -148,7 +149,7 @@ void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& f
                 {"schemes", form.layers},
                 {"layers", list},
                 {"groups", together}};
-    fmt::print("{}\n", result.dump(1));
+    print_json(result);
     return;
   }
   fmt::print("{}: opset {}, IR version {}, {} nodes, {} of weights\n", path, model.opset(), model.ir_version,

@@ -5,6 +5,7 @@
 
 #include "flags.h"
 #include "hub_flags.h"
+#include "print_json.h"
 #include "seqto/dequantize.h"
 #include "seqto/error.h"
 #include "seqto/preprocess.h"
@@ -77,7 +78,7 @@ void prepare_command(const Flags& f, const Context& context) {
                              {"nodes", prepared.model.graph.nodes.size()},
                              {"nodes_before", model.graph.nodes.size()},
                              {"actions", prepared.actions}};
-    fmt::print("{}\n", j.dump(1));
+    print_json(j);
     return;
   }
   for (const auto& action : prepared.actions) fmt::print("{}\n", action);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "layer_table.h"
+#include "print_json.h"
 #include "quantize_recipe.h"
 #include "seqto/error.h"
 #include "seqto/groups.h"
@@ -164,7 +165,7 @@ void quantize_command(const WordFlags& f, const CLI::App& word, const Context& c
                              {"deviations", made.deviations},
                              {"notes", made.notes}};
     if (f.explain) j["layers"] = layers_json(layers);
-    fmt::print("{}\n", j.dump(1));
+    print_json(j);
   } else {
     if (f.explain) print_layers(layers);
     fmt::print("wrote {}: {} instead of {}\n", f.output, format_bytes(after), format_bytes(before));

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "metric_flags.h"
+#include "print_json.h"
 #include "seqto/verdicts.h"
 #include "word_flags.h"
 
@@ -28,8 +29,8 @@ std::vector<Initializer> arrays_of(Answers answers) {
   return arrays;
 }
 
-void print_json(const std::string& file, const std::vector<std::string>& outputs, int64_t samples,
-                const Measurement& measurement) {
+void print_result(const std::string& file, const std::vector<std::string>& outputs, int64_t samples,
+                  const Measurement& measurement) {
   nlohmann::ordered_json json{{"output", file}, {"outputs", outputs}, {"samples", samples}};
   if (!measurement.metrics.empty()) {
     json["metrics"] = measurement.metrics;
@@ -37,7 +38,7 @@ void print_json(const std::string& file, const std::vector<std::string>& outputs
     json["intervals"] = nlohmann::ordered_json::object();
     for (const auto& [name, interval] : measurement.intervals) json["intervals"][name] = {interval.low, interval.high};
   }
-  fmt::print("{}\n", json.dump(1));
+  print_json(json);
 }
 
 void run_command(const Flags& flags, const Context& context) {
@@ -61,7 +62,7 @@ void run_command(const Flags& flags, const Context& context) {
   measure_task(measurement, metrics, answers, answers, truths);
   const std::vector<Initializer> arrays = arrays_of(std::move(answers));
   save_npz(f.output, arrays);
-  if (context.json) return print_json(f.output, session->output_names(), data->size(), measurement);
+  if (context.json) return print_result(f.output, session->output_names(), data->size(), measurement);
   fmt::print("wrote {} outputs of {} samples to {}\n{}", arrays.size(), data->size(), f.output,
              task_metrics_text(measurement));
 }

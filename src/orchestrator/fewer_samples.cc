@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "metrics/study_header.h"
 #include "orchestrator/tune_options.h"
 #include "seqto/metrics.h"
@@ -37,7 +38,7 @@ std::optional<Counts> begun_with(const fs::path& study) {
   const Study begun = Study::read(study);
   const std::string* noted = begun.noted(kFewerSamples);
   if (!noted) return Counts{0, 0, 0};
-  const auto counts = nlohmann::json::parse(*noted);
+  const auto counts = parse_json(*noted);
   return Counts{counts.at(0), counts.at(1), counts.at(2)};
 }
 
