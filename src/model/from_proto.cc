@@ -136,24 +136,37 @@ Tensor tensor_from(onnx::TensorProto& t, ExternalFiles& files, const std::shared
 }
 
 // Outer tensors that a subgraph reads: names used before anything inside defines them.
-void collect_captures(const onnx::GraphProto& graph, std::unordered_set<std::string> known,
-                      std::vector<std::string>& captures) {
-  for (const auto& v : graph.input()) known.insert(v.name());
-  for (const auto& v : graph.initializer()) known.insert(v.name());
-  auto use = [&](const std::string& name) {
-    if (!name.empty() && !known.contains(name) && std::find(captures.begin(), captures.end(), name) == captures.end())
-      captures.push_back(name);
-  };
-  for (const auto& node : graph.node()) {
-    for (const auto& name : node.input()) use(name);
-    for (const auto& a : node.attribute()) {
-      if (a.has_g()) collect_captures(a.g(), known, captures);
-      for (const auto& g : a.graphs()) collect_captures(g, known, captures);
+class Captures {
+ public:
+  explicit Captures(std::vector<std::string>& found) : found_(found) {}
+
+  void collect(const onnx::GraphProto& graph) {
+    std::vector<std::string_view> own;
+    auto define = [&](std::string_view name) {
+      if (known_.insert(name).second) own.push_back(name);
+    };
+    for (const auto& v : graph.input()) define(v.name());
+    for (const auto& v : graph.initializer()) define(v.name());
+    for (const auto& node : graph.node()) {
+      for (const auto& name : node.input()) use(name);
+      for (const auto& a : node.attribute()) {
+        if (a.has_g()) collect(a.g());
+        for (const auto& g : a.graphs()) collect(g);
+      }
+      for (const auto& name : node.output()) define(name);
     }
-    for (const auto& name : node.output()) known.insert(name);
+    for (const auto& v : graph.output()) use(v.name());
+    for (std::string_view name : own) known_.erase(name);
   }
-  for (const auto& v : graph.output()) use(v.name());
-}
+
+ private:
+  void use(const std::string& name) {
+    if (!name.empty() && !known_.contains(name) && captured_.insert(name).second) found_.push_back(name);
+  }
+
+  std::vector<std::string>& found_;
+  std::unordered_set<std::string_view> known_, captured_;  // known: here and in the graphs around
+};
 
 // A subgraph is kept as bytes, which the folder of its external weights is not part of: they are brought inside.
 void bring_inside(onnx::GraphProto& graph, ExternalFiles& files) {
@@ -239,8 +252,9 @@ Initializer initializer_from(onnx::TensorProto proto) {
 
 OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto) {
   OpaqueAttribute opaque{proto.SerializeAsString(), {}};
-  if (proto.has_g()) collect_captures(proto.g(), {}, opaque.captures);
-  for (const auto& g : proto.graphs()) collect_captures(g, {}, opaque.captures);
+  Captures captures(opaque.captures);
+  if (proto.has_g()) captures.collect(proto.g());
+  for (const auto& g : proto.graphs()) captures.collect(g);
   return opaque;
 }
 

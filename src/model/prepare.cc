@@ -3,6 +3,8 @@
 #include <onnx/version_converter/convert.h>
 
 #include <algorithm>
+#include <span>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "model/absent_inputs.h"
@@ -55,9 +57,11 @@ void name_nodes(Model& model) {
   std::unordered_set<std::string> taken;
   for (const Node& node : model.graph.nodes) taken.insert(node.name);
   std::unordered_set<std::string> seen;
-  auto fresh = [&](std::string wanted) {
+  std::unordered_map<std::string, int> suffixes;  // the last one of each name
+  auto fresh = [&](const std::string& wanted) {
     std::string name = wanted;
-    for (int k = 1; taken.contains(name) || seen.contains(name); ++k) name = fmt::format("{}_{}", wanted, k);
+    for (int& k = suffixes[wanted]; taken.contains(name) || seen.contains(name);)
+      name = fmt::format("{}_{}", wanted, ++k);
     return name;
   };
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
