@@ -193,7 +193,7 @@ using LayerId = std::string;
 // --- files -------------------------------------------------------------------------------------
 
 // Reads a model. Weights in external files next to it are memory-mapped, not read.
-// Throws Error{kInvalidInput}: missing file, not ONNX, truncated, opset or IR version not supported.
+// Throws Error{kInvalidInput}: missing file, not ONNX, truncated, opset or IR version not supported, no valid graph.
 Model load_model(const std::filesystem::path& path);
 Model parse_model(std::string_view bytes);  // a serialized ModelProto
 // A serialized TensorProto, as in the .pb files of ONNX's test data. Throws Error{kInvalidInput} that begins with
@@ -226,8 +226,8 @@ DetachedModel serialize_detached(const Model& model, int64_t threshold_bytes = 1
 // onnx.checker with full shape check. Throws Error{kInvalidInput} with the checker's words.
 void check_model(const Model& model);
 
-// Fills graph.value_info by ONNX's shape inference, symbolic dimensions and values of shapes included. Nothing is
-// thrown where inference gives up.
+// Fills graph.value_info by ONNX's shape inference, symbolic dimensions and values of shapes included. Throws
+// Error{kInvalidInput} where types or shapes contradict each other, nothing where inference gives up.
 Model infer_shapes(const Model& model);
 
 // Gives every unnamed node the name `node_<index>` as the published tool does, and every repeated name a suffix.

@@ -104,16 +104,26 @@ Tensor external_data(const onnx::TensorProto& t, DataType type, std::vector<int6
   return in_file(type, std::move(dims), std::move(file), bytes);
 }
 
+// Dimensions of 0 are left out of what is checked: whoever multiplies some of them only shall not go too far, either.
+int64_t checked_count(const std::vector<int64_t>& dims, const std::string& name) {
+  int64_t others = 1;
+  bool empty = false;
+  for (int64_t d : dims) {
+    if (d < 0 || (d > 0 && others > (int64_t{1} << 48) / d)) bad_tensor(name, "impossible dimensions");
+    if (d == 0) empty = true;
+    else others *= d;
+  }
+  return empty ? 0 : others;
+}
+
 // `raw`: the bytes where they were not read with the proto.
 Tensor tensor_from(onnx::TensorProto& t, ExternalFiles& files, const std::shared_ptr<const MappedFile>& file = nullptr,
                    std::string_view raw = {}) {
   auto type = static_cast<DataType>(t.data_type());
   std::vector<int64_t> dims(t.dims().begin(), t.dims().end());
-  int64_t count = 1;
-  for (int64_t d : dims) {
-    if (d < 0 || (d > 0 && count > (int64_t{1} << 48) / d)) bad_tensor(t.name(), "impossible dimensions");
-    count *= d;
-  }
+  int64_t count = checked_count(dims, t.name());
+  if (type == DataType::kUndefined || !onnx::TensorProto_DataType_IsValid(t.data_type()))
+    bad_tensor(t.name(), fmt::format("the type {} found, which is none of ONNX's", t.data_type()));
   Tensor result;
   if (type == DataType::kString) {
     auto whole = std::make_shared<std::string>(t.SerializeAsString());

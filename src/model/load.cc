@@ -3,6 +3,7 @@
 #include <onnx/defs/schema.h>
 
 #include "base/files.h"
+#include "model/check_graph.h"
 #include "model/proto.h"
 #include "model/wire.h"
 #include "seqto/error.h"
@@ -70,6 +71,7 @@ Model load_model(const std::filesystem::path& path) {
   auto light = internal::without_weights(bytes);
   onnx::ModelProto proto = parse(light ? std::string_view(light->bytes) : bytes, path.string());
   check_versions(proto, path.string());
+  internal::check_graph(proto, path.string());
   internal::Outside outside{.folder = path.parent_path(), .file = file};
   if (light) outside.raw_data = std::move(light->raw_data);
   return internal::from_proto(std::move(proto), outside);
@@ -78,6 +80,7 @@ Model load_model(const std::filesystem::path& path) {
 Model parse_model(std::string_view bytes) {
   onnx::ModelProto proto = parse(bytes, "model in memory");
   check_versions(proto, "model in memory");
+  internal::check_graph(proto, "model in memory");
   return internal::from_proto(std::move(proto), {});
 }
 

@@ -3,7 +3,6 @@
 #include <onnx/version_converter/convert.h>
 
 #include <algorithm>
-#include <span>
 #include <unordered_map>
 #include <unordered_set>
 

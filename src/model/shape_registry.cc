@@ -1,14 +1,17 @@
 #include "model/shape_registry.h"
 
+#include <fmt/format.h>
 #include <onnx/shape_inference/implementation.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "model/contrib_shapes.h"
+#include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
@@ -110,16 +113,52 @@ const onnx::ISchemaRegistry* shape_registry() {
   return &registry;
 }
 
+namespace {
+
+// The runtime takes operators of a domain that the model does not import.
+void import_missing(onnx::ModelProto& proto) {
+  std::set<std::string> imported{onnx::ONNX_DOMAIN, "ai.onnx"};
+  for (const auto& opset : proto.opset_import()) imported.insert(opset.domain());
+  for (const auto& node : proto.graph().node()) {
+    if (!imported.insert(node.domain()).second) continue;
+    auto* opset = proto.add_opset_import();
+    opset->set_domain(node.domain());
+    opset->set_version(1);
+  }
+}
+
+void infer(onnx::ModelProto& proto, bool data_propagation) {
+  const onnx::ShapeInferenceOptions options(/*check_type=*/false, /*strict_mode=*/0, data_propagation);
+  onnx::shape_inference::InferShapes(proto, shape_registry(), options);
+}
+
+using Attempt = void (*)(onnx::ModelProto&);
+constexpr Attempt kAttempts[] = {[](onnx::ModelProto& proto) { infer(proto, true); },
+                                 [](onnx::ModelProto& proto) { infer(proto, false); },
+                                 // What the file says of inner tensors may contradict its weights; runtimes go by the
+                                 // weights.
+                                 [](onnx::ModelProto& proto) {
+                                   proto.mutable_graph()->clear_value_info();
+                                   infer(proto, false);
+                                 }};
+
+}  // namespace
+
 void infer_types(onnx::ModelProto& proto) {
+  import_missing(proto);
   const onnx::ModelProto untouched = proto;
-  for (const bool data_propagation : {true, false}) {
+  std::string said;
+  for (Attempt attempt : kAttempts) {
     try {
-      const onnx::ShapeInferenceOptions options(/*check_type=*/false, /*strict_mode=*/0, data_propagation);
-      return onnx::shape_inference::InferShapes(proto, shape_registry(), options);
-    } catch (const std::exception&) {
+      return attempt(proto);
+    } catch (const std::exception& error) {
+      if (said.empty()) said = error.what();
       proto = untouched;
     }
   }
+  throw Error(Code::kInvalidInput, fmt::format("[load] types and shapes found that contradict each other: {}; a valid "
+                                               "model was expected; export it again",
+                                               said));
 }
 
 bool only_in_runtime(const std::string& op_type, int64_t opset) {

@@ -12,7 +12,8 @@ namespace seqto::internal {
 const onnx::ISchemaRegistry* shape_registry();
 
 // ONNX's shape inference over all operators of this registry, subgraphs included, with data propagation: the values of
-// small integer tensors, which shapes are made of, are followed as well. Where it gives up, what was there stays.
+// small integer tensors, which shapes are made of, are followed as well. Throws
+// Error{kInvalidInput} where types or shapes contradict each other.
 void infer_types(onnx::ModelProto& proto);
 
 // Whether onnxruntime has the operator in ONNX's own domain, and ONNX of this opset does not: its fusions write

@@ -1,0 +1,15 @@
+// Room: base. Whether bytes are text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace seqto::internal {
+
+// As JSON asks: the shortest form of each character, and no surrogates.
+bool is_utf8(std::string_view text);
+
+// The text with all bytes but printable ASCII as \xE5.
+std::string ascii(std::string_view text);
+
+}  // namespace seqto::internal

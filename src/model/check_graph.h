@@ -1,0 +1,15 @@
+// Room: model. What every reader of a graph may rely on, checked once when a file is loaded.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <string>
+
+namespace seqto::internal {
+
+// Throws Error{kInvalidInput}, beginning with `where`, unless in the graph and in all bodies inside: names are UTF-8
+// and written once, what is read is written somewhere, no node reads what follows from it, and operators have the
+// inputs and outputs that they need. Runtimes ask the same; unlike onnx.checker this takes nodes in any order. Linear.
+void check_graph(const onnx::ModelProto& model, const std::string& where);
+
+}  // namespace seqto::internal
