@@ -79,8 +79,9 @@ int fold_batch_norms(Model& model) {
     if (!weight || (has_bias && !bias) || !scale || !shift || !mean || !variance || readers.count[layer.inputs[1]] != 1)
       continue;
     size_t channels = static_cast<size_t>(scale->element_count());
-    if (static_cast<int64_t>(channels) != weight->dims()[static_cast<size_t>(axis)] ||
-        (bias && bias->element_count() != static_cast<int64_t>(channels)))
+    auto fits = [&](const Tensor* t) { return !t || t->element_count() == static_cast<int64_t>(channels); };
+    if (static_cast<int64_t>(channels) != weight->dims()[static_cast<size_t>(axis)] || !fits(bias) || !fits(shift) ||
+        !fits(mean) || !fits(variance))
       continue;
 
     double epsilon = norm.float_attribute("epsilon", 1e-5f);

@@ -15,7 +15,8 @@ bool is_conv(const Node& node) { return node.op_type == "Conv" || node.op_type =
 const Tensor* float_constant(const GraphIndex& index, const Node& node, size_t input) {
   if (node.inputs.size() <= input) return nullptr;
   auto it = index.initializers.find(node.inputs[input]);
-  return it != index.initializers.end() && it->second->type() == DataType::kFloat ? it->second : nullptr;
+  bool usable = it != index.initializers.end() && it->second->type() == DataType::kFloat;
+  return usable && it->second->element_count() > 0 ? it->second : nullptr;
 }
 
 // Clip(0, cap); nothing for any other.

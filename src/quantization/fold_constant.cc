@@ -79,15 +79,18 @@ std::optional<Values> reshape(Values v, const std::vector<double>& wanted) {
   }
   for (int64_t& d : dims)
     if (d < 0) d = known ? std::ssize(v.data) / known : 0;
+  if (std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>()) != std::ssize(v.data)) return {};
   v.dims = std::move(dims);
   return v;
 }
 
 // A run of one axis.
 std::optional<Values> slice(const Values& v, const std::vector<Values>& in) {
-  if (in.size() != 4 || in[1].data.size() != 1) return {};
+  for (size_t k = 1; k < 4; ++k)
+    if (in.size() != 4 || in[k].data.size() != 1) return {};
   int64_t rank = std::ssize(v.dims), axis = static_cast<int64_t>(in[3].data[0]);
   if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) return {};
   int64_t length = v.dims[static_cast<size_t>(axis)], inner = 1;
   for (int64_t d = axis + 1; d < rank; ++d) inner *= v.dims[static_cast<size_t>(d)];
   auto bound = [&](double x) { return std::clamp<int64_t>(static_cast<int64_t>(x < 0 ? x + length : x), 0, length); };
@@ -102,11 +105,22 @@ std::optional<Values> slice(const Values& v, const std::vector<Values>& in) {
 
 std::optional<Values> concat_first_axis(const std::vector<Values>& in) {
   Values out = in[0];
+  if (out.dims.empty()) return {};
   for (size_t k = 1; k < in.size(); ++k) {
+    if (in[k].dims.size() != out.dims.size() ||
+        !std::equal(out.dims.begin() + 1, out.dims.end(), in[k].dims.begin() + 1))
+      return {};
     out.dims[0] += in[k].dims[0];
     out.data.insert(out.data.end(), in[k].data.begin(), in[k].data.end());
   }
   return out;
+}
+
+bool is_permutation(std::vector<int64_t> axes, size_t rank) {
+  std::vector<int64_t> all(rank);
+  std::iota(all.begin(), all.end(), 0);
+  std::sort(axes.begin(), axes.end());
+  return axes == all;
 }
 
 }  // namespace
@@ -115,8 +129,9 @@ std::optional<Tensor> fold_constant(const Node& n, const std::vector<const Tenso
   if (tensors.empty() || tensors[0]->type() == DataType::kString) return {};
   if (n.op_type == "Transpose") {
     const Attribute* perm = n.attribute("perm");
-    if (!perm || !tensors[0]->is_float()) return {};
-    return transposed(*tensors[0], std::get<std::vector<int64_t>>(perm->value));
+    const auto* axes = perm ? std::get_if<std::vector<int64_t>>(&perm->value) : nullptr;
+    if (!axes || !tensors[0]->is_float() || !is_permutation(*axes, tensors[0]->dims().size())) return {};
+    return transposed(*tensors[0], *axes);
   }
   for (const char* op : {"Cast", "Sub", "Mul", "BitShift", "Concat", "Reshape", "Slice", ""}) {
     if (!*op) return {};
@@ -124,6 +139,8 @@ std::optional<Tensor> fold_constant(const Node& n, const std::vector<const Tenso
   }
   std::vector<Values> in;
   for (const Tensor* t : tensors) in.push_back(read(*t));
+  const bool pair = n.op_type == "Sub" || n.op_type == "Mul" || n.op_type == "BitShift";
+  if (pair && in.size() != 2) return {};
   std::optional<Values> out;
   if (n.op_type == "Cast") {
     out = std::move(in[0]);

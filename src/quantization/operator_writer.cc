@@ -119,7 +119,7 @@ const QuantizedTensor* OperatorWriter::find_here(const std::string& tensor) cons
 
 bool OperatorWriter::quantizable(const std::string& tensor) const {
   if (!is_local(tensor)) return parent_->quantizable(tensor);
-  if (const Tensor* value = initializer(tensor)) return value->type() == DataType::kFloat;
+  if (const Tensor* value = initializer(tensor)) return value->type() == DataType::kFloat && value->element_count() > 0;
   if (const QuantizedTensor* q = find(tensor); q && fits(*q, {})) return true;
   auto type = index_.types.find(tensor);
   bool other_type = type != index_.types.end() && type->second != DataType::kFloat &&

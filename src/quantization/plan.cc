@@ -126,7 +126,7 @@ bool is_quantized(const Node& node, const internal::LayerForms& forms) {
 }
 
 // Why the quantizer cannot touch a node; "" where it can.
-std::string why_not(const Node& node, const internal::LayerForms& forms) {
+std::string why_not(const Node& node, const internal::LayerForms& forms, const internal::ConstantOf& constant) {
   if (forms.is_plumbing(node)) return "is quantization itself";
   internal::LayerForm form = forms.of(node);
   if (form.scheme != Scheme::kFloat32 && form.scheme != Scheme::kFloat16)
@@ -136,6 +136,9 @@ std::string why_not(const Node& node, const internal::LayerForms& forms) {
     return fmt::format("op type {} is not in the quantizer's list", node.op_type);
   std::string unknown;
   auto tensors = internal::LayerForms::data_inputs(node);
+  for (size_t k : tensors)
+    if (const Tensor* value = constant(node.inputs[k]); value && value->is_float() && value->element_count() == 0)
+      return fmt::format("'{}' has no elements", node.inputs[k]);
   for (size_t k = 0; k <= tensors.size(); ++k) {
     if (k == tensors.size() && node.outputs.empty()) break;
     const std::string& tensor = k < tensors.size() ? node.inputs[tensors[k]] : node.outputs[0];
@@ -175,7 +178,7 @@ std::vector<Layer> layers(const Model& model) {
     if (!node.outputs.empty())
       if (auto it = infos.find(node.outputs[0]); it != infos.end() && it->second->shape)
         for (const Dimension& d : *it->second->shape) layer.output_shape.push_back(d.value);
-    layer.reason = why_not(node, forms);
+    layer.reason = why_not(node, forms, constant);
     layer.quantizable = layer.reason.empty();
     layer.schemes = {Scheme::kFloat32};
     if (!is_quantized(node, forms)) layer.schemes = schemes_of(node, layer.quantizable, constant, transposed);

@@ -8,6 +8,7 @@
 
 #include "model/bodies.h"
 #include "quantization/layer_fields.h"
+#include "quantization/layer_form.h"
 #include "quantization/shared_weights.h"
 #include "quantization/unlike_concats.h"
 #include "quantization/weight_sites.h"
@@ -77,6 +78,11 @@ struct Quantizer::Impl {
   // The id of what keeps a layer that was asked for in float; null where nothing does.
   const char* why_float(const Node& n, const std::unordered_set<std::string>& half_concats,
                         const std::unordered_set<std::string>& unlike) const {
+    auto reads_nothing = [&](size_t k) {
+      const Tensor* value = index.constant(n.inputs[k]);
+      return value && value->is_float() && value->element_count() == 0;
+    };
+    if (std::ranges::any_of(LayerForms::data_inputs(n), reads_nothing)) return "D58";
     if (options.compat_onnxruntime) return nullptr;
     // No scale can span it.
     auto unbounded = [&](const std::string& name) {
