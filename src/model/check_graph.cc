@@ -92,6 +92,10 @@ struct Scope {
   std::unordered_set<std::string_view> names = {};
   std::unordered_map<std::string_view, int> ranks = {};
 
+  void add_constant(std::string_view name, int rank) {
+    names.insert(name);
+    ranks[name] = rank;
+  }
   bool has(std::string_view name) const { return names.contains(name) || (outer && outer->has(name)); }
   int rank(std::string_view name, int otherwise) const {
     if (auto it = ranks.find(name); it != ranks.end()) return it->second;
@@ -165,8 +169,7 @@ class GraphChecker {
     }
     for (const auto& t : graph.initializer()) {
       check_name(t.name());
-      scope.names.insert(t.name());
-      scope.ranks[t.name()] = t.dims_size();
+      scope.add_constant(t.name(), t.dims_size());
     }
     for (const auto& t : graph.sparse_initializer()) scope.names.insert(t.values().name());
     for (int i = 0; i < graph.node_size(); ++i)
@@ -264,8 +267,10 @@ class GraphChecker {
 
 }  // namespace
 
-void check_graph(const onnx::ModelProto& model, const std::string& where) {
-  GraphChecker(model, where).check(model.graph(), nullptr);
+void check_graph(const onnx::ModelProto& model, const std::string& where, std::span<const Initializer> left_out) {
+  Scope weights;
+  for (const Initializer& i : left_out) weights.add_constant(i.name, static_cast<int>(i.tensor.dims().size()));
+  GraphChecker(model, where).check(model.graph(), &weights);
 }
 
 }  // namespace seqto::internal

@@ -2,8 +2,12 @@
 #include <onnx/defs/parser.h>
 #include <onnx/defs/schema.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/files.h"
 #include "model/check_graph.h"
+#include "model/parse_with.h"
 #include "model/proto.h"
 #include "model/wire.h"
 #include "seqto/error.h"
@@ -77,11 +81,15 @@ Model load_model(const std::filesystem::path& path) {
   return internal::from_proto(std::move(proto), outside);
 }
 
-Model parse_model(std::string_view bytes) {
+Model parse_model(std::string_view bytes) { return internal::parse_with(bytes, {}); }
+
+Model internal::parse_with(std::string_view bytes, std::vector<Initializer> left_out) {
   onnx::ModelProto proto = parse(bytes, "model in memory");
   check_versions(proto, "model in memory");
-  internal::check_graph(proto, "model in memory");
-  return internal::from_proto(std::move(proto), {});
+  check_graph(proto, "model in memory", left_out);
+  Model model = from_proto(std::move(proto), {});
+  std::ranges::move(left_out, std::back_inserter(model.graph.initializers));
+  return model;
 }
 
 Model parse_model_text(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/base64.h"
+#include "model/parse_with.h"
 
 namespace seqto::internal {
 
@@ -91,10 +92,11 @@ json model_to_json(const Model& model, const PutBlob& put) {
 
 Model model_from_json(const json& message, const BlobFolders& folders) {
   Tensor proto = tensor_from_json(field<json>(message, "proto"), folders);
-  Model model = parse_model({reinterpret_cast<const char*>(proto.bytes().data()), proto.bytes().size()});
+  std::vector<Initializer> weights;
   for (const json& weight : field<json>(message, "weights"))
-    model.graph.initializers.push_back({field<std::string>(weight, "name"), tensor_from_json(weight, folders)});
-  return model;
+    weights.push_back({field<std::string>(weight, "name"), tensor_from_json(weight, folders)});
+  return internal::parse_with({reinterpret_cast<const char*>(proto.bytes().data()), proto.bytes().size()},
+                              std::move(weights));
 }
 
 json placements_to_json(std::span<const NodePlacement> placements) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "model/parse_with.h"
 #include "seqto/error.h"
 #include "seqto/model.h"
 
@@ -99,6 +100,14 @@ TEST(CheckGraph, ConstantsHaveTheRankOfTheirOperator) {
                           "{ w = Constant <value = float {1}> () y = MatMul(x, w) }"),
                  "0 dimensions of 'w'");
   EXPECT_EQ(refused(model_of("g (float[2,4] x) => (float[2] y) <float[4] w = {1, 2, 3, 4}> { y = MatMul(x, w) }")), "");
+}
+
+TEST(CheckGraph, WeightsMayComeApart) {
+  Model model = model_of("g (float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> { y = Add(x, w) }");
+  std::vector<Initializer> weights = std::move(model.graph.initializers);
+  model.graph.initializers.clear();
+  expect_refused(model, "reads 'w'");
+  EXPECT_EQ(internal::parse_with(serialize(model), weights).graph.initializers.at(0).name, "w");
 }
 
 TEST(CheckGraph, NamesAreText) {
