@@ -83,8 +83,9 @@ class TimeLimit {
   mutable double last_ = 1, looked_ = 0;
 };
 
-// What `step` returns, which is called with an Env that is cancelled once so many seconds, or the whole limit, are over;
-// nothing then. Without a limit it is called as it is. Whatever stops for who interrupts the run stops for the time.
+// What `step` returns, which is called with an Env that is cancelled once so many seconds, or the whole limit, are
+// over; nothing then. Without a limit it is called as it is. Whatever stops for who interrupts the run stops for the
+// time.
 template <class Step>
 auto in_time(const TimeLimit& time, double seconds, const Env& env, Step step)
     -> std::optional<decltype(step(std::declval<const Env&>()))> {

@@ -42,11 +42,11 @@ struct QuantParams {
   bool reduced = false;         // codes keep to the reduced range of the type
   bool cut = false;             // of them some, which onnxruntime lets leave it
 };
-// The codes that a tensor with these parameters may have. Scales and zero points alone do not tell: a clipped weight, or
-// one that is rounded otherwise, has values beyond the range that its scale was computed for.
+// The codes that a tensor with these parameters may have. Scales and zero points alone do not tell: a clipped weight,
+// or one that is rounded otherwise, has values beyond the range that its scale was computed for.
 QuantLimits code_limits(const QuantParams& params);
-// Those that codes in a file keep to: the reduced range of their type where all lie in it. Who chooses other codes under
-// the same parameters (learned rounding) stays in them.
+// Those that codes in a file keep to: the reduced range of their type where all lie in it. Who chooses other codes
+// under the same parameters (learned rounding) stays in them.
 QuantLimits code_limits(const Tensor& codes);
 // Dims of the scale of a tensor with these dims.
 std::vector<int64_t> scale_dims(const QuantParams& params, const std::vector<int64_t>& dims);

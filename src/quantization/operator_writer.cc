@@ -204,9 +204,8 @@ const QuantizedTensor& OperatorWriter::transposed_weight(const std::string& tens
                                                          const WeightRule& rule, std::vector<int64_t> dims,
                                                          std::vector<int64_t> param_dims) {
   if (!is_local(tensor)) return parent_->transposed_weight(tensor, value, rule, dims, param_dims);
-  std::string key =
-      fmt::format("{}{}\ntransposed {} {} {}", scope_, tensor, rule.axis.value_or(-1), rule.reduce_range,
-                  fmt::join(value.dims(), " "));
+  std::string key = fmt::format("{}{}\ntransposed {} {} {}", scope_, tensor, rule.axis.value_or(-1), rule.reduce_range,
+                                fmt::join(value.dims(), " "));
   if (auto it = values_.find(key); it != values_.end()) return it->second;
   QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(key, value, rule));
   if (q.params.cut) deviate("D57");

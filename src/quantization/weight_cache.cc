@@ -43,9 +43,8 @@ const QuantParams& WeightCache::params(const std::string& name, const Tensor& we
 
 std::string WeightCache::key(const std::string& name, const QuantParams& params) {
   // The scales are part of the key: a bias can enlarge them in one candidate and not in another.
-  std::string key =
-      fmt::format("{}\n{} {} {} {}\n", name, static_cast<int>(params.type), params.axis.value_or(-1),
-                  params.block_size, params.reduced);
+  std::string key = fmt::format("{}\n{} {} {} {}\n", name, static_cast<int>(params.type), params.axis.value_or(-1),
+                                params.block_size, params.reduced);
   append_bytes(key, params.scale);
   append_bytes(key, params.zero_point);
   return key;

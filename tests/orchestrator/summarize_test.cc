@@ -108,9 +108,10 @@ std::vector<std::string> ids(const std::vector<SummaryPoint>& points) {
 
 // What is shown is what points are chosen by: not the figures that the search saw before they were timed again.
 TEST(Summarize, TheFrontIsOfTheFiguresThatAreShown) {
-  const std::vector<Trial> trials{timed_trial("float", 1000, 0, 1000),     timed_trial("full", 250, 1.0, 500),
-                                  timed_trial("slower now", 400, 0.5, 400), timed_trial("small", 300, 0.4, 900),
-                                  timed_trial("fast", 500, 0.1, 600),      timed_trial("slow by chance", 500, 0.2, 700)};
+  const std::vector<Trial> trials{
+      timed_trial("float", 1000, 0, 1000),      timed_trial("full", 250, 1.0, 500),
+      timed_trial("slower now", 400, 0.5, 400), timed_trial("small", 300, 0.4, 900),
+      timed_trial("fast", 500, 0.1, 600),       timed_trial("slow by chance", 500, 0.2, 700)};
   Ending ending{{"kl", "size", "latency"}};
   EXPECT_EQ(ids(summary_of("as_trials", trials, ending).front),
             (std::vector<std::string>{"full", "small", "slower now", "fast"}));
@@ -131,10 +132,11 @@ TEST(Summarize, TheFrontIsOfTheFiguresThatAreShown) {
       EXPECT_FALSE(dominates(q, p)) << b.trial.id << " dominates " << a.trial.id;
     }
   // Scaled by what is shown of float and full, as the points are.
-  Summary as_measured = summary_of("scaled", {timed_trial("float", 1000, 0, 1100), timed_trial("full", 250, 1.0, 520),
-                                              timed_trial("small", 300, 0.4, 910), timed_trial("fast", 500, 0.1, 601),
-                                              timed_trial("slow by chance", 500, 0.2, 599)},
-                                   {ending.objectives});
+  Summary as_measured = summary_of(
+      "scaled",
+      {timed_trial("float", 1000, 0, 1100), timed_trial("full", 250, 1.0, 520), timed_trial("small", 300, 0.4, 910),
+       timed_trial("fast", 500, 0.1, 601), timed_trial("slow by chance", 500, 0.2, 599)},
+      {ending.objectives});
   EXPECT_DOUBLE_EQ(summary.hypervolume, as_measured.hypervolume);
   EXPECT_EQ(summary.selected, as_measured.selected);
   EXPECT_EQ(summary.top, as_measured.top);

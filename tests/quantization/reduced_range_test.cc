@@ -69,8 +69,9 @@ struct Kind {
   DataType type;
   bool symmetric, per_channel;
 };
-constexpr Kind kKinds[]{{DataType::kInt8, true, false},  {DataType::kInt8, true, true},   {DataType::kInt8, false, false},
-                        {DataType::kUint8, true, false}, {DataType::kUint8, true, true}, {DataType::kUint8, false, false}};
+constexpr Kind kKinds[]{{DataType::kInt8, true, false},  {DataType::kInt8, true, true},
+                        {DataType::kInt8, false, false}, {DataType::kUint8, true, false},
+                        {DataType::kUint8, true, true},  {DataType::kUint8, false, false}};
 
 Model network() {
   Model model = with_weights(kNetwork);
