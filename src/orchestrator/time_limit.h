@@ -83,17 +83,15 @@ class TimeLimit {
   mutable double last_ = 1, looked_ = 0;
 };
 
-// What `step` returns, which is called with an Env that is cancelled once so many seconds, or the whole limit, are
-// over; nothing then. Without a limit it is called as it is. Whatever stops for who interrupts the run stops for the
-// time.
+// What `step` returns, which is called with an Env that is cancelled once so many seconds, at least one, are over;
+// nothing then. Without a limit it is called as it is. Whatever stops for who interrupts the run stops for the time.
 template <class Step>
 auto in_time(const TimeLimit& time, double seconds, const Env& env, Step step)
     -> std::optional<decltype(step(std::declval<const Env&>()))> {
   if (!time.is_limited()) return step(env);
-  const double end = time.spent() + seconds;
-  const auto over = [&time, end] { return time.spent() >= end || !time.leaves(0); };
+  const double end = time.spent() + std::max(seconds, 1.0);
   Env limited = env;
-  limited.cancelled = [&env, over] { return env.cancelled() || over(); };
+  limited.cancelled = [&env, &time, end] { return env.cancelled() || time.spent() >= end; };
   try {
     return step(limited);
   } catch (const Error& error) {
