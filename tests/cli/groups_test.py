@@ -41,7 +41,7 @@ def check(folder):
     file = folder / "groups.json"
     file.write_text(json.dumps({"groups": merged}))
     assert groups(model, "--groups", file) == merged
-    assert "a, relu_a, c" in seqto("inspect", model, "--group", "a,c").stdout
+    assert "a, relu_a, c" in seqto("inspect", model, "--group", "a,c", "--all").stdout
     file.write_text("[]")
     for flags, code, text in [(("--group", "nothing"), 2, "nearest"), (("--groups", file), 3, "[groups]")]:
         result = seqto("inspect", model, *flags)

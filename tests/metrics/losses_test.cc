@@ -194,9 +194,10 @@ TEST(Losses, OneLongAxisIsOneRow) {
 }
 
 Model ending(const std::string& head, const std::string& weight = "float[4,9] w") {
-  return parse_model_text("<ir_version: 8, opset_import: [\"\" : 17]> g (int64[1,3] ids) => (float[1,3,9] y) <" +
-                          weight + ", float[9] b, float s = {2}, float[7,4] table> { e = Gather(table, ids) " + head +
-                          " }");
+  return parse_model_text(
+      "<ir_version: 8, opset_import: [\"\" : 17]> g (int64[1,3] ids) => (float[1,3,9] y) <" + weight +
+      ", float[9] b = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float s = {2}, float[7,4] table> { e = Gather(table, ids) " + head +
+      " }");
 }
 
 TEST(ClassRows, LeaveAModelThroughAProductOrASoftmax) {
