@@ -60,7 +60,10 @@ def inputs(folder, case, model, count=SAMPLES):
         rng = np.random.default_rng(0)
         return [{i.name: random_value(rng, i) for i in graph_inputs} for _ in range(count)]
     if case["data"].endswith(".npz"):
-        return [{first: x[None].astype(np.float32)} for x in np.load(folder / case["data"])["x"][:count]]
+        arrays = dict(np.load(folder / case["data"]))
+        types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in graph_inputs}
+        array_of = {name: arrays.get(name, arrays.get("x")) for name in types}  # "x" of a model with one input
+        return [{name: array_of[name][k][None].astype(dtype) for name, dtype in types.items()} for k in range(count)]
     p = json.loads((folder / case["preprocess"]).read_text())
     return [{first: image(folder / case["data"] / f, p)} for f in files(folder, case, count)]
 
