@@ -14,6 +14,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FIRST_LINE = re.compile(r"^// Room: (\w+)\. \S.*\.")
 ONNX = re.compile(r"^(onnx|google/protobuf)/")
 TVM = re.compile(r"^(tvm|dlpack)/")
+JSON = re.compile(r"\b[jJ]son::parse\(")
 ORT = re.compile(r"^(onnxruntime/.*)?onnxruntime_\w+\.h$")
 
 
@@ -80,6 +81,16 @@ def check_rooms(public, problems):
     return len(files)
 
 
+def check_json(problems):
+    """One function limits how deep JSON is nested: all texts go through it."""
+    for path in sources("src") + sources("cli"):
+        if path.relative_to(ROOT).as_posix() != "src/base/json.h":
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                # The command line knows public headers alone, and parses what the library wrote.
+                if JSON.search(line) and "_to_json(" not in line:
+                    problems.append(f"{path.relative_to(ROOT)}:{number}: parse JSON with parse_json() of base/json.h")
+
+
 def check_outside(public, problems):
     count = 0
     for folder in OUTSIDE:
@@ -106,6 +117,7 @@ def main():
     problems = []
     public = public_rooms(problems)
     count = check_rooms(public, problems) + check_outside(public, problems)
+    check_json(problems)
     print(" < ".join(ROOMS) + " < { " + ", ".join(OUTSIDE) + " }")
     for room in ROOMS:
         headers = sorted(name for name, of in public.items() if of == room)
