@@ -16,6 +16,11 @@ class WeightFolder {
   explicit WeightFolder(Model& model) : model_(model) {
     for (const Initializer& i : model.graph.initializers) constants_[i.name] = i.tensor;
     for (const ValueInfo& v : model.graph.outputs) outputs_.insert(v.name);
+    for (const Node& node : model.graph.nodes) {
+      for (const std::string& name : node.inputs) ++readers_[name];
+      has_bodies_ |= std::ranges::any_of(
+          node.attributes, [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
+    }
     for (const Node& node : model.graph.nodes) move(node);
   }
 
@@ -32,6 +37,9 @@ class WeightFolder {
     Graph& graph = model_.graph;
     const auto gone = std::erase_if(
         graph.nodes, [&](const Node& node) { return !node.outputs.empty() && moved_.contains(node.outputs[0]); });
+    for (Node& node : graph.nodes)
+      for (std::string& input : node.inputs)
+        if (auto it = same_as_.find(input); it != same_as_.end()) input = it->second;
     std::erase_if(graph.value_info, [&](const ValueInfo& v) { return moved_.contains(v.name); });
     for (const std::string& name : order_) graph.initializers.push_back({name, constants_.at(name)});
     drop_unused_initializers(graph);
@@ -52,15 +60,29 @@ class WeightFolder {
     for (const std::string& name : node.inputs)
       if (!name.empty() && !inputs.emplace_back(constant(name))) return;
     if (inputs.empty() || !inputs[0]->is_float()) return;
+    const std::string &source = node.inputs[0], &target = node.outputs[0];
+    // A body reads by name what lies around it.
+    const bool renames = node.op_type == "Identity" && !has_bodies_;
+    // What others read as it is would be stored twice: layers take it through a Transpose (weight_sites.h).
+    if (!renames && readers_[source] > 1) return;
     std::optional<Tensor> result = move_constant(node, inputs);
     if (!result) return;
-    constants_[node.outputs[0]] = std::move(*result);
-    moved_.insert(node.outputs[0]);
-    order_.push_back(node.outputs[0]);
+    constants_[target] = std::move(*result);
+    moved_.insert(target);
+    if (renames) {
+      auto root = same_as_.find(source);
+      same_as_[target] = root == same_as_.end() ? source : root->second;
+      readers_[target] += readers_[source] - 1;
+    } else {
+      order_.push_back(target);
+    }
   }
 
   Model& model_;
   std::unordered_map<std::string, Tensor> constants_;
+  std::unordered_map<std::string, int> readers_;
+  bool has_bodies_ = false;
+  std::unordered_map<std::string, std::string> same_as_;  // behind Identity
   std::unordered_set<std::string> outputs_, moved_;
   std::vector<std::string> order_;
 };

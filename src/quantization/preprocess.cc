@@ -63,6 +63,11 @@ void check_loads(Prepared& prepared, const Model& original, Runner* runner) {
     prepared.actions.push_back("not checked: no runtime to load the result found");
     return;
   }
+  constexpr int64_t kMostBytes = int64_t{1} << 30;  // the runtime packs the weights into a second copy
+  if (serialized_size(prepared.model) > kMostBytes) {
+    prepared.actions.push_back("not checked: of more than 1 GB the runtime would hold the weights twice");
+    return;
+  }
   const auto words = refusal(prepared.model, *runner);
   if (!words) return;
   if (!refusal(original, *runner))

@@ -6,6 +6,7 @@ the multisets of node keys and of initializers, the keys of the graph outputs, t
 Multisets matter: a second copy of a pair or of a scale is a difference. Exact: one ulp of one scale is seen.
 """
 import hashlib
+import math
 import sys
 from collections import Counter, namedtuple
 
@@ -49,6 +50,7 @@ class Scope:
             self.constants[tensor.name] = self.keys[tensor.name] = tensor_key(tensor)
         self.producers = {o: node for node in graph.node for o in node.output if o}
         self.ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+        self.sizes = {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer}
         self.outer, self.node_keys, self.open = outer, {}, set()
 
     def normalized(self, node):
@@ -72,11 +74,17 @@ class Scope:
             self.keys[output] = digest(node_key, i) if output else "absent"
         return self.keys[name]
 
+    def inputs(self, node):
+        """An empty constant for what a Resize may lack is the same as nothing."""
+        for i, name in enumerate(node.input):
+            empty = self.sizes.get(name) == 0
+            yield "" if i and empty and node.op_type == "Resize" else name
+
     def node_key(self, node):
         if id(node) not in self.node_keys:
             domain = "" if node.domain == "ai.onnx" else node.domain
             attributes = sorted(attribute_key(a, self) for a in self.normalized(node))
-            self.node_keys[id(node)] = digest(domain, node.op_type, attributes, [self.key(i) for i in node.input],
+            self.node_keys[id(node)] = digest(domain, node.op_type, attributes, [self.key(i) for i in self.inputs(node)],
                                               [bool(o) for o in node.output])
         return self.node_keys[id(node)]
 
@@ -90,14 +98,16 @@ def graph_key(graph, outer):
 def canonical(model):
     graph, scope = model.graph, Scope(model.graph)
     described, nodes = {}, Counter()
+    unread = {name for name, size in scope.sizes.items() if size == 0} - {i for n in graph.node for i in scope.inputs(n)}
     for node in graph.node:
         key = scope.node_key(node)
         nodes[key] += 1
         described.setdefault(key, node)
     for tensor in graph.initializer:
-        described.setdefault(scope.constants[tensor.name], tensor)
+        if tensor.name not in unread:
+            described.setdefault(scope.constants[tensor.name], tensor)
     value = lambda v: (v.name, v.type.SerializeToString(deterministic=True))
-    return Canonical({o.name: scope.key(o.name) for o in graph.output}, nodes, Counter(scope.constants.values()),
+    return Canonical({o.name: scope.key(o.name) for o in graph.output}, nodes, Counter(key for name, key in scope.constants.items() if name not in unread),
                      sorted(value(v) for v in graph.input),
                      sorted((o.domain if o.domain != "ai.onnx" else "", o.version) for o in model.opset_import), described)
 

@@ -90,6 +90,8 @@ def adjusted(graph, ranges, o):
 
 def allowed(model, ranges, o):
     graph, ids = model.graph, set()
+    if any(abs(float(bound)) >= np.finfo(np.float32).max for pair in ranges.values() for bound in pair):
+        ids.add("D52")  # a mask of minus infinity
     calibrated, ranges = ranges, adjusted(model.graph, ranges, o)
     initializers = {i.name: i for i in graph.initializer}
     constants = {i.name: numpy_helper.to_array(i) for i in graph.initializer}

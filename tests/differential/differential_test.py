@@ -156,6 +156,15 @@ def closeness(source, theirs, ours, inputs):
     return ", nearer to float" if our_error < 0.9 * theirs_error else ", as near to float"
 
 
+def for_driver(model, source):
+    """The source; behind operators of com.microsoft with the types that onnxruntime's quantizer knows, which asks ONNX."""
+    typed = any(n.domain == "com.microsoft" for n in model.graph.node)
+    if typed:
+        source = folder / "typed.onnx"
+        onnx.save(onnx.shape_inference.infer_shapes(model), source)
+    return {"model": str(source), "typed": typed}
+
+
 def put_down(model, ranges):
     """Where the model, its ranges, and the models that both sides make of them lie."""
     source, cache, theirs, ours = (folder / n for n in ("model.onnx", "ranges.json", "expected.onnx", "actual.onnx"))
@@ -174,7 +183,7 @@ def compare(model, ranges, options, inputs):
         oracle.cached_quantize(source, cache, options, theirs)
     except Exception as e:
         error = str(e) if isinstance(e, oracle.Refused) else f"{type(e).__name__}: {str(e)[:200]}"
-    reply = ask_driver(dict(model=str(source), ranges=str(cache), options=options, output=str(ours)))
+    reply = ask_driver(dict(for_driver(model, source), ranges=str(cache), options=options, output=str(ours)))
     found = reply.get("deviations", [])
     if reply["status"] == "error":
         if error:

@@ -1,7 +1,7 @@
 // Quantizes on request, so that the comparison with onnxruntime can run thousands of cases in one process.
 //
 // A line of JSON on stdin, a line of JSON on stdout:
-//   {"model": path, "ranges": path, "options": {...}, "output": path, "scheme": "int8" | "int8_dynamic"}
+//   {"model": path, "ranges": path, "options": {...}, "output": path, "scheme": "int8" | "int8_dynamic", "typed": bool}
 //     fields of options as in QuantizeOptions
 //     -> {"status": "ok" | "error", "message": text, "deviations": [id ...]}
 //   {"function": "scale_zero_point" | "quantize" | "quantize_bias" | "adjust_weight_scale", ...}
@@ -29,16 +29,18 @@ std::optional<T> optional_of(const json& j, const char* key) {
 }
 
 // The opsets that onnxruntime's quantizer converts to by itself; nodes stay unnamed here, as in it, where "" in a list
-// of names hits all of them.
-Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options) {
-  model = infer_shapes(model);
+// of names hits all of them. `typed`: the file holds what ONNX's inference, which that quantizer asks, knows of tensors
+// behind operators of com.microsoft; infer_shapes() tells more.
+Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options, bool typed) {
+  if (!typed) model = infer_shapes(model);
   int64_t needed = options.block_size > 0 || internal::uses_16_bits(options) ? 21 : model.opset() < 10 ? 11 : 0;
   return model.opset() < needed ? infer_shapes(convert_opset(model, needed)) : model;
 }
 
 json quantize_model(const json& request) {
   QuantizeOptions options = quantize_options_from_json(request.at("options").dump());
-  Model model = as_onnxruntime_takes_it(load_model(request.at("model").get<std::string>()), options);
+  Model model = as_onnxruntime_takes_it(load_model(request.at("model").get<std::string>()), options,
+                                        request.value("typed", false));
   std::vector<std::string> excluded = std::move(options.exclude);
   options.exclude.clear();
   Quantizer quantizer(std::move(model), load_ranges(request.at("ranges").get<std::string>()), options);
