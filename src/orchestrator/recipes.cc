@@ -24,6 +24,7 @@ Recipe study_recipe(const TuneOptions& o, const StudyFindings& findings) {
                 .calibrate = calibration_of(o),
                 .model_sha256 = findings.model_sha256,
                 .samples_sha256 = samples_sha256(*findings.samples.data, findings.samples.split.calibration)};
+  if (!findings.rewritten) recipe.improvers.center = recipe.improvers.equalize = recipe.improvers.smooth = false;
   for (int64_t index : findings.samples.split.calibration)
     recipe.calibration_samples.push_back(index - findings.samples.calibration_begin);
   const auto folder = o.output / "plans";

@@ -16,6 +16,7 @@ struct StudyFindings {
   const std::vector<int64_t>& opsets;
   std::string model_sha256;
   const Samples& samples;
+  bool rewritten;  // the float model, before calibration
   const std::map<std::string, Ranges>& ranges;
   const SchemeCorrections& corrections;
 };

@@ -441,7 +441,8 @@ class Tuner {
     if (const Trial* full = study_->find("full")) kept.push_back(full);
     for (size_t i : reportable(*study_, o_.objectives, searches(o_))) kept.push_back(&study_->trials()[i]);
     const fs::path plans = o_.output / "plans";
-    const StudyFindings findings{opsets_, model_sha256_, samples_, quantizer_ranges_, corrections_};
+    const StudyFindings findings{opsets_,           model_sha256_, samples_, original_.has_value(),
+                                 quantizer_ranges_, corrections_};
     const Recipe recipe = study_recipe(o_, findings);
     if (const Trial* published = study_->find("published")) {
       save_model(published_candidate(published->plan), o_.output / "models" / "published.onnx");

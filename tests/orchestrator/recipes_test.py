@@ -63,6 +63,14 @@ class RecipesTest(unittest.TestCase):
     def test_improved_searches(self):
         self.check(self.tune("improved", *SEARCH, "--improve", "--bias-correction", "full"), needs_data=True)
 
+    def test_a_model_that_there_was_no_time_to_rewrite(self):
+        """The study says so; its plans go by the model that it had."""
+        study = self.tune("before", *SEARCH, "--improve")
+        lines = (study / "study.jsonl").read_text().splitlines(keepends=True)
+        (self.dir / "cut").mkdir()
+        (self.dir / "cut/study.jsonl").write_text(lines[0] + json.dumps({"note": "not rewritten", "value": True}) + "\n")
+        self.check(self.tune("cut", *SEARCH, "--improve"))
+
     def test_refined_ranges_and_clipping(self):
         self.check(self.tune("refined", *SEARCH, "--refine-ranges", "--rounding", "learned", "--weight-clipping", "mse",
                              "--method", "percentile", "--percentile", 99.9))
