@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "quantization/channels.h"
+#include "quantization/arithmetic/channels.h"
 
 namespace {
 

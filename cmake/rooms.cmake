@@ -1,9 +1,9 @@
-# One static library a room, from src/<room>/*.cc. A room that has no files yet is an empty interface.
+# One static library a room, from src/<room>/*.cc and its wings, src/<room>/<wing>/*.cc. A room that has no files yet is an empty interface.
 set_property(GLOBAL PROPERTY seqto_rooms "")
 add_library(seqto_all INTERFACE)
 
 function(seqto_add_room room)
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*.cc")
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*.cc" "${CMAKE_SOURCE_DIR}/src/${room}/*/*.cc")
   # x_runner.cc or no_x_runner.cc: a back end that is left out is replaced by the file that says how to get it.
   # Likewise x86_kernels*.cc, or no_x86_kernels.cc on other processors.
   foreach(backend ONNXRUNTIME X86)

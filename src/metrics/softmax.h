@@ -1,3 +1,4 @@
+// Room: metrics. Scores of classes as probabilities.
 #pragma once
 
 #include <span>

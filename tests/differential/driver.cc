@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "quantization/arithmetic.h"
-#include "quantization/overrides.h"
+#include "quantization/arithmetic/arithmetic.h"
+#include "quantization/plan/overrides.h"
 #include "seqto/error.h"
 #include "seqto/model.h"
 #include "seqto/quantize.h"

@@ -1,10 +1,18 @@
-"""Checks that a file includes only from its own room and the rooms to its left, and says which order it checked."""
+"""Checks that a file includes only from its own room and wing, or from those to their left, and says which order it
+checked."""
 
 import pathlib
 import re
 import sys
 
 ROOMS = ["base", "model", "data", "runner", "quantization", "metrics", "search", "visualizer", "orchestrator"]
+# Folders of a room, left to right. What lies in the room itself is to the right of them.
+WINGS = {
+    "quantization": ["plan", "arithmetic", "calibration", "encode", "improve", "lower", "read", "dialects"],
+    "search": ["front", "strategies", "latency"],
+    "orchestrator": ["hub", "study", "published", "tune"],
+}
+LARGEST_FOLDER = 45  # files
 # These see the public headers and nothing else of ours.
 OUTSIDE = ["cli", "examples", "python", "tvm"]
 # But for what the server for devices, a CMake project of its own, is built from as well: it needs nothing else of ours.
@@ -12,6 +20,7 @@ SHARED = {"tvm": ["base/locked_folder.h"]}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FIRST_LINE = re.compile(r"^// Room: (\w+)\. \S.*\.")
+PRIVATE_FIRST_LINE = re.compile(r"^// (?:Room: ([\w/]+)\. )?\S")
 ONNX = re.compile(r"^(onnx|google/protobuf)/")
 TVM = re.compile(r"^(tvm|dlpack)/")
 JSON = re.compile(r"\b[jJ]son::parse\(")
@@ -41,6 +50,36 @@ def public_rooms(problems):
     return rooms
 
 
+def wing_of(path):
+    """The wing of a path inside src, "room/wing/file"; its place in the room."""
+    parts = pathlib.PurePath(path).parts
+    wings = WINGS.get(parts[0], [])
+    if len(parts) == 2:
+        return "", len(wings)
+    return parts[1], wings.index(parts[1]) if parts[1] in wings else -1
+
+
+def check_folders(problems):
+    """No folder too wide, no wing that has no place, and headers that say where they lie and what they are for."""
+    folders = {}
+    for path in sources("src"):
+        inside = path.relative_to(ROOT / "src")
+        folder = inside.parent.as_posix()
+        folders[folder] = folders.get(folder, 0) + 1
+        if path.suffix == ".h":
+            lines = path.read_text(encoding="utf-8").splitlines()
+            match = PRIVATE_FIRST_LINE.match(lines[0]) if lines else None
+            if not match or match[1] not in (None, folder):
+                problems.append(f"src/{inside}:1: the first line must say what the header is for, and that it lies in "
+                                f"{folder} where it names a room")
+        if wing_of(inside)[1] < 0:
+            known = ", ".join(WINGS.get(inside.parts[0], [])) or "none"
+            problems.append(f"src/{inside}: '{wing_of(inside)[0]}' is not a wing of {inside.parts[0]}, which has {known}")
+    for folder, count in folders.items():
+        if count > LARGEST_FOLDER:
+            problems.append(f"src/{folder}: {count} files; at most {LARGEST_FOLDER} lie in one folder")
+
+
 def check_rooms(public, problems):
     ort_users = set()
     files = [(p, p.relative_to(ROOT / "src").parts[0]) for p in sources("src")]
@@ -50,6 +89,7 @@ def check_rooms(public, problems):
         if room not in ROOMS:
             problems.append(f"{name}: '{room}' is not a room; rooms are {', '.join(ROOMS)}")
             continue
+        own_wing = wing_of(path.relative_to(ROOT / "src")) if name.parts[0] == "src" else None
         for number, quote, header in includes(path):
             where = f"{name}:{number}"
             target = None
@@ -59,11 +99,13 @@ def check_rooms(public, problems):
                     problems.append(f"{where}: no public header '{header}' with a room")
             elif quote == '"':
                 target = header.split("/")[0]
-                if path.parts[-2] == "seqto":
+                if own_wing is None:
                     problems.append(f"{where}: a public header includes the private '{header}'")
                 elif target not in ROOMS:
                     problems.append(f"{where}: write '{header}' as \"<room>/{header}\"")
                     target = None
+                elif target == room and own_wing and wing_of(header)[1] > own_wing[1]:
+                    problems.append(f"{where}: {room}/{own_wing[0]} includes '{header}', a wing to its right")
             elif ONNX.match(header) and room != "model":
                 problems.append(f"{where}: <{header}>: onnx and protobuf headers belong to src/model alone")
             elif TVM.match(header):
@@ -117,11 +159,14 @@ def main():
     problems = []
     public = public_rooms(problems)
     count = check_rooms(public, problems) + check_outside(public, problems)
+    check_folders(problems)
     check_json(problems)
     print(" < ".join(ROOMS) + " < { " + ", ".join(OUTSIDE) + " }")
     for room in ROOMS:
         headers = sorted(name for name, of in public.items() if of == room)
         print(f"  {room}: {len(sources('src/' + room))} files in src/{room}; public: {', '.join(headers) or 'none'}")
+        if room in WINGS:
+            print("    " + " < ".join(f"{wing} ({len(sources(f'src/{room}/{wing}'))})" for wing in WINGS[room]))
     print(f"{count} files checked, {len(problems)} problems")
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "orchestrator/notes.h"
+#include "orchestrator/study/notes.h"
 #include "seqto/error.h"
 #include "seqto/tune.h"
 

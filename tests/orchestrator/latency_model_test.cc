@@ -1,4 +1,4 @@
-#include "orchestrator/latency_model.h"
+#include "search/latency/latency_model.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

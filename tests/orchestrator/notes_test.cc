@@ -1,4 +1,4 @@
-#include "orchestrator/notes.h"
+#include "orchestrator/study/notes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "orchestrator/prefixes.h"
+#include "orchestrator/tune/prefixes.h"
 
 namespace seqto {
 namespace {

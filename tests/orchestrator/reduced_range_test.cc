@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <unordered_map>
 
-#include "quantization/arithmetic.h"
+#include "quantization/arithmetic/arithmetic.h"
 #include "seqto/tune.h"
 
 namespace seqto {

@@ -1,4 +1,4 @@
-#include "orchestrator/summarize.h"
+#include "orchestrator/study/summarize.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "orchestrator/time_limit.h"
+#include "orchestrator/tune/time_limit.h"
 
 #include <gtest/gtest.h>
 
-#include "orchestrator/closing.h"
+#include "orchestrator/tune/closing.h"
 
 namespace seqto::internal {
 namespace {

@@ -1,4 +1,4 @@
-#include "quantization/channel_noise.h"
+#include "quantization/improve/channel_noise.h"
 
 #include <gtest/gtest.h>
 

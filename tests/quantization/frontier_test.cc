@@ -1,4 +1,4 @@
-#include "quantization/frontier.h"
+#include "quantization/calibration/frontier.h"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <random>
 
-#include "quantization/growing_histogram.h"
-#include "quantization/tails.h"
-#include "quantization/thresholds.h"
+#include "quantization/calibration/growing_histogram.h"
+#include "quantization/calibration/tails.h"
+#include "quantization/calibration/thresholds.h"
 
 namespace seqto::internal {
 namespace {

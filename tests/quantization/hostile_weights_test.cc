@@ -1,8 +1,8 @@
 // Weights that no tool writes: each was a division by zero or a read past the end.
 #include <gtest/gtest.h>
 
-#include "quantization/fold_constant.h"
-#include "quantization/stored_weights.h"
+#include "quantization/arithmetic/fold_constant.h"
+#include "quantization/arithmetic/stored_weights.h"
 #include "seqto/dequantize.h"
 #include "seqto/error.h"
 #include "seqto/improve.h"

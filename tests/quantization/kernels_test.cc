@@ -1,5 +1,5 @@
 // Each set of kernels that this processor has gives the bits of the portable one, and that one the bits of the formula.
-#include "quantization/kernels.h"
+#include "quantization/arithmetic/kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-#include "quantization/channels.h"
+#include "quantization/arithmetic/channels.h"
 
 namespace seqto::internal {
 namespace {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "quantization/arithmetic.h"
+#include "quantization/arithmetic/arithmetic.h"
 #include "seqto/analyze.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"

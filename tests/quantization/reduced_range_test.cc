@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "quantization/arithmetic.h"
+#include "quantization/arithmetic/arithmetic.h"
 #include "seqto/calibrate.h"
 #include "seqto/improvers.h"
 #include "testing/rewrites.h"

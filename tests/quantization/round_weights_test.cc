@@ -1,4 +1,4 @@
-#include "quantization/round_weights.h"
+#include "quantization/improve/round_weights.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "quantization/layer_rows.h"
+#include "quantization/calibration/layer_rows.h"
 
 namespace seqto {
 namespace {

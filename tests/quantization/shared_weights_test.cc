@@ -1,4 +1,4 @@
-#include "quantization/shared_weights.h"
+#include "quantization/plan/shared_weights.h"
 
 #include <gtest/gtest.h>
 

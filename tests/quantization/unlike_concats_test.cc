@@ -1,4 +1,4 @@
-#include "quantization/unlike_concats.h"
+#include "quantization/encode/unlike_concats.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "quantization/blocks.h"
-#include "quantization/weight_sites.h"
+#include "quantization/arithmetic/blocks.h"
+#include "quantization/plan/weight_sites.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
 

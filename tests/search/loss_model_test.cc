@@ -1,4 +1,4 @@
-#include "search/loss_model.h"
+#include "search/strategies/loss_model.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "search/steps.h"
+#include "search/strategies/steps.h"
 
 namespace seqto {
 namespace {

@@ -1,4 +1,4 @@
-#include "search/race.h"
+#include "search/strategies/race.h"
 
 #include <gtest/gtest.h>
 

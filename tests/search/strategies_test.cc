@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "search/assignments.h"
+#include "search/strategies/assignments.h"
 #include "synthetic.h"
 
 namespace seqto {

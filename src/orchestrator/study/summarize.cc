@@ -1,0 +1,281 @@
+#include "orchestrator/study/summarize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/json.h"
+#include "seqto/error.h"
+#include "seqto/report.h"
+
+namespace seqto::internal {
+namespace {
+
+Point point_of(const Trial& trial, const std::vector<std::string>& objectives) {
+  Point point;
+  for (const auto& name : objectives)
+    point.push_back(trial.measurement && trial.part == Part::kEvaluation ? objective(*trial.measurement, name)
+                                                                         : std::numeric_limits<double>::quiet_NaN());
+  return point;
+}
+
+// Scaled so that the better of the float and the fully quantized model is 0 and the worse is 1, per objective.
+double scaled_hypervolume(const std::vector<Point>& front, const Point& a, const Point& b) {
+  std::vector<Point> scaled;
+  for (const Point& p : front) {
+    Point s;
+    for (size_t k = 0; k < p.size(); ++k) {
+      double low = std::min(a[k], b[k]), span = std::max(a[k], b[k]) - low;
+      s.push_back(span > 0 ? (p[k] - low) / span : 0.0);
+    }
+    scaled.push_back(std::move(s));
+  }
+  return hypervolume(scaled, Point(a.size(), 1.0));
+}
+
+const Trial* find(const std::vector<Trial>& trials, const std::string& id) {
+  auto it = std::find_if(trials.rbegin(), trials.rend(),
+                         [&](const Trial& t) { return t.id == id && t.part == Part::kEvaluation; });
+  return it == trials.rend() ? nullptr : &*it;
+}
+
+// The fully quantized reference: trial "published" where the search used other settings, else "full".
+const Trial* reference_trial(const std::vector<Trial>& trials) {
+  const Trial* published = find(trials, "published");
+  return published ? published : find(trials, "full");
+}
+
+// Makes points of trials: what a device's own figures do not tell comes from the first device's.
+struct Pointer {
+  const std::filesystem::path& dir;
+  double float_size, full_size;
+
+  SummaryPoint operator()(const Trial& trial) const {
+    SummaryPoint p{trial, {}, {}, 0};
+    if (trial.measurement && full_size < float_size)
+      p.size_reduction_kept =
+          (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
+    std::string file = "models/" + trial.id + ".onnx", plan = "plans/" + trial.id + ".json";
+    if (std::filesystem::exists(dir / file)) p.file = file;
+    if (std::filesystem::exists(dir / plan)) p.plan_file = plan;
+    return p;
+  }
+};
+
+// The first objective that is no cost; empty: there is none.
+std::string loss_among(const std::vector<std::string>& objectives) {
+  const auto is_cost = [](const std::string& name) { return name == "size" || name == "latency"; };
+  const auto loss = std::ranges::find_if_not(objectives, is_cost);
+  return loss == objectives.end() ? "" : *loss;
+}
+
+// `front` is sorted by size.
+void find_alike(std::vector<SummaryPoint>& front, const std::string& loss) {
+  std::vector<const Measurement*> measured;
+  for (const SummaryPoint& p : front) measured.push_back(&*p.trial.measurement);
+  const PairedFigure figure(measured, loss);
+  for (size_t i = 0; i < front.size(); ++i)
+    for (size_t j = 0; j < i && front[i].alike.empty(); ++j)
+      if (const auto difference = figure.difference(i, j); difference && difference->holds(0))
+        front[i].alike = front[j].trial.id;
+}
+
+void find_drops(DeviceFront& d) {
+  const auto& baseline = d.baseline.trial.measurement;
+  if (!baseline) return;
+  const auto value = [&](SummaryPoint& p) {
+    if (p.trial.id == d.baseline.trial.id || !p.trial.measurement) return;
+    for (const auto& [name, _] : p.trial.measurement->metrics)
+      if (baseline->metrics.contains(name)) p.drops[name].value = drop(*p.trial.measurement, *baseline, name);
+  };
+  value(d.fully_quantized);
+  std::ranges::for_each(d.front, value);
+  std::ranges::for_each(d.trials, value);
+  std::vector<SummaryPoint*> listed{&d.fully_quantized};
+  for (SummaryPoint& p : d.front) listed.push_back(&p);
+  std::vector<const Measurement*> measured{&*baseline};
+  std::erase_if(listed, [](const SummaryPoint* p) { return !p->trial.measurement; });
+  for (const SummaryPoint* p : listed) measured.push_back(&*p->trial.measurement);
+  for (const auto& [name, _] : baseline->metrics) {
+    const PairedFigure figure(measured, name);
+    const bool lower = baseline->lower_is_better.contains(name);
+    for (size_t i = 0; i < listed.size(); ++i)
+      if (const auto found = listed[i]->drops.find(name); found != listed[i]->drops.end())
+        found->second.interval = lower ? figure.difference(i + 1, 0) : figure.difference(0, i + 1);
+  }
+}
+
+// With the latencies of those that were timed again: the front, and what is chosen from it, are of the figures that are
+// shown.
+std::vector<Trial> as_shown(std::vector<Trial> trials, const std::string& device, const Ending& ending) {
+  const auto known = ending.latencies.find(device);
+  if (known == ending.latencies.end()) return trials;
+  for (Trial& t : trials)
+    if (const auto timed = known->second.find(t.id); timed != known->second.end() && t.measurement)
+      t.measurement->latency = timed->second;
+  return trials;
+}
+
+DeviceFront front_on(const std::string& device, std::vector<Trial> measured_trials, const Ending& ending,
+                     const Pointer& point) {
+  const std::vector<Trial> trials = as_shown(std::move(measured_trials), device, ending);
+  const Trial &baseline = *find(trials, "float"), &full = *reference_trial(trials);
+  DeviceFront d;
+  d.device = device;
+  d.baseline = point(baseline);
+  d.fully_quantized = point(full);
+  std::vector<Point> points;
+  for (size_t i : front_of(trials, ending.objectives)) {
+    d.front.push_back(point(trials[i]));
+    points.push_back(point_of(trials[i], ending.objectives));
+  }
+  if (const std::string loss = loss_among(ending.objectives); !loss.empty()) {
+    find_alike(d.front, loss);
+    // As in the front itself, the float model competes and is not listed.
+    std::vector<Point> flat;
+    for (const SummaryPoint& p : d.front) flat.push_back(point_of(p.trial, {loss, "size"}));
+    flat.push_back(point_of(baseline, {loss, "size"}));
+    for (size_t i : pareto_front(flat))
+      if (i < d.front.size()) d.outline.push_back(d.front[i].trial.id);
+  }
+  for (size_t i : nearest_to_ideal(points, 3)) d.top.push_back(d.front[i].trial.id);
+  std::vector<Measurement> measured;
+  for (const SummaryPoint& p : d.front) measured.push_back(*p.trial.measurement);
+  d.selected = d.top.empty() ? baseline.id : d.top.front();
+  if (const auto& reference = d.baseline.trial.measurement; !reference) {
+    // The device did not even run the float model: nothing to hold limits against.
+  } else if (auto selection = select(measured, *reference, ending.objectives,
+                                     with_loss(ending.limits, followed_loss(ending.objectives)))) {
+    d.selected = d.front[selection->index].trial.id;
+    d.limits = std::move(selection->limits);
+  }
+  if (baseline.measurement && full.measurement)
+    d.hypervolume =
+        scaled_hypervolume(points, point_of(baseline, ending.objectives), point_of(full, ending.objectives));
+  for (const Trial& t : trials)
+    if (t.part == Part::kEvaluation) d.trials.push_back(point(t));
+  find_drops(d);
+  const auto compare = [&](SummaryPoint& p) {
+    if (p.trial.id != baseline.id && p.trial.measurement && baseline.measurement)
+      p.mcnemar = mcnemar(*p.trial.measurement, *baseline.measurement);
+  };
+  compare(d.fully_quantized);
+  std::ranges::for_each(d.front, compare);
+  std::ranges::for_each(d.trials, compare);
+  return d;
+}
+
+// As the options of the study name it.
+std::string first_device(const Study& study) {
+  auto options = parse_json_if_any(study.header().options_json);
+  return options.is_object() ? options.value("device", "cpu") : "cpu";
+}
+
+}  // namespace
+
+std::vector<std::string> other_devices(const Study& study) {
+  std::vector<std::string> devices;
+  if (const Trial* baseline = study.find("float"))
+    for (const auto& [device, outcome] : baseline->elsewhere) devices.push_back(device);
+  return devices;
+}
+
+std::vector<Trial> trials_on(const Study& study, const std::string& device) {
+  std::vector<Trial> trials = study.trials();
+  for (Trial& t : trials) {
+    auto it = t.elsewhere.find(device);
+    Outcome outcome = it == t.elsewhere.end() ? Outcome{{}, "not measured on this device"} : it->second;
+    t.measurement = std::move(outcome.measurement);
+    t.failure = std::move(outcome.failure);
+  }
+  return trials;
+}
+
+std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives) {
+  std::vector<Point> points;
+  for (const Trial& t : trials) points.push_back(point_of(t, objectives));
+  std::vector<size_t> front = pareto_front(points);
+  std::erase_if(front, [&](size_t i) { return trials[i].id == "float" || trials[i].id == "published"; });
+  std::stable_sort(front.begin(), front.end(), [&](size_t a, size_t b) {
+    return trials[a].measurement->size_bytes < trials[b].measurement->size_bytes;
+  });
+  return front;
+}
+
+std::vector<size_t> reportable(const Study& study, const std::vector<std::string>& objectives, bool all_are_timed) {
+  std::set<size_t> found;
+  const auto add = [&](const std::vector<Trial>& trials) {
+    for (size_t i : front_of(trials, objectives)) found.insert(i);
+    // A point that was slow by chance is on the front of the figures that are to come.
+    if (!all_are_timed || std::ranges::find(objectives, "latency") == objectives.end()) return;
+    for (size_t i = 0; i < trials.size(); ++i)
+      if (trials[i].part == Part::kEvaluation && trials[i].measurement) found.insert(i);
+  };
+  add(study.trials());
+  for (const std::string& device : other_devices(study)) add(trials_on(study, device));
+  std::erase_if(found, [&](size_t i) {
+    const std::string& id = study.trials()[i].id;
+    return id == "float" || id == "published" || id == "full";
+  });
+  return {found.begin(), found.end()};
+}
+
+DeviceFront front_of_trials(const std::string& device, const std::vector<Trial>& trials, const Ending& ending,
+                            const std::filesystem::path& dir) {
+  auto size = [](const Trial& t) { return static_cast<double>(t.measurement->size_bytes); };
+  return front_on(device, trials, ending, {dir, size(*find(trials, "float")), size(*reference_trial(trials))});
+}
+
+Summary summarize(const Study& study, const std::filesystem::path& dir, const Ending& ending) {
+  const Trial* baseline = study.find("float");
+  const Trial* full = reference_trial(study.trials());
+  if (!baseline || !full || !baseline->measurement || !full->measurement)
+    throw Error(Code::kInvalidInput,
+                "[report] the study holds no float or fully quantized trial that worked; both were "
+                "expected; run `seqto tune` again");
+  Pointer point{dir, static_cast<double>(baseline->measurement->size_bytes),
+                static_cast<double>(full->measurement->size_bytes)};
+  Summary s;
+  s.header = study.header();
+  s.objectives = ending.objectives;
+  static_cast<DeviceFront&>(s) = front_on(first_device(study), study.trials(), ending, point);
+  for (const std::string& device : other_devices(study))
+    s.elsewhere.push_back(front_on(device, trials_on(study, device), ending, point));
+  if (const auto* text = study.noted("placement")) {
+    auto by_device = placements_from_json(*text);
+    s.placement = by_device[s.device];
+    for (DeviceFront& d : s.elsewhere) d.placement = by_device[d.device];
+  }
+  if (const auto* text = study.noted("sensitivity")) s.sensitivity = sensitivity_from_json(*text);
+  if (const auto* text = study.noted("layers")) s.layers = layers_from_json(*text);
+  if (const auto* text = study.noted("wiring")) s.wiring = wiring_from_json(*text);
+  if (const auto* text = study.noted("values")) {
+    NotedValues noted = values_from_json(*text);
+    s.values = std::move(noted.tensors);
+    s.value_samples = noted.samples;
+  }
+  if (const auto* text = study.noted("explained")) s.explained = explained_from_json(*text);
+  if (const auto* text = study.noted("what if")) s.what_if = what_if_from_json(*text);
+  s.evaluations = static_cast<int64_t>(study.trials().size());
+  s.wall_seconds = ending.wall_seconds;
+  s.notes = ending.notes;
+  // Many small layers: their scales and zero points weigh more than what their weights lose.
+  if (point.full_size >= point.float_size)
+    s.notes.push_back(fmt::format(
+        "the fully quantized model has {}, the float one {}: there is no size reduction to keep",
+        format_bytes(static_cast<int64_t>(point.full_size)), format_bytes(static_cast<int64_t>(point.float_size))));
+  return s;
+}
+
+Summary read_summary(const std::filesystem::path& dir) {
+  const Study study = Study::read(dir / "study.jsonl");
+  Ending ending;
+  ending.objectives = {"kl", "size"};
+  if (const auto* text = study.noted("ending")) ending = ending_from_json(*text);
+  return summarize(study, dir, ending);
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,168 @@
+#include "orchestrator/tune/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "metrics/output_values.h"
+#include "metrics/softmax.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+
+namespace {
+
+// In the order given.
+Outputs rows_of(const Outputs& outputs, std::span<const size_t> rows) {
+  Outputs result{.dims = outputs.dims, .place = outputs.place};
+  for (const size_t row : rows) result.append(outputs.row(static_cast<int64_t>(row)));
+  for (const Outputs& other : outputs.others) result.others.push_back(rows_of(other, rows));
+  return result;
+}
+
+// Looks at the losses of every sample once.
+class Heat {
+ public:
+  Heat(const Race* race, const EvaluationData& evaluation) : race_(race), evaluation_(evaluation) {}
+
+  bool over(const Outputs& outputs) {
+    constexpr int64_t kFirst = 4;
+    if (!race_ || outputs.rows < kFirst || outputs.rows == seen_) return false;
+    Outputs wanted{.dims = evaluation_.reference.dims}, found{.dims = outputs.dims};
+    for (; seen_ < outputs.rows; ++seen_) {
+      wanted.append(evaluation_.reference.row(seen_));
+      found.append(outputs.row(seen_));
+    }
+    std::ranges::copy(compare_each(wanted, found), std::back_inserter(losses_));
+    return race_->enough(losses_, race_->size_bytes);
+  }
+
+ private:
+  const Race* race_;
+  const EvaluationData& evaluation_;
+  int64_t seen_ = 0;
+  std::vector<Losses> losses_;
+};
+
+}  // namespace
+
+Outputs first_rows(const Outputs& outputs, int64_t rows) {
+  std::vector<size_t> first(static_cast<size_t>(rows));
+  std::iota(first.begin(), first.end(), size_t{0});
+  return rows_of(outputs, first);
+}
+
+const char* note_on_kl(const Outputs& outputs) {
+  if (outputs.columns == 0) return nullptr;
+  const auto classes = static_cast<size_t>(outputs.classes());
+  for (size_t begin = 0; begin < outputs.values.size(); begin += classes)
+    if (!are_shares(std::span(outputs.values).subspan(begin, classes))) return nullptr;
+  return "the output holds probabilities already: kl, of their softmax as published, is small even where first classes "
+         "differ; look at top1_disagreement too";
+}
+
+void read_truths(EvaluationData& evaluation, Metrics metrics) {
+  evaluation.metrics = std::move(metrics);
+  if (evaluation.metrics.empty() && !evaluation.data->has_labels()) return;
+  for (int64_t i : evaluation.samples) {
+    Truth truth = truth_of(evaluation.data->read(i));
+    if (evaluation.data->has_labels()) evaluation.labels.push_back(truth.label);
+    if (!evaluation.metrics.empty()) evaluation.truths.push_back(std::move(truth));
+  }
+}
+
+void require_metrics(const Measurement& measurement, std::span<const std::string> objectives, const char* part) {
+  for (const std::string& name : objectives)
+    if (is_task_metric(name) && !measurement.metrics.contains(name))
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[tune] the objective {} and no sample with a label among those of the {} found; some "
+                              "expected; give --labels FILE.csv, or an array y beside the inputs",
+                              name, part));
+}
+
+Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race) {
+  Evaluated result;
+  std::vector<int64_t> times;
+  auto answers = std::make_shared<Answers>(session.output_names());
+  const size_t count = evaluation.samples.size();
+  Heat heat(race, evaluation);
+  for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
+    env.stop_if_cancelled("evaluate");
+    std::vector<std::vector<Tensor>> chunk;
+    for (size_t i = begin; i < std::min(count, begin + evaluation.chunk_samples); ++i)
+      chunk.push_back(evaluation.data->read(evaluation.samples[i]).inputs);
+    if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
+    for (const auto& [outputs, ns] : session.run_many(chunk)) {
+      times.push_back(ns);
+      append_outputs(result.outputs, outputs, "[evaluate]");
+      if (!evaluation.metrics.empty()) answers->append(outputs);
+    }
+  }
+  result.measurement.latency = summarize_latency(std::move(times));
+  if (result.outputs.rows < evaluation.reference.rows)
+    measure_outputs(result.measurement, first_rows(evaluation.reference, result.outputs.rows), result.outputs, {});
+  else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels, evaluation.paired);
+  if (evaluation.pools) result.measurement.pooled_kl = pooled_kl(evaluation.reference, result.outputs);
+  if (!evaluation.metrics.empty()) {
+    const Answers& reference = evaluation.all_outputs ? *evaluation.all_outputs : *answers;
+    measure_task(result.measurement, evaluation.metrics, *answers, reference, evaluation.truths);
+    result.all_outputs = std::move(answers);
+  }
+  return result;
+}
+
+void put_uncertain_first(EvaluationData& evaluation) {
+  const Outputs& outputs = evaluation.reference;
+  const auto count = static_cast<size_t>(outputs.rows);
+  std::vector<double> sure(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto row = outputs.row(static_cast<int64_t>(i));
+    if (row.empty()) return;
+    const auto classes = static_cast<size_t>(outputs.classes());
+    for (size_t begin = 0; begin < row.size(); begin += classes)
+      for (double share : softmax(row.subspan(begin, classes))) sure[i] += share * share;
+  }
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::less(), [&](size_t i) { return std::isnan(sure[i]) ? 1.0 : sure[i]; });
+  std::vector<int64_t> samples;
+  for (size_t i : order) samples.push_back(evaluation.samples[i]);
+  evaluation.reference = rows_of(outputs, order);
+  evaluation.samples = std::move(samples);
+}
+
+Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env, const Prefixes* prefixes,
+               const Proposal::Enough& enough) {
+  if (trial.part != Part::kEvaluation) places = places.first(1);
+  for (const Place& place : places) {
+    Outcome outcome;
+    try {
+      EvaluationData evaluation = place.on(trial.part);
+      std::optional<Prefixes::Suffix> suffix;
+      if (prefixes && trial.part == Part::kSearch) suffix = prefixes->suffix(trial.plan, model);
+      if (suffix) evaluation.data = suffix->data;
+      auto session = place.runner->load(suffix ? suffix->model : model);
+      const int64_t size = serialized_size(model);
+      const Race race{enough, size};
+      outcome.measurement = measure(*session, evaluation, env, enough ? &race : nullptr).measurement;
+      outcome.measurement->size_bytes = size;
+    } catch (const DeviceGone&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.code() == Code::kInterrupted) throw;
+      outcome = {{}, error.what()};
+      env.log(LogLevel::kWarning, fmt::format("candidate {} failed on {}: {}", trial.id, place.device, error.what()));
+    }
+    if (&place != &places.front()) {
+      trial.elsewhere[place.device] = std::move(outcome);
+      continue;
+    }
+    trial.measurement = std::move(outcome.measurement);
+    trial.failure = std::move(outcome.failure);
+  }
+  return trial;
+}
+
+}  // namespace seqto::internal

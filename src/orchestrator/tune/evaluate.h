@@ -1,0 +1,82 @@
+// Room: orchestrator/tune. One candidate: load it, run it on the evaluation samples, measure.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "orchestrator/tune/prefixes.h"
+#include "seqto/env.h"
+#include "seqto/metrics.h"
+#include "seqto/runner.h"
+#include "seqto/search.h"
+#include "seqto/task_metrics.h"
+
+namespace seqto::internal {
+
+struct EvaluationData {
+  const Dataset* data = nullptr;
+  std::vector<int64_t> samples;
+  std::vector<int64_t> labels;      // one per sample; empty: no labels
+  size_t chunk_samples = 1;         // that travel to the device together
+  bool warm_up = true;              // where latencies matter: the runtime's first run is slow
+  bool pools = false;               // the measurements have a pooled_kl
+  Outputs reference;                // the float model's outputs on the samples; empty while that is made
+  std::vector<std::string> paired;  // losses that candidates are compared in sample by sample
+  // --- task metrics that were asked for
+  Metrics metrics;
+  std::vector<Truth> truths;                   // one per sample
+  std::shared_ptr<const Answers> all_outputs;  // of the float model; null while they are made
+};
+
+// A device of the study, and what candidates are measured with there.
+struct Place {
+  std::string device;
+  std::unique_ptr<Runner> runner;
+  EvaluationData evaluation;
+  EvaluationData search, acceptance;  // of the study's first device; empty for strategies that do without
+
+  const EvaluationData& on(Part part) const {
+    return part == Part::kSearch ? search : part == Part::kAcceptance ? acceptance : evaluation;
+  }
+};
+
+Outputs first_rows(const Outputs& outputs, int64_t rows);
+// What to tell of `kl` where each row is a set of probabilities already; else null.
+const char* note_on_kl(const Outputs& outputs);
+
+// Of its samples: labels, and where there are metrics all that the data say.
+void read_truths(EvaluationData& evaluation, Metrics metrics);
+
+// Throws Error{kInvalidInput} where a task metric among the objectives was not measured on the part of that name.
+void require_metrics(const Measurement& measurement, std::span<const std::string> objectives, const char* part);
+
+// Orders the samples by how sure the reference is of its class, the least sure first: to second order, noise on the
+// logits costs KL in proportion to 1 - sum(p^2). The mean over them all stays what it is.
+void put_uncertain_first(EvaluationData& evaluation);
+
+// Ends a measurement early; asked after the first 4 samples and from then on after each chunk of them.
+struct Race {
+  const Proposal::Enough& enough;
+  int64_t size_bytes;
+};
+
+struct Evaluated {
+  Measurement measurement;
+  Outputs outputs;
+  std::shared_ptr<const Answers> all_outputs;  // where there are metrics
+};
+
+// Throws what the runner throws. To warm up, the first sample is run twice. In a race the measurement may be of the
+// first samples alone: as many as its `samples` are.
+Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race = nullptr);
+
+// A failing candidate is a Trial that says why: this is one of the few places that catch.
+// Interruptions pass through, and a device that is gone. On one device after the other, the study's first first;
+// samples that only the search looks at are run on that alone. Any number of candidates may be evaluated at a time.
+// `prefixes`: of the search samples, where the candidate may be run from a cut on.
+Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env,
+               const Prefixes* prefixes = nullptr, const Proposal::Enough& enough = {});
+
+}  // namespace seqto::internal

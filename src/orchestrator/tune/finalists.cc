@@ -1,0 +1,128 @@
+#include "orchestrator/tune/finalists.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "orchestrator/study/summarize.h"
+#include "orchestrator/tune/times_in_turn.h"
+#include "seqto/audit.h"
+#include "seqto/error.h"
+#include "seqto/search.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TimedFiles {
+  std::vector<Latency> latencies;
+  std::string failure;  // an interruption too leaves no latencies
+};
+
+TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeLimit& time,
+                        const Env& env) {
+  constexpr int64_t kRounds = 30;
+  const EvaluationData& data = place.evaluation;
+  TimedFiles result;
+  const double start = time.spent();
+  const auto over = [&] { return !time.leaves(0) && time.spent() - start > time.part(0.05); };
+  try {
+    std::vector<std::unique_ptr<Session>> sessions;
+    for (const auto& file : files) {
+      if (over()) return {{}, "--max-time is over"};
+      sessions.push_back(place.runner->load_file(file));
+    }
+    double round_begin = time.spent(), round_seconds = 0;
+    const auto inputs = [&](int64_t round) {
+      env.stop_if_cancelled("evaluate");
+      env.progress({"time", round, kRounds, "finalists in turn"});
+      return data.data->read(data.samples[static_cast<size_t>(round) % data.samples.size()]).inputs;
+    };
+    // One round to warm up, and then one: the fewest that tell anything.
+    const auto goes_on = [&](int64_t round) {
+      round_seconds = time.spent() - std::exchange(round_begin, time.spent());
+      return round <= kRounds && (round < 2 ? !over() : time.leaves(round_seconds));
+    };
+    for (auto& t : times_in_turn(sessions, inputs, goes_on))
+      result.latencies.push_back(summarize_latency(std::move(t)));
+    if (result.latencies.front().median_ns == 0) return {{}, "--max-time is over"};
+  } catch (const DeviceGone&) {
+    throw;
+  } catch (const Error& error) {
+    result.failure = error.what();
+  }
+  return result;
+}
+
+std::string model_file(const fs::path& folder, const std::string& id) {
+  return (folder / "models" / (id + ".onnx")).string();
+}
+
+void time_on(const Place& place, const std::vector<std::string>& ids, const fs::path& folder, Ending& ending,
+             const TimeLimit& time, const Env& env) {
+  std::vector<std::string> files;
+  for (const auto& id : ids) files.push_back(model_file(folder, id));
+  TimedFiles timed = time_in_turn(files, place, time, env);
+  if (env.cancelled()) return;
+  if (!timed.failure.empty()) {
+    ending.notes.push_back(fmt::format("finalists could not be timed again on {}, their latencies are the trials': {}",
+                                       place.device, timed.failure));
+    return;
+  }
+  for (size_t i = 0; i < ids.size(); ++i) ending.latencies[place.device][ids[i]] = timed.latencies[i];
+}
+
+// Where latency is an objective, all points compete again by what is timed now; else the front stays what it is.
+std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& ending, bool searched) {
+  std::vector<std::string> ids{"float"};
+  const auto add = [&](const std::string& id) {
+    if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+  };
+  const auto measured = [&](const std::string& id) {
+    return std::ranges::any_of(found.trials,
+                               [&](const SummaryPoint& p) { return p.trial.id == id && p.trial.measurement; });
+  };
+  if (measured("full")) add("full");
+  if (!searched) {
+    std::ranges::for_each(found.top, add);
+    return ids;
+  }
+  if (measured("published")) add("published");
+  const bool by_latency = std::ranges::find(ending.objectives, "latency") != ending.objectives.end();
+  for (const SummaryPoint& point : by_latency ? found.trials : found.front)
+    if (point.trial.measurement) add(point.trial.id);
+  return ids;
+}
+
+}  // namespace
+
+void time_finalists(const Study& study, std::span<const Place> places, const fs::path& folder, bool searched,
+                    Ending& ending, const TimeLimit& time, const Env& env) {
+  if (env.cancelled()) return;
+  const Summary summary = summarize(study, folder, ending);
+  time_on(places[0], finalists_of(summary, ending, searched), folder, ending, time, env);
+  for (const Place& place : places.subspan(1))
+    for (const DeviceFront& found : summary.elsewhere)
+      if (found.device == place.device)
+        time_on(place, finalists_of(found, ending, searched), folder, ending, time, env);
+}
+
+std::string audit_selected(const Study& study, const Place& place, const fs::path& folder, const Ending& ending,
+                           int64_t samples, Runner& runner, const Env& env) {
+  const std::string id = summarize(study, folder, ending).selected;
+  const Model model = load_model(model_file(folder, id));
+  const EvaluationData& data = place.evaluation;
+  const auto count = std::min(data.samples.size(), static_cast<size_t>(samples));
+  const Outputs reference = first_rows(data.reference, static_cast<int64_t>(count));
+  const Audit found = audit(model, *data.data, std::span(data.samples).first(count), runner, reference, {}, env);
+  return fmt::format(
+      "audit of {} on {} samples: {} {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
+      "saturate (x86 without VNNI); {} of {} int8 layers did{}",
+      id, count, found.loss, objective(found.exact, found.loss), objective(found.saturating, found.loss),
+      found.proposed.size(), found.layers.size(),
+      found.proposed.empty() ? "" : "; seqto audit --plan-out gives reduce_range to these");
+}
+
+}  // namespace seqto::internal

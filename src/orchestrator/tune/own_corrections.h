@@ -1,0 +1,60 @@
+// Room: orchestrator/tune. Codes and biases of a single plan.
+//
+// What is learned for a scheme is learned with every layer in it (improvements.h): each layer makes up for the errors
+// of those before it. In a plan that mixes schemes those errors are others. Plans that are reported get biases
+// corrected in the plan itself; those that are worth the time, codes that are learned anew in it.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include "orchestrator/tune/evaluate.h"
+#include "seqto/improvers.h"
+#include "seqto/metrics.h"
+#include "seqto/tune.h"
+
+namespace seqto::internal {
+
+class OwnCorrections {
+ public:
+  // All of it outlives this. `model`: the float model that candidates are made of; `judge`: its acceptance samples say
+  // whether a plan takes them.
+  struct Context {
+    const TuneOptions& options;
+    const Model& model;
+    const SchemeCorrections& corrections;
+    const Dataset& data;
+    std::span<const int64_t> samples;
+    Runner& observer;
+    const Place& judge;
+    Study& study;
+    const Env& env;
+    // Which plans' codes are to be learned anew, where those of static layers were learned at all. Empty: none.
+    std::function<bool(const Plan&, const Model& candidate)> worth_learning;
+  };
+  explicit OwnCorrections(Context context) : c_(std::move(context)) {}
+
+  // The plan's candidate as it is reported: as it was, with own biases or with own codes, whichever loses least on the
+  // acceptance samples. Found once for a plan, and kept in the study: its note "own corrections of <id>" and
+  // own_corrections/<id>.npz in its folder. Unchanged: where no static layer was corrected; plans of one scheme;
+  // QOperator form, which has no outputs in float to look at; short runs. Layers whose fields refuse corrections keep
+  // theirs.
+  Model corrected(const Plan& plan, Model candidate);
+  // The same, where that was found before.
+  Model as_found(const Plan& plan, Model candidate) const;
+  // Where these corrections are; empty for a plan that takes none of its own.
+  std::filesystem::path file_of(const Plan& plan) const;
+
+ private:
+  bool serves(const Plan& plan) const;
+  bool learns(const Plan& plan, const Model& candidate) const;
+  SchemeCorrections find_biases(const Plan& plan, const Model& candidate) const;
+  SchemeCorrections find_codes(const Plan& plan, const Model& candidate) const;
+  void save(const Plan& plan, const SchemeCorrections& found) const;
+  double loss(const Model& candidate) const;
+  std::filesystem::path file(const Plan& plan) const;
+
+  Context c_;
+};
+
+}  // namespace seqto::internal

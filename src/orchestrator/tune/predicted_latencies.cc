@@ -1,0 +1,186 @@
+#include "orchestrator/tune/predicted_latencies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/json.h"
+#include "base/random.h"
+#include "orchestrator/tune/times_in_turn.h"
+#include "search/strategies/archive.h"
+#include "search/strategies/assignments.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+constexpr double kSeconds = 10, kShare = 0.05;  // at a time; of --max-time. Half of them to make the models
+constexpr int64_t kRounds = 20, kFewest = 3, kBytes = int64_t{2} << 30;
+constexpr const char *kModel = "latency model", *kErrors = "latency errors";
+
+bool has_static(const Plan& plan) {
+  return std::ranges::any_of(plan.schemes, [](const auto& layer) { return is_static(layer.second); });
+}
+
+// The uniform plans, then mixtures of static layers and float ones: every other time by groups, every other time by
+// stretches of the graph, as searches like them.
+std::vector<Plan> probes(const std::vector<SearchGroup>& groups) {
+  const SearchSpace space{.groups = groups};
+  const Assignments assignments(space);
+  std::vector<Plan> plans;
+  for (const DetailedScheme& scheme : assignments.schemes())
+    plans.push_back(assignments.plan(assignments.uniform(scheme)));
+  std::vector<std::pair<size_t, int>> statics;
+  for (size_t g = 0; g < assignments.groups(); ++g)
+    for (int c = 1; c < static_cast<int>(assignments.choices(g)); ++c)
+      if (is_static(assignments.scheme(g, c).scheme)) {
+        statics.emplace_back(g, c);
+        break;
+      }
+  if (statics.size() < 2) return plans;
+  constexpr size_t kMixed = 20;
+  std::mt19937_64 engine(1);
+  for (size_t i = 0; i < kMixed; ++i) {
+    const double share = static_cast<double>(i + 1) / (kMixed + 1);
+    const auto count = static_cast<size_t>(std::lround(share * static_cast<double>(statics.size())));
+    std::vector<std::pair<size_t, int>> chosen = statics;
+    if (i % 2) std::ranges::rotate(chosen, chosen.begin() + static_cast<ptrdiff_t>(below(chosen.size(), engine)));
+    else
+      for (size_t k = 0; k < count; ++k) std::swap(chosen[k], chosen[k + below(chosen.size() - k, engine)]);
+    Assignment mixed = assignments.all_float();
+    for (size_t k = 0; k < count; ++k) mixed[chosen[k].first] = chosen[k].second;
+    plans.push_back(assignments.plan(mixed));
+  }
+  return plans;
+}
+
+}  // namespace
+
+std::unique_ptr<PredictedLatencies> PredictedLatencies::of(Context context) {
+  if (const std::string* text = context.study.noted(kModel)) {
+    auto model = LatencyModel::from_json(*text, context.model, context.groups);
+    std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(model)));
+    if (const std::string* errors = result->c_.study.noted(kErrors)) parse_json(*errors).get_to(result->errors_);
+    return result;
+  }
+  auto model =
+      LatencyModel::profiled(context.model, context.groups, context.candidate, *context.place.runner, context.inputs);
+  if (!model) return {};
+  std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(*model)));
+  result->model_.learn(result->timed(probes(result->c_.groups)));
+  if (!result->c_.env.cancelled()) result->save();  // whoever goes on times them
+  return result;
+}
+
+std::unique_ptr<Session> PredictedLatencies::loaded(const Plan& plan) const {
+  try {
+    return c_.place.runner->load(c_.candidate(plan));
+  } catch (const DeviceGone&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == Code::kInterrupted) throw;
+    return nullptr;  // its trial says why
+  }
+}
+
+std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Plan> plans) const {
+  const double start = c_.time.spent(), seconds = c_.time.at_most(kSeconds, kShare);
+  const auto spent = [&] { return c_.time.spent() - start; };
+  // All of them are in memory.
+  const auto most = static_cast<size_t>(std::max<int64_t>(4, kBytes / (c_.study.header().model_size_bytes + 1)));
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<LatencyModel::Measured> measured;
+  const auto add = [&](const Plan& plan) {
+    if (auto session = loaded(plan)) sessions.push_back(std::move(session)), measured.push_back({plan, 0});
+  };
+  add({});
+  if (sessions.empty()) return {};
+  // Where the time is limited, the fewest rounds of a slow model may take all of it.
+  const double round_seconds =
+      2 * c_.time.slowdown() * static_cast<double>(c_.study.find("float")->measurement->latency.median_ns) / 1e9;
+  const auto rounds_fit = [&] {
+    return seconds >= kSeconds || (kFewest + 1) * static_cast<double>(sessions.size() + 1) * round_seconds < seconds;
+  };
+  for (const Plan& plan : plans) {
+    if (c_.env.cancelled()) return {};
+    if (sessions.size() > 1 && (spent() > seconds / 2 || sessions.size() > most || !rounds_fit())) break;
+    add(plan);
+  }
+  const auto inputs = [&](int64_t round) {
+    c_.env.progress({"time", round, kRounds, "plans to predict latencies from"});
+    return c_.inputs;
+  };
+  const auto times = times_in_turn(sessions, inputs, [&](int64_t round) {
+    return !c_.env.cancelled() && (round <= kFewest || (round <= kRounds && spent() < seconds));
+  });
+  if (c_.env.cancelled()) return {};  // the loop ends with what there is
+  const auto median = [&](size_t i) { return static_cast<double>(summarize_latency(times[i]).median_ns); };
+  // The machine may be faster or slower by now.
+  const double in_float = model_.measured({}).value_or(median(0));
+  for (size_t i = 0; i < measured.size(); ++i) measured[i].ns = median(i) * in_float / median(0);
+  return measured;
+}
+
+bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const StrategyOptions& options) {
+  if (proposals.empty()) return false;
+  const Proposal& first = proposals.front();
+  std::vector<Plan> plans;
+  const auto count = [&](const char* step) { return std::ranges::count(c_.study.trials(), step, &Trial::step); };
+  const bool reported = first.part == Part::kEvaluation && first.step != "uniform";
+  constexpr int kReports = 3;  // each may bring others into the report
+  if (reported && ++reports_timed_ > kReports) return false;
+  if (reported || (first.step == "chain" && !chain_timed_ && count("chain") == 0)) {
+    if (!reported) chain_timed_ = true;  // the chain that is made anew differs from it by little
+    for (const Proposal& proposal : proposals) plans.push_back(proposal.plan);
+  } else if (const int64_t moves = count("swap"); first.step == "swap" && moves > 0) {
+    const auto often = std::max<int64_t>(24, std::ssize(c_.groups));
+    if (looked_at_ > 0 && moves < looked_at_ + often) return false;
+    looked_at_ = moves;
+    plans = best(options);
+  }
+  // The others take as long as the float model.
+  std::erase_if(plans, [&](const Plan& plan) { return !has_static(plan) || model_.measured(plan); });
+  if (plans.empty()) return false;
+  constexpr size_t kMost = 24;  // models in turn share the caches: no more of them than a report has
+  std::vector<Plan> some;
+  for (size_t i = 0; i < std::min(kMost, plans.size()); ++i)
+    some.push_back(plans[i * plans.size() / std::min(kMost, plans.size())]);
+  const std::vector<LatencyModel::Measured> measured = timed(some);
+  if (measured.size() < 2) return false;
+  for (const LatencyModel::Measured& one : std::span(measured).subspan(1))
+    errors_.push_back(std::abs(model_.predict(one.plan) - one.ns) / one.ns);
+  model_.learn(measured);
+  save();
+  return true;
+}
+
+std::vector<Plan> PredictedLatencies::best(const StrategyOptions& options) const {
+  const SearchSpace space{.model = &c_.model, .groups = c_.groups, .latency_of = std::cref(*this)};
+  Archive archive(space, options);
+  archive.update(c_.study);
+  const Assignments assignments(space);
+  std::vector<Plan> plans;
+  for (const Entry* entry : archive.front())
+    if (entry->step != "one-in") plans.push_back(assignments.plan(entry->assignment));
+  return plans;
+}
+
+void PredictedLatencies::save() const {
+  c_.study.note(kModel, model_.to_json());
+  if (!errors_.empty()) c_.study.note(kErrors, nlohmann::json(errors_).dump());
+}
+
+std::string PredictedLatencies::error() const {
+  constexpr size_t kFew = 3;
+  if (errors_.size() < kFew) return {};
+  const double sum = std::accumulate(errors_.begin(), errors_.end(), 0.0);
+  return fmt::format(
+      "the search predicted latencies from a profile of each scheme and from plans that it timed in turn; before they "
+      "were timed {} plans were off by {:.1f} % on average",
+      errors_.size(), 100 * sum / static_cast<double>(errors_.size()));
+}
+
+}  // namespace seqto::internal

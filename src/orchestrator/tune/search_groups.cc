@@ -1,0 +1,52 @@
+#include "orchestrator/tune/search_groups.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace seqto::internal {
+
+std::vector<SearchGroup> search_groups(const Model& model, const std::vector<DetailedScheme>& schemes,
+                                       const QuantizeOptions& quantize, const GroupOptions& options) {
+  std::unordered_map<LayerId, std::vector<Scheme>> possible;
+  std::unordered_set<LayerId> weighted;
+  for (Layer& layer : layers(model)) {
+    if (layer.weight_bytes > 0) weighted.insert(layer.id);
+    possible[layer.id] = std::move(layer.schemes);
+  }
+  const std::unordered_set<LayerId> left_out(quantize.exclude.begin(), quantize.exclude.end());
+  std::vector<SearchGroup> result;
+  for (std::vector<LayerId>& members : groups(model, options)) {
+    SearchGroup group{.layers = {}, .choices = {{}}, .schemes = {DetailedScheme()}};
+    for (LayerId& layer : members)
+      if (!left_out.contains(layer)) group.layers.push_back(std::move(layer));
+    const bool has_weights = std::ranges::any_of(group.layers, [&](const auto& l) { return weighted.contains(l); });
+    for (const DetailedScheme& scheme : schemes) {
+      if (scheme.scheme == Scheme::kFloat32) continue;
+      if (scheme.scheme == Scheme::kFloat16 && !has_weights && !quantize.float16.compute) continue;
+      Plan choice;
+      for (const LayerId& layer : group.layers) {
+        if (const auto& all = possible[layer]; std::ranges::find(all, scheme.scheme) == all.end()) continue;
+        choice.schemes[layer] = scheme.scheme;
+        if (!scheme.fields.empty()) choice.options[layer] = scheme.fields;
+      }
+      if (choice.schemes.empty()) continue;
+      group.choices.push_back(std::move(choice));
+      group.schemes.push_back(scheme);
+    }
+    if (group.choices.size() > 1) result.push_back(std::move(group));
+  }
+  return result;
+}
+
+void set_bounds(StrategyOptions& options, const std::vector<Limit>& limits, const SearchSpace& space) {
+  for (const Limit& limit : limits) {
+    if (limit.figure == "size_bytes") options.max_size_bytes = limit.bound;
+    if (limit.figure == "size_ratio") options.max_size_bytes = limit.bound * static_cast<double>(space.size_of({}));
+    if (!space.latency_of) continue;
+    if (limit.figure == "latency_ns") options.max_latency_ns = limit.bound;
+    if (limit.figure == "latency_ratio") options.max_latency_ns = limit.bound * space.latency_of({});
+  }
+}
+
+}  // namespace seqto::internal

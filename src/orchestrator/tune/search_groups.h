@@ -1,0 +1,23 @@
+// Room: orchestrator/tune. What a search chooses from: the model's groups, and what the schemes are for their layers.
+// What bounds it.
+#pragma once
+
+#include <vector>
+
+#include "seqto/groups.h"
+#include "seqto/limits.h"
+#include "seqto/search.h"
+
+namespace seqto::internal {
+
+// A choice for each of `schemes` that any layer of the group can be written in; layers that cannot stay float32 in it,
+// and so do the excluded in all. float16 is a choice where it changes anything: without float16_compute it is for
+// weights. Groups without a choice are left out.
+std::vector<SearchGroup> search_groups(const Model& model, const std::vector<DetailedScheme>& schemes,
+                                       const QuantizeOptions& quantize, const GroupOptions& options);
+
+// Ratios are to the float model; a latency in nanoseconds is the device's, as the space's model of latencies predicts
+// it. Without such a model latencies are unbounded.
+void set_bounds(StrategyOptions& options, const std::vector<Limit>& limits, const SearchSpace& space);
+
+}  // namespace seqto::internal

@@ -1,0 +1,216 @@
+#include "orchestrator/tune/tune_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/json.h"
+#include "base/machine.h"
+#include "metrics/loss_fields.h"
+#include "orchestrator/tune/improvements.h"
+#include "quantization/plan/layer_fields.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+using nlohmann::json;
+
+// What the schemes that quantize activations want the float model to be rewritten with.
+std::vector<ImproveOptions> rewritings(const TuneOptions& o) {
+  std::vector<ImproveOptions> distinct;
+  for (const DetailedScheme& scheme : detailed_schemes(o)) {
+    if (!quantizes_activations(scheme.scheme)) continue;
+    ImproveOptions wanted = rewriting_of(scheme, o.improvers);
+    if (std::ranges::find(distinct, wanted) == distinct.end()) distinct.push_back(std::move(wanted));
+  }
+  return distinct;
+}
+
+// Without VNNI, products of uint8 and int8 are added in pairs in 16 bits, which 8-bit weights can overflow.
+void take_fast_types([[maybe_unused]] TuneOptions& o) {
+#if defined(__x86_64__)
+  if (o.devices.front() != "cpu") return;
+  o.quantize.activation_type = DataType::kUint8;
+  o.quantize.weight_type = DataType::kInt8;
+  o.quantize.per_channel = true;
+  o.quantize.reduce_range = !__builtin_cpu_supports("avx512vnni") && !__builtin_cpu_supports("avxvnni");
+#endif
+}
+
+}  // namespace
+
+bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
+
+bool folds_batch_norms(const TuneOptions& o) {
+  return searches(o) || std::ranges::any_of(detailed_schemes(o), [](const auto& s) { return !s.fields.empty(); });
+}
+
+bool by_latency(const TuneOptions& o) { return std::ranges::find(o.objectives, "latency") != o.objectives.end(); }
+
+CalibrateOptions calibration_of(const TuneOptions& o) {
+  CalibrateOptions c = o.calibrate;
+  c.op_types = o.quantize.op_types;
+  c.activation_type = o.quantize.activation_type;
+  if (!searches(o)) c.exact = true;
+  return c;
+}
+
+std::vector<DetailedScheme> detailed_schemes(const TuneOptions& o) {
+  std::vector<DetailedScheme> schemes;
+  for (const std::string& name : o.schemes) schemes.push_back(parse_detailed_scheme(name));
+  return schemes;
+}
+
+Metrics judging_metrics(const TuneOptions& o) {
+  MetricOptions asked = o.metrics;
+  asked.command_resamples = 0;  // intervals are of what is reported
+  Metrics judges = make_metrics(asked);
+  std::erase_if(judges, [&](const auto& metric) {
+    return std::ranges::find(o.objectives, metric->name()) == o.objectives.end();
+  });
+  return judges;
+}
+
+std::string options_json(const TuneOptions& o) {
+  json j{{"strategy", o.strategy},
+         {"schemes", o.schemes},
+         {"exclude", o.exclude},
+         {"calibration_samples", o.calibration_samples},
+         {"evaluation_samples", o.evaluation_samples},
+         {"ranking_samples", o.ranking_samples},
+         {"device", o.devices.front()},
+         {"quantize", parse_json(quantize_options_to_json(o.quantize))}};
+  if (!o.groups.together.empty()) j["groups"] = o.groups.together;
+  if (!o.metrics.empty()) j["metrics"] = parse_json(metric_options_to_json(o.metrics));
+  if (o.data == "random") j["data"] = "random";
+  for (const StateLink& state : o.dataset.states) j["states"].push_back(state.output + "=" + state.input);
+  if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
+  if (json c = parse_json(calibrate_options_to_json(calibration_of(o))); !c.empty()) j["calibration"] = c;
+  if (json i = parse_json(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
+  if (corrects_weights(o)) j["correct_weights"] = true;
+  if (searches(o) && !o.racing) j["racing"] = false;
+  if (o.dataset.seed != 0 && (o.strategy == "random" || o.strategy == "nsga2")) j["seed"] = o.dataset.seed;
+  return j.dump();
+}
+
+std::string environment_json(const TuneOptions& o, std::span<const Place> places) {
+  utsname host{};
+  ::uname(&host);
+  json j{{"seqto", SEQTO_VERSION},
+         {"runtime", places.front().runner->description()},
+         {"threads", o.runner.threads},
+         {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
+         {"cpu", processor_name()}};
+  for (const Place& place : places.subspan(1)) j["also on"][place.device] = place.runner->description();
+  return j.dump();
+}
+
+Scheme quantized_scheme(const TuneOptions& o) {
+  if (searches(o)) return Scheme::kInt8;
+  return std::find(o.schemes.begin(), o.schemes.end(), "int8_dynamic") != o.schemes.end() ? Scheme::kInt8Dynamic
+                                                                                          : Scheme::kInt8;
+}
+
+bool published_settings(const TuneOptions& o) {
+  return quantized_scheme(o) == Scheme::kInt8 && quantize_options_to_json(o.quantize) == quantize_options_to_json({}) &&
+         o.improvers == ImproveOptions{};
+}
+
+void validate(const TuneOptions& o) {
+  auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
+  if (o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
+    usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
+  if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
+  if (o.audit_samples < 0) usage(fmt::format("{} audit samples found; 0 or more expected", o.audit_samples));
+  if (o.audit_samples > 0 && !o.dataset.states.empty())
+    usage("an audit of a model with recurrent states found; leave --audit-samples out");
+  if (o.output.empty()) usage("no output folder found; name one with -o DIR");
+  make_strategy(o.strategy, {});  // an unknown name costs no calibration
+  for (const DetailedScheme& s : detailed_schemes(o)) {
+    validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
+    if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));
+  }
+  if (rewritings(o).size() > 1)
+    usage(
+        "schemes that differ in center, equalize or smooth_quant found; the float model is rewritten once, before the "
+        "search: the same for all expected; tune once with each, and `seqto report DIR_A DIR_B` shows them side by "
+        "side");
+  const auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
+  if (!searches(o) && !o.schemes.empty() && (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1))
+    usage(
+        "strategy incremental chooses between one of int8 and int8_dynamic, and float32; give --schemes int8,float32");
+  if (searches(o) && o.schemes == std::vector<std::string>{"float32"})
+    usage("float32 found as the only scheme; one to quantize with expected, as in --schemes int8_weights");
+  if (o.devices.empty()) usage("no device found; give --device cpu");
+  for (const auto& device : o.devices)
+    if (std::count(o.devices.begin(), o.devices.end(), device) > 1)
+      usage(fmt::format("device {} found more than once; name each once", device));
+  if (o.max_front < 1) usage(fmt::format("a front of {} points found; at least 1 expected", o.max_front));
+  if (o.search_samples && searches(o) && *o.search_samples < 2)
+    usage(fmt::format("{} search samples found; at least 2 expected: one to search on, one to confirm on",
+                      *o.search_samples));
+  const auto is_cost = [](const std::string& name) { return name == "size" || name == "latency"; };
+  if (std::ranges::all_of(o.objectives, is_cost))
+    usage(fmt::format("the objectives {} found; a loss or a task metric beside them expected, as in kl,size",
+                      fmt::join(o.objectives, ", ")));
+  std::vector<std::string> metrics{"top1", "top5", "f1"};
+  for (const auto& metric : make_metrics(o.metrics)) metrics.push_back(metric->name());
+  for (const auto& name : o.objectives) {
+    if (std::ranges::count(o.objectives, name) > 1) usage(fmt::format("objective {} found twice; once expected", name));
+    if (!is_task_metric(name) || std::ranges::find(metrics, name) != metrics.end()) continue;
+    std::vector<std::string> names{"size", "latency"};
+    for (const LossField& field : kLossFields) names.emplace_back(field.name);
+    for (const auto& metric : task_metric_names()) metrics.push_back(metric);
+    names.insert(names.end(), metrics.begin(), metrics.end());
+    usage(fmt::format("objective '{}' found; one of {} expected, or the name of a --metric-command", name,
+                      fmt::join(names, ", ")));
+  }
+}
+
+TuneOptions resolved(TuneOptions o) {
+  if (o.objectives.empty()) {
+    o.objectives = {"kl", "size"};
+    if (searches(o)) o.objectives.emplace_back("latency");
+  }
+  // Those that need no file need no asking either.
+  const std::vector<std::string> known = task_metric_names();
+  const auto asked = [&](const std::string& name) {
+    return std::ranges::any_of(o.metrics.metrics,
+                               [&](const std::string& m) { return m.substr(0, m.find('=')) == name; });
+  };
+  for (const std::string& name : o.objectives)
+    if (std::ranges::find(known, name) != known.end() && !asked(name)) o.metrics.metrics.push_back(name);
+  if (o.schemes.empty()) {
+    if (!searches(o)) o.schemes = {"int8", "float32"};
+    // Static int8 loses more than int8 weights and saves no more bytes: it is for speed.
+    else if (by_latency(o)) o.schemes = {"int8", "int8_weights", "int4_weights", "float16", "float32"};
+    else o.schemes = {"int8_weights", "int4_weights", "float16", "float32"};
+  }
+  if (const auto wanted = rewritings(o); wanted.size() == 1) {
+    o.improvers.center = wanted[0].center;
+    o.improvers.equalize = wanted[0].equalize;
+    o.improvers.smooth = wanted[0].smooth;
+  }
+  if (searches(o) && o.fast_types) take_fast_types(o);
+  if (o.jobs <= 0) {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    o.jobs = std::max(1, cores / std::max(1, o.runner.threads));
+  }
+  if (searches(o)) o.runner.workers = std::max(o.runner.workers, o.jobs);
+  return o;
+}
+
+int64_t search_samples(const TuneOptions& o, int64_t available) {
+  if (!searches(o)) return 0;
+  if (o.search_samples) return *o.search_samples;
+  constexpr int64_t kSearch = 64;
+  if (available < 3) return 0;
+  return std::clamp<int64_t>(available / 3 / 2 * 2, 2, kSearch);
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,39 @@
+// Room: orchestrator/tune. The options of a study: what is wrong with them, what follows from them, and as the JSON
+// that identifies it.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "orchestrator/tune/evaluate.h"
+#include "seqto/tune.h"
+
+namespace seqto::internal {
+
+// Throws Error{kUsage}.
+void validate(const TuneOptions& options);
+// The options with what was left to the strategy: schemes, jobs.
+TuneOptions resolved(TuneOptions options);
+// Whether the strategy looks at samples of its own; incremental decides on those of the report.
+bool searches(const TuneOptions& options);
+// Whether the study's layers are those of tunable_form(): the published procedure takes the model as it is.
+bool folds_batch_norms(const TuneOptions& options);
+bool by_latency(const TuneOptions& options);  // whether it is an objective
+// Of those that calibration leaves.
+int64_t search_samples(const TuneOptions& options, int64_t available);
+
+// What there is to choose from.
+std::vector<DetailedScheme> detailed_schemes(const TuneOptions& options);
+
+// Of the task metrics asked for, those that are objectives, without intervals.
+Metrics judging_metrics(const TuneOptions& options);
+
+CalibrateOptions calibration_of(const TuneOptions& options);
+// What layers have that the published procedure does not leave in float: int8, or int8_dynamic where that is asked for.
+Scheme quantized_scheme(const TuneOptions& options);
+// Whether candidates are made as the published procedure makes them.
+bool published_settings(const TuneOptions& options);
+std::string options_json(const TuneOptions& options);
+std::string environment_json(const TuneOptions& options, std::span<const Place> places);
+
+}  // namespace seqto::internal

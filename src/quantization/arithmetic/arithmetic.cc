@@ -1,0 +1,241 @@
+#include "quantization/arithmetic/arithmetic.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cfloat>
+#include <cmath>
+#include <limits>
+
+#include "model/float16.h"
+#include "quantization/arithmetic/channels.h"
+#include "quantization/arithmetic/linear_blocks.h"
+
+namespace seqto::internal {
+
+QuantLimits code_limits(const QuantParams& params) { return quant_limits(params.type, params.reduced); }
+
+namespace {
+
+bool all_within(const Tensor& codes, QuantLimits limits) {
+  const auto inside = [&](auto code) { return code >= limits.lowest && code <= limits.highest; };
+  // Asked of every candidate; element() takes ten times as long.
+  if (codes.type() == DataType::kInt8) return std::ranges::all_of(codes.values<int8_t>(), inside);
+  if (codes.type() == DataType::kUint8) return std::ranges::all_of(codes.values<uint8_t>(), inside);
+  for (int64_t i = 0; i < codes.element_count(); ++i)
+    if (!inside(element(codes, i))) return false;
+  return true;
+}
+
+}  // namespace
+
+QuantLimits code_limits(const Tensor& codes) {
+  return quant_limits(codes.type(), all_within(codes, quant_limits(codes.type(), true)));
+}
+
+float rounded(double value, DataType float_type) {
+  if (float_type == DataType::kFloat16) return half_to_float(double_to_half(value));
+  return static_cast<float>(value);
+}
+
+double smallest_normal(DataType float_type) {
+  return float_type == DataType::kFloat16 ? 0x1p-14 : static_cast<double>(FLT_MIN);
+}
+
+ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
+                                std::optional<double> min_real_range, DataType float_type) {
+  rmin = std::min(rmin, 0.0f);
+  rmax = std::max(rmax, 0.0f);
+  if (min_real_range) rmax = std::max(rmax, rounded(rmin + rounded(*min_real_range, float_type), float_type));
+  if (symmetric) {
+    rmax = std::max(std::fabs(rmin), std::fabs(rmax));
+    rmin = -rmax;
+  }
+  double scale = (static_cast<double>(rmax) - static_cast<double>(rmin)) /
+                 (static_cast<double>(limits.highest) - static_cast<double>(limits.lowest));
+  if (scale < smallest_normal(float_type)) return {1.0f, 0};
+  double zero_point = symmetric ? std::nearbyint((limits.lowest + limits.highest) / 2.0)
+                                : std::nearbyint(limits.lowest - static_cast<double>(rmin) / scale);
+  return {rounded(scale, float_type), static_cast<int32_t>(zero_point)};
+}
+
+ScaleZeroPoint snapped_scale_zero_point(float rmin_in, float rmax_in, std::optional<double> min_real_range) {
+  constexpr double kHighest = 255, kMid = 128;
+  double rmin = std::min<double>(rmin_in, 0.0), rmax = std::max<double>(rmax_in, 0.0);
+  if (min_real_range && *min_real_range > 0) rmax = std::max(rmax, rmin + *min_real_range);
+  double floor = min_real_range ? *min_real_range / kHighest : 0.0;
+  // The range holds 0, so it is empty only where both ends are 0.
+  if (rmax <= rmin) return {static_cast<float>(std::max(1.0 / kHighest, floor)), 0};
+  ScaleZeroPoint result;
+  if (rmin >= 0.0) {
+    result = {static_cast<float>(rmax / kHighest), 0};
+  } else {
+    result = {static_cast<float>(std::max(-rmin / kMid, rmax / (kHighest - kMid))), 128};
+  }
+  if (min_real_range && result.scale < floor) result.scale = static_cast<float>(floor);
+  return result;
+}
+
+std::vector<float> to_floats(const Tensor& tensor) {
+  if (tensor.type() == DataType::kFloat) {
+    auto v = tensor.values<float>();
+    return {v.begin(), v.end()};
+  }
+  assert(tensor.type() == DataType::kFloat16);
+  std::vector<float> out;
+  out.reserve(static_cast<size_t>(tensor.element_count()));
+  for (uint16_t h : tensor.values<uint16_t>()) out.push_back(half_to_float(h));
+  return out;
+}
+
+std::vector<int64_t> scale_dims(const QuantParams& params, const std::vector<int64_t>& dims) {
+  if (!params.axis) return {};
+  if (params.block_size == 0) return {static_cast<int64_t>(params.scale.size())};
+  std::vector<int64_t> blocks = dims;
+  int64_t& along = blocks[static_cast<size_t>(*params.axis)];
+  along = (along + params.block_size - 1) / params.block_size;
+  return blocks;
+}
+
+int32_t to_int32(double value) {
+  if (std::isnan(value)) return INT32_MIN;
+  return static_cast<int32_t>(
+      std::clamp(std::nearbyint(value), static_cast<double>(INT32_MIN), static_cast<double>(INT32_MAX)));
+}
+
+Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, std::span<const int32_t> codes) {
+  auto as = [&]<class T>(T) { return Tensor::from(type, dims, std::vector<T>(codes.begin(), codes.end())); };
+  switch (type) {
+    case DataType::kInt4:
+    case DataType::kUint4:
+      return packed_4_bits(type, dims, std::vector<uint8_t>(codes.begin(), codes.end()));
+    case DataType::kInt8:
+      return as(int8_t{});
+    case DataType::kUint8:
+      return as(uint8_t{});
+    case DataType::kInt16:
+      return as(int16_t{});
+    default:
+      return as(uint16_t{});
+  }
+}
+
+Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> values) {
+  std::vector<uint8_t> bytes((values.size() + 1) / 2, 0);
+  for (size_t i = 0; i < values.size(); ++i)
+    bytes[i / 2] = static_cast<uint8_t>(bytes[i / 2] | ((values[i] & 15) << (i % 2 ? 4 : 0)));
+  return Tensor::from(type, std::move(dims), std::move(bytes));
+}
+
+namespace {
+
+// Whether a value of the range gets a code beyond the limits: it was narrowed by hand, or the zero point lies between
+// two codes.
+bool leaves(float low, float high, const ScaleZeroPoint& p, QuantLimits limits) {
+  const auto code = [&](float x) { return std::nearbyintf(x / p.scale) + static_cast<float>(p.zero_point); };
+  return code(low) < static_cast<float>(limits.lowest) || code(high) > static_cast<float>(limits.highest);
+}
+
+}  // namespace
+
+QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
+  if (rule.clipping == WeightClipping::kMse && rule.block_size == 0 && rule.bounds.empty())
+    return mse_weight_params(weight, rule);
+  QuantLimits limits = quant_limits(rule.type, rule.reduce_range, rule.symmetric);
+  std::vector<float> converted;
+  if (rule.block_size > 0) return block_params(to_floats(weight), weight.dims(), rule, weight.type());
+  if (weight.type() != DataType::kFloat) converted = to_floats(weight);
+  Floats values = weight.type() == DataType::kFloat ? Floats(weight) : Floats(converted);
+  ChannelRanges ranges = channel_ranges(values, strides(weight.dims(), rule.axis));
+  QuantParams params;
+  params.type = rule.type;
+  params.axis = rule.axis;
+  params.reduced = rule.reduce_range && rule.keeps_range;
+  for (size_t c = 0; c < ranges.low.size(); ++c) {
+    const float lowest = ranges.low[c], highest = ranges.high[c];
+    if (c < rule.bounds.size()) {
+      if (auto low = rule.bounds[c].first) ranges.low[c] = rounded(*low, weight.type());
+      if (auto high = rule.bounds[c].second) ranges.high[c] = rounded(*high, weight.type());
+    }
+    // An empty tensor has no range; onnxruntime gives it scale 1 and zero point 0, and so does a range of 0.
+    ScaleZeroPoint p = values.count == 0 ? ScaleZeroPoint{}
+                                         : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric,
+                                                            rule.min_real_range, weight.type());
+    params.cut |= params.reduced && leaves(lowest, highest, p, code_limits(params));
+    params.scale.push_back(p.scale);
+    params.zero_point.push_back(p.zero_point);
+  }
+  return params;
+}
+
+Tensor quantize(const Tensor& values, const QuantParams& params) {
+  if (params.block_size > 0) return quantize_blocks(to_floats(values), values.dims(), params);
+  if (values.type() == DataType::kFloat) return quantize_channels(Floats(values), values.dims(), params);
+  return quantize_channels(to_floats(values), values.dims(), params);
+}
+
+std::vector<float> dequantize(const Tensor& quantized, const QuantParams& params) {
+  Strides s = strides(quantized.dims(), params.axis);
+  std::optional<Blocks> blocks;
+  if (params.block_size > 0) blocks.emplace(quantized.dims(), *params.axis, params.block_size);
+  std::vector<float> out(static_cast<size_t>(quantized.element_count()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    size_t c = i / s.inner % s.channels;
+    size_t k = blocks ? blocks->scale_index(i / s.inner / s.channels, c, i % s.inner) : c;
+    double q = element(quantized, static_cast<int64_t>(i)) - params.zero_point[k];
+    out[i] = static_cast<float>(q) * params.scale[k];
+  }
+  return out;
+}
+
+QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std::span<const float> weight_scale,
+                            DataType float_type, float beta) {
+  QuantizedBias result;
+  for (float w : weight_scale) result.scale.push_back(rounded(rounded(input_scale * w, float_type) * beta, float_type));
+  for (size_t i = 0; i < bias.size(); ++i) {
+    double scale = result.scale[result.scale.size() == 1 ? 0 : i];
+    result.values.push_back(to_int32(static_cast<double>(bias[i]) / scale));  // 0 / 0 where beta is 0
+  }
+  return result;
+}
+
+bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale, QuantParams& weight,
+                                  DataType float_type) {
+  if (weight.block_size > 0) return false;
+  constexpr double kMargin = 1.0001;
+  constexpr double kRange = 2147483647.0 - -2147483647.0;
+  bool changed = false;
+  auto adjust = [&](float& scale, double width) {  // width: what the int32 range has to hold, with a margin
+    double smallest_valid = width / kRange;
+    double candidate = static_cast<double>(input_scale) * static_cast<double>(scale);
+    if (candidate < smallest_valid && candidate > 0) {
+      scale = rounded(static_cast<double>(scale) * (smallest_valid / candidate), float_type);
+      changed = true;
+    }
+  };
+  if (!weight.axis) {
+    double largest = 0;
+    for (float b : bias) largest = std::max(largest, std::fabs(static_cast<double>(b)));
+    adjust(weight.scale[0], kMargin * (2.0 * largest));
+  } else {
+    for (size_t c = 0; c < weight.scale.size() && c < bias.size(); ++c) {
+      // numpy keeps float here (a float scalar times Python numbers), but not in the per-tensor path.
+      float doubled = rounded(2.0f * std::fabs(bias[c]), float_type);
+      float width = rounded(rounded(kMargin, float_type) * doubled, float_type);
+      adjust(weight.scale[c], static_cast<double>(width));
+    }
+  }
+  return changed;
+}
+
+Tensor scale_tensor(const std::vector<float>& values, std::vector<int64_t> dims, DataType type) {
+  if (type != DataType::kFloat16) return float_tensor(std::move(dims), values);
+  std::vector<uint16_t> halves;
+  for (float v : values) halves.push_back(float_to_half(v));
+  return Tensor::from(DataType::kFloat16, std::move(dims), std::move(halves));
+}
+
+Tensor zero_point_tensor(const QuantParams& params, const std::vector<int64_t>& dims) {
+  return codes_tensor(params.type, dims, params.zero_point);
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,104 @@
+// Room: quantization/arithmetic. The numbers: ranges of types, scale and zero point, rounding. Equal to onnxruntime's
+// bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "quantization/plan/code_types.h"
+#include "seqto/quantize.h"
+
+namespace seqto::internal {
+
+struct ScaleZeroPoint {
+  float scale = 1;
+  int32_t zero_point = 0;
+};
+// Affine parameters of [rmin, rmax] widened to hold 0 (and to `min_real_range`); the quotient is taken in double and
+// rounded once. A range that is empty or below float's smallest normal gives scale 1, zero point 0.
+// For a float16 tensor sums and scale are rounded to float16, and its smallest normal is the limit.
+ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
+                                std::optional<double> min_real_range = {}, DataType float_type = DataType::kFloat);
+// uint8 only: the zero point is 0 where nothing is negative, else 128; the scale covers both sides.
+ScaleZeroPoint snapped_scale_zero_point(float rmin, float rmax, std::optional<double> min_real_range = {});
+
+// Parameters of one tensor: one scale, one per index of `axis`, or one per block of `block_size` values along it (then
+// in the order of a tensor of the same rank that has one element a block).
+struct QuantParams {
+  DataType type = DataType::kInt8;
+  std::vector<float> scale;
+  std::vector<int32_t> zero_point;
+  std::optional<int64_t> axis;  // set: per channel
+  int64_t block_size = 0;       // more than 0: per block of the axis
+  bool reduced = false;         // codes keep to the reduced range of the type
+  bool cut = false;             // of them some, which onnxruntime lets leave it
+};
+// The codes that a tensor with these parameters may have. Scales and zero points alone do not tell: a clipped weight,
+// or one that is rounded otherwise, has values beyond the range that its scale was computed for.
+QuantLimits code_limits(const QuantParams& params);
+// Those that codes in a file keep to: the reduced range of their type where all lie in it. Who chooses other codes
+// under the same parameters (learned rounding) stays in them.
+QuantLimits code_limits(const Tensor& codes);
+// Dims of the scale of a tensor with these dims.
+std::vector<int64_t> scale_dims(const QuantParams& params, const std::vector<int64_t>& dims);
+
+struct WeightRule {
+  DataType type = DataType::kInt8;
+  bool symmetric = true;
+  bool reduce_range = false;
+  std::optional<double> min_real_range;
+  std::optional<int64_t> axis;
+  // Real bounds in place of the observed, for the first so many channels.
+  std::vector<std::pair<std::optional<float>, std::optional<float>>> bounds;
+  // Rank 2 only. As in onnxruntime neither reduce_range nor min_real_range nor bounds count then, and the zero point
+  // comes from the rounded scale.
+  int64_t block_size = 0;
+  WeightClipping clipping = WeightClipping::kNone;
+  // With reduce_range: codes end where the reduced range does. onnxruntime cuts them at the full one (D57).
+  bool keeps_range = false;
+};
+QuantParams weight_params(const Tensor& weight, const WeightRule& rule);
+
+// Of all ranges within min-max, tried in steps, the one with the smallest squared error of the weight, by channel.
+QuantParams mse_weight_params(const Tensor& weight, const WeightRule& rule);
+
+// q = clip(rint(x / scale) + zero_point) in float, clipped to code_limits(params).
+Tensor quantize(const Tensor& values, const QuantParams& params);
+// (q - zero_point) * scale, computed in float (onnxruntime's debugger computes it in the integer type and wraps).
+std::vector<float> dequantize(const Tensor& quantized, const QuantParams& params);
+
+// int32 bias: scale[c] = input_scale * weight_scale[c], two float multiplications in this order with beta.
+struct QuantizedBias {
+  std::vector<float> scale;
+  std::vector<int32_t> values;
+};
+QuantizedBias quantize_bias(std::span<const float> bias, float input_scale, std::span<const float> weight_scale,
+                            DataType float_type = DataType::kFloat, float beta = 1);
+
+// Enlarges weight scales whose product with the input's would push the bias out of int32; true if any changed.
+bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale, QuantParams& weight,
+                                  DataType float_type = DataType::kFloat);
+
+// The nearest int32, halves to even, saturating; NaN becomes the lowest, as the cast makes it on x86.
+int32_t to_int32(double value);
+
+// Codes as a tensor of their type: integers of up to 16 bits, those of 4 bits packed.
+Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, std::span<const int32_t> codes);
+
+// Integers of up to 8 bits as a tensor of int4 or uint4: two a byte, the first in the low half.
+Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> values);
+
+// A quantizer's scales as a tensor of the tensor's own float type, and its zero points as one of the quantized type.
+Tensor scale_tensor(const std::vector<float>& values, std::vector<int64_t> dims, DataType type = DataType::kFloat);
+Tensor zero_point_tensor(const QuantParams& params, const std::vector<int64_t>& dims);
+
+// A value of a tensor of this type: rounded to float16 where it is that.
+float rounded(double value, DataType float_type);
+double smallest_normal(DataType float_type);  // scales below it count as 0
+
+// Values as float, whatever the float type.
+std::vector<float> to_floats(const Tensor& tensor);
+
+}  // namespace seqto::internal

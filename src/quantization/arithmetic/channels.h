@@ -1,0 +1,40 @@
+// Room: quantization/arithmetic. A tensor's values by channel: ranges, and codes. Where the kernels meet shapes.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "quantization/arithmetic/arithmetic.h"
+#include "quantization/arithmetic/kernels.h"
+
+namespace seqto::internal {
+
+// Values that may lie anywhere in a file.
+struct Floats {
+  Floats(std::span<const float> values) : data(values.data()), count(values.size()) {}
+  Floats(const std::vector<float>& values) : data(values.data()), count(values.size()) {}
+  // Of a float32 tensor.
+  explicit Floats(const Tensor& tensor)
+      : data(reinterpret_cast<const FileFloat*>(tensor.bytes().data())), count(tensor.bytes().size() / sizeof(float)) {}
+
+  const FileFloat* data;
+  size_t count;
+};
+
+// A tensor seen as outer x channels x inner; without an axis all is inner.
+struct Strides {
+  size_t outer = 1, channels = 1, inner = 1;
+};
+Strides strides(const std::vector<int64_t>& dims, std::optional<int64_t> axis);
+
+struct ChannelRanges {
+  std::vector<float> low, high;  // infinity and -infinity where a channel has no number
+};
+ChannelRanges channel_ranges(Floats values, Strides shape, const Kernels& kernels = *supported_kernels().sets[0]);
+
+// 4-bit codes are packed two a byte, the earlier in the low half.
+Tensor quantize_channels(Floats values, const std::vector<int64_t>& dims, const QuantParams& params,
+                         const Kernels& kernels = *supported_kernels().sets[0]);
+
+}  // namespace seqto::internal

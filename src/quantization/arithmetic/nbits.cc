@@ -1,0 +1,119 @@
+#include "quantization/arithmetic/nbits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace seqto::internal {
+namespace {
+
+struct BlockParams {
+  float scale = 0, reciprocal = 0;
+  float zero_point = 0;
+};
+
+BlockParams block_params(float low, float high, float middle, float highest, bool symmetric) {
+  BlockParams p;
+  if (symmetric) {
+    // The value of larger magnitude gets the lowest code, so that the whole range is used.
+    p.scale = (std::fabs(high) > std::fabs(low) ? high : low) / -middle;
+    p.zero_point = middle;
+  } else {
+    low = std::min(low, 0.0f), high = std::max(high, 0.0f);
+    p.scale = (high - low) / highest;
+    float exact = p.scale != 0.0f ? 0.0f - low / p.scale : low;
+    p.zero_point = std::round(std::clamp(exact, 0.0f, highest));
+  }
+  p.reciprocal = p.scale != 0.0f ? 1.0f / p.scale : 0.0f;
+  return p;
+}
+
+// Halves away from zero. Adding 0.5 and cutting off would round the largest float below 0.5 up.
+inline float rounded(float magnitude) {
+  auto whole = static_cast<float>(static_cast<int32_t>(magnitude));
+  return whole + (magnitude - whole >= 0.5f ? 1.0f : 0.0f);
+}
+
+// Exact to the kernels: MatMulNBits rounds behind the zero point, the QDQ form before it.
+void quantize_block(const float* in, uint8_t* codes, int64_t n, const BlockParams& p, float highest, bool round_first) {
+  for (int64_t i = 0; i < n; ++i) {
+    float x = in[i] * p.reciprocal;
+    float magnitude = std::min(std::fabs(x), highest + 1.0f);
+    if (round_first) x = std::copysign(rounded(magnitude), x);
+    x += p.zero_point;
+    x = x > 0.0f ? x : 0.0f;
+    x = x < highest ? x : highest;
+    codes[i] = static_cast<uint8_t>(round_first ? x : rounded(x));
+  }
+}
+
+}  // namespace
+
+NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, int64_t block_size, int bits, bool symmetric,
+                         bool round_first) {
+  int64_t length = std::ssize(values) / runs;
+  NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
+  result.codes.resize(static_cast<size_t>(runs * result.blocks * block_size));
+  const auto middle = static_cast<float>(1 << (bits - 1)), highest = static_cast<float>((1 << bits) - 1);
+  for (int64_t r = 0; r < runs; ++r)
+    for (int64_t b = 0; b < result.blocks; ++b) {
+      const float* in = values.data() + r * length + b * block_size;
+      int64_t n = std::min(block_size, length - b * block_size);
+      float low = std::numeric_limits<float>::max(), high = std::numeric_limits<float>::lowest();
+      for (int64_t i = 0; i < n; ++i) {
+        low = in[i] < low ? in[i] : low;
+        high = in[i] > high ? in[i] : high;
+      }
+      BlockParams p = block_params(low, high, middle, highest, symmetric);
+      quantize_block(in, result.codes.data() + (r * result.blocks + b) * block_size, n, p, highest, round_first);
+      result.scale.push_back(p.scale);
+      result.zero_point.push_back(static_cast<uint8_t>(p.zero_point));
+    }
+  return result;
+}
+
+NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, int64_t block_size, bool symmetric) {
+  int64_t length = std::ssize(values) / runs;
+  NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
+  result.codes.reserve(values.size());
+  for (int64_t r = 0; r < runs; ++r)
+    for (int64_t begin = 0; begin < length; begin += block_size) {
+      auto block = values.subspan(static_cast<size_t>(r * length + begin),
+                                  static_cast<size_t>(std::min(block_size, length - begin)));
+      auto [low_at, high_at] = std::minmax_element(block.begin(), block.end());
+      float low = *low_at, high = *high_at, scale = 0, zero = 8;
+      if (symmetric) {
+        scale = (std::fabs(high) > std::fabs(low) ? high : low) / -8.0f;
+      } else {
+        low = std::min(low, 0.0f), high = std::max(high, 0.0f);
+        scale = (high - low) / 15.0f;
+        if (scale != 0.0f) zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 15.0f);
+      }
+      for (float v : block) {
+        // Symmetric codes are rounded before the middle is added, others after the zero point is.
+        float x = scale == 0.0f ? 8.0f
+                  : symmetric   ? std::nearbyint(v / scale) + 8.0f
+                                : std::nearbyint(v / scale + zero);
+        result.codes.push_back(static_cast<uint8_t>(std::clamp(x, 0.0f, 15.0f)));
+      }
+      result.scale.push_back(scale);
+      result.zero_point.push_back(static_cast<uint8_t>(zero));
+    }
+  return result;
+}
+
+std::vector<uint8_t> pack_bits(std::span<const uint8_t> codes, int64_t rows, int bits, uint8_t fill) {
+  if (bits == 8) return {codes.begin(), codes.end()};
+  size_t per_byte = 8 / static_cast<size_t>(bits), count = static_cast<size_t>(rows), length = codes.size() / count;
+  size_t packed_length = (length + per_byte - 1) / per_byte;
+  std::vector<uint8_t> packed(count * packed_length);
+  for (size_t r = 0; r < count; ++r)
+    for (size_t i = 0; i < packed_length * per_byte; ++i) {
+      auto shift = (i % per_byte) * static_cast<size_t>(bits);
+      uint8_t code = i < length ? codes[r * length + i] : fill;
+      packed[r * packed_length + i / per_byte] |= static_cast<uint8_t>(code << shift);
+    }
+  return packed;
+}
+
+}  // namespace seqto::internal

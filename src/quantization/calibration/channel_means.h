@@ -1,0 +1,64 @@
+// Room: quantization/calibration. Means, maxima and ranges of tensors by channel over a data set, taken inside the
+// runtime.
+#pragma once
+
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "quantization/calibration/frontier.h"
+#include "seqto/dataset.h"
+#include "seqto/runner.h"
+
+namespace seqto::internal {
+
+// A tensor and which of its axes the channels are on.
+struct ChannelTensor {
+  std::string name;
+  size_t rank = 4;
+  size_t axis = 1;      // of the channels
+  int64_t last_of = 0;  // not 0: channels in the last axis, whatever the rank
+};
+
+// The mean of every channel over all other axes and the samples. Only the part of the model that the tensors need is
+// run, as far as possible by the kernels of the deployed model.
+std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
+                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                               const Env& env);
+
+// The same of a model whose layers are finished one after the other: those of `open` are not yet. One Frontier serves
+// all of the calls.
+std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& model,
+                                               const std::unordered_set<LayerId>& open,
+                                               std::span<const ChannelTensor> tensors, const Dataset& data,
+                                               std::span<const int64_t> samples, const Env& env);
+
+// The largest magnitude of every channel, of the graph as written.
+std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,
+                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                               const Env& env);
+
+// What the channels hold, of the graph as written.
+struct ChannelSpread {
+  std::vector<double> largest;  // magnitude
+  std::vector<double> squares;  // their mean
+  // Six standard deviations above the mean of the samples' largest magnitudes: what other samples may come to.
+  std::vector<double> reach;
+};
+std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const ChannelTensor> tensors,
+                                           const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                           const Env& env);
+
+// The smallest and the largest value of every channel, of the graph as written.
+struct ChannelRange {
+  std::vector<float> lowest, highest;
+};
+std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,
+                                         const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+                                         const Env& env);
+
+// Removes the nodes that none of `tensors` needs. The graph's nodes are in topological order.
+void keep_ancestors(Graph& graph, std::span<const std::string> tensors);
+
+}  // namespace seqto::internal

@@ -1,0 +1,23 @@
+// Room: quantization/calibration. When a Relu or Clip behind a quantized tensor has nothing left to do.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "model/graph_index.h"
+
+namespace seqto::internal {
+
+// The lowest and the highest value that a Relu or Clip lets through; nothing where a bound is computed at run time.
+std::optional<std::pair<double, double>> clip_bounds(const Node& activation, const GraphIndex& index);
+
+// Real bounds that the quantized tensor can take, nothing when its range is unknown; whether it is converted.
+struct RealBounds {
+  double lowest = 0, highest = 0, step = 1;
+  bool converted = false;
+};
+
+// True when no value that a tensor with these bounds can take would be changed by the Relu or Clip.
+bool within_clip(const Node& activation, const GraphIndex& index, const RealBounds& bounds);
+
+}  // namespace seqto::internal

@@ -1,0 +1,76 @@
+// Room: quantization/calibration. What calibration keeps of each tensor while samples stream by.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/extremes.h"
+#include "quantization/calibration/growing_histogram.h"
+#include "quantization/calibration/tails.h"
+#include "seqto/calibrate.h"
+#include "seqto/runner.h"
+
+namespace seqto::internal {
+
+// One tensor. The fields that its method does not ask for stay empty.
+struct TensorStatistics {
+  std::string name;
+  CalibrationMethod method = CalibrationMethod::kMinMax;
+  Extremes sample, all;
+  bool unbounded = false;        // held infinity or the largest float: its bounds are kUnbounded
+  bool wants_magnitude = false;  // the smallest one, where a histogram of magnitudes begins
+  float smallest_magnitude = std::numeric_limits<float>::infinity();
+  std::vector<float> lows, highs;  // moving average: of the samples of this chunk
+  std::optional<Range> averaged;   // moving average: of the chunks before
+  std::variant<std::monostate, FixedHistogram, GrowingHistogram, Tails> histogram;
+  std::optional<Range> range;  // percentile: where the tails decided it
+  bool waits = false;          // for the whole range, which says where the bins lie
+};
+
+class RangeObserver : public Observer {
+ public:
+  // `samples`: how many will come, which says how long the tails of a percentile are.
+  RangeObserver(const std::vector<std::string>& tensors, const CalibrateOptions& options, int64_t samples);
+
+  void observe(size_t tensor, DataType type, std::span<const std::byte> values) override;
+  void observe_clipped(const ClippedValues& values) override;
+  // After each sample. Throws Error{kInvalidInput} when a tensor held NaN.
+  void end_sample(const std::string& name);
+  std::vector<TensorStatistics>& tensors() { return tensors_; }
+  bool symmetric(CalibrationMethod method) const;
+  // After the last sample: every histogram of `tensors` is complete, except for those that wait.
+  void end();
+  // Whether some do: then a second pass fills histograms over the ranges that the first has found, and those alone.
+  bool waits() const;
+  // The tensors by name, "" where they do not wait.
+  std::vector<std::string> begin_second_pass();
+  // The range of a tensor, once all samples are in.
+  Range range_of(TensorStatistics& tensor) const;
+
+ private:
+  // Whether bins that grow while values come will do: where the histogram is not onnxruntime's.
+  bool grows(CalibrationMethod method) const;
+  int growing_bins(CalibrationMethod method) const;
+  void begin_tails(TensorStatistics& tensor, size_t values);
+  FixedHistogram fixed_histogram(const TensorStatistics& tensor) const;
+  void end_chunk(TensorStatistics& tensor) const;
+
+  CalibrateOptions options_;
+  std::vector<TensorStatistics> tensors_;
+  // By the two tensors that it counts.
+  std::map<std::pair<size_t, size_t>, ClippedHistogram> clipped_;
+  std::vector<float> widened_;  // of float16
+  int64_t samples_;
+  size_t in_tails_ = 0;  // values that all of them may keep
+  bool counting_only_ = false;
+};
+
+bool needs_histogram(CalibrationMethod method);
+// The number of bins with defaults filled in.
+int bins_of(const CalibrateOptions& options, CalibrationMethod method);
+
+}  // namespace seqto::internal

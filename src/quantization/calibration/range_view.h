@@ -1,0 +1,31 @@
+// Room: quantization/calibration. The ranges of a calibration as one candidate sees them.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "model/graph_index.h"
+#include "seqto/calibrate.h"
+
+namespace seqto::internal {
+
+// A candidate's view of the ranges: those of the calibration, adjusted for the nodes that it quantizes.
+class RangeView {
+ public:
+  RangeView(const Model& model, const GraphIndex& index, const Ranges& ranges, const std::vector<bool>& selected,
+            bool unify_concat);
+  const Range* find(const std::string& tensor) const;
+  // The tensor's range, `times` as wide, but no wider than what can come out of a Relu, Clip or Softmax.
+  Range widened(const std::string& tensor, double times) const;
+
+ private:
+  void unify_concat(const Model& model, const GraphIndex& index, const std::vector<bool>& selected);
+
+  const Ranges& ranges_;
+  std::unordered_map<std::string, Range> adjusted_;
+  std::unordered_map<std::string, std::pair<double, double>> bounds_;
+};
+
+}  // namespace seqto::internal

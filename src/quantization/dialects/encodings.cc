@@ -1,0 +1,64 @@
+// The encodings of a quantized model, by the tensors of the float model.
+#include "quantization/encode/marks.h"
+#include "quantization/plan/layer_names.h"
+#include "quantization/read/compare_tensors.h"
+#include "seqto/dialects.h"
+
+namespace seqto {
+namespace {
+
+class Encodings {
+ public:
+  Encodings(const Model& float_model, const Model& quantized)
+      : comparison_(internal::compare_tensors(float_model, quantized)), index_(comparison_.quantized) {
+    for (const Node& node : comparison_.quantized.graph.nodes) {
+      for (const auto& output : node.outputs) producers_[output] = &node;
+      counterparts_[internal::original_name(node.name)] = &node;
+    }
+    for (const auto& pair : comparison_.activations) add(pair.tensor, pair.after, false);
+    const internal::GraphIndex floats(float_model);
+    for (const Node& node : float_model.graph.nodes) {
+      const auto it = counterparts_.find(node.name);
+      if (it == counterparts_.end()) continue;
+      for (size_t i = 0; i < node.inputs.size() && i < it->second->inputs.size(); ++i)
+        if (floats.is_initializer(node.inputs[i]) && floats.is_float(node.inputs[i]))
+          add(node.inputs[i], it->second->inputs[i], true);
+    }
+  }
+
+  TensorOverrides result;
+
+ private:
+  // `dequantized` is what the float model's `tensor` has become.
+  void add(const std::string& tensor, const std::string& dequantized, bool weight) {
+    const auto it = producers_.find(dequantized);
+    if (it == producers_.end() || it->second->op_type != "DequantizeLinear" || result.contains(tensor)) return;
+    const Node& node = *it->second;
+    const Tensor* scale = index_.constant(node.inputs[1]);
+    const Tensor* zero_point = node.inputs.size() > 2 ? index_.constant(node.inputs[2]) : nullptr;
+    const DataType type = zero_point ? zero_point->type() : DataType::kUint8;
+    if (!scale || type == DataType::kInt32 || node.int_attribute("block_size", 0) > 0) return;
+    std::vector<TensorOverride> entries(static_cast<size_t>(scale->element_count()));
+    for (size_t c = 0; c < entries.size(); ++c) {
+      entries[c].quant_type = type;
+      entries[c].scale = static_cast<float>(element(*scale, static_cast<int64_t>(c)));
+      entries[c].zero_point =
+          zero_point ? static_cast<int32_t>(element(*zero_point, static_cast<int64_t>(c))) : int32_t{0};
+    }
+    if (entries.empty() || (entries.size() > 1 && !weight)) return;
+    if (!scale->dims().empty() && entries.size() > 1) entries.front().axis = node.int_attribute("axis", 1);
+    result[tensor] = std::move(entries);
+  }
+
+  internal::Comparison comparison_;
+  internal::GraphIndex index_;
+  std::unordered_map<std::string, const Node*> producers_, counterparts_;
+};
+
+}  // namespace
+
+TensorOverrides encodings_of(const Model& float_model, const Model& quantized) {
+  return Encodings(float_model, quantized).result;
+}
+
+}  // namespace seqto

@@ -1,0 +1,98 @@
+#include "quantization/encode/fold_weights.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "model/sort_nodes.h"
+#include "quantization/encode/move_constant.h"
+#include "quantization/plan/weight_sites.h"
+
+namespace seqto::internal {
+namespace {
+
+class WeightFolder {
+ public:
+  explicit WeightFolder(Model& model) : model_(model) {
+    for (const Initializer& i : model.graph.initializers) constants_[i.name] = i.tensor;
+    for (const ValueInfo& v : model.graph.outputs) outputs_.insert(v.name);
+    for (const Node& node : model.graph.nodes) {
+      for (const std::string& name : node.inputs) ++readers_[name];
+      has_bodies_ |= std::ranges::any_of(
+          node.attributes, [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
+    }
+    for (const Node& node : model.graph.nodes) move(node);
+  }
+
+  bool read_by_a_layer() const {
+    return std::ranges::any_of(model_.graph.nodes, [&](const Node& node) {
+      const bool biased = node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "Gemm";
+      if (biased && node.domain.empty() && node.inputs.size() > 2 && moved_.contains(node.inputs[2])) return true;
+      return std::ranges::any_of(weight_sites(node, [&](const std::string& name) { return constant(name); }),
+                                 [&](const WeightSite& site) { return moved_.contains(node.inputs[site.input]); });
+    });
+  }
+
+  int write() {
+    Graph& graph = model_.graph;
+    const auto gone = std::erase_if(
+        graph.nodes, [&](const Node& node) { return !node.outputs.empty() && moved_.contains(node.outputs[0]); });
+    for (Node& node : graph.nodes)
+      for (std::string& input : node.inputs)
+        if (auto it = same_as_.find(input); it != same_as_.end()) input = it->second;
+    std::erase_if(graph.value_info, [&](const ValueInfo& v) { return moved_.contains(v.name); });
+    for (const std::string& name : order_) graph.initializers.push_back({name, constants_.at(name)});
+    drop_unused_initializers(graph);
+    // Before version 4 each initializer had to be an input, too.
+    model_.ir_version = std::max<int64_t>(model_.ir_version, 4);
+    return static_cast<int>(gone);
+  }
+
+ private:
+  const Tensor* constant(const std::string& name) const {
+    auto it = constants_.find(name);
+    return it == constants_.end() ? nullptr : &it->second;
+  }
+
+  void move(const Node& node) {
+    if (!moves_constant(node) || outputs_.contains(node.outputs[0])) return;
+    std::vector<const Tensor*> inputs;
+    for (const std::string& name : node.inputs)
+      if (!name.empty() && !inputs.emplace_back(constant(name))) return;
+    if (inputs.empty() || !inputs[0]->is_float()) return;
+    const std::string &source = node.inputs[0], &target = node.outputs[0];
+    // A body reads by name what lies around it.
+    const bool renames = node.op_type == "Identity" && !has_bodies_;
+    // What others read as it is would be stored twice: layers take it through a Transpose (weight_sites.h).
+    if (!renames && readers_[source] > 1) return;
+    std::optional<Tensor> result = move_constant(node, inputs);
+    if (!result) return;
+    constants_[target] = std::move(*result);
+    moved_.insert(target);
+    if (renames) {
+      auto root = same_as_.find(source);
+      same_as_[target] = root == same_as_.end() ? source : root->second;
+      readers_[target] += readers_[source] - 1;
+    } else {
+      order_.push_back(target);
+    }
+  }
+
+  Model& model_;
+  std::unordered_map<std::string, Tensor> constants_;
+  std::unordered_map<std::string, int> readers_;
+  bool has_bodies_ = false;
+  std::unordered_map<std::string, std::string> same_as_;  // behind Identity
+  std::unordered_set<std::string> outputs_, moved_;
+  std::vector<std::string> order_;
+};
+
+}  // namespace
+
+int fold_weights(Model& model) {
+  if (std::ranges::none_of(model.graph.nodes, moves_constant)) return 0;
+  WeightFolder folder(model);
+  return folder.read_by_a_layer() ? folder.write() : 0;
+}
+
+}  // namespace seqto::internal

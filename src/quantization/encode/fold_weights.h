@@ -1,0 +1,14 @@
+// Room: quantization/encode. Weights that nodes turn or reshape on their way to a layer.
+#pragma once
+
+#include "seqto/model.h"
+
+namespace seqto::internal {
+
+// Makes initializers of what Identity, Transpose, Reshape, Squeeze and Unsqueeze make of float initializers, so that
+// layers read their weights and biases from initializers; returns how many such nodes went. Does nothing where no layer
+// reads one: PyTorch's exporters leave a weight behind a Transpose and a shared one behind an Identity, tf2onnx the
+// kernel of a Conv1D behind an Unsqueeze.
+int fold_weights(Model& model);
+
+}  // namespace seqto::internal

@@ -1,0 +1,17 @@
+// Room: quantization/encode. One node that moves values, on constants.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "seqto/model.h"
+
+namespace seqto::internal {
+
+// Whether the node can move values and nothing else: Identity, Transpose, Reshape, Squeeze, Unsqueeze.
+bool moves_constant(const Node& node);
+// The output of such a node on constants (absent inputs left out); bytes are shared where they stay in order. Nothing
+// where axes or sizes do not fit.
+std::optional<Tensor> move_constant(const Node& node, const std::vector<const Tensor*>& inputs);
+
+}  // namespace seqto::internal

@@ -1,0 +1,187 @@
+// How far each layer's mean output is from the float model's.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "model/sort_nodes.h"
+#include "quantization/calibration/channel_means.h"
+#include "quantization/improve/biased_layers.h"
+#include "seqto/error.h"
+#include "seqto/improve.h"
+
+namespace seqto {
+
+using namespace internal;
+
+namespace {
+
+constexpr std::array<std::pair<BiasCorrection, std::string_view>, 3> kCorrections{
+    {{BiasCorrection::kNone, "none"}, {BiasCorrection::kFast, "fast"}, {BiasCorrection::kFull, "full"}}};
+constexpr char kApart[] = "seqto_apart_";
+
+// A layer in both models.
+struct Matched {
+  const Node *original = nullptr, *node = nullptr;
+  const Node* input = nullptr;  // as BiasedLayer::input
+  size_t rank = 0;              // of the output
+};
+
+std::vector<Matched> match(const Model& float_model, const Model& quantized) {
+  GraphIndex floats(float_model);
+  std::unordered_map<LayerId, const Node*> originals;
+  for (const Node& n : float_model.graph.nodes) originals[n.name] = &n;
+  std::vector<Matched> matched;
+  BiasedLayers layers(quantized);
+  for (const BiasedLayer& layer : layers.all()) {
+    const Node& node = quantized.graph.nodes[layer.node];
+    auto it = originals.find(node.name);
+    if (it == originals.end() || it->second->op_type != node.op_type) continue;
+    const Node& original = *it->second;
+    auto weight = floats.initializers.find(original.inputs[1]);
+    bool constant_bias =
+        original.inputs.size() < 3 || original.inputs[2].empty() || floats.is_initializer(original.inputs[2]);
+    if (weight == floats.initializers.end() || !constant_bias) continue;
+    matched.push_back({&original, &node, layer.input, weight->second->dims().size()});
+  }
+  return matched;
+}
+
+// Every layer of the quantized model, its input taken from the float model: float graph, and beside it each layer with
+// its own Q/DQ.
+Model layers_apart(const Model& float_model, const Model& quantized, const std::vector<Matched>& layers) {
+  Model result = float_model;
+  result.opsets = quantized.opsets;
+  result.ir_version = quantized.ir_version;
+  Graph& graph = result.graph;
+  std::unordered_map<std::string, const Node*> producers;
+  for (const Node& n : quantized.graph.nodes)
+    for (const auto& output : n.outputs) producers[output] = &n;
+  auto name = [](const std::string& tensor) { return tensor.empty() ? tensor : kApart + tensor; };
+  // What makes a weight or a bias from its stored form: all of it is constant.
+  std::unordered_set<const Node*> copied;
+  std::function<std::string(const std::string&)> constant_branch = [&](const std::string& tensor) {
+    auto it = producers.find(tensor);
+    if (it == producers.end() || !copied.insert(it->second).second) return name(tensor);
+    Node node = *it->second;
+    for (auto& input : node.inputs) input = constant_branch(input);
+    for (auto& output : node.outputs) output = name(output);
+    node.name = kApart + node.name;
+    graph.nodes.push_back(std::move(node));
+    return name(tensor);
+  };
+  for (const Initializer& i : quantized.graph.initializers) graph.initializers.push_back({name(i.name), i.tensor});
+  for (const Matched& layer : layers) {
+    Node node = *layer.node;
+    std::string prefix = kApart + node.name + "_";
+    for (size_t i = 1; i < node.inputs.size(); ++i) node.inputs[i] = constant_branch(node.inputs[i]);
+    node.inputs[0] = layer.original->inputs[0];
+    if (layer.input) {
+      Node dequantize = *layer.input;
+      Node quantize{prefix + "Q", "QuantizeLinear", "", dequantize.inputs, {prefix + "Q"}, {}, {}};
+      for (size_t i = 1; i < quantize.inputs.size(); ++i) quantize.inputs[i] = name(quantize.inputs[i]);
+      dequantize.inputs = quantize.inputs;
+      quantize.inputs[0] = node.inputs[0];
+      dequantize.inputs[0] = quantize.outputs[0];
+      node.inputs[0] = dequantize.outputs[0] = dequantize.name = prefix + "DQ";
+      graph.nodes.push_back(std::move(quantize));
+      graph.nodes.push_back(std::move(dequantize));
+    }
+    node.outputs[0] = name(node.outputs[0]);
+    node.name = prefix + "layer";
+    graph.nodes.push_back(std::move(node));
+  }
+  return result;
+}
+
+std::vector<float> difference(const std::vector<double>& wanted, const std::vector<double>& found) {
+  std::vector<float> result(wanted.size());
+  for (size_t c = 0; c < wanted.size(); ++c) {
+    double value = found.size() == wanted.size() ? wanted[c] - found[c] : 0;
+    result[c] = std::isfinite(value) ? static_cast<float>(value) : 0.0f;
+  }
+  return result;
+}
+
+// The layers, as indices, by how many of them lie before; those of one depth do not see each other.
+std::vector<std::vector<size_t>> by_depth(const Model& quantized, const std::vector<Matched>& layers) {
+  std::unordered_map<const Node*, size_t> at;
+  for (size_t i = 0; i < layers.size(); ++i) at[layers[i].node] = i;
+  std::unordered_map<std::string, size_t> depths;
+  std::vector<std::vector<size_t>> groups;
+  for (const Node& node : quantized.graph.nodes) {
+    size_t depth = 0;
+    for_each_read(node, [&](const std::string& input) {
+      if (auto it = depths.find(input); it != depths.end()) depth = std::max(depth, it->second);
+    });
+    if (auto it = at.find(&node); it != at.end()) {
+      groups.resize(std::max(groups.size(), depth + 1));
+      groups[depth++].push_back(it->second);
+    }
+    for (const auto& output : node.outputs) depths[output] = depth;
+  }
+  return groups;
+}
+
+// Layer after layer; `means_of` runs a model on the samples, told which layers are not corrected yet.
+template <class MeansOf>
+BiasShifts shifts_in_turn(const Model& quantized, const std::vector<Matched>& layers,
+                          const std::vector<std::vector<double>>& wanted, const MeansOf& means_of) {
+  BiasShifts shifts;
+  std::unordered_set<LayerId> open;
+  for (const Matched& layer : layers) open.insert(layer.node->name);
+  for (const auto& group : by_depth(quantized, layers)) {
+    std::vector<ChannelTensor> tensors;
+    for (size_t i : group) tensors.push_back({layers[i].node->outputs[0], layers[i].rank});
+    auto found = means_of(shift_biases(quantized, shifts), open, tensors);
+    for (size_t k = 0; k < group.size(); ++k) {
+      const LayerId& layer = layers[group[k]].node->name;
+      shifts[layer] = difference(wanted[group[k]], found[k]);
+      open.erase(layer);
+    }
+  }
+  return shifts;
+}
+
+}  // namespace
+
+std::string_view to_string(BiasCorrection correction) {
+  for (auto [c, name] : kCorrections)
+    if (c == correction) return name;
+  return "?";
+}
+
+BiasCorrection parse_bias_correction(std::string_view name) {
+  for (auto [c, n] : kCorrections)
+    if (n == name) return c;
+  throw Error(Code::kUsage, fmt::format("[quantize] bias correction '{}' found; one of none fast full expected", name));
+}
+
+BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction, const Dataset& data,
+                       std::span<const int64_t> samples, Runner& runner, const Env& env) {
+  if (correction == BiasCorrection::kNone || samples.empty()) return {};
+  std::vector<Matched> matched = match(float_model, quantized);
+  if (matched.empty()) return {};
+  std::vector<ChannelTensor> outputs;
+  for (const Matched& m : matched) outputs.push_back({m.original->outputs[0], m.rank});
+  if (correction == BiasCorrection::kFast) {
+    for (const Matched& m : matched) outputs.push_back({kApart + m.node->outputs[0], m.rank});
+    auto means = channel_means(layers_apart(float_model, quantized, matched), outputs, data, samples, runner, env);
+    BiasShifts shifts;
+    for (size_t i = 0; i < matched.size(); ++i)
+      shifts[matched[i].node->name] = difference(means[i], means[matched.size() + i]);
+    return shifts;
+  }
+  Frontier frontier(runner, samples.size());
+  return shifts_in_turn(
+      quantized, matched, channel_means(float_model, outputs, data, samples, runner, env),
+      [&](const Model& model, const std::unordered_set<LayerId>& open, std::span<const ChannelTensor> tensors) {
+        return channel_means(frontier, model, open, tensors, data, samples, env);
+      });
+}
+
+}  // namespace seqto

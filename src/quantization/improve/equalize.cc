@@ -1,0 +1,300 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+#include "model/sort_nodes.h"
+#include "quantization/improve/channel_groups.h"
+#include "quantization/improve/channel_noise.h"
+#include "seqto/improve.h"
+
+namespace seqto {
+
+using namespace internal;
+
+namespace {
+
+// A channel that a Clip bounds keeps this much room above the largest value that the samples showed.
+constexpr double kHeadroom = 1.1;
+// What the samples hardly use, others may: such a channel is taken to reach this share of what the largest one reaches.
+constexpr double kLeastReach = 0.5;
+constexpr double kSmallestFactor = 1.0 / 16;  // below a Clip's bound
+// Of a weight, evenly spaced: how the others would be rounded differs little.
+constexpr size_t kMostRows = 128;
+
+size_t inner_size(const Tensor& t, size_t axis) {
+  size_t size = 1;
+  for (size_t d = axis + 1; d < t.dims().size(); ++d) size *= static_cast<size_t>(t.dims()[d]);
+  return size;
+}
+
+Tensor scaled(const Tensor& tensor, size_t axis, const std::vector<double>& factors, bool divide) {
+  size_t inner = inner_size(tensor, axis);
+  auto in = tensor.values<float>();
+  std::vector<float> out(in.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    double f = factors[i / inner % factors.size()];
+    out[i] = static_cast<float>(divide ? in[i] / f : in[i] * f);
+  }
+  return float_tensor(tensor.dims(), std::move(out));
+}
+
+// By channel.
+std::vector<double> factors_of(const ChannelGroup::Layer& layer, const std::vector<double>& factors) {
+  std::vector<double> own;
+  for (size_t slot : layer.slots) own.push_back(slot == ChannelGroup::kNoSlot ? 1 : factors[slot]);
+  return own;
+}
+
+// Tensors that are not rounded for themselves: what a Relu alone reads, whose output is, and what has the scale of the
+// tensor that it was taken from. (What a Clip reads counts: it tells how near a channel is to being cut off.)
+std::unordered_set<std::string> unrounded_tensors(const Model& model, const GraphIndex& index) {
+  static const std::unordered_set<std::string> kKeepScale{"MaxPool", "Split", "Flatten", "Gather", "Pad", "Resize"};
+  std::unordered_set<std::string> unrounded;
+  for (const Node& node : model.graph.nodes) {
+    if (node.op_type == "Relu" && index.readers.at(node.inputs[0]) == 1) unrounded.insert(node.inputs[0]);
+    if (moves_values(node) || kKeepScale.contains(node.op_type))
+      unrounded.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return unrounded;
+}
+
+// Magnitudes of a reader's weight by row and column.
+ChannelNoise::Reader reader_of(const Tensor& weight, WeightAxis axis, bool per_channel) {
+  const auto values = weight.values<float>();
+  const auto columns = static_cast<size_t>(weight.dims()[axis.axis]);
+  const size_t inner = inner_size(weight, axis.axis);
+  // The rows are on the other of the first two axes.
+  const size_t rows = static_cast<size_t>(weight.dims()[1 - axis.axis]), kernel = values.size() / columns / rows;
+  ChannelNoise::Reader reader;
+  reader.energies.resize(columns);
+  const bool own_scales = per_channel && !axis.depthwise;
+  const size_t kept = std::min(rows, kMostRows);
+  if (own_scales) reader.rows.assign(kept, std::vector<double>(columns));
+  else if (!per_channel) reader.rows.assign(1, std::vector<double>(columns));
+  reader.values = static_cast<double>(kernel * rows) / static_cast<double>(own_scales ? kept : 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double magnitude = std::abs(static_cast<double>(values[i]));
+    const size_t column = i / inner % columns, row = axis.axis == 0 ? i / kernel % rows : i / (inner * columns);
+    reader.energies[column] += magnitude * magnitude;
+    if (reader.rows.empty()) continue;
+    const size_t scale = own_scales ? row * kept / rows : 0;
+    if (own_scales && (scale * rows + kept - 1) / kept != row) continue;  // the first row of those that it stands for
+    double& largest = reader.rows[scale][column];
+    largest = std::max(largest, magnitude);
+  }
+  return reader;
+}
+
+// A weight with one scale beside the tensor that it writes, whose mean squares are given. Taking what it reads for
+// independent, their mean square is what it writes, relative to the weight's energy.
+ChannelNoise::Activation writer_of(const Tensor& weight, size_t axis, std::vector<double> squares) {
+  const auto values = weight.values<float>();
+  const size_t rows = squares.size(), inner = inner_size(weight, axis);
+  ChannelNoise::Activation writer{
+      .slots = {}, .reach = std::vector<double>(rows), .squares = {}, .levels = 127, .terms = 0};
+  double energy = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double magnitude = std::abs(static_cast<double>(values[i]));
+    double& largest = writer.reach[i / inner % rows];
+    largest = std::max(largest, magnitude);
+    energy += magnitude * magnitude;
+  }
+  if (energy > 0)
+    writer.terms =
+        static_cast<double>(values.size() / rows) * std::accumulate(squares.begin(), squares.end(), 0.0) / energy;
+  writer.squares = std::move(squares);
+  return writer;
+}
+
+class Equalizer {
+ public:
+  Equalizer(const Model& model, const EqualizeOptions& options)
+      : model_(model), options_(options), index_(model), unrounded_(unrounded_tensors(model, index_)) {
+    for (const Initializer& i : model_.graph.initializers) weights_[i.name] = i.tensor;
+    for (const Node& n : model_.graph.nodes) for_each_read(n, [&](const std::string& name) { ++uses_[name]; });
+  }
+
+  Model run(const std::vector<ChannelGroup>& groups, const std::vector<ChannelSpread>& spreads, const Env& env) {
+    size_t first = 0;
+    for (const ChannelGroup& group : groups) {
+      env.stop_if_cancelled("quantize");
+      auto own = std::span(spreads).subspan(first, group.tensors.size());
+      first += group.tensors.size();
+      if (!agrees(group, own)) continue;
+      ChannelNoise noise = noise_of(group, own);
+      if (!group.cap) {
+        apply(group, quietest_factors(noise));
+        continue;
+      }
+      // What one scale for all weights asks for lies far beyond what a Clip allows, so that it has to be looked for
+      // within. With a scale for each row it does not, and factors found without bounds cut off less on other samples.
+      const std::vector<double> largest = largest_values(group, own), least = least_factors(*group.cap, largest);
+      if (!options_.per_channel) noise.least = least;
+      std::vector<double> factors = quietest_factors(noise);
+      if (options_.per_channel) fill_cap(*group.cap, least, largest, factors);
+      apply(group, factors);
+    }
+    for (Initializer& i : model_.graph.initializers)
+      if (auto it = weights_.find(i.name); it != weights_.end()) i.tensor = it->second;
+    for (Initializer& i : copies_) {
+      i.tensor = weights_.at(i.name);
+      model_.graph.initializers.push_back(i);
+    }
+    drop_unused_initializers(model_.graph);
+    return std::move(model_);
+  }
+
+ private:
+  const Node& node(size_t i) const { return model_.graph.nodes[i]; }
+  const Tensor& weight(const Node& n) const { return weights_.at(n.inputs[1]); }
+
+  // Whether shapes do, and values are there and finite.
+  bool agrees(const ChannelGroup& group, std::span<const ChannelSpread> spreads) const {
+    bool any = false;
+    for (size_t t = 0; t < spreads.size(); ++t) {
+      if (spreads[t].largest.size() != group.tensors[t].slots.size()) return false;
+      any |= std::ranges::any_of(spreads[t].largest, [](double v) { return v > 0; });
+      for (const auto* values : {&spreads[t].reach, &spreads[t].squares})
+        if (!std::ranges::all_of(*values, [](double v) { return std::isfinite(v); })) return false;
+    }
+    const auto fits = [&](const ChannelGroup::Layer& layer, auto axis_of) {
+      const Tensor& t = weight(node(layer.node));
+      return t.dims()[axis_of(node(layer.node), t)->axis] == std::ssize(layer.slots);
+    };
+    return any && std::ranges::all_of(group.writers, [&](const auto& w) { return fits(w, written_axis); }) &&
+           std::ranges::all_of(group.readers, [&](const auto& r) { return fits(r, read_axis); });
+  }
+
+  ChannelNoise noise_of(const ChannelGroup& group, std::span<const ChannelSpread> spreads) const {
+    ChannelNoise noise{.slots = group.slots, .activations = {}, .readers = {}};
+    for (size_t t = 0; t < spreads.size(); ++t) {
+      if (unrounded_.contains(group.tensors[t].tensor.name)) continue;
+      noise.activations.push_back({group.tensors[t].slots, spreads[t].reach, spreads[t].squares});
+      // A channel that the samples do not use is not enlarged for ever.
+      auto& reach = noise.activations.back().reach;
+      const double least = 1e-6 * *std::ranges::max_element(reach);
+      for (double& r : reach) r = std::max(r, least);
+      if (group.cap)
+        for (double& r : reach) r = std::min<double>(r, *group.cap);
+    }
+    const auto squares_of = [&](const std::string& tensor) -> const std::vector<double>* {
+      const auto at = std::ranges::find(group.tensors, tensor, [](const auto& m) { return m.tensor.name; });
+      return at == group.tensors.end() ? nullptr : &spreads[static_cast<size_t>(at - group.tensors.begin())].squares;
+    };
+    // With a scale for each row it is the same whatever the row is divided by.
+    if (!options_.per_channel)
+      for (const ChannelGroup::Layer& layer : group.writers) {
+        const Node& n = node(layer.node);
+        const auto* written = squares_of(n.outputs[0]);
+        if (!written || n.op_type == "BatchNormalization") continue;
+        noise.activations.push_back(writer_of(weight(n), written_axis(n, weight(n))->axis, *written));
+        noise.activations.back().slots = layer.slots;
+      }
+    for (const ChannelGroup::Layer& layer : group.readers) {
+      const Node& n = node(layer.node);
+      const auto* read = squares_of(n.inputs[0]);
+      if (!read) continue;
+      auto reader = reader_of(weight(n), *read_axis(n, weight(n)), options_.per_channel);
+      reader.slots = layer.slots;
+      reader.squares = *read;
+      noise.readers.push_back(std::move(reader));
+    }
+    return noise;
+  }
+
+  // Of each slot.
+  static std::vector<double> largest_values(const ChannelGroup& group, std::span<const ChannelSpread> spreads) {
+    std::vector<double> largest(group.slots);
+    for (size_t t = 0; t < spreads.size(); ++t)
+      for (size_t c = 0; c < spreads[t].largest.size(); ++c)
+        if (const size_t slot = group.tensors[t].slots[c]; slot != ChannelGroup::kNoSlot)
+          largest[slot] = std::max(largest[slot], spreads[t].largest[c]);
+    return largest;
+  }
+
+  // The Clip's bound is the same for all channels: a channel may be enlarged until its largest value meets the bound,
+  // and one that was cut off must stay as it is.
+  static std::vector<double> least_factors(double cap, std::vector<double> largest) {
+    const double least = kLeastReach * *std::ranges::max_element(largest);
+    for (double& v : largest) v = std::clamp(kHeadroom * std::max(v, least) / cap, kSmallestFactor, 1.0);
+    return largest;
+  }
+
+  // Brings the channel that comes nearest to the bound there, and the others with it.
+  static void fill_cap(double cap, const std::vector<double>& least, const std::vector<double>& largest,
+                       std::vector<double>& factors) {
+    double peak = 0;
+    for (size_t c = 0; c < factors.size(); ++c) peak = std::max(peak, largest[c] / factors[c]);
+    for (size_t c = 0; c < factors.size(); ++c)
+      factors[c] = std::clamp(factors[c] * peak * kHeadroom / cap, least[c], 1.0);
+  }
+
+  void apply(const ChannelGroup& group, const std::vector<double>& slot_factors) {
+    for (const ChannelGroup::Layer& writer : group.writers) {
+      const size_t w = writer.node;
+      const std::vector<double> factors = factors_of(writer, slot_factors);
+      size_t axis = written_axis(node(w), weight(node(w)))->axis;
+      scale_input(w, 1, axis, factors, true);
+      if (node(w).inputs.size() > 2 && !node(w).inputs[2].empty()) {
+        const Tensor& bias = weights_.at(node(w).inputs[2]);
+        if (bias.element_count() == static_cast<int64_t>(factors.size())) {
+          scale_input(w, 2, bias.dims().size() - 1, factors, true);
+        } else {  // Gemm: one value for every channel
+          std::vector<float> values(factors.size(), static_cast<float>(element(bias, 0)));
+          set_input(w, 2, scaled(float_tensor({static_cast<int64_t>(values.size())}, values), 0, factors, true));
+        }
+      }
+    }
+    for (const ChannelGroup::Layer& reader : group.readers)
+      scale_input(reader.node, 1, read_axis(node(reader.node), weight(node(reader.node)))->axis,
+                  factors_of(reader, slot_factors), false);
+  }
+
+  void scale_input(size_t i, size_t input, size_t axis, const std::vector<double>& factors, bool divide) {
+    set_input(i, input, scaled(weights_.at(node(i).inputs[input]), axis, factors, divide));
+  }
+
+  // A weight that other nodes read too is copied first.
+  void set_input(size_t i, size_t input, Tensor tensor) {
+    std::string& name = model_.graph.nodes[i].inputs[input];
+    if (uses_[name] > 1) {
+      --uses_[name];
+      name = node(i).name + "_equalized_" + name;
+      uses_[name] = 1;
+      copies_.push_back({name, {}});
+    }
+    weights_[name] = std::move(tensor);
+  }
+
+  Model model_;
+  const EqualizeOptions& options_;
+  GraphIndex index_;
+  std::unordered_set<std::string> unrounded_;
+  std::unordered_map<std::string, Tensor> weights_;
+  std::unordered_map<std::string, int> uses_;
+  std::vector<Initializer> copies_;
+};
+
+}  // namespace
+
+Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+               const EqualizeOptions& options, const Env& env) {
+  if (samples.empty()) return model;
+  const GraphIndex index(model);
+  const ChannelMoves moves = trace_channel_moves(model, index, data, samples.front(), runner, env);
+  std::vector<ChannelGroup> groups = find_channel_groups(model, index, moves);
+  if (options.readers)
+    std::erase_if(groups, [&](const ChannelGroup& group) {
+      return std::ranges::none_of(group.readers, [&](const ChannelGroup::Layer& reader) {
+        return options.readers(model.graph.nodes[reader.node].name);
+      });
+    });
+  if (groups.empty()) return model;
+  std::vector<ChannelTensor> tensors;
+  for (const ChannelGroup& group : groups)
+    for (const ChannelGroup::Member& member : group.tensors) tensors.push_back(member.tensor);
+  return Equalizer(model, options).run(groups, channel_spreads(model, tensors, data, samples, runner, env), env);
+}
+
+}  // namespace seqto

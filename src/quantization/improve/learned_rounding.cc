@@ -1,0 +1,293 @@
+// Rounding learned layer by layer: what moves between the models, the moments and the codes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "quantization/arithmetic/arithmetic.h"
+#include "quantization/calibration/frontier.h"
+#include "quantization/calibration/layer_rows.h"
+#include "quantization/improve/coded_layers.h"
+#include "quantization/improve/round_weights.h"
+#include "seqto/rounding.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+using Eigen::Index;
+using Eigen::MatrixXd;
+
+// At least so many positions of a sample, for the means.
+constexpr int64_t kPositions = 256;
+
+// A layer to learn, with what is collected for it.
+struct Task {
+  CodedLayer layer;
+  const Node* original = nullptr;  // in the float model
+  const Tensor* weight = nullptr;
+  WeightLayout layout;  // of that weight
+  bool has_bias = false;
+  std::vector<Moments> even, odd;  // one a group; samples in turn
+  void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
+    LayerRows rows =
+        layer_rows(*layer.node, weight->dims(), input, output, positions, static_cast<uint64_t>(sample) * 2654435761u);
+    const WeightLayout& l = layer.layout;
+    auto& halves = sample % 2 ? odd : even;
+    Index inputs = l.inputs, outputs = l.outputs / l.groups;
+    if (even.empty()) even.assign(static_cast<size_t>(l.groups), Moments(inputs, outputs)), odd = even;
+    for (Index g = 0; g < l.groups; ++g)
+      halves[static_cast<size_t>(g)].add(rows.inputs.middleRows(g * inputs, inputs),
+                                         rows.outputs.middleRows(g * outputs, outputs));
+  }
+};
+
+MatrixXd group_weights(const Task& task, const std::vector<float>& values, int64_t group) {
+  const WeightLayout& l = task.layer.layout;
+  int64_t outputs = l.outputs / l.groups;
+  MatrixXd weight(outputs, l.inputs);
+  for (int64_t o = 0; o < outputs; ++o)
+    for (int64_t i = 0; i < l.inputs; ++i) weight(o, i) = values[task.layout.at(group * outputs + o, i)];
+  return weight;
+}
+
+Steps group_steps(const CodedLayer& layer, int64_t group) {
+  const WeightLayout& l = layer.layout;
+  const CodedWeight& w = layer.weight;
+  const Index outputs = l.outputs / l.groups;
+  Steps steps{MatrixXd(outputs, l.inputs), MatrixXd(outputs, l.inputs), MatrixXd(outputs, l.inputs)};
+  for (Index o = 0; o < outputs; ++o)
+    for (Index i = 0; i < l.inputs; ++i) {
+      const size_t at = w.scale_at(w.code_at(l.at(group * outputs + o, i)));
+      const int32_t zero = w.zero_point[w.zero_point.size() == 1 ? 0 : at];
+      steps.scale(o, i) = w.scale[at];
+      steps.lowest(o, i) = w.lowest - zero, steps.highest(o, i) = w.highest - zero;
+    }
+  return steps;
+}
+
+size_t index_of_least(const std::vector<double>& values) {
+  return static_cast<size_t>(std::ranges::min_element(values) - values.begin());
+}
+
+// As the samples in turn tell of each other; with a single one, plain rounding.
+Trust best_trust(const Task& task, const std::vector<float>& weights) {
+  std::vector<double> errors(ridge_candidates().size());
+  bool halves = task.even[0].rows > 0 && task.odd[0].rows > 0;
+  for (size_t g = 0; halves && g < task.even.size(); ++g)
+    add_held_out_errors(group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], task.has_bias,
+                        errors);
+  auto candidates = trust_candidates(ridge_candidates()[index_of_least(errors)]);
+  errors.assign(candidates.size(), 0);
+  for (size_t g = 0; halves && g < task.even.size(); ++g) {
+    auto group = static_cast<int64_t>(g);
+    add_held_out_errors(group_weights(task, weights, group), task.even[g], task.odd[g], group_steps(task.layer, group),
+                        task.has_bias, candidates, errors);
+  }
+  return candidates[index_of_least(errors)];
+}
+
+// `stored`: the codes as they are, which keep what is no weight.
+RoundedLayer round_layer(Task& task, const Tensor& stored, Trust trust, const std::vector<float>& weights) {
+  const WeightLayout& l = task.layer.layout;
+  const CodedWeight& w = task.layer.weight;
+  RoundedLayer result;
+  std::vector<int32_t> codes = w.unpacked(stored);
+  int64_t outputs = l.outputs / l.groups;
+  for (int64_t g = 0; g < l.groups; ++g) {
+    Moments& moments = task.even[static_cast<size_t>(g)];
+    moments += task.odd[static_cast<size_t>(g)];
+    const Steps steps = group_steps(task.layer, g);
+    Rounded r = round_weights(group_weights(task, weights, g), moments, steps, trust, task.has_bias);
+    for (int64_t o = 0; o < outputs; ++o)
+      for (int64_t i = 0; i < l.inputs; ++i)
+        codes[w.code_at(l.at(g * outputs + o, i))] =
+            static_cast<int32_t>(r.codes(o, i) - steps.lowest(o, i)) + w.lowest;
+    for (double b : r.bias) result.bias.push_back(static_cast<float>(b));
+    result.error_nearest += r.error_nearest;
+    result.error_learned += r.error_learned;
+  }
+  if (task.layer.bias.empty()) result.bias.clear();
+  result.codes = w.packed(stored, codes);
+  result.scale = w.scale;
+  result.zero_point = w.zero_point;
+  return result;
+}
+
+// Where a model's initializers stand, by name.
+using Places = std::unordered_map<std::string, size_t>;
+Places places_of(const Model& model) {
+  Places places;
+  for (size_t i = 0; i < model.graph.initializers.size(); ++i) places[model.graph.initializers[i].name] = i;
+  return places;
+}
+
+void replace(Model& model, const Places& places, const CodedLayer& layer, const RoundedLayer& rounded) {
+  const auto tensor = [&](const std::string& name) -> Tensor& {
+    return model.graph.initializers[places.at(name)].tensor;
+  };
+  tensor(layer.weight.codes) = rounded.codes;
+  if (rounded.bias.empty() || layer.bias.empty()) return;
+  Tensor& bias = tensor(layer.bias);
+  if (layer.bias_scale.empty()) {
+    bias = float_tensor(bias.dims(), rounded.bias);
+    return;
+  }
+  std::vector<int32_t> codes;
+  for (size_t o = 0; o < rounded.bias.size(); ++o) {
+    double step = layer.bias_scale[layer.bias_scale.size() == 1 ? 0 : o];
+    codes.push_back(to_int32(rounded.bias[o] / step));
+  }
+  bias = Tensor::from(DataType::kInt32, bias.dims(), std::move(codes));
+}
+
+// Codes of 7 bits take none of 8, as a study from before may have learned them.
+bool keeps_limits(const RoundedLayer& learned, const CodedWeight& weight) {
+  return weight.packing != CodedWeight::Packing::kWhole || code_limits(learned.codes).highest <= weight.highest;
+}
+
+class Learner {
+ public:
+  Learner(const Model& float_model, const Model& quantized, const Dataset& data, std::span<const int64_t> samples,
+          Runner& runner, const RoundingOptions& options, const Env& env)
+      : float_model_(float_model),
+        quantized_(quantized),
+        data_(data),
+        samples_(samples.first(std::min(samples.size(), static_cast<size_t>(options.max_samples)))),
+        options_(options),
+        env_(env),
+        original_(runner, samples_.size()),
+        coded_(runner, samples_.size()) {
+    for (const Node& n : float_model.graph.nodes) nodes_[n.name] = &n;
+    for (const Initializer& i : float_model.graph.initializers) initializers_[i.name] = &i.tensor;
+    places_ = places_of(quantized_);
+  }
+
+  Rounding run() {
+    // Of a copy: quantized_ changes while the layers are learned.
+    const Model before = quantized_;
+    std::map<int, std::vector<Task>> levels;
+    for (CodedLayer& layer : coded_layers(before))
+      if (auto task = make_task(std::move(layer))) levels[task->layer.depth].push_back(std::move(*task));
+    for (const auto& [depth, tasks] : levels)
+      for (const Task& t : tasks) open_originals_.insert(t.original->name), open_coded_.insert(t.layer.node->name);
+    Rounding result;
+    int64_t done = 0;
+    for (auto& [depth, tasks] : levels) {
+      if (options_.enough && options_.enough()) break;
+      env_.progress({"round", done++, static_cast<int64_t>(levels.size()), ""});
+      collect(tasks);
+      for (Task& task : tasks) learn(task, result);
+      for (const Task& t : tasks) open_originals_.erase(t.original->name), open_coded_.erase(t.layer.node->name);
+      tasks.clear();
+    }
+    env_.progress({"round", done, done, ""});
+    return result;
+  }
+
+ private:
+  std::optional<Task> make_task(CodedLayer layer) const {
+    if (options_.max_inputs > 0 && layer.layout.inputs > options_.max_inputs) return {};
+    if (layer.is_operator) return {};
+    auto node = nodes_.find(layer.name);
+    if (node == nodes_.end() || !is_of(*node->second, *layer.node)) return {};
+    const Node& original = *node->second;
+    auto weight = initializers_.find(original.inputs[1]);
+    if (weight == initializers_.end() || weight->second->type() != DataType::kFloat) return {};
+    auto layout = weight_layout(original, weight->second->dims());
+    if (!layout || layout->outputs != layer.layout.outputs || layout->inputs != layer.layout.inputs) return {};
+    bool has_bias = original.inputs.size() > 2 && !original.inputs[2].empty();
+    return Task{std::move(layer), &original, weight->second, *layout, has_bias, {}, {}};
+  }
+
+  // Gemm and MatMul may have become MatMulNBits.
+  static bool is_of(const Node& original, const Node& node) {
+    bool matrix = original.op_type == "Gemm" || original.op_type == "MatMul";
+    return node.op_type == original.op_type || (matrix && node.op_type == "MatMulNBits");
+  }
+
+  void collect(std::vector<Task>& tasks) {
+    // The data set's own tensors, then those that the quantized model computes of them.
+    std::vector<std::string> names, computed, targets;
+    for (const ValueInfo& v : quantized_.graph.free_inputs()) names.push_back(v.name);
+    for (const Task& t : tasks) {
+      targets.push_back(t.original->outputs[0]);
+      if (std::ranges::find(names, t.layer.input) != names.end()) continue;
+      names.push_back(t.layer.input);
+      computed.push_back(t.layer.input);
+    }
+    coded_.advance(quantized_, computed, open_coded_);
+    original_.advance(float_model_, targets, open_originals_);
+    for (size_t s = 0; s < samples_.size(); ++s) {
+      env_.stop_if_cancelled("round");
+      std::vector<Tensor> given = data_.read(samples_[s]).inputs, wanted = original_.run(s, given);
+      std::vector<Tensor> found = coded_.run(s, given);
+      std::ranges::move(found, std::back_inserter(given));
+      for (size_t t = 0; t < tasks.size(); ++t) {
+        auto input = static_cast<size_t>(std::ranges::find(names, tasks[t].layer.input) - names.begin());
+        tasks[t].add(given[input], wanted[t], static_cast<int64_t>(s), positions(tasks[t].layer.layout));
+      }
+    }
+  }
+
+  int64_t positions(const WeightLayout& layout) const {
+    int64_t rows = std::min(options_.rows_per_weight * layout.inputs, options_.max_rows),
+            samples = std::max<int64_t>(1, std::ssize(samples_));
+    return std::max(kPositions, (rows + samples - 1) / samples);
+  }
+
+  void learn(Task& task, Rounding& result) {
+    env_.stop_if_cancelled("round");
+    std::vector<float> weights = to_floats(*task.weight);
+    const Tensor stored = quantized_.graph.initializers[places_.at(task.layer.weight.codes)].tensor;
+    Trust trust = best_trust(task, weights);
+    RoundedLayer rounded = round_layer(task, stored, trust, weights);
+    env_.log(
+        LogLevel::kDebug,
+        fmt::format("rounding of {}: squared error {:.4g} instead of {:.4g}, ridge {}, damping {}",
+                    task.layer.node->name, rounded.error_learned, rounded.error_nearest, trust.ridge, trust.damping));
+    replace(quantized_, places_, task.layer, rounded);
+    result[task.layer.node->name] = std::move(rounded);
+  }
+
+  const Model& float_model_;
+  Model quantized_;
+  const Dataset& data_;
+  std::span<const int64_t> samples_;
+  RoundingOptions options_;
+  const Env& env_;
+  Frontier original_, coded_;                                // the two models up to the layers that are learned next
+  std::unordered_set<LayerId> open_originals_, open_coded_;  // not learned yet
+  std::unordered_map<std::string, const Node*> nodes_;
+  std::unordered_map<std::string, const Tensor*> initializers_;
+  Places places_;  // in quantized_
+};
+
+}  // namespace
+
+Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
+                        std::span<const int64_t> samples, Runner& runner, const RoundingOptions& options,
+                        const Env& env) {
+  return Learner(float_model, quantized, data, samples, runner, options, env).run();
+}
+
+Model apply_rounding(const Model& quantized, const Rounding& rounding) {
+  Model result = quantized;
+  const Places places = places_of(result);
+  for (const CodedLayer& layer : coded_layers(quantized)) {
+    auto it = rounding.find(layer.name);
+    if (it == rounding.end()) continue;
+    const Tensor* codes = &quantized.graph.initializers[places.at(layer.weight.codes)].tensor;
+    const RoundedLayer& learned = it->second;
+    bool same = learned.codes.type() == codes->type() && learned.codes.dims() == codes->dims() &&
+                learned.scale == layer.weight.scale && learned.zero_point == layer.weight.zero_point &&
+                keeps_limits(learned, layer.weight);
+    if (same) replace(result, places, layer, learned);
+  }
+  return result;
+}
+
+}  // namespace seqto

@@ -1,0 +1,155 @@
+// Room: quantization/lower. Operators that read and write quantized tensors themselves, written node by node: what
+// QOperator form and dynamic quantization share. A tensor goes back to float only where something float reads it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "quantization/lower/qdq_writer.h"
+#include "quantization/plan/layer_fields.h"
+
+namespace seqto::internal {
+
+using LayerSet = std::unordered_set<LayerId>;
+
+// The names of a tensor's codes and of their parameters.
+struct QuantizedTensor {
+  std::string codes, scale, zero_point;
+  QuantParams params;  // no scale in it: known at run time only
+};
+
+// Where ids of docs/compatibility.md are written down, for the model and for the layer at which they arose.
+struct DeviationLog {
+  std::vector<std::string>& ids;
+  std::map<LayerId, std::vector<std::string>>& by_layer;
+
+  void add(const char* id, const LayerId& layer) const;
+};
+
+// What does not change between a graph and the bodies inside it.
+struct OperatorContext {
+  const LayerwiseOptions& options;
+  const RangeView* ranges;  // null: activations are quantized at run time
+  WeightCache& cache;
+  DeviationLog deviations;
+
+  bool is_static() const { return ranges != nullptr; }
+  DataType activation_type() const { return is_static() ? options.common().activation_type : DataType::kUint8; }
+};
+
+class OperatorWriter {
+ public:
+  // Writes the node quantized, or leaves everything as it was and returns false.
+  using Rule = std::function<bool(OperatorWriter&, const Node&)>;
+
+  // `parent` writes the graph around a body; `model` is then the body in a model of its own.
+  OperatorWriter(const Model& model, const GraphIndex& index, const OperatorContext& context,
+                 OperatorWriter* parent = nullptr);
+
+  // The whole graph, node by node in sorted order; what `rule` refuses stays float.
+  Graph run(const Rule& rule);
+
+  // --- what a rule asks
+  const QuantizeOptions& options() const { return *options_; }  // of the layer that is being written
+  const GraphIndex& index() const { return index_; }
+  bool is_static() const { return context_.is_static(); }
+  bool is_float(const std::string& tensor) const;  // known to be float32
+  const Tensor* initializer(const std::string& tensor) const;
+  // Reports a float16 operand: the quantized operators have float32 scales alone.
+  void note_half(const std::string& tensor) const;
+  // The quantized form, where there is one already.
+  const QuantizedTensor* find(const std::string& tensor) const;
+  const QuantizedTensor* find_here(const std::string& tensor) const;  // not in the graph around this one
+  // True when activation() has what it needs: a range, an initializer, or run time.
+  bool quantizable(const std::string& tensor) const;
+
+  // How a constant is quantized in this type, as a weight or as an activation.
+  WeightRule rule_of(DataType type, std::optional<int64_t> axis, bool as_weight) const;
+
+  // --- what a rule reads
+  const QuantizedTensor& activation(const std::string& tensor);
+  // Of a constant in this type, per channel where an axis is given; of anything else as activation().
+  QuantizedTensor& weight(const std::string& tensor, DataType type, std::optional<int64_t> axis);
+  // A constant that lies in the file as [..., columns, rows]: codes with the last two dimensions exchanged, the rule's
+  // axis that of the original, parameters of shape `param_dims`, codes of shape `dims` before the exchange.
+  const QuantizedTensor& transposed_weight(const std::string& tensor, const Tensor& value, const WeightRule& rule,
+                                           std::vector<int64_t> dims, std::vector<int64_t> param_dims);
+  // The weight with scales that keep this bias inside int32: enlarged in place, or in a copy where another bias relies
+  // on the present ones.
+  QuantizedTensor& fit_to_bias(const std::string& tensor, QuantizedTensor& weight, const std::string& bias_name,
+                               const Tensor& bias, const QuantizedTensor& input);
+  // int32 codes of a constant under the product of two scales; returns their name.
+  std::string bias(const std::string& tensor, const Tensor& value, const QuantizedTensor& input,
+                   const QuantizedTensor& weight);
+  // Parameters for a tensor that is about to be written; nothing where its range is missing.
+  std::optional<QuantizedTensor> output(const std::string& tensor);
+  // The same with given numbers.
+  QuantizedTensor output(const std::string& tensor, float scale, int32_t zero_point);
+
+  // --- what a rule writes
+  void emit(Node node);
+  void emit_float(const Node& node);             // its inputs dequantized where they have to be
+  void ensure_float(const std::string& tensor);  // a constant that is quantized elsewhere comes from its codes
+  void read_float(const std::string& tensor);    // a constant is read as it is
+  bool needs_dequantizing(const std::string& tensor) const;
+  void define(const std::string& tensor, QuantizedTensor quantized);
+  std::string add_initializer(const std::string& name, Tensor tensor);  // returns the name that was free
+  // The product of two scales, written once for nodes without a name.
+  std::string scale_product(const std::string& a, const std::string& b, const std::string& node_name);
+  std::string fresh(const std::string& name);
+  void deviate(const char* id) const { context_.deviations.add(id, layer_); }
+
+ private:
+  struct Constant {  // codes are made when the graph is complete: a bias may still change the scale
+    const QuantizedTensor* quantized;
+    std::string source;
+    Tensor value;
+    std::vector<int64_t> param_dims;
+    std::vector<int64_t> transposed_dims;  // not empty: exchange the last two
+  };
+
+  bool is_local(const std::string& tensor) const;
+  QuantizedTensor& constant(const std::string& tensor, const Tensor& value, const WeightRule& rule, bool as_weight);
+  bool fuses_channels_of_the_left(const Node& node) const;
+  QuantizedTensor names_for(const std::string& tensor, QuantParams params);
+  const QuantizedTensor& quantize_here(const std::string& tensor);
+  void write_bodies(Node& node, const Rule& rule);
+  void write_constants(Graph& graph);
+
+  const Model& model_;
+  const GraphIndex& index_;
+  OperatorContext context_;
+  OperatorWriter* parent_;
+  std::string scope_;  // in front of the names of a body's constants where they are cached
+  LayerId layer_;      // being written
+  const QuantizeOptions* options_;
+  int bodies_ = 0;
+  std::unordered_map<std::string, QuantizedTensor> values_;
+  std::unordered_set<std::string> available_;  // in float: graph inputs and what nodes have written
+  std::unordered_set<std::string> taken_;
+  std::unordered_set<std::string> biased_;  // weights whose scale some bias relies on, by the name of their codes
+  std::unordered_map<std::string, std::string> scale_products_;
+  std::vector<Constant> constants_;
+  std::vector<Initializer> added_;
+  std::vector<Node> nodes_;
+};
+
+// True when the options' list, or else the scheme's own, has the op type of this node.
+bool lists_op_type(const QuantizeOptions& options, Scheme scheme, const Node& n);
+
+// Real bounds of the values that the codes stand for; nothing where the parameters are not known.
+std::optional<RealBounds> bounds_of(const QuantizedTensor& tensor);
+
+// A node of the quantized operator set of com.microsoft, named after the one it replaces.
+Node quantized_node(const Node& from, const std::string& op_type, std::vector<std::string> inputs,
+                    std::vector<std::string> outputs, const std::string& domain = "com.microsoft");
+
+// The graph in place of the model's own, with the opsets that it needs.
+Model with_graph(const Model& model, Graph graph);
+
+}  // namespace seqto::internal

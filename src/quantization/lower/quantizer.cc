@@ -1,0 +1,376 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "model/bodies.h"
+#include "model/op_traits.h"
+#include "quantization/encode/unlike_concats.h"
+#include "quantization/lower/writers.h"
+#include "quantization/plan/layer_fields.h"
+#include "quantization/plan/shared_weights.h"
+#include "quantization/plan/validate_options.h"
+#include "quantization/plan/weight_sites.h"
+#include "seqto/error.h"
+
+namespace seqto {
+
+using namespace internal;
+
+struct Quantizer::Impl {
+  Impl(Model m, Ranges r, QuantizeOptions o)
+      : model(std::move(m)), ranges(std::move(r)), options(std::move(o)), index(model) {
+    if (options.enable_subgraph) {
+      model = infer_bodies(model);
+      index = GraphIndex(model);
+    }
+    include.insert(options.include.begin(), options.include.end());
+    exclude.insert(options.exclude.begin(), options.exclude.end());
+    shared = shared_weights(model, index);
+    const std::unordered_set<std::string> half_concats = find_half_concats(), unlike = find_unlike_concats();
+    for (const Node& n : model.graph.nodes) {
+      eligible.push_back(is_eligible(n, Scheme::kInt8));
+      if (const char* id = eligible.back() ? why_float(n, half_concats, unlike) : nullptr) {
+        eligible.back() = false;
+        left_float.emplace_back(n.name, id);
+      }
+      // What static quantization has no rule for can still have its weights stored in fewer bits.
+      allowed.push_back(is_named(n) && (options.op_types.empty() || is_eligible(n, Scheme::kInt8)));
+    }
+  }
+
+  bool is_named(const Node& n) const {
+    return (include.empty() || include.contains(n.name)) && !exclude.contains(n.name);
+  }
+
+  // onnxruntime's gate: by name and op type.
+  bool is_eligible(const Node& n, Scheme scheme) const {
+    return is_named(n) && lists_op_type(options, scheme, n) && n.op_type != "QuantizeLinear" &&
+           n.op_type != "DequantizeLinear";
+  }
+
+  // What a Concat of float16 writes, also through what moves values. The runtime makes one operator of 8 bits of a
+  // Concat between pairs, whose scales cannot be float16; it also moves Q and DQ through these operators, and drops the
+  // Relu or Clip in front of Q.
+  std::unordered_set<std::string> find_half_concats() const {
+    static const std::unordered_set<std::string_view> kPassed{"Relu", "Clip", "MaxPool", "Flatten"};
+    std::unordered_set<std::string> found;
+    if (options.format != QuantFormat::kQdq || !is_8_bits(options.activation_type)) return found;
+    for (const Node& n : model.graph.nodes) {
+      if (n.outputs.empty() || n.inputs.empty()) continue;
+      auto type = index.types.find(n.outputs[0]);
+      bool half = type != index.types.end() && type->second == DataType::kFloat16;
+      const bool passes = moves_values(n) || kPassed.contains(n.op_type);
+      if ((half && n.op_type == "Concat") || (passes && found.contains(n.inputs[0]))) found.insert(n.outputs[0]);
+    }
+    return found;
+  }
+
+  std::unordered_set<std::string> find_unlike_concats() const {
+    if (!options.float_unlike_concat || options.compat_onnxruntime) return {};
+    const QuantLimits limits = quant_limits(options.activation_type);
+    return unlike_concats(model, ranges, limits.highest - limits.lowest,
+                          [&](const Node& n) { return is_eligible(n, Scheme::kInt8); });
+  }
+
+  // The id of what keeps a layer that was asked for in float; null where nothing does.
+  const char* why_float(const Node& n, const std::unordered_set<std::string>& half_concats,
+                        const std::unordered_set<std::string>& unlike) const {
+    auto reads_nothing = [&](size_t k) {
+      const Tensor* value = index.constant(n.inputs[k]);
+      return value && value->is_float() && value->element_count() == 0;
+    };
+    if (std::ranges::any_of(data_inputs(n), reads_nothing)) return "D58";
+    if (options.compat_onnxruntime) return nullptr;
+    // No scale can span it.
+    auto unbounded = [&](const std::string& name) {
+      auto it = ranges.find(name);
+      return it != ranges.end() && std::max(-it->second.lowest, it->second.highest) >= kUnbounded;
+    };
+    auto concat = [&](const std::string& name) { return half_concats.contains(name); };
+    if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return unlike.contains(name); })) return "D56";
+    if (std::ranges::any_of(n.inputs, unbounded) || std::ranges::any_of(n.outputs, unbounded)) return "D52";
+    if (std::ranges::any_of(n.inputs, concat) || std::ranges::any_of(n.outputs, concat)) return "D53";
+    return nullptr;
+  }
+
+  // Those nodes of bodies that are eligible and that `wanted` accepts by name.
+  template <class F>
+  LayerSet body_layers(Scheme scheme, F wanted) const {
+    LayerSet layers;
+    if (!options.enable_subgraph) return layers;
+    for_each_body_node(model, [&](const Node& n) {
+      if (is_eligible(n, scheme) && wanted(n.name)) layers.insert(n.name);
+    });
+    return layers;
+  }
+
+  DeviationLog log() { return {deviations, layer_deviations}; }
+
+  // `always`: through the writer of this scheme even where no layer of the plan has it.
+  Model quantize(const Plan& plan, Scheme always);
+
+  // What each node is given, as far as it can have it.
+  std::vector<Decision> decisions(const Plan& plan) const;
+
+  // `layers`: of bodies.
+  Model quantize_static(const Plan& plan, const std::vector<bool>& selected, LayerSet layers,
+                        const LayerwiseOptions& layerwise) {
+    std::vector<StaticLayer> fields = static_layers(model, plan, selected);
+    auto any = [&](auto has) { return std::any_of(fields.begin(), fields.end(), has); };
+    bool wide = any([](const StaticLayer& l) { return l.wide; });
+    bool methods = any([](const StaticLayer& l) { return l.fields && l.fields->method; });
+    std::optional<Ranges> own;
+    if (methods) own = ranges_of_methods(model, index, ranges, named_ranges, fields);
+    RangeView view(model, index, own ? *own : ranges, selected, options.unify_concat);
+    if (options.format == QuantFormat::kQdq) {
+      if (!any([](const StaticLayer& l) { return l.wide || l.fields; })) return quantize_qdq(options, selected, view);
+      QuantizeOptions effective = static_options(model, index, options, fields);
+      require_opset(index.opset, effective);
+      return quantize_qdq(effective, selected, view);
+    }
+    if (wide)
+      throw Error(Code::kUsage,
+                  "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
+    layer_deviations.clear();
+    for (size_t i = 0; i < selected.size(); ++i)
+      if (selected[i]) layers.insert(model.graph.nodes[i].name);
+    Model result = write_qoperator(model, index, layers, view, layerwise, cache, log());
+    note_softmax(selected);
+    return result;
+  }
+
+  Model quantize_qdq(const QuantizeOptions& effective, const std::vector<bool>& selected, const RangeView& view) {
+    ActivationParams params(view, index, effective);
+    auto bounds = [&](const std::string& tensor) -> std::optional<RealBounds> {
+      auto p = params.original(tensor);
+      if (!p) return {};
+      QuantLimits limits = quant_limits(p->type);
+      double scale = p->scale[0];
+      return RealBounds{(limits.lowest - p->zero_point[0]) * scale, (limits.highest - p->zero_point[0]) * scale, scale,
+                        params.converted(tensor).has_value()};
+    };
+    Marks marks = mark_tensors(model, index, selected, effective, bounds);
+    if (has_float32_scale(marks, params, effective, selected)) marks.deviate("D17");
+    Model result = write_qdq(model, index, marks, params, effective, cache);
+    deviations = std::move(marks.deviations);
+    layer_deviations = std::move(marks.layer_deviations);
+    if (index.opset < 21 && !effective.use_qdq_contrib_ops && hides_4_bits(effective)) deviate("D24");
+    note_softmax(selected);
+    return result;
+  }
+
+  // onnxruntime gives some float16 tensors a scale in float32: a Softmax's output, and those whose scale or upper bound
+  // is given or whose scale is snapped.
+  bool has_float32_scale(Marks& marks, const ActivationParams& params, const QuantizeOptions& effective,
+                         const std::vector<bool>& selected) const {
+    auto half = [&](const std::string& tensor) { return params.float_type(tensor) == DataType::kFloat16; };
+    for (size_t i = 0; i < selected.size(); ++i) {
+      const Node& n = model.graph.nodes[i];
+      if (selected[i] && n.op_type == "Softmax" && half(n.outputs[0])) return true;
+    }
+    bool found = false;
+    marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
+      const auto* overrides = overrides_of(effective, name);
+      auto sets_type = [](const ParamsOverride& o) { return o.scale || o.rmax; };
+      bool given = effective.restricted_asymmetric_activations;
+      if (overrides) {
+        const auto& [first, convert] = std::pair{overrides->front(), overrides->front().convert};
+        given |= sets_type(first) || (convert && sets_type(*convert));
+      }
+      found |= given && mark.provider.empty() && !index.is_initializer(name) && half(name);
+    });
+    return found;
+  }
+
+  // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown.
+  void note_softmax(const std::vector<bool>& selected) {
+    for (size_t i = 0; i < selected.size(); ++i) {
+      const Node& n = model.graph.nodes[i];
+      if (selected[i] && n.op_type == "Softmax" && !ranges.contains(n.outputs[0])) deviate("D34");
+    }
+  }
+
+  // onnxruntime quantizes them all the same.
+  void note_left_float(const Plan& plan) {
+    for (const auto& [layer, id] : left_float) {
+      auto it = plan.schemes.find(layer);
+      if (it == plan.schemes.end() || !is_static(it->second)) continue;
+      deviate(id);
+      layer_deviations[layer].emplace_back(id);
+    }
+  }
+
+  void deviate(const char* id) {
+    if (std::find(deviations.begin(), deviations.end(), id) == deviations.end()) deviations.emplace_back(id);
+  }
+
+  Model model;
+  Ranges ranges;
+  std::map<std::string, Ranges> named_ranges;
+  QuantizeOptions options;
+  GraphIndex index;
+  std::unordered_set<std::string> include, exclude;
+  std::vector<bool> eligible;                               // for static quantization
+  std::vector<std::pair<LayerId, const char*>> left_float;  // would be, but for what docs/compatibility.md says there
+  std::vector<bool> allowed;                                // for the schemes that only change how weights are stored
+  std::vector<SharedWeight> shared;
+  WeightCache cache;
+  std::set<std::pair<Scheme, LayerOptions>> valid_fields;  // found to be right before
+  std::vector<std::string> deviations, notes;
+  std::map<LayerId, std::vector<std::string>> layer_deviations;
+};
+
+namespace {
+
+// A weight that a static layer shares is quantized for all its readers, as onnxruntime does. Layers that the plan gives
+// another scheme than static or float read it as it was.
+void give_back_weights(Model& result, const Model& original, const std::map<LayerId, Scheme>& schemes) {
+  std::unordered_map<std::string, const Node*> nodes;
+  for (const Node& n : original.graph.nodes) nodes[n.name] = &n;
+  std::unordered_map<std::string, const Tensor*> weights;
+  for (const Initializer& i : original.graph.initializers)
+    if (i.tensor.is_float()) weights[i.name] = &i.tensor;
+  std::unordered_set<std::string> constants;
+  for (const Initializer& i : original.graph.initializers) constants.insert(i.name);
+  for (const Initializer& i : result.graph.initializers) weights.erase(i.name);  // still there
+  for (Node& node : result.graph.nodes) {
+    auto scheme = schemes.find(node.name);
+    auto before = nodes.find(node.name);
+    if (scheme == schemes.end() || before == nodes.end()) continue;
+    if (scheme->second == Scheme::kInt8 || scheme->second == Scheme::kInt8wInt16a || scheme->second == Scheme::kFloat32)
+      continue;
+    const auto& inputs = before->second->inputs;
+    for (size_t k = 0; k < node.inputs.size() && k < inputs.size(); ++k) {
+      if (node.inputs[k] == inputs[k] || !constants.contains(inputs[k])) continue;
+      node.inputs[k] = inputs[k];
+      if (auto it = weights.find(inputs[k]); it != weights.end()) {
+        result.graph.initializers.push_back({inputs[k], *it->second});
+        weights.erase(it);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Decision> Quantizer::Impl::decisions(const Plan& plan) const {
+  std::vector<Decision> result(eligible.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    const LayerId& layer = model.graph.nodes[i].name;
+    auto it = plan.schemes.find(layer);
+    const Scheme scheme = it != plan.schemes.end() ? it->second : Scheme::kFloat32;
+    bool stored_only = scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
+    bool possible = stored_only                      ? allowed[i]
+                    : scheme == Scheme::kInt8Dynamic ? is_eligible(model.graph.nodes[i], scheme)
+                                                     : eligible[i];
+    if (!possible) continue;
+    auto fields = plan.options.find(layer);
+    const bool any = fields != plan.options.end() && !fields->second.empty();
+    result[i] = {scheme, any ? &fields->second : nullptr};
+  }
+  return result;
+}
+
+Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
+  deviations.clear();
+  notes.clear();
+  layer_deviations.clear();
+  std::vector<Decision> decided = decisions(asked);
+  notes = settle_shared_weights(model, shared, options, decided);
+  std::map<Scheme, LayerSet> layers;
+  LayerwiseOptions layerwise(options);
+  std::vector<bool> selected = eligible;
+  std::optional<Plan> settled;
+  if (!notes.empty()) settled = asked;
+  const Plan& plan = settled ? *settled : asked;
+  for (size_t i = 0; i < selected.size(); ++i) {
+    const LayerId& layer = model.graph.nodes[i].name;
+    const auto [scheme, fields] = decided[i];
+    selected[i] = is_static(scheme);
+    layers[scheme].insert(layer);
+    if (settled) settled->schemes[layer] = scheme;
+    if (!fields) continue;
+    if (!valid_fields.contains({scheme, *fields})) {
+      validate_fields(layer, scheme, *fields, options);
+      valid_fields.emplace(scheme, *fields);
+    }
+    layerwise.set(layer, scheme, *fields);
+  }
+  auto in_bodies = [&](Scheme scheme) {
+    return body_layers(scheme, [&](const LayerId& name) {
+      auto it = plan.schemes.find(name);
+      return it != plan.schemes.end() && it->second == scheme;
+    });
+  };
+  for (Scheme scheme : {Scheme::kInt8, Scheme::kInt8Dynamic})
+    if (LayerSet inner = in_bodies(scheme); !inner.empty()) layers[scheme].merge(inner);
+  layers[always];
+  bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
+  if (any_static) validate_static_types(options);
+  Model result = any_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
+  note_left_float(asked);
+  if (any_static) give_back_weights(result, model, plan.schemes);
+  if (any_static && !options.compat_onnxruntime) keep_pools_float(result, log());
+  auto rewrite = [&](Scheme scheme, auto write) {
+    if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
+  };
+  rewrite(Scheme::kInt8Dynamic,
+          [&](const Model& m, const LayerSet& names) { return write_dynamic(m, names, layerwise, cache, log()); });
+  rewrite(Scheme::kInt8Weights,
+          [&](const Model& m, const LayerSet& names) { return write_int8_weights(m, names, layerwise, cache, notes); });
+  rewrite(Scheme::kInt4Weights,
+          [&](const Model& m, const LayerSet& names) { return write_int4_weights(m, names, layerwise, cache, notes); });
+  rewrite(Scheme::kFloat16,
+          [&](const Model& m, const LayerSet& names) { return write_float16(m, names, options, cache, notes); });
+  return result;
+}
+
+Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
+                    const std::map<std::string, Ranges>& named) {
+  std::vector<bool> selected;
+  for (const Node& n : model.graph.nodes) {
+    auto it = plan.schemes.find(n.name);
+    selected.push_back(it != plan.schemes.end() && is_static(it->second));
+  }
+  return ranges_of_methods(model, GraphIndex(model), ranges, named, static_layers(model, plan, selected));
+}
+
+Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {
+  validate_options(model, options);
+  impl_ = std::make_unique<Impl>(std::move(model), std::move(ranges), std::move(options));
+}
+Quantizer::~Quantizer() = default;
+Quantizer::Quantizer(Quantizer&&) noexcept = default;
+
+void Quantizer::set_range(const std::string& tensor, Range range) { impl_->ranges[tensor] = std::move(range); }
+
+void Quantizer::add_ranges(const std::string& name, Ranges ranges) {
+  impl_->named_ranges.insert_or_assign(name, std::move(ranges));
+}
+
+Model Quantizer::quantize(const Plan& plan) { return impl_->quantize(plan, Scheme::kFloat32); }
+
+Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme) {
+  Impl& q = *impl_;
+  std::unordered_set<std::string> out(excluded.begin(), excluded.end());
+  Plan plan;
+  for (const Node& n : q.model.graph.nodes)
+    if (q.is_eligible(n, scheme) && !out.contains(n.name)) plan.schemes[n.name] = scheme;
+  for (const LayerId& inner : q.body_layers(scheme, [&](const LayerId& name) { return !out.contains(name); }))
+    plan.schemes[inner] = scheme;
+  // Writers sort and clean up also where every layer is excluded, as onnxruntime does.
+  return q.quantize(plan, scheme);
+}
+
+const std::vector<std::string>& Quantizer::deviations() const { return impl_->deviations; }
+const std::vector<std::string>& Quantizer::notes() const { return impl_->notes; }
+
+const std::map<LayerId, std::vector<std::string>>& Quantizer::layer_deviations() const {
+  return impl_->layer_deviations;
+}
+
+}  // namespace seqto

@@ -1,0 +1,33 @@
+// Room: quantization/lower. What a plan asks for beside static QDQ; one rewriting after the other, each on the layers
+// that it is given by name. The static part comes first, so that it sees the tensors that were calibrated.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "quantization/lower/operator_writer.h"
+#include "quantization/plan/layer_fields.h"
+
+namespace seqto::internal {
+
+// Static, as operators on quantized tensors: onnxruntime's QOperator form.
+Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
+                      const LayerwiseOptions& options, WeightCache& cache, const DeviationLog& deviations);
+// Keeps the runtime from making an integer MaxPool of one that was left in float (D55); after the static part.
+void keep_pools_float(Model& model, const DeviationLog& deviations);
+// Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
+Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseOptions& options, WeightCache& cache,
+                    const DeviationLog& deviations);
+// `notes` of these three: one sentence for each thing asked for that was not done, and for each value that was changed.
+// Weights stored in 8 bits, computed in float.
+Model write_int8_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
+                         WeightCache& cache, std::vector<std::string>& notes);
+// Weights stored in blocks of 4 bits, computed in float.
+Model write_int4_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
+                         WeightCache& cache, std::vector<std::string>& notes);
+// Weights, and where the device can computation, in float16.
+Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
+                    std::vector<std::string>& notes);
+
+}  // namespace seqto::internal

@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "seqto/error.h"
+#include "seqto/quantize.h"
+
+namespace seqto {
+namespace {
+
+constexpr std::array<std::pair<Scheme, std::string_view>, 7> kSchemes{{{Scheme::kFloat32, "float32"},
+                                                                       {Scheme::kFloat16, "float16"},
+                                                                       {Scheme::kInt8, "int8"},
+                                                                       {Scheme::kInt8Dynamic, "int8_dynamic"},
+                                                                       {Scheme::kInt8Weights, "int8_weights"},
+                                                                       {Scheme::kInt4Weights, "int4_weights"},
+                                                                       {Scheme::kInt8wInt16a, "int8w_int16a"}}};
+
+}  // namespace
+
+std::string_view to_string(Scheme scheme) {
+  for (auto [s, name] : kSchemes)
+    if (s == scheme) return name;
+  return "?";
+}
+
+Scheme parse_scheme(std::string_view name) {
+  std::string known;
+  for (auto [s, n] : kSchemes) {
+    if (n == name) return s;
+    known += fmt::format(" {}", n);
+  }
+  throw Error(Code::kUsage, fmt::format("[plan] scheme '{}' found; one of{} expected", name, known));
+}
+
+std::string_view to_string(QuantFormat format) { return format == QuantFormat::kQdq ? "qdq" : "qoperator"; }
+
+QuantFormat parse_quant_format(std::string_view name) {
+  for (QuantFormat format : {QuantFormat::kQdq, QuantFormat::kQoperator})
+    if (to_string(format) == name) return format;
+  throw Error(Code::kUsage, fmt::format("[quantize] format '{}' found; one of qdq qoperator expected", name));
+}
+
+const std::vector<std::string>& default_op_types(Scheme scheme) {
+  // onnxruntime's list for integer operators, with the Gemm that it turns into MatMul and Add.
+  static const std::vector<std::string> kDynamic{
+      "Attention", "Conv", "EmbedLayerNormalization", "Gather", "Gemm", "LSTM", "MatMul", "Transpose"};
+  // The union of its registries for static quantization.
+  static const std::vector<std::string> kStatic{"Add",
+                                                "ArgMax",
+                                                "AveragePool",
+                                                "BatchNormalization",
+                                                "Clip",
+                                                "Concat",
+                                                "Conv",
+                                                "ConvTranspose",
+                                                "CumSum",
+                                                "EmbedLayerNormalization",
+                                                "Flatten",
+                                                "Gather",
+                                                "GatherElements",
+                                                "Gemm",
+                                                "GlobalAveragePool",
+                                                "LeakyRelu",
+                                                "MatMul",
+                                                "InstanceNormalization",
+                                                "LayerNormalization",
+                                                "MaxPool",
+                                                "Mul",
+                                                "Pad",
+                                                "Relu",
+                                                "Reshape",
+                                                "Resize",
+                                                "Sigmoid",
+                                                "Slice",
+                                                "Softmax",
+                                                "Split",
+                                                "Squeeze",
+                                                "TopK",
+                                                "Transpose",
+                                                "Unsqueeze",
+                                                "Where"};
+  return scheme == Scheme::kInt8Dynamic ? kDynamic : kStatic;
+}
+
+std::string Plan::hash() const {
+  std::string text;
+  for (const auto& [layer, scheme] : schemes) {
+    if (scheme == Scheme::kFloat32) continue;
+    text += fmt::format("{}\n{}", layer, to_string(scheme));
+    if (auto it = options.find(layer); it != options.end() && !it->second.empty())
+      text += fmt::format(" {}", layer_options_to_json(it->second));
+    text += '\n';
+  }
+  return sha256_hex(text).substr(0, 16);
+}
+
+std::string plan_to_json(const Plan& plan) {
+  nlohmann::json schemes = nlohmann::json::object();
+  for (const auto& [layer, scheme] : plan.schemes) {
+    auto fields = plan.options.find(layer);
+    if (fields == plan.options.end() || fields->second.empty()) {
+      schemes[layer] = to_string(scheme);
+      continue;
+    }
+    schemes[layer] = internal::parse_json(layer_options_to_json(fields->second));
+    schemes[layer]["scheme"] = to_string(scheme);
+  }
+  return nlohmann::json{{"schema_version", 1}, {"schemes", schemes}}.dump(1);
+}
+
+Plan plan_from_json(const std::string& text) {
+  try {
+    auto json = internal::parse_json(text);
+    Plan plan;
+    for (const auto& [layer, value] : json.at("schemes").items()) {
+      if (!value.is_object()) {
+        plan.schemes[layer] = parse_scheme(value.get<std::string>());
+        continue;
+      }
+      auto fields = value;
+      plan.schemes[layer] = parse_scheme(fields.at("scheme").get<std::string>());
+      fields.erase("scheme");
+      if (!fields.empty()) plan.options[layer] = layer_options_from_json(fields.dump());
+    }
+    return plan;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[plan] {}; {{\"schemes\": {{layer: scheme}}}} or {{layer: {{\"scheme\": "
+                            "scheme, field: value ...}}}} was expected",
+                            error.what()));
+  }
+}
+
+}  // namespace seqto

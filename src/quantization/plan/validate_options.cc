@@ -1,0 +1,79 @@
+#include "quantization/plan/validate_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "model/graph_index.h"
+#include "quantization/plan/overrides.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+void validate_qoperator(const QuantizeOptions& options) {
+  auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
+  if (!is8(options.activation_type) || !is8(options.weight_type))
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] {} activations and {} weights found; QOperator form has 8-bit types "
+                            "only; use --format qdq",
+                            to_string(options.activation_type), to_string(options.weight_type)));
+  if (!options.tensor_overrides.empty())
+    throw Error(Code::kUsage,
+                "[quantize] overrides of single tensors found; QOperator form takes none; use --format qdq");
+}
+
+}  // namespace
+
+bool reads_float16(const Model& model, const QuantizeOptions& options) {
+  GraphIndex index(model);
+  const auto& types = options.op_types.empty() ? default_op_types() : options.op_types;
+  std::unordered_set<std::string> op_types(types.begin(), types.end());
+  auto is_float16 = [&](const std::string& name) {
+    auto it = index.types.find(name);
+    return it != index.types.end() && it->second == DataType::kFloat16;
+  };
+  return std::any_of(model.graph.nodes.begin(), model.graph.nodes.end(), [&](const Node& n) {
+    return op_types.contains(n.op_type) && (std::any_of(n.inputs.begin(), n.inputs.end(), is_float16) ||
+                                            std::any_of(n.outputs.begin(), n.outputs.end(), is_float16));
+  });
+}
+
+void require_opset(int64_t found, const QuantizeOptions& options, bool half) {
+  int64_t needed = uses_blocks(options) ? 21 : 10;
+  // Q and DQ of com.microsoft have all types and axes at any opset.
+  if (!in_contrib_domain(options, found)) {
+    if (required_opset(options) == 13) needed = std::max<int64_t>(needed, 13);
+    if (half) needed = std::max(needed, kFloat16Pairs);
+  }
+  if (found >= needed) return;
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format(
+          "[quantize] opset {} found; {} or newer is needed for {}; run `seqto prepare --opset {}` first or export "
+          "with a newer opset",
+          found, needed, half && needed == kFloat16Pairs ? "float16 tensors" : "these options", needed));
+}
+
+void validate_options(const Model& model, const QuantizeOptions& options) {
+  for (DataType t : {options.activation_type, options.weight_type})
+    if (!is_code_type(t))
+      throw Error(
+          Code::kUsage,
+          fmt::format("[quantize] type {} found; one of int8 uint8 int16 uint16 int4 uint4 expected", to_string(t)));
+  if (options.format == QuantFormat::kQoperator) validate_qoperator(options);
+  if (options.block_size < 0)
+    throw Error(Code::kUsage, fmt::format("[quantize] block_size {} found; 0 or more expected", options.block_size));
+  validate_overrides(model, options);
+  require_opset(model.opset(), options, reads_float16(model, options));
+}
+
+void validate_static_types(const QuantizeOptions& options) {
+  if (options.activation_type == DataType::kInt8 && options.weight_type == DataType::kUint8)
+    throw Error(Code::kUsage,
+                "[quantize] int8 activations with uint8 weights found; no runtime has kernels for them; use "
+                "int8 weights or uint8 activations");
+}
+
+}  // namespace seqto::internal

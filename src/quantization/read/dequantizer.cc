@@ -1,0 +1,311 @@
+#include "quantization/read/dequantizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "model/sort_nodes.h"
+#include "quantization/arithmetic/arithmetic.h"
+#include "quantization/plan/layer_names.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+constexpr int kDepth = 64;
+
+bool in(std::string_view op, std::initializer_list<std::string_view> list) {
+  return std::find(list.begin(), list.end(), op) != list.end();
+}
+
+// Ops that work on integers as on floats, handing on what their codes mean.
+bool keeps_codes(std::string_view op) {
+  return in(op, {"MaxPool", "Reshape", "Transpose",      "Squeeze", "Unsqueeze",    "Flatten",      "Resize",
+                 "Split",   "Gather",  "GatherElements", "Pad",     "Slice",        "Identity",     "Relu",
+                 "Clip",    "TopK",    "Expand",         "Tile",    "DepthToSpace", "SpaceToDepth", "Concat"});
+}
+
+}  // namespace
+
+Dequantizer::Dequantizer(const Model& model) : model_(model) {
+  const Graph& graph = model.graph;
+  for (const Initializer& i : graph.initializers) constants_[i.name] = &i.tensor, taken_.insert(i.name);
+  for (const ValueInfo& v : graph.inputs) graph_inputs_.insert(v.name), taken_.insert(v.name);
+  for (const ValueInfo& v : graph.outputs) graph_outputs_.insert(v.name);
+  for (const Node& n : graph.nodes) {
+    for (const auto& o : n.outputs) producers_[o] = &n, taken_.insert(o);
+    for (const auto& i : n.inputs)
+      if (!i.empty()) readers_[i].push_back(&n);
+    for (const Attribute& a : n.attributes)
+      if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value))
+        captured_.insert(opaque->captures.begin(), opaque->captures.end());
+    const Attribute* value = n.op_type == "Constant" ? n.attribute("value") : nullptr;
+    if (value && std::holds_alternative<Tensor>(value->value))
+      constants_[n.outputs[0]] = &std::get<Tensor>(value->value);
+  }
+}
+
+const Tensor* Dequantizer::tensor(const std::string& name) const {
+  auto it = constants_.find(name);
+  return it == constants_.end() ? nullptr : it->second;
+}
+
+std::string Dequantizer::resolved(std::string name) const {
+  for (auto it = alias_.find(name); it != alias_.end(); it = alias_.find(name)) name = it->second;
+  return name;
+}
+
+std::string Dequantizer::fresh(const std::string& wish) const {
+  std::string name = wish;
+  for (int k = 1; taken_.contains(name); ++k) name = fmt::format("{}_{}", wish, k);
+  return name;
+}
+
+// --- what the integers mean
+
+void Dequantizer::note_coding(const Node& n, size_t codes, size_t scale, size_t zero_point) {
+  if (codes >= n.inputs.size() || scale >= n.inputs.size()) return;
+  std::string zero = zero_point < n.inputs.size() ? n.inputs[zero_point] : "";
+  coded_.try_emplace(n.inputs[codes], Coded{n.inputs[codes], n.inputs[scale], zero});
+}
+
+void Dequantizer::collect_codings() {
+  for (const Node& n : model_.graph.nodes) {
+    auto output = [&](size_t scale, size_t zero) {
+      if (zero < n.inputs.size() && !n.inputs[scale].empty())
+        coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.inputs[scale], n.inputs[zero]});
+    };
+    if (n.op_type == "QuantizeLinear") {
+      coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.inputs[1], n.inputs.size() > 2 ? n.inputs[2] : ""});
+    } else if (n.op_type == "DequantizeLinear") {
+      note_coding(n, 0, 1, 2);
+    } else if (n.op_type == "DynamicQuantizeLinear") {
+      coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.outputs[1], n.outputs[2]});
+    } else if (in(n.op_type, {"QLinearConv", "QLinearMatMul", "QGemm"})) {
+      output(n.op_type == "QGemm" ? 7 : 6, n.op_type == "QGemm" ? 8 : 7);
+    } else if (in(n.op_type, {"QLinearAdd", "QLinearMul"})) {
+      output(6, 7);
+    } else if (n.op_type == "QLinearWhere") {
+      output(7, 8);
+    } else if (n.op_type == "QLinearConcat") {
+      coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.inputs[0], n.inputs[1]});
+    } else if (n.op_type.starts_with("QLinear")) {
+      output(3, 4);
+    }
+  }
+  // Ops that hand on codes hand on their meaning, in both directions.
+  const auto& nodes = model_.graph.nodes;
+  auto share = [&](const std::string& from, const std::string& to) {
+    if (auto it = coded_.find(from); it != coded_.end() && !coded_.contains(to))
+      coded_[to] = {to, it->second.scale, it->second.zero_point};
+  };
+  for (const Node& n : nodes)
+    if (keeps_codes(n.op_type) && !n.inputs.empty())
+      for (const auto& o : n.outputs)
+        if (n.op_type != "MaxPool" || &o == &n.outputs[0]) share(n.inputs[0], o);
+  for (size_t i = nodes.size(); i-- > 0;)
+    if (keeps_codes(nodes[i].op_type) && !nodes[i].inputs.empty()) share(nodes[i].outputs[0], nodes[i].inputs[0]);
+}
+
+// --- the walk
+
+Dequantized Dequantizer::run() {
+  collect_codings();
+  for (const Node& n : model_.graph.nodes) {
+    if (done_.contains(&n)) continue;
+    auto rule = rules().find(n.op_type);
+    if (rule == rules().end()) other(n);
+    else (this->*rule->second)(n), ++operators_;
+  }
+  finish_outputs();
+  std::erase_if(nodes_, [&](const Node& n) { return dropped_.contains(n.outputs[0]); });
+  result_.model = model_;
+  Graph& graph = result_.model.graph;
+  graph.nodes = std::move(nodes_);
+  for (Initializer& i : added_) graph.initializers.push_back(std::move(i));
+  graph.value_info.clear();
+  drop_unused_initializers(graph);
+  sort_nodes(graph);
+  result_.model.producer_name = "seqto";
+  result_.model.producer_version = SEQTO_VERSION;
+  result_.model = infer_shapes(result_.model);
+  if (pairs_ > 0) result_.actions.push_back(fmt::format("removed {} QuantizeLinear and DequantizeLinear", pairs_));
+  if (operators_ > pairs_)
+    result_.actions.push_back(fmt::format("{} integer operators are float ones", operators_ - pairs_));
+  if (!weights_.empty()) result_.actions.push_back(fmt::format("{} integer constants are float ones", weights_.size()));
+  if (activations_ > 0)
+    result_.actions.push_back(fmt::format("put back {} Relu or Clip that quantized ranges stood for", activations_));
+  return std::move(result_);
+}
+
+void Dequantizer::add_node(Node node) {
+  for (const auto& o : node.outputs) made_by_[o] = nodes_.size(), taken_.insert(o);
+  nodes_.push_back(std::move(node));
+}
+
+// The layer that `like` did, on floats; `output.codes` is the tensor that it wrote.
+void Dequantizer::emit(const Node& like, std::string op_type, std::vector<std::string> inputs, const Coded& output,
+                       std::string domain) {
+  Node node{original_name(like.name), std::move(op_type), std::move(domain), std::move(inputs), {},
+            like.attributes,          like.rest};
+  bool codes = !output.scale.empty();
+  std::string name = codes ? float_name(output.codes) : output.codes;
+  node.outputs = {name};
+  add_node(std::move(node));
+  if (codes) float_of_[output.codes] = clamp(name, output);
+}
+
+void Dequantizer::add_float_twin(const Node& n, std::string op_type, std::string domain,
+                                 std::vector<std::string> inputs) {
+  add_node({original_name(n.name), std::move(op_type), std::move(domain), std::move(inputs), n.outputs, n.attributes,
+            n.rest});
+}
+
+std::string Dequantizer::float_name(const std::string& codes) {
+  std::vector<std::string> wishes;
+  for (const Node* r : readers_[codes])
+    if (r->op_type == "DequantizeLinear") wishes.push_back(r->outputs[0]);
+  std::stable_partition(wishes.begin(), wishes.end(), [&](const auto& w) { return graph_outputs_.contains(w); });
+  std::string base = without_suffix(codes, "_quantized");
+  if (base != codes && !taken_.contains(base)) wishes.insert(wishes.begin(), base);
+  // A DequantizeLinear's own output is free once that node is gone; what is captured or made already is not.
+  for (const auto& wish : wishes)
+    if (!made_by_.contains(wish)) return wish;
+  return fresh(codes + "_float");
+}
+
+void Dequantizer::note_range(const std::string& name, const Coded& coded) {
+  const Tensor *scale = tensor(coded.scale), *zero = tensor(coded.zero_point);
+  if (!scale || scale->element_count() != 1) return;
+  QuantLimits limits = quant_limits(zero ? zero->type() : DataType::kUint8);
+  float s = static_cast<float>(element(*scale, 0));
+  double z = zero ? element(*zero, 0) : 0;
+  result_.ranges[name] = {static_cast<float>(limits.lowest - z) * s, static_cast<float>(limits.highest - z) * s};
+}
+
+std::string Dequantizer::clamp(const std::string& name, const Coded& coded) {
+  note_range(name, coded);
+  const Tensor *scale = tensor(coded.scale), *zero = tensor(coded.zero_point);
+  if (!scale || scale->element_count() != 1) return name;
+  QuantLimits limits = quant_limits(zero ? zero->type() : DataType::kUint8);
+  double s = element(*scale, 0), z = zero ? element(*zero, 0) : 0;
+  if (z != limits.lowest || never_negative(name)) return name;
+  ++activations_;
+  // The layer writes a tensor of its own, the activation the one that everybody knows; unless others read it as it is.
+  std::string inner = fresh(name + "_unclipped"), outer = name;
+  auto made = made_by_.find(name);
+  auto readers = readers_.find(name);
+  size_t plain = 0;
+  if (readers != readers_.end())
+    for (const Node* r : readers->second) plain += r->op_type != "QuantizeLinear";
+  if (made == made_by_.end() || plain > 0 || captured_.contains(name)) {
+    std::swap(inner, outer);
+    outer = fresh(name + "_clipped");
+    inner = name;
+  } else {
+    for (auto& o : nodes_[made->second].outputs)
+      if (o == name) o = inner;
+    made_by_[inner] = made->second;
+    note_range(inner, coded);  // what lies outside is cut off behind it
+    taken_.insert(inner);
+  }
+  Node node{fresh(outer + "_Relu"), "Relu", "", {inner}, {outer}, {}, {}};
+  bool six = std::abs((limits.highest - z) * s - 6) < s / 2 && model_.opset() >= 11;
+  if (six) {
+    node.op_type = "Clip";
+    for (float bound : {0.0f, 6.0f})
+      node.inputs.push_back(
+          constant(fmt::format("{}_{}", outer, bound == 0 ? "min" : "max"), "", in_type(scale->type(), {}, {bound})));
+  }
+  add_node(std::move(node));
+  if (outer != name) note_range(outer, coded);
+  return outer;
+}
+
+bool Dequantizer::never_negative(const std::string& name, int depth) const {
+  if (graph_inputs_.contains(name)) return true;  // data; nobody put a Relu before them
+  auto made = made_by_.find(name);
+  if (made == made_by_.end() || depth > kDepth) return false;
+  const Node& n = nodes_[made->second];
+  if (in(n.op_type, {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Exp", "Abs", "Sqrt", "Softplus"})) return true;
+  if (n.op_type == "Clip" && n.inputs.size() > 1) {
+    const Tensor* low = tensor(n.inputs[1]);
+    for (const Initializer& i : added_)
+      if (i.name == n.inputs[1]) low = &i.tensor;
+    if (low && element(*low, 0) >= 0) return true;
+  }
+  if (n.op_type == "Clip" && n.float_attribute("min", -1) >= 0) return true;
+  auto all = [&](size_t count) {
+    for (size_t i = 0; i < std::min(count, n.inputs.size()); ++i)
+      if (!never_negative(n.inputs[i], depth + 1)) return false;
+    return true;
+  };
+  if (in(n.op_type, {"Add", "Mul", "Concat"})) return all(n.inputs.size());
+  bool handed_on = keeps_codes(n.op_type) || in(n.op_type, {"AveragePool", "GlobalAveragePool", "GlobalMaxPool"});
+  return handed_on && n.op_type != "Pad" && all(1);
+}
+
+std::string Dequantizer::constant(const std::string& wish, const std::string& otherwise, Tensor value) {
+  std::string name = !taken_.contains(wish) ? wish : !otherwise.empty() ? otherwise : fresh(wish);
+  taken_.insert(name);
+  added_.push_back({name, std::move(value)});
+  return name;
+}
+
+// Graph outputs keep their names: the tensor behind takes the name over, or an Identity stands between.
+void Dequantizer::finish_outputs() {
+  for (const ValueInfo& v : model_.graph.outputs) {
+    if (auto codes = float_of_.find(v.name); codes != float_of_.end() && !made_by_.contains(v.name)) {
+      const Coded& coded = coded_.at(v.name);  // the model gives integers out: they are made at the end
+      add_node({v.name + "_QuantizeLinear",
+                "QuantizeLinear",
+                "",
+                {codes->second, coded.scale, coded.zero_point},
+                {v.name},
+                {},
+                {}});
+      continue;
+    }
+    std::string behind = resolved(v.name);
+    if (behind == v.name) continue;
+    bool own = made_by_.contains(behind) && !graph_outputs_.contains(behind) && !captured_.contains(behind);
+    if (own) rename(behind, v.name);
+    else add_node({v.name + "_Identity", "Identity", "", {behind}, {v.name}, {}, {}});
+  }
+}
+
+void Dequantizer::rename(const std::string& from, const std::string& to) {
+  for (Node& n : nodes_) {
+    std::replace(n.inputs.begin(), n.inputs.end(), from, to);
+    std::replace(n.outputs.begin(), n.outputs.end(), from, to);
+  }
+  made_by_[to] = made_by_.at(from);
+  made_by_.erase(from);
+  alias_.erase(to);
+  alias_[from] = to;
+  for (auto& [codes, name] : float_of_)
+    if (name == from) name = to;
+  if (auto it = result_.ranges.find(from); it != result_.ranges.end()) {
+    result_.ranges[to] = it->second;
+    result_.ranges.erase(from);
+  }
+}
+
+}  // namespace seqto::internal
+
+namespace seqto {
+
+Dequantized dequantize(const Model& model) {
+  Model sorted = model;
+  internal::sort_nodes(sorted.graph);
+  Dequantized twin = internal::Dequantizer(sorted).run();
+  if (twin.actions.empty())
+    throw Error(Code::kInvalidInput,
+                "[dequantize] no quantized operator, QuantizeLinear or DequantizeLinear found; a quantized model was "
+                "expected; this one is float already");
+  return twin;
+}
+
+}  // namespace seqto

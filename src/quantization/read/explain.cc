@@ -1,0 +1,258 @@
+#include "seqto/explain.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "model/op_traits.h"
+#include "model/sort_nodes.h"
+#include "quantization/plan/layer_names.h"
+#include "quantization/read/layer_form.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+using Kind = InputForm::Kind;
+
+template <class T>
+bool contains(const std::vector<T>& list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+bool is_linear(const Node& n) { return n.op_type == "QuantizeLinear" || n.op_type == "DequantizeLinear"; }
+
+// Ops that the rules quantize only behind something quantized.
+bool passes_on(const Node& n) {
+  static const std::unordered_set<std::string> kTypes{"Relu",    "Clip",   "Reshape",        "Transpose", "Squeeze",
+                                                      "Flatten", "Slice",  "AveragePool",    "Unsqueeze", "Resize",
+                                                      "MaxPool", "Gather", "GatherElements", "TopK",      "Where"};
+  return kTypes.contains(n.op_type);
+}
+
+bool has_weights(const Node& n) {
+  static const std::unordered_set<std::string> kTypes{"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU"};
+  return kTypes.contains(n.op_type);
+}
+
+class Explainer {
+ public:
+  Explainer(const Model& before, const Model& after, const ExplainOptions& options)
+      : options_(options), floats_(before), forms_(after, &floats_.index().types) {
+    for (const Node& n : before.graph.nodes) {
+      names_.insert(n.name);
+      for (const auto& o : n.outputs) producers_[o] = &n;
+    }
+    const auto& types = options.quantize.op_types.empty() ? default_op_types() : options.quantize.op_types;
+    op_types_.insert(types.begin(), types.end());
+  }
+
+  LayerReport report(const Node& node) const {
+    LayerReport r{node.name, node.op_type, std::string(to_string(Scheme::kFloat32)), {}};
+    if (is_linear(node)) {
+      r.reason = "is quantization itself";
+      return r;
+    }
+    const Node* now = forms_.counterpart(node);
+    if (!now || stands_for_another(node, *now)) {
+      describe_removed(node, now, r);
+      return r;
+    }
+    LayerForm form = forms_.of(*now);
+    r.scheme = to_string(form.scheme);
+    r.reason = form.scheme == Scheme::kFloat32 ? why_float(node, *now) : form.how;
+    if (form.scheme == Scheme::kInt8 && now->op_type == node.op_type) r.reason += float_bias(*now);
+    if (std::string why = not_asked_for(node); form.scheme != Scheme::kFloat32 && !why.empty())
+      r.reason += fmt::format("; through its neighbours alone: {}", why);
+    if (auto it = options_.deviations.find(node.name); it != options_.deviations.end())
+      r.reason += fmt::format(" ({})", fmt::join(it->second, ", "));
+    return r;
+  }
+
+ private:
+  bool stands_for_another(const Node& node, const Node& now) const {
+    std::string original = original_name(now.name);
+    return now.name != node.name && original != node.name && (names_.contains(now.name) || names_.contains(original));
+  }
+
+  void describe_removed(const Node& node, const Node* now, LayerReport& r) const {
+    if (!now) {
+      r.reason = "removed: nothing reads its output any more";
+      return;
+    }
+    LayerForm form = forms_.of(*now);
+    r.scheme = to_string(form.scheme);
+    bool clips = node.op_type == "Relu" || node.op_type == "Clip";
+    r.reason = clips && form.scheme != Scheme::kFloat32
+                   ? fmt::format("removed: the quantized output of '{}' already ends where {} cuts off", now->name,
+                                 node.op_type)
+                   : fmt::format("merged into '{}'", now->name);
+  }
+
+  // --- why float, from the plain to the particular
+
+  std::string why_float(const Node& node, const Node& now) const {
+    if (std::string why = not_asked_for(node); !why.empty()) return why;
+    auto [known_float, unknown] = float_tensors(node);
+    if (!known_float && unknown.empty()) return "reads and writes no float tensor";
+    if (!known_float) return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
+    if (std::string why = scheme_needs(node); !why.empty()) return why;
+    int64_t needed = node.op_type == "Resize" ? 11 : node.op_type == "MaxPool" ? 12 : 0;
+    if (floats_.index().opset < needed)
+      return fmt::format("would be invalid at opset {}: {} takes integers from opset {} on", floats_.index().opset,
+                         node.op_type, needed);
+    return what_is_not_quantized(node, now);
+  }
+
+  std::string not_asked_for(const Node& node) const {
+    const QuantizeOptions& q = options_.quantize;
+    if (contains(q.exclude, node.name)) return "excluded by name";
+    if (!q.include.empty() && !contains(q.include, node.name)) return "not among the included";
+    Scheme asked = asked_scheme(node);
+    bool any_type = q.op_types.empty() && options_.plan && asked != Scheme::kInt8 && asked != Scheme::kFloat32;
+    if (!op_types_.contains(node.op_type) && !any_type)
+      return q.op_types.empty() ? fmt::format("op type {} is not in the quantizer's list", node.op_type)
+                                : fmt::format("op type {} is not among the chosen", node.op_type);
+    if (options_.plan && asked == Scheme::kFloat32) return "float32 in the plan";
+    return "";
+  }
+
+  Scheme asked_scheme(const Node& node) const {
+    if (!options_.plan) return Scheme::kInt8;
+    auto it = options_.plan->schemes.find(node.name);
+    return it == options_.plan->schemes.end() ? Scheme::kFloat32 : it->second;
+  }
+
+  std::pair<bool, std::string> float_tensors(const Node& node) const {
+    bool found = false;
+    std::string unknown;
+    auto look = [&](const std::string& name) {
+      Kind kind = floats_.input(name).kind;
+      if (kind == Kind::kUnknown && unknown.empty()) unknown = name;
+      else if (kind != Kind::kUnknown && kind != Kind::kOther) found = true;
+    };
+    for (size_t k : data_inputs(node)) look(node.inputs[k]);
+    if (!node.outputs.empty()) look(node.outputs[0]);
+    return {found, unknown};
+  }
+
+  // The schemes for weights and the dynamic one.
+  std::string scheme_needs(const Node& node) const {
+    Scheme scheme = asked_scheme(node);
+    if (scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a) return "";
+    bool constant = false;
+    std::string computed;
+    for (size_t k : data_inputs(node)) {
+      Kind kind = floats_.input(node.inputs[k]).kind;
+      constant = constant || kind == Kind::kConstant || kind == Kind::kHalfConstant;
+      if (k > 0 && kind == Kind::kActivation) computed = node.inputs[k];
+    }
+    if (constant) return fmt::format("{} has no form for this {}", to_string(scheme), node.op_type);
+    if (has_weights(node) && !computed.empty()) return fmt::format("its weight '{}' is computed at run time", computed);
+    return fmt::format("has no weights to quantize, and {} changes nothing else here", to_string(scheme));
+  }
+
+  std::string what_is_not_quantized(const Node& node, const Node& now) const {
+    std::string constants, activations;
+    for (size_t k : data_inputs(now)) {
+      InputForm form = forms_.input(now.inputs[k]);
+      auto add = [&](std::string& list, const std::string& text) { list += (list.empty() ? "" : ", ") + text; };
+      if (form.kind == Kind::kActivation) add(activations, origin(now.inputs[k]));
+      if (form.kind == Kind::kUnknown) add(activations, fmt::format("'{}' of unknown type", now.inputs[k]));
+      if (form.kind == Kind::kConstant) add(constants, fmt::format("'{}'", now.inputs[k]));
+    }
+    if (!activations.empty() && passes_on(node))
+      return fmt::format("{} is quantized only where what it reads is; not quantized: {}", node.op_type, activations);
+    if (!activations.empty()) return fmt::format("not quantized: {}", activations);
+    if (!constants.empty()) return fmt::format("its constant {} is not quantized", constants);
+    static const std::unordered_set<std::string> kListed(default_op_types().begin(), default_op_types().end());
+    if (!kListed.contains(node.op_type))
+      return fmt::format("quantized on both sides, but the runtime has no int8 kernel for {}", node.op_type);
+    if (passes_on(node))
+      return fmt::format("{} passes on what is quantized when its turn comes; its input is, but for a later layer",
+                         node.op_type);
+    return "its inputs are quantized, its output is not";
+  }
+
+  std::string origin(const std::string& tensor) const {
+    auto it = producers_.find(tensor);
+    return it == producers_.end() ? fmt::format("'{}'", tensor)
+                                  : fmt::format("'{}' ({} '{}')", tensor, it->second->op_type, it->second->name);
+  }
+
+  // A quantized layer whose bias did not become int32.
+  std::string float_bias(const Node& now) const {
+    bool biased = (now.op_type == "Conv" || now.op_type == "ConvTranspose" || now.op_type == "Gemm") &&
+                  now.inputs.size() > 2 && !now.inputs[2].empty();
+    if (!biased) return "";
+    Kind kind = forms_.input(now.inputs[2]).kind;
+    if (kind == Kind::kActivation) return "; its bias is computed at run time and stays float";
+    if (kind != Kind::kConstant) return "";
+    if (!options_.quantize.quantize_bias) return "; its bias stays float as asked";
+    return "; its bias stays float: input or weight gives no scale that fits it";
+  }
+
+  const ExplainOptions& options_;
+  LayerForms floats_, forms_;
+  std::unordered_set<std::string> names_, op_types_;
+  std::unordered_map<std::string, const Node*> producers_;
+};
+
+}  // namespace
+
+std::vector<LayerReport> explain(const Model& before, const Model& after, const ExplainOptions& options) {
+  Explainer explainer(before, after, options);
+  std::vector<LayerReport> reports;
+  for (const Node& n : before.graph.nodes) reports.push_back(explainer.report(n));
+  return reports;
+}
+
+std::vector<LayerReport> explain(const Model& model) {
+  LayerForms forms(model);
+  std::unordered_map<std::string, std::string> reasons;
+  for (const Layer& layer : layers(model)) reasons[layer.id] = layer.reason.empty() ? "can be quantized" : layer.reason;
+  std::vector<LayerReport> reports;
+  for (const Node& n : model.graph.nodes) {
+    if (forms.is_plumbing(n)) continue;
+    LayerForm form = forms.of(n);
+    reports.push_back({n.name, n.op_type, std::string(to_string(form.scheme)),
+                       form.scheme == Scheme::kFloat32 ? reasons[n.name] : form.how});
+  }
+  return reports;
+}
+
+QuantizedForm quantized_form(const Model& model) {
+  LayerForms forms(model);
+  QuantizedForm result;
+  bool qoperator = false, dynamic = false, halves = false, weights = false, qdq = false;
+  for (const Node& n : model.graph.nodes) {
+    result.quantize_nodes += n.op_type == "QuantizeLinear";
+    result.dequantize_nodes += n.op_type == "DequantizeLinear";
+    result.operators += is_quantized_operator(n);
+    if (forms.is_plumbing(n)) continue;
+    LayerForm form = forms.of(n);
+    ++result.layers[std::string(to_string(form.scheme))];
+    bool is_operator = is_quantized_operator(n);
+    if (form.scheme == Scheme::kInt8 || form.scheme == Scheme::kInt8wInt16a)
+      (is_operator ? qoperator : forms.input(n.inputs[0]).dequantize_linear ? qdq : qoperator) = true;
+    dynamic = dynamic || form.scheme == Scheme::kInt8Dynamic;
+    weights = weights || form.scheme == Scheme::kInt8Weights || form.scheme == Scheme::kInt4Weights;
+    halves = halves || form.scheme == Scheme::kFloat16;
+  }
+  auto add = [&](bool holds, const char* name) {
+    if (!holds) return;
+    if (!result.form.empty()) result.form.push_back('+');
+    result.form.append(name);
+  };
+  add(qdq || (result.quantize_nodes > 0 && !qoperator), "qdq");
+  add(qoperator, "qoperator");
+  add(dynamic, "dynamic");
+  add(weights, "weights");
+  add(halves, "float16");
+  if (result.form.empty()) result.form = "float";
+  return result;
+}
+
+}  // namespace seqto

@@ -1,0 +1,281 @@
+#include "quantization/read/layer_form.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "model/op_traits.h"
+#include "model/sort_nodes.h"
+#include "quantization/arithmetic/arithmetic.h"
+#include "quantization/plan/layer_names.h"
+
+namespace seqto::internal {
+namespace {
+
+using Kind = InputForm::Kind;
+
+constexpr int kLongestChain = 16;  // BitShift, Cast, Sub, Mul, Reshape ... between a stored weight and its layer
+
+bool holds_codes(DataType t) { return is_code_type(t) || t == DataType::kFloat8e4m3fn; }
+
+bool in(std::string_view op, std::initializer_list<std::string_view> list) {
+  return std::find(list.begin(), list.end(), op) != list.end();
+}
+
+// Ops that hand on the codes of their first input.
+bool keeps_codes(std::string_view op) {
+  return in(op, {"MaxPool", "Reshape", "Transpose",      "Squeeze", "Unsqueeze", "Flatten",      "Resize",
+                 "Split",   "Gather",  "GatherElements", "Pad",     "Slice",     "Concat",       "Identity",
+                 "Clip",    "Relu",    "TopK",           "Expand",  "Tile",      "DepthToSpace", "SpaceToDepth"});
+}
+
+bool unfolds_weights(std::string_view op) {
+  return in(op, {"Cast", "Mul", "Sub", "Add", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice",
+                 "DequantizeLinear", "QuantizeLinear", "Identity", "Concat", "Expand", "BitShift"});
+}
+
+}  // namespace
+
+bool is_dynamic_operator(const Node& n) {
+  return in(n.op_type, {"MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
+                        "MatMulIntegerToFloat", "QAttention"});
+}
+
+bool is_quantized_operator(const Node& n) {
+  return n.op_type.starts_with("QLinear") || is_dynamic_operator(n) ||
+         in(n.op_type, {"QGemm", "QEmbedLayerNormalization", "MatMulNBits", "GatherBlockQuantized"});
+}
+
+LayerForms::LayerForms(const Model& model, const std::unordered_map<std::string, DataType>* types)
+    : index_(model), types_(types) {
+  for (const Node& n : model.graph.nodes) {
+    names_.emplace(n.name, &n);
+    for (const auto& o : n.outputs) producers_[o] = &n;
+    for_each_read(n, [&](const std::string& name) { readers_[name].push_back(&n); });
+    if (n.outputs.empty() || n.inputs.empty()) continue;
+    auto type_at = [&](size_t k) {  // of the zero point at an input
+      auto it = k < n.inputs.size() ? index_.types.find(n.inputs[k]) : index_.types.end();
+      return it == index_.types.end() ? DataType::kUint8 : it->second;
+    };
+    if (n.op_type == "QuantizeLinear") {
+      auto output = static_cast<DataType>(n.int_attribute("output_dtype", 0));
+      codes_[n.outputs[0]] = output == DataType::kUndefined ? type_at(2) : output;
+    } else if (n.op_type == "DynamicQuantizeLinear") {
+      codes_[n.outputs[0]] = DataType::kUint8;
+    } else if (n.op_type == "QLinearConv" || n.op_type == "QLinearMatMul") {
+      codes_[n.outputs[0]] = type_at(7);
+    } else if (n.op_type == "QLinearConcat") {
+      codes_[n.outputs[0]] = type_at(1);
+    } else if (n.op_type == "QGemm") {
+      if (n.inputs.size() > 8 && !n.inputs[8].empty()) codes_[n.outputs[0]] = type_at(8);
+    } else if (n.op_type.starts_with("QLinear")) {
+      codes_[n.outputs[0]] = type_at(n.inputs.size() - 1);
+    } else if (keeps_codes(n.op_type)) {
+      auto it = codes_.find(n.inputs[0]);
+      const Tensor* table = it == codes_.end() && n.op_type == "Gather" ? stored(n.inputs[0]) : nullptr;
+      if (it != codes_.end())
+        for (const auto& o : n.outputs) codes_[o] = it->second;
+      else if (table && holds_codes(table->type()) && index_.is_initializer(n.inputs[0]))
+        codes_[n.outputs[0]] = table->type();
+    }
+  }
+  find_plumbing(model);
+}
+
+const Node* LayerForms::producer(const std::string& tensor) const {
+  auto it = producers_.find(tensor);
+  return it == producers_.end() ? nullptr : it->second;
+}
+
+// The largest initializer that a chain of Cast, Mul ... unfolds into this tensor; nothing if any of it is computed.
+const Tensor* LayerForms::stored(const std::string& tensor, int depth) const {
+  if (auto it = index_.initializers.find(tensor); it != index_.initializers.end()) return it->second;
+  if (auto it = index_.constants.find(tensor); it != index_.constants.end()) return it->second;
+  const Node* n = producer(tensor);
+  if (!n || depth == kLongestChain || !unfolds_weights(n->op_type)) return nullptr;
+  const Tensor* largest = nullptr;
+  for (const auto& name : n->inputs) {
+    if (name.empty()) continue;
+    const Tensor* t = stored(name, depth + 1);
+    if (!t) return nullptr;
+    if (!largest || t->element_count() > largest->element_count()) largest = t;
+  }
+  return largest;
+}
+
+// True where two weights share a byte.
+bool LayerForms::is_packed(const std::string& tensor, int depth) const {
+  const Node* n = producer(tensor);
+  if (!n || depth == kLongestChain || !unfolds_weights(n->op_type)) return false;
+  return n->op_type == "BitShift" || (!n->inputs.empty() && is_packed(n->inputs[0], depth + 1));
+}
+
+InputForm LayerForms::input(const std::string& name) const {
+  InputForm form;
+  if (name.empty()) return form;
+  if (auto it = codes_.find(name); it != codes_.end()) return {Kind::kQuantized, it->second, false, false};
+  const Node* n = producer(name);
+  bool linear = n && n->op_type == "DequantizeLinear";
+  if (linear) {
+    form.dequantize_linear = true;
+    auto scale = index_.initializers.find(n->inputs[1]);
+    form.per_channel = scale != index_.initializers.end() && scale->second->element_count() > 1;
+  }
+  if (const Tensor* t = stored(name)) {
+    form.type = t->type();
+    bool direct = index_.is_initializer(name) || index_.constants.contains(name);
+    if (holds_codes(t->type()) && (linear || !direct)) {
+      form.kind = Kind::kQuantizedWeight;
+      if (is_packed(name)) form.type = DataType::kUint4;
+      if (n && n->op_type == "Mul")
+        for (const auto& factor : n->inputs)
+          if (auto it = index_.initializers.find(factor); it != index_.initializers.end())
+            form.per_channel = it->second->element_count() > 1;
+      return form;
+    }
+    if (linear && t->is_float()) {  // float weight -> Q -> DQ
+      const Node* q = producer(n->inputs[0]);
+      auto it = q ? codes_.find(q->outputs[0]) : codes_.end();
+      if (it != codes_.end()) return {Kind::kQuantizedWeight, it->second, form.per_channel, true};
+    }
+    if (t->type() == DataType::kFloat16) form.kind = Kind::kHalfConstant;
+    else if (t->is_float()) form.kind = Kind::kConstant;
+    else if (holds_codes(t->type())) form.kind = Kind::kQuantizedWeight;
+    return form;
+  }
+  if (linear) {
+    auto it = codes_.find(n->inputs[0]);
+    return {Kind::kQuantized, it == codes_.end() ? DataType::kUint8 : it->second, form.per_channel, true};
+  }
+  auto it = index_.types.find(name);
+  DataType type = it == index_.types.end() ? DataType::kUndefined : it->second;
+  if (type == DataType::kUndefined && types_)
+    if (auto other = types_->find(name); other != types_->end()) type = other->second;
+  if (type == DataType::kFloat16) form.kind = Kind::kHalfActivation;
+  else if (type == DataType::kFloat || type == DataType::kDouble) form.kind = Kind::kActivation;
+  else if (type == DataType::kUndefined) form.kind = Kind::kUnknown;
+  return form;
+}
+
+bool LayerForms::output_is_quantized(const Node& n) const {
+  if (n.outputs.empty()) return false;
+  if (codes_.contains(n.outputs[0])) return true;
+  auto it = readers_.find(n.outputs[0]);
+  return it != readers_.end() && std::any_of(it->second.begin(), it->second.end(),
+                                             [](const Node* r) { return r->op_type == "QuantizeLinear"; });
+}
+
+// Integers in are not enough: without a rule, or with a float output, the runtime computes between float tensors.
+bool LayerForms::computes_on_codes(const Node& n) const {
+  static const std::unordered_set<std::string> kListed(default_op_types().begin(), default_op_types().end());
+  if (in(n.op_type, {"Conv", "ConvTranspose", "Gemm", "MatMul", "Attention", "LSTM", "ArgMax"})) return true;
+  return kListed.contains(n.op_type) && output_is_quantized(n);
+}
+
+LayerForm LayerForms::of(const Node& n) const {
+  auto zero_point = [&](size_t k) {
+    auto it = k < n.inputs.size() ? index_.types.find(n.inputs[k]) : index_.types.end();
+    return it == index_.types.end() ? std::string("uint8") : std::string(to_string(it->second));
+  };
+  if (n.op_type == "MatMulNBits" || n.op_type == "GatherBlockQuantized") {
+    int64_t bits = n.int_attribute("bits", 4);
+    return {bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights,
+            fmt::format("weights in {} bits, blocks of {}", bits, n.int_attribute("block_size", 128))};
+  }
+  if (n.op_type == "QEmbedLayerNormalization") return {Scheme::kInt8Weights, "embeddings in uint8"};
+  if (is_dynamic_operator(n)) return {Scheme::kInt8Dynamic, fmt::format("{}, activations at run time", n.op_type)};
+  if (is_quantized_operator(n)) {
+    std::string how =
+        fmt::format("{}, activations {}", n.op_type,
+                    to_string(codes_.contains(n.outputs[0]) ? codes_.at(n.outputs[0]) : DataType::kUint8));
+    if (in(n.op_type, {"QLinearConv", "QLinearMatMul", "QGemm"})) how += fmt::format(", weights {}", zero_point(5));
+    return {Scheme::kInt8, how};
+  }
+  std::set<Kind> kinds;
+  DataType activation = DataType::kUndefined, weight = DataType::kUndefined;
+  bool per_channel = false;
+  for (size_t k : data_inputs(n)) {
+    InputForm form = input(n.inputs[k]);
+    kinds.insert(form.kind);
+    if (form.kind == Kind::kQuantized) activation = form.type;
+    if (form.kind == Kind::kQuantizedWeight) weight = form.type, per_channel = form.per_channel;
+  }
+  auto has = [&](Kind kind) { return kinds.contains(kind); };
+  bool floats = has(Kind::kActivation) || has(Kind::kUnknown) || has(Kind::kConstant);
+  bool four_bits = weight == DataType::kInt4 || weight == DataType::kUint4;
+  std::string weights = has(Kind::kQuantizedWeight)
+                            ? fmt::format("weights {}{}", to_string(weight), per_channel ? " per channel" : "")
+                            : "";
+  if (has(Kind::kQuantized) && !floats && computes_on_codes(n)) {
+    bool wide = is_16_bits(activation);
+    bool narrow = weight == DataType::kInt8 || weight == DataType::kUint8;
+    std::string how = fmt::format("activations {}", to_string(activation));
+    if (!weights.empty()) how += ", " + weights;
+    if (!output_is_quantized(n)) how += "; its output is not quantized";
+    return {wide && narrow ? Scheme::kInt8wInt16a : Scheme::kInt8, how};
+  }
+  if (has(Kind::kQuantizedWeight))
+    return {four_bits ? Scheme::kInt4Weights : Scheme::kInt8Weights, weights + ", computed in float"};
+  if (has(Kind::kHalfActivation) || has(Kind::kHalfConstant))
+    return {Scheme::kFloat16, has(Kind::kHalfActivation) ? "computed in float16" : "weights float16"};
+  return {};
+}
+
+bool LayerForms::is_plumbing(const Node& node) const { return plumbing_.contains(&node); }
+
+void LayerForms::find_plumbing(const Model& model) {
+  auto add_producers = [&](auto&& self, const std::string& tensor, int depth) -> void {
+    const Node* n = producer(tensor);
+    if (!n || depth == kLongestChain || !unfolds_weights(n->op_type) || !plumbing_.insert(n).second) return;
+    for (const auto& name : n->inputs) self(self, name, depth + 1);
+  };
+  for (const Node& n : model.graph.nodes) {
+    if (in(n.op_type, {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})) plumbing_.insert(&n);
+    for (const auto& name : n.inputs) {  // what unfolds a stored weight
+      const Node* p = producer(name);
+      if (!p || unfolds_weights(n.op_type)) continue;
+      const Tensor* t = stored(name);
+      if (t && (holds_codes(t->type()) || t->type() == DataType::kFloat16) &&
+          in(p->op_type, {"Cast", "Mul", "Sub", "Reshape", "Transpose", "Slice"}))
+        add_producers(add_producers, name, 0);
+    }
+    // float16 islands stand between Casts; integer products are followed by Cast, Mul and the bias.
+    if (n.op_type == "Cast" && n.int_attribute("to", 0) == static_cast<int64_t>(DataType::kFloat16))
+      plumbing_.insert(&n);
+    if (n.op_type == "Cast" && input(n.inputs[0]).kind == Kind::kHalfActivation) plumbing_.insert(&n);
+    bool integer_product = n.op_type == "MatMulInteger" || n.op_type == "ConvInteger";
+    auto cast = integer_product ? readers_.find(n.outputs[0]) : readers_.end();
+    if (cast == readers_.end()) continue;
+    for (const Node* c : cast->second) {
+      if (c->op_type != "Cast") continue;
+      plumbing_.insert(c);
+      for (const Node* mul : readers_[c->outputs[0]]) {
+        if (mul->op_type != "Mul") continue;
+        plumbing_.insert(mul);
+        for (const auto& name : mul->inputs)
+          if (const Node* scales = producer(name); scales && scales->op_type == "Mul") plumbing_.insert(scales);
+        for (const Node* add : readers_[mul->outputs[0]])
+          for (const auto& name : add->inputs)
+            if (const Node* r = producer(name);
+                n.op_type == "ConvInteger" && add->op_type == "Add" && r && r->op_type == "Reshape" && stored(name))
+              plumbing_.insert({add, r});
+      }
+    }
+  }
+}
+
+const Node* LayerForms::counterpart(const Node& node) const {
+  for (const std::string& name : {node.name, node.name + kQuantSuffix})
+    if (auto it = names_.find(name); !name.empty() && it != names_.end() && !is_plumbing(*it->second))
+      return it->second;
+  // Renamed: whatever computes its output now, behind the nodes that only carry it.
+  for (const auto& output : node.outputs) {
+    const Node* p = producer(output);
+    for (int i = 0; p && i < kLongestChain && is_plumbing(*p); ++i) p = producer(p->inputs[0]);
+    if (p && !is_plumbing(*p)) return p;
+  }
+  return nullptr;
+}
+
+}  // namespace seqto::internal

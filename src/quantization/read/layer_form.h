@@ -1,0 +1,70 @@
+// Room: quantization/read. How the layers of a graph are stored and computed, whoever quantized it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "quantization/encode/marks.h"
+
+namespace seqto::internal {
+
+// What a layer reads at one of its inputs.
+struct InputForm {
+  enum class Kind {
+    kOther,           // absent, or no float tensor
+    kUnknown,         // its type is not known
+    kActivation,      // float, computed at run time
+    kConstant,        // float, in the file
+    kHalfActivation,  // float16
+    kHalfConstant,    // stored in float16
+    kQuantized,       // through DequantizeLinear, or integers with a scale
+    kQuantizedWeight  // constant, dequantized by DequantizeLinear, or Cast and Mul
+  };
+  Kind kind = Kind::kOther;
+  DataType type = DataType::kUndefined;  // of the stored elements, where quantized
+  bool per_channel = false, dequantize_linear = false;
+};
+
+struct LayerForm {
+  Scheme scheme = Scheme::kFloat32;
+  std::string how;  // types and granularity; empty for float32
+};
+
+class LayerForms {
+ public:
+  // `types`: of tensors that `model` itself says nothing about.
+  explicit LayerForms(const Model& model, const std::unordered_map<std::string, DataType>* types = nullptr);
+
+  LayerForm of(const Node& node) const;
+  // Quantization's own nodes: they carry a layer, they are none.
+  bool is_plumbing(const Node& node) const;
+  InputForm input(const std::string& tensor) const;
+  // The node that does what `node` of the float model did; nothing where it was taken out.
+  const Node* counterpart(const Node& node) const;
+
+  const GraphIndex& index() const { return index_; }
+  const Node* producer(const std::string& tensor) const;
+
+ private:
+  const Tensor* stored(const std::string& tensor, int depth = 0) const;
+  bool is_packed(const std::string& tensor, int depth = 0) const;
+  bool computes_on_codes(const Node& node) const;
+  bool output_is_quantized(const Node& node) const;
+  void find_plumbing(const Model& model);
+
+  GraphIndex index_;
+  const std::unordered_map<std::string, DataType>* types_;
+  std::unordered_map<std::string, const Node*> producers_, names_;
+  std::unordered_map<std::string, std::vector<const Node*>> readers_;
+  std::unordered_map<std::string, DataType> codes_;  // integer tensors that stand for float ones
+  std::unordered_set<const Node*> plumbing_;
+};
+
+// QLinearConv, MatMulInteger, MatMulNBits ...: operators that compute on quantized tensors.
+bool is_quantized_operator(const Node& node);
+bool is_dynamic_operator(const Node& node);
+
+}  // namespace seqto::internal

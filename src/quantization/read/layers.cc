@@ -1,0 +1,180 @@
+// What can be done with each layer of a model.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "model/bodies.h"
+#include "model/op_traits.h"
+#include "quantization/plan/weight_sites.h"
+#include "quantization/read/layer_form.h"
+#include "seqto/error.h"
+#include "seqto/explain.h"
+#include "seqto/quantize.h"
+
+namespace seqto {
+namespace {
+
+constexpr std::string_view kTreeDomain = "ai.onnx.ml";
+
+bool is_dynamic_op(const Node& node) {
+  const auto& types = default_op_types(Scheme::kInt8Dynamic);
+  return std::find(types.begin(), types.end(), node.op_type) != types.end();
+}
+
+std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal::ConstantOf& constant,
+                               const internal::TransposedWeights& transposed) {
+  std::vector<Scheme> schemes{Scheme::kFloat32};
+  bool opaque = std::any_of(node.attributes.begin(), node.attributes.end(),
+                            [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
+  if (opaque || node.domain == kTreeDomain) return schemes;
+  schemes.push_back(Scheme::kFloat16);
+  if (statically) schemes.insert(schemes.end(), {Scheme::kInt8, Scheme::kInt8wInt16a});
+  auto sites = internal::weight_sites(node, constant, transposed);
+  // onnxruntime's operators with activations quantized at run time read their weights as they lie in the file.
+  bool direct = std::ranges::any_of(sites, [](const auto& site) { return !site.transposed; });
+  if (direct && is_dynamic_op(node)) schemes.push_back(Scheme::kInt8Dynamic);
+  if (!sites.empty()) schemes.insert(schemes.end(), {Scheme::kInt8Weights, Scheme::kInt4Weights});
+  return schemes;
+}
+
+bool is_quantized(const Node& node, const internal::LayerForms& forms) {
+  Scheme scheme = forms.of(node).scheme;
+  return forms.is_plumbing(node) || (scheme != Scheme::kFloat32 && scheme != Scheme::kFloat16);
+}
+
+// Why the quantizer cannot touch a node; "" where it can.
+std::string why_not(const Node& node, const internal::LayerForms& forms, const internal::ConstantOf& constant) {
+  if (forms.is_plumbing(node)) return "is quantization itself";
+  internal::LayerForm form = forms.of(node);
+  if (form.scheme != Scheme::kFloat32 && form.scheme != Scheme::kFloat16)
+    return fmt::format("is {} already: {}", to_string(form.scheme), form.how);
+  const auto& types = default_op_types();
+  if (std::find(types.begin(), types.end(), node.op_type) == types.end())
+    return fmt::format("op type {} is not in the quantizer's list", node.op_type);
+  std::string unknown;
+  auto tensors = internal::data_inputs(node);
+  for (size_t k : tensors)
+    if (const Tensor* value = constant(node.inputs[k]); value && value->is_float() && value->element_count() == 0)
+      return fmt::format("'{}' has no elements", node.inputs[k]);
+  for (size_t k = 0; k <= tensors.size(); ++k) {
+    if (k == tensors.size() && node.outputs.empty()) break;
+    const std::string& tensor = k < tensors.size() ? node.inputs[tensors[k]] : node.outputs[0];
+    auto kind = forms.input(tensor).kind;
+    if (kind == internal::InputForm::Kind::kUnknown) unknown = tensor;
+    else if (kind != internal::InputForm::Kind::kOther) return "";
+  }
+  if (unknown.empty()) return "reads and writes no float tensor";
+  return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
+}
+
+}  // namespace
+
+std::vector<Layer> layers(const Model& model) {
+  std::unordered_map<std::string, const Tensor*> constants;
+  for (const Initializer& i : model.graph.initializers) constants[i.name] = &i.tensor;
+  for (const Node& node : model.graph.nodes)
+    if (const Attribute* value = node.op_type == "Constant" ? node.attribute("value") : nullptr)
+      if (const auto* tensor = std::get_if<Tensor>(&value->value)) constants[node.outputs[0]] = tensor;
+  std::unordered_map<std::string, const ValueInfo*> infos;
+  for (const auto* list : {&model.graph.value_info, &model.graph.outputs})
+    for (const ValueInfo& v : *list) infos[v.name] = &v;
+  auto constant = [&](const std::string& name) {
+    auto it = constants.find(name);
+    return it == constants.end() ? nullptr : it->second;
+  };
+  const internal::TransposedWeights transposed = internal::transposed_weights(model, constant);
+  internal::LayerForms forms(model);
+  std::vector<Layer> result;
+  for (const Node& node : model.graph.nodes) {
+    Layer layer;
+    layer.id = node.name;
+    layer.op_type = node.op_type;
+    for (const auto& name : node.inputs)
+      if (auto it = constants.find(name); it != constants.end() && it->second->is_float())
+        layer.weight_bytes += static_cast<int64_t>(it->second->bytes().size());
+    if (!node.outputs.empty())
+      if (auto it = infos.find(node.outputs[0]); it != infos.end() && it->second->shape)
+        for (const Dimension& d : *it->second->shape) layer.output_shape.push_back(d.value);
+    layer.reason = why_not(node, forms, constant);
+    layer.quantizable = layer.reason.empty();
+    layer.schemes = {Scheme::kFloat32};
+    if (!is_quantized(node, forms)) layer.schemes = schemes_of(node, layer.quantizable, constant, transposed);
+    result.push_back(std::move(layer));
+  }
+  return result;
+}
+
+Plan uniform_plan(const Model& model, const DetailedScheme& detailed, const std::vector<LayerId>& excluded) {
+  const auto& [scheme, fields] = detailed;
+  std::unordered_set<std::string> out(excluded.begin(), excluded.end());
+  Plan plan;
+  for (const Layer& layer : layers(model)) {
+    if (std::ranges::find(layer.schemes, scheme) == layer.schemes.end() || out.contains(layer.id)) continue;
+    plan.schemes[layer.id] = scheme;
+    if (!fields.empty()) plan.options[layer.id] = fields;
+  }
+  return plan;
+}
+
+void refuse_trees(const Model& model) {
+  std::set<std::string> operators;
+  for (const Node& node : model.graph.nodes)
+    if (node.domain == kTreeDomain) operators.insert(node.op_type);
+  if (operators.empty()) return;
+  for (const Layer& layer : layers(model))
+    if (layer.weight_bytes > 0 && layer.schemes.size() > 1) return;
+  bool trees =
+      std::any_of(operators.begin(), operators.end(), [](const auto& op) { return op.starts_with("TreeEns"); });
+  throw Error(Code::kInvalidInput,
+              fmt::format("[quantize] nothing to quantize: {} ({} of {}) found, {}; a model with Conv, Gemm, MatMul or "
+                          "other layers with weights was expected; deploy this one as it is",
+                          trees ? "a tree ensemble" : "a model of classic machine learning", fmt::join(operators, ", "),
+                          kTreeDomain,
+                          trees ? "whose thresholds and leaves are compared and looked up, never multiplied"
+                                : "whose operators keep their parameters to themselves"));
+}
+
+namespace {
+
+bool is_weighted(const Node& node, Scheme scheme) {
+  return node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "Gemm" ||
+         node.op_type == "MatMul" || node.op_type == "Gather" ||
+         (scheme == Scheme::kInt8Dynamic &&
+          (node.op_type == "LSTM" || node.op_type == "Attention" || node.op_type == "EmbedLayerNormalization"));
+}
+
+}  // namespace
+
+void require_quantizable(const Model& model, Scheme scheme) {
+  refuse_trees(model);
+  std::unordered_set<std::string> constants;
+  for (const Initializer& i : model.graph.initializers)
+    if (i.tensor.is_float()) constants.insert(i.name);
+  for (const Node& node : model.graph.nodes) {
+    if (!is_weighted(node, scheme)) continue;
+    for (const auto& name : node.inputs)
+      if (constants.contains(name)) return;
+  }
+  if (std::string form = quantized_form(model).form; form != "float" && form != "float16")
+    throw Error(Code::kInvalidInput,
+                fmt::format("[quantize] a model that is quantized already ({}) found; layers with float weights were "
+                            "expected; turn it back to float with `seqto prepare MODEL --dequantize -o FLOAT` first",
+                            form));
+  bool inside = false;
+  internal::for_each_body_node(model, [&](const Node& node) { inside |= is_weighted(node, scheme); });
+  if (inside)
+    throw Error(Code::kInvalidInput,
+                "[quantize] nothing to quantize: all layers found lie in the bodies of If, Loop or Scan; layers of the "
+                "main graph were expected; where one input decides the branch, `seqto prepare MODEL --fix-input "
+                "NAME=NUMBER -o OUT` leaves that branch alone");
+  throw Error(
+      Code::kInvalidInput,
+      "[quantize] nothing to quantize: the model has no Conv, ConvTranspose, Gemm, MatMul or Gather with constant "
+      "weights; the file would stay the same size; choose a model with such layers");
+}
+
+}  // namespace seqto

@@ -1,0 +1,242 @@
+#include "search/latency/latency_model.h"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <unordered_map>
+
+#include "base/json.h"
+#include "search/strategies/assignments.h"
+
+namespace seqto::internal {
+namespace {
+
+constexpr int kRuns = 15;
+enum : size_t { kFloat, kInt8, kConversions, kRest, kCommon };  // features of every plan
+
+// Finds the group of a node of the runtime's graph: its name begins with the name of a layer or of one of its outputs,
+// after which the runtime wrote what it made of it ("conv1_nchwc", "conv1_token_4").
+class Owners {
+ public:
+  Owners(const Model& model, const std::vector<SearchGroup>& groups) {
+    std::unordered_map<LayerId, size_t> group_of;
+    for (size_t g = 0; g < groups.size(); ++g)
+      for (const LayerId& layer : groups[g].layers) group_of[layer] = g;
+    for (const Node& node : model.graph.nodes) {
+      const auto group = group_of.find(node.name);
+      if (group == group_of.end()) continue;
+      names_.try_emplace(node.name, group->second);
+      for (const std::string& output : node.outputs)
+        if (!output.empty()) names_.try_emplace(output, group->second);
+    }
+  }
+
+  std::optional<size_t> find(std::string name) const {
+    for (;;) {
+      if (const auto found = names_.find(name); found != names_.end()) return found->second;
+      const size_t end = name.find_last_of("_/:.");
+      if (end == std::string::npos || end == 0) return {};
+      name.resize(end);
+    }
+  }
+
+ private:
+  std::unordered_map<std::string, size_t> names_;
+};
+
+// Elements of the tensors whose shape is known.
+std::unordered_map<std::string, double> tensor_elements(const Model& model) {
+  std::unordered_map<std::string, double> elements;
+  for (const auto* infos : {&model.graph.inputs, &model.graph.outputs, &model.graph.value_info})
+    for (const ValueInfo& info : *infos) {
+      if (!info.shape) continue;
+      double count = 1;
+      for (const Dimension& d : *info.shape) count *= static_cast<double>(std::max<int64_t>(1, d.value));
+      elements[info.name] = count;
+    }
+  return elements;
+}
+
+// Nanoseconds that an element of a tensor costs to quantize or to turn back, in the profile of a quantized model.
+double conversion_cost(const std::vector<NodePlacement>& profile,
+                       const std::unordered_map<std::string, double>& elements) {
+  double ns = 0, count = 0;
+  for (const NodePlacement& node : profile) {
+    if (node.op_type != "QuantizeLinear" && node.op_type != "DequantizeLinear") continue;
+    const auto found = elements.find(node.node.substr(0, node.node.rfind('_')));
+    if (found == elements.end()) continue;
+    ns += static_cast<double>(node.ns);
+    count += found->second;
+  }
+  constexpr double kUsual = 0.4;  // one x86 core
+  return count > 0 ? ns / count : kUsual;
+}
+
+}  // namespace
+
+LatencyModel::LatencyModel(const Model& model, const std::vector<SearchGroup>& groups) : groups_(groups) {
+  std::unordered_map<LayerId, size_t> group_of;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (const LayerId& layer : groups_[g].layers) group_of[layer] = g;
+  const auto elements = tensor_elements(model);
+  std::unordered_map<std::string, const Node*> producers;
+  for (const Node& node : model.graph.nodes)
+    for (const std::string& output : node.outputs) producers[output] = &node;
+  for (const Node& node : model.graph.nodes)
+    for (const std::string& input : node.inputs) {
+      const auto producer = producers.find(input);
+      const auto size = elements.find(input);
+      if (producer == producers.end() || size == elements.end()) continue;
+      const auto from = group_of.find(producer->second->name), to = group_of.find(node.name);
+      if (from == group_of.end() || to == group_of.end() || from->second == to->second) continue;
+      edges_.push_back({from->second, to->second, size->second});
+    }
+}
+
+std::optional<LatencyModel> LatencyModel::profiled(const Model& model, const std::vector<SearchGroup>& groups,
+                                                   const std::function<Model(const Plan&)>& candidate, Runner& runner,
+                                                   std::span<const Tensor> inputs) {
+  LatencyModel result(model, groups);
+  const Owners owners(model, groups);
+  const auto elements = tensor_elements(model);
+  const SearchSpace space{.groups = groups};
+  const Assignments assignments(space);
+  std::vector<DetailedScheme> schemes = assignments.schemes();
+  schemes.insert(schemes.begin(), DetailedScheme());
+  for (const DetailedScheme& detailed : schemes) {
+    const Scheme scheme = detailed.scheme;
+    if (result.times_.contains(scheme)) continue;  // fields are taken to cost no time
+    const Plan plan = assignments.plan(assignments.uniform(detailed));
+    const auto profile = runner.placement(candidate(plan), inputs, kRuns);
+    if (profile.empty()) return {};
+    std::vector<double>& times = result.times_[scheme];
+    times.resize(groups.size());
+    double rest = 0;
+    for (const NodePlacement& node : profile) {
+      const auto group = owners.find(node.node);
+      (group ? times[*group] : rest) += static_cast<double>(node.ns);
+    }
+    if (scheme == Scheme::kFloat32) result.rest_ = rest;
+    if (scheme == Scheme::kInt8) result.conversion_ = conversion_cost(profile, elements);
+  }
+  // What weight-only schemes change of a convolution the runtime has folded before it runs: what the profile says of
+  // single groups is its noise, which a search would take for a gain.
+  constexpr double kNoise = 0.1;
+  const std::vector<double>& in_float = result.times_.at(Scheme::kFloat32);
+  const double whole = std::reduce(in_float.begin(), in_float.end());
+  for (auto& [scheme, times] : result.times_)
+    if (!is_static(scheme) && std::abs(std::reduce(times.begin(), times.end()) - whole) < kNoise * whole)
+      times = in_float;
+  result.fit();
+  return result;
+}
+
+LatencyModel::Schemes LatencyModel::schemes(const Plan& plan) const {
+  Schemes schemes(groups_.size(), Scheme::kFloat32);
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (const LayerId& layer : groups_[g].layers)
+      if (const auto found = plan.schemes.find(layer); found != plan.schemes.end()) schemes[g] = found->second;
+  return schemes;
+}
+
+// Time in groups that compute in float, in int8, conversions, the rest; then the time in each scheme; then a static
+// group's time, for each group.
+std::vector<double> LatencyModel::features(const Schemes& schemes) const {
+  const size_t groups = groups_.size(), by_scheme = kCommon, by_group = by_scheme + times_.size();
+  std::vector<double> features(by_group + groups, 0.0);
+  features[kRest] = rest_;
+  for (size_t g = 0; g < groups; ++g) {
+    auto times = times_.find(schemes[g]);
+    if (times == times_.end()) times = times_.find(Scheme::kFloat32);
+    const double time = times->second[g];
+    features[is_static(schemes[g]) ? kInt8 : kFloat] += time;
+    features[by_scheme + static_cast<size_t>(std::distance(times_.begin(), times))] += time;
+    if (is_static(schemes[g])) features[by_group + g] = time;
+  }
+  for (const Edge& edge : edges_)
+    if (is_static(schemes[edge.from]) != is_static(schemes[edge.to]))
+      features[kConversions] += conversion_ * edge.elements;
+  return features;
+}
+
+std::vector<double> LatencyModel::deviations() const {
+  constexpr double kOfCommon = 0.5, kOfScheme = 0.1, kOfGroup = 0.3;
+  std::vector<double> deviations(kCommon, kOfCommon);
+  deviations.resize(kCommon + times_.size(), kOfScheme);
+  deviations.resize(deviations.size() + groups_.size(), kOfGroup);
+  return deviations;
+}
+
+double LatencyModel::predict(const Plan& plan) const {
+  const std::vector<double> all = features(schemes(plan));
+  return std::inner_product(all.begin(), all.end(), weights_.begin(), 0.0);
+}
+
+std::optional<double> LatencyModel::measured(const Plan& plan) const {
+  const auto found = measured_.find(schemes(plan));
+  return found == measured_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void LatencyModel::learn(std::span<const Measured> measured) {
+  for (const Measured& m : measured) measured_[schemes(m.plan)] = m.ns;
+  fit();
+}
+
+// Gaussian regression towards the profile as it is, in its dual form: there are more groups than measurements.
+void LatencyModel::fit() {
+  constexpr double kNoise = 0.015;  // of a measurement, a share
+  const std::vector<double> deviation = deviations();
+  weights_.assign(deviation.size(), 0.0);
+  std::fill_n(weights_.begin(), size_t{kCommon}, 1.0);
+  const auto rows = static_cast<Eigen::Index>(measured_.size()), columns = std::ssize(deviation);
+  if (rows == 0) return;
+  const auto prior = Eigen::Map<Eigen::VectorXd>(weights_.data(), columns);
+  Eigen::MatrixXd design(rows, columns);
+  Eigen::VectorXd beyond(rows), noise(rows);
+  Eigen::Index row = 0;
+  for (const auto& [chosen, ns] : measured_) {
+    const std::vector<double> all = features(chosen);
+    design.row(row) = Eigen::Map<const Eigen::RowVectorXd>(all.data(), columns);
+    beyond[row] = ns - design.row(row).dot(prior);
+    noise[row] = std::pow(kNoise * ns, 2);
+    ++row;
+  }
+  const Eigen::Map<const Eigen::VectorXd> spread(deviation.data(), columns);
+  const Eigen::MatrixXd gain = spread.array().square().matrix().asDiagonal() * design.transpose();
+  Eigen::MatrixXd covariance = design * gain;
+  covariance.diagonal() += noise;
+  Eigen::Map<Eigen::VectorXd>(weights_.data(), columns) += gain * covariance.ldlt().solve(beyond);
+}
+
+std::string LatencyModel::to_json() const {
+  nlohmann::json json{{"rest", rest_}, {"conversion", conversion_}};
+  for (const auto& [scheme, times] : times_) json["times"][std::string(to_string(scheme))] = times;
+  json["measured"] = nlohmann::json::array();
+  for (const auto& [chosen, ns] : measured_) {
+    nlohmann::json names;
+    for (const Scheme scheme : chosen) names.push_back(to_string(scheme));
+    json["measured"].push_back({{"schemes", std::move(names)}, {"ns", ns}});
+  }
+  return json.dump();
+}
+
+LatencyModel LatencyModel::from_json(const std::string& text, const Model& model,
+                                     const std::vector<SearchGroup>& groups) {
+  const nlohmann::json json = parse_json(text);
+  LatencyModel result(model, groups);
+  json.at("rest").get_to(result.rest_);
+  json.at("conversion").get_to(result.conversion_);
+  for (const auto& [scheme, times] : json.at("times").items()) times.get_to(result.times_[parse_scheme(scheme)]);
+  for (const auto& one : json.value("measured", nlohmann::json::array())) {
+    Schemes chosen;
+    for (const auto& name : one.at("schemes")) chosen.push_back(parse_scheme(name.get<std::string>()));
+    one.at("ns").get_to(result.measured_[chosen]);
+  }
+  result.fit();
+  return result;
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,159 @@
+#include "search/strategies/assignments.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+namespace seqto::internal {
+
+Assignments::Assignments(const SearchSpace& space) : space_(space) {
+  for ([[maybe_unused]] const SearchGroup& group : space.groups)
+    assert(!group.choices.empty() && group.choices[0] == Plan() && group.choices.size() == group.schemes.size());
+}
+
+Plan Assignments::plan(const Assignment& assignment) const {
+  Plan plan;
+  for (size_t g = 0; g < assignment.size(); ++g) {
+    const Plan& choice = space_.groups[g].choices[assignment[g]];
+    plan.schemes.insert(choice.schemes.begin(), choice.schemes.end());
+    plan.options.insert(choice.options.begin(), choice.options.end());
+  }
+  return plan;
+}
+
+Assignment Assignments::uniform(const DetailedScheme& scheme) const {
+  Assignment assignment = all_float();
+  for (size_t g = 0; g < groups(); ++g) {
+    const std::vector<DetailedScheme>& schemes = space_.groups[g].schemes;
+    if (const auto found = std::ranges::find(schemes, scheme); found != schemes.end())
+      assignment[g] = static_cast<int>(found - schemes.begin());
+  }
+  return assignment;
+}
+
+std::vector<DetailedScheme> Assignments::schemes() const {
+  std::set<DetailedScheme> found;
+  for (const SearchGroup& group : space_.groups) found.insert(group.schemes.begin() + 1, group.schemes.end());
+  return {found.begin(), found.end()};
+}
+
+const std::vector<std::vector<size_t>>& Assignments::shared_tensors() {
+  if (shared_) return *shared_;
+  if (!space_.model) return shared_.emplace();
+  std::unordered_map<LayerId, size_t> group_of;
+  for (size_t g = 0; g < groups(); ++g)
+    for (const LayerId& layer : space_.groups[g].layers) group_of[layer] = g;
+  struct Written {
+    size_t group;
+    std::string tensor;
+  };
+  std::unordered_map<std::string, Written> written;  // layers of no group hand on what they read
+  std::map<std::string, std::set<size_t>> passed;
+  for (const Node& node : space_.model->graph.nodes) {
+    const auto own = group_of.find(node.name);
+    std::optional<Written> handed;
+    for (const std::string& input : node.inputs) {
+      const auto from = written.find(input);
+      if (from == written.end()) continue;
+      if (own == group_of.end()) handed = from->second;
+      else if (from->second.group != own->second) passed[from->second.tensor].insert({from->second.group, own->second});
+    }
+    for (const std::string& output : node.outputs)
+      if (own != group_of.end()) written[output] = {own->second, output};
+      else if (handed) written[output] = *handed;
+  }
+  std::set<std::vector<size_t>> sets;
+  for (const auto& [tensor, touched] : passed) sets.emplace(touched.begin(), touched.end());
+  return shared_.emplace(sets.begin(), sets.end());
+}
+
+const ChoiceTable& Assignments::bytes_saved() {
+  if (bytes_) return *bytes_;
+  bytes_.emplace();
+  const auto whole = static_cast<double>(space_.size_of({}));
+  for (size_t g = 0; g < groups(); ++g) {
+    std::vector<double>& row = bytes_->emplace_back(choices(g), 0.0);
+    for (size_t c = 1; c < row.size(); ++c)
+      row[c] = whole - static_cast<double>(space_.size_of(space_.groups[g].choices[c]));
+  }
+  return *bytes_;
+}
+
+const ChoiceTable& Assignments::time_saved() {
+  if (time_) return *time_;
+  time_.emplace();
+  Assignment fastest = all_float();
+  for (const DetailedScheme& scheme : schemes())
+    if (Assignment other = uniform(scheme); space_.latency_of(plan(other)) < space_.latency_of(plan(fastest)))
+      fastest = std::move(other);
+  for (size_t g = 0; g < groups(); ++g) {
+    std::vector<double>& row = time_->emplace_back(choices(g), 0.0);
+    Assignment other = fastest;
+    other[g] = 0;
+    const double in_float = space_.latency_of(plan(other));
+    for (size_t c = 1; c < row.size(); ++c) {
+      other[g] = static_cast<int>(c);
+      row[c] = in_float - space_.latency_of(plan(other));
+    }
+  }
+  return *time_;
+}
+
+double total(const ChoiceTable& table, const Assignment& assignment) {
+  double sum = 0;
+  for (size_t g = 0; g < assignment.size(); ++g) sum += table[g][assignment[g]];
+  return sum;
+}
+
+namespace {
+
+// One step along a group's hull, towards less loss.
+struct HullStep {
+  size_t group;
+  int from, to;
+  double slope;  // loss saved per cost
+};
+
+// Steps along the lower convex hull of one group's choices, from the cheapest on; `first` gets the cheapest.
+std::vector<HullStep> hull_steps(size_t group, const std::vector<double>& loss, const std::vector<double>& cost,
+                                 int& first) {
+  std::vector<int> order(loss.size());
+  for (size_t c = 0; c < order.size(); ++c) order[c] = static_cast<int>(c);
+  std::ranges::stable_sort(order,
+                           [&](int a, int b) { return std::pair(cost[a], loss[a]) < std::pair(cost[b], loss[b]); });
+  std::vector<int> hull;
+  auto slope = [&](int a, int b) { return (loss[a] - loss[b]) / (cost[b] - cost[a]); };
+  for (int c : order) {
+    if (!hull.empty() && loss[c] >= loss[hull.back()]) continue;  // dearer and no better
+    while (hull.size() >= 2 && slope(hull.back(), c) >= slope(hull[hull.size() - 2], hull.back())) hull.pop_back();
+    hull.push_back(c);
+  }
+  first = hull[0];
+  std::vector<HullStep> steps;
+  for (size_t i = 1; i < hull.size(); ++i) steps.push_back({group, hull[i - 1], hull[i], slope(hull[i - 1], hull[i])});
+  return steps;
+}
+
+}  // namespace
+
+std::vector<Assignment> chain_of(const ChoiceTable& loss, const ChoiceTable& cost) {
+  Assignment assignment(loss.size());
+  std::vector<HullStep> steps;
+  for (size_t g = 0; g < loss.size(); ++g)
+    for (const HullStep& step : hull_steps(g, loss[g], cost[g], assignment[g])) steps.push_back(step);
+  // Within a group slopes fall, so its steps stay in order.
+  std::ranges::stable_sort(steps, std::greater(), &HullStep::slope);
+  std::vector<Assignment> chain{assignment};
+  for (const HullStep& step : steps) {
+    assert(assignment[step.group] == step.from);
+    assignment[step.group] = step.to;
+    chain.push_back(assignment);
+  }
+  return chain;
+}
+
+}  // namespace seqto::internal

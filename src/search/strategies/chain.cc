@@ -1,0 +1,252 @@
+#include "search/strategies/chain.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "search/strategies/archive.h"
+#include "search/strategies/finalists.h"
+#include "search/strategies/loss_model.h"
+#include "search/strategies/moves.h"
+#include "search/strategies/steps.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+
+// What is still to be measured follows from the study alone, step after step.
+class Chain : public Strategy {
+ public:
+  Chain(const SearchSpace& space, const StrategyOptions& options)
+      : space_(space), options_(options), assignments_(space_), archive_(space_, options) {}
+
+  std::vector<Proposal> next(const Study& study, bool wrap_up) override {
+    if (space_.groups.empty()) return {};
+    archive_.update(study);
+    if (wrap_up) return finish();
+    for (auto step : {&Chain::uniform, &Chain::one_in, &Chain::chain, &Chain::confirm, &Chain::move, &Chain::finish})
+      if (std::vector<Proposal> proposals = (this->*step)(); !proposals.empty()) return proposals;
+    return {};
+  }
+
+  int64_t expected() const override {
+    return budget() + static_cast<int64_t>(assignments_.schemes().size()) + options_.front;
+  }
+
+ private:
+  // With latency the plans that matter differ by little: all samples are worth their time there.
+  bool races() const { return options_.racing && !archive_.by_latency(); }
+
+  int64_t budget() const {
+    if (options_.evaluations > 0) return options_.evaluations;
+    // Where latency counts, the plans of interest mix static layers with others, whose losses do not add up; small
+    // models are quick to measure.
+    constexpr size_t kAll = 300, kLeast = 5, kMost = 15;
+    const size_t each =
+        archive_.by_latency() ? std::clamp(kAll / std::max<size_t>(1, assignments_.groups()), kLeast, kMost) : 3;
+    return static_cast<int64_t>(one_in_choices().size() + each * assignments_.groups());
+  }
+
+  void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const char* step) const {
+    if (!archive_.measured(assignment, part)) proposals.push_back({assignments_.plan(assignment), {}, part, step, {}});
+  }
+
+  // One scheme everywhere: a front from the first seconds on.
+  std::vector<Proposal> uniform() {
+    // If there is time for one alone, that which saves most of the bytes and loses next to nothing.
+    std::vector<DetailedScheme> schemes = assignments_.schemes();
+    std::ranges::stable_partition(schemes, [](const DetailedScheme& s) { return s.scheme == Scheme::kInt8Weights; });
+    std::vector<Proposal> proposals;
+    for (Part part : {Part::kEvaluation, Part::kSearch})
+      for (const DetailedScheme& scheme : schemes) add(proposals, assignments_.uniform(scheme), part, "uniform");
+    return proposals;
+  }
+
+  // Groups and their choices. A scheme that loses next to nothing everywhere needs no look at single groups.
+  std::vector<std::pair<size_t, int>> one_in_choices() const {
+    const double kNothing = archive_.by_latency() ? 0.05 : 0.01;
+    std::set<DetailedScheme> harmless;
+    if (uniform_loss(archive_, assignments_, Scheme::kFloat16) < kNothing * mildest_loss(archive_, assignments_))
+      harmless.insert(Scheme::kFloat16);
+    std::vector<std::pair<size_t, int>> choices;
+    for (size_t g = 0; g < assignments_.groups(); ++g)
+      for (int c = 1; c < static_cast<int>(assignments_.choices(g)); ++c)
+        if (!harmless.contains(assignments_.scheme(g, c))) choices.emplace_back(g, c);
+    return choices;
+  }
+
+  // Those that save most first.
+  std::vector<Assignment> one_in_plans() const {
+    std::vector<std::pair<size_t, int>> choices = one_in_choices();
+    const ChoiceTable cost = costs(archive_.by_latency() && archive_.by_size() ? 0.5 : archive_.by_size() ? 1 : 0);
+    std::ranges::stable_sort(choices, {}, [&](const auto& c) { return cost[c.first][c.second]; });
+    // Half of a small budget: losses that were not looked at are shares of their scheme's uniform plan.
+    if (options_.evaluations > 0) {
+      const auto most = static_cast<size_t>(std::max<int64_t>(1, options_.evaluations / 2));
+      if (choices.size() > most) choices.resize(most);
+    }
+    std::vector<Assignment> result;
+    for (const auto& [group, choice] : choices) {
+      result.push_back(assignments_.all_float());
+      result.back()[group] = choice;
+    }
+    return result;
+  }
+
+  std::vector<Proposal> one_in() {
+    std::vector<Proposal> proposals;
+    for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, "one-in");
+    if (options_.time_spent) {
+      constexpr double kShare = 0.5;
+      constexpr size_t kBatch = 8;
+      if (options_.time_spent() > kShare) return {};
+      if (proposals.size() > kBatch) proposals.resize(kBatch);
+    }
+    if (races()) archive_.race(proposals);
+    return proposals;
+  }
+
+  // The chain for each mixture of costs; plans evenly along it, so that its steep end, where each step is a small group
+  // that loses much, is measured as closely as its flat one.
+  std::vector<Proposal> chain() {
+    // Moves go on from it; latencies may have been corrected since, and with them the chain.
+    if (std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.step == "swap"; })) return {};
+    if (chain_.empty()) {
+      const LossModel model(archive_, assignments_);
+      std::vector<double> mixtures{1};
+      if (archive_.by_latency()) mixtures = {1, 0.75, 0.5, 0.25, 0.02};
+      if (!archive_.by_size()) mixtures = {0};
+      const size_t left = static_cast<size_t>(std::max<int64_t>(0, budget() - archive_.evaluations()));
+      const size_t each = std::max<size_t>(4, std::min(left / 2, 2 * assignments_.groups()) / mixtures.size());
+      for (double share : mixtures) {
+        const ChoiceTable table = costs(share);
+        const std::vector<Assignment> all = descent(model, assignments_, table);
+        for (size_t place : spread(all, model, table, each)) chain_.push_back(all[place]);
+        if (archive_.bounded()) add_last_within_bounds(all);
+      }
+    }
+    std::vector<Proposal> proposals;
+    std::set<Assignment> seen;
+    for (const Assignment& assignment : options_.time_spent ? halved(chain_) : chain_)
+      if (assignment != assignments_.all_float() && seen.insert(assignment).second)
+        add(proposals, assignment, Part::kSearch, "chain");
+    if (races()) archive_.race(proposals);
+    return proposals;
+  }
+
+  // The middle first, then the quarters, the eighths: wherever the time ends, what was measured is spread.
+  static std::vector<Assignment> halved(const std::vector<Assignment>& plans) {
+    std::vector<Assignment> result;
+    const size_t whole = std::bit_ceil(std::max<size_t>(1, plans.size()));
+    for (size_t step = whole / 2; step > 0; step /= 2)
+      for (size_t place = step; place < plans.size(); place += 2 * step) result.push_back(plans[place]);
+    if (!plans.empty()) result.push_back(plans.front());
+    return result;
+  }
+
+  // Of the chain's plans that are expected to be within the bounds, the one of least loss.
+  void add_last_within_bounds(const std::vector<Assignment>& chain) {
+    const auto whole = static_cast<double>(space_.size_of({}));
+    const auto is_within = [&](const Assignment& a) {
+      return archive_.is_within(whole - total(assignments_.bytes_saved(), a),
+                                archive_.by_latency() ? space_.latency_of(assignments_.plan(a)) : 0);
+    };
+    const auto last = std::find_if(chain.rbegin(), chain.rend(), is_within);
+    if (last != chain.rend()) chain_.push_back(*last);
+  }
+
+  // Places along a chain, which begins at the cheapest plan: half of them evenly by steps, half by cost; and both ends.
+  // Of plans that are expected to lose next to nothing, only the cheapest.
+  std::set<size_t> spread(const std::vector<Assignment>& chain, const LossModel& losses, const ChoiceTable& cost,
+                          size_t count) const {
+    // Measured by the mildest scheme: one that ruins the model must not hide what lies between the others and float.
+    constexpr double kShare = 0.003;
+    const double mildest = mildest_loss(archive_, assignments_);
+    const double nothing = std::isfinite(mildest) ? kShare * mildest : 0;
+    size_t end = 0;
+    while (end + 1 < chain.size() && losses.loss_of(chain[end]) > nothing) ++end;
+    std::set<size_t> places{0, end};
+    const double first = total(cost, chain.front()), last = total(cost, chain[end]);
+    const size_t half = std::max<size_t>(1, count / 2);
+    size_t next = 0;
+    for (size_t i = 0; i < half; ++i) {
+      const double share = static_cast<double>(i + 1) / static_cast<double>(half + 1);
+      places.insert(static_cast<size_t>(share * static_cast<double>(end)));
+      while (next < end && total(cost, chain[next]) < first + share * (last - first)) ++next;
+      places.insert(next);
+    }
+    return places;
+  }
+
+  // What a choice costs: less than nothing where it saves. `share` of the bytes, the rest of the time, each relative to
+  // the most that can be saved.
+  ChoiceTable costs(double share) const {
+    ChoiceTable costs;
+    for (size_t g = 0; g < assignments_.groups(); ++g) costs.emplace_back(assignments_.choices(g), 0.0);
+    const auto add = [&](const ChoiceTable& saved, double weight) {
+      double most = 0;
+      for (const auto& row : saved) most += std::max(0.0, *std::ranges::max_element(row));
+      if (most <= 0) return;
+      for (size_t g = 0; g < costs.size(); ++g)
+        for (size_t c = 0; c < costs[g].size(); ++c) costs[g][c] -= weight * saved[g][c] / most;
+    };
+    if (share > 0) add(assignments_.bytes_saved(), share);
+    if (share < 1) add(assignments_.time_saved(), 1 - share);
+    return costs;
+  }
+
+  // Fresh samples for whatever looks best on the old ones: plans chosen because they lose little there lose more
+  // elsewhere.
+  std::vector<Proposal> confirm() {
+    std::vector<Proposal> proposals;
+    for (const Entry* entry : archive_.search_front())
+      if (!entry->acceptance)
+        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kAcceptance, entry->step, {}});
+    // The first few tell what is lost where.
+    constexpr size_t kWhole = 4;
+    if (races() && !archive_.race(proposals) && proposals.size() > kWhole) proposals.resize(kWhole);
+    return proposals;
+  }
+
+  std::vector<Proposal> move() {
+    constexpr size_t kBatch = 8;
+    const int64_t left = budget() - archive_.evaluations();
+    if (left <= 0) return {};
+    LossModel losses(archive_, assignments_);
+    losses.fit(archive_);
+    std::vector<Proposal> proposals;
+    const size_t count = std::min(kBatch, static_cast<size_t>(left));
+    for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))
+      proposals.push_back({assignments_.plan(assignment), {}, Part::kSearch, "swap", {}});
+    if (races()) archive_.race(proposals);
+    return proposals;
+  }
+
+  std::vector<Proposal> finish() {
+    std::vector<Proposal> proposals;
+    for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
+      if (!entry->evaluation)
+        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, entry->step, {}});
+    const bool any =
+        std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.evaluation && !e.step.empty(); });
+    if (proposals.empty() && !any) return uniform();  // the time was over before anything was looked at
+    return proposals;
+  }
+
+  const SearchSpace space_;
+  const StrategyOptions options_;
+  mutable Assignments assignments_;
+  Archive archive_;
+  std::vector<Assignment> chain_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_chain(const SearchSpace& space, const StrategyOptions& options) {
+  return std::make_unique<Chain>(space, options);
+}
+
+}  // namespace seqto

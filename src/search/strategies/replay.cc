@@ -1,0 +1,76 @@
+#include "search/strategies/replay.h"
+
+#include <algorithm>
+
+#include "search/strategies/finalists.h"
+
+namespace seqto::internal {
+
+Replay::Replay(const SearchSpace& space, const StrategyOptions& options)
+    : space_(space), options_(options), assignments_(space_), archive_(space_, options_) {}
+
+std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
+  if (space_.groups.empty()) return {};
+  archive_.update(study);
+  std::vector<Proposal> proposals;
+  if (!wrap_up) {
+    used_ = 0;
+    asked_.clear();
+    try {
+      search();
+    } catch (const Pending& pending) {
+      for (const Assignment& plan : pending.plans)
+        proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search", {}});
+      if (races()) {
+        // A few at a time, so that later ones race against what the earlier ones came to.
+        constexpr size_t kHeat = 8;
+        if (proposals.size() > kHeat) proposals.resize(kHeat);
+        archive_.race(proposals);
+      }
+      return proposals;
+    }
+  }
+  for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
+    if (!entry->evaluation)
+      proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, "search", {}});
+  return proposals;
+}
+
+std::vector<double> Replay::losses(std::span<const Assignment> plans) {
+  std::vector<double> result;
+  Pending pending;
+  for (const Assignment& plan : plans) {
+    used_ += asked_.insert(plan).second;
+    const Entry* entry = archive_.find(plan);
+    if (entry && entry->search) result.push_back(*entry->search);
+    else if (std::ranges::find(pending.plans, plan) == pending.plans.end()) pending.plans.push_back(plan);
+  }
+  if (!pending.plans.empty()) throw pending;
+  return result;
+}
+
+double Replay::cost(const Assignment& plan) {
+  const Plan whole = assignments_.plan(plan);
+  return archive_.by_size() ? static_cast<double>(space_.size_of(whole)) : space_.latency_of(whole);
+}
+
+ChoiceTable Replay::one_in() {
+  std::vector<Assignment> plans;
+  for (size_t g = 0; g < assignments_.groups(); ++g)
+    for (int c = 1; c < static_cast<int>(assignments_.choices(g)); ++c)
+      (plans.emplace_back(assignments_.all_float()))[g] = c;
+  const std::vector<double> all = losses(plans);
+  ChoiceTable table;
+  size_t next = 0;
+  for (size_t g = 0; g < assignments_.groups(); ++g) {
+    std::vector<double>& row = table.emplace_back(assignments_.choices(g), 0.0);
+    for (size_t c = 1; c < row.size(); ++c) row[c] = all[next++];
+  }
+  return table;
+}
+
+int64_t Replay::budget() const {
+  return options_.evaluations > 0 ? options_.evaluations : 5 * static_cast<int64_t>(assignments_.groups());
+}
+
+}  // namespace seqto::internal
