@@ -59,7 +59,7 @@ Written write(const Model& model, const Plan& plan, const QuantizeOptions& optio
 
 TEST(SharedWeights, AreReadThroughTransposes) {
   const Model model = tied();
-  const auto shared = shared_weights(model, GraphIndex(model));
+  const auto shared = shared_weights(model, GraphView(model));
   ASSERT_EQ(shared.size(), 1u);
   EXPECT_EQ(shared[0].name, "table");
   EXPECT_EQ(shared[0].readers, (std::vector<size_t>{0, 3}));

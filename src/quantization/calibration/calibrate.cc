@@ -9,7 +9,7 @@
 #include <future>
 #include <unordered_set>
 
-#include "model/graph_index.h"
+#include "model/graph_view.h"
 #include "quantization/calibration/observe_values.h"
 #include "quantization/calibration/range_observer.h"
 #include "seqto/error.h"
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 6> kMethods{"minmax", "moving_average", "
                                                    "mse",    "distribution"};
 
 std::vector<std::string> observed_tensors(const Model& model, const std::vector<std::string>& op_types) {
-  internal::GraphIndex index(model);
+  internal::GraphView index(model);
   std::unordered_set<std::string> types(op_types.begin(), op_types.end()), seen;
   std::vector<std::string> tensors;
   for (const Node& node : model.graph.nodes) {

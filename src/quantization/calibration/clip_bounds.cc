@@ -9,7 +9,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-std::optional<std::pair<double, double>> clip_bounds(const Node& n, const GraphIndex& index) {
+std::optional<std::pair<double, double>> clip_bounds(const Node& n, const GraphView& index) {
   if (n.op_type != "Clip") return std::pair{0.0, kInfinity};
   if (index.opset < 11)
     return std::pair<double, double>{n.float_attribute("min", std::numeric_limits<float>::lowest()),
@@ -24,7 +24,7 @@ std::optional<std::pair<double, double>> clip_bounds(const Node& n, const GraphI
   return result;
 }
 
-bool within_clip(const Node& activation, const GraphIndex& index, const RealBounds& bounds) {
+bool within_clip(const Node& activation, const GraphView& index, const RealBounds& bounds) {
   auto known = clip_bounds(activation, index);
   if (!known) return false;
   double slack = bounds.step * 0.5000001;

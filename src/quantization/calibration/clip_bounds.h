@@ -4,12 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "model/graph_index.h"
+#include "model/graph_view.h"
 
 namespace seqto::internal {
 
 // The lowest and the highest value that a Relu or Clip lets through; nothing where a bound is computed at run time.
-std::optional<std::pair<double, double>> clip_bounds(const Node& activation, const GraphIndex& index);
+std::optional<std::pair<double, double>> clip_bounds(const Node& activation, const GraphView& index);
 
 // Real bounds that the quantized tensor can take, nothing when its range is unknown; whether it is converted.
 struct RealBounds {
@@ -18,6 +18,6 @@ struct RealBounds {
 };
 
 // True when no value that a tensor with these bounds can take would be changed by the Relu or Clip.
-bool within_clip(const Node& activation, const GraphIndex& index, const RealBounds& bounds);
+bool within_clip(const Node& activation, const GraphView& index, const RealBounds& bounds);
 
 }  // namespace seqto::internal

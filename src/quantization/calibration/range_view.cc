@@ -6,7 +6,7 @@
 
 namespace seqto::internal {
 
-RangeView::RangeView(const Model& model, const GraphIndex& index, const Ranges& ranges,
+RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& ranges,
                      const std::vector<bool>& selected, bool unify_concat)
     : ranges_(ranges) {
   if (unify_concat) this->unify_concat(model, index, selected);
@@ -20,8 +20,7 @@ RangeView::RangeView(const Model& model, const GraphIndex& index, const Ranges& 
       const auto bounds = clip_bounds(node, index);
       if (bounds) bounds_[node.outputs[0]] = *bounds;
       // What the activation cuts off needs no codes: its only input takes over the range of its output.
-      auto readers = index.readers.find(node.inputs[0]);
-      if (readers == index.readers.end() || readers->second != 1) continue;
+      if (index.read_count(node.inputs[0]) != 1) continue;
       const Range* output = find(node.outputs[0]);
       if (output && find(node.inputs[0])) adjusted_[node.inputs[0]] = Range(*output);
       if (bounds) bounds_[node.inputs[0]] = *bounds;
@@ -30,14 +29,13 @@ RangeView::RangeView(const Model& model, const GraphIndex& index, const Ranges& 
 }
 
 // Of Concats in a row the last one decides.
-void RangeView::unify_concat(const Model& model, const GraphIndex& index, const std::vector<bool>& selected) {
+void RangeView::unify_concat(const Model& model, const GraphView& index, const std::vector<bool>& selected) {
   std::unordered_map<std::string, const Node*> pools;
   for (const Node& node : model.graph.nodes)
     if (node.op_type == "MaxPool") pools[node.outputs[0]] = &node;
   const auto alone = [&](const std::string& name) {
-    auto readers = index.readers.find(name);
-    return readers != index.readers.end() && readers->second == 1 && !index.outputs.contains(name) &&
-           !index.inputs.contains(name) && !index.captured.contains(name);
+    return index.read_count(name) == 1 && !index.outputs.contains(name) && !index.inputs.contains(name) &&
+           !index.captured.contains(name);
   };
   for (size_t i = model.graph.nodes.size(); i-- > 0;) {
     const Node& node = model.graph.nodes[i];

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/graph_index.h"
+#include "model/graph_view.h"
 #include "seqto/calibrate.h"
 
 namespace seqto::internal {
@@ -14,14 +14,14 @@ namespace seqto::internal {
 // A candidate's view of the ranges: those of the calibration, adjusted for the nodes that it quantizes.
 class RangeView {
  public:
-  RangeView(const Model& model, const GraphIndex& index, const Ranges& ranges, const std::vector<bool>& selected,
+  RangeView(const Model& model, const GraphView& index, const Ranges& ranges, const std::vector<bool>& selected,
             bool unify_concat);
   const Range* find(const std::string& tensor) const;
   // The tensor's range, `times` as wide, but no wider than what can come out of a Relu, Clip or Softmax.
   Range widened(const std::string& tensor, double times) const;
 
  private:
-  void unify_concat(const Model& model, const GraphIndex& index, const std::vector<bool>& selected);
+  void unify_concat(const Model& model, const GraphView& index, const std::vector<bool>& selected);
 
   const Ranges& ranges_;
   std::unordered_map<std::string, Range> adjusted_;

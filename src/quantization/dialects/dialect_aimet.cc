@@ -228,7 +228,7 @@ class Layout {
     found->second.front().axis = axis;
   }
 
-  GraphIndex index_;
+  GraphView index_;
   TensorOverrides& encodings_;
   std::unordered_map<std::string, const Node*> producers_;
   std::unordered_map<std::string, std::vector<const Node*>> readers_;

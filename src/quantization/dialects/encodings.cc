@@ -16,7 +16,7 @@ class Encodings {
       counterparts_[internal::original_name(node.name)] = &node;
     }
     for (const auto& pair : comparison_.activations) add(pair.tensor, pair.after, false);
-    const internal::GraphIndex floats(float_model);
+    const internal::GraphView floats(float_model);
     for (const Node& node : float_model.graph.nodes) {
       const auto it = counterparts_.find(node.name);
       if (it == counterparts_.end()) continue;
@@ -51,7 +51,7 @@ class Encodings {
   }
 
   internal::Comparison comparison_;
-  internal::GraphIndex index_;
+  internal::GraphView index_;
   std::unordered_map<std::string, const Node*> producers_, counterparts_;
 };
 

@@ -17,7 +17,7 @@ QuantParams activation_params(const Range& range, const QuantizeOptions& options
 // Parameters of activations, from their ranges and overrides; nothing where there is no range.
 class ActivationParams {
  public:
-  ActivationParams(const RangeView& ranges, const GraphIndex& index, const QuantizeOptions& options)
+  ActivationParams(const RangeView& ranges, const GraphView& index, const QuantizeOptions& options)
       : ranges_(ranges), index_(index), options_(options) {}
 
   std::optional<QuantParams> original(const std::string& tensor) const;
@@ -31,7 +31,7 @@ class ActivationParams {
   QuantParams params(const std::string& tensor, const ParamsOverride* set) const;
 
   const RangeView& ranges_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   const QuantizeOptions& options_;
 };
 

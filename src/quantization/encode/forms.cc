@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "model/graph_index.h"
+#include "model/graph_view.h"
 #include "quantization/encode/fold_weights.h"
 #include "quantization/plan/overrides.h"
 #include "quantization/plan/validate_options.h"
@@ -19,7 +19,7 @@ namespace {
 
 // Whether a layer reads its weights from a Constant node.
 bool reads_constant_nodes(const Model& model) {
-  const GraphIndex index(model);
+  const GraphView index(model);
   return std::ranges::any_of(model.graph.nodes, [&](const Node& node) {
     return std::ranges::any_of(weight_sites(node, [&](const std::string& name) { return index.constant(name); }),
                                [&](const WeightSite& site) { return !index.is_initializer(node.inputs[site.input]); });

@@ -15,7 +15,7 @@ namespace {
 
 class Marker {
  public:
-  Marker(const Model& model, const GraphIndex& index, const QuantizeOptions& options, const BoundsOf& bounds)
+  Marker(const Model& model, const GraphView& index, const QuantizeOptions& options, const BoundsOf& bounds)
       : model_(model), index_(index), options_(options), bounds_(bounds) {
     marks_.nodes = model.graph.nodes;
     marks_.removed.assign(marks_.nodes.size(), false);
@@ -171,7 +171,7 @@ class Marker {
     }
     deviate("D1");
     if (actual.empty()) return;  // C has parameters of its own, or stays float: beta does its work
-    bool shared = actual == original && (!options_.quantize_bias || index_.readers.at(original) > 1);
+    bool shared = actual == original && (!options_.quantize_bias || index_.read_count(original) > 1);
     if (shared) actual = own_copy(i, actual);
     marks_.beta[actual] = beta;
     node(i).set_attribute({"beta", 1.0f});
@@ -221,13 +221,11 @@ class Marker {
     const Node& n = node(i);
     const std::string &input = n.inputs[0], &output = n.outputs[0];
     auto bounds = bounds_(output);
-    auto readers = index_.readers.find(input);
     auto upstream = bounds_(input);
     if (shared_pairs_.contains(input)) return deviate("D41"), false;  // it has no range of its own, nor needs one
     if (bounds && !bounds->converted && !upstream) return deviate("D12"), false;
-    bool possible = bounds && upstream && !bounds->converted && !upstream->converted &&
-                    readers != index_.readers.end() && readers->second == 1 && !index_.outputs.contains(input) &&
-                    !index_.inputs.contains(input);
+    bool possible = bounds && upstream && !bounds->converted && !upstream->converted && index_.read_count(input) == 1 &&
+                    !index_.outputs.contains(input) && !index_.inputs.contains(input);
     if (!possible) return false;
     if (index_.captured.contains(input)) return deviate("D33"), false;
     if (has_pair(output)) return false;
@@ -405,7 +403,7 @@ class Marker {
   void deviate(const char* id) { marks_.deviate(id, current_); }
 
   const Model& model_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   const QuantizeOptions& options_;
   const BoundsOf& bounds_;
   Marks marks_;
@@ -416,7 +414,7 @@ class Marker {
 
 }  // namespace
 
-Marks mark_tensors(const Model& model, const GraphIndex& index, const std::vector<bool>& selected,
+Marks mark_tensors(const Model& model, const GraphView& index, const std::vector<bool>& selected,
                    const QuantizeOptions& options, const BoundsOf& bounds) {
   return Marker(model, index, options, bounds).run(selected);
 }

@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "model/graph_index.h"
+#include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/calibration/clip_bounds.h"
 #include "seqto/quantize.h"
@@ -79,11 +79,11 @@ bool fuses_8_bits(const QuantizeOptions& options, const std::string& activation,
 bool left_operand_runs(const QuantizeOptions& options, const std::string& weight, const std::string& activation);
 
 // After all marks are there: which weights are blocked, and which cannot have the axis that was asked for.
-void settle_weights(Marks& marks, const GraphIndex& index, const std::vector<bool>& selected,
+void settle_weights(Marks& marks, const GraphView& index, const std::vector<bool>& selected,
                     const QuantizeOptions& options);
 
 // `selected[i]`: node i is to be quantized.
-Marks mark_tensors(const Model& model, const GraphIndex& index, const std::vector<bool>& selected,
+Marks mark_tensors(const Model& model, const GraphView& index, const std::vector<bool>& selected,
                    const QuantizeOptions& options, const BoundsOf& bounds);
 
 }  // namespace seqto::internal

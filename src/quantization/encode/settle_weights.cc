@@ -23,7 +23,7 @@ namespace {
 
 class Settler {
  public:
-  Settler(Marks& marks, const GraphIndex& index, const QuantizeOptions& options)
+  Settler(Marks& marks, const GraphView& index, const QuantizeOptions& options)
       : marks_(marks), index_(index), options_(options) {}
 
   void run(const std::vector<bool>& selected) {
@@ -216,7 +216,7 @@ class Settler {
   }
 
   Marks& marks_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   const QuantizeOptions& options_;
   std::unordered_map<std::string, const Node*> producers_;
   std::unordered_map<std::string, std::vector<const Node*>> movers_;  // by what they move
@@ -224,7 +224,7 @@ class Settler {
 
 }  // namespace
 
-void settle_weights(Marks& marks, const GraphIndex& index, const std::vector<bool>& selected,
+void settle_weights(Marks& marks, const GraphView& index, const std::vector<bool>& selected,
                     const QuantizeOptions& options) {
   Settler(marks, index, options).run(selected);
 }

@@ -32,7 +32,7 @@ struct Matched {
 };
 
 std::vector<Matched> match(const Model& float_model, const Model& quantized) {
-  GraphIndex floats(float_model);
+  GraphView floats(float_model);
   std::unordered_map<LayerId, const Node*> originals;
   for (const Node& n : float_model.graph.nodes) originals[n.name] = &n;
   std::vector<Matched> matched;

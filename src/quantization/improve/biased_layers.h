@@ -29,7 +29,7 @@ class BiasedLayers {
   std::optional<BiasedLayer> biased(const Node& node, size_t i) const;
   bool shiftable(const Node& node, const BiasedLayer& layer) const;
 
-  GraphIndex index_;
+  GraphView index_;
   std::unordered_map<std::string, const Node*> producers_;
   std::vector<BiasedLayer> layers_;
 };

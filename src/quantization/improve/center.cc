@@ -150,7 +150,7 @@ class Centerer {
 
 Model center(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env,
              const LayerPredicate& readers) {
-  const GraphIndex index(model);
+  const GraphView index(model);
   ChannelShifts found = find_channel_shifts(model, index);
   if (readers) keep_read_by(found, [&](size_t node) { return readers(model.graph.nodes[node].name); });
   if (found.readers.empty() || samples.empty()) return model;

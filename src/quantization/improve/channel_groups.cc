@@ -12,7 +12,7 @@ namespace {
 
 bool is_conv(const Node& node) { return node.op_type == "Conv" || node.op_type == "ConvTranspose"; }
 
-const Tensor* float_constant(const GraphIndex& index, const Node& node, size_t input) {
+const Tensor* float_constant(const GraphView& index, const Node& node, size_t input) {
   if (node.inputs.size() <= input) return nullptr;
   auto it = index.initializers.find(node.inputs[input]);
   bool usable = it != index.initializers.end() && it->second->type() == DataType::kFloat;
@@ -20,7 +20,7 @@ const Tensor* float_constant(const GraphIndex& index, const Node& node, size_t i
 }
 
 // Clip(0, cap); nothing for any other.
-std::optional<float> cap_of(const Node& node, const GraphIndex& index) {
+std::optional<float> cap_of(const Node& node, const GraphView& index) {
   auto bound = [&](size_t input, const char* attribute) -> std::optional<float> {
     if (index.opset < 11) return node.float_attribute(attribute, -1);
     if (node.inputs.size() <= input) return {};
@@ -58,7 +58,7 @@ constexpr size_t kZero = ChannelGroup::kNoSlot;
 
 class Finder {
  public:
-  Finder(const Model& model, const GraphIndex& index, const ChannelMoves& moves)
+  Finder(const Model& model, const GraphView& index, const ChannelMoves& moves)
       : model_(model), index_(index), moves_(moves), shapes_(model) {}
 
   std::vector<ChannelGroup> run() {
@@ -198,7 +198,7 @@ class Finder {
   }
 
   const Model& model_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   const ChannelMoves& moves_;
   ChannelShapes shapes_;
   std::unordered_map<std::string, Channels> channels_;
@@ -213,7 +213,7 @@ class Finder {
 
 }  // namespace
 
-std::vector<ChannelGroup> find_channel_groups(const Model& model, const GraphIndex& index, const ChannelMoves& moves) {
+std::vector<ChannelGroup> find_channel_groups(const Model& model, const GraphView& index, const ChannelMoves& moves) {
   return Finder(model, index, moves).run();
 }
 

@@ -36,7 +36,7 @@ struct ChannelGroup {
 };
 
 // The groups in graph order. Tensors that leave the model or meet an operator that no factor passes are in none.
-std::vector<ChannelGroup> find_channel_groups(const Model& model, const GraphIndex& index, const ChannelMoves& moves);
+std::vector<ChannelGroup> find_channel_groups(const Model& model, const GraphView& index, const ChannelMoves& moves);
 
 // The factor's axis in the weight (input 1) of a reader or a writer, and whether the weight has one filter for each
 // channel (a depthwise convolution).

@@ -18,7 +18,7 @@ constexpr size_t kMostChannels = (size_t{1} << 24) - 2;
 size_t moved_inputs(const Node& node) { return node.op_type == "Concat" ? node.inputs.size() : 1; }
 
 // What is computed from constants and shapes alone, so that one sample tells what it is for all.
-std::unordered_set<std::string> fixed_tensors(const Model& model, const GraphIndex& index) {
+std::unordered_set<std::string> fixed_tensors(const Model& model, const GraphView& index) {
   std::unordered_set<std::string> fixed;
   const auto is_fixed = [&](const std::string& name) {
     return name.empty() || index.constant(name) || fixed.contains(name);
@@ -29,7 +29,7 @@ std::unordered_set<std::string> fixed_tensors(const Model& model, const GraphInd
   return fixed;
 }
 
-bool is_move(const Node& node, const GraphIndex& index, const std::unordered_set<std::string>& fixed) {
+bool is_move(const Node& node, const GraphView& index, const std::unordered_set<std::string>& fixed) {
   static const std::unordered_set<std::string> kMoves{"Concat",       "Flatten",   "Gather",   "Pad",
                                                       "Reshape",      "Slice",     "Split",    "Squeeze",
                                                       "SpaceToDepth", "Transpose", "Unsqueeze"};
@@ -48,7 +48,7 @@ bool is_move(const Node& node, const GraphIndex& index, const std::unordered_set
 
 class Tracer {
  public:
-  Tracer(const Model& model, const GraphIndex& index) : model_(model), index_(index), shapes_(model) {
+  Tracer(const Model& model, const GraphView& index) : model_(model), index_(index), shapes_(model) {
     const auto fixed = fixed_tensors(model, index);
     for (const Node& node : model.graph.nodes)
       if (is_move(node, index, fixed)) {
@@ -185,7 +185,7 @@ class Tracer {
   }
 
   const Model& model_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   ChannelShapes shapes_;
   ChannelMoves moves_;
   std::unordered_map<std::string, std::set<std::string>> sources_;  // of moved tensors
@@ -210,7 +210,7 @@ std::optional<ChannelShapes::Shape> ChannelShapes::of(const std::string& tensor)
   return it == shapes_.end() ? std::nullopt : std::optional(it->second);
 }
 
-ChannelMoves trace_channel_moves(const Model& model, const GraphIndex& index, const Dataset& data, int64_t sample,
+ChannelMoves trace_channel_moves(const Model& model, const GraphView& index, const Dataset& data, int64_t sample,
                                  Runner& runner, const Env& env) {
   return Tracer(model, index).run(data, sample, runner, env);
 }

@@ -11,7 +11,7 @@
 namespace seqto::internal {
 namespace {
 
-const Tensor* float_constant(const GraphIndex& index, const Node& node, size_t input) {
+const Tensor* float_constant(const GraphView& index, const Node& node, size_t input) {
   if (node.inputs.size() <= input || index.inputs.contains(node.inputs[input])) return nullptr;
   auto it = index.initializers.find(node.inputs[input]);
   return it != index.initializers.end() && it->second->type() == DataType::kFloat ? it->second : nullptr;
@@ -32,7 +32,7 @@ bool is_padded(const Node& n) {
 
 class Finder {
  public:
-  Finder(const Model& model, const GraphIndex& index) : model_(model), index_(index) {
+  Finder(const Model& model, const GraphView& index) : model_(model), index_(index) {
     for (const auto* list : {&model.graph.value_info, &model.graph.inputs, &model.graph.outputs})
       for (const ValueInfo& v : *list)
         if (v.shape && v.shape->size() > 1) shapes_[v.name] = &*v.shape;
@@ -135,7 +135,7 @@ class Finder {
   }
 
   const Model& model_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   std::unordered_map<std::string, const std::vector<Dimension>*> shapes_;
   std::unordered_map<std::string, const Node*> producers_;
   std::unordered_set<std::string> pins_;
@@ -144,6 +144,6 @@ class Finder {
 
 }  // namespace
 
-ChannelShifts find_channel_shifts(const Model& model, const GraphIndex& index) { return Finder(model, index).run(); }
+ChannelShifts find_channel_shifts(const Model& model, const GraphView& index) { return Finder(model, index).run(); }
 
 }  // namespace seqto::internal

@@ -27,6 +27,6 @@ struct ChannelShifts {
 // Every writer of a tensor is a Conv, ConvTranspose, Gemm or BatchNormalization with constant bias (or none), every
 // operator between it and the readers lets a constant through: Add, Identity, MaxPool, averages ... No tensor leaves
 // the model.
-ChannelShifts find_channel_shifts(const Model& model, const GraphIndex& index);
+ChannelShifts find_channel_shifts(const Model& model, const GraphView& index);
 
 }  // namespace seqto::internal

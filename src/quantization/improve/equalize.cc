@@ -48,11 +48,11 @@ std::vector<double> factors_of(const ChannelGroup::Layer& layer, const std::vect
 
 // Tensors that are not rounded for themselves: what a Relu alone reads, whose output is, and what has the scale of the
 // tensor that it was taken from. (What a Clip reads counts: it tells how near a channel is to being cut off.)
-std::unordered_set<std::string> unrounded_tensors(const Model& model, const GraphIndex& index) {
+std::unordered_set<std::string> unrounded_tensors(const Model& model, const GraphView& index) {
   static const std::unordered_set<std::string> kKeepScale{"MaxPool", "Split", "Flatten", "Gather", "Pad", "Resize"};
   std::unordered_set<std::string> unrounded;
   for (const Node& node : model.graph.nodes) {
-    if (node.op_type == "Relu" && index.readers.at(node.inputs[0]) == 1) unrounded.insert(node.inputs[0]);
+    if (node.op_type == "Relu" && index.read_count(node.inputs[0]) == 1) unrounded.insert(node.inputs[0]);
     if (moves_values(node) || kKeepScale.contains(node.op_type))
       unrounded.insert(node.outputs.begin(), node.outputs.end());
   }
@@ -269,7 +269,7 @@ class Equalizer {
 
   Model model_;
   const EqualizeOptions& options_;
-  GraphIndex index_;
+  GraphView index_;
   std::unordered_set<std::string> unrounded_;
   std::unordered_map<std::string, Tensor> weights_;
   std::unordered_map<std::string, int> uses_;
@@ -281,7 +281,7 @@ class Equalizer {
 Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
                const EqualizeOptions& options, const Env& env) {
   if (samples.empty()) return model;
-  const GraphIndex index(model);
+  const GraphView index(model);
   const ChannelMoves moves = trace_channel_moves(model, index, data, samples.front(), runner, env);
   std::vector<ChannelGroup> groups = find_channel_groups(model, index, moves);
   if (options.readers)

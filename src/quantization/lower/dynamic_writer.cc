@@ -74,7 +74,7 @@ void emit_dense(OperatorWriter& w, const Node& n, const std::string& y) {
   std::optional<int64_t> axis;
   std::vector<int64_t> params;
   if (w.options().per_channel) axis = 0, params.push_back(value->dims()[0]);
-  if (auto it = w.index().readers.find(b); it != w.index().readers.end() && it->second > 1) w.deviate("D50");
+  if (w.index().read_count(b) > 1) w.deviate("D50");
   emit_integer(w, product, "MatMulInteger",
                {x, w.transposed_weight(b, *value, w.rule_of(type, axis, true), value->dims(), params)}, y);
 }
@@ -124,7 +124,7 @@ bool write_lstm(OperatorWriter& w, const Node& n) {
   // The quantized operator knows the first layout alone.
   if (n.int_attribute("layout", 0) != 0) return w.deviate("D28"), false;
   for (const auto& name : {n.inputs[1], n.inputs[2]})
-    if (auto it = w.index().readers.find(name); it != w.index().readers.end() && it->second > 1) w.deviate("D43");
+    if (w.index().read_count(name) > 1) w.deviate("D43");
   QuantizedTensor W = lstm_weight(w, n.inputs[1], *input), R = lstm_weight(w, n.inputs[2], *recurrence);
   std::vector<std::string> inputs = n.inputs;
   inputs.resize(kInputs);
@@ -193,7 +193,7 @@ Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseO
   if (DataType type = options.common().weight_type; !is_8_bits(type))
     throw Error(Code::kUsage,
                 fmt::format("[quantize] {} weights found; integer operators take int8 or uint8", to_string(type)));
-  GraphIndex index(model);
+  GraphView index(model);
   OperatorContext context{options, nullptr, cache, deviations};
   OperatorWriter writer(model, index, context);
   auto rule = [&](OperatorWriter& w, const Node& n) { return write_node(w, n, layers); };

@@ -241,7 +241,7 @@ class HalfWriter {
   }
 
   GraphEdit edit_;
-  GraphIndex index_;
+  GraphView index_;
   const Float16Options& options_;
   WeightCache& cache_;
   std::vector<std::string>& notes_;

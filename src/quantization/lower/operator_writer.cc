@@ -38,7 +38,7 @@ void DeviationLog::add(const char* id, const LayerId& layer) const {
   if (!layer.empty()) add_to(by_layer[layer]);
 }
 
-OperatorWriter::OperatorWriter(const Model& model, const GraphIndex& index, const OperatorContext& context,
+OperatorWriter::OperatorWriter(const Model& model, const GraphView& index, const OperatorContext& context,
                                OperatorWriter* parent)
     : model_(model), index_(index), context_(context), parent_(parent), options_(&context.options.common()) {
   // Constants of bodies may have equal names.
@@ -79,7 +79,7 @@ void OperatorWriter::write_bodies(Node& node, const Rule& rule) {
     if (!opaque) continue;
     std::vector<Model> bodies = parse_bodies(*opaque, model_.opsets);
     for (Model& body : bodies) {
-      GraphIndex index(body);
+      GraphView index(body);
       body.graph = OperatorWriter(body, index, context_, this).run(rule);
     }
     if (!bodies.empty()) a.value = with_bodies(*opaque, bodies);

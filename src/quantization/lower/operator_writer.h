@@ -48,7 +48,7 @@ class OperatorWriter {
   using Rule = std::function<bool(OperatorWriter&, const Node&)>;
 
   // `parent` writes the graph around a body; `model` is then the body in a model of its own.
-  OperatorWriter(const Model& model, const GraphIndex& index, const OperatorContext& context,
+  OperatorWriter(const Model& model, const GraphView& index, const OperatorContext& context,
                  OperatorWriter* parent = nullptr);
 
   // The whole graph, node by node in sorted order; what `rule` refuses stays float.
@@ -56,7 +56,7 @@ class OperatorWriter {
 
   // --- what a rule asks
   const QuantizeOptions& options() const { return *options_; }  // of the layer that is being written
-  const GraphIndex& index() const { return index_; }
+  const GraphView& index() const { return index_; }
   bool is_static() const { return context_.is_static(); }
   bool is_float(const std::string& tensor) const;  // known to be float32
   const Tensor* initializer(const std::string& tensor) const;
@@ -122,7 +122,7 @@ class OperatorWriter {
   void write_constants(Graph& graph);
 
   const Model& model_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   OperatorContext context_;
   OperatorWriter* parent_;
   std::string scope_;  // in front of the names of a body's constants where they are cached

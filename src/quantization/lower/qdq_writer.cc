@@ -15,7 +15,7 @@ namespace {
 
 class Writer {
  public:
-  Writer(const Model& model, const GraphIndex& index, Marks& marks, const ActivationParams& activations,
+  Writer(const Model& model, const GraphView& index, Marks& marks, const ActivationParams& activations,
          const QuantizeOptions& options, WeightCache& cache)
       : model_(model), index_(index), marks_(marks), activations_(activations), options_(options), cache_(cache) {
     if (in_contrib_domain(options, index.opset)) domain_ = "com.microsoft";
@@ -418,7 +418,7 @@ class Writer {
   }
 
   const Model& model_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   Marks& marks_;
   const ActivationParams& activations_;
   const QuantizeOptions& options_;
@@ -434,7 +434,7 @@ class Writer {
 
 }  // namespace
 
-Model write_qdq(const Model& model, const GraphIndex& index, Marks& marks, const ActivationParams& activations,
+Model write_qdq(const Model& model, const GraphView& index, Marks& marks, const ActivationParams& activations,
                 const QuantizeOptions& options, WeightCache& cache) {
   return Writer(model, index, marks, activations, options, cache).run();
 }

@@ -9,7 +9,7 @@ namespace seqto::internal {
 
 // Throws Error{kInvalidInput} naming the tensor where a range is missing. Ids of deviations are added to
 // marks.deviations.
-Model write_qdq(const Model& model, const GraphIndex& index, Marks& marks, const ActivationParams& activations,
+Model write_qdq(const Model& model, const GraphView& index, Marks& marks, const ActivationParams& activations,
                 const QuantizeOptions& options, WeightCache& cache);
 
 }  // namespace seqto::internal

@@ -105,9 +105,7 @@ bool write_clipping(OperatorWriter& w, const Node& n) {
   if (!x || w.options().symmetric_activations) return false;
   auto bounds = bounds_of(*x);
   if (!bounds || !within_clip(n, w.index(), *bounds)) {
-    auto readers = w.index().readers.find(n.inputs[0]);
-    bool shared = readers != w.index().readers.end() && readers->second > 1;
-    w.deviate(shared ? "D31" : n.op_type == "Clip" ? "D3" : "D2");
+    w.deviate(w.index().read_count(n.inputs[0]) > 1 ? "D31" : n.op_type == "Clip" ? "D3" : "D2");
     return false;
   }
   w.define(n.outputs[0], *x);
@@ -146,8 +144,7 @@ bool write_split(OperatorWriter& w, const Node& n) {
 std::string pad_codes(OperatorWriter& w, const Node& n, const QuantizedTensor& x) {
   if (n.inputs.size() < 3 || n.inputs[2].empty()) return x.zero_point;
   const std::string& name = n.inputs[2];
-  if (auto readers = w.index().readers.find(name); readers != w.index().readers.end() && readers->second > 1)
-    w.deviate("D46");
+  if (w.index().read_count(name) > 1) w.deviate("D46");
   std::string codes = name + "_quantized";
   const Tensor* value = w.initializer(name);
   if (!value) {
@@ -234,7 +231,7 @@ bool write_node(OperatorWriter& w, const Node& n, const LayerSet& layers) {
 
 }  // namespace
 
-Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
+Model write_qoperator(const Model& model, const GraphView& index, const LayerSet& layers, const RangeView& ranges,
                       const LayerwiseOptions& options, WeightCache& cache, const DeviationLog& deviations) {
   OperatorContext context{options, &ranges, cache, deviations};
   OperatorWriter writer(model, index, context);

@@ -25,7 +25,7 @@ struct Quantizer::Impl {
       : model(std::move(m)), ranges(std::move(r)), options(std::move(o)), index(model) {
     if (options.enable_subgraph) {
       model = infer_bodies(model);
-      index = GraphIndex(model);
+      index = GraphView(model);
     }
     include.insert(options.include.begin(), options.include.end());
     exclude.insert(options.exclude.begin(), options.exclude.end());
@@ -212,7 +212,7 @@ struct Quantizer::Impl {
   Ranges ranges;
   std::map<std::string, Ranges> named_ranges;
   QuantizeOptions options;
-  GraphIndex index;
+  GraphView index;
   std::unordered_set<std::string> include, exclude;
   std::vector<bool> eligible;                               // for static quantization
   std::vector<std::pair<LayerId, const char*>> left_float;  // would be, but for what docs/compatibility.md says there
@@ -336,7 +336,7 @@ Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
     auto it = plan.schemes.find(n.name);
     selected.push_back(it != plan.schemes.end() && is_static(it->second));
   }
-  return ranges_of_methods(model, GraphIndex(model), ranges, named, static_layers(model, plan, selected));
+  return ranges_of_methods(model, GraphView(model), ranges, named, static_layers(model, plan, selected));
 }
 
 Quantizer::Quantizer(Model model, Ranges ranges, QuantizeOptions options) {

@@ -12,7 +12,7 @@
 namespace seqto::internal {
 
 // Static, as operators on quantized tensors: onnxruntime's QOperator form.
-Model write_qoperator(const Model& model, const GraphIndex& index, const LayerSet& layers, const RangeView& ranges,
+Model write_qoperator(const Model& model, const GraphView& index, const LayerSet& layers, const RangeView& ranges,
                       const LayerwiseOptions& options, WeightCache& cache, const DeviationLog& deviations);
 // Keeps the runtime from making an integer MaxPool of one that was left in float (D55); after the static part.
 void keep_pools_float(Model& model, const DeviationLog& deviations);

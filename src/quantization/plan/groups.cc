@@ -195,7 +195,7 @@ class Finder {
 
   const Model& model_;
   const std::vector<Node>& nodes_;
-  GraphIndex index_;
+  GraphView index_;
   std::vector<bool> members_;
   std::vector<size_t> founder_;  // by node: the one whose set it belongs to
   std::vector<size_t> parent_;   // sets of founders
@@ -211,7 +211,7 @@ std::vector<std::vector<LayerId>> groups(const Model& model, const GroupOptions&
 
 std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model) {
   std::vector<std::string> notes;
-  for (const SharedWeight& weight : shared_weights(model, GraphIndex(model))) {
+  for (const SharedWeight& weight : shared_weights(model, GraphView(model))) {
     auto reads = [&](std::initializer_list<std::string_view> types) {
       return std::ranges::any_of(weight.readers, [&](size_t i) {
         return std::ranges::find(types, model.graph.nodes[i].op_type) != types.end();

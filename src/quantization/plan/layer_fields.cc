@@ -94,7 +94,7 @@ Use use_of(const Node& n, size_t input) {
 
 class Claims {
  public:
-  Claims(const Model& model, const GraphIndex& index, const QuantizeOptions& options)
+  Claims(const Model& model, const GraphView& index, const QuantizeOptions& options)
       : model_(model), index_(index), options_(options) {
     for (const Node& n : model.graph.nodes)
       for (size_t k = 0; k < n.inputs.size(); ++k)
@@ -189,7 +189,7 @@ class Claims {
   }
 
   const Model& model_;
-  const GraphIndex& index_;
+  const GraphView& index_;
   const QuantizeOptions& options_;
   std::unordered_set<std::string> biases_;
   std::map<std::string, TensorOverride> constants_;  // the first layer's word
@@ -249,12 +249,12 @@ std::vector<StaticLayer> static_layers(const Model& model, const Plan& plan, con
   return result;
 }
 
-QuantizeOptions static_options(const Model& model, const GraphIndex& index, const QuantizeOptions& options,
+QuantizeOptions static_options(const Model& model, const GraphView& index, const QuantizeOptions& options,
                                const std::vector<StaticLayer>& layers) {
   return Claims(model, index, options).run(layers);
 }
 
-Ranges ranges_of_methods(const Model& model, const GraphIndex& index, const Ranges& ranges,
+Ranges ranges_of_methods(const Model& model, const GraphView& index, const Ranges& ranges,
                          const std::map<std::string, Ranges>& named, const std::vector<StaticLayer>& layers) {
   Ranges result = ranges;
   std::unordered_set<std::string> taken;

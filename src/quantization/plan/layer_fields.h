@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/graph_index.h"
+#include "model/graph_view.h"
 #include "seqto/quantize.h"
 
 namespace seqto::internal {
@@ -41,11 +41,11 @@ struct StaticLayer {
 // In graph order, of those nodes that are selected, all of which the plan makes static.
 std::vector<StaticLayer> static_layers(const Model& model, const Plan& plan, const std::vector<bool>& selected);
 // The options of a candidate in QDQ form: what single layers want as overrides of the tensors that they read and write.
-QuantizeOptions static_options(const Model& model, const GraphIndex& index, const QuantizeOptions& options,
+QuantizeOptions static_options(const Model& model, const GraphView& index, const QuantizeOptions& options,
                                const std::vector<StaticLayer>& layers);
 // The ranges of a candidate: those of the layers' methods where they have one. Throws Error{kUsage} for a name that
 // `named` has not.
-Ranges ranges_of_methods(const Model& model, const GraphIndex& index, const Ranges& ranges,
+Ranges ranges_of_methods(const Model& model, const GraphView& index, const Ranges& ranges,
                          const std::map<std::string, Ranges>& named, const std::vector<StaticLayer>& layers);
 
 }  // namespace seqto::internal

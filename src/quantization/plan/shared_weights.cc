@@ -16,7 +16,7 @@ namespace seqto::internal {
 namespace {
 
 // Computed from constants alone.
-bool is_constant(const Node& node, const GraphIndex& index, const std::unordered_map<std::string, std::string>& roots) {
+bool is_constant(const Node& node, const GraphView& index, const std::unordered_map<std::string, std::string>& roots) {
   return !node.inputs.empty() && std::ranges::all_of(node.inputs, [&](const std::string& name) {
     return name.empty() || roots.contains(name) || index.constant(name);
   });
@@ -48,7 +48,7 @@ auto rank(const Decision& decision, const QuantizeOptions& options) {
 
 }  // namespace
 
-std::vector<SharedWeight> shared_weights(const Model& model, const GraphIndex& index) {
+std::vector<SharedWeight> shared_weights(const Model& model, const GraphView& index) {
   const auto& nodes = model.graph.nodes;
   auto constant = [&](const std::string& name) { return index.constant(name); };
   const TransposedWeights transposed = transposed_weights(model, constant);

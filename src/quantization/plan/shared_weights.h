@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/graph_index.h"
+#include "model/graph_view.h"
 #include "seqto/quantize.h"
 
 namespace seqto::internal {
@@ -14,7 +14,7 @@ struct SharedWeight {
   std::vector<size_t> readers;  // nodes, in graph order; through nodes that read constants alone, as a Transpose, too
 };
 // Those that at least one of the readers takes as a weight.
-std::vector<SharedWeight> shared_weights(const Model& model, const GraphIndex& index);
+std::vector<SharedWeight> shared_weights(const Model& model, const GraphView& index);
 
 // The decision about a node of a plan: its scheme, and its fields where it has some.
 struct Decision {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "model/graph_index.h"
+#include "model/graph_view.h"
 #include "quantization/plan/overrides.h"
 #include "seqto/error.h"
 
@@ -27,7 +27,7 @@ void validate_qoperator(const QuantizeOptions& options) {
 }  // namespace
 
 bool reads_float16(const Model& model, const QuantizeOptions& options) {
-  GraphIndex index(model);
+  GraphView index(model);
   const auto& types = options.op_types.empty() ? default_op_types() : options.op_types;
   std::unordered_set<std::string> op_types(types.begin(), types.end());
   auto is_float16 = [&](const std::string& name) {

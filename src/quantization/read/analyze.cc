@@ -19,7 +19,7 @@ namespace seqto {
 namespace {
 
 using internal::Comparison;
-using internal::GraphIndex;
+using internal::GraphView;
 using internal::TensorPair;
 
 // The quantized model with the float tensors as further inputs and, for every pair, sums of squares as outputs: what
@@ -97,7 +97,7 @@ class ErrorSums {
   }
 
   Model model_;
-  GraphIndex floats_, types_;
+  GraphView floats_, types_;
   std::unordered_map<std::string, const ValueInfo*> infos_;
   std::unordered_set<std::string> casts_;
   std::vector<bool> channels_;
@@ -105,7 +105,7 @@ class ErrorSums {
 
 Model with_outputs(const Model& model, const std::vector<std::string>& tensors) {
   Model result = model;
-  GraphIndex index(model);
+  GraphView index(model);
   result.graph.outputs.clear();
   for (const auto& t : tensors) result.graph.outputs.push_back({t, index.types.at(t), {}, ""});
   return result;
@@ -122,7 +122,7 @@ std::vector<ActivationError> activation_errors(const Model& float_model, const C
                                                const Env& env, bool channels) {
   const auto& pairs = comparison.activations;
   if (pairs.empty()) return {};
-  GraphIndex floats(float_model);
+  GraphView floats(float_model);
   std::vector<std::string> wanted;
   for (const TensorPair& p : pairs)
     if (!floats.inputs.contains(p.tensor)) wanted.push_back(p.tensor);
@@ -166,7 +166,7 @@ std::vector<ActivationError> activation_errors(const Model& float_model, const C
 }
 
 std::vector<WeightError> weight_errors(const Model& float_model, const Comparison& comparison, bool channels) {
-  GraphIndex floats(float_model);
+  GraphView floats(float_model);
   std::vector<WeightError> errors;
   for (const internal::WeightPair& pair : comparison.weights) {
     const Tensor& original = *floats.initializers.at(pair.tensor);

@@ -121,7 +121,7 @@ class Comparer {
 
   // A weight's value is the twin's: same node, same input.
   void find_weights(const Model& twin) {
-    GraphIndex now(twin), stored(quantized_);
+    GraphView now(twin), stored(quantized_);
     std::unordered_map<std::string, const Node*> nodes;
     for (const Node& n : twin.graph.nodes) nodes.emplace(n.name, &n);
     std::unordered_set<std::string> seen;
@@ -151,7 +151,7 @@ class Comparer {
   }
 
   const Model &float_model_, &quantized_;
-  GraphIndex floats_;
+  GraphView floats_;
   LayerForms forms_;
   std::unordered_map<std::string, const Node*> float_nodes_, only_reader_;  // null: several read it
   std::unordered_set<std::string> quantized_names_;

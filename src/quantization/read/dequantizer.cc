@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/plan/layer_names.h"
@@ -18,13 +19,6 @@ constexpr int kDepth = 64;
 
 bool in(std::string_view op, std::initializer_list<std::string_view> list) {
   return std::find(list.begin(), list.end(), op) != list.end();
-}
-
-// Ops that work on integers as on floats, handing on what their codes mean.
-bool keeps_codes(std::string_view op) {
-  return in(op, {"MaxPool", "Reshape", "Transpose",      "Squeeze", "Unsqueeze",    "Flatten",      "Resize",
-                 "Split",   "Gather",  "GatherElements", "Pad",     "Slice",        "Identity",     "Relu",
-                 "Clip",    "TopK",    "Expand",         "Tile",    "DepthToSpace", "SpaceToDepth", "Concat"});
 }
 
 }  // namespace
@@ -102,11 +96,11 @@ void Dequantizer::collect_codings() {
       coded_[to] = {to, it->second.scale, it->second.zero_point};
   };
   for (const Node& n : nodes)
-    if (keeps_codes(n.op_type) && !n.inputs.empty())
+    if (has(n, kKeepsCodes) && !n.inputs.empty())
       for (const auto& o : n.outputs)
         if (n.op_type != "MaxPool" || &o == &n.outputs[0]) share(n.inputs[0], o);
   for (size_t i = nodes.size(); i-- > 0;)
-    if (keeps_codes(nodes[i].op_type) && !nodes[i].inputs.empty()) share(nodes[i].outputs[0], nodes[i].inputs[0]);
+    if (has(nodes[i], kKeepsCodes) && !nodes[i].inputs.empty()) share(nodes[i].outputs[0], nodes[i].inputs[0]);
 }
 
 // --- the walk
@@ -229,7 +223,7 @@ bool Dequantizer::never_negative(const std::string& name, int depth) const {
   auto made = made_by_.find(name);
   if (made == made_by_.end() || depth > kDepth) return false;
   const Node& n = nodes_[made->second];
-  if (in(n.op_type, {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Exp", "Abs", "Sqrt", "Softplus"})) return true;
+  if (has(n, kNotNegative)) return true;
   if (n.op_type == "Clip" && n.inputs.size() > 1) {
     const Tensor* low = tensor(n.inputs[1]);
     for (const Initializer& i : added_)
@@ -243,7 +237,7 @@ bool Dequantizer::never_negative(const std::string& name, int depth) const {
     return true;
   };
   if (in(n.op_type, {"Add", "Mul", "Concat"})) return all(n.inputs.size());
-  bool handed_on = keeps_codes(n.op_type) || in(n.op_type, {"AveragePool", "GlobalAveragePool", "GlobalMaxPool"});
+  bool handed_on = has(n, kKeepsCodes) || in(n.op_type, {"AveragePool", "GlobalAveragePool", "GlobalMaxPool"});
   return handed_on && n.op_type != "Pad" && all(1);
 }
 

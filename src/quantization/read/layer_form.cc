@@ -23,29 +23,7 @@ bool in(std::string_view op, std::initializer_list<std::string_view> list) {
   return std::find(list.begin(), list.end(), op) != list.end();
 }
 
-// Ops that hand on the codes of their first input.
-bool keeps_codes(std::string_view op) {
-  return in(op, {"MaxPool", "Reshape", "Transpose",      "Squeeze", "Unsqueeze", "Flatten",      "Resize",
-                 "Split",   "Gather",  "GatherElements", "Pad",     "Slice",     "Concat",       "Identity",
-                 "Clip",    "Relu",    "TopK",           "Expand",  "Tile",      "DepthToSpace", "SpaceToDepth"});
-}
-
-bool unfolds_weights(std::string_view op) {
-  return in(op, {"Cast", "Mul", "Sub", "Add", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice",
-                 "DequantizeLinear", "QuantizeLinear", "Identity", "Concat", "Expand", "BitShift"});
-}
-
 }  // namespace
-
-bool is_dynamic_operator(const Node& n) {
-  return in(n.op_type, {"MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
-                        "MatMulIntegerToFloat", "QAttention"});
-}
-
-bool is_quantized_operator(const Node& n) {
-  return n.op_type.starts_with("QLinear") || is_dynamic_operator(n) ||
-         in(n.op_type, {"QGemm", "QEmbedLayerNormalization", "MatMulNBits", "GatherBlockQuantized"});
-}
 
 LayerForms::LayerForms(const Model& model, const std::unordered_map<std::string, DataType>* types)
     : index_(model), types_(types) {
@@ -71,7 +49,7 @@ LayerForms::LayerForms(const Model& model, const std::unordered_map<std::string,
       if (n.inputs.size() > 8 && !n.inputs[8].empty()) codes_[n.outputs[0]] = type_at(8);
     } else if (n.op_type.starts_with("QLinear")) {
       codes_[n.outputs[0]] = type_at(n.inputs.size() - 1);
-    } else if (keeps_codes(n.op_type)) {
+    } else if (has(n, kKeepsCodes)) {
       auto it = codes_.find(n.inputs[0]);
       const Tensor* table = it == codes_.end() && n.op_type == "Gather" ? stored(n.inputs[0]) : nullptr;
       if (it != codes_.end())
@@ -93,7 +71,7 @@ const Tensor* LayerForms::stored(const std::string& tensor, int depth) const {
   if (auto it = index_.initializers.find(tensor); it != index_.initializers.end()) return it->second;
   if (auto it = index_.constants.find(tensor); it != index_.constants.end()) return it->second;
   const Node* n = producer(tensor);
-  if (!n || depth == kLongestChain || !unfolds_weights(n->op_type)) return nullptr;
+  if (!n || depth == kLongestChain || !has(*n, kUnfoldsWeights)) return nullptr;
   const Tensor* largest = nullptr;
   for (const auto& name : n->inputs) {
     if (name.empty()) continue;
@@ -107,7 +85,7 @@ const Tensor* LayerForms::stored(const std::string& tensor, int depth) const {
 // True where two weights share a byte.
 bool LayerForms::is_packed(const std::string& tensor, int depth) const {
   const Node* n = producer(tensor);
-  if (!n || depth == kLongestChain || !unfolds_weights(n->op_type)) return false;
+  if (!n || depth == kLongestChain || !has(*n, kUnfoldsWeights)) return false;
   return n->op_type == "BitShift" || (!n->inputs.empty() && is_packed(n->inputs[0], depth + 1));
 }
 
@@ -184,7 +162,7 @@ LayerForm LayerForms::of(const Node& n) const {
             fmt::format("weights in {} bits, blocks of {}", bits, n.int_attribute("block_size", 128))};
   }
   if (n.op_type == "QEmbedLayerNormalization") return {Scheme::kInt8Weights, "embeddings in uint8"};
-  if (is_dynamic_operator(n)) return {Scheme::kInt8Dynamic, fmt::format("{}, activations at run time", n.op_type)};
+  if (has(n, kDynamic)) return {Scheme::kInt8Dynamic, fmt::format("{}, activations at run time", n.op_type)};
   if (is_quantized_operator(n)) {
     std::string how =
         fmt::format("{}, activations {}", n.op_type,
@@ -227,14 +205,14 @@ bool LayerForms::is_plumbing(const Node& node) const { return plumbing_.contains
 void LayerForms::find_plumbing(const Model& model) {
   auto add_producers = [&](auto&& self, const std::string& tensor, int depth) -> void {
     const Node* n = producer(tensor);
-    if (!n || depth == kLongestChain || !unfolds_weights(n->op_type) || !plumbing_.insert(n).second) return;
+    if (!n || depth == kLongestChain || !has(*n, kUnfoldsWeights) || !plumbing_.insert(n).second) return;
     for (const auto& name : n->inputs) self(self, name, depth + 1);
   };
   for (const Node& n : model.graph.nodes) {
     if (in(n.op_type, {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})) plumbing_.insert(&n);
     for (const auto& name : n.inputs) {  // what unfolds a stored weight
       const Node* p = producer(name);
-      if (!p || unfolds_weights(n.op_type)) continue;
+      if (!p || has(n, kUnfoldsWeights)) continue;
       const Tensor* t = stored(name);
       if (t && (holds_codes(t->type()) || t->type() == DataType::kFloat16) &&
           in(p->op_type, {"Cast", "Mul", "Sub", "Reshape", "Transpose", "Slice"}))

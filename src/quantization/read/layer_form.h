@@ -45,7 +45,7 @@ class LayerForms {
   // The node that does what `node` of the float model did; nothing where it was taken out.
   const Node* counterpart(const Node& node) const;
 
-  const GraphIndex& index() const { return index_; }
+  const GraphView& index() const { return index_; }
   const Node* producer(const std::string& tensor) const;
 
  private:
@@ -55,16 +55,12 @@ class LayerForms {
   bool output_is_quantized(const Node& node) const;
   void find_plumbing(const Model& model);
 
-  GraphIndex index_;
+  GraphView index_;
   const std::unordered_map<std::string, DataType>* types_;
   std::unordered_map<std::string, const Node*> producers_, names_;
   std::unordered_map<std::string, std::vector<const Node*>> readers_;
   std::unordered_map<std::string, DataType> codes_;  // integer tensors that stand for float ones
   std::unordered_set<const Node*> plumbing_;
 };
-
-// QLinearConv, MatMulInteger, MatMulNBits ...: operators that compute on quantized tensors.
-bool is_quantized_operator(const Node& node);
-bool is_dynamic_operator(const Node& node);
 
 }  // namespace seqto::internal

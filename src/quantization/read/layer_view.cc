@@ -15,7 +15,7 @@ namespace {
 
 using namespace internal;
 
-std::vector<std::string> weights_of(const Node& node, const GraphIndex& index) {
+std::vector<std::string> weights_of(const Node& node, const GraphView& index) {
   std::vector<std::string> weights;
   for (const WeightSite& site : weight_sites(node, [&](const std::string& name) { return index.constant(name); }))
     weights.push_back(node.inputs[site.input]);
@@ -68,7 +68,7 @@ std::optional<QuantizedRange> quantized_range(const std::vector<TensorOverride>&
 }  // namespace
 
 std::vector<LayerTensors> layer_tensors(const Model& model) {
-  const GraphIndex index(model);
+  const GraphView index(model);
   std::vector<LayerTensors> layers;
   for (const Node& node : model.graph.nodes) {
     LayerTensors layer{node.name, {}, weights_of(node, index), {}};
@@ -92,7 +92,7 @@ std::map<std::string, TensorValues> tensor_values(const Model& model, const Mode
   std::map<std::string, TensorValues> values;
   for (auto& [name, range] : observe_values(model, data, samples, runner, kMostBins, env))
     values[name] = {range.lowest, range.highest, merged(*range.histogram), {}};
-  const GraphIndex index(model);
+  const GraphView index(model);
   for (const Node& node : model.graph.nodes)
     for (const auto& name : weights_of(node, index)) {
       const Tensor& weight = *index.constant(name);
