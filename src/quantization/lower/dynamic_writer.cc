@@ -184,7 +184,7 @@ bool write_node(OperatorWriter& w, const Node& n, const LayerSet& layers) {
 }  // namespace
 
 Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseOptions& options, WeightCache& cache,
-                    const DeviationLog& deviations) {
+                    Encoding& encoding) {
   if (model.opset() < 11)
     throw Error(Code::kInvalidInput,
                 fmt::format("[quantize] opset {} found; activations are quantized at run time from opset 11 on; run "
@@ -194,7 +194,7 @@ Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseO
     throw Error(Code::kUsage,
                 fmt::format("[quantize] {} weights found; integer operators take int8 or uint8", to_string(type)));
   GraphView index(model);
-  OperatorContext context{options, nullptr, cache, deviations};
+  OperatorContext context{options, nullptr, cache, encoding};
   OperatorWriter writer(model, index, context);
   auto rule = [&](OperatorWriter& w, const Node& n) { return write_node(w, n, layers); };
   return with_graph(model, writer.run(rule));

@@ -22,8 +22,8 @@ bool shrinks(const Tensor* constant) {
 }  // namespace
 
 Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                    std::vector<std::string>& notes) {
-  if (options.float16.compute) return compute_in_float16(model, layers, options.float16, cache, notes);
+                    Encoding& encoding) {
+  if (options.float16.compute) return compute_in_float16(model, layers, options.float16, cache, encoding.notes);
   GraphEdit edit(model);
   const TransposedWeights transposed =
       transposed_weights(model, [&](const std::string& name) { return edit.constant(name); });
@@ -37,8 +37,10 @@ Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOp
       if (!shrinks(constant)) continue;
       auto [it, is_new] = restored.try_emplace(name);
       if (is_new) {
-        const auto& halves = cache.tensors(
-            "float16\n" + name, [&] { return std::vector{to_halves(name, *constant, options.float16, notes)}; });
+        const auto& halves = cache.tensors("float16\n" + name, [&] {
+          return std::vector{to_halves(name, *constant, options.float16, encoding.notes)};
+        });
+        encoding.add_weight(name, "float16", halves);
         std::string stored = edit.add(name + "_float16", halves[0]);
         it->second = edit.compute("Cast", {stored}, name + "_float", {{"to", static_cast<int64_t>(DataType::kFloat)}});
       }

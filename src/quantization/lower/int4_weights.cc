@@ -58,11 +58,11 @@ Tensor stored_4_bits(DataType type, std::vector<int64_t> dims, std::vector<uint8
 
 class Int4Weights {
  public:
-  Int4Weights(const Model& model, const LayerwiseOptions& options, WeightCache& cache, std::vector<std::string>& notes)
+  Int4Weights(const Model& model, const LayerwiseOptions& options, WeightCache& cache, Encoding& encoding)
       : edit_(model),
         layerwise_(options),
         cache_(cache),
-        notes_(notes),
+        encoding_(encoding),
         transposed_(transposed_weights(model, [&](const std::string& name) { return edit_.constant(name); })) {
     opset_ = model.opset();
     for (const auto* list : {&model.graph.inputs, &model.graph.value_info})
@@ -118,7 +118,8 @@ class Int4Weights {
     options_ = layerwise_.of(node.name).weight_only;
     validate(options_, opset_);
     auto sites = sites_of(node);
-    if (sites.empty()) notes_.push_back(fmt::format("layer '{}' stays float: it reads no constant weight", node.name));
+    if (sites.empty())
+      encoding_.notes.push_back(fmt::format("layer '{}' stays float: it reads no constant weight", node.name));
     for (const WeightSite& site : sites) {
       const Tensor& weight = *edit_.constant(site.weight);
       const std::string op = unlike_.contains(site.weight) ? "" : operator_of(node, site);
@@ -175,6 +176,7 @@ class Int4Weights {
     });
     auto& names = shared_[key];
     if (names.empty()) {
+      encoding_.add_weight(name, "matmulnbits " + form_of(block), made);
       names = {edit_.add(fmt::format("{}_Q{}", name, options_.bits), made[0]), edit_.add(name + "_scales", made[1])};
       if (!options_.int4_symmetric) names.push_back(edit_.add(name + "_zero_points", made[2]));
     }
@@ -219,6 +221,7 @@ class Int4Weights {
     });
     auto& names = shared_[key];
     if (names.empty()) {
+      encoding_.add_weight(name, "gather " + form_of(options_.int4_block_size), made);
       names = {edit_.add(name + "_Q4", made[0]), edit_.add(name + "_scales", made[1])};
       if (!options_.int4_symmetric) names.push_back(edit_.add(name + "_zero_points", made[2]));
       edit_.require_ir_version(10);
@@ -259,6 +262,7 @@ class Int4Weights {
                          scales_for(weight, std::move(q.scale)).reshaped(scale_dims),
                          stored_4_bits(type, scale_dims, q.zero_point)};
     });
+    encoding_.add_weight(name, "qdq " + form_of(block), made);
     std::vector<std::string> inputs{edit_.add(name + "_DQ_Q4", made[0]), edit_.add(name + "_DQ_scales", made[1])};
     if (!options_.int4_symmetric) inputs.push_back(edit_.add(name + "_DQ_zero_points", made[2]));
     edit_.require_ir_version(10);
@@ -283,9 +287,13 @@ class Int4Weights {
                                       options_.int8_symmetric);
     int64_t whole = std::ssize(weight.bytes()), smallest = std::min(four.file_bytes(), eight.file_bytes());
     bool stays = smallest >= whole;
-    if (!stays && four.file_bytes() == smallest) return add_folded(edit_, name, weight.dims(), four);
-    notes_.push_back(fmt::format("weight '{}' of layer '{}' {}: 4 bits would not make the file smaller", name, layer,
-                                 stays ? "stays float" : "is stored in 8 bits"));
+    const StoredWeight& stored = four.file_bytes() == smallest ? four : eight;
+    if (!stays)
+      encoding_.add_weight(name, fmt::format("folded {}", stored.bits),
+                           {stored.codes, stored.scale, stored.zero_point});
+    if (!stays && stored.bits == 4) return add_folded(edit_, name, weight.dims(), four);
+    encoding_.notes.push_back(fmt::format("weight '{}' of layer '{}' {}: 4 bits would not make the file smaller", name,
+                                          layer, stays ? "stays float" : "is stored in 8 bits"));
     return stays ? name : add_folded(edit_, name, weight.dims(), eight);
   }
 
@@ -294,7 +302,7 @@ class Int4Weights {
   int64_t opset_ = 0;
   WeightOnlyOptions options_;  // of the layer that is rewritten
   WeightCache& cache_;
-  std::vector<std::string>& notes_;
+  Encoding& encoding_;
   TransposedWeights transposed_;
   std::unordered_set<std::string> vectors_;                           // tensors of rank 1
   std::unordered_set<std::string> unlike_;                            // weights whose readers want unlike forms
@@ -304,8 +312,8 @@ class Int4Weights {
 }  // namespace
 
 Model write_int4_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
-                         WeightCache& cache, std::vector<std::string>& notes) {
-  return Int4Weights(model, options, cache, notes).write(layers);
+                         WeightCache& cache, Encoding& encoding) {
+  return Int4Weights(model, options, cache, encoding).write(layers);
 }
 
 }  // namespace seqto::internal

@@ -11,11 +11,11 @@ namespace {
 
 class Int8Weights {
  public:
-  Int8Weights(const Model& model, const LayerwiseOptions& options, WeightCache& cache, std::vector<std::string>& notes)
+  Int8Weights(const Model& model, const LayerwiseOptions& options, WeightCache& cache, Encoding& encoding)
       : edit_(model),
         options_(options),
         cache_(cache),
-        notes_(notes),
+        encoding_(encoding),
         transposed_(transposed_weights(model, [&](const std::string& name) { return edit_.constant(name); })) {}
 
   Model write(const LayerSet& layers) {
@@ -27,15 +27,16 @@ class Int8Weights {
  private:
   void rewrite(Node& node) {
     auto sites = weight_sites(node, [&](const std::string& name) { return edit_.constant(name); }, transposed_);
-    if (sites.empty()) notes_.push_back(fmt::format("layer '{}' stays float: it reads no constant weight", node.name));
+    if (sites.empty())
+      encoding_.notes.push_back(fmt::format("layer '{}' stays float: it reads no constant weight", node.name));
     for (const WeightSite& site : sites) {
       std::string& input = node.inputs[site.input];
       auto [it, is_new] = dequantized_.try_emplace(site.weight);
       // A weight that several layers share is stored once, as the first of them wants it.
       if (is_new) it->second = dequantized(site.weight, site.grouping, options_.of(node.name).weight_only);
       if (it->second == site.weight)
-        notes_.push_back(fmt::format("weight '{}' of layer '{}' stays float: 8 bits would not make the file smaller",
-                                     site.weight, node.name));
+        encoding_.notes.push_back(fmt::format(
+            "weight '{}' of layer '{}' stays float: 8 bits would not make the file smaller", site.weight, node.name));
       if (site.transposed) edit_.turn(input, it->second);
       else input = it->second;
     }
@@ -46,13 +47,14 @@ class Int8Weights {
     StoredWeight stored = store_weight(cache_, name, weight, cut_into_blocks(grouping, options.int8_block_size), 8,
                                        options.int8_symmetric);
     if (stored.file_bytes() >= std::ssize(weight.bytes())) return name;
+    encoding_.add_weight(name, "folded 8", {stored.codes, stored.scale, stored.zero_point});
     return add_folded(edit_, name, weight.dims(), stored);
   }
 
   GraphEdit edit_;
   const LayerwiseOptions& options_;
   WeightCache& cache_;
-  std::vector<std::string>& notes_;
+  Encoding& encoding_;
   TransposedWeights transposed_;
   std::unordered_map<std::string, std::string> dequantized_;
 };
@@ -60,8 +62,8 @@ class Int8Weights {
 }  // namespace
 
 Model write_int8_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
-                         WeightCache& cache, std::vector<std::string>& notes) {
-  return Int8Weights(model, options, cache, notes).write(layers);
+                         WeightCache& cache, Encoding& encoding) {
+  return Int8Weights(model, options, cache, encoding).write(layers);
 }
 
 }  // namespace seqto::internal

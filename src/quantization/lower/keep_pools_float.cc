@@ -91,7 +91,7 @@ class Guard {
 
 }  // namespace
 
-void keep_pools_float(Model& model, const DeviationLog& deviations) {
+void keep_pools_float(Model& model, Encoding& encoding) {
   auto& nodes = model.graph.nodes;
   if (model.opset() < kIntegerPools) return;
   if (std::ranges::none_of(nodes, [](const Node& n) { return n.op_type == "MaxPool"; })) return;
@@ -105,7 +105,7 @@ void keep_pools_float(Model& model, const DeviationLog& deviations) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (auto it = found.find(i); it != found.end()) {
       guarded.push_back(guard.clip_for(nodes[i]));
-      deviations.add("D55", it->second);
+      encoding.deviate("D55", it->second);
     }
     guarded.push_back(std::move(nodes[i]));
   }

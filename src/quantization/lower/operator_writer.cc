@@ -30,14 +30,6 @@ void drop_rewritten_initializers(Graph& graph) {
 
 }  // namespace
 
-void DeviationLog::add(const char* id, const LayerId& layer) const {
-  auto add_to = [&](std::vector<std::string>& list) {
-    if (std::find(list.begin(), list.end(), id) == list.end()) list.emplace_back(id);
-  };
-  add_to(ids);
-  if (!layer.empty()) add_to(by_layer[layer]);
-}
-
 OperatorWriter::OperatorWriter(const Model& model, const GraphView& index, const OperatorContext& context,
                                OperatorWriter* parent)
     : model_(model), index_(index), context_(context), parent_(parent), options_(&context.options.common()) {
@@ -237,6 +229,7 @@ QuantizedTensor OperatorWriter::output(const std::string& tensor, float scale, i
   QuantizedTensor q = names_for(tensor, {context_.activation_type(), {scale}, {zero_point}, {}});
   added_.push_back({q.scale, scale_tensor(q.params.scale, {})});
   added_.push_back({q.zero_point, zero_point_tensor(q.params, {})});
+  context_.encoding.tensors.push_back({.name = tensor, .params = q.params, .owner = {tensor}});
   return q;
 }
 
@@ -275,7 +268,9 @@ std::string OperatorWriter::bias(const std::string& tensor, const Tensor& value,
     return known->second.codes;
   QuantizedTensor names{fresh(tensor + "_quantized"), fresh(tensor + "_quantized_scale"),
                         fresh(tensor + "_quantized_zero_point"), params};
-  added_.push_back({names.codes, Tensor::from(DataType::kInt32, value.dims(), std::move(q.values))});
+  Tensor codes = Tensor::from(DataType::kInt32, value.dims(), std::move(q.values));
+  context_.encoding.biases.push_back({names.codes, layer_, q.scale, codes});
+  added_.push_back({names.codes, std::move(codes)});
   if (known != values_.end()) {  // the first reader's codes are of another scale
     deviate("D9");
     return names.codes;
@@ -381,6 +376,7 @@ void OperatorWriter::write_constants(Graph& graph) {
     if (!read.contains(codes) && !read.contains(scale)) continue;
     Tensor tensor = c.transposed_dims.empty() ? context_.cache.quantized(c.source, c.value, params)
                                               : context_.cache.transposed(c.source, c.value, params, c.transposed_dims);
+    context_.encoding.tensors.push_back({.name = c.source, .params = params, .owner = {c.source}, .codes = tensor});
     graph.initializers.push_back({codes, std::move(tensor)});
     graph.initializers.push_back({scale, scale_tensor(params.scale, c.param_dims)});
     graph.initializers.push_back({zero_point, zero_point_tensor(params, c.param_dims)});

@@ -10,7 +10,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "quantization/lower/qdq_writer.h"
+#include "quantization/arithmetic/weight_cache.h"
+#include "quantization/calibration/clip_bounds.h"
+#include "quantization/encode/activation_params.h"
+#include "quantization/encode/encoding.h"
 #include "quantization/plan/layer_fields.h"
 
 namespace seqto::internal {
@@ -23,20 +26,12 @@ struct QuantizedTensor {
   QuantParams params;  // no scale in it: known at run time only
 };
 
-// Where ids of docs/compatibility.md are written down, for the model and for the layer at which they arose.
-struct DeviationLog {
-  std::vector<std::string>& ids;
-  std::map<LayerId, std::vector<std::string>>& by_layer;
-
-  void add(const char* id, const LayerId& layer) const;
-};
-
 // What does not change between a graph and the bodies inside it.
 struct OperatorContext {
   const LayerwiseOptions& options;
   const RangeView* ranges;  // null: activations are quantized at run time
   WeightCache& cache;
-  DeviationLog deviations;
+  Encoding& encoding;  // takes what is decided
 
   bool is_static() const { return ranges != nullptr; }
   DataType activation_type() const { return is_static() ? options.common().activation_type : DataType::kUint8; }
@@ -102,7 +97,7 @@ class OperatorWriter {
   // The product of two scales, written once for nodes without a name.
   std::string scale_product(const std::string& a, const std::string& b, const std::string& node_name);
   std::string fresh(const std::string& name);
-  void deviate(const char* id) const { context_.deviations.add(id, layer_); }
+  void deviate(const char* id) const { context_.encoding.deviate(id, layer_); }
 
  private:
   struct Constant {  // codes are made when the graph is complete: a bias may still change the scale

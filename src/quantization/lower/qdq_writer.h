@@ -1,15 +1,12 @@
-// Room: quantization/lower. From marks to a model in QDQ form.
+// Room: quantization/lower. Static layers in QDQ form as a model; decides nothing.
 #pragma once
 
-#include "quantization/arithmetic/weight_cache.h"
-#include "quantization/encode/activation_params.h"
-#include "quantization/encode/marks.h"
+#include "model/graph_view.h"
+#include "quantization/encode/encoding.h"
 
 namespace seqto::internal {
 
-// Throws Error{kInvalidInput} naming the tensor where a range is missing. Ids of deviations are added to
-// marks.deviations.
-Model write_qdq(const Model& model, const GraphView& index, Marks& marks, const ActivationParams& activations,
-                const QuantizeOptions& options, WeightCache& cache);
+// `options`: those that the encoding was made with, which has a graph.
+Model write_qdq(const Model& model, const GraphView& view, const Encoding& encoding, const QuantizeOptions& options);
 
 }  // namespace seqto::internal

@@ -232,8 +232,8 @@ bool write_node(OperatorWriter& w, const Node& n, const LayerSet& layers) {
 }  // namespace
 
 Model write_qoperator(const Model& model, const GraphView& index, const LayerSet& layers, const RangeView& ranges,
-                      const LayerwiseOptions& options, WeightCache& cache, const DeviationLog& deviations) {
-  OperatorContext context{options, &ranges, cache, deviations};
+                      const LayerwiseOptions& options, WeightCache& cache, Encoding& encoding) {
+  OperatorContext context{options, &ranges, cache, encoding};
   OperatorWriter writer(model, index, context);
   auto rule = [&](OperatorWriter& w, const Node& n) { return write_node(w, n, layers); };
   return with_graph(model, writer.run(rule));

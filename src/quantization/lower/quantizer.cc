@@ -8,7 +8,9 @@
 
 #include "model/bodies.h"
 #include "model/op_traits.h"
+#include "quantization/encode/encode_qdq.h"
 #include "quantization/encode/unlike_concats.h"
+#include "quantization/lower/qdq_writer.h"
 #include "quantization/lower/writers.h"
 #include "quantization/plan/layer_fields.h"
 #include "quantization/plan/shared_weights.h"
@@ -108,8 +110,6 @@ struct Quantizer::Impl {
     return layers;
   }
 
-  DeviationLog log() { return {deviations, layer_deviations}; }
-
   // `always`: through the writer of this scheme even where no layer of the plan has it.
   Model quantize(const Plan& plan, Scheme always);
 
@@ -135,10 +135,9 @@ struct Quantizer::Impl {
     if (wide)
       throw Error(Code::kUsage,
                   "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
-    layer_deviations.clear();
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i]) layers.insert(model.graph.nodes[i].name);
-    Model result = write_qoperator(model, index, layers, view, layerwise, cache, log());
+    Model result = write_qoperator(model, index, layers, view, layerwise, cache, encoding);
     note_softmax(selected);
     return result;
   }
@@ -155,10 +154,9 @@ struct Quantizer::Impl {
     };
     Marks marks = mark_tensors(model, index, selected, effective, bounds);
     if (has_float32_scale(marks, params, effective, selected)) marks.deviate("D17");
-    Model result = write_qdq(model, index, marks, params, effective, cache);
-    deviations = std::move(marks.deviations);
-    layer_deviations = std::move(marks.layer_deviations);
-    if (index.opset < 21 && !effective.use_qdq_contrib_ops && hides_4_bits(effective)) deviate("D24");
+    encoding = encode_qdq(index, std::move(marks), params, effective, cache);
+    Model result = write_qdq(model, index, encoding, effective);
+    if (index.opset < 21 && !effective.use_qdq_contrib_ops && hides_4_bits(effective)) encoding.deviate("D24");
     note_softmax(selected);
     return result;
   }
@@ -190,7 +188,7 @@ struct Quantizer::Impl {
   void note_softmax(const std::vector<bool>& selected) {
     for (size_t i = 0; i < selected.size(); ++i) {
       const Node& n = model.graph.nodes[i];
-      if (selected[i] && n.op_type == "Softmax" && !ranges.contains(n.outputs[0])) deviate("D34");
+      if (selected[i] && n.op_type == "Softmax" && !ranges.contains(n.outputs[0])) encoding.deviate("D34");
     }
   }
 
@@ -199,13 +197,9 @@ struct Quantizer::Impl {
     for (const auto& [layer, id] : left_float) {
       auto it = plan.schemes.find(layer);
       if (it == plan.schemes.end() || !is_static(it->second)) continue;
-      deviate(id);
-      layer_deviations[layer].emplace_back(id);
+      encoding.deviate(id);
+      encoding.layer_deviations[layer].emplace_back(id);
     }
-  }
-
-  void deviate(const char* id) {
-    if (std::find(deviations.begin(), deviations.end(), id) == deviations.end()) deviations.emplace_back(id);
   }
 
   Model model;
@@ -220,8 +214,7 @@ struct Quantizer::Impl {
   std::vector<SharedWeight> shared;
   WeightCache cache;
   std::set<std::pair<Scheme, LayerOptions>> valid_fields;  // found to be right before
-  std::vector<std::string> deviations, notes;
-  std::map<LayerId, std::vector<std::string>> layer_deviations;
+  Encoding encoding;                                       // of the last model
 };
 
 namespace {
@@ -276,14 +269,13 @@ std::vector<Decision> Quantizer::Impl::decisions(const Plan& plan) const {
 }
 
 Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
-  deviations.clear();
-  notes.clear();
-  layer_deviations.clear();
+  encoding = {};
   std::vector<Decision> decided = decisions(asked);
-  notes = settle_shared_weights(model, shared, options, decided);
+  std::vector<std::string> notes = settle_shared_weights(model, shared, options, decided);
   std::map<Scheme, LayerSet> layers;
   LayerwiseOptions layerwise(options);
   std::vector<bool> selected = eligible;
+  std::map<LayerId, DetailedScheme> written;
   std::optional<Plan> settled;
   if (!notes.empty()) settled = asked;
   const Plan& plan = settled ? *settled : asked;
@@ -292,6 +284,7 @@ Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
     const auto [scheme, fields] = decided[i];
     selected[i] = is_static(scheme);
     layers[scheme].insert(layer);
+    if (scheme != Scheme::kFloat32) written[layer] = {scheme, fields ? *fields : LayerOptions{}};
     if (settled) settled->schemes[layer] = scheme;
     if (!fields) continue;
     if (!valid_fields.contains({scheme, *fields})) {
@@ -312,20 +305,24 @@ Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
   bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
   if (any_static) validate_static_types(options);
   Model result = any_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
+  encoding.layers = std::move(written);
+  encoding.notes = std::move(notes);
   note_left_float(asked);
   if (any_static) give_back_weights(result, model, plan.schemes);
-  if (any_static && !options.compat_onnxruntime) keep_pools_float(result, log());
+  if (any_static && !options.compat_onnxruntime) keep_pools_float(result, encoding);
   auto rewrite = [&](Scheme scheme, auto write) {
     if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
   };
   rewrite(Scheme::kInt8Dynamic,
-          [&](const Model& m, const LayerSet& names) { return write_dynamic(m, names, layerwise, cache, log()); });
-  rewrite(Scheme::kInt8Weights,
-          [&](const Model& m, const LayerSet& names) { return write_int8_weights(m, names, layerwise, cache, notes); });
-  rewrite(Scheme::kInt4Weights,
-          [&](const Model& m, const LayerSet& names) { return write_int4_weights(m, names, layerwise, cache, notes); });
+          [&](const Model& m, const LayerSet& names) { return write_dynamic(m, names, layerwise, cache, encoding); });
+  rewrite(Scheme::kInt8Weights, [&](const Model& m, const LayerSet& names) {
+    return write_int8_weights(m, names, layerwise, cache, encoding);
+  });
+  rewrite(Scheme::kInt4Weights, [&](const Model& m, const LayerSet& names) {
+    return write_int4_weights(m, names, layerwise, cache, encoding);
+  });
   rewrite(Scheme::kFloat16,
-          [&](const Model& m, const LayerSet& names) { return write_float16(m, names, options, cache, notes); });
+          [&](const Model& m, const LayerSet& names) { return write_float16(m, names, options, cache, encoding); });
   return result;
 }
 
@@ -366,11 +363,11 @@ Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Sc
   return q.quantize(plan, scheme);
 }
 
-const std::vector<std::string>& Quantizer::deviations() const { return impl_->deviations; }
-const std::vector<std::string>& Quantizer::notes() const { return impl_->notes; }
+const std::vector<std::string>& Quantizer::deviations() const { return impl_->encoding.deviations; }
+const std::vector<std::string>& Quantizer::notes() const { return impl_->encoding.notes; }
 
 const std::map<LayerId, std::vector<std::string>>& Quantizer::layer_deviations() const {
-  return impl_->layer_deviations;
+  return impl_->encoding.layer_deviations;
 }
 
 }  // namespace seqto

@@ -13,21 +13,21 @@ namespace seqto::internal {
 
 // Static, as operators on quantized tensors: onnxruntime's QOperator form.
 Model write_qoperator(const Model& model, const GraphView& index, const LayerSet& layers, const RangeView& ranges,
-                      const LayerwiseOptions& options, WeightCache& cache, const DeviationLog& deviations);
+                      const LayerwiseOptions& options, WeightCache& cache, Encoding& encoding);
 // Keeps the runtime from making an integer MaxPool of one that was left in float (D55); after the static part.
-void keep_pools_float(Model& model, const DeviationLog& deviations);
+void keep_pools_float(Model& model, Encoding& encoding);
 // Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
 Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseOptions& options, WeightCache& cache,
-                    const DeviationLog& deviations);
-// `notes` of these three: one sentence for each thing asked for that was not done, and for each value that was changed.
+                    Encoding& encoding);
+// Notes of these three: one sentence for each thing asked for that was not done, and for each value that was changed.
 // Weights stored in 8 bits, computed in float.
 Model write_int8_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
-                         WeightCache& cache, std::vector<std::string>& notes);
+                         WeightCache& cache, Encoding& encoding);
 // Weights stored in blocks of 4 bits, computed in float.
 Model write_int4_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
-                         WeightCache& cache, std::vector<std::string>& notes);
+                         WeightCache& cache, Encoding& encoding);
 // Weights, and where the device can computation, in float16.
 Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                    std::vector<std::string>& notes);
+                    Encoding& encoding);
 
 }  // namespace seqto::internal

@@ -1,0 +1,89 @@
+#include "quantization/encode/encoding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+#include "base/json.h"
+
+namespace seqto::internal {
+namespace {
+
+using nlohmann::json;
+
+std::string hash_of(const Tensor& tensor) { return xxh3_hex(tensor.bytes()); }
+
+json shape_of(const Tensor& tensor) {
+  return {{"type", to_string(tensor.type())}, {"dims", tensor.dims()}, {"xxh3", hash_of(tensor)}};
+}
+
+json params_to_json(const QuantParams& params) {
+  json j{{"type", to_string(params.type)}, {"scale", params.scale}, {"zero_point", params.zero_point}};
+  if (params.axis) j["axis"] = *params.axis;
+  if (params.block_size > 0) j["block_size"] = params.block_size;
+  if (params.reduced) j["reduced"] = true;
+  return j;
+}
+
+json tensor_to_json(const EncodedTensor& tensor) {
+  json j = params_to_json(tensor.params);
+  if (tensor.owner.tensor != tensor.name) j["same_as"] = tensor.owner.tensor;
+  if (tensor.converted) {
+    j["converted"] = params_to_json(*tensor.converted);
+    // Sorted: a hash of it must not depend on the order of a set.
+    std::vector<std::string> readers(tensor.converted_readers.begin(), tensor.converted_readers.end());
+    std::ranges::sort(readers);
+    j["converted"]["readers"] = std::move(readers);
+  }
+  if (tensor.codes) j["codes"] = hash_of(*tensor.codes);
+  return j;
+}
+
+json layers_to_json(const Encoding& encoding) {
+  json layers = json::object();
+  for (const auto& [layer, scheme] : encoding.layers) {
+    layers[layer] = parse_json(layer_options_to_json(scheme.fields));
+    layers[layer]["scheme"] = to_string(scheme.scheme);
+  }
+  for (const auto& [layer, ids] : encoding.layer_deviations) layers[layer]["deviations"] = ids;
+  return layers;
+}
+
+}  // namespace
+
+void Encoding::add_weight(const std::string& name, std::string form, std::vector<Tensor> tensors) {
+  weights.push_back({name, std::move(form), std::move(tensors)});
+}
+
+void Encoding::deviate(const char* id, const LayerId& layer) {
+  auto add = [&](std::vector<std::string>& ids) {
+    if (std::ranges::find(ids, id) == ids.end()) ids.emplace_back(id);
+  };
+  add(deviations);
+  if (!layer.empty()) add(layer_deviations[layer]);
+}
+
+std::string to_json(const Encoding& encoding) {
+  json j{{"schema_version", 1}, {"layers", layers_to_json(encoding)}};
+  for (const EncodedTensor& tensor : encoding.tensors) j["tensors"][tensor.name] = tensor_to_json(tensor);
+  for (const EncodedBias& bias : encoding.biases) {
+    json& entry = j["biases"][bias.name] = shape_of(bias.values);
+    entry["layer"] = bias.layer;
+    if (!bias.is_float) entry["scale"] = bias.scale;
+  }
+  for (const EncodedWeight& weight : encoding.weights) {
+    json& entry = j["weights"][weight.name][weight.form] = json::array();
+    for (const Tensor& tensor : weight.tensors)
+      if (tensor.element_count() > 0) entry.push_back(shape_of(tensor));
+  }
+  if (encoding.graph)
+    for (size_t i = 0; i < encoding.graph->nodes.size(); ++i)
+      if (encoding.graph->removed[i]) j["removed"].push_back(encoding.graph->nodes[i].name);
+  j["deviations"] = encoding.deviations;
+  j["notes"] = encoding.notes;
+  return j.dump(1);
+}
+
+}  // namespace seqto::internal
