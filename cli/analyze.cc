@@ -76,14 +76,14 @@ void analyze_command(const WordFlags& f, const Context& context) {
 
 }  // namespace
 
-void add_analyze(CLI::App& app, Context& context) {
+void add_analyze(Command app, Context& context) {
   auto f = std::make_shared<WordFlags>();
-  auto* word = add_word(app, "analyze", "How much each tensor suffers from quantization", *f, true);
+  const Command word = add_word(app, "analyze", "How much each tensor suffers from quantization", *f, true);
   add_quantizer(word, *f);
-  word->add_option("--quantized", f->quantized, "The quantized model, of any tool and form; default: quantized here");
-  word->add_flag("--per-channel-detail", f->channels, "Also every channel: outputs of weights, axis 1 of activations");
+  word.add_option("--quantized", f->quantized, "The quantized model, of any tool and form; default: quantized here");
+  word.add_flag("--per-channel-detail", f->channels, "Also every channel: outputs of weights, axis 1 of activations");
   add_print_config_flag(word);
-  word->callback([=, &context] { analyze_command(*f, context); });
+  word.callback([=, &context] { analyze_command(*f, context); });
 }
 
 }  // namespace seqto::cli

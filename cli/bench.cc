@@ -41,31 +41,31 @@ void bench_command(Flags& f, const Context& context) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Context& context) {
+void add_bench(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  auto* word =
+  const Command word =
       app.add_subcommand("bench", "Latency, memory and size of models side by side; the first is the original");
   add_config_flag(word);
-  word->add_option("models", f->models, "ONNX files, or hub:NAME; each is compared with the first")->required();
+  word.add_option("models", f->models, "ONNX files, or hub:NAME; each is compared with the first").required();
   add_data_flags(word, f->data, false);
   add_device_flags(word, f->device);
   add_hub_flags(word, f->hub);
   BenchOptions& o = f->options;
-  word->add_option("--launches", o.launches, "Times that fresh worker processes are started")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  word->add_option("--rounds", o.rounds, "Rounds of each launch, the models in turn")
-      ->check(CLI::Range(2, 1000000))
-      ->capture_default_str();
-  word->add_option("--repeats", o.repeats, "Runs of a model in a round that count, after one that does not")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  word->add_option("--max-time", o.max_time_seconds, "Seconds after which rounds end early (0: no limit)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  word->add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
+  word.add_option("--launches", o.launches, "Times that fresh worker processes are started")
+      .check_range(1, 1000)
+      .capture_default_str();
+  word.add_option("--rounds", o.rounds, "Rounds of each launch, the models in turn")
+      .check_range(2, 1000000)
+      .capture_default_str();
+  word.add_option("--repeats", o.repeats, "Runs of a model in a round that count, after one that does not")
+      .check_range(1, 1000000)
+      .capture_default_str();
+  word.add_option("--max-time", o.max_time_seconds, "Seconds after which rounds end early (0: no limit)")
+      .check_not_negative()
+      .capture_default_str();
+  word.add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);
-  word->callback([=, &context] { bench_command(*f, context); });
+  word.callback([=, &context] { bench_command(*f, context); });
 }
 
 }  // namespace seqto::cli

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "config_flags.h"
@@ -88,31 +89,31 @@ void check_command(Flags& f, const Context& context) {
 
 }  // namespace
 
-void add_check(CLI::App& app, Context& context) {
+void add_check(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  auto* word = app.add_subcommand("check",
-                                  "A gate for CI: limits on a study's candidate or on a model; code 5 where one "
-                                  "is not met");
+  const Command word =
+      app.add_subcommand("check",
+                         "A gate for CI: limits on a study's candidate or on a model; code 5 where one "
+                         "is not met");
   add_config_flag(word);
-  word->add_option("subject", f->subject, "Folder of a study, or an ONNX file or hub:NAME with --reference and --data")
-      ->required();
-  word->add_option("--id", f->id, "Of a study: selected, fully_quantized, or an id")->capture_default_str();
-  word->add_option("--reference", f->pair.reference, "The float model that an ONNX file came from, or hub:NAME");
+  word.add_option("subject", f->subject, "Folder of a study, or an ONNX file or hub:NAME with --reference and --data")
+      .required();
+  word.add_option("--id", f->id, "Of a study: selected, fully_quantized, or an id").capture_default_str();
+  word.add_option("--reference", f->pair.reference, "The float model that an ONNX file came from, or hub:NAME");
   add_model_pair_flags(word, f->pair);
-  word->get_option("--device")
-      ->description("Where the model runs; of a study: one of its devices (default: its first)");
+  word.get_option("--device").description("Where the model runs; of a study: one of its devices (default: its first)");
   add_limit_flags(word, f->limits);
   add_metric_flags(word, f->metrics);
-  word->add_flag("--confident", f->options.confident, "The whole 95 % interval of a figure has to meet its limit");
-  word->add_option("--lock", f->lock, "Where all limits are met: keep the figures in this file");
-  word->add_option("--against", f->against, "No figure may be worse than this lock file's interval of it");
-  word->add_flag("--no-latency", f->no_latency, "Of an ONNX file, --lock and --against: take no latencies");
-  word->add_option("--junit", f->junit, "Also as JUnit XML, a test case for each limit");
-  word->add_option("--markdown", f->markdown, "Also as Markdown");
-  word->add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
+  word.add_flag("--confident", f->options.confident, "The whole 95 % interval of a figure has to meet its limit");
+  word.add_option("--lock", f->lock, "Where all limits are met: keep the figures in this file");
+  word.add_option("--against", f->against, "No figure may be worse than this lock file's interval of it");
+  word.add_flag("--no-latency", f->no_latency, "Of an ONNX file, --lock and --against: take no latencies");
+  word.add_option("--junit", f->junit, "Also as JUnit XML, a test case for each limit");
+  word.add_option("--markdown", f->markdown, "Also as Markdown");
+  word.add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);
-  word->callback([=, &context] {
-    f->device_given = word->count("--device") > 0;
+  word.callback([=, &context] {
+    f->device_given = word.count("--device") > 0;
     check_command(*f, context);
   });
 }

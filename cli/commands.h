@@ -1,10 +1,9 @@
 // The command line's words, one function each; all of them use the public headers alone.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <string>
 
+#include "parser.h"
 #include "seqto/env.h"
 
 namespace seqto::cli {
@@ -17,24 +16,24 @@ struct Context {
 };
 
 // Adds the word to the parser; returns nothing, its callback does the work.
-void add_inspect(CLI::App& app, Context& context);
-void add_prepare(CLI::App& app, Context& context);
-void add_calibrate(CLI::App& app, Context& context);
-void add_quantize(CLI::App& app, Context& context);
-void add_analyze(CLI::App& app, Context& context);
-void add_tune(CLI::App& app, Context& context);
-void add_run(CLI::App& app, Context& context);
-void add_validate(CLI::App& app, Context& context);
-void add_plan(CLI::App& app, Context& context);
-void add_bench(CLI::App& app, Context& context);
-void add_check(CLI::App& app, Context& context);
-void add_audit(CLI::App& app, Context& context);
-void add_report(CLI::App& app, Context& context);
-void add_device(CLI::App& app, Context& context);
-void add_hub(CLI::App& app, Context& context);
-void add_worker(CLI::App& app, Context& context);
+void add_inspect(Command app, Context& context);
+void add_prepare(Command app, Context& context);
+void add_calibrate(Command app, Context& context);
+void add_quantize(Command app, Context& context);
+void add_analyze(Command app, Context& context);
+void add_tune(Command app, Context& context);
+void add_run(Command app, Context& context);
+void add_validate(Command app, Context& context);
+void add_plan(Command app, Context& context);
+void add_bench(Command app, Context& context);
+void add_check(Command app, Context& context);
+void add_audit(Command app, Context& context);
+void add_report(Command app, Context& context);
+void add_device(Command app, Context& context);
+void add_hub(Command app, Context& context);
+void add_worker(Command app, Context& context);
 // To be called after all others: they tell of every word.
-void add_completion(CLI::App& app);
-void add_man(CLI::App& app);
+void add_completion(Command app);
+void add_man(Command app);
 
 }  // namespace seqto::cli

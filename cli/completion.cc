@@ -243,11 +243,11 @@ complete -c seqto -f
 
 }  // namespace
 
-void add_completion(CLI::App& app) {
+void add_completion(Command app) {
   auto shell = std::make_shared<std::string>();
-  auto* word = app.add_subcommand("completion", "Completion for a shell, to stdout (docs/install.md)");
-  word->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  word->callback([shell, &app] {
+  const Command word = app.add_subcommand("completion", "Completion for a shell, to stdout (docs/install.md)");
+  word.add_option("shell", *shell, "bash, zsh or fish").required().check_one_of({"bash", "zsh", "fish"});
+  word.callback([shell, app] {
     const Word root = describe(app);
     fmt::print("{}", *shell == "bash"  ? bash_completion(root)
                      : *shell == "zsh" ? zsh_completion(root)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <filesystem>
 #include <set>
 
@@ -151,19 +153,19 @@ std::vector<Setting> in_force(const CLI::App* word, const std::vector<std::strin
 
 }  // namespace
 
-void add_config_flag(CLI::App* word) {
-  word->add_option_function<std::string>(
-          "--config", [word](const std::string& file) { apply_file(word, file); },
+void add_config_flag(Command word) {
+  word.add_option_function<std::string>(
+          "--config", [word](const std::string& file) { apply_file(word.get(), file); },
           "TOML file with flags by their names (docs/config.md); flags on the command line come before it")
-      ->type_name("FILE");
+      .type_name("FILE");
 }
 
-void add_print_config_flag(CLI::App* word, const std::vector<std::string>* several) {
-  word->add_flag_callback(
+void add_print_config_flag(Command word, const std::vector<std::string>* several) {
+  word.add_flag_callback(
       "--print-config",
       [word, several] {
-        fmt::print("{}", config_to_toml(in_force(word, several)));
-        throw CLI::Success();
+        fmt::print("{}", config_to_toml(in_force(word.get(), several)));
+        end_parsing();
       },
       "Print the configuration in force, as --config reads it, and do nothing else");
 }

@@ -12,7 +12,7 @@ namespace {
 
 // A flag that may be repeated, NAME=NUMBER each.
 template <class Number>
-void add_numbers(CLI::App* word, const std::string& flag, const char* help, std::map<std::string, Number>& numbers) {
+void add_numbers(Command word, const std::string& flag, const char* help, std::map<std::string, Number>& numbers) {
   auto take = [flag, &numbers](const std::vector<std::string>& pairs) {
     for (const auto& pair : pairs) {
       const size_t at = pair.rfind('=');
@@ -24,9 +24,9 @@ void add_numbers(CLI::App* word, const std::string& flag, const char* help, std:
       numbers[pair.substr(0, at)] = number;
     }
   };
-  word->add_option_function<std::vector<std::string>>(flag, take, help)
-      ->allow_extra_args(false)  // what follows is not another
-      ->type_name("NAME=NUMBER");
+  word.add_option_function<std::vector<std::string>>(flag, take, help)
+      .one_value_each()  // what follows is not another
+      .type_name("NAME=NUMBER");
 }
 
 void add_states(const std::vector<std::string>& links, std::vector<StateLink>& states) {
@@ -49,55 +49,53 @@ StateReset parse_reset(const std::string& word) {
               fmt::format("[data] --state-reset {} found; file, never or a number of samples expected", word));
 }
 
-void add_recurrent_flags(CLI::App* word, DatasetOptions& o) {
-  word->add_option_function<std::vector<std::string>>(
+void add_recurrent_flags(Command word, DatasetOptions& o) {
+  word.add_option_function<std::vector<std::string>>(
           "--state", [&o](const std::vector<std::string>& links) { add_states(links, o.states); },
           "OUTPUT=INPUT: a recurrent state, fed back from sample to sample; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("OUTPUT=INPUT");
-  word->add_option_function<std::string>(
+      .one_value_each()
+      .type_name("OUTPUT=INPUT");
+  word.add_option_function<std::string>(
           "--state-reset", [&o](const std::string& rule) { o.state_reset = parse_reset(rule); },
           "When states are zero again: file (at each file), N (also after N samples of one), never")
-      ->type_name("file|never|N")
-      ->default_str("file");
+      .type_name("file|never|N")
+      .default_str("file");
 }
 
-void add_audio_flags(CLI::App* word, AudioWindows& a) {
-  word->add_option("--window", a.window, "Audio: samples of a window (0: as the model's input says)")
-      ->check(CLI::NonNegativeNumber);
-  word->add_option("--hop", a.hop, "Audio: samples from one window to the next (0: the window)")
-      ->check(CLI::NonNegativeNumber);
-  word->add_option("--lead", a.lead, "Audio: zeros before each file")->check(CLI::NonNegativeNumber);
-  word->add_option("--sample-rate", a.rate,
-                   "Audio: Hz that every file must have (0: those of --input sr, or of the "
-                   "first file)")
-      ->check(CLI::NonNegativeNumber);
+void add_audio_flags(Command word, AudioWindows& a) {
+  word.add_option("--window", a.window, "Audio: samples of a window (0: as the model's input says)")
+      .check_not_negative();
+  word.add_option("--hop", a.hop, "Audio: samples from one window to the next (0: the window)").check_not_negative();
+  word.add_option("--lead", a.lead, "Audio: zeros before each file").check_not_negative();
+  word.add_option("--sample-rate", a.rate,
+                  "Audio: Hz that every file must have (0: those of --input sr, or of the "
+                  "first file)")
+      .check_not_negative();
 }
 
 }  // namespace
 
-void add_dim_flag(CLI::App* word, std::map<std::string, int64_t>& dims) {
+void add_dim_flag(Command word, std::map<std::string, int64_t>& dims) {
   add_numbers(word, "--dim", "NAME=SIZE of an open dimension, or INPUT:AXIS=SIZE; may be repeated", dims);
 }
 
-void add_fix_input_flag(CLI::App* word, std::map<std::string, double>& inputs) {
+void add_fix_input_flag(Command word, std::map<std::string, double>& inputs) {
   add_numbers(word, "--fix-input", "NAME=NUMBER of an input that becomes a constant of the model; may be repeated",
               inputs);
 }
 
-void add_data_flags(CLI::App* word, DataFlags& f, bool required) {
+void add_data_flags(Command word, DataFlags& f, bool required) {
   DatasetOptions& o = f.options;
-  auto* data = word->add_option("--data", f.path,
-                                "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md)");
-  if (required) data->required();
-  word->add_option("--labels", o.labels,
-                   "CSV with the columns file,label or file,target; an .npz of targets; boxes (docs/data.md)");
-  word->add_option("--preprocess", o.preprocess, "What is done to images (docs/preprocess.md)")
-      ->type_name("imagenet|unit|none|FILE");
-  word->add_option("--samples", o.samples, "Use the first N samples (0: all)")->check(CLI::NonNegativeNumber);
-  word->add_option("--random-samples", o.random_samples, "Use K samples drawn at random")
-      ->check(CLI::NonNegativeNumber);
-  word->add_option("--seed", o.seed, "Seed of the drawing, of random data, and of strategies that draw plans");
+  const Option data = word.add_option(
+      "--data", f.path, "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md)");
+  if (required) data.required();
+  word.add_option("--labels", o.labels,
+                  "CSV with the columns file,label or file,target; an .npz of targets; boxes (docs/data.md)");
+  word.add_option("--preprocess", o.preprocess, "What is done to images (docs/preprocess.md)")
+      .type_name("imagenet|unit|none|FILE");
+  word.add_option("--samples", o.samples, "Use the first N samples (0: all)").check_not_negative();
+  word.add_option("--random-samples", o.random_samples, "Use K samples drawn at random").check_not_negative();
+  word.add_option("--seed", o.seed, "Seed of the drawing, of random data, and of strategies that draw plans");
   add_dim_flag(word, o.dims);
   add_numbers(word, "--input", "NAME=NUMBER of an input that is the same in every sample; may be repeated",
               o.constants);

@@ -31,17 +31,16 @@ namespace {
 
 }  // namespace
 
-void add_device(CLI::App& app, Context&) {
-  auto* word = app.add_subcommand("device", "Make this machine a device of others");
-  word->require_subcommand(1);
-  auto* serve =
-      word->add_subcommand("serve", "A TVM RPC server; flags are those of seqto-tvm serve (seqto-tvm --help)");
+void add_device(Command app, Context&) {
+  const Command word = app.add_subcommand("device", "Make this machine a device of others");
+  word.require_subcommand();
+  const Command serve =
+      word.add_subcommand("serve", "A TVM RPC server; flags are those of seqto-tvm serve (seqto-tvm --help)");
   // All that follows is for the other program.
-  word->fallthrough(false);
-  serve->fallthrough(false);
-  serve->prefix_command();
-  serve->set_help_flag();
-  serve->callback([serve] { become_server(serve->remaining()); });
+  word.refuse_outer_flags();
+  serve.refuse_outer_flags();
+  serve.pass_everything_on();
+  serve.callback([serve] { become_server(serve.remaining()); });
 }
 
 }  // namespace seqto::cli

@@ -36,67 +36,64 @@ void add_provider_options(const std::vector<std::string>& pairs, RunnerOptions& 
 
 }  // namespace
 
-void add_device_flags(CLI::App* word, DeviceFlags& f, std::vector<std::string>* several) {
+void add_device_flags(Command word, DeviceFlags& f, std::vector<std::string>* several) {
   const char* help = "Where to run: one of these, tvm:TARGET, ... (docs/devices.md); list tells which are there";
   // At once, so that `--device list` needs nothing else; each occurrence comes by itself then.
   auto take = [&f, several, given = false](const std::string& device) mutable {
     if (device == "list") {
       print_devices(f.options);
-      throw CLI::Success();
+      end_parsing();
     }
     f.device = device;
     if (several && !std::exchange(given, true)) several->clear();
     if (several) several->push_back(device);
   };
-  word->add_option_function<std::string>("--device", take, std::string(help) + (several ? "; may be given again" : ""))
-      ->trigger_on_parse()
-      ->type_name("cpu|cuda|tensorrt|openvino|webgpu|xnnpack|coreml|qnn|list")
-      ->default_str(f.device);
-  word->add_option("--runtime-library", f.options.library, "ONNX Runtime's library; default: $SEQTO_ORT_LIBRARY, ...");
-  word->add_option_function<std::vector<std::string>>(
+  word.add_option_function<std::string>("--device", take, std::string(help) + (several ? "; may be given again" : ""))
+      .trigger_on_parse()
+      .type_name("cpu|cuda|tensorrt|openvino|webgpu|xnnpack|coreml|qnn|list")
+      .default_str(f.device);
+  word.add_option("--runtime-library", f.options.library, "ONNX Runtime's library; default: $SEQTO_ORT_LIBRARY, ...");
+  word.add_option_function<std::vector<std::string>>(
           "--provider-option", [&f](const std::vector<std::string>& pairs) { add_provider_options(pairs, f.options); },
           "KEY=VALUE for the provider of the device; may be given several times")
-      ->allow_extra_args(false)  // what follows is not another
-      ->type_name("KEY=VALUE");
-  word->add_option("--threads", f.options.threads, "Threads of the runtime")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      .one_value_each()  // what follows is not another
+      .type_name("KEY=VALUE");
+  word.add_option("--threads", f.options.threads, "Threads of the runtime").check_range(1, 1024).capture_default_str();
   add_tvm_flags(word, f);
 }
 
-void add_tvm_flags(CLI::App* word, DeviceFlags& f) {
+void add_tvm_flags(Command word, DeviceFlags& f) {
   RunnerOptions& o = f.options;
-  word->add_option("--tvm-plugin", o.tvm_plugins, "TVM runtime to load, as libtvm_runtime_opencl.so; may be repeated")
-      ->allow_extra_args(false);
-  word->add_option("--compile-timeout", o.compile_timeout_seconds, "Seconds that TVM may compile a model (0: no limit)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  word->add_option("--reconnect", o.reconnect_seconds, "Seconds to wait for a device whose link broke")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  word.add_option("--tvm-plugin", o.tvm_plugins, "TVM runtime to load, as libtvm_runtime_opencl.so; may be repeated")
+      .one_value_each();
+  word.add_option("--compile-timeout", o.compile_timeout_seconds, "Seconds that TVM may compile a model (0: no limit)")
+      .check_not_negative()
+      .capture_default_str();
+  word.add_option("--reconnect", o.reconnect_seconds, "Seconds to wait for a device whose link broke")
+      .check_not_negative()
+      .capture_default_str();
 }
 
-void add_quantize_flags(CLI::App* word, QuantizeFlags& f) {
+void add_quantize_flags(Command word, QuantizeFlags& f) {
   constexpr const char* kTypes = "int8|uint8|int16|uint16|int4|uint4";
   QuantizeOptions& o = f.options;
-  word->add_option("--activation-type", f.activation_type, "Type of activations of static layers")
-      ->type_name(kTypes)
-      ->capture_default_str();
-  word->add_option("--weight-type", f.weight_type, "Type of weights of static layers")
-      ->type_name(kTypes)
-      ->capture_default_str();
-  word->add_flag("--per-channel", o.per_channel, "One scale per output channel of a weight");
-  word->add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
-  word->add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
-  word->add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
-      ->check(CLI::IsMember({"true", "false"}));
-  word->add_option("--weight-clipping", f.weight_clipping,
-                   "none, or mse: ranges with the smallest error of each weight")
-      ->check(CLI::IsMember({"none", "mse"}))
-      ->capture_default_str();
+  word.add_option("--activation-type", f.activation_type, "Type of activations of static layers")
+      .type_name(kTypes)
+      .capture_default_str();
+  word.add_option("--weight-type", f.weight_type, "Type of weights of static layers")
+      .type_name(kTypes)
+      .capture_default_str();
+  word.add_flag("--per-channel", o.per_channel, "One scale per output channel of a weight");
+  word.add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
+  word.add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
+  word.add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
+      .check_one_of({"true", "false"});
+  word.add_option("--weight-clipping", f.weight_clipping, "none, or mse: ranges with the smallest error of each weight")
+      .check_one_of({"none", "mse"})
+      .capture_default_str();
   add_calibrate_flags(word, f.calibrate);
-  word->add_option("--op-types", o.op_types, "Quantize these op types only")->delimiter(',');
-  word->add_option("--include", o.include, "Quantize these nodes only")->delimiter(',');
+  word.add_option("--op-types", o.op_types, "Quantize these op types only").delimiter(',');
+  word.add_option("--include", o.include, "Quantize these nodes only").delimiter(',');
   add_qdq_flags(word, f);
 }
 

@@ -1,7 +1,6 @@
 // Flags that several words share, and the objects that they describe.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,23 +15,23 @@ struct DataFlags {
   std::string path;
   DatasetOptions options;
 };
-void add_data_flags(CLI::App* word, DataFlags& flags, bool required);
+void add_data_flags(Command word, DataFlags& flags, bool required);
 // A device for samples of `data`, whose recurrent states it carries.
 std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
                                    const RunnerOptions& options, const Context& context);
-void add_dim_flag(CLI::App* word, std::map<std::string, int64_t>& dims);
-void add_fix_input_flag(CLI::App* word, std::map<std::string, double>& inputs);
+void add_dim_flag(Command word, std::map<std::string, int64_t>& dims);
+void add_fix_input_flag(Command word, std::map<std::string, double>& inputs);
 
 struct DeviceFlags {
   std::string device = "cpu";
   RunnerOptions options;
 };
 // `several`: takes the devices where more than one may be given.
-void add_device_flags(CLI::App* word, DeviceFlags& flags, std::vector<std::string>* several = nullptr);
+void add_device_flags(Command word, DeviceFlags& flags, std::vector<std::string>* several = nullptr);
 
 // Workers are this very program, whatever it is called.
 void use_this_program(RunnerOptions& options);
-void add_tvm_flags(CLI::App* word, DeviceFlags& flags);  // those of them that TVM alone takes
+void add_tvm_flags(Command word, DeviceFlags& flags);  // those of them that TVM alone takes
 
 struct CalibrateFlags {
   CalibrateOptions options;
@@ -41,7 +40,7 @@ struct CalibrateFlags {
   // The options with the methods parsed. Throws Error{kUsage}.
   CalibrateOptions parsed(const QuantizeOptions& quantize) const;
 };
-void add_calibrate_flags(CLI::App* word, CalibrateFlags& flags);
+void add_calibrate_flags(Command word, CalibrateFlags& flags);
 
 struct QuantizeFlags {
   QuantizeOptions options;
@@ -55,8 +54,8 @@ struct QuantizeFlags {
   QuantizeOptions parsed() const;
   CalibrateOptions calibration() const { return calibrate.parsed(parsed()); }
 };
-void add_quantize_flags(CLI::App* word, QuantizeFlags& flags);
-void add_qdq_flags(CLI::App* word, QuantizeFlags& flags);  // the rarer half of them
+void add_quantize_flags(Command word, QuantizeFlags& flags);
+void add_qdq_flags(Command word, QuantizeFlags& flags);  // the rarer half of them
 
 // A plan in any dialect; an empty name: the one that the file is in. Says in the log what could not be taken over.
 ForeignPlan load_plan(const std::string& path, const std::string& dialect, const Model& model, const Context& context);

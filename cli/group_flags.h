@@ -1,7 +1,6 @@
 // Flags of groups of layers.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,6 @@ struct GroupFlags {
   // Throws Error{kInvalidInput} for a file of another form.
   GroupOptions parsed() const;
 };
-void add_group_flags(CLI::App* word, GroupFlags& flags);
+void add_group_flags(Command word, GroupFlags& flags);
 
 }  // namespace seqto::cli

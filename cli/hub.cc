@@ -124,27 +124,27 @@ void verify_command(const Flags& f, const Context& context) {
 
 }  // namespace
 
-void add_hub(CLI::App& app, Context& context) {
+void add_hub(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  auto* word = app.add_subcommand("hub", "The ONNX Model Hub: its list, its models, the cache");
-  word->require_subcommand(1);
-  auto* list = word->add_subcommand("list", "What the hub has");
-  list->add_option("name", f->filter.name, "Part of the name, or a glob");
-  list->add_option("--opset", f->filter.opset, "Of this opset only");
-  list->add_option("--tag", f->filter.tags, "With this tag; with several, any of them")->delimiter(',');
+  const Command word = app.add_subcommand("hub", "The ONNX Model Hub: its list, its models, the cache");
+  word.require_subcommand();
+  const Command list = word.add_subcommand("list", "What the hub has");
+  list.add_option("name", f->filter.name, "Part of the name, or a glob");
+  list.add_option("--opset", f->filter.opset, "Of this opset only");
+  list.add_option("--tag", f->filter.tags, "With this tag; with several, any of them").delimiter(',');
   add_hub_flags(list, f->options);
-  list->callback([=, &context] { list_command(*f, context); });
+  list.callback([=, &context] { list_command(*f, context); });
 
-  auto* fetch = word->add_subcommand("fetch", "Models into the cache, verified; prints where they are");
-  fetch->add_option("name", f->names, "NAME or NAME@OPSET; without, the largest opset")->required();
-  fetch->add_flag("--test-data", f->test_data, "Its test_data_set folders too");
-  fetch->add_option("-o,--output", f->output, "Folder for copies of them");
+  const Command fetch = word.add_subcommand("fetch", "Models into the cache, verified; prints where they are");
+  fetch.add_option("name", f->names, "NAME or NAME@OPSET; without, the largest opset").required();
+  fetch.add_flag("--test-data", f->test_data, "Its test_data_set folders too");
+  fetch.add_option("-o,--output", f->output, "Folder for copies of them");
   add_hub_flags(fetch, f->options);
-  fetch->callback([=, &context] { fetch_command(*f, context); });
+  fetch.callback([=, &context] { fetch_command(*f, context); });
 
-  auto* verify = word->add_subcommand("verify", "Hash every file of the cache again");
+  const Command verify = word.add_subcommand("verify", "Hash every file of the cache again");
   add_hub_flags(verify, f->options);
-  verify->callback([=, &context] { verify_command(*f, context); });
+  verify.callback([=, &context] { verify_command(*f, context); });
 }
 
 }  // namespace seqto::cli

@@ -10,7 +10,7 @@ namespace seqto::cli {
 
 constexpr const char* kModelHelp = "ONNX file, or hub:NAME";
 
-void add_hub_flags(CLI::App* word, HubOptions& options);
+void add_hub_flags(Command word, HubOptions& options);
 
 // The file that a model's name stands for, fetched where it is hub:NAME; "" stays.
 std::string model_file(const std::string& asked, const HubOptions& hub, const Context& context);

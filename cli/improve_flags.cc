@@ -2,32 +2,32 @@
 
 namespace seqto::cli {
 
-void add_improve_flags(CLI::App* word, ImproveFlags& f) {
-  word->add_flag(
+void add_improve_flags(Command word, ImproveFlags& f) {
+  word.add_flag(
       "--improve", f.improve,
       "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
       "--center --equalize --unify-concat --float-unlike-concat too, with 16-bit activations --headroom-16-bits 2 "
       "for the first two");
-  word->add_flag("--center", f.center,
-                 "Move the channels of tensors to the middle of their ranges before they are quantized");
-  word->add_flag("--equalize", f.equalize,
-                 "Scale the channels of tensors, before they are quantized, so that rounding loses least");
-  word->add_flag("--refine-ranges", f.refine_ranges,
-                 "Narrow the ranges of activations where the model's outputs come nearer to the float model's");
-  word->add_flag("--smooth-quant", f.smooth,
-                 "Move outlier channels of activations into the weights of MatMul and Gemm; static and dynamic");
-  word->add_option("--smooth-alpha", f.smooth_alpha,
-                   "How much of them: 0 to 1, or auto: for each activation the best on a few samples")
-      ->check(CLI::Range(0.0, 1.0) | CLI::IsMember({"auto"}))
-      ->capture_default_str();
-  word->add_option("--bias-correction", f.bias_correction,
-                   "Let biases take up the mean error of their layers: none, fast or full")
-      ->check(CLI::IsMember({"none", "fast", "full"}))
-      ->capture_default_str();
-  word->add_option("--rounding", f.rounding,
-                   "nearest, or learned: each weight rounded so that its layer's output comes near the float model's "
-                   "(default: nearest, with --improve learned)")
-      ->check(CLI::IsMember({"nearest", "learned"}));
+  word.add_flag("--center", f.center,
+                "Move the channels of tensors to the middle of their ranges before they are quantized");
+  word.add_flag("--equalize", f.equalize,
+                "Scale the channels of tensors, before they are quantized, so that rounding loses least");
+  word.add_flag("--refine-ranges", f.refine_ranges,
+                "Narrow the ranges of activations where the model's outputs come nearer to the float model's");
+  word.add_flag("--smooth-quant", f.smooth,
+                "Move outlier channels of activations into the weights of MatMul and Gemm; static and dynamic");
+  word.add_option("--smooth-alpha", f.smooth_alpha,
+                  "How much of them: 0 to 1, or auto: for each activation the best on a few samples")
+      .check_range_or(0.0, 1.0, "auto")
+      .capture_default_str();
+  word.add_option("--bias-correction", f.bias_correction,
+                  "Let biases take up the mean error of their layers: none, fast or full")
+      .check_one_of({"none", "fast", "full"})
+      .capture_default_str();
+  word.add_option("--rounding", f.rounding,
+                  "nearest, or learned: each weight rounded so that its layer's output comes near the float model's "
+                  "(default: nearest, with --improve learned)")
+      .check_one_of({"nearest", "learned"});
 }
 
 ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quantize) const {

@@ -23,6 +23,6 @@ struct ImproveFlags {
   // The flag to name in messages, where there is any.
   const char* first() const;
 };
-void add_improve_flags(CLI::App* word, ImproveFlags& flags);
+void add_improve_flags(Command word, ImproveFlags& flags);
 
 }  // namespace seqto::cli

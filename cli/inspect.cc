@@ -168,18 +168,18 @@ void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& f
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Context& context) {
+void add_inspect(Command app, Context& context) {
   auto path = std::make_shared<std::string>();
   auto flags = std::make_shared<GroupFlags>();
   auto hub = std::make_shared<HubOptions>();
-  auto* word = app.add_subcommand("inspect", "What is in a model: inputs, outputs, opset, layers, groups");
-  word->add_option("model", *path, kModelHelp)->required();
+  const Command word = app.add_subcommand("inspect", "What is in a model: inputs, outputs, opset, layers, groups");
+  word.add_option("model", *path, kModelHelp).required();
   auto all = std::make_shared<bool>(false);
-  word->add_flag("--all", *all,
-                 "List every node, also those without weights and those that cannot be quantized, and why");
+  word.add_flag("--all", *all,
+                "List every node, also those without weights and those that cannot be quantized, and why");
   add_hub_flags(word, *hub);
   add_group_flags(word, *flags);
-  word->callback([=, &context] { inspect(*path, *hub, *flags, *all, context); });
+  word.callback([=, &context] { inspect(*path, *hub, *flags, *all, context); });
 }
 
 }  // namespace seqto::cli

@@ -74,15 +74,15 @@ std::vector<Limit> LimitFlags::parsed() const {
   return limits;
 }
 
-void add_limit_flags(CLI::App* word, LimitFlags& f) {
-  word->add_option("--max-size", f.max_size, "10MB, 300k, or a share of the original's size: 30%")->type_name("SIZE");
-  word->add_option("--max-latency", f.max_latency, "5ms, 800us, or a share of the original's: 80%")->type_name("TIME");
+void add_limit_flags(Command word, LimitFlags& f) {
+  word.add_option("--max-size", f.max_size, "10MB, 300k, or a share of the original's size: 30%").type_name("SIZE");
+  word.add_option("--max-latency", f.max_latency, "5ms, 800us, or a share of the original's: 80%").type_name("TIME");
   add_quality_limit_flags(word, f);
 }
 
-void add_quality_limit_flags(CLI::App* word, LimitFlags& f) {
+void add_quality_limit_flags(Command word, LimitFlags& f) {
   auto several = [&](const char* flag, std::vector<std::string>& values, const char* help) {
-    word->add_option(flag, values, help)->allow_extra_args(false)->type_name("[NAME=]VALUE");
+    word.add_option(flag, values, help).one_value_each().type_name("[NAME=]VALUE");
   };
   several("--max-loss", f.max_loss,
           "Of a loss, without a NAME of the one that the outputs call for: kl, mse or nmse; may be repeated");

@@ -14,7 +14,7 @@ struct LimitFlags {
   std::vector<std::string> max_loss, min_accuracy, max_accuracy_drop;
   std::vector<Limit> parsed() const;  // throws Error{kUsage}
 };
-void add_limit_flags(CLI::App* word, LimitFlags& flags);
-void add_quality_limit_flags(CLI::App* word, LimitFlags& flags);  // but for size and latency
+void add_limit_flags(Command word, LimitFlags& flags);
+void add_quality_limit_flags(Command word, LimitFlags& flags);  // but for size and latency
 
 }  // namespace seqto::cli

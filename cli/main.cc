@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
 
@@ -37,24 +38,24 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
     context.env.cancelled = [] { return interrupted.load(); };
     if (!quiet) context.env.progress = [&line](const Progress& p) { line.show(p); };
   });
-  cli::add_inspect(app, context);
-  cli::add_prepare(app, context);
-  cli::add_calibrate(app, context);
-  cli::add_quantize(app, context);
-  cli::add_analyze(app, context);
-  cli::add_tune(app, context);
-  cli::add_run(app, context);
-  cli::add_validate(app, context);
-  cli::add_plan(app, context);
-  cli::add_bench(app, context);
-  cli::add_check(app, context);
-  cli::add_audit(app, context);
-  cli::add_report(app, context);
-  cli::add_device(app, context);
-  cli::add_hub(app, context);
-  cli::add_worker(app, context);
-  cli::add_completion(app);
-  cli::add_man(app);
+  cli::add_inspect(&app, context);
+  cli::add_prepare(&app, context);
+  cli::add_calibrate(&app, context);
+  cli::add_quantize(&app, context);
+  cli::add_analyze(&app, context);
+  cli::add_tune(&app, context);
+  cli::add_run(&app, context);
+  cli::add_validate(&app, context);
+  cli::add_plan(&app, context);
+  cli::add_bench(&app, context);
+  cli::add_check(&app, context);
+  cli::add_audit(&app, context);
+  cli::add_report(&app, context);
+  cli::add_device(&app, context);
+  cli::add_hub(&app, context);
+  cli::add_worker(&app, context);
+  cli::add_completion(&app);
+  cli::add_man(&app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -115,9 +115,9 @@ std::string man_page(const Word& root) {
 
 }  // namespace
 
-void add_man(CLI::App& app) {
-  auto* word = app.add_subcommand("man", "The manual page, to stdout: `seqto man | man -l -`");
-  word->callback([&app] { fmt::print("{}", man_page(describe(app))); });
+void add_man(Command app) {
+  const Command word = app.add_subcommand("man", "The manual page, to stdout: `seqto man | man -l -`");
+  word.callback([app] { fmt::print("{}", man_page(describe(app))); });
 }
 
 }  // namespace seqto::cli

@@ -2,24 +2,24 @@
 
 namespace seqto::cli {
 
-void add_metric_flags(CLI::App* word, MetricOptions& options) {
-  word->add_option("--metric", options.metrics,
-                   "Task metric: accuracy, mae, rmse, nme, map50, some with a file that says how outputs are read, as "
-                   "map50=FILE.json; may be repeated (docs/metrics.md)")
-      ->allow_extra_args(false)
-      ->type_name("NAME[=FILE]");
-  word->add_option("--metric-command", options.commands,
-                   "Task metric of your own: a command that gets two .npz, the original's outputs and the candidate's, "
-                   "and prints a number; max or min says which is better; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("NAME:max|min:COMMAND");
-  word->add_option("--metric-timeout", options.timeout_seconds, "Seconds for one run of such a command (0: no limit)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  word->add_option("--metric-resamples", options.command_resamples,
-                   "Run such a command so many times more on resamples of the samples, for an interval (0: none)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+void add_metric_flags(Command word, MetricOptions& options) {
+  word.add_option("--metric", options.metrics,
+                  "Task metric: accuracy, mae, rmse, nme, map50, some with a file that says how outputs are read, as "
+                  "map50=FILE.json; may be repeated (docs/metrics.md)")
+      .one_value_each()
+      .type_name("NAME[=FILE]");
+  word.add_option("--metric-command", options.commands,
+                  "Task metric of your own: a command that gets two .npz, the original's outputs and the candidate's, "
+                  "and prints a number; max or min says which is better; may be repeated")
+      .one_value_each()
+      .type_name("NAME:max|min:COMMAND");
+  word.add_option("--metric-timeout", options.timeout_seconds, "Seconds for one run of such a command (0: no limit)")
+      .check_not_negative()
+      .capture_default_str();
+  word.add_option("--metric-resamples", options.command_resamples,
+                  "Run such a command so many times more on resamples of the samples, for an interval (0: none)")
+      .check_not_negative()
+      .capture_default_str();
 }
 
 }  // namespace seqto::cli

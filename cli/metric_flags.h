@@ -6,6 +6,6 @@
 
 namespace seqto::cli {
 
-void add_metric_flags(CLI::App* word, MetricOptions& options);
+void add_metric_flags(Command word, MetricOptions& options);
 
 }  // namespace seqto::cli

@@ -17,12 +17,12 @@ bool same_inputs(const Model& a, const Model& b) {
 
 }  // namespace
 
-void add_model_pair_flags(CLI::App* word, ModelPairFlags& f) {
+void add_model_pair_flags(Command word, ModelPairFlags& f) {
   add_data_flags(word, f.data, false);
   add_device_flags(word, f.device);
   add_hub_flags(word, f.hub);
-  word->add_option("--reference-device", f.reference_device, "Where the reference runs; --device is the candidate's")
-      ->capture_default_str();
+  word.add_option("--reference-device", f.reference_device, "Where the reference runs; --device is the candidate's")
+      .capture_default_str();
 }
 
 ModelPair::ModelPair(const ModelPairFlags& f, const Context& context) : flags_(f) {

@@ -17,7 +17,7 @@ struct ModelPairFlags {
   DeviceFlags device;
   HubOptions hub;
 };
-void add_model_pair_flags(CLI::App* word, ModelPairFlags& flags);  // but for the two names
+void add_model_pair_flags(Command word, ModelPairFlags& flags);  // but for the two names
 
 class ModelPair {
  public:

@@ -76,20 +76,20 @@ std::vector<LayerId> float_layers(const std::string& path, const Model& model, c
   return layers;
 }
 
-void add_plan(CLI::App& app, Context& context) {
-  auto* word = app.add_subcommand("plan", "Plans of this and of other tools");
-  word->require_subcommand(1);
+void add_plan(Command app, Context& context) {
+  const Command word = app.add_subcommand("plan", "Plans of this and of other tools");
+  word.require_subcommand();
   auto f = std::make_shared<Flags>();
-  auto* convert = word->add_subcommand("convert", "A plan from one dialect to another (docs/dialects.md)");
+  const Command convert = word.add_subcommand("convert", "A plan from one dialect to another (docs/dialects.md)");
   const char* kDialects = "seqto|onnxruntime|nncf|tensorrt|aimet|quark";
-  convert->add_option("input", f->input, "File to read; without: the plan that --quantized was made by");
-  convert->add_option("--model", f->model, "The float model that the plan is for: ONNX file, or hub:NAME")->required();
-  convert->add_option("--from", f->from, "Dialect of the file; default: seen in it")->type_name(kDialects);
-  convert->add_option("--to", f->to, "Dialect to write")->type_name(kDialects)->required();
-  convert->add_option("--quantized", f->quantized, "Quantized model (QDQ) to take scales and zero points from");
+  convert.add_option("input", f->input, "File to read; without: the plan that --quantized was made by");
+  convert.add_option("--model", f->model, "The float model that the plan is for: ONNX file, or hub:NAME").required();
+  convert.add_option("--from", f->from, "Dialect of the file; default: seen in it").type_name(kDialects);
+  convert.add_option("--to", f->to, "Dialect to write").type_name(kDialects).required();
+  convert.add_option("--quantized", f->quantized, "Quantized model (QDQ) to take scales and zero points from");
   add_hub_flags(convert, f->hub);
-  convert->add_option("-o,--output", f->output, "File to write; default: stdout");
-  convert->callback([=, &context] { convert_command(*f, context); });
+  convert.add_option("-o,--output", f->output, "File to write; default: stdout");
+  convert.callback([=, &context] { convert_command(*f, context); });
 }
 
 }  // namespace seqto::cli

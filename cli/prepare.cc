@@ -87,29 +87,29 @@ void prepare_command(const Flags& f, const Context& context) {
 
 }  // namespace
 
-void add_prepare(CLI::App& app, Context& context) {
+void add_prepare(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  auto* word =
+  const Command word =
       app.add_subcommand("prepare", "Names, opset, optimization by the runtime, BatchNormalization folding, shapes");
-  word->add_option("model", f->path, kModelHelp)->required();
-  word->add_option("-o,--output", f->output, "File to write")->required();
-  word->add_option("--opset,--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")
-      ->capture_default_str();
-  word->add_flag("--skip-optimization", f->skip_optimization, "Without the runtime's basic optimization");
-  word->add_flag("--skip-shapes", f->skip_shapes, "Without shape inference");
-  word->add_flag("--keep-batch-norms", f->keep_batch_norms,
-                 "Do not fold BatchNormalization; without the runtime's optimization then, which would");
-  word->add_flag("--keep-constants", f->keep_constants, "Leave Constant nodes as they are");
-  auto* dequantize =
-      word->add_flag("--dequantize", f->dequantize,
-                     "Turn a quantized model back to float first; without the runtime's optimization then");
-  word->add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
-      ->needs(dequantize);
+  word.add_option("model", f->path, kModelHelp).required();
+  word.add_option("-o,--output", f->output, "File to write").required();
+  word.add_option("--opset,--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")
+      .capture_default_str();
+  word.add_flag("--skip-optimization", f->skip_optimization, "Without the runtime's basic optimization");
+  word.add_flag("--skip-shapes", f->skip_shapes, "Without shape inference");
+  word.add_flag("--keep-batch-norms", f->keep_batch_norms,
+                "Do not fold BatchNormalization; without the runtime's optimization then, which would");
+  word.add_flag("--keep-constants", f->keep_constants, "Leave Constant nodes as they are");
+  const Option dequantize =
+      word.add_flag("--dequantize", f->dequantize,
+                    "Turn a quantized model back to float first; without the runtime's optimization then");
+  word.add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
+      .needs(dequantize);
   add_dim_flag(word, f->dims);
   add_fix_input_flag(word, f->fixed_inputs);
   add_device_flags(word, f->device);
   add_hub_flags(word, f->hub);
-  word->callback([=, &context] { prepare_command(*f, context); });
+  word.callback([=, &context] { prepare_command(*f, context); });
 }
 
 }  // namespace seqto::cli

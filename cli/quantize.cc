@@ -145,7 +145,7 @@ void say_what_was_done(const Quantized& made, const Context& context) {
   for (const auto& note : made.notes) context.env.log(LogLevel::kInfo, note);
 }
 
-void quantize_command(const WordFlags& f, const CLI::App& word, const Context& context) {
+void quantize_command(const WordFlags& f, Command word, const Context& context) {
   std::optional<Recipe> recipe;
   if (!f.plan.empty()) recipe = load_recipe(f.plan);
   const auto [made, asked] = recipe ? make_by_recipe(std::move(*recipe), f, word, context) : make_by_flags(f, context);
@@ -177,7 +177,7 @@ void take_deployment_default(WordFlags& f, bool mode_given) {
   constexpr const char* kModel = "artifacts/model.onnx";
   if (!std::filesystem::exists(kModel)) {
     fmt::print(stderr, "Missing {}. Run export first.\n", kModel);
-    throw CLI::RuntimeError(static_cast<int>(Code::kInvalidInput));
+    end_parsing(static_cast<int>(Code::kInvalidInput));
   }
   f.model = kModel;
   if (f.output.empty()) f.output = "artifacts/model.int8.onnx";
@@ -186,30 +186,30 @@ void take_deployment_default(WordFlags& f, bool mode_given) {
 
 }  // namespace
 
-void add_quantize(CLI::App& app, Context& context) {
+void add_quantize(Command app, Context& context) {
   auto f = std::make_shared<WordFlags>();
-  auto* word = add_word(app, "quantize", "One quantized model", *f, false);
+  const Command word = add_word(app, "quantize", "One quantized model", *f, false);
   add_quantizer(word, *f);
   add_improve_flags(word, f->improve);
-  word->get_option("model")->required(false)->description(
+  word.get_option("model").required(false).description(
       "ONNX file, or hub:NAME; without: artifacts/model.onnx to artifacts/model.int8.onnx, dynamic");
-  word->add_option("-o,--output", f->output, "ONNX file to write");
-  word->add_option("--plan", f->plan,
-                   "Plan: which layer gets which scheme; ours or in another tool's dialect (docs/dialects.md)");
-  word->add_flag("--explain", f->explain, "Say for every layer what was done and why");
+  word.add_option("-o,--output", f->output, "ONNX file to write");
+  word.add_option("--plan", f->plan,
+                  "Plan: which layer gets which scheme; ours or in another tool's dialect (docs/dialects.md)");
+  word.add_flag("--explain", f->explain, "Say for every layer what was done and why");
   add_weight_flags(word, f->weights);
-  word->add_option("--mode", f->mode, "static, dynamic, weights, float16")
-      ->check(CLI::IsMember({"static", "dynamic", "weights", "float16"}))
-      ->capture_default_str();
-  word->add_option("--format", f->format, "How static layers are written")
-      ->type_name("qdq|qoperator")
-      ->capture_default_str();
+  word.add_option("--mode", f->mode, "static, dynamic, weights, float16")
+      .check_one_of({"static", "dynamic", "weights", "float16"})
+      .capture_default_str();
+  word.add_option("--format", f->format, "How static layers are written")
+      .type_name("qdq|qoperator")
+      .capture_default_str();
   add_print_config_flag(word);
-  word->callback([=, &context] {
-    f->weight_type_given = word->count("--weight-type") > 0;
-    if (f->model.empty()) take_deployment_default(*f, word->count("--mode") > 0);
-    else if (f->output.empty()) throw CLI::RequiredError("--output");
-    quantize_command(*f, *word, context);
+  word.callback([=, &context] {
+    f->weight_type_given = word.count("--weight-type") > 0;
+    if (f->model.empty()) take_deployment_default(*f, word.count("--mode") > 0);
+    else if (f->output.empty()) miss_option("--output");
+    quantize_command(*f, word, context);
   });
 }
 

@@ -22,14 +22,13 @@ json options_of(const WordFlags& f) {
   return json::parse(quantize_options_to_json(options));
 }
 
-bool is_given(const CLI::App& word, std::string field) {
+bool is_given(Command word, std::string field) {
   std::ranges::replace(field, '_', '-');
-  const CLI::Option* flag = word.get_option_no_throw("--" + field);
-  return flag && flag->count() > 0;
+  return word.count("--" + field) > 0;
 }
 
 // What flags ask for counts; a field that a flag sets to its default is known by the flag's name.
-void take_flags(QuantizeOptions& options, const WordFlags& f, const CLI::App& word, const Context& context) {
+void take_flags(QuantizeOptions& options, const WordFlags& f, Command word, const Context& context) {
   json own = json::parse(quantize_options_to_json(options));
   const json asked = options_of(f), defaults = options_of({});
   std::vector<std::string> changed;
@@ -46,7 +45,7 @@ void take_flags(QuantizeOptions& options, const WordFlags& f, const CLI::App& wo
 }
 
 // What a recipe settles: a flag beside it would have no effect.
-void refuse_settled(const WordFlags& f, const CLI::App& word) {
+void refuse_settled(const WordFlags& f, Command word) {
   std::string flag;
   if (word.count("--mode") > 0) flag = "--mode";
   if (f.improve.any()) flag = f.improve.first();
@@ -68,7 +67,7 @@ const char* what_is_new(const Recipe& recipe, const std::string& sha256) {
 
 }  // namespace
 
-Made make_by_recipe(Recipe recipe, const WordFlags& f, const CLI::App& word, const Context& context) {
+Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Context& context) {
   refuse_settled(f, word);
   take_flags(recipe.quantize, f, word, context);
   const std::string file = model_file(f.model, f.hub, context);

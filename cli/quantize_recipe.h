@@ -13,6 +13,6 @@ struct Made {
 };
 // Options given as flags go before the recipe's, and a warning says so; `word` tells which were given. Throws
 // Error{kUsage} for flags that would have no effect.
-Made make_by_recipe(Recipe recipe, const WordFlags& f, const CLI::App& word, const Context& context);
+Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Context& context);
 
 }  // namespace seqto::cli

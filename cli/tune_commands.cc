@@ -49,29 +49,29 @@ struct WorkerFlags {
   RunnerOptions& options;
 };
 
-void add_worker_flags(CLI::App* word, WorkerFlags& f) {
-  word->add_flag("--in-process", f.in_process,
-                 "Run candidates in this process, not in a worker: a crash of the runtime then ends the run");
-  word->add_option("--worker-memory", f.options.worker_memory_bytes,
-                   "Memory above which a worker is stopped and its candidate fails, as in 2G (0: no limit)")
-      ->transform(CLI::AsSizeValue(true));
-  word->add_option("--load-timeout", f.options.load_timeout_seconds, "Seconds to load a candidate (0: no limit)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  word->add_option("--run-timeout", f.options.run_timeout_seconds, "Seconds for one run of it (0: no limit)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+void add_worker_flags(Command word, WorkerFlags& f) {
+  word.add_flag("--in-process", f.in_process,
+                "Run candidates in this process, not in a worker: a crash of the runtime then ends the run");
+  word.add_option("--worker-memory", f.options.worker_memory_bytes,
+                  "Memory above which a worker is stopped and its candidate fails, as in 2G (0: no limit)")
+      .read_size();
+  word.add_option("--load-timeout", f.options.load_timeout_seconds, "Seconds to load a candidate (0: no limit)")
+      .check_not_negative()
+      .capture_default_str();
+  word.add_option("--run-timeout", f.options.run_timeout_seconds, "Seconds for one run of it (0: no limit)")
+      .check_not_negative()
+      .capture_default_str();
 }
 
-void add_many_models_flags(CLI::App* word, TuneAllOptions& o) {
-  word->add_option("--hub-first", o.hub_first,
-                   "Of the models that a glob finds, those from this position of the hub's list");
-  word->add_option("--hub-last", o.hub_last, "... to this one");
-  word->add_flag("--prepare-models", o.prepare_models,
-                 "Have the runtime and seqto prepare each model first, as `prepare` does");
-  word->add_option("--exclude-if-present", o.exclude_if_present,
-                   "Names of nodes that stay in float in models that have them")
-      ->delimiter(',');
+void add_many_models_flags(Command word, TuneAllOptions& o) {
+  word.add_option("--hub-first", o.hub_first,
+                  "Of the models that a glob finds, those from this position of the hub's list");
+  word.add_option("--hub-last", o.hub_last, "... to this one");
+  word.add_flag("--prepare-models", o.prepare_models,
+                "Have the runtime and seqto prepare each model first, as `prepare` does");
+  word.add_option("--exclude-if-present", o.exclude_if_present,
+                  "Names of nodes that stay in float in models that have them")
+      .delimiter(',');
 }
 
 void tune_models(const std::string& asked, const TuneAllOptions& options, const Context& context) {
@@ -122,7 +122,7 @@ void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::pa
 
 }  // namespace
 
-void add_tune(CLI::App& app, Context& context) {
+void add_tune(Command app, Context& context) {
   struct Flags {
     TuneAllOptions all;
     DataFlags data;
@@ -137,12 +137,11 @@ void add_tune(CLI::App& app, Context& context) {
   };
   auto f = std::make_shared<Flags>();
   TuneOptions& o = f->all.tune;
-  auto* word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
+  const Command word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
   add_config_flag(word);
-  word->add_option(
-          "model", f->model,
-          "ONNX file, folder of them, hub:NAME, hub:NAME@OPSET or a glob as hub:*net*@12 (docs/many_models.md)")
-      ->required();
+  word.add_option("model", f->model,
+                  "ONNX file, folder of them, hub:NAME, hub:NAME@OPSET or a glob as hub:*net*@12 (docs/many_models.md)")
+      .required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device, &f->devices);
   add_worker_flags(word, f->worker);
@@ -153,63 +152,62 @@ void add_tune(CLI::App& app, Context& context) {
   add_group_flags(word, f->groups);
   add_limit_flags(word, f->limits);
   add_metric_flags(word, o.metrics);
-  word->add_option("-o,--output", o.output, "Folder for the results")->required();
-  word->add_option("--strategy", o.strategy, "How the search goes (docs/search.md); incremental: as published")
-      ->type_name("chain|incremental|ilp|greedy_revert|sensitivity_list|nsga2|random")
-      ->capture_default_str();
-  word->add_option(
+  word.add_option("-o,--output", o.output, "Folder for the results").required();
+  word.add_option("--strategy", o.strategy, "How the search goes (docs/search.md); incremental: as published")
+      .type_name("chain|incremental|ilp|greedy_revert|sensitivity_list|nsga2|random")
+      .capture_default_str();
+  word.add_option(
           "--schemes", o.schemes,
           "Schemes to choose from, also with fields, as int8+method=mse (by default those worth it for the objectives)")
-      ->type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
-      ->delimiter(',');
-  word->add_option(
-          "--objectives", o.objectives,
-          "What to minimise: a loss, or how much worse a task metric gets, also one of --metric-command; size; "
-          "latency (default: kl,size,latency; kl,size for incremental)")
-      ->type_name(
+      .type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
+      .delimiter(',');
+  word.add_option("--objectives", o.objectives,
+                  "What to minimise: a loss, or how much worse a task metric gets, also one of --metric-command; size; "
+                  "latency (default: kl,size,latency; kl,size for incremental)")
+      .type_name(
           "kl|top1_disagreement|top5_disagreement|rank_dissimilarity|mse|cosine|nmse|top1|top5|f1|accuracy|mae|rmse|"
           "nme|map50|size|latency")
-      ->delimiter(',');
-  word->add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")->capture_default_str();
-  word->add_option("--search-evaluations", o.search_evaluations,
-                   "Trials on search samples (0: the strategy's own measure)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  word->add_flag(
+      .delimiter(',');
+  word.add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this").capture_default_str();
+  word.add_option("--search-evaluations", o.search_evaluations,
+                  "Trials on search samples (0: the strategy's own measure)")
+      .check_not_negative()
+      .capture_default_str();
+  word.add_flag(
       "--racing,!--no-racing", o.racing,
       "Run candidates on as many search samples as tell enough of them (default), or on all (docs/search.md)");
-  word->add_option("--max-front", o.max_front, "Plans of the search that are measured for the report, at most")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  word->add_option("--jobs", o.jobs, "Candidates that the search measures side by side (0: as there are cores)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  word->add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
-  word->add_option("--max-time", o.max_time_seconds, "Stop after so many seconds (0: no limit)");
-  word->add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges")->capture_default_str();
-  word->add_option("--search-samples", o.search_samples,
-                   "Samples for the search, half of them to confirm what it finds (default: at most 64)");
-  word->add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
-      ->capture_default_str();
-  word->add_option("--audit-samples", o.audit_samples,
-                   "Audit the selected point on so many samples: would it be the same on x86 without VNNI? (0: no)")
-      ->check(CLI::NonNegativeNumber);
-  word->add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  word->add_option("--calibration-data", o.calibration_data,
-                   "Data of its own for the ranges; --data is then the evaluation's alone")
-      ->type_name("PATH");
-  word->add_option("--ranking-data", o.ranking_data, "Data of its own for the ranking")->type_name("PATH");
-  word->add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
-      ->capture_default_str();
-  word->add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv")->delimiter(',');
-  word->add_option("--exclude-from", f->exclude_from,
-                   "Also what this plan leaves in float; ours or in another tool's dialect (docs/dialects.md)")
-      ->check(CLI::ExistingFile);
-  word->add_flag("--resume,!--no-resume", o.resume, "Go on with the study in the folder (default), or start anew");
+  word.add_option("--max-front", o.max_front, "Plans of the search that are measured for the report, at most")
+      .check_positive()
+      .capture_default_str();
+  word.add_option("--jobs", o.jobs, "Candidates that the search measures side by side (0: as there are cores)")
+      .check_not_negative()
+      .capture_default_str();
+  word.add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
+  word.add_option("--max-time", o.max_time_seconds, "Stop after so many seconds (0: no limit)");
+  word.add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges").capture_default_str();
+  word.add_option("--search-samples", o.search_samples,
+                  "Samples for the search, half of them to confirm what it finds (default: at most 64)");
+  word.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
+      .capture_default_str();
+  word.add_option("--audit-samples", o.audit_samples,
+                  "Audit the selected point on so many samples: would it be the same on x86 without VNNI? (0: no)")
+      .check_not_negative();
+  word.add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
+      .check_positive()
+      .capture_default_str();
+  word.add_option("--calibration-data", o.calibration_data,
+                  "Data of its own for the ranges; --data is then the evaluation's alone")
+      .type_name("PATH");
+  word.add_option("--ranking-data", o.ranking_data, "Data of its own for the ranking").type_name("PATH");
+  word.add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
+      .capture_default_str();
+  word.add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv").delimiter(',');
+  word.add_option("--exclude-from", f->exclude_from,
+                  "Also what this plan leaves in float; ours or in another tool's dialect (docs/dialects.md)")
+      .check_file();
+  word.add_flag("--resume,!--no-resume", o.resume, "Go on with the study in the folder (default), or start anew");
   add_print_config_flag(word, &f->devices);
-  word->callback([=, &context] {
+  word.callback([=, &context] {
     TuneOptions& options = f->all.tune;
     options.data = f->data.path;
     options.dataset = f->data.options;
@@ -227,9 +225,9 @@ void add_tune(CLI::App& app, Context& context) {
     options.calibrate = f->quantize.calibration();
     for (const char* flag :
          {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})
-      if (word->count(flag) > 0) options.fast_types = false;
+      if (word.count(flag) > 0) options.fast_types = false;
     options.improvers = f->improve.parsed(Scheme::kInt8, options.quantize);
-    options.correct_weights = word->count("--rounding") + word->count("--bias-correction") == 0;
+    options.correct_weights = word.count("--rounding") + word.count("--bias-correction") == 0;
     options.groups = f->groups.parsed();
     options.limits = f->limits.parsed();
     if (!f->exclude_from.empty()) {
@@ -244,19 +242,19 @@ void add_tune(CLI::App& app, Context& context) {
   });
 }
 
-void add_report(CLI::App& app, Context& context) {
+void add_report(Command app, Context& context) {
   auto dirs = std::make_shared<std::vector<std::string>>();
   auto output = std::make_shared<std::string>();
-  auto* word = app.add_subcommand("report", "Draw the reports of a study again, without any runtime");
-  word->add_option("dir", *dirs,
-                   "Folder that `seqto tune` wrote, several to compare them; or the published tool's *_out.json, or a "
-                   "folder of them")
-      ->required();
-  word->add_option(
+  const Command word = app.add_subcommand("report", "Draw the reports of a study again, without any runtime");
+  word.add_option("dir", *dirs,
+                  "Folder that `seqto tune` wrote, several to compare them; or the published tool's *_out.json, or a "
+                  "folder of them")
+      .required();
+  word.add_option(
       "-o,--output", *output,
       "Where the page goes: of a comparison (default: the folder comparison), of results of the published tool "
       "(default: beside)");
-  word->callback([=, &context] {
+  word.callback([=, &context] {
     if (dirs->size() > 1) return compare({dirs->begin(), dirs->end()}, *output, context);
     const std::string& dir = dirs->front();
     auto published = published_results(dir);

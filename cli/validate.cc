@@ -26,7 +26,7 @@ struct Flags {
 // Where the data are: those of --data, else the test data that the hub has of the reference.
 std::string data_of(const ModelPairFlags& f, const Context& context) {
   if (!f.data.path.empty()) return f.data.path;
-  if (!names_hub_model(f.reference)) throw CLI::RequiredError("--data");
+  if (!names_hub_model(f.reference)) miss_option("--data");
   const HubFiles files = fetch_model(f.reference, true, f.hub, context.env);
   if (files.test_data.empty())
     throw Error(Code::kInvalidInput, fmt::format("[validate] the archive of {} holds no test_data_set folder; give "
@@ -76,37 +76,38 @@ void validate_command(Flags& f, const Context& context) {
 
 }  // namespace
 
-void add_validate(CLI::App& app, Context& context) {
+void add_validate(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  auto* word = app.add_subcommand("validate", "Parity: do two models give the same outputs? Code 5 where they do not");
+  const Command word =
+      app.add_subcommand("validate", "Parity: do two models give the same outputs? Code 5 where they do not");
   add_config_flag(word);
-  word->add_option("reference", f->pair.reference, "ONNX file, or hub:NAME, as it should be")->required();
-  word->add_option(
+  word.add_option("reference", f->pair.reference, "ONNX file, or hub:NAME, as it should be").required();
+  word.add_option(
       "candidate", f->pair.candidate,
       "ONNX file, or hub:NAME, to compare with it: quantized, float16 ...; without: the outputs of ONNX's test data");
   add_model_pair_flags(word, f->pair);
-  word->get_option("--data")->description(
+  word.get_option("--data").description(
       "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md); without, for hub:NAME: its "
       "test "
       "data");
-  word->add_option("--abs-tol", f->options.abs_tol, "The largest difference that any value may have")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  word->add_option("--mean-tol", f->options.mean_tol, "The largest mean difference of an output")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  word->add_option("--min-top1-agreement", f->options.min_top1_agreement,
-                   "The smallest share of samples with the same first class (0: any)")
-      ->check(CLI::Range(0.0, 1.0));
+  word.add_option("--abs-tol", f->options.abs_tol, "The largest difference that any value may have")
+      .check_not_negative()
+      .capture_default_str();
+  word.add_option("--mean-tol", f->options.mean_tol, "The largest mean difference of an output")
+      .check_not_negative()
+      .capture_default_str();
+  word.add_option("--min-top1-agreement", f->options.min_top1_agreement,
+                  "The smallest share of samples with the same first class (0: any)")
+      .check_range(0.0, 1.0);
   add_metric_flags(word, f->metrics);
   add_quality_limit_flags(word, f->limits);
-  word->add_flag("--confident", f->options.gate.confident, "The whole 95 % interval of a figure has to meet its limit");
-  word->add_option("--worst", f->options.worst, "Samples to list, worst first")->capture_default_str();
-  word->add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
+  word.add_flag("--confident", f->options.gate.confident, "The whole 95 % interval of a figure has to meet its limit");
+  word.add_option("--worst", f->options.worst, "Samples to list, worst first").capture_default_str();
+  word.add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);
-  word->callback([=, &context] {
+  word.callback([=, &context] {
     // Who limits what matters does not ask for equal values as well.
-    if (!f->limits.parsed().empty() && word->count("--abs-tol") + word->count("--mean-tol") == 0)
+    if (!f->limits.parsed().empty() && word.count("--abs-tol") + word.count("--mean-tol") == 0)
       f->options.abs_tol = f->options.mean_tol = std::numeric_limits<double>::infinity();
     validate_command(*f, context);
   });

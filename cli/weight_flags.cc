@@ -6,26 +6,26 @@
 
 namespace seqto::cli {
 
-void add_weight_flags(CLI::App* word, WeightFlags& f) {
-  word->add_option("--weight-bits", f.bits, "Of --mode weights: 8, 4 or 2")
-      ->check(CLI::IsMember({2, 4, 8}))
-      ->capture_default_str();
-  word->add_option("--weight-block-size", f.block_size,
-                   "Weights that share a scale; 0: a whole channel (default: 0 with 8 bits, 128 with 4)")
-      ->check(CLI::NonNegativeNumber);
-  word->add_option("--int4-format", f.int4_format, "How 4-bit weights are written: matmulnbits, qdq, folded")
-      ->check(CLI::IsMember({"matmulnbits", "qdq", "folded"}))
-      ->capture_default_str();
-  word->add_option("--accuracy-level", f.weight_only.accuracy_level,
-                   "Of MatMulNBits: 0 the runtime's choice, 1 float32, 4 int8")
-      ->check(CLI::Range(0, 4))
-      ->capture_default_str();
-  word->add_flag("--float16-compute", f.float16.compute, "Of float16: compute in it, not only store weights");
-  word->add_flag("--float16-io", f.float16_io, "With --float16-compute: inputs and outputs become float16 too");
-  word->add_option("--float16-block-ops", f.float16.op_block_list, "With --float16-compute: op types left in float")
-      ->delimiter(',');
-  word->add_option("--float16-max", f.float16.max_finite_val, "Larger constants become this")->capture_default_str();
-  word->add_flag("--float16-strict", f.float16.strict, "A constant beyond float16's range is an error");
+void add_weight_flags(Command word, WeightFlags& f) {
+  word.add_option("--weight-bits", f.bits, "Of --mode weights: 8, 4 or 2")
+      .check_one_of({2, 4, 8})
+      .capture_default_str();
+  word.add_option("--weight-block-size", f.block_size,
+                  "Weights that share a scale; 0: a whole channel (default: 0 with 8 bits, 128 with 4)")
+      .check_not_negative();
+  word.add_option("--int4-format", f.int4_format, "How 4-bit weights are written: matmulnbits, qdq, folded")
+      .check_one_of({"matmulnbits", "qdq", "folded"})
+      .capture_default_str();
+  word.add_option("--accuracy-level", f.weight_only.accuracy_level,
+                  "Of MatMulNBits: 0 the runtime's choice, 1 float32, 4 int8")
+      .check_range(0, 4)
+      .capture_default_str();
+  word.add_flag("--float16-compute", f.float16.compute, "Of float16: compute in it, not only store weights");
+  word.add_flag("--float16-io", f.float16_io, "With --float16-compute: inputs and outputs become float16 too");
+  word.add_option("--float16-block-ops", f.float16.op_block_list, "With --float16-compute: op types left in float")
+      .delimiter(',');
+  word.add_option("--float16-max", f.float16.max_finite_val, "Larger constants become this").capture_default_str();
+  word.add_flag("--float16-strict", f.float16.strict, "A constant beyond float16's range is an error");
 }
 
 Scheme WeightFlags::apply(QuantizeOptions& options, const std::string& weight_type, bool weight_type_given) const {

@@ -1,10 +1,10 @@
 // Flags of the schemes that change how weights are stored, and of float16.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
+#include "parser.h"
 #include "seqto/quantize.h"
 
 namespace seqto::cli {
@@ -21,6 +21,6 @@ struct WeightFlags {
   // options.weight_type is the user's word, which then is the stored type. Throws Error{kUsage}.
   Scheme apply(QuantizeOptions& options, const std::string& weight_type, bool weight_type_given) const;
 };
-void add_weight_flags(CLI::App* word, WeightFlags& flags);
+void add_weight_flags(Command word, WeightFlags& flags);
 
 }  // namespace seqto::cli

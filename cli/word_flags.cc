@@ -46,21 +46,21 @@ Ranges ranges_of(const WordFlags& f, const Model& model, const Workbench& bench,
   return calibrate(model, *bench.data, bench.samples, *bench.runner, f.quantize.calibration(), context.env);
 }
 
-CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data) {
-  auto* word = app.add_subcommand(name, help);
+Command add_word(Command app, const char* name, const char* help, WordFlags& f, bool needs_data) {
+  const Command word = app.add_subcommand(name, help);
   add_config_flag(word);
-  word->add_option("model", f.model, kModelHelp)->required();
+  word.add_option("model", f.model, kModelHelp).required();
   add_data_flags(word, f.data, needs_data);
   add_device_flags(word, f.device);
   add_hub_flags(word, f.hub);
   return word;
 }
 
-void add_quantizer(CLI::App* word, WordFlags& f) {
+void add_quantizer(Command word, WordFlags& f) {
   add_quantize_flags(word, f.quantize);
-  word->add_option("--ranges", f.ranges, "Calibration cache, as `seqto calibrate` or onnxruntime writes it");
-  word->add_option("--exclude", f.exclude, "Names of nodes to leave in float")->delimiter(',');
-  word->add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`");
+  word.add_option("--ranges", f.ranges, "Calibration cache, as `seqto calibrate` or onnxruntime writes it");
+  word.add_option("--exclude", f.exclude, "Names of nodes to leave in float").delimiter(',');
+  word.add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`");
 }
 
 }  // namespace seqto::cli

@@ -24,8 +24,8 @@ struct WordFlags {
   ImproveFlags improve;
   HubOptions hub;
 };
-CLI::App* add_word(CLI::App& app, const char* name, const char* help, WordFlags& f, bool needs_data);
-void add_quantizer(CLI::App* word, WordFlags& f);
+Command add_word(Command app, const char* name, const char* help, WordFlags& f, bool needs_data);
+void add_quantizer(Command word, WordFlags& f);
 
 // Its model, made fit for the quantizer; from the hub, if it is named so.
 Model load_model_of(const WordFlags& f, const Context& context);

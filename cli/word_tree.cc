@@ -1,5 +1,6 @@
 #include "word_tree.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 
@@ -73,7 +74,7 @@ void collect(const Word& word, std::vector<const Word*>& found) {
 
 }  // namespace
 
-Word describe(const CLI::App& app) { return word_of(app, ""); }
+Word describe(Command app) { return word_of(*app.get(), ""); }
 
 std::vector<const Word*> all_words(const Word& root) {
   std::vector<const Word*> found;

@@ -1,9 +1,10 @@
 // The command line as plain values, read off the parser: what completions and the man page are made of.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "parser.h"
 
 namespace seqto::cli {
 
@@ -26,7 +27,7 @@ struct Word {
 };
 
 // Words that are not listed in --help are left out.
-Word describe(const CLI::App& app);
+Word describe(Command app);
 
 // The word itself and all below it.
 std::vector<const Word*> all_words(const Word& root);

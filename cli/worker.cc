@@ -19,19 +19,20 @@ int keep_stdout() {
 
 }  // namespace
 
-void add_worker(CLI::App& app, Context& context) {
+void add_worker(Command app, Context& context) {
   struct Flags {
     DeviceFlags device;
     ServeOptions serve;
   };
   auto f = std::make_shared<Flags>();
-  auto* word = app.add_subcommand("worker", "Run models for another process: requests on stdin, replies on stdout");
-  word->group("");
+  const Command word =
+      app.add_subcommand("worker", "Run models for another process: requests on stdin, replies on stdout");
+  word.hide();
   add_device_flags(word, f->device);
-  word->add_option("--blobs", f->serve.blobs, "Folder that holds the blobs; may be given several times")
-      ->required()
-      ->check(CLI::ExistingDirectory);
-  word->callback([=, &context] {
+  word.add_option("--blobs", f->serve.blobs, "Folder that holds the blobs; may be given several times")
+      .required()
+      .check_folder();
+  word.callback([=, &context] {
     // Who drives a worker ends it; there is nothing to save.
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
