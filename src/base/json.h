@@ -5,6 +5,14 @@
 #include <optional>
 #include <string_view>
 
+// Compiled once, in json_templates.cc, not in every file that touches JSON.
+extern template class nlohmann::basic_json<>;
+extern template class nlohmann::basic_json<nlohmann::ordered_map>;
+extern template class nlohmann::detail::serializer<nlohmann::json>;
+extern template class nlohmann::detail::serializer<nlohmann::ordered_json>;
+extern template class nlohmann::detail::lexer<nlohmann::json, nlohmann::detail::iterator_input_adapter<const char*>>;
+extern template class nlohmann::detail::parser<nlohmann::json, nlohmann::detail::iterator_input_adapter<const char*>>;
+
 namespace seqto::internal {
 
 // Far above any file of ours or of another tool. nlohmann copies, compares and writes values by recursion.

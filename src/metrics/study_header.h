@@ -1,8 +1,8 @@
 // The first line of a study, and the comparison of two of them.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+#include "base/json.h"
 
 #include "seqto/metrics.h"
 

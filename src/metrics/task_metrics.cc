@@ -7,8 +7,8 @@
 #include <cctype>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
+#include "base/json.h"
 
 #include "base/hash.h"
 #include "base/names.h"

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+#include "base/json.h"
 
 #include "base/subprocess.h"
 #include "seqto/runner.h"

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+#include "base/json.h"
 
 #include "runner/blobs.h"
 #include "seqto/error.h"

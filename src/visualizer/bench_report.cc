@@ -3,7 +3,7 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 #include "seqto/report.h"
 #include "seqto/verdicts.h"

@@ -1,7 +1,7 @@
 // The data of the view of single layers as JSON, for layer_view.js and graph_view.js.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 #include "seqto/report.h"
 

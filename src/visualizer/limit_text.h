@@ -1,10 +1,10 @@
 // Figures and the limits on them, as text and as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
+#include "base/json.h"
 
 #include "seqto/limits.h"
 #include "visualizer/document.h"

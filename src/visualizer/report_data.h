@@ -1,8 +1,8 @@
 // The data of the plots as JSON, for plots.js.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+#include "base/json.h"
 
 #include "seqto/report.h"
 

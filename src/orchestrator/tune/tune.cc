@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 #include "base/files.h"
 #include "orchestrator/study/note_tensors.h"

@@ -1,7 +1,7 @@
 // Room: quantization/calibration. Ranges in the JSON of onnxruntime's TensorsData.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 #include "seqto/calibrate.h"
 

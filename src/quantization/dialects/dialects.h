@@ -1,10 +1,10 @@
 // Room: quantization/dialects. What the dialects share: names against a model, exclusions and plans, both ways.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
+#include "base/json.h"
 
 #include "seqto/dialects.h"
 
