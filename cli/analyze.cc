@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "print_json.h"
-#include "seqto/analyze.h"
 #include "seqto/error.h"
-#include "seqto/patterns.h"
+#include "seqto/explain.h"
+#include "seqto/plan.h"
 #include "terminal.h"
 #include "word_flags.h"
 
@@ -43,7 +43,7 @@ void analyze_command(const WordFlags& f, const Context& context) {
   } else {
     quantized = infer_shapes(load_model(model_file(f.quantized, f.hub, context)));
   }
-  Sensitivity s = analyze(model, quantized, *bench.data, bench.samples, *bench.runner, context.env, {f.channels});
+  Sensitivity s = analyze(model, quantized, {*bench.data, bench.samples, *bench.runner, context.env}, {f.channels});
   if (context.json) {
     Json activations = Json::array(), weights = Json::array();
     for (const auto& e : s.activations) {

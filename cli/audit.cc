@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include "config_flags.h"
-#include "seqto/audit.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
-#include "seqto/verdicts.h"
+#include "seqto/report.h"
+#include "seqto/validate.h"
 #include "terminal.h"
 #include "word_flags.h"
 

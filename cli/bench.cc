@@ -4,7 +4,7 @@
 #include "config_flags.h"
 #include "flags.h"
 #include "hub_flags.h"
-#include "seqto/verdicts.h"
+#include "seqto/report.h"
 #include "terminal.h"
 
 namespace seqto::cli {

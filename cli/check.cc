@@ -11,7 +11,7 @@
 #include "metric_flags.h"
 #include "model_pair.h"
 #include "seqto/error.h"
-#include "seqto/verdicts.h"
+#include "seqto/report.h"
 #include "terminal.h"
 
 namespace seqto::cli {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <set>
 
-#include "seqto/config.h"
 #include "seqto/error.h"
+#include "seqto/tune.h"
 
 namespace seqto::cli {
 namespace {

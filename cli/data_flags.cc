@@ -5,7 +5,7 @@
 
 #include "flags.h"
 #include "seqto/error.h"
-#include "seqto/recurrent.h"
+#include "seqto/runner.h"
 
 namespace seqto::cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "commands.h"
 #include "seqto/error.h"
-#include "seqto/worker.h"
+#include "seqto/runner.h"
 
 namespace seqto::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "flags.h"
-#include "seqto/groups.h"
+#include "seqto/plan.h"
 
 namespace seqto::cli {
 

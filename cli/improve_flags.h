@@ -5,7 +5,7 @@
 #include <string>
 
 #include "flags.h"
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 
 namespace seqto::cli {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "commands.h"
-#include "seqto/task_metrics.h"
+#include "seqto/metrics.h"
 
 namespace seqto::cli {
 

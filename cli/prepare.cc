@@ -6,9 +6,8 @@
 #include "flags.h"
 #include "hub_flags.h"
 #include "print_json.h"
-#include "seqto/dequantize.h"
 #include "seqto/error.h"
-#include "seqto/preprocess.h"
+#include "seqto/prepare.h"
 #include "seqto/report.h"
 
 namespace seqto::cli {

@@ -10,8 +10,7 @@
 #include "print_json.h"
 #include "quantize_recipe.h"
 #include "seqto/error.h"
-#include "seqto/groups.h"
-#include "seqto/patterns.h"
+#include "seqto/plan.h"
 #include "seqto/report.h"
 #include "word_flags.h"
 
@@ -54,8 +53,8 @@ Ranges resolved_ranges(const WordFlags& f, const Model& model, const Workbench& 
   for (const std::string& method : methods_of(plan)) {
     bool known = f.ranges.empty() && method == f.quantize.calibrate.method;
     named[method] = known ? ranges
-                          : calibrate(model, *bench.data, bench.samples, *bench.runner,
-                                      calibration_named(method, f.quantize.calibration()), context.env);
+                          : calibrate(model, {*bench.data, bench.samples, *bench.runner, context.env},
+                                      calibration_named(method, f.quantize.calibration()));
   }
   if (named.empty()) return ranges;
   ranges = ranges_under(*plan, model, ranges, named);
@@ -116,26 +115,21 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
   else if (ranges && f.ranges.empty())
     bench = open_workbench(f, model, "static quantization without --ranges", true, context);
   if (rewrites && !f.plan.empty())
-    model = rewrite_for(model, improvers, options, *plan, *bench.data, bench.samples, *bench.runner, context.env);
+    model = rewrite_for(model, improvers, options, *plan, {*bench.data, bench.samples, *bench.runner, context.env});
   else if (rewrites)
-    model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8, *bench.data,
-                        bench.samples, *bench.runner, context.env);
+    model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8,
+                        {*bench.data, bench.samples, *bench.runner, context.env});
   Improved found{ranges ? resolved_ranges(f, model, bench, plan, context) : Ranges{}, {}};
   if (improvers.corrects() || fields_improve)
     found = improve(model, std::move(found.ranges), options, plan ? *plan : uniform_plan(model, Scheme::kInt8),
-                    improvers, *bench.data, bench.samples, *bench.runner, context.env);
-  Quantizer quantizer(model, std::move(found.ranges), options);
-  Model result = f.plan.empty() && dynamic ? quantizer.quantize_excluding({}, Scheme::kInt8Dynamic)
-                 : plan                    ? quantizer.quantize(*plan)
-                                           : quantizer.quantize_excluding({});
-  result = apply(found.corrections, std::move(result));
-  notes.insert(notes.end(), quantizer.notes().begin(), quantizer.notes().end());
-  return {.quantized = {.model = std::move(result),
-                        .float_model = std::move(model),
-                        .deviations = quantizer.deviations(),
-                        .notes = std::move(notes),
-                        .layer_deviations = quantizer.layer_deviations()},
-          .asked = {options, plan, quantizer.layer_deviations()}};
+                    improvers, {*bench.data, bench.samples, *bench.runner, context.env});
+  const bool all_dynamic = f.plan.empty() && dynamic;
+  Quantized made = quantize_model(std::move(model), std::move(found), options, all_dynamic ? std::nullopt : plan,
+                                  all_dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);
+  made.notes.insert(made.notes.begin(), notes.begin(), notes.end());
+  Made result{std::move(made), {options, plan, {}}};
+  result.asked.deviations = result.quantized.layer_deviations;
+  return result;
 }
 
 void say_what_was_done(const Quantized& made, const Context& context) {
@@ -153,6 +147,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   save_model(made.model, f.output);
   const int64_t before = serialized_size(made.float_model), after = serialized_size(made.model);
   say_what_was_done(made, context);
+  if (f.print_encoding) return fmt::print("{}\n", encoding_to_json(made));
   std::vector<LayerReport> layers;
   if (f.explain || after >= before) layers = explain(made.float_model, made.model, asked);
   const auto is_float = [](const LayerReport& l) { return l.scheme == "float32" || l.scheme == "float16"; };
@@ -197,6 +192,8 @@ void add_quantize(Command app, Context& context) {
   word.add_option("--plan", f->plan,
                   "Plan: which layer gets which scheme; ours or in another tool's dialect (docs/dialects.md)");
   word.add_flag("--explain", f->explain, "Say for every layer what was done and why");
+  word.add_flag("--print-encoding", f->print_encoding,
+                "Print everything that was decided as JSON: parameters of tensors, codes as hashes (docs/formats.md)");
   add_weight_flags(word, f->weights);
   word.add_option("--mode", f->mode, "static, dynamic, weights, float16")
       .check_one_of({"static", "dynamic", "weights", "float16"})

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "seqto/error.h"
-#include "seqto/patterns.h"
+#include "seqto/plan.h"
 
 namespace seqto::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "metric_flags.h"
 #include "print_json.h"
-#include "seqto/verdicts.h"
+#include "seqto/report.h"
 #include "word_flags.h"
 
 namespace seqto::cli {

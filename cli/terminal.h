@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "seqto/env.h"
-#include "seqto/table.h"
+#include "seqto/report.h"
 
 namespace seqto::cli {
 

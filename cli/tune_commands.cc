@@ -12,9 +12,8 @@
 #include "limit_flags.h"
 #include "metric_flags.h"
 #include "seqto/error.h"
-#include "seqto/published.h"
-#include "seqto/tune_all.h"
-#include "seqto/verdicts.h"
+#include "seqto/report.h"
+#include "seqto/tune.h"
 #include "terminal.h"
 
 namespace seqto::cli {

@@ -43,7 +43,7 @@ Workbench open_workbench(const WordFlags& f, const Model& model, const char* ask
 
 Ranges ranges_of(const WordFlags& f, const Model& model, const Workbench& bench, const Context& context) {
   if (!f.ranges.empty()) return load_ranges(f.ranges);
-  return calibrate(model, *bench.data, bench.samples, *bench.runner, f.quantize.calibration(), context.env);
+  return calibrate(model, {*bench.data, bench.samples, *bench.runner, context.env}, f.quantize.calibration());
 }
 
 Command add_word(Command app, const char* name, const char* help, WordFlags& f, bool needs_data) {

@@ -15,7 +15,7 @@ namespace seqto::cli {
 struct WordFlags {
   std::string model, output, ranges, plan, quantized, mode = "static", format = "qdq";
   std::vector<std::string> exclude;
-  bool prepare = false, explain = false, channels = false;
+  bool prepare = false, explain = false, channels = false, print_encoding = false;
   DataFlags data;
   DeviceFlags device;
   QuantizeFlags quantize;

@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "flags.h"
-#include "seqto/worker.h"
+#include "seqto/runner.h"
 
 namespace seqto::cli {
 namespace {

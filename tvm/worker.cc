@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "seqto/worker.h"
+#include "seqto/runner.h"
 #include "tvm_runner.h"
 
 namespace seqto::on_tvm {

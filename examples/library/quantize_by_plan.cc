@@ -37,7 +37,7 @@ void quantize_by_plan(const char* model_path, const char* data_path, const char*
   auto data = open_dataset(data_path, model.graph.free_inputs());
   auto runner = make_runner("cpu");
   const Split parts = split(data->size(), {.calibration = 64});
-  Quantizer quantizer(model, calibrate(model, *data, parts.calibration, *runner), options);
+  Quantizer quantizer(model, calibrate(model, {*data, parts.calibration, *runner}), options);
 
   const Plan plan = uniform_plan(model, Scheme::kInt8, first_and_last(model));
   const Model quantized = quantizer.quantize(plan);

@@ -86,8 +86,7 @@ CalibrateOptions calibration_named(const std::string& name, CalibrateOptions opt
 
 // The ranges of all observed tensors in constant memory, whatever the number of samples; batches and shapes may vary.
 // Throws Error{kInvalidInput} naming tensor and sample when a value is NaN; Error{kUsage} where options make no sense.
-Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                 const CalibrateOptions& = {}, const Env& = {});
+Ranges calibrate(const Model& model, const SampleRun& on, const CalibrateOptions& = {});
 
 // onnxruntime's JSON calibration cache, both directions. Methods that it does not know are written as MinMax.
 Ranges load_ranges(const std::filesystem::path& path);

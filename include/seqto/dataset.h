@@ -75,7 +75,7 @@ struct AudioWindows {
   int64_t rate = 0;    // expected in Hz; 0: that of a constant input sr or sample_rate, else the first file's
 };
 
-// A recurrent model's state: what an output gives is an input of the next sample. See seqto/recurrent.h.
+// A recurrent model's state: what an output gives is an input of the next sample. See carry_states() of runner.h.
 struct StateLink {
   std::string output, input;
   bool operator==(const StateLink&) const = default;
@@ -115,7 +115,7 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
                                       const DatasetOptions& = {});
 
 // The model with inputs that became constants, each this number: {"sr", 16000}. Branches that they decide go when the
-// runtime optimizes it (preprocess.h). Throws Error{kUsage} where there is no such input or a dimension is open.
+// runtime optimizes it (prepare.h). Throws Error{kUsage} where there is no such input or a dimension is open.
 Model with_constant_inputs(Model model, const std::map<std::string, double>& values);
 
 // Indices into a Dataset; the parts never overlap and follow its order: calibration first, then

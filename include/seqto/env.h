@@ -30,5 +30,7 @@ struct Env {
   // Throws Error{kInterrupted} when cancelled() is true.
   void stop_if_cancelled(std::string_view verb) const;
 };
+// One with the defaults.
+const Env& plain_env();
 
 }  // namespace seqto

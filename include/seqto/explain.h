@@ -1,17 +1,22 @@
-// Room: quantization. Why is this layer float? The scheme of every layer, read off the graph, with a reason.
-//
-// Schemes are found in the model itself (DequantizeLinear at the inputs, integer operators, stored weights), whoever
-// wrote it, so a report says what is in the file and not what was asked for.
+// Room: quantization. What was done to each layer and what it cost: schemes and reasons, errors, values.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "seqto/plan.h"
 #include "seqto/quantize.h"
 
 namespace seqto {
+
+// --- Why is this layer float? The scheme of every layer, read off the graph, with a reason
+//
+// Schemes are found in the model itself (DequantizeLinear at the inputs, integer operators, stored weights), whoever
+// wrote it, so a report says what is in the file and not what was asked for.
 
 struct LayerReport {
   LayerId name;
@@ -42,5 +47,69 @@ struct QuantizedForm {
   std::map<std::string, int64_t> layers;  // by scheme
 };
 QuantizedForm quantized_form(const Model& model);
+
+// --- How much each tensor suffers: onnxruntime's debugging figures and the published order
+
+// All figures in dB, 20 log10(|x| / |x - y|): larger is better. Equal tensors give a large finite value.
+struct ActivationError {
+  std::string tensor;
+  double qdq_err = 0;     // the quantized model's tensor before and after its own Q/DQ; NaN where it has none
+  double xmodel_err = 0;  // the float model's tensor and the quantized model's
+  double score = 0;       // 0.5 * minmax(xmodel_err) + 0.5 * minmax(qdq_err), 0..1; without qdq_err the first alone
+  std::vector<double> channels;  // xmodel_err by index of axis 1, on demand
+};
+struct WeightError {
+  std::string tensor;
+  double sqnr = 0;               // float weight and dequantized weight
+  std::vector<double> channels;  // by output channel, on demand
+};
+struct Sensitivity {
+  std::vector<ActivationError> activations;  // by score, descending (the published order)
+  std::vector<WeightError> weights;          // by sqnr, descending
+};
+
+struct AnalyzeOptions {
+  bool per_channel_detail = false;  // fills `channels`
+};
+// Runs both models on the samples, unoptimised; constant memory (norms are summed in the runtime itself).
+// `quantized` may come from any tool and be in any form: Q/DQ, integer operators (tensors are compared after
+// dequantizing them), dynamic, stored weights, float16. Tensors are matched by name, else by the name of their node.
+Sensitivity analyze(const Model& float_model, const Model& quantized, const SampleRun& on, const AnalyzeOptions& = {});
+
+// The published exclusion order: tensors of the activations, then of the weights, each followed by the nodes that
+// read it; repeated entries are dropped.
+std::vector<std::string> exclusion_order(const Sensitivity& sensitivity, const Model& float_model);
+
+// --- What a report shows of single layers: their tensors, what values these take, what int8 holds
+
+// The tensors of one layer by name. Absent optional inputs and constants that are no weights are left out; what a
+// subgraph of the layer reads is among its inputs.
+struct LayerTensors {
+  LayerId layer;
+  std::vector<std::string> inputs, weights, outputs;
+};
+// Of every node, in graph order.
+std::vector<LayerTensors> layer_tensors(const Model& model);
+
+// What a quantized tensor can hold: all that lies between the ends, in steps of the scale.
+struct QuantizedRange {
+  DataType type = DataType::kInt8;
+  double lowest = 0, highest = 0;  // of all channels
+  double scale = 0;                // the largest of them
+  int64_t channels = 1;            // with a scale of their own
+};
+
+// The values of one tensor of the float model.
+struct TensorValues {
+  float lowest = 0, highest = 0;
+  Histogram histogram;                      // at most kMostBins bins, of equal width
+  std::optional<QuantizedRange> quantized;  // absent: it has no rounding of its own in the quantized model
+};
+constexpr int kMostBins = 64;
+
+// Of the weights, and of those activations that calibrate() observes, over the samples: one pass in constant memory
+// over the model as the runtime optimises it. What that leaves no trace of is absent. `quantized` is in Q/DQ form
+// (others have no ranges) and was made of `model`. Throws as calibrate().
+std::map<std::string, TensorValues> tensor_values(const Model& model, const Model& quantized, const SampleRun& on);
 
 }  // namespace seqto

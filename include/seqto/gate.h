@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "seqto/bench.h"
-#include "seqto/limits.h"
 #include "seqto/metrics.h"
-#include "seqto/task_metrics.h"
 #include "seqto/validate.h"
 
 namespace seqto {

@@ -1,12 +1,8 @@
-// Room: quantization. What makes a quantized model more accurate and costs nothing when it runs.
-//
-// The file stays a plain one of the same size, with the same operators.
-//
-// Before calibration a model can be rewritten into an equal one that is easier to quantize (center, equalize, smooth);
-// after quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells
-// what each is worth on real models.
+// Room: quantization. Improvers: what lowers the loss of a quantized model without changing its form.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,11 +11,21 @@
 #include <string_view>
 #include <vector>
 
+#include "seqto/calibrate.h"
 #include "seqto/dataset.h"
+#include "seqto/plan.h"
 #include "seqto/quantize.h"
 #include "seqto/runner.h"
 
 namespace seqto {
+
+// --- What makes a quantized model more accurate and costs nothing when it runs
+//
+// The file stays a plain one of the same size, with the same operators.
+//
+// Before calibration a model can be rewritten into an equal one that is easier to quantize (center, equalize, smooth);
+// after quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells
+// what each is worth on real models.
 
 // Which layers a rewriting is for; none given: all. It changes the tensors that one of these layers reads, and what is
 // linked with them.
@@ -34,8 +40,7 @@ using LayerPredicate = std::function<bool(const LayerId&)>;
 // border would not be moved; so it is mostly the linear bottlenecks of mobile networks that change. One pass over the
 // samples; no operator is added. Biases then carry more: let the quantized layers' errors of the mean be corrected
 // (learn_rounding, bias_shifts).
-Model center(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-             const Env& env = {}, const LayerPredicate& readers = {});
+Model center(const Model& model, const SampleRun& on, const LayerPredicate& readers = {});
 
 // --- equalization ------------------------------------------------------------------------------
 
@@ -53,8 +58,7 @@ struct EqualizeOptions {
 // the very largest alone, which others will exceed. Through a Clip(0, b) only as far as the samples leave room below b,
 // no channel being taken to reach less than half of what the largest one does: on other samples the model may then cut
 // off values that lie above all that were seen, as quantization does. One pass over the samples; no operator is added.
-Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-               const EqualizeOptions& = {}, const Env& env = {});
+Model equalize(const Model& model, const SampleRun& on, const EqualizeOptions& = {});
 
 // --- smoothing ---------------------------------------------------------------------------------
 
@@ -75,8 +79,7 @@ struct SmoothOptions {
 // X has another reader, or comes from anything else, a Mul named `<X>_smooth` is added in front of its layers. Weights
 // that other nodes share or that are inputs of the model stay as they are. One pass over the samples in constant
 // memory.
-Model smooth(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-             const SmoothOptions& = {}, const Env& env = {});
+Model smooth(const Model& model, const SampleRun& on, const SmoothOptions& = {});
 // The Mul nodes that smooth() added: to be left in float, since they divide before anything is rounded.
 std::vector<LayerId> smoothing_layers(const Model& model);
 
@@ -98,11 +101,170 @@ BiasCorrection parse_bias_correction(std::string_view name);  // throws Error{kU
 using BiasShifts = std::map<LayerId, std::vector<float>>;
 
 // Streams the samples in constant memory; only channel means leave the runtime. `quantized` was made of `float_model`.
-BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction, const Dataset& data,
-                       std::span<const int64_t> samples, Runner& runner, const Env& env = {});
+BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction,
+                       const SampleRun& on);
 
 // The quantized model, in QDQ or QOperator form, with shifted biases, int32 biases in their own steps. Shifts of layers
 // that are not in the model, or that it holds in float, have no effect. A bias that several layers share is copied.
 Model shift_biases(const Model& quantized, const BiasShifts& shifts);
+
+// --- Rounding learned on data
+//
+// Each weight goes up or down so that its layer's output, not the weight itself, comes nearest to the float model's.
+// The layers are taken in the order of the graph. A layer's inputs are those that it really gets, from the quantized
+// layers before it; the target is its output in the float model. Both enter as second moments, collected in one pass
+// for each depth of the graph. A pass goes on from the values that finished layers gave, where those of all samples
+// take 192 MiB at most, so memory has a bound whatever the number of samples. Given the moments the answer is closed:
+// successive rounding along a Cholesky factor (as OBQ and GPTQ do; Nagel et al. 2020 state the objective), a few sweeps
+// of coordinate descent, and a bias that takes up what is left of the mean. How far the moments are trusted is chosen
+// for each layer by what is learned on half of the samples and judged by the other half. Scales and zero points stay,
+// so file and speed stay what they were, and codes of a reduced range stay in it.
+
+struct RoundingOptions {
+  // Samples used at most, the first ones.
+  int64_t max_samples = 128;
+  // Rows of a layer's moments, over all samples, for each of its weights of one output; more make the moments
+  // steadier, fewer the pass faster. Positions of a big feature map beyond that are skipped evenly.
+  int64_t rows_per_weight = 32;
+  int64_t max_rows = 1 << 15;  // for wide layers; fewer rows than that are not cut
+  // Layers with more weights of one output are left as they are: time grows with the cube. 0: no limit.
+  int64_t max_inputs = 0;
+  // Asked before each step, of the layers that lie equally deep; true: those that are left stay as they are.
+  std::function<bool()> enough;
+};
+
+struct RoundedLayer {
+  Tensor codes;              // as the model stores them, packed where it packs them, under these scales and zero points
+  std::vector<float> scale;  // one, one an output or one a block
+  std::vector<int32_t> zero_point;  // one, or one a scale
+  std::vector<float> bias;          // the layer's bias in real values; empty: left as it is
+  // Mean squared error of the layer's output on the samples, summed over its channels. `nearest` has a corrected bias
+  // too; `learned` is never larger.
+  double error_nearest = 0, error_learned = 0;
+};
+using Rounding = std::map<LayerId, RoundedLayer>;
+
+// Layers: Conv (1-D, 2-D, grouped), Gemm and MatMul with constant weights of 2 to 16 bits that nothing else reads, in
+// any form that Quantizer writes in float or QDQ, of the same name in both models. `quantized` was made of
+// `float_model`. Others are left alone. Deterministic. Cost: both networks run once or a
+// few times, up to half as often as they are deep where nothing can be kept.
+Rounding learn_rounding(const Model& float_model, const Model& quantized, const SampleRun& on,
+                        const RoundingOptions& = {});
+
+// `quantized` with these codes and biases; its layers may be in QOperator form as well. Layers that it does not hold in
+// this form, type, scale and zero point, are left alone.
+Model apply_rounding(const Model& quantized, const Rounding& rounding);
+
+// --- Ranges of activations chosen by what the network makes of them
+//
+// A calibrator looks at one tensor; whether its few large values matter only shows at the outputs. Here every range is
+// narrowed as far as the outputs of the quantized model come nearer to the float model's. Nothing but scales and zero
+// points changes, so file and speed stay what they were.
+
+struct RefineOptions {
+  // Samples used at most, evenly spaced; they are held in memory, with the float model's outputs.
+  int64_t max_samples = 32;
+  // What is done to a quantized model before it is run, as it will be before it is used: learned codes, corrected
+  // biases. A range is then not chosen because its error happens to make up for another's mean.
+  std::function<Model(const Model&)> corrected;
+};
+
+// `ranges` with some of them narrowed, for the static layers of `plan`. The model is the one that Quantizer takes.
+//
+// In the order of the graph, each range's ends are tried at 0.9, 0.8 ... of where they lie: both together, then the
+// upper and the lower alone, as long as it helps. What helps: the squared error of all outputs, each relative to the
+// float output's own square, summed over the samples, falls by half a percent, and falls on either half of the samples;
+// what serves one half alone would not serve others.
+//
+// Cost: three or more quantized models for each tensor, loaded and run on the samples. Deterministic.
+// Throws Error{kInvalidInput} as Quantizer does.
+Ranges refine_ranges(const Model& model, const Ranges& ranges, const QuantizeOptions& options, const Plan& plan,
+                     const SampleRun& on, const RefineOptions& = {});
+
+// --- All improvers as one set of options, in the order in which they work together
+//
+//   model    = rewrite_for(...)        before calibration: center, equalize, smooth
+//   ranges   = calibrate(model, ...)
+//   improved = improve(...)            once: learned rounding, refined ranges, corrected biases
+//   file     = apply(improved.corrections, Quantizer(model, improved.ranges, ...).quantize(plan))
+//
+// What is found for one plan serves every other plan of the same model too: codes and biases belong to layers of a
+// scheme and its fields (SchemeCorrections). docs/accuracy.md tells what each is worth.
+
+struct ImproveOptions {
+  bool center = false;
+  bool equalize = false;
+  bool smooth = false;
+  std::optional<double> smooth_alpha = 0.5;  // SmoothOptions::alpha
+  bool learned_rounding = false;
+  int64_t max_rounding_inputs = 0;  // RoundingOptions::max_inputs
+  bool refine_ranges = false;
+  BiasCorrection bias_correction = BiasCorrection::kNone;  // after the others
+
+  bool rewrites() const { return center || equalize || smooth; }
+  bool corrects() const { return learned_rounding || refine_ranges || bias_correction != BiasCorrection::kNone; }
+  bool operator==(const ImproveOptions&) const = default;
+};
+// int8_weights and int4_weights: activations stay exact.
+constexpr bool is_weight_only(Scheme scheme) {
+  return scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights;
+}
+// What activations are quantized for can be rewritten.
+constexpr bool quantizes_activations(Scheme scheme) { return is_static(scheme) || scheme == Scheme::kInt8Dynamic; }
+// The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone, and not
+// those of 16 bits, whose channels fit one scale anyway.
+ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
+// QuantizeOptions::headroom_16_bits beside them, unify_concat and float_unlike_concat.
+inline constexpr double kRecommendedHeadroom16Bits = 2;
+// The fields that differ from the defaults; "{}" when none does.
+std::string improve_options_to_json(const ImproveOptions& options);
+ImproveOptions improve_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
+
+// The equal model that is calibrated and quantized. `scheme`: kInt8 or kInt8Dynamic. Layers that smoothing adds
+// (smoothing_layers) are appended to options.exclude.
+Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
+                  const SampleRun& on);
+// For the layers of `plan` whose activations are quantized, as their fields or else `improvers` say.
+Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, const Plan& plan,
+                  const SampleRun& on);
+// The rewritings that a layer of this scheme gets: its fields' word, or else that of `improvers`.
+ImproveOptions rewriting_of(const DetailedScheme& scheme, const ImproveOptions& improvers);
+
+// What was found out about the layers.
+struct Corrections {
+  Rounding rounding;
+  BiasShifts shifts;  // on top of the rounding's biases
+
+  bool empty() const { return rounding.empty() && shifts.empty(); }
+};
+// By the scheme, with its fields, whose layers they are for: codes belong to the scales that they were found under.
+using SchemeCorrections = std::map<DetailedScheme, Corrections>;
+
+// As an .npz: <scheme as one word>/codes:<layer>, scale:<layer>, bias:<layer>, shifts:<layer> ...; what is read back
+// equals what was written. load throws Error{kInvalidInput} for files that hold something else.
+void save_corrections(const SchemeCorrections& corrections, const std::filesystem::path& path);
+SchemeCorrections load_corrections(const std::filesystem::path& path);
+
+struct Improved {
+  Ranges ranges;
+  Corrections corrections;
+};
+// For the layers of `plan`, with its fields: a layer gets a learned rounding or a corrected bias where its field or
+// else `improvers` says so; biases fast where only fields ask. For QOperator form they are found on the QDQ form, and
+// serve both. `ranges` may be empty where the plan has no static
+// layers; they serve all of them, so LayerOptions::method is to be resolved before and taken out (ranges_under).
+// `enough` ends the learning of roundings early (RoundingOptions).
+Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
+                 const ImproveOptions& improvers, const SampleRun& on, const std::function<bool()>& enough = {});
+// `quantized` with the corrections of those layers that it holds in the form that they were found for.
+Model apply(const Corrections& corrections, Model quantized);
+// Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding
+// are those that it leaves, so a layer that takes them without it is corrected by little.
+Model apply(const Corrections& corrections, Model quantized, const Plan& plan, const ImproveOptions& otherwise);
+// Each layer of `plan`, which `quantized` was made of, takes those of its own scheme and fields, unless these refuse
+// them.
+Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan);
+// The plan with the fields that make improve() find such corrections for its layers.
+Plan with_fields(const SchemeCorrections& corrections, Plan plan);
 
 }  // namespace seqto

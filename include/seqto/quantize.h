@@ -14,72 +14,10 @@
 #include <vector>
 
 #include "seqto/calibrate.h"
-#include "seqto/layer_options.h"
 #include "seqto/model.h"
-#include "seqto/tensor_overrides.h"
-#include "seqto/weight_only.h"
+#include "seqto/plan.h"
 
 namespace seqto {
-
-// --- schemes and plans -------------------------------------------------------------------------
-
-// How one layer is stored and computed.
-enum class Scheme {
-  kFloat32,
-  kFloat16,      // weights stored and, where the device can, computed in float16
-  kInt8,         // static: weights and activations in the types of QuantizeOptions
-  kInt8Dynamic,  // weights int8, activations quantized at run time
-  kInt8Weights,  // weights int8, computed in float
-  kInt4Weights,  // weights in blocks of 4 bits, computed in float
-  kInt8wInt16a,  // static: int8 weights, int16 activations
-};
-std::string_view to_string(Scheme scheme);   // "float32", "float16", "int8", "int8_dynamic", "int8_weights" ...
-Scheme parse_scheme(std::string_view name);  // throws Error{kUsage}
-// Ranges of activations are fixed in the file.
-constexpr bool is_static(Scheme scheme) { return scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a; }
-
-// A scheme with fields of its own: "int8+method=percentile+per_channel=false", fields as layer_options.h names them.
-struct DetailedScheme {
-  Scheme scheme = Scheme::kFloat32;
-  LayerOptions fields;
-
-  DetailedScheme() = default;
-  DetailedScheme(Scheme s, LayerOptions f = {}) : scheme(s), fields(std::move(f)) {}
-  auto operator<=>(const DetailedScheme&) const = default;
-};
-std::string to_string(const DetailedScheme& scheme);
-DetailedScheme parse_detailed_scheme(std::string_view name);  // throws Error{kUsage}
-
-// A layer is a node that the quantizer may touch.
-struct Layer {
-  LayerId id;
-  std::string op_type;
-  std::vector<int64_t> output_shape;  // -1 where unknown; empty: unknown or scalar
-  int64_t weight_bytes = 0;           // of its constant float inputs
-  bool quantizable = false;           // statically
-  std::vector<Scheme> schemes;        // all that can be written for it, float32 first
-  std::string reason;                 // why not, when it is not
-};
-// Every node of the graph, in graph order.
-std::vector<Layer> layers(const Model& model);
-
-// LayerId -> Scheme; layers that are absent are float32, so the empty plan is the original model.
-struct Plan {
-  std::map<LayerId, Scheme> schemes;
-  std::map<LayerId, LayerOptions> options;  // fields of their schemes; absent or empty: as QuantizeOptions
-
-  std::string hash() const;  // 16 hex digits; equal plans have equal hashes
-  bool operator==(const Plan&) const = default;
-};
-DetailedScheme detailed_scheme(const Plan& plan, const LayerId& layer);
-// Every layer that can be written in `scheme`, except the excluded.
-Plan uniform_plan(const Model& model, const DetailedScheme& scheme, const std::vector<LayerId>& excluded = {});
-// {"schema_version": 1, "schemes": {layer: "int8", layer: {"scheme": "int8", "per_channel": true}}}; fields as
-// layer_options.h names them.
-std::string plan_to_json(const Plan& plan);
-Plan plan_from_json(const std::string& text);  // throws Error{kInvalidInput}
-
-// --- quantizing --------------------------------------------------------------------------------
 
 // How static int8 layers are written; the schemes of other layers have a form of their own.
 enum class QuantFormat {
@@ -175,6 +113,8 @@ class Quantizer {
   Model quantize(const Plan& plan);
   // The same with onnxruntime's exclusion list: names that are no node have no effect.
   Model quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme = Scheme::kInt8);
+  // Everything that was decided about the last model; encoding_to_json() of recipe.h tells it.
+  std::shared_ptr<const internal::Encoding> encoding() const;
   // Ids of docs/compatibility.md at which the last model deviates from onnxruntime's.
   const std::vector<std::string>& deviations() const;
   // What the last plan asked for and did not get, and constants that were changed to fit; one sentence each.

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 
 namespace seqto {
 
@@ -73,7 +73,14 @@ struct Quantized {
   bool found_anew = false;                     // ranges and corrections come from the data, not from the recipe's files
   std::vector<std::string> deviations, notes;  // as Quantizer tells them
   std::map<LayerId, std::vector<std::string>> layer_deviations;
+  std::shared_ptr<const internal::Encoding> encoding;  // everything that was decided ...
+  Corrections corrections;                             // ... and what then took the place of codes and biases
 };
+std::string encoding_to_json(const Quantized& made);  // docs/formats.md, "Encoding"
+// The float model under a plan, with what was found for it: the last step of quantizing, for callers that rewrote,
+// calibrated and improved by themselves. Without a plan every layer that onnxruntime quantizes in this scheme.
+Quantized quantize_model(Model float_model, Improved found, const QuantizeOptions& options,
+                         const std::optional<Plan>& plan, Scheme otherwise = Scheme::kInt8);
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
 // recipe's own model, and its own samples where data are given, ranges and corrections are those of the recipe's files;
 // for another model or other samples they are found anew, on those of `calibration_samples` that the data have. Throws

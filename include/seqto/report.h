@@ -1,19 +1,52 @@
-// Room: visualizer. A finished or growing study as text, JSON, SVG and one HTML page. Computes nothing itself: every
-// figure comes in the Summary.
+// Room: visualizer. Reports: what they are drawn from, and as tables, JSON, pages and files.
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "seqto/bench.h"
 #include "seqto/explain.h"
-#include "seqto/layer_view.h"
+#include "seqto/gate.h"
 #include "seqto/runner.h"
-#include "seqto/table.h"
-#include "seqto/what_if.h"
+#include "seqto/search.h"
+#include "seqto/validate.h"
 
 namespace seqto {
+
+// --- Tables of text: as wide as their cells, or made to fit a terminal
+
+// Where text goes to. A file or another program: the default.
+struct TextStyle {
+  int columns = 0;       // the most that a line of a table may have; 0: any
+  bool colours = false;  // escape sequences, for a terminal
+};
+
+enum class Colour { kGood, kBad, kChosen };
+// As it is without colours.
+std::string painted(const std::string& text, Colour colour, const TextStyle& style);
+
+struct TableColumn {
+  std::string title;
+  // Names are cut at their beginning, texts at their end; figures stand to the right and are never cut, values stand
+  // there and are. Verdicts are never cut; "ok" is good and "FAILED" bad.
+  enum Kind { kName, kText, kFigure, kValue, kVerdict } kind = kText;
+  int leaves = 0;  // where there is no room columns go, 1 first; 0: never
+};
+using TableRow = std::vector<std::string>;  // a cell for each column
+
+// The titles and each row, without line ends. Where `style.columns` are too few long texts are cut, then columns leave,
+// then texts are cut to a few letters, at last lines.
+std::vector<std::string> table_lines(std::vector<TableColumn> columns, std::vector<TableRow> rows,
+                                     const TextStyle& style = {});
+// What the table takes as it is.
+int table_width(const std::vector<TableColumn>& columns, const std::vector<TableRow>& rows);
+
+// --- A finished or growing study as text, JSON, SVG and one HTML page. Computes nothing itself: every
+// figure comes in the Summary.
 
 // One point of the summary: a trial, named files relative to the study's folder.
 struct SummaryPoint {
@@ -83,5 +116,94 @@ std::string format_bytes(int64_t bytes);
 std::string format_duration(int64_t ns);
 // "1x3x?x?" with "x" between; sizes that are not known are -1.
 std::string format_shape(const std::vector<int64_t>& shape, std::string_view between);
+
+// --- Several models beside each other: one table, overview.json and index.html. Computes nothing itself
+
+// One model of a run. Its reports lie in the folder `name` below the run's.
+struct OverviewEntry {
+  std::string name;
+  std::optional<Summary> summary;  // absent: not tuned
+  std::string failure;             // why
+};
+
+// The terminal's table: a row a model; reasons of failures in full below it.
+std::string overview_table(std::span<const OverviewEntry> entries, const TextStyle& style = {});
+
+std::string overview_to_json(std::span<const OverviewEntry> entries);
+
+// index.html (one file, links to every report) and overview.json below `dir`, each written to a temporary name, then
+// renamed.
+void write_overview(std::span<const OverviewEntry> entries, const std::filesystem::path& dir);
+
+// --- Several studies beside each other: as text, JSON and one HTML page. Computes nothing itself
+
+struct ComparedStudy {
+  std::string name;  // of its folder, or the whole path where two folders are called alike
+  Summary summary;
+  // Of its front on its first device: ids of the points that no point of another study beats in everything compared.
+  std::vector<std::string> leading;
+};
+
+struct Comparison {
+  std::vector<ComparedStudy> studies;  // at least two
+  std::vector<std::string>
+      objectives;  // what `leading` compares: a loss, size, and latency where all studies searched it
+  // Why figures of the studies cannot be held against each other, one sentence each; empty: they can.
+  std::vector<std::string> warnings;
+  // What is not the same everywhere; `values` by study, empty: absent there.
+  struct Difference {
+    std::string key;
+    std::vector<std::string> values;
+  };
+  std::vector<Difference> options, environment;
+  // Layers whose scheme differs between the selected points.
+  struct LayerSchemes {
+    LayerId layer;
+    std::vector<std::string> schemes;  // by study; empty: it has no such layer
+  };
+  std::vector<LayerSchemes> layers;
+};
+
+std::string comparison_to_json(const Comparison& comparison);                            // docs/formats.md
+std::string comparison_text(const Comparison& comparison, const TextStyle& style = {});  // for a terminal
+// comparison.html (one file, no network), comparison.json and plots/fronts.svg below `dir`.
+void write_comparison(const Comparison& comparison, const std::filesystem::path& dir);
+
+// --- What `validate`, `bench`, `check`, `run` and `audit` found: as text, as JSON and as files
+
+// Throws Error{kUsage} where a report's name ends in none of .html, .md and .json: to be asked before long work.
+void require_report_name(const std::filesystem::path& file);
+
+// --- validate
+std::string parity_to_json(const Parity& parity);
+std::string parity_text(const Parity& parity, const TextStyle& style = {});
+// "output 'y': max difference 0.11 at ...; at most 0.06 allowed"; empty where it passed.
+std::vector<std::string> parity_failures(const Parity& parity);
+// An .html page, .md or .json, by the file's ending; written whole or not at all.
+void write_parity(const Parity& parity, const std::filesystem::path& file);
+
+// --- bench
+std::string bench_to_json(const BenchResult& result);
+std::string bench_text(const BenchResult& result, const TextStyle& style = {});
+// "slower than the original: 3.2 times its time (3.0 to 3.4)".
+std::string bench_verdict(const BenchComparison& comparison);
+void write_bench(const BenchResult& result, const std::filesystem::path& file);
+
+// --- check
+std::string gate_to_json(const GateResult& result);
+std::string gate_text(const GateResult& result, const TextStyle& style = {});
+// "size_bytes: 49.50 kB found; at most 40.00 kB allowed by --max-size; 9.50 kB too much", for each limit not met.
+std::vector<std::string> gate_failures(const GateResult& result);
+void write_gate(const GateResult& result, const std::filesystem::path& file);
+void write_gate_markdown(const GateResult& result, const std::filesystem::path& file);
+void write_gate_junit(const GateResult& result, const std::filesystem::path& file);  // a test case for each limit
+
+// --- run --metric
+std::string task_metrics_text(const Measurement& measurement);  // a line each
+
+// --- audit
+std::string audit_to_json(const Audit& audit);
+std::string audit_text(const Audit& audit, const TextStyle& style = {});
+void write_proposal(const Audit& audit, const std::filesystem::path& plan);
 
 }  // namespace seqto

@@ -1,18 +1,22 @@
-// Room: runner. Runs a model on a device: ONNX Runtime, in this process or in workers.
+// Room: runner. What runs models: in this process, in workers, on devices; recurrent states fed back.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "seqto/dataset.h"
 #include "seqto/env.h"
 #include "seqto/error.h"
 #include "seqto/model.h"
 
 namespace seqto {
+
+// --- Runs a model on a device: ONNX Runtime, in this process or in workers
 
 // A device behind a link is away and stays away. Nothing is known of the candidate that it was to run, so this passes
 // through where failing candidates become trials; the study can go on later.
@@ -145,6 +149,14 @@ struct RunnerOptions {
 // the provider is missing, does not start, or leaves a convolution to the CPU.
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& = {}, const Env& = {});
 
+// What a verb looks at: samples of a data set, and what runs them. All of it outlives the call.
+struct SampleRun {
+  const Dataset& data;
+  std::span<const int64_t> samples;
+  Runner& runner;
+  const Env& env = plain_env();
+};
+
 struct DeviceStatus {
   std::string device;
   bool available = false;
@@ -152,5 +164,43 @@ struct DeviceStatus {
 };
 // Every kind of device, tried out one after the other.
 std::vector<DeviceStatus> list_devices(const RunnerOptions& = {});
+
+// --- Recurrent models: states that go from one sample to the next
+
+// `runner`, whose sessions carry the states of options.states; `runner` itself where there are none. `model` is the
+// float model: it tells the shapes of the states, which are zeros of the state input's shape at the start (an open
+// batch is 1, other open dimensions need options.dims).
+//
+// Each session has states of its own: a quantized model drifts by its own errors, as it will in use. A run goes on from
+// the states that the run before left when its sample is the next of the same sequence; a sample that is run again
+// starts where it started; every other sample starts at zero. So the first sample of a part (calibration, evaluation)
+// starts at zero, and results depend on the samples alone, not on threads or processes. Models that are loaded may have
+// other inputs and outputs than `model`, but the states' among them; states that are no output (a model cut open to
+// look inside) are made one and hidden; a part of a model that does not compute them gets those of `model`, which runs
+// beside it.
+//
+// Samples come from open_dataset() with the same options. run_many() runs them one after the other: each needs the
+// states of the one before.
+// Throws Error{kUsage} where a state names no input or output, or they differ in type.
+std::unique_ptr<Runner> carry_states(std::unique_ptr<Runner> runner, const Model& model, const DatasetOptions& options);
+
+// --- A worker: a Runner that is driven by JSON lines, docs/worker_protocol.md
+
+struct ServeOptions {
+  std::string device = "cpu";                // as `hello` tells it
+  std::vector<std::filesystem::path> blobs;  // folders of the blobs; outputs go to the first that has room
+};
+
+// Answers requests read from descriptor `in` on `out` until "shutdown" or the end of input. What computes is done one
+// after the other on a thread of its own; "hello" and "cancel" are answered at once. Where nobody reads the answers any
+// more, the process is ended: a run that hangs does not outlive the one who asked for it.
+void serve_worker(Runner& runner, int in, int out, const ServeOptions& options);
+
+// For a worker that has no runner: answers the first request with the reason.
+void serve_refusal(const Error& reason, int in, int out);
+
+// The executable `seqto-tvm`, whose word `serve` makes a machine a device of others: options.tvm_worker, else
+// $SEQTO_TVM_WORKER, else the one beside this process's own executable, else `seqto-tvm`, to be found on PATH.
+std::string tvm_executable(const RunnerOptions& options = {});
 
 }  // namespace seqto

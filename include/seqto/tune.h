@@ -1,18 +1,21 @@
-// Room: orchestrator. The main job: model and data in, a folder with the front out.
+// Room: orchestrator. The main job, of one model and of many; configuration files; results of the published tool.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "seqto/comparison.h"
-#include "seqto/groups.h"
-#include "seqto/improvers.h"
+#include "seqto/hub.h"
+#include "seqto/improve.h"
+#include "seqto/metrics.h"
+#include "seqto/plan.h"
 #include "seqto/report.h"
-#include "seqto/task_metrics.h"
 
 namespace seqto {
+
+// --- The main job: model and data in, a folder with the front out
 
 struct TuneOptions {
   // --- input
@@ -32,7 +35,7 @@ struct TuneOptions {
   std::vector<Limit> limits;
   // Beside those that labels bring by themselves.
   MetricOptions metrics;
-  // Samples of the evaluation on which the selected point is audited (audit.h); what it found is a note. 0: none.
+  // Samples of the evaluation on which the selected point is audited (validate.h); what it found is a note. 0: none.
   int64_t audit_samples = 0;
   double threshold = 0;
   GroupOptions groups;               // layers to keep together, beside those that must be
@@ -90,5 +93,84 @@ Summary report(const std::filesystem::path& dir);
 // What studies of one model, or of several, have found beside each other; write_comparison() draws it. Throws
 // Error{kInvalidInput} where a folder holds no finished study, Error{kUsage} for fewer than two or one given twice.
 Comparison compare_studies(const std::vector<std::filesystem::path>& dirs);
+
+// --- Many models in one run: a study each, one table and one page of all
+
+struct TuneAllOptions {
+  TuneOptions tune;  // the same for all; `model` and `output` are set for each
+  HubOptions hub;
+  int64_t hub_first = 0, hub_last = -1;  // positions in the hub's list that a glob may find; last -1: the end
+  // Each model goes through preprocess() first; what comes of it is the float model of the study, prepared.onnx.
+  bool prepare_models = false;
+  // Names of nodes that stay in float in the models that have them.
+  std::vector<std::string> exclude_if_present;
+};
+
+// A path, "hub:NAME", "hub:NAME@OPSET", a glob "hub:*net*@12", or a folder: its .onnx files by name, less those with
+// "_quant" in it. `name` is the folder of its results.
+struct ModelSource {
+  std::string name;
+  std::string location;  // a path, or hub:NAME@OPSET
+};
+// One for a path or name, any number for folders and globs. Throws Error{kInvalidInput} where there is none, and as
+// list_hub().
+std::vector<ModelSource> find_models(const std::string& asked, const TuneAllOptions& options, const Env& = {});
+
+// True where `asked` may stand for several models: their studies then lie in folders of their own.
+bool names_several(const std::string& asked);
+
+// tune() for each below options.tune.output/<name>. A model that fails ends only its own study; its entry has the
+// reason. After each, index.html and overview.json of those so far are written. Throws Error{kInterrupted} on cancel,
+// and the error of the first when all have failed.
+std::vector<OverviewEntry> tune_all(const std::vector<ModelSource>& models, const TuneAllOptions& options,
+                                    const Env& = {});
+
+// The same for the one model of a study.
+Summary tune_one(const ModelSource& model, const TuneAllOptions& options, const Env& = {});
+
+// --- Configuration files: the flags of a command, by their names, in TOML
+
+// One key of a configuration file: `max-evaluations = 20`, `schemes = ["int8", "float32"]`.
+struct Setting {
+  enum class Kind { kBool, kInteger, kFloat, kText };
+  struct Value {
+    Kind kind = Kind::kText;
+    std::string text;  // as a flag would take it: "true", "20", "0.5", "imagenet"
+  };
+  std::string name;           // the flag's without its dashes, or the argument's: "model"
+  std::vector<Value> values;  // one, or those of a list
+  bool list = false;
+  std::string where;  // "tune.toml:3", for messages
+};
+
+// The settings of a TOML file, in its order. Throws Error{kInvalidInput} with file and line for what is no TOML, for
+// tables and for values that no flag takes (dates, lists of lists).
+std::vector<Setting> read_config(const std::filesystem::path& path);
+
+// The same as text; read_config() gives equal settings back (but for `where`).
+std::string config_to_toml(std::span<const Setting> settings);
+
+// The published tool's config.json (https://github.com/luludak/SeQTO) as settings of `tune`, with paths relative to the
+// file, and what is to be said about it: keys that mean nothing here. docs/config.md has the table.
+struct PublishedConfig {
+  std::vector<Setting> settings;
+  std::vector<std::string> warnings;
+};
+bool is_published_config(const std::filesystem::path& path);  // it begins as a JSON object
+// Throws Error{kInvalidInput} naming the key.
+PublishedConfig read_published_config(const std::filesystem::path& path);
+
+// "[config] tune.toml:3: 'calibration-sampels' found; ..." with the nearest of the known names.
+std::string unknown_setting(const Setting& setting, std::span<const std::string> known);
+
+// --- Results of the published tool, https://github.com/luludak/SeQTO, drawn as studies are
+
+// The published tool's *_out.json files: `path` itself, or those in the folder; empty where there are none.
+std::vector<std::filesystem::path> published_results(const std::filesystem::path& path);
+
+// Reads one of them, finds the front of dissimilarity and size, and writes summary.json, report.html and plots/ below
+// `dir`. Losses that the file does not hold are absent (NaN in the Summary). Throws Error{kInvalidInput} naming the
+// key.
+Summary report_published(const std::filesystem::path& file, const std::filesystem::path& dir);
 
 }  // namespace seqto

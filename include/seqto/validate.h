@@ -1,17 +1,66 @@
-// Room: metrics. Parity: whether two models give the same outputs on the same inputs.
+// Room: metrics. Two models compared, with limits on what may differ; integer layers under exact arithmetic.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "seqto/dataset.h"
-#include "seqto/limits.h"
+#include "seqto/env.h"
+#include "seqto/metrics.h"
 #include "seqto/runner.h"
-#include "seqto/task_metrics.h"
 
 namespace seqto {
+
+// --- The figures of a model by their names, and limits that they have to keep
+
+struct Figure {
+  double value = 0;
+  std::optional<Interval> interval;  // of 95 %, where one was taken
+  bool higher_is_better = false;
+};
+
+// The end of its interval that is worse, or the value where it has none.
+double worse_end(const Figure& figure, bool high_is_worse);
+
+// "size_bytes", "size_ratio", "latency_ns", "latency_ratio", the losses ("kl" ...), task metrics ("top1" ...), and
+// "top1_drop" ...: how much worse a metric is than the reference's. Ratios are to the reference, the float model.
+using Figures = std::map<std::string, Figure>;
+// Of a measurement; ratios and drops are to the float model's. What was not measured, or is not a number, is left out.
+// Intervals are the measurement's, of drops those of the paired difference; of latencies the spread of the runs.
+Figures figures_of(const Measurement& measurement, const Measurement& baseline);
+// By its name alone: true for metrics that are shares of right answers.
+bool higher_is_better(const std::string& figure);
+
+struct Limit {
+  std::string figure;  // of Figures, or kUnnamedLoss
+  double bound = 0;
+  bool at_most = true;   // else at least
+  std::string asked_by;  // "--max-size", the lock file's name
+};
+// A loss whose name nobody gave: the one that the outputs call for (default_loss), or that a search went by.
+inline constexpr char kUnnamedLoss[] = "loss";
+// `limits` with `loss` for it.
+std::vector<Limit> with_loss(std::span<const Limit> limits, const std::string& loss);
+struct CheckedLimit {
+  Limit limit;
+  Figure found;
+  bool met = false;
+  double excess() const { return limit.at_most ? found.value - limit.bound : limit.bound - found.value; }
+};
+
+struct GateOptions {
+  // A limit is met only where the whole interval of the figure is on its good side.
+  bool confident = false;
+};
+// Each limit in turn, all of them named. Not a number meets no limit. Throws Error{kInvalidInput} naming the figures
+// that there are where one was not measured.
+std::vector<CheckedLimit> check(const Figures& figures, std::span<const Limit> limits, const GateOptions& = {});
+
+// --- Parity: whether two models give the same outputs on the same inputs
 
 struct ParityOptions {
   double abs_tol = 0.06;   // the largest difference that any single value may have
@@ -93,5 +142,59 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
 // The same, without metrics and limits, against what the data say that the model answered (Sample::expected: ONNX's
 // test data); `reference` is then the word "the data". Throws Error{kInvalidInput} where they do not tell every output.
 Parity validate_expected(const ParitySide& candidate, const ParityOptions& = {}, const Env& = {});
+
+// --- Does a quantized model give on other processors what it gives here? docs/audit.md
+//
+// x86 without VNNI multiplies unsigned activations and signed weights with vpmaddubsw, which adds two neighbouring
+// products in 16 bits and saturates. VNNI, AMX and ARM's dot products add in 32 bits, exactly. Both are emulated.
+
+// A Conv, Gemm or MatMul that the runtime computes in int8.
+struct AuditedLayer {
+  LayerId name;
+  std::string op_type;
+  // The largest sum of two neighbouring products that any input could give; above 32767 it can saturate.
+  int64_t largest_sum = 0;
+  bool can_saturate() const { return largest_sum > 32767; }
+  // On the samples, in the saturating model: sums of pairs, those that were cut off; outputs, those with such a sum in
+  // them. 0 where the layer cannot saturate.
+  int64_t pairs = 0, saturated_pairs = 0;
+  int64_t outputs = 0, saturated_outputs = 0;
+  // Where it can: share of the runtime's own outputs that the exact emulation gives as well, from the same inputs.
+  double equal_to_runtime = 1;
+  // Why the kernel is exact everywhere, where it is for another reason than its weights: "depthwise", "weights uint8".
+  std::string exact_because;
+};
+
+struct Audit {
+  std::string model, reference;  // paths; an empty reference: the runtime's outputs of the model itself
+  std::string runner, machine;
+  int64_t samples = 0;
+  bool random_inputs = false;
+  // Losses against the reference, with intervals; task metrics where there are labels. `runtime`: as it ran here.
+  Measurement runtime, exact, saturating;
+  std::string loss = "kl";           // that the outputs call for (default_loss)
+  std::vector<AuditedLayer> layers;  // in graph order
+  // The model's own schemes, or the plan that was given, with reduce_range for those layers that saturated enough.
+  Plan proposal;
+  std::vector<LayerId> proposed;  // these layers
+};
+
+struct AuditOptions {
+  std::optional<Plan> plan;  // that the model was made by; absent: as it is read off the model
+  // Share of a layer's outputs from which reduce_range is proposed for it: 7 bits have a loss of their own, which a few
+  // saturated outputs may not be worth. 0: one is enough.
+  double min_saturated = 0;
+};
+
+// What a float model answers to the samples: all of its float outputs. Throws Error{kInvalidInput} where the first is
+// none.
+Outputs reference_outputs(Session& session, const Dataset& data, std::span<const int64_t> samples, const Env& env = {});
+
+// `model` is in QDQ form. `reference`: reference_outputs() on the same samples; empty: none.
+// Every sample is run once for each layer in a row that can saturate, and multiplied twice by plain code: seconds a
+// sample for a big model. A model without int8 layers is the same everywhere. Throws Error{kInvalidInput} where the
+// first output is not float.
+Audit audit(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
+            const Outputs& reference = {}, const AuditOptions& options = {}, const Env& env = {});
 
 }  // namespace seqto

@@ -8,6 +8,11 @@
 
 namespace seqto {
 
+const Env& plain_env() {
+  static const Env kPlain;
+  return kPlain;
+}
+
 int64_t Env::clock_ns() const {
   if (now_ns) return now_ns();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())

@@ -1,4 +1,4 @@
-#include "seqto/audit.h"
+#include "seqto/validate.h"
 
 #include <fmt/format.h>
 

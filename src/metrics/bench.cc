@@ -13,7 +13,7 @@
 #include "base/statistics.h"
 #include "seqto/error.h"
 #include "seqto/explain.h"
-#include "seqto/recurrent.h"
+#include "seqto/runner.h"
 
 namespace seqto {
 namespace {

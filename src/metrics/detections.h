@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "seqto/task_metrics.h"
+#include "seqto/metrics.h"
 
 namespace seqto::internal {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "seqto/audit.h"
 #include "seqto/model.h"
+#include "seqto/validate.h"
 
 namespace seqto::internal {
 

@@ -1,4 +1,4 @@
-#include "seqto/limits.h"
+#include "seqto/validate.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,7 +5,7 @@
 #include "metrics/class_metrics.h"
 #include "metrics/loss_fields.h"
 #include "metrics/six_digits.h"
-#include "seqto/task_metrics.h"
+#include "seqto/metrics.h"
 
 namespace seqto {
 namespace {

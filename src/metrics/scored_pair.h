@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "seqto/task_metrics.h"
+#include "seqto/metrics.h"
 
 namespace seqto::internal {
 

@@ -1,5 +1,5 @@
 // Truths, answers, and the metrics by name.
-#include "seqto/task_metrics.h"
+#include "seqto/metrics.h"
 
 #include <fmt/format.h>
 

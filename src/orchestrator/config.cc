@@ -1,4 +1,4 @@
-#include "seqto/config.h"
+#include "seqto/tune.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "seqto/tune_all.h"
+#include "seqto/tune.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "seqto/error.h"
-#include "seqto/preprocess.h"
+#include "seqto/prepare.h"
 
 namespace seqto {
 namespace {

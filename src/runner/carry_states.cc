@@ -6,7 +6,7 @@
 
 #include "data/shapes.h"
 #include "seqto/error.h"
-#include "seqto/recurrent.h"
+#include "seqto/runner.h"
 
 namespace seqto {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "runner/worker_protocol.h"
-#include "seqto/worker.h"
+#include "seqto/runner.h"
 
 namespace seqto {
 namespace {

@@ -12,7 +12,7 @@
 #include "runner/tvm_compile.h"
 #include "runner/worker_runner.h"
 #include "seqto/error.h"
-#include "seqto/worker.h"
+#include "seqto/runner.h"
 
 namespace seqto::internal {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/files.h"
 #include "metrics/loss_fields.h"
+#include "seqto/report.h"
 #include "seqto/search.h"
-#include "seqto/verdicts.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"
 

@@ -6,7 +6,6 @@
 #include "base/json.h"
 
 #include "seqto/report.h"
-#include "seqto/verdicts.h"
 #include "visualizer/document.h"
 #include "visualizer/format.h"
 

@@ -1,5 +1,5 @@
-#include "seqto/comparison.h"
 #include "base/json.h"
+#include "seqto/report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

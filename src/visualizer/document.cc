@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "seqto/error.h"
-#include "seqto/verdicts.h"
+#include "seqto/report.h"
 #include "visualizer/format.h"
 #include "visualizer/html.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "seqto/table.h"
+#include "seqto/report.h"
 
 namespace seqto::internal {
 

@@ -6,7 +6,7 @@
 #include <vector>
 #include "base/json.h"
 
-#include "seqto/limits.h"
+#include "seqto/validate.h"
 #include "visualizer/document.h"
 
 namespace seqto::internal {

@@ -1,5 +1,5 @@
-#include "seqto/overview.h"
 #include "base/json.h"
+#include "seqto/report.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include "base/json.h"
 
-#include "seqto/verdicts.h"
+#include "seqto/report.h"
 #include "visualizer/document.h"
 #include "visualizer/format.h"
 #include "visualizer/limit_text.h"

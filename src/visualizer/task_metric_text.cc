@@ -1,7 +1,7 @@
 // Task metrics of one model on their own.
 #include <fmt/format.h>
 
-#include "seqto/verdicts.h"
+#include "seqto/report.h"
 #include "visualizer/format.h"
 
 namespace seqto {

@@ -1,5 +1,5 @@
 // Task metrics of small literals, and what pairs two candidates in them.
-#include "seqto/task_metrics.h"
+#include "seqto/metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "seqto/error.h"
-#include "seqto/patterns.h"
+#include "seqto/plan.h"
 #include "seqto/tune.h"
 
 namespace seqto {

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "seqto/error.h"
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 
 namespace seqto {
 namespace {

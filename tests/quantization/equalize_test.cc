@@ -43,7 +43,7 @@ Model bottleneck() {
 class Equalize : public RewriteTest {
  protected:
   Model equalized(const Model& model, const EqualizeOptions& options) {
-    return equalize(model, data(model), samples_, *runner_, options);
+    return equalize(model, {data(model), samples_, *runner_}, options);
   }
 };
 
@@ -76,7 +76,7 @@ TEST_F(Equalize, KeepsTheFunctionAndEvensOutTheChannels) {
 TEST_F(Equalize, QuantizedModelsLoseLess) {
   for (bool per_channel : {false, true}) {
     const auto lost = [&](const Model& written) {
-      const Ranges ranges = calibrate(written, data(written), samples_, *runner_);
+      const Ranges ranges = calibrate(written, {data(written), samples_, *runner_});
       const QuantizeOptions types{.activation_type = DataType::kUint8, .per_channel = per_channel};
       const auto x = outputs(written),
                  y = outputs(Quantizer(written, ranges, types).quantize(uniform_plan(written, Scheme::kInt8)));

@@ -1,4 +1,4 @@
-#include "seqto/groups.h"
+#include "seqto/plan.h"
 
 #include <gtest/gtest.h>
 

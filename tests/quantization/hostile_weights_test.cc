@@ -3,9 +3,9 @@
 
 #include "quantization/arithmetic/fold_constant.h"
 #include "quantization/arithmetic/stored_weights.h"
-#include "seqto/dequantize.h"
 #include "seqto/error.h"
 #include "seqto/improve.h"
+#include "seqto/prepare.h"
 #include "seqto/quantize.h"
 
 namespace seqto {

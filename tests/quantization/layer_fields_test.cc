@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "seqto/error.h"
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 #include "seqto/quantize.h"
 
 namespace seqto {

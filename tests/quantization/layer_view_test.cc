@@ -1,4 +1,4 @@
-#include "seqto/layer_view.h"
+#include "seqto/explain.h"
 
 #include <gtest/gtest.h>
 
@@ -44,9 +44,9 @@ TEST(LayerView, ValuesAreThoseOfTheSamples) {
   const auto runner = make_runner("cpu");
   const Counting data;
   const std::vector<int64_t> samples{1, 2, 3};
-  const Ranges ranges = calibrate(model, data, samples, *runner);
+  const Ranges ranges = calibrate(model, {data, samples, *runner});
   const Model full = Quantizer(model, ranges, {}).quantize(uniform_plan(model, Scheme::kInt8));
-  const auto values = tensor_values(model, full, data, samples, *runner);
+  const auto values = tensor_values(model, full, {data, samples, *runner});
 
   const TensorValues& x = values.at("x");
   EXPECT_EQ(x.lowest, -3);

@@ -1,4 +1,4 @@
-#include "seqto/rounding.h"
+#include "seqto/improve.h"
 
 #include <gtest/gtest.h>
 
@@ -23,13 +23,13 @@ g (float[1,4,5,5] x) => (float[1,4,5,5] y) {
 
 TEST_F(LearnedRounding, EndsBetweenLayersWhereItIsEnough) {
   const Model model = with_weights(kNetwork);
-  Quantizer quantizer(model, calibrate(model, data(model), samples_, *runner_), {});
+  Quantizer quantizer(model, calibrate(model, {data(model), samples_, *runner_}), {});
   const Model quantized = quantizer.quantize(uniform_plan(model, Scheme::kInt8));
-  const Rounding whole = learn_rounding(model, quantized, data(model), samples_, *runner_);
+  const Rounding whole = learn_rounding(model, quantized, {data(model), samples_, *runner_});
   ASSERT_EQ(whole.size(), 3u);
   const auto learned = [&](int steps) {
     int asked = 0;
-    return learn_rounding(model, quantized, data(model), samples_, *runner_,
+    return learn_rounding(model, quantized, {data(model), samples_, *runner_},
                           {.enough = [&asked, steps] { return asked++ == steps; }});
   };
   EXPECT_TRUE(learned(0).empty());

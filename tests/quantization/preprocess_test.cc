@@ -1,4 +1,4 @@
-#include "seqto/preprocess.h"
+#include "seqto/prepare.h"
 
 #include <gtest/gtest.h>
 

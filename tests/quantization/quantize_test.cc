@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "quantization/arithmetic/arithmetic.h"
-#include "seqto/analyze.h"
 #include "seqto/error.h"
+#include "seqto/explain.h"
 #include "seqto/quantize.h"
 
 namespace seqto {

@@ -7,7 +7,7 @@
 
 #include "quantization/arithmetic/arithmetic.h"
 #include "seqto/calibrate.h"
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 #include "testing/rewrites.h"
 
 namespace seqto {
@@ -112,11 +112,11 @@ class ReducedRange : public RewriteTest {
     options.unify_concat = improver.unify;
     const Model model = network();
     const Dataset& dataset = data(model);
-    Model rewritten = rewrite_for(model, improver.options, options, scheme, dataset, samples_, *runner_);
+    Model rewritten = rewrite_for(model, improver.options, options, scheme, {dataset, samples_, *runner_});
     Ranges ranges;
-    if (is_static(scheme)) ranges = calibrate(rewritten, dataset, samples_, *runner_);
+    if (is_static(scheme)) ranges = calibrate(rewritten, {dataset, samples_, *runner_});
     const Plan plan = uniform_plan(rewritten, scheme, options.exclude);
-    Improved improved = improve(rewritten, ranges, options, plan, improver.options, dataset, samples_, *runner_);
+    Improved improved = improve(rewritten, ranges, options, plan, improver.options, {dataset, samples_, *runner_});
     return apply(improved.corrections, Quantizer(rewritten, improved.ranges, options).quantize(plan));
   }
 };
@@ -155,7 +155,7 @@ TEST_F(ReducedRange, HoldsInDynamicLayers) {
 // Also of a weight that another layer reads, and with 8 bits beside it.
 TEST_F(ReducedRange, HoldsForTheLayersWhoseFieldsAskForIt) {
   const Model model = network();
-  const Ranges ranges = calibrate(model, data(model), samples_, *runner_);
+  const Ranges ranges = calibrate(model, {data(model), samples_, *runner_});
   for (const WeightClipping clipping : {WeightClipping::kNone, WeightClipping::kMse})
     for (const char* asks : {"w0", "w2"})
       for (QuantFormat format : {QuantFormat::kQdq, QuantFormat::kQoperator}) {
@@ -165,7 +165,7 @@ TEST_F(ReducedRange, HoldsForTheLayersWhoseFieldsAskForIt) {
         ASSERT_EQ(plan.options.size(), 1u);
         QuantizeOptions options{.format = format, .activation_type = DataType::kUint8, .weight_clipping = clipping};
         const ImproveOptions learned{.learned_rounding = true};
-        const Improved found = improve(model, ranges, options, plan, learned, data(model), samples_, *runner_);
+        const Improved found = improve(model, ranges, options, plan, learned, {data(model), samples_, *runner_});
         const Model quantized = apply(found.corrections, Quantizer(model, ranges, options).quantize(plan));
         const auto codes = [&](const std::string& weight) -> const Tensor* {
           for (const Node& n : quantized.graph.nodes)
@@ -187,7 +187,7 @@ TEST_F(ReducedRange, HoldsForTheLayersWhoseFieldsAskForIt) {
 // Of the same float weight the runtime's QuantizeLinear would make codes of 8 bits.
 TEST_F(ReducedRange, HoldsWhereTheRuntimeRoundsTheWeight) {
   const Model model = network();
-  Quantizer quantizer(model, calibrate(model, data(model), samples_, *runner_),
+  Quantizer quantizer(model, calibrate(model, {data(model), samples_, *runner_}),
                       {.activation_type = DataType::kUint8,
                        .weight_clipping = WeightClipping::kMse,
                        .reduce_range = true,
@@ -206,7 +206,7 @@ TEST_F(ReducedRange, HoldsWhereTheRuntimeRoundsTheWeight) {
 TEST_F(ReducedRange, CompatKeepsOnnxruntimesCodes) {
   const Model model = network();
   for (const bool compat : {false, true}) {
-    Quantizer quantizer(model, calibrate(model, data(model), samples_, *runner_),
+    Quantizer quantizer(model, calibrate(model, {data(model), samples_, *runner_}),
                         {.activation_type = DataType::kUint8,
                          .weight_type = DataType::kUint8,
                          .reduce_range = true,
@@ -221,9 +221,9 @@ TEST_F(ReducedRange, CompatKeepsOnnxruntimesCodes) {
 // A study from before may have learned codes of 8 bits under the same scales.
 TEST_F(ReducedRange, LearnedCodesOfEightBitsAreNotApplied) {
   const Model model = network();
-  Quantizer quantizer(model, calibrate(model, data(model), samples_, *runner_), {.reduce_range = true});
+  Quantizer quantizer(model, calibrate(model, {data(model), samples_, *runner_}), {.reduce_range = true});
   const Model quantized = quantizer.quantize(uniform_plan(model, Scheme::kInt8));
-  Rounding rounding = learn_rounding(model, quantized, data(model), samples_, *runner_);
+  Rounding rounding = learn_rounding(model, quantized, {data(model), samples_, *runner_});
   ASSERT_FALSE(rounding.empty());
   EXPECT_FALSE(equal(apply_rounding(quantized, rounding), quantized));
   for (auto& [layer, rounded] : rounding) {

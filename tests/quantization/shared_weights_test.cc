@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "seqto/groups.h"
+#include "seqto/plan.h"
 #include "seqto/quantize.h"
 
 namespace seqto {

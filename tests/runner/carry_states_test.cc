@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "seqto/error.h"
-#include "seqto/recurrent.h"
+#include "seqto/runner.h"
 
 namespace seqto {
 namespace {

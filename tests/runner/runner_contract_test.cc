@@ -15,7 +15,6 @@
 #include "base/subprocess.h"
 #include "seqto/error.h"
 #include "seqto/runner.h"
-#include "seqto/worker.h"
 
 namespace seqto {
 namespace {

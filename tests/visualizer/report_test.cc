@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "seqto/comparison.h"
 #include "seqto/error.h"
+#include "seqto/report.h"
 #include "visualizer/report_data.h"
 #include "visualizer/small_summary.h"
 #include "visualizer/svg_engine.h"

@@ -1,4 +1,4 @@
-#include "seqto/table.h"
+#include "seqto/report.h"
 
 #include <gtest/gtest.h>
 

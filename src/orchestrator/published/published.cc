@@ -1,5 +1,5 @@
-#include "seqto/published.h"
 #include "base/json.h"
+#include "seqto/tune.h"
 
 #include <fmt/format.h>
 

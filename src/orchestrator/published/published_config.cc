@@ -7,8 +7,8 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "seqto/config.h"
 #include "seqto/error.h"
+#include "seqto/tune.h"
 
 namespace seqto {
 namespace {

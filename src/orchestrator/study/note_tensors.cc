@@ -12,8 +12,8 @@ void note_tensors(Study& study, const Model& model, const Model& full, const Dat
   if (study.noted("values")) return;
   constexpr size_t kSamples = 32;
   const auto some = samples.first(std::min(samples.size(), kSamples));
-  study.note("values",
-             values_to_json({static_cast<int64_t>(some.size()), tensor_values(model, full, data, some, runner, env)}));
+  study.note("values", values_to_json(
+                           {static_cast<int64_t>(some.size()), tensor_values(model, full, {data, some, runner, env})}));
 }
 
 }  // namespace seqto::internal

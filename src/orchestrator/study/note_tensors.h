@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "seqto/layer_view.h"
+#include "seqto/explain.h"
 #include "seqto/metrics.h"
 
 namespace seqto::internal {

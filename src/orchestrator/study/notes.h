@@ -4,10 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "seqto/analyze.h"
 #include "seqto/explain.h"
 #include "seqto/gate.h"
-#include "seqto/layer_view.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
 

@@ -11,7 +11,6 @@
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
 #include "seqto/search.h"
-#include "seqto/task_metrics.h"
 
 namespace seqto::internal {
 

@@ -7,9 +7,9 @@
 
 #include "orchestrator/study/summarize.h"
 #include "orchestrator/tune/times_in_turn.h"
-#include "seqto/audit.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
+#include "seqto/validate.h"
 
 namespace seqto::internal {
 namespace {

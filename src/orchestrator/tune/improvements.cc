@@ -95,12 +95,12 @@ std::optional<Improved> improve_scheme(const TuneOptions& o, const DetailedSchem
   std::function<bool()> enough;
   if (learns(o, detailed))
     if (auto over = time.next()) enough = [&cut, over] { return cut = over(); };
-  Improved found = improve(model, ranges, o.quantize, plan, improvers, data, seen, runner, env, enough);
+  Improved found = improve(model, ranges, o.quantize, plan, improvers, {data, seen, runner, env}, enough);
   const bool leaves_some = cut || (corrects_weights(o) && improvers.max_rounding_inputs > 0);
   if (leaves_some && improvers.bias_correction == BiasCorrection::kNone) {
     // Of layers that are too wide, or of another kind.
     const ImproveOptions biases{.bias_correction = BiasCorrection::kFast};
-    Improved others = improve(model, ranges, o.quantize, plan, biases, data, samples, runner, env);
+    Improved others = improve(model, ranges, o.quantize, plan, biases, {data, samples, runner, env});
     for (auto& [layer, shifts] : others.corrections.shifts)
       if (!found.corrections.rounding.contains(layer)) found.corrections.shifts.emplace(layer, std::move(shifts));
   }

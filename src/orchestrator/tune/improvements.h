@@ -6,7 +6,7 @@
 #include <string>
 
 #include "orchestrator/tune/time_limit.h"
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 #include "seqto/metrics.h"
 #include "seqto/tune.h"
 

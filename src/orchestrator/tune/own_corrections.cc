@@ -47,7 +47,7 @@ double OwnCorrections::loss(const Model& candidate) const {
 SchemeCorrections OwnCorrections::find_biases(const Plan& plan, const Model& candidate) const {
   SchemeCorrections found;
   for (auto& [layer, shifts] :
-       bias_shifts(c_.model, candidate, BiasCorrection::kFull, c_.data, c_.samples, c_.observer, c_.env))
+       bias_shifts(c_.model, candidate, BiasCorrection::kFull, {c_.data, c_.samples, c_.observer, c_.env}))
     found[detailed_scheme(plan, layer)].shifts[layer] = shifts;
   return found;
 }
@@ -56,7 +56,7 @@ SchemeCorrections OwnCorrections::find_codes(const Plan& plan, const Model& cand
   const RoundingOptions options{.max_inputs = improvers_of(c_.options, Scheme::kInt8Weights).max_rounding_inputs};
   SchemeCorrections found;
   for (auto& [layer, rounded] :
-       learn_rounding(c_.model, candidate, c_.data, c_.samples, c_.observer, options, c_.env)) {
+       learn_rounding(c_.model, candidate, {c_.data, c_.samples, c_.observer, c_.env}, options)) {
     const DetailedScheme scheme = detailed_scheme(plan, layer);
     const auto shared = c_.corrections.find(scheme);
     if (shared != c_.corrections.end() && shared->second.rounding.contains(layer))

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "orchestrator/tune/evaluate.h"
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 #include "seqto/metrics.h"
 #include "seqto/tune.h"
 

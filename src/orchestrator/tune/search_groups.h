@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "seqto/groups.h"
-#include "seqto/limits.h"
+#include "seqto/plan.h"
 #include "seqto/search.h"
+#include "seqto/validate.h"
 
 namespace seqto::internal {
 

@@ -29,8 +29,8 @@
 #include "orchestrator/tune/tune_options.h"
 #include "orchestrator/tune/tune_ranges.h"
 #include "seqto/error.h"
-#include "seqto/patterns.h"
-#include "seqto/recurrent.h"
+#include "seqto/plan.h"
+#include "seqto/runner.h"
 
 namespace seqto {
 namespace {
@@ -256,8 +256,8 @@ class Tuner {
   void rewrite() {
     if (o_.improvers.rewrites() && !study_->noted(kNotRewritten)) {
       auto rewritten = in_time(time_, time_.left(1.0 / 6), env_, [&](const Env& env) {
-        return rewrite_for(model_, o_.improvers, o_.quantize, scheme_, *samples_.data, samples_.split.calibration,
-                           *runner_, env);
+        return rewrite_for(model_, o_.improvers, o_.quantize, scheme_,
+                           {*samples_.data, samples_.split.calibration, *runner_, env});
       });
       // Whoever goes on with the study has its model.
       if (!rewritten) study_->note(kNotRewritten, "true");
@@ -325,7 +325,7 @@ class Tuner {
     if (published_) return *published_;
     const Model& model = original_ ? *original_ : model_;
     published_ranges_ =
-        original_ ? calibrate(model, *samples_.data, samples_.split.calibration, *runner_, {}, env_) : ranges_;
+        original_ ? calibrate(model, {*samples_.data, samples_.split.calibration, *runner_, env_}) : ranges_;
     return published_.emplace(Quantizer(model, published_ranges_, {}).quantize(plan));
   }
 
@@ -353,7 +353,7 @@ class Tuner {
                           ? full()
                           : Quantizer(model_, ranges_, {.exclude = o_.quantize.exclude})
                                 .quantize(uniform_plan(model_, Scheme::kInt8, o_.quantize.exclude));
-    sensitivity_ = analyze(model_, quantized, *samples_.data, samples_.ranking, *runner_, env);
+    sensitivity_ = analyze(model_, quantized, {*samples_.data, samples_.ranking, *runner_, env});
     study_->note("sensitivity", sensitivity_to_json(sensitivity_));
   }
 

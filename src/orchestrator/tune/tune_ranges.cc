@@ -10,7 +10,7 @@ Ranges noted_or_calibrated(const std::string& note, const CalibrateOptions& opti
                            const Dataset& data, std::span<const int64_t> samples, Runner& runner, Study& study,
                            const Env& env) {
   if (const auto* text = study.noted(note)) return ranges_from_json(*text);
-  Ranges ranges = calibrate(model, data, samples, runner, options, env);
+  Ranges ranges = calibrate(model, {data, samples, runner, env}, options);
   study.note(note, ranges_to_json(ranges));
   return ranges;
 }

@@ -114,8 +114,8 @@ CalibrateOptions calibration_named(const std::string& name, CalibrateOptions opt
   return options;
 }
 
-Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                 const CalibrateOptions& options, const Env& env) {
+Ranges calibrate(const Model& model, const SampleRun& on, const CalibrateOptions& options) {
+  const auto& [data, samples, runner, env] = on;
   validate(options);
   auto tensors = observed_tensors(model, options.op_types.empty() ? default_op_types() : options.op_types);
   const int64_t count = std::ssize(samples);
@@ -133,8 +133,8 @@ Ranges calibrate(const Model& model, const Dataset& data, std::span<const int64_
   return ranges;
 }
 
-Ranges internal::observe_values(const Model& model, const Dataset& data, std::span<const int64_t> samples,
-                                Runner& runner, int bins, const Env& env) {
+Ranges internal::observe_values(const Model& model, const SampleRun& on, int bins) {
+  const auto& [data, samples, runner, env] = on;
   const auto tensors = observed_tensors(model, default_op_types());
   // A method whose histogram grows as values come.
   RangeObserver observer(tensors, {.method = CalibrationMethod::kMse, .exact = false, .bins = bins},

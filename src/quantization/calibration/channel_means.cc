@@ -103,8 +103,8 @@ void keep_ancestors(Graph& graph, std::span<const std::string> tensors) {
 }
 
 std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
-                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                               const Env& env) {
+                                               const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
   auto session = runner.load(with_reductions(model, tensors, {Reduction::kMean}));
   std::vector<std::vector<double>> means(tensors.size());
   for_each_output(*session, data, samples, env,
@@ -132,8 +132,8 @@ std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& 
 }
 
 std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,
-                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                               const Env& env) {
+                                               const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
   auto session = runner.load(with_reductions(model, tensors, {Reduction::kMagnitude}));
   std::vector<std::vector<float>> maxima(tensors.size());
   for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
@@ -145,8 +145,8 @@ std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<con
 }
 
 std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const ChannelTensor> tensors,
-                                           const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                           const Env& env) {
+                                           const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
   auto session = runner.load(with_reductions(model, tensors, {Reduction::kMagnitude, Reduction::kSquare}));
   std::vector<ChannelSpread> spreads(tensors.size());
   std::vector<std::vector<double>> peaks(tensors.size()), peak_squares(tensors.size());
@@ -172,8 +172,8 @@ std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const C
 }
 
 std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,
-                                         const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                         const Env& env) {
+                                         const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
   auto session = runner.load(with_reductions(model, tensors, {Reduction::kLowest, Reduction::kHighest}));
   std::vector<ChannelRange> ranges(tensors.size());
   for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {

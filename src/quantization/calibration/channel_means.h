@@ -24,8 +24,7 @@ struct ChannelTensor {
 // The mean of every channel over all other axes and the samples. Only the part of the model that the tensors need is
 // run, as far as possible by the kernels of the deployed model.
 std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
-                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                               const Env& env);
+                                               const SampleRun& on);
 
 // The same of a model whose layers are finished one after the other: those of `open` are not yet. One Frontier serves
 // all of the calls.
@@ -36,8 +35,7 @@ std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& 
 
 // The largest magnitude of every channel, of the graph as written.
 std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,
-                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                               const Env& env);
+                                               const SampleRun& on);
 
 // What the channels hold, of the graph as written.
 struct ChannelSpread {
@@ -47,16 +45,14 @@ struct ChannelSpread {
   std::vector<double> reach;
 };
 std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const ChannelTensor> tensors,
-                                           const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                           const Env& env);
+                                           const SampleRun& on);
 
 // The smallest and the largest value of every channel, of the graph as written.
 struct ChannelRange {
   std::vector<float> lowest, highest;
 };
 std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,
-                                         const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                         const Env& env);
+                                         const SampleRun& on);
 
 // Removes the nodes that none of `tensors` needs. The graph's nodes are in topological order.
 void keep_ancestors(Graph& graph, std::span<const std::string> tensors);

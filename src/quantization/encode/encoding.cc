@@ -13,12 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string hash_of(const Tensor& tensor) { return xxh3_hex(tensor.bytes()); }
-
-json shape_of(const Tensor& tensor) {
-  return {{"type", to_string(tensor.type())}, {"dims", tensor.dims()}, {"xxh3", hash_of(tensor)}};
-}
-
 json params_to_json(const QuantParams& params) {
   json j{{"type", to_string(params.type)}, {"scale", params.scale}, {"zero_point", params.zero_point}};
   if (params.axis) j["axis"] = *params.axis;
@@ -37,7 +31,7 @@ json tensor_to_json(const EncodedTensor& tensor) {
     std::ranges::sort(readers);
     j["converted"]["readers"] = std::move(readers);
   }
-  if (tensor.codes) j["codes"] = hash_of(*tensor.codes);
+  if (tensor.codes) j["codes"] = shape_to_json(*tensor.codes);
   return j;
 }
 
@@ -53,6 +47,13 @@ json layers_to_json(const Encoding& encoding) {
 
 }  // namespace
 
+json shape_to_json(const Tensor& tensor) {
+  const auto bytes = tensor.bytes();
+  return {{"type", to_string(tensor.type())},
+          {"dims", tensor.dims()},
+          {"sha256", sha256_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()})}};
+}
+
 void Encoding::add_weight(const std::string& name, std::string form, std::vector<Tensor> tensors) {
   weights.push_back({name, std::move(form), std::move(tensors)});
 }
@@ -65,25 +66,25 @@ void Encoding::deviate(const char* id, const LayerId& layer) {
   if (!layer.empty()) add(layer_deviations[layer]);
 }
 
-std::string to_json(const Encoding& encoding) {
+json to_json(const Encoding& encoding) {
   json j{{"schema_version", 1}, {"layers", layers_to_json(encoding)}};
   for (const EncodedTensor& tensor : encoding.tensors) j["tensors"][tensor.name] = tensor_to_json(tensor);
   for (const EncodedBias& bias : encoding.biases) {
-    json& entry = j["biases"][bias.name] = shape_of(bias.values);
+    json& entry = j["biases"][bias.name] = shape_to_json(bias.values);
     entry["layer"] = bias.layer;
     if (!bias.is_float) entry["scale"] = bias.scale;
   }
   for (const EncodedWeight& weight : encoding.weights) {
     json& entry = j["weights"][weight.name][weight.form] = json::array();
     for (const Tensor& tensor : weight.tensors)
-      if (tensor.element_count() > 0) entry.push_back(shape_of(tensor));
+      if (tensor.element_count() > 0) entry.push_back(shape_to_json(tensor));
   }
   if (encoding.graph)
     for (size_t i = 0; i < encoding.graph->nodes.size(); ++i)
       if (encoding.graph->removed[i]) j["removed"].push_back(encoding.graph->nodes[i].name);
   j["deviations"] = encoding.deviations;
   j["notes"] = encoding.notes;
-  return j.dump(1);
+  return j;
 }
 
 }  // namespace seqto::internal

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -80,6 +81,7 @@ struct Encoding {
 };
 
 // With hashes in place of codes.
-std::string to_json(const Encoding& encoding);
+nlohmann::json to_json(const Encoding& encoding);
+nlohmann::json shape_to_json(const Tensor& tensor);  // type, dims, hash
 
 }  // namespace seqto::internal

@@ -161,8 +161,9 @@ BiasCorrection parse_bias_correction(std::string_view name) {
   throw Error(Code::kUsage, fmt::format("[quantize] bias correction '{}' found; one of none fast full expected", name));
 }
 
-BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction, const Dataset& data,
-                       std::span<const int64_t> samples, Runner& runner, const Env& env) {
+BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction,
+                       const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
   if (correction == BiasCorrection::kNone || samples.empty()) return {};
   std::vector<Matched> matched = match(float_model, quantized);
   if (matched.empty()) return {};
@@ -170,7 +171,7 @@ BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCor
   for (const Matched& m : matched) outputs.push_back({m.original->outputs[0], m.rank});
   if (correction == BiasCorrection::kFast) {
     for (const Matched& m : matched) outputs.push_back({kApart + m.node->outputs[0], m.rank});
-    auto means = channel_means(layers_apart(float_model, quantized, matched), outputs, data, samples, runner, env);
+    auto means = channel_means(layers_apart(float_model, quantized, matched), outputs, on);
     BiasShifts shifts;
     for (size_t i = 0; i < matched.size(); ++i)
       shifts[matched[i].node->name] = difference(means[i], means[matched.size() + i]);
@@ -178,7 +179,7 @@ BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCor
   }
   Frontier frontier(runner, samples.size());
   return shifts_in_turn(
-      quantized, matched, channel_means(float_model, outputs, data, samples, runner, env),
+      quantized, matched, channel_means(float_model, outputs, on),
       [&](const Model& model, const std::unordered_set<LayerId>& open, std::span<const ChannelTensor> tensors) {
         return channel_means(frontier, model, open, tensors, data, samples, env);
       });

@@ -148,12 +148,11 @@ class Centerer {
 
 }  // namespace
 
-Model center(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env,
-             const LayerPredicate& readers) {
+Model center(const Model& model, const SampleRun& on, const LayerPredicate& readers) {
   const GraphView index(model);
   ChannelShifts found = find_channel_shifts(model, index);
   if (readers) keep_read_by(found, [&](size_t node) { return readers(model.graph.nodes[node].name); });
-  if (found.readers.empty() || samples.empty()) return model;
+  if (found.readers.empty() || on.samples.empty()) return model;
   std::vector<ChannelTensor> tensors;
   std::map<size_t, Index> rows;
   for (const MovableTensor& t : found.tensors) {
@@ -162,7 +161,7 @@ Model center(const Model& model, const Dataset& data, std::span<const int64_t> s
   }
   Index row = 0;
   for (auto& [writer, own] : rows) own = row++;
-  const MatrixXd shifts = solve(found.tensors, rows, channel_ranges(model, tensors, data, samples, runner, env));
+  const MatrixXd shifts = solve(found.tensors, rows, channel_ranges(model, tensors, on));
   return shifts.size() == 0 ? model : Centerer(model).run(found, rows, shifts);
 }
 

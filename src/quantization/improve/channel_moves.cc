@@ -59,9 +59,9 @@ class Tracer {
     find_wanted();
   }
 
-  ChannelMoves run(const Dataset& data, int64_t sample, Runner& runner, const Env& env) {
+  ChannelMoves run(const SampleRun& on) {
     if (!wanted_.empty()) {
-      const auto ranges = channel_ranges(numbered(), wanted_, data, std::span(&sample, 1), runner, env);
+      const auto ranges = channel_ranges(numbered(), wanted_, on);
       for (size_t i = 0; i < read_.size(); ++i) settle(read_[i], ranges[i].highest, ranges[i + read_.size()].lowest);
     }
     return std::move(moves_);
@@ -210,9 +210,8 @@ std::optional<ChannelShapes::Shape> ChannelShapes::of(const std::string& tensor)
   return it == shapes_.end() ? std::nullopt : std::optional(it->second);
 }
 
-ChannelMoves trace_channel_moves(const Model& model, const GraphView& index, const Dataset& data, int64_t sample,
-                                 Runner& runner, const Env& env) {
-  return Tracer(model, index).run(data, sample, runner, env);
+ChannelMoves trace_channel_moves(const Model& model, const GraphView& index, const SampleRun& on) {
+  return Tracer(model, index).run(on);
 }
 
 }  // namespace seqto::internal

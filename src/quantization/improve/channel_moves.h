@@ -31,8 +31,7 @@ struct ChannelMoves {
 // Found by running the moves, in the model, on tensors that hold the number of their channel: one pass over the sample.
 // Operators whose indices or shapes depend on the values are no moves.
 // The pointers are into `model`.
-ChannelMoves trace_channel_moves(const Model& model, const GraphView& index, const Dataset& data, int64_t sample,
-                                 Runner& runner, const Env& env);
+ChannelMoves trace_channel_moves(const Model& model, const GraphView& index, const SampleRun& on);
 
 // The number of channels of a tensor of rank 2 or more; nothing where it is not known. The references are into `model`.
 class ChannelShapes {

@@ -7,7 +7,7 @@
 #include "data/arrays.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "seqto/error.h"
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 
 namespace seqto {
 namespace {

@@ -278,11 +278,11 @@ class Equalizer {
 
 }  // namespace
 
-Model equalize(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-               const EqualizeOptions& options, const Env& env) {
+Model equalize(const Model& model, const SampleRun& on, const EqualizeOptions& options) {
+  const auto& [data, samples, runner, env] = on;
   if (samples.empty()) return model;
   const GraphView index(model);
-  const ChannelMoves moves = trace_channel_moves(model, index, data, samples.front(), runner, env);
+  const ChannelMoves moves = trace_channel_moves(model, index, {data, samples.first(1), runner, env});
   std::vector<ChannelGroup> groups = find_channel_groups(model, index, moves);
   if (options.readers)
     std::erase_if(groups, [&](const ChannelGroup& group) {
@@ -294,7 +294,7 @@ Model equalize(const Model& model, const Dataset& data, std::span<const int64_t>
   std::vector<ChannelTensor> tensors;
   for (const ChannelGroup& group : groups)
     for (const ChannelGroup::Member& member : group.tensors) tensors.push_back(member.tensor);
-  return Equalizer(model, options).run(groups, channel_spreads(model, tensors, data, samples, runner, env), env);
+  return Equalizer(model, options).run(groups, channel_spreads(model, tensors, on), env);
 }
 
 }  // namespace seqto

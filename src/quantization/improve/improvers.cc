@@ -1,4 +1,4 @@
-#include "seqto/improvers.h"
+#include "seqto/improve.h"
 
 #include <fmt/format.h>
 
@@ -67,17 +67,15 @@ struct Rewriting {
 };
 
 Model rewrite(const Model& model, const ImproveOptions& improvers, const Rewriting& asked, QuantizeOptions& options,
-              const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
+              const SampleRun& on) {
   Model result = model;
-  if (improvers.center) result = center(result, data, samples, runner, env, asked.centers);
-  if (improvers.equalize)
-    result =
-        equalize(result, data, samples, runner, {.per_channel = asked.per_channel, .readers = asked.equalizes}, env);
+  if (improvers.center) result = center(result, on, asked.centers);
+  if (improvers.equalize) result = equalize(result, on, {.per_channel = asked.per_channel, .readers = asked.equalizes});
   if (!improvers.smooth) return result;
   SmoothOptions smoothing{
       .alpha = improvers.smooth_alpha, .per_channel = asked.per_channel, .quantized_ops = {}, .readers = asked.smooths};
   if (asked.any_static) smoothing.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
-  result = smooth(result, data, samples, runner, smoothing, env);
+  result = smooth(result, on, smoothing);
   for (LayerId& added : smoothing_layers(result)) options.exclude.push_back(std::move(added));
   return result;
 }
@@ -85,13 +83,13 @@ Model rewrite(const Model& model, const ImproveOptions& improvers, const Rewriti
 }  // namespace
 
 Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
-                  const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
+                  const SampleRun& on) {
   const Rewriting everywhere{.centers = {},
                              .equalizes = {},
                              .smooths = {},
                              .per_channel = options.per_channel,
                              .any_static = scheme != Scheme::kInt8Dynamic};
-  return rewrite(model, improvers, everywhere, options, data, samples, runner, env);
+  return rewrite(model, improvers, everywhere, options, on);
 }
 
 ImproveOptions rewriting_of(const DetailedScheme& scheme, const ImproveOptions& improvers) {
@@ -105,7 +103,7 @@ ImproveOptions rewriting_of(const DetailedScheme& scheme, const ImproveOptions& 
 }
 
 Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, const Plan& plan,
-                  const Dataset& data, std::span<const int64_t> samples, Runner& runner, const Env& env) {
+                  const SampleRun& on) {
   const auto asks = [&](bool ImproveOptions::* rewriting) -> LayerPredicate {
     return [&plan, &improvers, rewriting](const LayerId& layer) {
       return rewriting_of(detailed_scheme(plan, layer), improvers).*rewriting;
@@ -127,7 +125,7 @@ Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeO
     any.smooth |= wanted.smooth;
     asked.per_channel &= own.fields.per_channel.value_or(options.per_channel);
   }
-  return rewrite(model, any, asked, options, data, samples, runner, env);
+  return rewrite(model, any, asked, options, on);
 }
 
 namespace {
@@ -150,28 +148,26 @@ void keep_wanted(std::map<LayerId, T>& found, const Plan& plan, std::optional<bo
 }  // namespace
 
 Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
-                 const ImproveOptions& improvers, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                 const Env& env, const std::function<bool()>& enough) {
+                 const ImproveOptions& improvers, const SampleRun& on, const std::function<bool()>& enough) {
   Improved result{std::move(ranges), {}};
   bool learns = improvers.learned_rounding || asks(plan, &LayerOptions::learned_rounding);
   bool corrects_all = improvers.bias_correction != BiasCorrection::kNone;
   bool corrects = corrects_all || asks(plan, &LayerOptions::bias_correction);
-  if ((!learns && !corrects && !improvers.refine_ranges) || samples.empty()) return result;
+  if ((!learns && !corrects && !improvers.refine_ranges) || on.samples.empty()) return result;
   // Layers in QOperator form have no inputs in float that could be looked at: what is found for their QDQ form, which
   // rounds in the same places, are codes and biases of both.
   QuantizeOptions in_pairs = options;
   in_pairs.format = QuantFormat::kQdq;
   auto quantized = [&] { return Quantizer(model, result.ranges, in_pairs).quantize(plan); };
   auto shifts = [&](BiasCorrection correction) {
-    BiasShifts found =
-        bias_shifts(model, apply(result.corrections, quantized()), correction, data, samples, runner, env);
+    BiasShifts found = bias_shifts(model, apply(result.corrections, quantized()), correction, on);
     keep_wanted(found, plan, &LayerOptions::bias_correction, corrects_all);
     return found;
   };
   if (learns) {
     Rounding& rounding = result.corrections.rounding;
     const RoundingOptions rounding_options{.max_inputs = improvers.max_rounding_inputs, .enough = enough};
-    rounding = learn_rounding(model, quantized(), data, samples, runner, rounding_options, env);
+    rounding = learn_rounding(model, quantized(), on, rounding_options);
     keep_wanted(rounding, plan, &LayerOptions::learned_rounding, improvers.learned_rounding);
   }
   if (improvers.refine_ranges && !result.ranges.empty()) {
@@ -180,7 +176,7 @@ Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& optio
     if (corrects) meanwhile.shifts = shifts(BiasCorrection::kFast);
     RefineOptions refine;
     refine.corrected = [&](const Model& candidate) { return apply(meanwhile, candidate); };
-    result.ranges = refine_ranges(model, result.ranges, in_pairs, plan, data, samples, runner, refine, env);
+    result.ranges = refine_ranges(model, result.ranges, in_pairs, plan, on, refine);
   }
   if (corrects) result.corrections.shifts = shifts(corrects_all ? improvers.bias_correction : BiasCorrection::kFast);
   return result;

@@ -12,7 +12,7 @@
 #include "quantization/calibration/layer_rows.h"
 #include "quantization/improve/coded_layers.h"
 #include "quantization/improve/round_weights.h"
-#include "seqto/rounding.h"
+#include "seqto/improve.h"
 
 namespace seqto {
 namespace {
@@ -151,16 +151,15 @@ bool keeps_limits(const RoundedLayer& learned, const CodedWeight& weight) {
 
 class Learner {
  public:
-  Learner(const Model& float_model, const Model& quantized, const Dataset& data, std::span<const int64_t> samples,
-          Runner& runner, const RoundingOptions& options, const Env& env)
+  Learner(const Model& float_model, const Model& quantized, const SampleRun& on, const RoundingOptions& options)
       : float_model_(float_model),
         quantized_(quantized),
-        data_(data),
-        samples_(samples.first(std::min(samples.size(), static_cast<size_t>(options.max_samples)))),
+        data_(on.data),
+        samples_(on.samples.first(std::min(on.samples.size(), static_cast<size_t>(options.max_samples)))),
         options_(options),
-        env_(env),
-        original_(runner, samples_.size()),
-        coded_(runner, samples_.size()) {
+        env_(on.env),
+        original_(on.runner, samples_.size()),
+        coded_(on.runner, samples_.size()) {
     for (const Node& n : float_model.graph.nodes) nodes_[n.name] = &n;
     for (const Initializer& i : float_model.graph.initializers) initializers_[i.name] = &i.tensor;
     places_ = places_of(quantized_);
@@ -268,10 +267,9 @@ class Learner {
 
 }  // namespace
 
-Rounding learn_rounding(const Model& float_model, const Model& quantized, const Dataset& data,
-                        std::span<const int64_t> samples, Runner& runner, const RoundingOptions& options,
-                        const Env& env) {
-  return Learner(float_model, quantized, data, samples, runner, options, env).run();
+Rounding learn_rounding(const Model& float_model, const Model& quantized, const SampleRun& on,
+                        const RoundingOptions& options) {
+  return Learner(float_model, quantized, on, options).run();
 }
 
 Model apply_rounding(const Model& quantized, const Rounding& rounding) {

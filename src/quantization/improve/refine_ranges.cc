@@ -1,4 +1,4 @@
-#include "seqto/refine_ranges.h"
+#include "seqto/improve.h"
 
 #include <fmt/format.h>
 
@@ -37,13 +37,12 @@ std::vector<float> compared_values(const Tensor& output) {
 // What the float model answers to the samples, and how far another is from it.
 class Judge {
  public:
-  Judge(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner, int64_t max_samples,
-        const Env& env)
-      : runner_(runner), env_(env) {
+  Judge(const Model& model, const SampleRun& on, int64_t max_samples) : runner_(on.runner), env_(on.env) {
+    const std::span<const int64_t> samples = on.samples;
     int64_t count = std::min(std::ssize(samples), max_samples);
-    auto session = runner.load(model);
+    auto session = on.runner.load(model);
     for (int64_t k = 0; k < count; ++k) {
-      inputs_.push_back(data.read(samples[static_cast<size_t>(k * std::ssize(samples) / count)]).inputs);
+      inputs_.push_back(on.data.read(samples[static_cast<size_t>(k * std::ssize(samples) / count)]).inputs);
       auto outputs = session->run(inputs_.back());
       squares_.resize(outputs.size());
       references_.emplace_back(outputs.size());
@@ -54,6 +53,8 @@ class Judge {
       }
     }
   }
+
+  const Env& env() const { return env_; }
 
   // Nothing where one half of the samples already tells that it is no better than `to_beat`.
   std::optional<HalfErrors> errors(const Model& candidate, const HalfErrors& to_beat) const {
@@ -100,14 +101,14 @@ struct Direction {
 
 class Refiner {
  public:
-  Refiner(const Model& model, const Ranges& ranges, const QuantizeOptions& options, const Plan& plan,
-          const Judge& judge, const RefineOptions& refine_options, const Env& env)
-      : quantizer_(model, ranges, options),
+  Refiner(Quantizer quantizer, const Ranges& ranges, const Plan& plan, const Judge& judge,
+          const RefineOptions& refine_options)
+      : quantizer_(std::move(quantizer)),
         ranges_(ranges),
         plan_(plan),
         judge_(judge),
         options_(refine_options),
-        env_(env) {}
+        env_(judge.env()) {}
 
   Ranges run(const std::vector<std::string>& tensors) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -201,11 +202,11 @@ std::vector<std::string> ordered_tensors(const Model& model, const Ranges& range
 }  // namespace
 
 Ranges refine_ranges(const Model& model, const Ranges& ranges, const QuantizeOptions& options, const Plan& plan,
-                     const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                     const RefineOptions& refine_options, const Env& env) {
-  if (samples.empty()) return ranges;
-  Judge judge(model, data, samples, runner, refine_options.max_samples, env);
-  return Refiner(model, ranges, options, plan, judge, refine_options, env).run(ordered_tensors(model, ranges));
+                     const SampleRun& on, const RefineOptions& refine_options) {
+  if (on.samples.empty()) return ranges;
+  Judge judge(model, on, refine_options.max_samples);
+  return Refiner(Quantizer(model, ranges, options), ranges, plan, judge, refine_options)
+      .run(ordered_tensors(model, ranges));
 }
 
 }  // namespace seqto

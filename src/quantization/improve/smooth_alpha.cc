@@ -88,8 +88,8 @@ std::vector<float> smooth_factors(const SmoothLayers& layers, double alpha) {
   return factors;
 }
 
-std::vector<MatrixXf> activation_rows(const Model& model, std::span<const std::string> tensors, const Dataset& data,
-                                      std::span<const int64_t> samples, Runner& runner, const Env& env) {
+std::vector<MatrixXf> activation_rows(const Model& model, std::span<const std::string> tensors, const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
   Model part = model;
   keep_ancestors(part.graph, tensors);
   part.graph.outputs.clear();

@@ -23,8 +23,7 @@ std::vector<float> smooth_factors(const SmoothLayers& layers, double alpha);
 
 // Rows of each tensor, channels last, of some of the samples.
 std::vector<Eigen::MatrixXf> activation_rows(const Model& model, std::span<const std::string> tensors,
-                                             const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                             const Env& env);
+                                             const SampleRun& on);
 
 // The factors under which the layers' outputs on these rows come nearest to the float ones with int8 weights and
 // activations, alpha from 0.3 to 0.9; empty where none is better than no factors.

@@ -155,8 +155,7 @@ void require_finite(const std::vector<float>& maxima, const std::string& tensor)
 
 }  // namespace
 
-Model smooth(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-             const SmoothOptions& options, const Env& env) {
+Model smooth(const Model& model, const SampleRun& on, const SmoothOptions& options) {
   if (options.alpha && !(*options.alpha >= 0 && *options.alpha <= 1))
     throw Error(Code::kUsage,
                 fmt::format("[quantize] alpha {} found; a number from 0 to 1 was expected", *options.alpha));
@@ -170,19 +169,19 @@ Model smooth(const Model& model, const Dataset& data, std::span<const int64_t> s
       });
     });
   std::erase_if(groups, [&](const SmoothGroup& group) { return !smoother.can_smooth(group); });
-  if (groups.empty() || samples.empty()) return smoother.finish(found, env);
+  if (groups.empty() || on.samples.empty()) return smoother.finish(found, on.env);
   std::vector<ChannelTensor> tensors;
   std::vector<std::string> names;
   for (const SmoothGroup& g : groups)
     tensors.push_back({.name = g.tensor, .last_of = g.channels}), names.push_back(g.tensor);
-  auto maxima = channel_maxima(model, tensors, data, samples, runner, env);
+  auto maxima = channel_maxima(model, tensors, on);
   std::vector<Eigen::MatrixXf> rows;
-  if (!options.alpha) rows = activation_rows(model, names, data, samples, runner, env);
+  if (!options.alpha) rows = activation_rows(model, names, on);
   for (size_t g = 0; g < groups.size(); ++g) {
     require_finite(maxima[g], groups[g].tensor);
     smoother.smooth_group(groups[g], maxima[g], rows.empty() ? nullptr : &rows[g]);
   }
-  return smoother.finish(found, env);
+  return smoother.finish(found, on.env);
 }
 
 std::vector<LayerId> smoothing_layers(const Model& model) {

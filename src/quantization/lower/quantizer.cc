@@ -366,6 +366,8 @@ Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Sc
 const std::vector<std::string>& Quantizer::deviations() const { return impl_->encoding.deviations; }
 const std::vector<std::string>& Quantizer::notes() const { return impl_->encoding.notes; }
 
+std::shared_ptr<const Encoding> Quantizer::encoding() const { return std::make_shared<Encoding>(impl_->encoding); }
+
 const std::map<LayerId, std::vector<std::string>>& Quantizer::layer_deviations() const {
   return impl_->encoding.layer_deviations;
 }

@@ -1,5 +1,5 @@
-#include "seqto/groups.h"
 #include "base/json.h"
+#include "seqto/plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,6 @@
 #include "quantization/plan/shared_weights.h"
 #include "quantization/plan/weight_sites.h"
 #include "seqto/error.h"
-#include "seqto/patterns.h"
 #include "seqto/quantize.h"
 
 namespace seqto {

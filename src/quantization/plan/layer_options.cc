@@ -1,6 +1,6 @@
 // LayerOptions as JSON, both ways from one list of fields.
-#include "seqto/layer_options.h"
 #include "base/json.h"
+#include "seqto/plan.h"
 
 #include <fmt/format.h>
 

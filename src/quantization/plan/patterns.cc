@@ -1,4 +1,4 @@
-#include "seqto/patterns.h"
+#include "seqto/plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 // Overrides of single tensors as JSON, in onnxruntime's shape.
-#include "seqto/tensor_overrides.h"
 #include "base/json.h"
+#include "seqto/plan.h"
 
 #include <fmt/format.h>
 
@@ -98,7 +98,7 @@ TensorOverrides tensor_overrides_from_json(const std::string& text) {
   } catch (const std::exception& error) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[overrides] tensor '{}': {}; {{tensor: [{{\"quant_type\": \"QInt16\", ...}}]}} was "
-                            "expected; see include/seqto/tensor_overrides.h for the keys",
+                            "expected; see include/seqto/plan.h for the keys",
                             tensor, error.what()));
   }
   return overrides;

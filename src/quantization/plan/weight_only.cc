@@ -1,4 +1,4 @@
-#include "seqto/weight_only.h"
+#include "seqto/plan.h"
 
 #include <fmt/format.h>
 

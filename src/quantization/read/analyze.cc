@@ -1,4 +1,4 @@
-#include "seqto/analyze.h"
+#include "seqto/explain.h"
 
 #include <fmt/format.h>
 
@@ -118,8 +118,8 @@ double decibels(double signal_square, double noise_square) {
 }
 
 std::vector<ActivationError> activation_errors(const Model& float_model, const Comparison& comparison,
-                                               const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-                                               const Env& env, bool channels) {
+                                               const SampleRun& on, bool channels) {
+  const auto& [data, samples, runner, env] = on;
   const auto& pairs = comparison.activations;
   if (pairs.empty()) return {};
   GraphView floats(float_model);
@@ -205,12 +205,12 @@ void score(std::vector<ActivationError>& errors) {
 
 }  // namespace
 
-Sensitivity analyze(const Model& float_model, const Model& quantized, const Dataset& data,
-                    std::span<const int64_t> samples, Runner& runner, const Env& env, const AnalyzeOptions& options) {
+Sensitivity analyze(const Model& float_model, const Model& quantized, const SampleRun& on,
+                    const AnalyzeOptions& options) {
   Sensitivity result;
   Comparison comparison = internal::compare_tensors(float_model, quantized);
   bool channels = options.per_channel_detail;
-  result.activations = activation_errors(float_model, comparison, data, samples, runner, env, channels);
+  result.activations = activation_errors(float_model, comparison, on, channels);
   score(result.activations);
   std::stable_sort(result.activations.begin(), result.activations.end(),
                    [](const auto& a, const auto& b) { return a.score > b.score; });

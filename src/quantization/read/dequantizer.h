@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "quantization/arithmetic/stored_weights.h"
-#include "seqto/dequantize.h"
+#include "seqto/prepare.h"
 
 namespace seqto::internal {
 

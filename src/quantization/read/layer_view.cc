@@ -1,4 +1,4 @@
-#include "seqto/layer_view.h"
+#include "seqto/explain.h"
 
 #include <algorithm>
 #include <utility>
@@ -87,10 +87,9 @@ std::vector<LayerTensors> layer_tensors(const Model& model) {
   return layers;
 }
 
-std::map<std::string, TensorValues> tensor_values(const Model& model, const Model& quantized, const Dataset& data,
-                                                  std::span<const int64_t> samples, Runner& runner, const Env& env) {
+std::map<std::string, TensorValues> tensor_values(const Model& model, const Model& quantized, const SampleRun& on) {
   std::map<std::string, TensorValues> values;
-  for (auto& [name, range] : observe_values(model, data, samples, runner, kMostBins, env))
+  for (auto& [name, range] : observe_values(model, on, kMostBins))
     values[name] = {range.lowest, range.highest, merged(*range.histogram), {}};
   const GraphView index(model);
   for (const Node& node : model.graph.nodes)

@@ -1,4 +1,4 @@
-#include "seqto/preprocess.h"
+#include "seqto/prepare.h"
 
 #include <fmt/format.h>
 

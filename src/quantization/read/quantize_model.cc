@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "quantization/encode/encoding.h"
 #include "quantization/encode/forms.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
@@ -37,7 +39,7 @@ Learned found_anew(const Model& model, const Recipe& recipe, const RecipeData& d
                    const Env& env) {
   Learned learned{.plan = recipe.plan};
   const auto ranges_of = [&](const CalibrateOptions& options) {
-    return calibrate(model, data.data, samples, data.runner, options, env);
+    return calibrate(model, {data.data, samples, data.runner, env}, options);
   };
   const bool any_static = std::ranges::any_of(recipe.plan.schemes, [](const auto& l) { return is_static(l.second); });
   if (any_static) {
@@ -49,7 +51,7 @@ Learned found_anew(const Model& model, const Recipe& recipe, const RecipeData& d
     for (auto& [layer, fields] : learned.plan.options) fields.method.reset();
   }
   Improved improved = improve(model, std::move(learned.ranges), recipe.quantize, learned.plan, recipe.improvers,
-                              data.data, samples, data.runner, env);
+                              {data.data, samples, data.runner, env});
   learned.ranges = std::move(improved.ranges);
   learned.own = std::move(improved.corrections);
   return learned;
@@ -70,7 +72,33 @@ Plan without_corrections(Plan plan) {
   return plan;
 }
 
+Quantized finished(const Quantizer& quantizer, Model model, Model float_model, Corrections corrections) {
+  return {.model = std::move(model),
+          .float_model = std::move(float_model),
+          .deviations = quantizer.deviations(),
+          .notes = quantizer.notes(),
+          .layer_deviations = quantizer.layer_deviations(),
+          .encoding = quantizer.encoding(),
+          .corrections = std::move(corrections)};
+}
+
 }  // namespace
+
+std::string encoding_to_json(const Quantized& made) {
+  nlohmann::json encoding = internal::to_json(*made.encoding);
+  for (const auto& [layer, rounded] : made.corrections.rounding)
+    encoding["corrections"]["codes"][layer] = internal::shape_to_json(rounded.codes);
+  for (const auto& [layer, shifts] : made.corrections.shifts) encoding["corrections"]["biases"][layer] = shifts;
+  return encoding.dump(1);
+}
+
+Quantized quantize_model(Model float_model, Improved found, const QuantizeOptions& options,
+                         const std::optional<Plan>& plan, Scheme otherwise) {
+  Quantizer quantizer(float_model, std::move(found.ranges), options);
+  Model model = plan ? quantizer.quantize(*plan) : quantizer.quantize_excluding({}, otherwise);
+  model = apply(found.corrections, std::move(model));
+  return finished(quantizer, std::move(model), std::move(float_model), std::move(found.corrections));
+}
 
 Model recipe_form(const Model& model, const Recipe& recipe) {
   Model result = model;
@@ -86,22 +114,27 @@ Quantized quantize_model(const Model& model, const std::string& sha256, const Re
   if (!data && rewrites) ask_for_data("that rewrites the model before calibration");
   std::vector<int64_t> samples;
   if (data) samples = calibration_samples(recipe, data->data);
-  Quantized result{.found_anew = !own_model || (data && samples_sha256(data->data, samples) != recipe.samples_sha256)};
+  const bool anew = !own_model || (data && samples_sha256(data->data, samples) != recipe.samples_sha256);
   QuantizeOptions options = recipe.quantize;
-  result.float_model = rewrites ? rewrite_for(model, recipe.improvers, options, recipe.rewritten_for, data->data,
-                                              samples, data->runner, env)
-                                : model;
-  Learned learned = result.found_anew ? found_anew(result.float_model, recipe, *data, samples, env) : stored(recipe);
-  Quantizer quantizer(result.float_model, std::move(learned.ranges), options);
+  Model float_model = rewrites ? rewrite_for(model, recipe.improvers, options, recipe.rewritten_for,
+                                             {data->data, samples, data->runner, env})
+                               : model;
+  Learned learned = anew ? found_anew(float_model, recipe, *data, samples, env) : stored(recipe);
+  Quantizer quantizer(float_model, std::move(learned.ranges), options);
   for (auto& [method, ranges] : learned.named) quantizer.add_ranges(method, std::move(ranges));
-  result.model = quantizer.quantize(without_corrections(learned.plan));
-  for (const SchemeCorrections& found : learned.shared)
-    result.model = apply(found, std::move(result.model), recipe.plan);
-  result.model = apply(learned.own, std::move(result.model));
-  result.deviations = quantizer.deviations();
-  result.notes = quantizer.notes();
-  result.layer_deviations = quantizer.layer_deviations();
-  return result;
+  Model result = quantizer.quantize(without_corrections(learned.plan));
+  Corrections all = learned.own;
+  for (const SchemeCorrections& found : learned.shared) {
+    result = apply(found, std::move(result), recipe.plan);
+    for (const auto& [scheme, corrections] : found) {
+      all.rounding.insert(corrections.rounding.begin(), corrections.rounding.end());
+      all.shifts.insert(corrections.shifts.begin(), corrections.shifts.end());
+    }
+  }
+  result = apply(learned.own, std::move(result));
+  Quantized made = finished(quantizer, std::move(result), std::move(float_model), std::move(all));
+  made.found_anew = anew;
+  return made;
 }
 
 }  // namespace seqto

@@ -1,5 +1,5 @@
-#include "seqto/what_if.h"
 #include "base/json.h"
+#include "seqto/search.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
