@@ -40,8 +40,8 @@ class CompareStudies : public testing::Test {
   fs::path study(const std::string& name, const StudyHeader& header, const std::vector<Candidate>& candidates) {
     fs::create_directories(dir_ / name);
     Study study = Study::open(dir_ / name / "study.jsonl", header);
-    study.note("layers", layers_to_json({{.id = "a", .op_type = "Conv", .quantizable = true},
-                                         {.id = "b", .op_type = "Conv", .quantizable = true}}));
+    notes::kLayers.add(study, {{.id = "a", .op_type = "Conv", .quantizable = true},
+                               {.id = "b", .op_type = "Conv", .quantizable = true}});
     for (const Candidate& c : candidates) {
       Trial t;
       t.id = c.id;

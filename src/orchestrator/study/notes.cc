@@ -4,111 +4,191 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/texts.h"
 
-namespace seqto::internal {
+namespace seqto {
 
 using nlohmann::json;
 
-std::string ranges_to_json(const Ranges& ranges) {
-  json result = json::object();
-  for (const auto& [tensor, range] : ranges) result[tensor] = {range.lowest, range.highest};
-  return result.dump();
+static void to_json(json& j, const Range& r) { j = {r.lowest, r.highest}; }
+static void from_json(const json& j, Range& r) { j.at(0).get_to(r.lowest), j.at(1).get_to(r.highest); }
+
+static void to_json(json& j, const Latency& l) { j = {l.median_ns, l.p10_ns, l.p90_ns}; }
+static void from_json(const json& j, Latency& l) { l = {j.at(0), j.at(1), j.at(2)}; }
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Limit, figure, bound, at_most, asked_by)
+
+static void to_json(json& j, const NodePlacement& n) { j = {n.node, n.op_type, n.provider}; }
+static void from_json(const json& j, NodePlacement& n) { n = {j.at(0), j.at(1), j.at(2)}; }
+
+static void to_json(json& j, const Layer& l) {
+  j = {{"name", l.id},
+       {"op_type", l.op_type},
+       {"output_shape", l.output_shape},
+       {"weight_bytes", l.weight_bytes},
+       {"quantizable", l.quantizable},
+       {"reason", l.reason}};
+}
+static void from_json(const json& j, Layer& l) {
+  l = {.id = j.at("name"),
+       .op_type = j.at("op_type"),
+       .output_shape = j.at("output_shape"),
+       .weight_bytes = j.at("weight_bytes"),
+       .quantizable = j.at("quantizable"),
+       .reason = j.at("reason")};
 }
 
-Ranges ranges_from_json(const std::string& text) {
-  Ranges ranges;
-  json parsed = parse_json(text);
-  for (const auto& [tensor, pair] : parsed.items()) ranges[tensor] = {pair.at(0).get<float>(), pair.at(1).get<float>()};
-  return ranges;
+static void to_json(json& j, const LayerTensors& l) {
+  j = {{"name", l.layer}, {"inputs", l.inputs}, {"weights", l.weights}, {"outputs", l.outputs}};
+}
+static void from_json(const json& j, LayerTensors& l) {
+  l = {j.at("name"), j.at("inputs"), j.at("weights"), j.at("outputs")};
 }
 
-std::string sensitivity_to_json(const Sensitivity& sensitivity) {
-  json activations = json::array(), weights = json::array();
-  for (const auto& e : sensitivity.activations)
-    activations.push_back(
-        {{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}});
-  for (const auto& e : sensitivity.weights) weights.push_back({{"tensor", e.tensor}, {"sqnr", e.sqnr}});
-  return json{{"activations", activations}, {"weights", weights}}.dump();
+// JSON has no NaN: an error that is not known (a tensor without a pair of its own has no qdq_err) is null there.
+static double number(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+static void to_json(json& j, const ActivationError& e) {
+  j = {{"tensor", e.tensor}, {"qdq_err", e.qdq_err}, {"xmodel_err", e.xmodel_err}, {"score", e.score}};
+}
+static void from_json(const json& j, ActivationError& e) {
+  e = {j.at("tensor"), number(j.at("qdq_err")), number(j.at("xmodel_err")), number(j.at("score")), {}};
+}
+static void to_json(json& j, const WeightError& e) { j = {{"tensor", e.tensor}, {"sqnr", e.sqnr}}; }
+static void from_json(const json& j, WeightError& e) { e = {j.at("tensor"), number(j.at("sqnr")), {}}; }
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sensitivity, activations, weights)
+
+static void to_json(json& j, const TensorValues& v) {
+  const auto& edges = v.histogram.edges;
+  j = {{"range", {v.lowest, v.highest}}, {"bins", {edges.front(), edges.back()}}, {"counts", v.histogram.counts}};
+  if (const auto& q = v.quantized)
+    j["quantized"] = {{"type", to_string(q->type)},
+                      {"range", {q->lowest, q->highest}},
+                      {"scale", q->scale},
+                      {"channels", q->channels}};
+}
+static void from_json(const json& j, TensorValues& v) {
+  v.lowest = j.at("range").at(0);
+  v.highest = j.at("range").at(1);
+  v.histogram.counts = j.at("counts").get<std::vector<int64_t>>();
+  const float first = j.at("bins").at(0), last = j.at("bins").at(1);
+  const size_t bins = v.histogram.counts.size();
+  for (size_t i = 0; i <= bins; ++i)
+    v.histogram.edges.push_back(i == bins ? last
+                                          : first + (last - first) * static_cast<float>(i) / static_cast<float>(bins));
+  if (const auto q = j.find("quantized"); q != j.end())
+    v.quantized = QuantizedRange{.type = parse_data_type(q->at("type").get<std::string>()),
+                                 .lowest = q->at("range").at(0),
+                                 .highest = q->at("range").at(1),
+                                 .scale = q->at("scale"),
+                                 .channels = q->at("channels")};
 }
 
-Sensitivity sensitivity_from_json(const std::string& text) {
-  Sensitivity s;
-  json parsed = parse_json(text);
-  // JSON has no NaN: an error that is not known (a tensor without a pair of its own has no qdq_err) is null there.
-  auto number = [](const json& e, const char* key) {
-    const json& value = e.at(key);
-    return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
-  };
-  for (const auto& e : parsed.at("activations"))
-    s.activations.push_back({e.at("tensor"), number(e, "qdq_err"), number(e, "xmodel_err"), number(e, "score")});
-  for (const auto& e : parsed.at("weights")) s.weights.push_back({e.at("tensor"), number(e, "sqnr")});
-  return s;
+namespace internal {
+
+static void to_json(json& j, const SampleCounts& c) { j = {c.calibration, c.search, c.evaluation}; }
+static void from_json(const json& j, SampleCounts& c) { c = {j.at(0), j.at(1), j.at(2)}; }
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NotedValues, samples, tensors)
+
+NLOHMANN_JSON_SERIALIZE_ENUM(OwnCorrection, {{OwnCorrection::kNone, false},
+                                             {OwnCorrection::kBiases, "biases"},
+                                             {OwnCorrection::kCodes, "codes"}})
+
+static void to_json(json& j, const Ending& e) {
+  j = {{"objectives", e.objectives},
+       {"limits", e.limits},
+       {"wall_seconds", e.wall_seconds},
+       {"device_latencies", e.latencies},
+       {"notes", e.notes}};
+}
+static void from_json(const json& j, Ending& e) {
+  e = {j.at("objectives"), j.at("wall_seconds"), {}, j.at("notes"), j.value("limits", std::vector<Limit>())};
+  if (j.contains("device_latencies")) j.at("device_latencies").get_to(e.latencies);
 }
 
-std::string layers_to_json(const std::vector<Layer>& layers) {
-  json result = json::array();
-  for (const Layer& l : layers)
-    result.push_back({{"name", l.id},
-                      {"op_type", l.op_type},
-                      {"output_shape", l.output_shape},
-                      {"weight_bytes", l.weight_bytes},
-                      {"quantizable", l.quantizable},
-                      {"reason", l.reason}});
-  return result.dump();
+namespace {
+
+template <class T>
+std::string text_of(const T& value) {
+  return json(value).dump();
+}
+template <class T>
+T value_of(const std::string& text) {
+  return parse_json(text).get<T>();
 }
 
-std::vector<Layer> layers_from_json(const std::string& text) {
-  std::vector<Layer> layers;
-  json parsed = parse_json(text);
-  for (const auto& l : parsed)
-    layers.push_back({.id = l.at("name"),
-                      .op_type = l.at("op_type"),
-                      .output_shape = l.at("output_shape").get<std::vector<int64_t>>(),
-                      .weight_bytes = l.at("weight_bytes"),
-                      .quantizable = l.at("quantizable"),
-                      .reason = l.at("reason")});
-  return layers;
+// What writes itself.
+template <>
+std::string text_of(const std::string& text) {
+  return text;
+}
+template <>
+std::string value_of<std::string>(const std::string& text) {
+  return text;
+}
+template <>
+std::string text_of(const WhatIf& what_if) {
+  return what_if_to_json(what_if);
+}
+template <>
+WhatIf value_of<WhatIf>(const std::string& text) {
+  return what_if_from_json(text);
 }
 
-std::string placements_to_json(const std::map<std::string, std::vector<NodePlacement>>& by_device) {
-  json result = json::object();
-  for (const auto& [device, nodes] : by_device)
-    for (const NodePlacement& n : nodes) result[device].push_back({n.node, n.op_type, n.provider});
-  return result.dump();
+// The longest notes, so they are written densely.
+template <>
+std::string text_of(const Explained& explained) {
+  Texts texts;
+  json layers = json::array(), plans = json::object();
+  for (const auto& [id, reports] : explained) {
+    json& plan = plans[id] = json::array();
+    for (const LayerReport& l : reports) {
+      if (layers.size() == plan.size()) layers.push_back({l.name, l.op_type});
+      plan.push_back({texts.at(l.scheme), texts.at(l.reason)});
+    }
+  }
+  return json{{"layers", layers}, {"texts", texts.list()}, {"plans", plans}}.dump();
+}
+template <>
+Explained value_of<Explained>(const std::string& text) {
+  Explained explained;
+  const json parsed = parse_json(text);
+  const json &texts = parsed.at("texts"), &layers = parsed.at("layers");
+  for (const auto& [id, plan] : parsed.at("plans").items())
+    for (size_t i = 0; i < plan.size(); ++i)
+      explained[id].push_back({layers.at(i).at(0), layers.at(i).at(1), texts.at(plan[i].at(0).get<size_t>()),
+                               texts.at(plan[i].at(1).get<size_t>())});
+  return explained;
 }
 
-std::map<std::string, std::vector<NodePlacement>> placements_from_json(const std::string& text) {
-  std::map<std::string, std::vector<NodePlacement>> by_device;
-  json parsed = parse_json(text);
-  for (const auto& [device, nodes] : parsed.items())
-    for (const auto& n : nodes) by_device[device].push_back({n.at(0), n.at(1), n.at(2)});
-  return by_device;
+}  // namespace
+
+template <class T>
+std::optional<T> Note<T>::in(const Study& study) const {
+  const std::string* text = study.noted(kind);
+  return text ? std::optional(value_of<T>(*text)) : std::nullopt;
+}
+template <class T>
+void Note<T>::add(Study& study, const T& value) const {
+  study.note(kind, text_of(value));
 }
 
-std::string ending_to_json(const Ending& ending) {
-  json latencies = json::object();
-  for (const auto& [device, trials] : ending.latencies)
-    for (const auto& [id, l] : trials) latencies[device][id] = {l.median_ns, l.p10_ns, l.p90_ns};
-  json limits = json::array();
-  for (const Limit& l : ending.limits)
-    limits.push_back({{"figure", l.figure}, {"bound", l.bound}, {"at_most", l.at_most}, {"asked_by", l.asked_by}});
-  return json{{"objectives", ending.objectives},
-              {"limits", limits},
-              {"wall_seconds", ending.wall_seconds},
-              {"device_latencies", latencies},
-              {"notes", ending.notes}}
-      .dump();
-}
+template struct Note<bool>;
+template struct Note<std::string>;
+template struct Note<std::vector<double>>;
+template struct Note<SampleCounts>;
+template struct Note<std::vector<Layer>>;
+template struct Note<Ranges>;
+template struct Note<OwnCorrection>;
+template struct Note<std::map<std::string, std::vector<NodePlacement>>>;
+template struct Note<WhatIf>;
+template struct Note<Sensitivity>;
+template struct Note<std::vector<LayerTensors>>;
+template struct Note<NotedValues>;
+template struct Note<Explained>;
+template struct Note<Ending>;
 
-Ending ending_from_json(const std::string& text) {
-  json parsed = parse_json(text);
-  Ending ending{parsed.at("objectives"), parsed.at("wall_seconds"), {}, parsed.at("notes"), {}};
-  json latencies = parsed.value("device_latencies", json::object());
-  for (const auto& [device, trials] : latencies.items())
-    for (const auto& [id, l] : trials.items()) ending.latencies[device][id] = {l.at(0), l.at(1), l.at(2)};
-  for (const json& l : parsed.value("limits", json::array()))
-    ending.limits.push_back({l.at("figure"), l.at("bound"), l.at("at_most"), l.at("asked_by")});
-  return ending;
-}
-
-}  // namespace seqto::internal
+}  // namespace internal
+}  // namespace seqto

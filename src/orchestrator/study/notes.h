@@ -1,6 +1,8 @@
-// Room: orchestrator/study. What a study keeps beside its trials, as JSON lines and back.
+// Room: orchestrator/study. What a study keeps beside its trials: the kinds of notes, each with its type.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,34 +10,45 @@
 #include "seqto/gate.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
+#include "seqto/search.h"
 
 namespace seqto::internal {
 
-std::string ranges_to_json(const Ranges& ranges);
-Ranges ranges_from_json(const std::string& text);
-std::string sensitivity_to_json(const Sensitivity& sensitivity);
-Sensitivity sensitivity_from_json(const std::string& text);
-std::string layers_to_json(const std::vector<Layer>& layers);
-std::vector<Layer> layers_from_json(const std::string& text);
+// A kind of note: one line of study.jsonl, of which the last counts. T: one of those below.
+template <class T>
+struct Note {
+  std::string kind;
 
-std::string placements_to_json(const std::map<std::string, std::vector<NodePlacement>>& by_device);
-std::map<std::string, std::vector<NodePlacement>> placements_from_json(const std::string& text);
+  bool is_in(const Study& study) const { return study.noted(kind) != nullptr; }
+  std::optional<T> in(const Study& study) const;
+  void add(Study& study, const T& value) const;
+  // What was noted; else what `make` returns, which is noted.
+  template <class Make>
+  T in_or(Study& study, Make make) const {
+    if (std::optional<T> noted = in(study)) return *std::move(noted);
+    T made = make();
+    add(study, made);
+    return made;
+  }
+};
 
-std::string wiring_to_json(const std::vector<LayerTensors>& wiring);
-std::vector<LayerTensors> wiring_from_json(const std::string& text);
+// Of the data set's samples, so many.
+struct SampleCounts {
+  int64_t calibration = 0, search = 0, evaluation = 0;
+  bool operator==(const SampleCounts&) const = default;
+};
 
-// Of so many samples.
+// Values on so many samples.
 struct NotedValues {
   int64_t samples = 0;
   std::map<std::string, TensorValues> tensors;
 };
-std::string values_to_json(const NotedValues& values);
-NotedValues values_from_json(const std::string& text);
 
 // Layers of plans, by the plans' ids; the same layers in the same order for each of them.
 using Explained = std::map<std::string, std::vector<LayerReport>>;
-std::string explained_to_json(const Explained& explained);
-Explained explained_from_json(const std::string& text);
+
+// What a plan takes beside the corrections that all plans share.
+enum class OwnCorrection { kNone, kBiases, kCodes };
 
 // What the last run of tune() ended with.
 struct Ending {
@@ -46,7 +59,25 @@ struct Ending {
   std::vector<std::string> notes;
   std::vector<Limit> limits;
 };
-std::string ending_to_json(const Ending& ending);
-Ending ending_from_json(const std::string& text);
 
+namespace notes {
+
+inline const Note<SampleCounts> kFewerSamples{"fewer samples"};  // than asked for: the time lasts for these
+inline const Note<std::vector<Layer>> kLayers{"layers"};
+inline const Note<bool> kNotRewritten{"not rewritten"};          // the float model: there was no time for it
+inline const Note<bool> kFirstCorrections{"first corrections"};  // are in the folder, before any ranges
+inline const Note<Ranges> kRanges{"ranges"}, kImprovedRanges{"improved ranges"};
+inline Note<Ranges> ranges_of(const std::string& method) { return {"ranges of " + method}; }
+inline Note<OwnCorrection> own_corrections_of(const Plan& plan) { return {"own corrections of " + plan.hash()}; }
+inline const Note<std::map<std::string, std::vector<NodePlacement>>> kPlacement{"placement"};  // by device
+inline const Note<std::string> kLatencyModel{"latency model"};                                 // as it writes itself
+inline const Note<std::vector<double>> kLatencyErrors{"latency errors"};
+inline const Note<WhatIf> kWhatIf{"what if"};
+inline const Note<Sensitivity> kSensitivity{"sensitivity"};
+inline const Note<std::vector<LayerTensors>> kWiring{"wiring"};
+inline const Note<NotedValues> kValues{"values"};
+inline const Note<Explained> kExplained{"explained"};
+inline const Note<Ending> kEnding{"ending"};
+
+}  // namespace notes
 }  // namespace seqto::internal

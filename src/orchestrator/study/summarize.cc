@@ -244,21 +244,18 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   static_cast<DeviceFront&>(s) = front_on(first_device(study), study.trials(), ending, point);
   for (const std::string& device : other_devices(study))
     s.elsewhere.push_back(front_on(device, trials_on(study, device), ending, point));
-  if (const auto* text = study.noted("placement")) {
-    auto by_device = placements_from_json(*text);
-    s.placement = by_device[s.device];
-    for (DeviceFront& d : s.elsewhere) d.placement = by_device[d.device];
+  if (auto by_device = notes::kPlacement.in(study)) {
+    s.placement = (*by_device)[s.device];
+    for (DeviceFront& d : s.elsewhere) d.placement = (*by_device)[d.device];
   }
-  if (const auto* text = study.noted("sensitivity")) s.sensitivity = sensitivity_from_json(*text);
-  if (const auto* text = study.noted("layers")) s.layers = layers_from_json(*text);
-  if (const auto* text = study.noted("wiring")) s.wiring = wiring_from_json(*text);
-  if (const auto* text = study.noted("values")) {
-    NotedValues noted = values_from_json(*text);
-    s.values = std::move(noted.tensors);
-    s.value_samples = noted.samples;
-  }
-  if (const auto* text = study.noted("explained")) s.explained = explained_from_json(*text);
-  if (const auto* text = study.noted("what if")) s.what_if = what_if_from_json(*text);
+  s.sensitivity = notes::kSensitivity.in(study).value_or(Sensitivity());
+  s.layers = notes::kLayers.in(study).value_or(std::vector<Layer>());
+  s.wiring = notes::kWiring.in(study).value_or(std::vector<LayerTensors>());
+  NotedValues values = notes::kValues.in(study).value_or(NotedValues());
+  s.values = std::move(values.tensors);
+  s.value_samples = values.samples;
+  s.explained = notes::kExplained.in(study).value_or(Explained());
+  s.what_if = notes::kWhatIf.in(study);
   s.evaluations = static_cast<int64_t>(study.trials().size());
   s.wall_seconds = ending.wall_seconds;
   s.notes = ending.notes;
@@ -272,9 +269,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
 
 Summary read_summary(const std::filesystem::path& dir) {
   const Study study = Study::read(dir / "study.jsonl");
-  Ending ending;
-  ending.objectives = {"kl", "size"};
-  if (const auto* text = study.noted("ending")) ending = ending_from_json(*text);
+  const Ending ending = notes::kEnding.in(study).value_or(Ending{.objectives = {"kl", "size"}});
   return summarize(study, dir, ending);
 }
 

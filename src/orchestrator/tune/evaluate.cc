@@ -133,27 +133,41 @@ void put_uncertain_first(EvaluationData& evaluation) {
   evaluation.samples = std::move(samples);
 }
 
-Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env, const Prefixes* prefixes,
-               const Proposal::Enough& enough) {
-  if (trial.part != Part::kEvaluation) places = places.first(1);
+std::vector<std::vector<int64_t>> times_in_turn(std::span<const std::unique_ptr<Session>> sessions,
+                                                const std::function<std::vector<Tensor>(int64_t round)>& inputs,
+                                                const std::function<bool(int64_t round)>& goes_on) {
+  std::vector<std::vector<int64_t>> times(sessions.size());
+  for (int64_t round = 0; goes_on(round); ++round) {
+    const std::vector<Tensor> given = inputs(round);
+    for (size_t i = 0; i < sessions.size(); ++i) {
+      const int64_t ns = sessions[i]->time(given, 2).back();
+      if (round > 0) times[i].push_back(ns);
+    }
+  }
+  return times;
+}
+
+Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const Proposal::Enough& enough) {
+  const auto places = trial.part == Part::kEvaluation ? on.places : on.places.first(1);
   for (const Place& place : places) {
     Outcome outcome;
     try {
       EvaluationData evaluation = place.on(trial.part);
       std::optional<Prefixes::Suffix> suffix;
-      if (prefixes && trial.part == Part::kSearch) suffix = prefixes->suffix(trial.plan, model);
+      if (on.prefixes && trial.part == Part::kSearch) suffix = on.prefixes->suffix(trial.plan, model);
       if (suffix) evaluation.data = suffix->data;
       auto session = place.runner->load(suffix ? suffix->model : model);
       const int64_t size = serialized_size(model);
       const Race race{enough, size};
-      outcome.measurement = measure(*session, evaluation, env, enough ? &race : nullptr).measurement;
+      outcome.measurement = measure(*session, evaluation, on.env, enough ? &race : nullptr).measurement;
       outcome.measurement->size_bytes = size;
     } catch (const DeviceGone&) {
       throw;
     } catch (const Error& error) {
       if (error.code() == Code::kInterrupted) throw;
       outcome = {{}, error.what()};
-      env.log(LogLevel::kWarning, fmt::format("candidate {} failed on {}: {}", trial.id, place.device, error.what()));
+      on.env.log(LogLevel::kWarning,
+                 fmt::format("candidate {} failed on {}: {}", trial.id, place.device, error.what()));
     }
     if (&place != &places.front()) {
       trial.elsewhere[place.device] = std::move(outcome);

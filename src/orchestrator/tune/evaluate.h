@@ -1,6 +1,7 @@
 // Room: orchestrator/tune. One candidate: load it, run it on the evaluation samples, measure.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,7 +33,7 @@ struct EvaluationData {
 // A device of the study, and what candidates are measured with there.
 struct Place {
   std::string device;
-  std::unique_ptr<Runner> runner;
+  Runner* runner;
   EvaluationData evaluation;
   EvaluationData search, acceptance;  // of the study's first device; empty for strategies that do without
 
@@ -71,11 +72,23 @@ struct Evaluated {
 // first samples alone: as many as its `samples` are.
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race = nullptr);
 
+// Models timed in turn, so that whatever slows the machine down slows all of them alike.
+// Nanoseconds of each session, round after round while `goes_on` says so of the next; round 0 warms up and is not
+// among them. `inputs` gives those of a round. Each runs twice and the second run counts, as in a program that runs one
+// model alone: after two dozen others the caches hold nothing of it.
+std::vector<std::vector<int64_t>> times_in_turn(std::span<const std::unique_ptr<Session>> sessions,
+                                                const std::function<std::vector<Tensor>(int64_t round)>& inputs,
+                                                const std::function<bool(int64_t round)>& goes_on);
+
+struct Evaluation {
+  std::span<const Place> places;
+  const Env& env;
+  const Prefixes* prefixes = nullptr;  // of the search samples, where a candidate may be run from a cut on
+};
+
 // A failing candidate is a Trial that says why: this is one of the few places that catch.
 // Interruptions pass through, and a device that is gone. On one device after the other, the study's first first;
 // samples that only the search looks at are run on that alone. Any number of candidates may be evaluated at a time.
-// `prefixes`: of the search samples, where the candidate may be run from a cut on.
-Trial evaluate(const Model& model, Trial trial, std::span<const Place> places, const Env& env,
-               const Prefixes* prefixes = nullptr, const Proposal::Enough& enough = {});
+Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const Proposal::Enough& enough = {});
 
 }  // namespace seqto::internal

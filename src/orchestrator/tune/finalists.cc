@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "orchestrator/study/summarize.h"
-#include "orchestrator/tune/times_in_turn.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
 #include "seqto/validate.h"
@@ -21,13 +20,13 @@ struct TimedFiles {
   std::string failure;  // an interruption too leaves no latencies
 };
 
-TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeLimit& time,
+TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeBudget& time,
                         const Env& env) {
   constexpr int64_t kRounds = 30;
   const EvaluationData& data = place.evaluation;
   TimedFiles result;
   const double start = time.spent();
-  const auto over = [&] { return !time.leaves(0) && time.spent() - start > time.part(0.05); };
+  const auto over = [&] { return !time.leaves(0) && time.spent() - start > time.late_finalists(); };
   try {
     std::vector<std::unique_ptr<Session>> sessions;
     for (const auto& file : files) {
@@ -60,20 +59,6 @@ std::string model_file(const fs::path& folder, const std::string& id) {
   return (folder / "models" / (id + ".onnx")).string();
 }
 
-void time_on(const Place& place, const std::vector<std::string>& ids, const fs::path& folder, Ending& ending,
-             const TimeLimit& time, const Env& env) {
-  std::vector<std::string> files;
-  for (const auto& id : ids) files.push_back(model_file(folder, id));
-  TimedFiles timed = time_in_turn(files, place, time, env);
-  if (env.cancelled()) return;
-  if (!timed.failure.empty()) {
-    ending.notes.push_back(fmt::format("finalists could not be timed again on {}, their latencies are the trials': {}",
-                                       place.device, timed.failure));
-    return;
-  }
-  for (size_t i = 0; i < ids.size(); ++i) ending.latencies[place.device][ids[i]] = timed.latencies[i];
-}
-
 // Where latency is an objective, all points compete again by what is timed now; else the front stays what it is.
 std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& ending, bool searched) {
   std::vector<std::string> ids{"float"};
@@ -98,25 +83,38 @@ std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& en
 
 }  // namespace
 
-void time_finalists(const Study& study, std::span<const Place> places, const fs::path& folder, bool searched,
-                    Ending& ending, const TimeLimit& time, const Env& env) {
+void time_finalists(const Inputs& in, OpenStudy& study, std::span<const Place> places, const TimeBudget& time) {
+  const Env& env = in.env;
   if (env.cancelled()) return;
-  const Summary summary = summarize(study, folder, ending);
-  time_on(places[0], finalists_of(summary, ending, searched), folder, ending, time, env);
+  const fs::path& folder = in.options.output;
+  const auto time_on = [&](const Place& place, const DeviceFront& found) {
+    const std::vector<std::string> ids = finalists_of(found, study.ending, searches(in.options));
+    std::vector<std::string> files;
+    for (const auto& id : ids) files.push_back(model_file(folder, id));
+    const TimedFiles timed = time_in_turn(files, place, time, env);
+    if (env.cancelled()) return;
+    if (!timed.failure.empty())
+      study.ending.notes.push_back(
+          fmt::format("finalists could not be timed again on {}, their latencies are the trials': {}", place.device,
+                      timed.failure));
+    for (size_t i = 0; i < timed.latencies.size(); ++i)
+      study.ending.latencies[place.device][ids[i]] = timed.latencies[i];
+  };
+  const Summary summary = summarize(study.study, folder, study.ending);
+  time_on(places[0], summary);
   for (const Place& place : places.subspan(1))
     for (const DeviceFront& found : summary.elsewhere)
-      if (found.device == place.device)
-        time_on(place, finalists_of(found, ending, searched), folder, ending, time, env);
+      if (found.device == place.device) time_on(place, found);
 }
 
-std::string audit_selected(const Study& study, const Place& place, const fs::path& folder, const Ending& ending,
-                           int64_t samples, Runner& runner, const Env& env) {
-  const std::string id = summarize(study, folder, ending).selected;
+std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place& place) {
+  const fs::path& folder = in.options.output;
+  const std::string id = summarize(study.study, folder, study.ending).selected;
   const Model model = load_model(model_file(folder, id));
   const EvaluationData& data = place.evaluation;
-  const auto count = std::min(data.samples.size(), static_cast<size_t>(samples));
+  const auto count = std::min(data.samples.size(), static_cast<size_t>(in.options.audit_samples));
   const Outputs reference = first_rows(data.reference, static_cast<int64_t>(count));
-  const Audit found = audit(model, *data.data, std::span(data.samples).first(count), runner, reference, {}, env);
+  const Audit found = audit(model, *data.data, std::span(data.samples).first(count), *in.runner, reference, {}, in.env);
   return fmt::format(
       "audit of {} on {} samples: {} {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
       "saturate (x86 without VNNI); {} of {} int8 layers did{}",

@@ -10,22 +10,13 @@
 #include "seqto/error.h"
 
 namespace seqto::internal {
-namespace {
-
-// Values of the note, as JSON.
-constexpr const char *kNone = "false", *kBiases = "\"biases\"", *kCodes = "\"codes\"";
-
-std::string note_of(const Plan& plan) { return "own corrections of " + plan.hash(); }
-
-}  // namespace
-
 std::filesystem::path OwnCorrections::file(const Plan& plan) const {
-  return c_.options.output / "own_corrections" / (plan.hash() + ".npz");
+  return c_.bench.options.output / "own_corrections" / (plan.hash() + ".npz");
 }
 
 bool OwnCorrections::serves(const Plan& plan) const {
-  if (c_.judge.acceptance.samples.empty() || is_hurried(c_.options) || !c_.options.dataset.states.empty() ||
-      c_.options.quantize.format != QuantFormat::kQdq)
+  if (c_.judge.acceptance.samples.empty() || is_hurried(c_.bench.options) || !c_.bench.options.dataset.states.empty() ||
+      c_.bench.quantize.format != QuantFormat::kQdq)
     return false;
   const auto corrected = std::ranges::find_if(plan.schemes, [&](const auto& layer) {
     if (!is_static(layer.second)) return false;
@@ -34,29 +25,28 @@ bool OwnCorrections::serves(const Plan& plan) const {
   });
   if (corrected == plan.schemes.end()) return false;
   const DetailedScheme scheme = detailed_scheme(plan, corrected->first);
-  return uniform_plan(c_.model, scheme, c_.options.quantize.exclude).hash() != plan.hash();
+  return uniform_plan(c_.bench.model, scheme, c_.bench.quantize.exclude).hash() != plan.hash();
 }
 
 double OwnCorrections::loss(const Model& candidate) const {
   const auto session = c_.judge.runner->load(candidate);
-  const Measurement measured = measure(*session, c_.judge.acceptance, c_.env).measurement;
-  const std::string name = followed_loss(c_.options.objectives);
-  return steady_loss(measured, name, objective(measured, name));
+  const Measurement measured = measure(*session, c_.judge.acceptance, c_.bench.env).measurement;
+  return steady_loss(measured, c_.loss, objective(measured, c_.loss));
 }
 
 SchemeCorrections OwnCorrections::find_biases(const Plan& plan, const Model& candidate) const {
   SchemeCorrections found;
-  for (auto& [layer, shifts] :
-       bias_shifts(c_.model, candidate, BiasCorrection::kFull, {c_.data, c_.samples, c_.observer, c_.env}))
+  for (auto& [layer, shifts] : bias_shifts(c_.bench.model, candidate, BiasCorrection::kFull,
+                                           {c_.bench.data, c_.bench.samples, c_.bench.runner, c_.bench.env}))
     found[detailed_scheme(plan, layer)].shifts[layer] = shifts;
   return found;
 }
 
 SchemeCorrections OwnCorrections::find_codes(const Plan& plan, const Model& candidate) const {
-  const RoundingOptions options{.max_inputs = improvers_of(c_.options, Scheme::kInt8Weights).max_rounding_inputs};
+  const RoundingOptions options{.max_inputs = improvers_of(c_.bench.options, Scheme::kInt8Weights).max_rounding_inputs};
   SchemeCorrections found;
-  for (auto& [layer, rounded] :
-       learn_rounding(c_.model, candidate, {c_.data, c_.samples, c_.observer, c_.env}, options)) {
+  for (auto& [layer, rounded] : learn_rounding(
+           c_.bench.model, candidate, {c_.bench.data, c_.bench.samples, c_.bench.runner, c_.bench.env}, options)) {
     const DetailedScheme scheme = detailed_scheme(plan, layer);
     const auto shared = c_.corrections.find(scheme);
     if (shared != c_.corrections.end() && shared->second.rounding.contains(layer))
@@ -77,43 +67,46 @@ void OwnCorrections::save(const Plan& plan, const SchemeCorrections& found) cons
   save_corrections(found, file(plan));
 }
 
+OwnCorrection OwnCorrections::taken(const Plan& plan) const {
+  return notes::own_corrections_of(plan).in(c_.bench.study).value_or(OwnCorrection::kNone);
+}
+
 std::filesystem::path OwnCorrections::file_of(const Plan& plan) const {
-  const std::string* taken = c_.study.noted(note_of(plan));
-  return taken && *taken != kNone ? file(plan) : std::filesystem::path();
+  return taken(plan) == OwnCorrection::kNone ? std::filesystem::path() : file(plan);
 }
 
 Model OwnCorrections::as_found(const Plan& plan, Model candidate) const {
-  const std::string* taken = c_.study.noted(note_of(plan));
-  if (!taken || *taken == kNone) return candidate;
+  const OwnCorrection kind = taken(plan);
+  if (kind == OwnCorrection::kNone) return candidate;
   if (!std::filesystem::exists(file(plan)))
-    save(plan, *taken == kCodes ? find_codes(plan, candidate) : find_biases(plan, candidate));
+    save(plan, kind == OwnCorrection::kCodes ? find_codes(plan, candidate) : find_biases(plan, candidate));
   return apply(load_corrections(file(plan)), std::move(candidate), plan);
 }
 
 Model OwnCorrections::corrected(const Plan& plan, Model candidate) {
-  if (c_.study.noted(note_of(plan))) return as_found(plan, std::move(candidate));
+  if (notes::own_corrections_of(plan).is_in(c_.bench.study)) return as_found(plan, std::move(candidate));
   if (!serves(plan)) return candidate;
-  const char* taken = kNone;
+  OwnCorrection taken = OwnCorrection::kNone;
   try {
     double least = loss(candidate);
     std::optional<Model> best;
-    const auto try_out = [&](const char* name, const SchemeCorrections& found) {
+    const auto try_out = [&](OwnCorrection kind, const SchemeCorrections& found) {
       Model other = apply(found, candidate, plan);
       const double lost = loss(other);
       if (lost >= least) return;
-      least = lost, taken = name, best = std::move(other);
+      least = lost, taken = kind, best = std::move(other);
       save(plan, found);
     };
-    try_out(kBiases, find_biases(plan, candidate));
-    if (learns(plan, candidate)) try_out(kCodes, find_codes(plan, candidate));
+    try_out(OwnCorrection::kBiases, find_biases(plan, candidate));
+    if (learns(plan, candidate)) try_out(OwnCorrection::kCodes, find_codes(plan, candidate));
     if (best) candidate = std::move(*best);
   } catch (const Error& error) {
     // A candidate that cannot run says so when it is measured.
     if (error.code() != Code::kInvalidInput) throw;
-    c_.env.log(LogLevel::kWarning,
-               fmt::format("codes and biases of plan {} stay as they are: {}", plan.hash(), error.what()));
+    c_.bench.env.log(LogLevel::kWarning,
+                     fmt::format("codes and biases of plan {} stay as they are: {}", plan.hash(), error.what()));
   }
-  c_.study.note(note_of(plan), taken);
+  notes::own_corrections_of(plan).add(c_.bench.study, taken);
   return candidate;
 }
 

@@ -7,38 +7,33 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
 
+#include "orchestrator/study/notes.h"
 #include "orchestrator/tune/evaluate.h"
+#include "orchestrator/tune/workbench.h"
 #include "seqto/improve.h"
-#include "seqto/metrics.h"
-#include "seqto/tune.h"
 
 namespace seqto::internal {
 
 class OwnCorrections {
  public:
-  // All of it outlives this. `model`: the float model that candidates are made of; `judge`: its acceptance samples say
-  // whether a plan takes them.
+  // All of it outlives this. `corrections`: those that all plans share; `judge`: its acceptance samples say by `loss`
+  // whether a plan takes its own.
   struct Context {
-    const TuneOptions& options;
-    const Model& model;
+    Workbench bench;
     const SchemeCorrections& corrections;
-    const Dataset& data;
-    std::span<const int64_t> samples;
-    Runner& observer;
     const Place& judge;
-    Study& study;
-    const Env& env;
+    std::string loss;
     // Which plans' codes are to be learned anew, where those of static layers were learned at all. Empty: none.
     std::function<bool(const Plan&, const Model& candidate)> worth_learning;
   };
   explicit OwnCorrections(Context context) : c_(std::move(context)) {}
 
   // The plan's candidate as it is reported: as it was, with own biases or with own codes, whichever loses least on the
-  // acceptance samples. Found once for a plan, and kept in the study: its note "own corrections of <id>" and
-  // own_corrections/<id>.npz in its folder. Unchanged: where no static layer was corrected; plans of one scheme;
-  // QOperator form, which has no outputs in float to look at; short runs. Layers whose fields refuse corrections keep
-  // theirs.
+  // acceptance samples. Found once for a plan, and kept in the study: its note, and own_corrections/<id>.npz in its
+  // folder. Unchanged: where no static layer was corrected; plans of one scheme; QOperator form, which has no outputs
+  // in float to look at; short runs. Layers whose fields refuse corrections keep theirs.
   Model corrected(const Plan& plan, Model candidate);
   // The same, where that was found before.
   Model as_found(const Plan& plan, Model candidate) const;
@@ -46,6 +41,7 @@ class OwnCorrections {
   std::filesystem::path file_of(const Plan& plan) const;
 
  private:
+  OwnCorrection taken(const Plan& plan) const;
   bool serves(const Plan& plan) const;
   bool learns(const Plan& plan, const Model& candidate) const;
   SchemeCorrections find_biases(const Plan& plan, const Model& candidate) const;

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/json.h"
 #include "base/random.h"
-#include "orchestrator/tune/times_in_turn.h"
+#include "orchestrator/study/notes.h"
 #include "search/strategies/archive.h"
 #include "search/strategies/assignments.h"
 #include "seqto/error.h"
@@ -17,9 +15,7 @@
 namespace seqto::internal {
 namespace {
 
-constexpr double kSeconds = 10, kShare = 0.05;  // at a time; of --max-time. Half of them to make the models
 constexpr int64_t kRounds = 20, kFewest = 3, kBytes = int64_t{2} << 30;
-constexpr const char *kModel = "latency model", *kErrors = "latency errors";
 
 bool has_static(const Plan& plan) {
   return std::ranges::any_of(plan.schemes, [](const auto& layer) { return is_static(layer.second); });
@@ -60,18 +56,19 @@ std::vector<Plan> probes(const std::vector<SearchGroup>& groups) {
 }  // namespace
 
 std::unique_ptr<PredictedLatencies> PredictedLatencies::of(Context context) {
-  if (const std::string* text = context.study.noted(kModel)) {
-    auto model = LatencyModel::from_json(*text, context.model, context.groups);
+  const Workbench& w = context.bench;
+  if (const auto text = notes::kLatencyModel.in(w.study)) {
+    auto model = LatencyModel::from_json(*text, w.model, context.groups);
     std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(model)));
-    if (const std::string* errors = result->c_.study.noted(kErrors)) parse_json(*errors).get_to(result->errors_);
+    result->errors_ = notes::kLatencyErrors.in(result->c_.bench.study).value_or(std::vector<double>());
     return result;
   }
   auto model =
-      LatencyModel::profiled(context.model, context.groups, context.candidate, *context.place.runner, context.inputs);
+      LatencyModel::profiled(w.model, context.groups, context.candidate, *context.place.runner, context.inputs);
   if (!model) return {};
   std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(*model)));
   result->model_.learn(result->timed(probes(result->c_.groups)));
-  if (!result->c_.env.cancelled()) result->save();  // whoever goes on times them
+  if (!result->c_.bench.env.cancelled()) result->save();  // whoever goes on times them
   return result;
 }
 
@@ -87,10 +84,10 @@ std::unique_ptr<Session> PredictedLatencies::loaded(const Plan& plan) const {
 }
 
 std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Plan> plans) const {
-  const double start = c_.time.spent(), seconds = c_.time.at_most(kSeconds, kShare);
-  const auto spent = [&] { return c_.time.spent() - start; };
+  const double start = c_.bench.time.spent(), seconds = c_.bench.time.timing_plans();
+  const auto spent = [&] { return c_.bench.time.spent() - start; };
   // All of them are in memory.
-  const auto most = static_cast<size_t>(std::max<int64_t>(4, kBytes / (c_.study.header().model_size_bytes + 1)));
+  const auto most = static_cast<size_t>(std::max<int64_t>(4, kBytes / (c_.bench.study.header().model_size_bytes + 1)));
   std::vector<std::unique_ptr<Session>> sessions;
   std::vector<LatencyModel::Measured> measured;
   const auto add = [&](const Plan& plan) {
@@ -99,24 +96,25 @@ std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Pl
   add({});
   if (sessions.empty()) return {};
   // Where the time is limited, the fewest rounds of a slow model may take all of it.
-  const double round_seconds =
-      2 * c_.time.slowdown() * static_cast<double>(c_.study.find("float")->measurement->latency.median_ns) / 1e9;
+  const double round_seconds = 2 * c_.bench.time.slowdown() *
+                               static_cast<double>(c_.bench.study.find("float")->measurement->latency.median_ns) / 1e9;
   const auto rounds_fit = [&] {
-    return seconds >= kSeconds || (kFewest + 1) * static_cast<double>(sessions.size() + 1) * round_seconds < seconds;
+    return !c_.bench.time.shortens_timing_plans() ||
+           (kFewest + 1) * static_cast<double>(sessions.size() + 1) * round_seconds < seconds;
   };
   for (const Plan& plan : plans) {
-    if (c_.env.cancelled()) return {};
+    if (c_.bench.env.cancelled()) return {};
     if (sessions.size() > 1 && (spent() > seconds / 2 || sessions.size() > most || !rounds_fit())) break;
     add(plan);
   }
   const auto inputs = [&](int64_t round) {
-    c_.env.progress({"time", round, kRounds, "plans to predict latencies from"});
+    c_.bench.env.progress({"time", round, kRounds, "plans to predict latencies from"});
     return c_.inputs;
   };
   const auto times = times_in_turn(sessions, inputs, [&](int64_t round) {
-    return !c_.env.cancelled() && (round <= kFewest || (round <= kRounds && spent() < seconds));
+    return !c_.bench.env.cancelled() && (round <= kFewest || (round <= kRounds && spent() < seconds));
   });
-  if (c_.env.cancelled()) return {};  // the loop ends with what there is
+  if (c_.bench.env.cancelled()) return {};  // the loop ends with what there is
   const auto median = [&](size_t i) { return static_cast<double>(summarize_latency(times[i]).median_ns); };
   // The machine may be faster or slower by now.
   const double in_float = model_.measured({}).value_or(median(0));
@@ -128,7 +126,7 @@ bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const S
   if (proposals.empty()) return false;
   const Proposal& first = proposals.front();
   std::vector<Plan> plans;
-  const auto count = [&](const char* step) { return std::ranges::count(c_.study.trials(), step, &Trial::step); };
+  const auto count = [&](const char* step) { return std::ranges::count(c_.bench.study.trials(), step, &Trial::step); };
   const bool reported = first.part == Part::kEvaluation && first.step != "uniform";
   constexpr int kReports = 3;  // each may bring others into the report
   if (reported && ++reports_timed_ > kReports) return false;
@@ -158,9 +156,9 @@ bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const S
 }
 
 std::vector<Plan> PredictedLatencies::best(const StrategyOptions& options) const {
-  const SearchSpace space{.model = &c_.model, .groups = c_.groups, .latency_of = std::cref(*this)};
+  const SearchSpace space{.model = &c_.bench.model, .groups = c_.groups, .latency_of = std::cref(*this)};
   Archive archive(space, options);
-  archive.update(c_.study);
+  archive.update(c_.bench.study);
   const Assignments assignments(space);
   std::vector<Plan> plans;
   for (const Entry* entry : archive.front())
@@ -169,8 +167,8 @@ std::vector<Plan> PredictedLatencies::best(const StrategyOptions& options) const
 }
 
 void PredictedLatencies::save() const {
-  c_.study.note(kModel, model_.to_json());
-  if (!errors_.empty()) c_.study.note(kErrors, nlohmann::json(errors_).dump());
+  notes::kLatencyModel.add(c_.bench.study, model_.to_json());
+  if (!errors_.empty()) notes::kLatencyErrors.add(c_.bench.study, errors_);
 }
 
 std::string PredictedLatencies::error() const {

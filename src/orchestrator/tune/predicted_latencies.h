@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/study/notes.h"
 #include "orchestrator/tune/evaluate.h"
-#include "orchestrator/tune/time_limit.h"
+#include "orchestrator/tune/workbench.h"
 #include "search/latency/latency_model.h"
 #include "seqto/search.h"
 
@@ -20,16 +19,13 @@ class PredictedLatencies {
  public:
   // All of it outlives this. `place`: the first device; `candidate` makes the model of a plan.
   struct Context {
-    const Model& model;
+    Workbench bench;
     const std::vector<SearchGroup>& groups;
     std::function<Model(const Plan&)> candidate;
     const Place& place;
     std::vector<Tensor> inputs;
-    Study& study;
-    const TimeLimit& time;
-    const Env& env;
   };
-  // From the study's note "latency model", or profiled and fitted to plans that are timed in turn for it: the uniform
+  // From the study's note, or profiled and fitted to plans that are timed in turn for it: the uniform
   // ones and some that mix static layers with float ones. Nothing where the device does not tell what its nodes cost.
   static std::unique_ptr<PredictedLatencies> of(Context context);
 

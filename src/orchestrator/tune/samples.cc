@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/hash.h"
-#include "orchestrator/tune/tune_options.h"
+#include "orchestrator/tune/options.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {

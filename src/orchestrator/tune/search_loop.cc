@@ -4,28 +4,82 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
+#include <optional>
 
 #include "base/parallel.h"
-#include "orchestrator/tune/best_so_far.h"
-#include "orchestrator/tune/tune_options.h"
 #include "seqto/error.h"
+#include "seqto/report.h"
+#include "visualizer/format.h"
 
 namespace seqto::internal {
 namespace {
 
 struct TimeUp {};
 
-}  // namespace
+// References are no candidates.
+bool competes(const Trial& trial, Part part) {
+  return trial.part == part && trial.measurement && trial.id != "float" && trial.id != "published";
+}
 
-bool SearchLoop::run(const std::function<std::unique_ptr<Strategy>()>& make) {
-  if (!searches(c_.options)) last_ = c_.candidate(c_.study.trials().back().plan);
-  for (std::unique_ptr<Strategy> strategy = make();;) {
+// "best so far kl 3.2e-05 at 43.84 kB": the candidate nearest to the ideal of loss and size among `latest` and those of
+// `trials` that were measured on the same samples. Empty where none has a measurement.
+std::string best_so_far(std::span<const Trial> trials, const Trial& latest,
+                        const std::vector<std::string>& objectives) {
+  const std::string loss = followed_loss(objectives);
+  std::vector<Point> points;
+  const auto add = [&](const Trial& trial) {
+    if (competes(trial, latest.part))
+      points.push_back({objective(*trial.measurement, loss), objective(*trial.measurement, "size")});
+  };
+  std::ranges::for_each(trials, add);
+  add(latest);
+  std::vector<Point> front;
+  for (size_t i : pareto_front(points)) front.push_back(points[i]);
+  const std::vector<size_t> best = nearest_to_ideal(front, 1);
+  if (best.empty()) return "";
+  const Point& point = front[best.front()];
+  return fmt::format("best so far {} {} at {}", loss, format_figure(point[0]),
+                     format_bytes(static_cast<int64_t>(point[1])));
+}
+
+class SearchLoop {
+ public:
+  explicit SearchLoop(const Search& search) : s_(search), o_(search.inputs.options) {}
+  bool run();
+
+ private:
+  // `reserve`: of time and trials, for those that the report needs of a search on samples of its own. However little
+  // time there is, one plan is measured for it.
+  const char* limit_reached(bool reserve) const;
+  bool none_reported() const;
+  int64_t reserved_trials() const;
+  double report_seconds() const;  // of one plan that is reported
+  size_t allowed_trials(bool reserve) const;
+  // Side by side; appended in their order. False when interrupted. Those beyond the time limit are left out.
+  bool measure(std::span<Proposal> proposals, int64_t expected);
+  std::optional<Model> made(const Proposal& proposal);
+  void tell(const Trial& trial, int64_t expected) const;
+  bool note_stop(const char* limit);
+
+  const std::vector<Trial>& trials() const { return s_.study.study.trials(); }
+
+  const Search& s_;
+  const TuneOptions& o_;
+  std::optional<Model> last_;  // of the published search: the candidate before
+  std::mutex making_;
+  int64_t slowest_ns_ = 0;  // of the evaluations for the report
+};
+
+bool SearchLoop::run() {
+  if (!searches(o_)) last_ = s_.references.candidate(trials().back().plan);
+  for (std::unique_ptr<Strategy> strategy = s_.strategy();;) {
     const char* near = limit_reached(true);
-    std::vector<Proposal> proposals = strategy->next(c_.study, near);
+    std::vector<Proposal> proposals = strategy->next(s_.study.study, near);
     if (proposals.empty()) return !near || note_stop(near);
     try {
-      if (!near && c_.learn && c_.learn(proposals)) {
-        strategy = make();
+      if (!near && s_.learn(proposals)) {
+        strategy = s_.strategy();
         continue;
       }
     } catch (const Error& error) {
@@ -33,7 +87,7 @@ bool SearchLoop::run(const std::function<std::unique_ptr<Strategy>()>& make) {
       throw;
     }
     for (size_t done = 0; done < proposals.size();) {
-      if (c_.env.cancelled()) return false;
+      if (s_.inputs.env.cancelled()) return false;
       // What is reported has a latency: those are measured one at a time.
       const bool reported = proposals[done].part == Part::kEvaluation;
       if (const char* limit = limit_reached(!reported)) {
@@ -44,56 +98,54 @@ bool SearchLoop::run(const std::function<std::unique_ptr<Strategy>()>& make) {
       const std::span<Proposal> rest = std::span(proposals).subspan(done);
       size_t count = static_cast<size_t>(std::ranges::find_if_not(rest, kind) - rest.begin());
       count = reported ? 1 : std::min(count, allowed_trials(true));
-      const int64_t begin = c_.env.clock_ns();
+      const int64_t begin = s_.inputs.env.clock_ns();
       if (!measure(rest.first(count), strategy->expected())) return false;
-      if (reported) slowest_ns_ = std::max(slowest_ns_, c_.env.clock_ns() - begin);
+      if (reported) slowest_ns_ = std::max(slowest_ns_, s_.inputs.env.clock_ns() - begin);
       done += count;
     }
   }
 }
 
 const char* SearchLoop::limit_reached(bool reserve) const {
-  const TuneOptions& o = c_.options;
   // A short time is for the search as well: fewer of its plans are then reported, and less is told of them.
-  double kept = c_.closing_seconds();
-  if (reserve && searches(o))
-    kept += c_.time.at_most(static_cast<double>(reserved_trials()) * report_seconds(), 1.0 / 3);
+  double kept = Closing::now(o_, s_.time).kept(o_, s_.time);
+  if (reserve && searches(o_)) kept += s_.time.reporting(static_cast<double>(reserved_trials()) * report_seconds());
   else kept += report_seconds();
-  if (!c_.time.leaves(kept) && (reserve || !searches(o) || !none_reported())) return "--max-time";
+  if (!s_.time.leaves(kept) && (reserve || !searches(o_) || !none_reported())) return "--max-time";
   return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
 }
 
 double SearchLoop::report_seconds() const {
-  const auto samples = static_cast<double>(c_.places.front().evaluation.samples.size());
-  return std::max(static_cast<double>(slowest_ns_) / 1e9, c_.time.sample_seconds() * samples);
+  const auto samples = static_cast<double>(s_.references.places.front().evaluation.samples.size());
+  return std::max(static_cast<double>(slowest_ns_) / 1e9, s_.time.sample_seconds() * samples);
 }
 
 bool SearchLoop::none_reported() const {
-  return std::ranges::none_of(c_.study.trials(), [](const Trial& t) {
+  return std::ranges::none_of(trials(), [](const Trial& t) {
     return t.part == Part::kEvaluation && t.id != "float" && t.id != "published" && t.id != "full";
   });
 }
 
 int64_t SearchLoop::reserved_trials() const {
-  const TuneOptions& o = c_.options;
-  if (!searches(o)) return 0;
+  if (!searches(o_)) return 0;
   // Uniform plans are reported from the start.
-  const int64_t found = std::ranges::count_if(
-      c_.study.trials(), [](const Trial& t) { return t.part == Part::kSearch && t.step != "uniform"; });
-  return std::min(found, o.max_evaluations > 0 ? std::min(o.max_front, o.max_evaluations / 3) : o.max_front);
+  const int64_t found =
+      std::ranges::count_if(trials(), [](const Trial& t) { return t.part == Part::kSearch && t.step != "uniform"; });
+  return std::min(found, o_.max_evaluations > 0 ? std::min(o_.max_front, o_.max_evaluations / 3) : o_.max_front);
 }
 
 size_t SearchLoop::allowed_trials(bool reserve) const {
-  if (c_.options.max_evaluations <= 0) return std::numeric_limits<size_t>::max();
-  const int64_t trials = std::ssize(c_.study.trials()) + (reserve ? reserved_trials() : 0);
-  return static_cast<size_t>(std::max<int64_t>(0, c_.options.max_evaluations - trials));
+  if (o_.max_evaluations <= 0) return std::numeric_limits<size_t>::max();
+  const int64_t taken = std::ssize(trials()) + (reserve ? reserved_trials() : 0);
+  return static_cast<size_t>(std::max<int64_t>(0, o_.max_evaluations - taken));
 }
 
 // Nothing where the published search comes by the same candidate again.
 std::optional<Model> SearchLoop::made(const Proposal& proposal) {
   std::lock_guard lock(making_);  // a Quantizer makes one candidate at a time
-  Model model = (proposal.part == Part::kEvaluation ? c_.reported : c_.candidate)(proposal.plan);
-  if (searches(c_.options)) return model;
+  Model model =
+      proposal.part == Part::kEvaluation ? s_.reported(proposal.plan) : s_.references.candidate(proposal.plan);
+  if (searches(o_)) return model;
   if (equal(model, *last_)) return {};
   return last_ = std::move(model);
 }
@@ -103,7 +155,7 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
   const bool reserve = proposals[0].part != Part::kEvaluation;
   try {
     for_each_in_order(
-        proposals.size(), static_cast<size_t>(c_.options.jobs),
+        proposals.size(), static_cast<size_t>(o_.jobs),
         [&](size_t i) {
           Proposal& proposal = proposals[i];
           Trial& trial = trials[i];
@@ -114,12 +166,13 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
           trial.excluded = std::move(proposal.excluded);
           trial.part = proposal.part;
           trial.step = std::move(proposal.step);
-          trial = evaluate(*model, std::move(trial), c_.places, c_.env, c_.prefixes, proposal.enough);
+          trial =
+              evaluate(*model, std::move(trial), {s_.references.places, s_.inputs.env, s_.prefixes}, proposal.enough);
         },
         [&](size_t i) {
           if (trials[i].id.empty()) return;
           tell(trials[i], expected);
-          c_.study.append(std::move(trials[i]));
+          s_.study.study.append(std::move(trials[i]));
           if (limit_reached(reserve)) throw TimeUp();
         });
   } catch (const Error& error) {
@@ -131,17 +184,27 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
 }
 
 void SearchLoop::tell(const Trial& trial, int64_t expected) const {
-  const int64_t done = std::ssize(c_.study.trials()) + 1;
+  const int64_t done = std::ssize(trials()) + 1;
   int64_t total = expected;
-  if (total > 0 && c_.options.max_evaluations > 0) total = std::min(total, c_.options.max_evaluations);
+  if (total > 0 && o_.max_evaluations > 0) total = std::min(total, o_.max_evaluations);
   // A search may find more to try than it expected; its last step alone says that it is the last.
   if (total > 0) total = std::max(total, done + 1);
-  c_.env.progress({"evaluate", done, total, best_so_far(c_.study.trials(), trial, c_.options.objectives)});
+  s_.inputs.env.progress({"evaluate", done, total, best_so_far(trials(), trial, s_.study.ending.objectives)});
 }
 
 bool SearchLoop::note_stop(const char* limit) {
-  c_.ending.notes.push_back(fmt::format("stopped at {} after {} trials", limit, c_.study.trials().size()));
+  s_.study.ending.notes.push_back(fmt::format("stopped at {} after {} trials", limit, trials().size()));
   return true;
+}
+
+}  // namespace
+
+bool run_search(const Search& search) {
+  const bool went_on = SearchLoop(search).run();
+  const std::vector<Trial>& trials = search.study.study.trials();
+  search.inputs.env.progress({"evaluate", std::ssize(trials), std::ssize(trials),
+                              best_so_far(trials, trials.back(), search.study.ending.objectives)});
+  return went_on;
 }
 
 }  // namespace seqto::internal

@@ -1,5 +1,3 @@
-#include "search/strategies/chain.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,6 +9,7 @@
 #include "search/strategies/loss_model.h"
 #include "search/strategies/moves.h"
 #include "search/strategies/steps.h"
+#include "search/strategies/strategies.h"
 
 namespace seqto {
 namespace {

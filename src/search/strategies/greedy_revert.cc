@@ -3,8 +3,8 @@
 #include <numeric>
 #include <utility>
 
-#include "search/strategies/baselines.h"
 #include "search/strategies/replay.h"
+#include "search/strategies/strategies.h"
 
 namespace seqto {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <memory>
 
-#include "search/strategies/baselines.h"
 #include "search/strategies/replay.h"
+#include "search/strategies/strategies.h"
 
 namespace seqto {
 namespace {

@@ -1,8 +1,8 @@
-#include "search/strategies/incremental.h"
-
 #include <algorithm>
 #include <ranges>
 #include <unordered_set>
+
+#include "search/strategies/strategies.h"
 
 namespace seqto {
 namespace {

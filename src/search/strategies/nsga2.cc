@@ -3,9 +3,8 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "search/strategies/baselines.h"
-#include "search/strategies/random_plans.h"
 #include "search/strategies/replay.h"
+#include "search/strategies/strategies.h"
 
 namespace seqto {
 namespace {

@@ -1,6 +1,6 @@
-#include "search/strategies/baselines.h"
-#include "search/strategies/random_plans.h"
+#include "base/random.h"
 #include "search/strategies/replay.h"
+#include "search/strategies/strategies.h"
 
 namespace seqto {
 namespace {
@@ -17,6 +17,20 @@ class Random : public Replay {
 };
 
 }  // namespace
+
+std::vector<Assignment> internal::random_plans(const Assignments& assignments, size_t count, uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  constexpr uint64_t kFine = 1 << 20;
+  std::vector<Assignment> plans;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t share = below(kFine + 1, engine);
+    Assignment plan = assignments.all_float();
+    for (size_t g = 0; g < plan.size(); ++g)
+      if (below(kFine, engine) < share) plan[g] = 1 + static_cast<int>(below(assignments.choices(g) - 1, engine));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
 
 std::unique_ptr<Strategy> make_random(const SearchSpace& space, const StrategyOptions& options) {
   return std::make_unique<Random>(space, options);

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "search/strategies/baselines.h"
 #include "search/strategies/replay.h"
+#include "search/strategies/strategies.h"
 
 namespace seqto {
 namespace {

@@ -5,9 +5,7 @@
 #include <array>
 
 #include "metrics/loss_fields.h"
-#include "search/strategies/baselines.h"
-#include "search/strategies/chain.h"
-#include "search/strategies/incremental.h"
+#include "search/strategies/strategies.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
 

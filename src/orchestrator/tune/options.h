@@ -2,10 +2,9 @@
 // that identifies it.
 #pragma once
 
-#include <span>
 #include <string>
 
-#include "orchestrator/tune/evaluate.h"
+#include "seqto/metrics.h"
 #include "seqto/tune.h"
 
 namespace seqto::internal {
@@ -34,6 +33,5 @@ Scheme quantized_scheme(const TuneOptions& options);
 // Whether candidates are made as the published procedure makes them.
 bool published_settings(const TuneOptions& options);
 std::string options_json(const TuneOptions& options);
-std::string environment_json(const TuneOptions& options, std::span<const Place> places);
 
 }  // namespace seqto::internal

@@ -1,15 +1,13 @@
-#include "orchestrator/tune/tune_options.h"
+#include "orchestrator/tune/options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/json.h"
-#include "base/machine.h"
 #include "metrics/loss_fields.h"
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/layer_fields.h"
@@ -95,18 +93,6 @@ std::string options_json(const TuneOptions& o) {
   if (corrects_weights(o)) j["correct_weights"] = true;
   if (searches(o) && !o.racing) j["racing"] = false;
   if (o.dataset.seed != 0 && (o.strategy == "random" || o.strategy == "nsga2")) j["seed"] = o.dataset.seed;
-  return j.dump();
-}
-
-std::string environment_json(const TuneOptions& o, std::span<const Place> places) {
-  utsname host{};
-  ::uname(&host);
-  json j{{"seqto", SEQTO_VERSION},
-         {"runtime", places.front().runner->description()},
-         {"threads", o.runner.threads},
-         {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
-         {"cpu", processor_name()}};
-  for (const Place& place : places.subspan(1)) j["also on"][place.device] = place.runner->description();
   return j.dump();
 }
 

@@ -1,29 +1,31 @@
-#include "orchestrator/tune/search_groups.h"
+#include "orchestrator/tune/search_space.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "seqto/plan.h"
+
 namespace seqto::internal {
 
-std::vector<SearchGroup> search_groups(const Model& model, const std::vector<DetailedScheme>& schemes,
-                                       const QuantizeOptions& quantize, const GroupOptions& options) {
+SearchSpace search_space(const Workbench& w) {
   std::unordered_map<LayerId, std::vector<Scheme>> possible;
   std::unordered_set<LayerId> weighted;
-  for (Layer& layer : layers(model)) {
+  for (Layer& layer : layers(w.model)) {
     if (layer.weight_bytes > 0) weighted.insert(layer.id);
     possible[layer.id] = std::move(layer.schemes);
   }
-  const std::unordered_set<LayerId> left_out(quantize.exclude.begin(), quantize.exclude.end());
-  std::vector<SearchGroup> result;
-  for (std::vector<LayerId>& members : groups(model, options)) {
+  const std::unordered_set<LayerId> left_out(w.quantize.exclude.begin(), w.quantize.exclude.end());
+  const std::vector<DetailedScheme> schemes = detailed_schemes(w.options);
+  SearchSpace space{.model = &w.model, .exclusion_order = {}, .scheme = quantized_scheme(w.options)};
+  for (std::vector<LayerId>& members : groups(w.model, w.options.groups)) {
     SearchGroup group{.layers = {}, .choices = {{}}, .schemes = {DetailedScheme()}};
     for (LayerId& layer : members)
       if (!left_out.contains(layer)) group.layers.push_back(std::move(layer));
     const bool has_weights = std::ranges::any_of(group.layers, [&](const auto& l) { return weighted.contains(l); });
     for (const DetailedScheme& scheme : schemes) {
       if (scheme.scheme == Scheme::kFloat32) continue;
-      if (scheme.scheme == Scheme::kFloat16 && !has_weights && !quantize.float16.compute) continue;
+      if (scheme.scheme == Scheme::kFloat16 && !has_weights && !w.quantize.float16.compute) continue;
       Plan choice;
       for (const LayerId& layer : group.layers) {
         if (const auto& all = possible[layer]; std::ranges::find(all, scheme.scheme) == all.end()) continue;
@@ -34,9 +36,9 @@ std::vector<SearchGroup> search_groups(const Model& model, const std::vector<Det
       group.choices.push_back(std::move(choice));
       group.schemes.push_back(scheme);
     }
-    if (group.choices.size() > 1) result.push_back(std::move(group));
+    if (group.choices.size() > 1) space.groups.push_back(std::move(group));
   }
-  return result;
+  return space;
 }
 
 void set_bounds(StrategyOptions& options, const std::vector<Limit>& limits, const SearchSpace& space) {

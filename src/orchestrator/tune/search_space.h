@@ -4,17 +4,16 @@
 
 #include <vector>
 
-#include "seqto/plan.h"
+#include "orchestrator/tune/workbench.h"
 #include "seqto/search.h"
 #include "seqto/validate.h"
 
 namespace seqto::internal {
 
-// A choice for each of `schemes` that any layer of the group can be written in; layers that cannot stay float32 in it,
-// and so do the excluded in all. float16 is a choice where it changes anything: without float16_compute it is for
-// weights. Groups without a choice are left out.
-std::vector<SearchGroup> search_groups(const Model& model, const std::vector<DetailedScheme>& schemes,
-                                       const QuantizeOptions& quantize, const GroupOptions& options);
+// Its groups, without what predicts sizes and latencies: a choice for each scheme to choose from that any layer of the
+// group can be written in; layers that cannot stay float32 in it, and so do the excluded in all. float16 is a choice
+// where it changes anything: without float16_compute it is for weights. Groups without a choice are left out.
+SearchSpace search_space(const Workbench& bench);
 
 // Ratios are to the float model; a latency in nanoseconds is the device's, as the space's model of latencies predicts
 // it. Without such a model latencies are unbounded.

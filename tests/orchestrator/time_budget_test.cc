@@ -1,8 +1,6 @@
-#include "orchestrator/tune/time_limit.h"
+#include "orchestrator/tune/time_budget.h"
 
 #include <gtest/gtest.h>
-
-#include "orchestrator/tune/closing.h"
 
 namespace seqto::internal {
 namespace {
@@ -13,9 +11,9 @@ struct Clock {
   void pass(double seconds) { now += static_cast<int64_t>(seconds * 1e9); }
 };
 
-TEST(TimeLimit, LeavesWhatEndsWithinIt) {
+TEST(TimeBudget, LeavesWhatEndsWithinIt) {
   Clock clock;
-  const TimeLimit limit(10, clock.env);
+  const TimeBudget limit(10, clock.env);
   clock.pass(4);
   EXPECT_DOUBLE_EQ(limit.spent(), 4);
   EXPECT_TRUE(limit.leaves(5.9));
@@ -24,24 +22,24 @@ TEST(TimeLimit, LeavesWhatEndsWithinIt) {
   EXPECT_FALSE(limit.leaves(0));
 }
 
-TEST(TimeLimit, ZeroIsNone) {
+TEST(TimeBudget, ZeroIsNone) {
   Clock clock;
-  const TimeLimit none(0, clock.env);
+  const TimeBudget none(0, clock.env);
   clock.pass(1e6);
   EXPECT_TRUE(none.leaves(1e9));
   EXPECT_DOUBLE_EQ(none.at_most(1e9, 0.5), 1e9);
 }
 
-TEST(TimeLimit, SharesAreCaps) {
+TEST(TimeBudget, SharesAreCaps) {
   Clock clock;
-  const TimeLimit limit(12, clock.env);
+  const TimeBudget limit(12, clock.env);
   EXPECT_DOUBLE_EQ(limit.at_most(3, 0.25), 3);
   EXPECT_DOUBLE_EQ(limit.at_most(4, 0.25), 3);
 }
 
-TEST(TimeLimit, SharesOfASearchBeginWhenTheyAreFirstAskedFor) {
+TEST(TimeBudget, SharesOfASearchBeginWhenTheyAreFirstAskedFor) {
   Clock clock;
-  const TimeLimit none(0, clock.env), limit(20, clock.env);
+  const TimeBudget none(0, clock.env), limit(20, clock.env);
   EXPECT_FALSE(none.share_spent(1));
   const auto share = limit.share_spent(4);
   clock.pass(6);
@@ -56,10 +54,10 @@ TEST(TimeLimit, SharesOfASearchBeginWhenTheyAreFirstAskedFor) {
   EXPECT_DOUBLE_EQ(limit.share_spent(30)(), 1);
 }
 
-TEST(TimeLimit, WhatASampleTakesFollowsTheMachine) {
+TEST(TimeBudget, WhatASampleTakesFollowsTheMachine) {
   Clock clock;
   double probe_seconds = 0.01;
-  TimeLimit limit(100, clock.env);
+  TimeBudget limit(100, clock.env);
   EXPECT_DOUBLE_EQ(limit.slowdown(), 1);
   limit.took(0.02, [&] { clock.pass(probe_seconds); });
   EXPECT_DOUBLE_EQ(limit.sample_seconds(), 0.02);
@@ -74,11 +72,11 @@ TEST(TimeLimit, WhatASampleTakesFollowsTheMachine) {
   EXPECT_DOUBLE_EQ(limit.slowdown(), 1) << "no faster than it was: that is luck";
 }
 
-TEST(TimeLimit, AStepEndsWithItsTime) {
+TEST(TimeBudget, AStepEndsWithItsTime) {
   Clock clock;
   bool interrupted = false;
   clock.env.cancelled = [&] { return interrupted; };
-  const TimeLimit limit(100, clock.env), none(0, clock.env);
+  const TimeBudget limit(100, clock.env), none(0, clock.env);
   const auto step = [&](const Env& env) {
     for (int k = 0; k < 10; ++k) clock.pass(1), env.stop_if_cancelled("step");
     return 7;
@@ -94,7 +92,7 @@ TEST(TimeLimit, AStepEndsWithItsTime) {
 
 TEST(Closing, KeepsMoreForASlowModelAndForLatency) {
   Clock clock;
-  const TimeLimit none(0, clock.env), short_time(6, clock.env);
+  const TimeBudget none(0, clock.env), short_time(6, clock.env);
   TuneOptions options{.objectives = {"kl", "size"}, .max_front = 4, .ranking_samples = 10};
   const Closing fast = Closing::of(options, 0.001), slow = Closing::of(options, 0.1);
   EXPECT_DOUBLE_EQ(fast.kept(options, none), 0.196 + 1);

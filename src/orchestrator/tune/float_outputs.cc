@@ -1,0 +1,102 @@
+#include "orchestrator/tune/float_outputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+std::vector<Place> places_of(const Inputs& in) {
+  const TuneOptions& o = in.options;
+  const Split& split = in.samples.split;
+  std::vector<Place> places;
+  for (const Device& device : in.devices) {
+    Place& place = places.emplace_back(Place{.device = device.name, .runner = device.runner.get()});
+    place.evaluation.data = in.samples.data.get();
+    place.evaluation.samples = split.evaluation;
+    place.evaluation.chunk_samples = static_cast<size_t>(o.chunk_samples);
+  }
+  const auto half = split.search.begin() + static_cast<ptrdiff_t>((split.search.size() + 1) / 2);
+  Place& first = places.front();
+  first.search = first.acceptance = first.evaluation;
+  first.search.warm_up = first.acceptance.warm_up = false;
+  first.search.samples = {split.search.begin(), half};
+  first.acceptance.samples = {half, split.search.end()};
+  const Metrics metrics = make_metrics(o.metrics);
+  for (Place& place : places) read_truths(place.evaluation, metrics);
+  // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
+  if (std::ranges::any_of(o.objectives, is_task_metric)) read_truths(first.acceptance, judging_metrics(o));
+  return places;
+}
+
+Measurement measure_reference(EvaluationData& part, Session& session, const Env& env) {
+  Evaluated evaluated = measure(session, part, env);
+  part.reference = std::move(evaluated.outputs);
+  part.all_outputs = std::move(evaluated.all_outputs);
+  return std::move(evaluated.measurement);
+}
+
+void require_finite(const Place& place) {
+  if (std::ranges::all_of(place.evaluation.reference.values, [](float v) { return std::isfinite(v); })) return;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[evaluate] the float model's output on {} holds NaN or infinity; finite values were "
+                          "expected; check the model and the preprocessing",
+                          place.device));
+}
+
+void note_intervals(const Measurement& measurement, Ending& ending) {
+  for (const std::string& name : ending.objectives)
+    if (is_task_metric(name) && !measurement.intervals.contains(name))
+      ending.notes.push_back(
+          fmt::format("{} has no interval, so nothing says which points the samples cannot tell apart; "
+                      "--metric-resamples 200 runs its command so many times more for one",
+                      name));
+}
+
+void settle_loss(const Inputs& in, Place& first, Ending& ending) {
+  const Outputs& outputs = first.evaluation.reference;
+  const auto [loss, reason] = default_loss(outputs, in.options.dataset.states.size(), gives_class_rows(in.model));
+  if (!in.chose_objectives && loss != "kl") {
+    std::ranges::replace(ending.objectives, "kl", loss);
+    ending.notes.push_back(fmt::format("{}: {} takes the place of kl", reason, loss));
+  }
+  const bool by_kl = followed_loss(ending.objectives) == "kl";
+  if (const char* note = by_kl ? note_on_kl(outputs) : nullptr) ending.notes.emplace_back(note);
+  // What static layers lose lies on many samples a little; what weights lose may lie on two of a hundred alone.
+  first.search.pools = first.acceptance.pools = by_kl && by_latency(in.options);
+}
+
+}  // namespace
+
+std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
+  std::vector<Place> places = places_of(in);
+  Trial trial;
+  trial.id = "float";
+  for (Place& place : places) {
+    auto session = place.runner->load_file(in.options.model.string());
+    for (EvaluationData* part : {&place.search, &place.acceptance}) {
+      if (part->samples.empty()) continue;
+      const Measurement measured = measure_reference(*part, *session, in.env);
+      if (part == &place.acceptance) require_metrics(measured, in.options.objectives, "acceptance");
+      if (part->truths.empty() && part->labels.empty()) put_uncertain_first(*part);
+    }
+    Measurement measured = measure_reference(place.evaluation, *session, in.env);
+    require_metrics(measured, in.options.objectives, "evaluation");
+    const bool is_first = &place == &places.front();
+    if (is_first) note_intervals(measured, study.ending);
+    require_finite(place);
+    if (is_first) settle_loss(in, place, study.ending);
+    place.evaluation.paired = study.ending.objectives;
+    measured.size_bytes = in.model_bytes;
+    if (is_first) trial.measurement = std::move(measured);
+    else trial.elsewhere[place.device].measurement = std::move(measured);
+  }
+  if (!study.study.find("float")) study.study.append(std::move(trial));
+  return places;
+}
+
+}  // namespace seqto::internal

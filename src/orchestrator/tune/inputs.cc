@@ -1,0 +1,166 @@
+#include "orchestrator/tune/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+
+#include "base/files.h"
+#include "seqto/plan.h"
+#include "seqto/recipe.h"
+#include "seqto/runner.h"
+
+namespace seqto::internal {
+namespace {
+
+constexpr const char* kRandomData =
+    "the inputs are random numbers: sizes and latencies mean something, ranges, losses and the choice of layers do not";
+
+using Starting = std::vector<std::future<std::unique_ptr<Runner>>>;
+
+// A worker takes as long to start as the model to be looked at and this process's own runtime to be loaded.
+Starting start_runners(const TuneOptions& o, const Env& env) {
+  Starting starting;
+  const auto how = o.runner.isolated ? std::launch::async : std::launch::deferred;
+  for (const std::string& device : o.devices)
+    starting.push_back(std::async(how, [&o, &env, device] { return make_runner(device, o.runner, env); }));
+  return starting;
+}
+
+// Sorted. The user's patterns are about the model as it came: a BatchNormalization may be named that is folded next.
+std::vector<LayerId> excluded_layers(const TuneOptions& o, Model model) {
+  name_nodes(model);
+  std::vector<LayerId> layers = expand_patterns(o.exclude, model);
+  std::ranges::sort(layers);
+  return layers;
+}
+
+void take_form(Inputs& in, Prepared prepared) {
+  in.model = std::move(prepared.model);
+  in.opsets.push_back(in.model.opset());
+  std::ranges::move(prepared.actions, std::back_inserter(in.notes));
+}
+
+void open_model(Inputs& in) {
+  TuneOptions& o = in.options;
+  in.model = load_model(o.model);
+  Model in_order = in.model;
+  sort_nodes(in_order);
+  check_model(in_order);
+  in.external_files = in.model.external_files;
+  in.model_sha256 = model_sha256(o.model, in.model);
+  in.model_bytes = model_file_bytes(o.model, in.model);
+  refuse_trees(in.model);
+  const std::vector<LayerId> excluded = excluded_layers(o, in.model);
+  // The published procedure takes the model as it is.
+  take_form(in, searches(o) ? tunable_form(in.model, o.quantize) : quantizable_form(in.model, o.quantize));
+  for (const DetailedScheme& scheme : detailed_schemes(o))
+    if (!scheme.fields.empty()) take_form(in, tunable_form(in.model, o.quantize, uniform_plan(in.model, scheme)));
+  require_quantizable(in.model);
+  for (const Node& node : in.model.graph.nodes)
+    if (std::ranges::binary_search(excluded, node.name)) o.quantize.exclude.push_back(node.name);
+}
+
+constexpr int64_t kFewestEvaluated = 16, kFewestSearched = 8, kFewestCalibrated = 8;
+
+int64_t within(double seconds, double sample_seconds, int64_t fewest) {
+  const double most = seconds / std::max(sample_seconds, 1e-9);
+  return most < 1e9 ? std::max(fewest, static_cast<int64_t>(most)) : std::numeric_limits<int64_t>::max();
+}
+
+std::optional<SampleCounts> begun_with(const std::filesystem::path& study) {
+  // Of an empty file, or one whose first line was never finished, nothing goes on.
+  if (!std::filesystem::exists(study) || read_file(study).find('\n') == std::string::npos) return {};
+  return notes::kFewerSamples.in(Study::read(study)).value_or(SampleCounts());
+}
+
+// Seconds of a sample, read and run; the runtime's first run is slow.
+double timed_sample(const Dataset& data, std::span<const int64_t> samples, Session& session, const TimeBudget& time) {
+  constexpr size_t kMost = 4;
+  session.run(data.read(samples[0]).inputs);
+  const double begin = time.spent();
+  size_t count = 0;
+  while (count < kMost && (count == 0 || time.spent() - begin < time.timing_a_sample())) {
+    session.run(data.read(samples[count % samples.size()]).inputs);
+    ++count;
+  }
+  return (time.spent() - begin) / static_cast<double>(count);
+}
+
+// `count` of them, evenly spaced, since neighbours may be alike; all where that is no fewer.
+std::vector<int64_t> evenly(const std::vector<int64_t>& samples, int64_t count) {
+  if (count >= std::ssize(samples)) return samples;
+  std::vector<int64_t> some;
+  for (int64_t i = 0; i < count; ++i) some.push_back(samples[static_cast<size_t>(i * std::ssize(samples) / count)]);
+  return some;
+}
+
+SampleCounts counts(const Split& split) {
+  return {std::ssize(split.calibration), std::ssize(split.search), std::ssize(split.evaluation)};
+}
+
+// Where the time is limited: as many samples as it lasts for.
+// Times a sample of the float model on the first device, and tells `time` of it. Without a limit no sample is run, and
+// with recurrent states, whose sequences stay whole, none is left out. The samples of a study that has begun are those
+// that it began with.
+void take_fewer_samples(Inputs& in, TimeBudget& time) {
+  const TuneOptions& o = in.options;
+  const Dataset& data = *in.samples.data;
+  Split& split = in.samples.split;
+  const std::optional<SampleCounts> begun = o.resume ? begun_with(o.output / "study.jsonl") : std::nullopt;
+  const SampleCounts all = counts(split);
+  SampleCounts wanted = all;
+  if (time.is_limited()) {
+    const auto session = in.devices.front().runner->load_file(o.model.string());
+    const double seconds = timed_sample(data, split.evaluation, *session, time);
+    std::shared_ptr<Session> own = in.runner->load_file(o.model.string());
+    const auto inputs = std::make_shared<std::vector<Tensor>>(data.read(split.evaluation.front()).inputs);
+    own->run(*inputs);
+    time.took(seconds, [own, inputs] { own->run(*inputs); });
+    if (!begun && o.dataset.states.empty())
+      wanted = {within(time.calibration_pass(), seconds, kFewestCalibrated),
+                within(time.search_pass(), seconds, kFewestSearched) / 2 * 2,
+                within(time.evaluation_pass(), seconds, kFewestEvaluated)};
+  }
+  if (begun && begun->evaluation > 0) wanted = *begun;
+  split.calibration = evenly(split.calibration, wanted.calibration);
+  split.search = evenly(split.search, wanted.search);
+  split.evaluation = evenly(split.evaluation, wanted.evaluation);
+  const SampleCounts taken = counts(split);
+  if (taken == all) return;
+  in.fewer_samples = taken;
+  in.notes.push_back(fmt::format(
+      "--max-time lasts for {} of {} samples to calibrate, {} of {} to search on and {} of {} to evaluate on; more "
+      "time in another folder takes them all",
+      taken.calibration, all.calibration, taken.search, all.search, taken.evaluation, all.evaluation));
+}
+
+}  // namespace
+
+std::vector<Tensor> first_inputs(const Inputs& in) {
+  return in.samples.data->read(in.samples.split.evaluation.front()).inputs;
+}
+
+Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env) {
+  Inputs in{.options = resolved(asked), .env = env, .chose_objectives = !asked.objectives.empty()};
+  const TuneOptions& o = in.options;
+  validate(o);
+  Starting starting = start_runners(o, env);
+  open_model(in);
+  make_writable_folder(o.output);
+  RunnerOptions here = o.runner;
+  here.isolated = false;
+  in.runner = carry_states(make_runner("cpu", here, env), in.model, o.dataset);
+  for (size_t i = 0; i < o.devices.size(); ++i)
+    in.devices.push_back({o.devices[i], carry_states(starting[i].get(), in.model, o.dataset)});
+  in.samples = open_samples(o, in.model.graph.free_inputs());
+  take_fewer_samples(in, time);
+  std::ranges::copy(in.samples.split.notes, std::back_inserter(in.notes));
+  if (in.samples.data->is_random()) {
+    in.notes.emplace_back(kRandomData);
+    env.log(LogLevel::kWarning, kRandomData);
+  }
+  return in;
+}
+
+}  // namespace seqto::internal

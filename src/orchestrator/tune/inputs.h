@@ -1,0 +1,43 @@
+// Room: orchestrator/tune. What a study is made of: options, model, samples and the runners of its devices.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orchestrator/study/notes.h"
+#include "orchestrator/tune/samples.h"
+#include "orchestrator/tune/time_budget.h"
+
+namespace seqto::internal {
+
+struct Device {
+  std::string name;
+  std::unique_ptr<Runner> runner;
+};
+
+// Nothing of it changes once it is open.
+struct Inputs {
+  TuneOptions options;  // nothing is left to the strategy; what was excluded is options.quantize.exclude, by layer
+  const Env& env;
+  bool chose_objectives = false;  // who asked for the study did
+  Model model{};                  // in the form that is quantized
+  std::vector<int64_t> opsets{};  // after each step of its preparation
+  std::vector<std::filesystem::path> external_files{};
+  std::string model_sha256{};        // of the file
+  int64_t model_bytes = 0;           // with its external files
+  std::unique_ptr<Runner> runner{};  // the CPU, in this process
+  std::vector<Device> devices{};     // where candidates are measured
+  Samples samples{};
+  std::optional<SampleCounts> fewer_samples{};  // that the study takes for want of time
+  std::vector<std::string> notes{};             // for the report
+};
+
+std::vector<Tensor> first_inputs(const Inputs& inputs);  // of the samples to evaluate on
+
+// Throws Error as the verbs that it calls. Tells `time` what a sample takes. `env` outlives it.
+Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env);
+
+}  // namespace seqto::internal

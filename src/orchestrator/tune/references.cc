@@ -1,0 +1,164 @@
+#include "orchestrator/tune/references.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "orchestrator/tune/float_outputs.h"
+#include "orchestrator/tune/improvements.h"
+#include "orchestrator/tune/search_space.h"
+#include "search/strategies/assignments.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+FloatModel rewritten(const Inputs& in, Study& study, TimeBudget& time) {
+  const TuneOptions& o = in.options;
+  FloatModel base{in.model, {}, o.quantize};
+  if (o.improvers.rewrites() && !notes::kNotRewritten.is_in(study)) {
+    auto model = in_time(time, time.rewriting(), in.env, [&](const Env& env) {
+      return rewrite_for(base.model, o.improvers, base.quantize, quantized_scheme(o),
+                         {*in.samples.data, in.samples.split.calibration, *in.runner, env});
+    });
+    // Whoever goes on with the study has its model.
+    if (!model) notes::kNotRewritten.add(study, true);
+    else base.original = std::exchange(base.model, *std::move(model));
+  }
+  if (notes::kNotRewritten.is_in(study)) time.leave_out("center, equalize and smooth");
+  return base;
+}
+
+Ranges calibrated(const Workbench& w, const CalibrateOptions& options) {
+  return calibrate(w.model, {w.data, w.samples, w.runner, w.env}, options);
+}
+
+// Those that schemes to choose from name as their `method`, by that name. `ranges`: for what names the method that the
+// study has anyway.
+std::map<std::string, Ranges> named_ranges(const Workbench& w, const Ranges& ranges) {
+  std::map<std::string, Ranges> result;
+  const CalibrateOptions own = calibration_of(w.options);
+  for (const DetailedScheme& scheme : detailed_schemes(w.options)) {
+    if (!scheme.fields.method || result.contains(*scheme.fields.method)) continue;
+    const std::string& name = *scheme.fields.method;
+    const CalibrateOptions named = calibration_named(name, own);
+    const bool has_it = named.method == own.method && named.percentile == own.percentile;
+    result[name] = has_it ? ranges : notes::ranges_of(name).in_or(w.study, [&] { return calibrated(w, named); });
+  }
+  return result;
+}
+
+// The plan that `chain` looks at first, before anything is calibrated where that needs no ranges: int8_weights
+// everywhere, which saves most of the bytes and loses next to nothing. Not where there is time enough, or where
+// latencies decide.
+void measure_first_plan(const Workbench& w, std::span<const Place> places) {
+  if (w.options.strategy != "chain" || !is_hurried(w.options) || by_latency(w.options)) return;
+  const DetailedScheme scheme{Scheme::kInt8Weights, {}};
+  const SearchSpace space = search_space(w);
+  const Assignments assignments(space);
+  Trial trial;
+  trial.plan = assignments.plan(assignments.uniform(scheme));
+  trial.id = trial.plan.hash();
+  trial.step = "uniform";
+  if (trial.plan.schemes.empty() || w.study.find(trial.id)) return;
+  const SchemeCorrections corrections = find_first_corrections(w, scheme);
+  const Model candidate = apply(corrections, Quantizer(w.model, {}, w.quantize).quantize(trial.plan), trial.plan);
+  w.study.append(evaluate(candidate, std::move(trial), {places, w.env}));
+}
+
+void measure_reference(const std::string& id, const Plan& plan, const Model& candidate, std::span<const Place> places,
+                       const Workbench& w) {
+  Trial trial;
+  trial.id = id;
+  trial.plan = plan;
+  trial = evaluate(candidate, std::move(trial), {places, w.env});
+  if (!trial.measurement)
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[tune] the fully quantized model does not run: {}; it is what candidates are compared with",
+                    trial.failure));
+  w.study.append(std::move(trial));
+}
+
+// Which part of each device runs what of the fully quantized model. Throws Error{kUnavailable} where a runtime gives
+// all nodes to the CPU without a word: that is not what was asked for.
+void note_placement(const Inputs& in, References& r, Study& study) {
+  const std::vector<Tensor> inputs = first_inputs(in);
+  std::map<std::string, std::vector<NodePlacement>> by_device;
+  for (const Place& place : r.places) {
+    if (place.device == "cpu") continue;
+    auto nodes = place.runner->placement(r.candidate(r.full), inputs);
+    if (nodes.empty()) continue;  // the runtime does not tell
+    if (std::ranges::all_of(nodes, [](const NodePlacement& n) { return n.provider == "CPUExecutionProvider"; }))
+      throw Error(Code::kUnavailable,
+                  fmt::format("[tune] {} leaves all {} nodes of the fully quantized model to the CPU; a device that "
+                              "runs some was expected; try other schemes, or --device cpu",
+                              place.device, nodes.size()));
+    by_device[place.device] = std::move(nodes);
+  }
+  if (!by_device.empty()) notes::kPlacement.add(study, by_device);
+}
+
+Learned learn(const Workbench& w) {
+  Learned result;
+  result.ranges = notes::kRanges.in_or(w.study, [&] { return calibrated(w, calibration_of(w.options)); });
+  result.in_use = named_ranges(w, result.ranges);
+  const double start = w.time.spent();
+  Improvements improved = find_improvements(w, result.ranges, result.in_use);
+  result.seconds = w.time.spent() - start;
+  result.in_use[""] = std::move(improved.ranges);
+  result.corrections = std::move(improved.corrections);
+  return result;
+}
+
+Quantizer quantizer_of(const FloatModel& base, const std::map<std::string, Ranges>& in_use) {
+  Quantizer quantizer(base.model, in_use.at(""), base.quantize);
+  for (const auto& [name, ranges] : in_use)
+    if (!name.empty()) quantizer.add_ranges(name, ranges);
+  return quantizer;
+}
+
+}  // namespace
+
+Workbench workbench(const Inputs& in, const FloatModel& base, Study& study, TimeBudget& time) {
+  return {in.options, base.model, base.quantize, *in.samples.data, in.samples.split.calibration, *in.runner,
+          study,      time,       in.env};
+}
+
+Published published_model(const Inputs& in, const References& r) {
+  const Model& model = r.base.as_given();
+  Published result{uniform_plan(model, Scheme::kInt8), r.learned.ranges, {}};
+  if (r.base.original)
+    result.ranges = calibrate(model, {*in.samples.data, in.samples.split.calibration, *in.runner, in.env});
+  result.model = Quantizer(model, result.ranges, {}).quantize(result.plan);
+  return result;
+}
+
+References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& time) {
+  Study& study = open.study;
+  std::vector<Place> places = measure_float(in, open);
+  FloatModel base = rewritten(in, study, time);
+  measure_first_plan(workbench(in, base, study, time), places);
+  Learned learned = learn(workbench(in, base, study, time));
+  Quantizer quantizer = quantizer_of(base, learned.in_use);
+  Plan full = uniform_plan(base.model, quantized_scheme(in.options), base.quantize.exclude);
+  References r{std::move(places), std::move(base), std::move(learned), std::move(quantizer), std::move(full), {}};
+  const Workbench w = workbench(in, r.base, study, time);
+  const double start = time.spent();
+  // What size and losses are compared with stays the published quantization, whatever is searched.
+  if (!published_settings(in.options) && !study.find("published")) {
+    r.published = published_model(in, r);
+    measure_reference("published", r.published->plan, r.published->model, r.places, w);
+  }
+  // Then it is the search's own plans that a short time is for.
+  const bool can_wait = searches(in.options) && study.find("published");
+  if ((!can_wait ||
+       time.has_time(time.few_plans(time.spent() - start), "the fully quantized model in the search's own types")) &&
+      !study.find("full"))
+    measure_reference("full", r.full, r.candidate(r.full), r.places, w);
+  if (!notes::kPlacement.is_in(study)) note_placement(in, r, study);
+  return r;
+}
+
+}  // namespace seqto::internal

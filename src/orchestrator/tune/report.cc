@@ -1,0 +1,135 @@
+#include "orchestrator/tune/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/files.h"
+#include "orchestrator/study/summarize.h"
+#include "orchestrator/tune/error_analysis.h"
+#include "orchestrator/tune/finalists.h"
+#include "orchestrator/tune/improvements.h"
+#include "orchestrator/tune/own_corrections.h"
+#include "seqto/recipe.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+void analyze_layers(const Inputs& in, Study& study, References& r, TimeBudget& time) {
+  constexpr const char* kWhat = "the error analysis and the tensors' values";
+  if (!time.has_time(Closing::now(in.options, time).analysis, kWhat)) return;
+  const auto analyzed = in_time(time, time.analyzing(), in.env, [&](const Env& env) {
+    ranked(in, study, r, env);
+    note_tensors(in, study, r, env);
+    return true;
+  });
+  if (!analyzed) time.leave_out(kWhat);
+}
+
+// The trials whose plans become files.
+std::vector<const Trial*> kept_trials(const TuneOptions& o, const OpenStudy& study) {
+  std::vector<const Trial*> kept;
+  if (const Trial* full = study.study.find("full")) kept.push_back(full);
+  for (size_t i : reportable(study.study, study.ending.objectives, searches(o)))
+    kept.push_back(&study.study.trials()[i]);
+  return kept;
+}
+
+void write_float(const Inputs& in) {
+  const fs::path file = in.options.output / "models" / "float.onnx";
+  if (in.external_files.empty()) write_file_atomic(file, read_file(in.options.model));
+  else save_model(load_model(in.options.model), file);
+  write_file_atomic(in.options.output / "plans" / "float.json", plan_to_json({}));
+}
+
+StoredFile store_corrections(const fs::path& folder, const fs::path& file) {
+  return store(folder, "corrections", ".npz", read_file(file));
+}
+
+// What all plans of the study have in common. What was learned goes to the folder of the plans.
+Recipe study_recipe(const Inputs& in, const References& r) {
+  const TuneOptions& o = in.options;
+  const std::vector<int64_t>& calibration = in.samples.split.calibration;
+  Recipe recipe{.quantize = r.base.quantize,
+                .opsets = in.opsets,
+                .fold_batch_norms = folds_batch_norms(o),
+                .improvers = o.improvers,
+                .rewritten_for = quantized_scheme(o),
+                .calibrate = calibration_of(o),
+                .model_sha256 = in.model_sha256,
+                .samples_sha256 = samples_sha256(*in.samples.data, calibration)};
+  if (!r.base.original) recipe.improvers.center = recipe.improvers.equalize = recipe.improvers.smooth = false;
+  for (int64_t index : calibration) recipe.calibration_samples.push_back(index - in.samples.calibration_begin);
+  const auto folder = o.output / "plans";
+  for (const auto& [method, ranges] : r.learned.in_use) recipe.ranges[method] = store_ranges(folder, ranges);
+  if (!r.learned.corrections.empty()) recipe.corrections.push_back(store_corrections(folder, corrections_file(o)));
+  return recipe;
+}
+
+// Of one of its plans, with its fields. `own`: the file of the corrections that it alone takes; empty: it takes none.
+Recipe plan_recipe(const Recipe& study, Plan plan, const fs::path& own, const fs::path& folder) {
+  Recipe recipe = study;
+  recipe.plan = std::move(plan);
+  if (!own.empty()) recipe.corrections.push_back(store_corrections(folder, own));
+  return recipe;
+}
+
+Recipe published_recipe(const Recipe& study, const Published& published, const fs::path& folder) {
+  Recipe recipe = study;
+  recipe.plan = published.plan;
+  recipe.quantize = {};
+  recipe.corrections.clear();
+  recipe.ranges = {{"", store_ranges(folder, published.ranges)}};
+  // Where the study rewrote the model, the original was calibrated for this alone.
+  if (study.improvers.rewrites()) recipe.calibrate = {};
+  recipe.improvers = {};
+  return recipe;
+}
+
+// What the reports call finalists are these files, loaded by the runtime and timed in turn.
+void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenStudy& study, References& r,
+                  TimeBudget& time) {
+  const fs::path models = in.options.output / "models", plans = in.options.output / "plans";
+  const Recipe recipe = study_recipe(in, r);
+  if (study.study.find("published")) {
+    if (!r.published) r.published = published_model(in, r);
+    save_model(r.published->model, models / "published.onnx");
+    save_recipe(published_recipe(recipe, *r.published, plans), plans / "published.json");
+  }
+  const OwnCorrections own({workbench(in, r.base, study.study, time), r.learned.corrections, r.places.front(), {}, {}});
+  Explained explained;
+  for (const Trial* t : kept) {
+    const Model made = own.as_found(t->plan, r.candidate(t->plan));
+    explained[t->id] = explain(r.base.model, made, {.quantize = r.base.quantize, .plan = t->plan});
+    save_model(made, models / (t->id + ".onnx"));
+    const Plan written = with_fields(r.learned.corrections, t->plan);
+    save_recipe(plan_recipe(recipe, written, own.file_of(t->plan), plans), plans / (t->id + ".json"));
+  }
+  notes::kExplained.add(study.study, explained);
+}
+
+}  // namespace
+
+Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& searched, TimeBudget& time) {
+  const TuneOptions& o = in.options;
+  Ending& ending = study.ending;
+  if (searched.finished) analyze_layers(in, study.study, r, time);
+  write_float(in);
+  const std::vector<const Trial*> kept = kept_trials(o, study);
+  write_models(kept, in, study, r, time);
+  // The published procedure times a few: beside trials that were timed at other moments none could be chosen.
+  const bool comparable = searches(o) || !by_latency(o);
+  if (comparable && time.has_time(Closing::now(o, time).timing_of(kept.size() + 2), "finalists timed in turn"))
+    time_finalists(in, study, r.places, time);
+  if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
+  if (o.audit_samples > 0 && !in.env.cancelled()) ending.notes.push_back(audit_selected(in, study, r.places.front()));
+  const bool draws = time.has_time(Closing::now(o, time).drawing, "plots/*.svg, which `seqto report` draws");
+  if (!time.left_out().empty())
+    ending.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(time.left_out(), "; ")));
+  ending.wall_seconds += time.spent();
+  notes::kEnding.add(study.study, ending);
+  return {read_summary(o.output), {.plots = draws}};
+}
+
+}  // namespace seqto::internal

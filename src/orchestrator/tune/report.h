@@ -1,0 +1,19 @@
+// Room: orchestrator/tune. The end of a study: its files, what is measured of them, its ending.
+#pragma once
+
+#include "orchestrator/tune/references.h"
+#include "orchestrator/tune/searched.h"
+#include "seqto/report.h"
+
+namespace seqto::internal {
+
+struct Report {
+  Summary summary;
+  ReportOptions drawing;
+};
+
+// What there is no time for is left out, and the ending says so. An interrupted search has a report of what it found.
+Report close(const Inputs& inputs, OpenStudy& study, References& references, const Searched& searched,
+             TimeBudget& time);
+
+}  // namespace seqto::internal
