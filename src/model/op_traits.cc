@@ -6,80 +6,97 @@
 namespace seqto::internal {
 namespace {
 
+constexpr size_t kNone = static_cast<size_t>(-1);
+
 struct Row {
   std::string_view op_type;
   Traits traits = 0;
   size_t data_inputs = 0;  // the first so many; 0: all
+  size_t bias = kNone;
+  size_t output_scale = kNone;
+  int64_t integers_from_opset = 0;
 };
 
 constexpr Row kRows[] = {
     {"Abs", kNotNegative | kExactInHalf},
     {"Add", kUnfoldsWeights},
-    {"Attention", 0, 2},
-    {"AveragePool", kAverages | kScales | kPassThrough},
+    {"ArgMax", kComputesOnCodes},
+    {"Attention", kComputesOnCodes, 2},
+    {"AveragePool", kPools | kAverages | kScales | kPassThrough},
     {"BatchNormalization", kNormalization | kFollowsAxis, 2},
     {"BitShift", kUnfoldsWeights},
-    {"Cast", kUnfoldsWeights},
+    {"Cast", kUnfoldsWeights | kEndsUnfolding},
     {"Clip", kClips | kKeepsCodes | kPassThrough, 1},
     {"Concat", kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights},
-    {"Conv", kConv | kProduct, 2},
-    {"ConvInteger", kDynamic | kOnCodes},
-    {"ConvTranspose", kConv | kProduct | kFollowsAxis, 2},
+    {"Conv", kConv | kProduct | kComputesOnCodes, 2, 2},
+    {"ConvInteger", kConv | kDynamic | kOnCodes | kIntegerProduct},
+    {"ConvTranspose", kConv | kProduct | kFollowsAxis | kComputesOnCodes, 2, 2},
     {"DepthToSpace", kKeepsCodes | kExactInHalf},
-    {"DequantizeLinear", kUnfoldsWeights | kPair},
+    {"DequantizeLinear", kUnfoldsWeights | kPair | kConverts},
     {"Dropout", kScales | kShifts},
     {"DynamicQuantizeLSTM", kDynamic | kOnCodes},
+    {"DynamicQuantizeLinear", kConverts},
     {"DynamicQuantizeMatMul", kDynamic | kOnCodes},
     {"Exp", kNotNegative},
     {"Expand", kKeepsCodes | kExactInHalf | kUnfoldsWeights},
     {"Flatten", kKeepsCodes | kMovesChannels | kExactInHalf | kPassThrough},
     {"GRU", kRecurrent, 3},
     {"Gather", kKeepsCodes | kTakesApart | kMovesChannels | kExactInHalf | kPassThrough | kFollowsAxis},
-    {"GatherBlockQuantized", kOnCodes},
+    {"GatherBlockQuantized", kOnCodes | kCodedWeights | kBlocks},
     {"GatherElements", kKeepsCodes | kExactInHalf | kPassThrough | kFollowsAxis},
-    {"Gemm", kProduct, 2},
-    {"GlobalAveragePool", kAverages | kScales | kShifts},
-    {"GlobalMaxPool", kScales | kShifts | kExactInHalf},
+    {"Gemm", kProduct | kComputesOnCodes, 2, 2},
+    {"GlobalAveragePool", kPools | kAverages | kScales | kShifts},
+    {"GlobalMaxPool", kPools | kScales | kShifts | kExactInHalf},
     {"GroupNormalization", kNormalization, 2},
     {"HardSigmoid", kNotNegative},
     {"Identity", kKeepsCodes | kScales | kShifts | kExactInHalf | kUnfoldsWeights},
     {"InstanceNormalization", kNormalization | kFollowsAxis, 2},
-    {"LSTM", kRecurrent, 3},
+    {"LSTM", kRecurrent | kComputesOnCodes, 3},
     {"LayerNormalization", kNormalization | kFollowsAxis, 2},
     {"LeakyRelu", kScales},
-    {"MatMul", kProduct},
-    {"MatMulInteger", kDynamic | kOnCodes},
+    {"MatMul", kProduct | kComputesOnCodes},
+    {"MatMulInteger", kDynamic | kOnCodes | kIntegerProduct},
     {"MatMulIntegerToFloat", kDynamic | kOnCodes},
-    {"MatMulNBits", kOnCodes},
+    {"MatMulNBits", kOnCodes | kCodedWeights | kBlocks},
     {"Max", kExactInHalf},
-    {"MaxPool", kKeepsCodes | kScales | kShifts | kExactInHalf | kPassThrough},
+    {.op_type = "MaxPool",
+     .traits = kPools | kKeepsCodes | kScales | kShifts | kExactInHalf | kPassThrough,
+     .integers_from_opset = 12},
     {"Min", kExactInHalf},
-    {"Mul", kUnfoldsWeights},
+    {"Mul", kUnfoldsWeights | kEndsUnfolding},
     {"Neg", kExactInHalf},
     {"Pad", kKeepsCodes | kMovesChannels, 1},
     {"QAttention", kDynamic | kOnCodes},
-    {"QEmbedLayerNormalization", kOnCodes},
-    {"QGemm", kOnCodes},
-    {"QuantizeLinear", kUnfoldsWeights | kPair},
+    {"QEmbedLayerNormalization", kOnCodes | kCodedWeights},
+    {.op_type = "QGemm", .traits = kOnCodes | kCodedProduct, .output_scale = 7},
+    {.op_type = "QLinearAdd", .output_scale = 6},
+    {.op_type = "QLinearConcat", .output_scale = 0},
+    {.op_type = "QLinearConv", .traits = kCodedProduct, .output_scale = 6},
+    {.op_type = "QLinearMatMul", .traits = kCodedProduct, .output_scale = 6},
+    {.op_type = "QLinearMul", .output_scale = 6},
+    {.op_type = "QLinearWhere", .output_scale = 7},
+    {.op_type = "QuantizeLinear", .traits = kUnfoldsWeights | kPair | kConverts, .output_scale = 1},
     {"RNN", kRecurrent, 3},
     {"ReduceMean", kAverages},
     {"Relu", kClips | kKeepsCodes | kScales | kNotNegative | kExactInHalf | kPassThrough},
-    {"Reshape", kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough},
-    {"Resize", kKeepsCodes | kPassThrough, 1},
+    {"Reshape",
+     kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough | kEndsUnfolding},
+    {.op_type = "Resize", .traits = kKeepsCodes | kPassThrough, .data_inputs = 1, .integers_from_opset = 11},
     {"Shape", kTakesApart},
     {"Sigmoid", kNotNegative},
-    {"Slice",
-     kMovesValues | kKeepsCodes | kTakesApart | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough},
+    {"Slice", kMovesValues | kKeepsCodes | kTakesApart | kMovesChannels | kExactInHalf | kUnfoldsWeights |
+                  kPassThrough | kEndsUnfolding},
     {"Softmax", kNotNegative},
     {"Softplus", kNotNegative},
     {"SpaceToDepth", kKeepsCodes | kMovesChannels | kExactInHalf},
     {"Split", kKeepsCodes | kTakesApart | kMovesChannels | kExactInHalf},
     {"Sqrt", kNotNegative},
     {"Squeeze", kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough},
-    {"Sub", kUnfoldsWeights},
+    {"Sub", kUnfoldsWeights | kEndsUnfolding},
     {"Tile", kKeepsCodes | kExactInHalf},
     {"TopK", kKeepsCodes | kPassThrough},
-    {"Transpose", kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough},
+    {"Transpose",
+     kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough | kEndsUnfolding},
     {"Unsqueeze", kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough},
     {"Upsample", 0, 1},
     {"Where", kPassThrough},
@@ -96,6 +113,10 @@ const Row& row_of(std::string_view op_type) {
   return it == kByName.end() ? kUnknown : *it->second;
 }
 
+bool is_qlinear(std::string_view op_type) { return op_type.starts_with("QLinear"); }
+
+bool is_given(const Node& node, size_t input) { return input < node.inputs.size() && !node.inputs[input].empty(); }
+
 }  // namespace
 
 bool has(std::string_view op_type, Traits traits) { return (row_of(op_type).traits & traits) != 0; }
@@ -104,15 +125,25 @@ bool has(const Node& node, Traits traits) { return has(node.op_type, traits); }
 bool is_constant(const Node& node) { return node.op_type == "Constant"; }
 bool is_quantize(const Node& node) { return node.op_type == "QuantizeLinear"; }
 bool is_dequantize(const Node& node) { return node.op_type == "DequantizeLinear"; }
+bool is_dynamic_quantize(const Node& node) { return node.op_type == "DynamicQuantizeLinear"; }
+bool is_add(const Node& node) { return node.op_type == "Add"; }
+bool is_bit_shift(const Node& node) { return node.op_type == "BitShift"; }
+bool is_cast(const Node& node) { return node.op_type == "Cast"; }
+bool is_clip(const Node& node) { return node.op_type == "Clip"; }
 bool is_concat(const Node& node) { return node.op_type == "Concat"; }
+bool is_gather(const Node& node) { return node.op_type == "Gather"; }
 bool is_max_pool(const Node& node) { return node.op_type == "MaxPool"; }
 bool is_matmul(const Node& node) { return node.op_type == "MatMul"; }
 bool is_gemm(const Node& node) { return node.op_type == "Gemm"; }
+bool is_mul(const Node& node) { return node.op_type == "Mul"; }
+bool is_pad(const Node& node) { return node.op_type == "Pad"; }
 bool is_relu(const Node& node) { return node.op_type == "Relu"; }
+bool is_reshape(const Node& node) { return node.op_type == "Reshape"; }
 
 bool moves_values(const Node& node) { return has(node, kMovesValues) && !node.inputs.empty() && !node.outputs.empty(); }
 
-bool is_quantized_operator(const Node& node) { return node.op_type.starts_with("QLinear") || has(node, kOnCodes); }
+bool is_quantized_operator(std::string_view op_type) { return is_qlinear(op_type) || has(op_type, kOnCodes); }
+bool is_quantized_operator(const Node& node) { return is_quantized_operator(node.op_type); }
 
 std::vector<size_t> data_inputs(const Node& node) {
   size_t count = node.inputs.size();
@@ -121,6 +152,19 @@ std::vector<size_t> data_inputs(const Node& node) {
   for (size_t i = 0; i < count; ++i) result[i] = i;
   return result;
 }
+
+std::optional<size_t> bias_input(const Node& node) {
+  const size_t bias = row_of(node.op_type).bias;
+  return is_given(node, bias) ? std::optional(bias) : std::nullopt;
+}
+
+std::optional<size_t> output_scale(const Node& node) {
+  size_t scale = row_of(node.op_type).output_scale;
+  if (scale == kNone && is_qlinear(node.op_type)) scale = 3;  // of one input
+  return is_given(node, scale) ? std::optional(scale) : std::nullopt;
+}
+
+int64_t integers_from_opset(const Node& node) { return row_of(node.op_type).integers_from_opset; }
 
 std::optional<size_t> output_axis(const Node& node, size_t rank) {
   if (rank < 2 || !has(node, kProduct)) return {};

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/plan/layer_names.h"
 #include "quantization/read/dequantizer.h"
@@ -15,12 +16,7 @@ class Comparer {
  public:
   Comparer(const Model& float_model, const Model& quantized)
       : float_model_(float_model), quantized_(quantized), floats_(float_model), forms_(quantized, &floats_.types) {
-    for (const Node& n : float_model.graph.nodes) {
-      float_nodes_.emplace(n.name, &n);
-      for_each_read(n, [&](const std::string& name) {
-        if (auto [it, is_new] = only_reader_.try_emplace(name, &n); !is_new) it->second = nullptr;
-      });
-    }
+    for (const Node& n : float_model.graph.nodes) float_nodes_.emplace(n.name, &n);
     for (const Node& n : quantized.graph.nodes) quantized_names_.insert(original_name(n.name));
   }
 
@@ -51,12 +47,11 @@ class Comparer {
 
   // A Relu or Clip that the quantized range stands for: what is kept is its output.
   std::string behind_removed(std::string tensor) const {
-    for (auto it = only_reader_.find(tensor); it != only_reader_.end(); it = only_reader_.find(tensor)) {
-      bool clips = it->second && (it->second->op_type == "Relu" || it->second->op_type == "Clip");
-      if (!clips || quantized_names_.contains(it->second->name) || floats_.outputs.contains(tensor)) break;
-      tensor = it->second->outputs[0];
+    for (;;) {
+      const Node* reader = floats_.edges.only_reader(tensor);
+      if (!reader || !has(*reader, kClips) || quantized_names_.contains(reader->name)) return tensor;
+      tensor = reader->outputs[0];
     }
-    return tensor;
   }
 
   void add(const std::string& tensor, const std::string& before, const std::string& after) {
@@ -67,8 +62,8 @@ class Comparer {
   // QuantizeLinear followed by DequantizeLinear.
   void find_pairs(const Dequantizer& dequantizer) {
     for (const Node& n : quantized_.graph.nodes) {
-      const Node* q = n.op_type == "DequantizeLinear" ? forms_.producer(n.inputs[0]) : nullptr;
-      if (!q || q->op_type != "QuantizeLinear" || forms_.index().is_initializer(q->inputs[0])) continue;
+      const Node* q = is_dequantize(n) ? forms_.producer(n.inputs[0]) : nullptr;
+      if (!q || !is_quantize(*q) || forms_.index().is_initializer(q->inputs[0])) continue;
       const std::string& before = q->inputs[0];
       std::string tensor = match(without_suffix(before, "_QuantizeLinear_Input"), nullptr);
       // A model of another tool: through the name in the twin, then through the layer's.
@@ -80,20 +75,20 @@ class Comparer {
   // Layers that write integers, and quantized ones that write floats.
   void find_in_place(const Dequantizer& dequantizer) {
     for (const Node& n : quantized_.graph.nodes) {
-      if (n.outputs.empty() || n.op_type == "DequantizeLinear") continue;
+      if (n.outputs.empty() || is_dequantize(n)) continue;
       const std::string& output = n.outputs[0];
       auto coding = dequantizer.codings().find(output);
       auto twin = dequantizer.float_names().find(output);
       if (coding != dequantizer.codings().end() && twin != dequantizer.float_names().end()) {
-        std::string before = n.op_type == "QuantizeLinear" ? n.inputs[0] : "";
-        if (n.op_type == "DynamicQuantizeLinear") continue;  // the same tensor in float is compared
+        std::string before = is_quantize(n) ? n.inputs[0] : "";
+        if (is_dynamic_quantize(n)) continue;  // the same tensor in float is compared
         std::string tensor = match(twin->second, &n);
         if (!tensor.empty() && !seen_.contains(behind_removed(tensor)))
           add(tensor, before, dequantized(coding->second));
       } else if (!forms_.is_plumbing(n) || floats_.is_float(output)) {
         Scheme scheme = forms_.is_plumbing(n) ? scheme_behind(n) : forms_.of(n).scheme;
-        bool product = n.op_type == "MatMulInteger" || n.op_type == "ConvInteger";  // its sum is scaled behind it
-        if (scheme == Scheme::kFloat32 || is_static(scheme) || product) continue;
+        // The sum of a product of integers is scaled behind it.
+        if (scheme == Scheme::kFloat32 || is_static(scheme) || has(n, kIntegerProduct)) continue;
         add(match(output, &n), "", output);
       }
     }
@@ -137,23 +132,19 @@ class Comparer {
         bool as_it_was = stored.is_initializer(other.inputs[i]) && !half;
         if (as_it_was || was->second->element_count() != is->second->element_count()) continue;
         if (seen.insert(n.inputs[i]).second)
-          result_.weights.push_back({n.inputs[i], *is->second, channel_axis(n, i, *was->second)});
+          result_.weights.push_back({n.inputs[i], *is->second, channel_axis(n, i, was->second->dims().size())});
       }
     }
   }
 
-  static int64_t channel_axis(const Node& n, size_t input, const Tensor& weight) {
-    int64_t last = static_cast<int64_t>(weight.dims().size()) - 1;
-    if (last <= 0 || input != 1) return 0;
-    if (n.op_type == "MatMul") return last;
-    if (n.op_type == "ConvTranspose") return 1;
-    return n.op_type == "Gemm" && !n.int_attribute("transB", 0) ? 1 : 0;
+  static int64_t channel_axis(const Node& n, size_t input, size_t rank) {
+    return input == 1 ? static_cast<int64_t>(output_axis(n, rank).value_or(0)) : 0;
   }
 
   const Model &float_model_, &quantized_;
   GraphView floats_;
   LayerForms forms_;
-  std::unordered_map<std::string, const Node*> float_nodes_, only_reader_;  // null: several read it
+  std::unordered_map<std::string, const Node*> float_nodes_;
   std::unordered_set<std::string> quantized_names_;
   std::unordered_set<std::string> seen_;
   Comparison result_;

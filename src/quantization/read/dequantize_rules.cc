@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/op_traits.h"
 #include "quantization/arithmetic/fold_constant.h"
 #include "quantization/plan/layer_names.h"
 #include "quantization/read/dequantizer.h"
@@ -79,8 +80,8 @@ std::string Dequantizer::operand(const Coded& coded, int64_t axis, int64_t block
   const Tensor *codes = tensor(coded.codes), *scale = tensor(coded.scale), *zero = tensor(coded.zero_point);
   if (codes && scale) {
     std::string otherwise;
-    for (const Node* r : readers_[coded.codes])
-      if (r->op_type == "DequantizeLinear") otherwise = r->outputs[0];
+    for (const Node* r : view_.edges.readers(coded.codes))
+      if (is_dequantize(*r)) otherwise = r->outputs[0];
     std::string name =
         constant(without_quantized(coded.codes), otherwise, dequantized(*codes, {scale, zero, axis, block}));
     return weights_[coded.codes + "\n" + coded.scale] = name;
@@ -127,7 +128,7 @@ void Dequantizer::dequantize_linear(const Node& n) {
   Coded coded{n.inputs[0], n.inputs[1], at(n, 2)};
   std::string name = operand(coded, n.int_attribute("axis", 1), n.int_attribute("block_size", 0));
   if (name == n.outputs[0]) return;
-  if (captured_.contains(n.outputs[0]))  // a body reads it by this name
+  if (view_.captured.contains(n.outputs[0]))  // a body reads it by this name
     add_node({n.name, "Identity", "", {name}, {n.outputs[0]}, {}, {}});
   else alias_[n.outputs[0]] = name;
 }
@@ -179,39 +180,38 @@ void Dequantizer::qlinear_where(const Node& n) {
 // --- dynamic: integer product -> Cast -> Mul by both scales (-> Add of a bias in the shape of channels)
 
 void Dequantizer::integer_product(const Node& n) {
-  auto only_reader = [&](const std::string& name, std::string_view op) -> const Node* {
-    const auto& list = readers_[name];
-    return list.size() == 1 && list[0]->op_type == op ? list[0] : nullptr;
+  const Edges& edges = view_.edges;
+  auto only_reader = [&](const std::string& name, bool (*is)(const Node&)) -> const Node* {
+    const auto& list = edges.readers(name);
+    return list.size() == 1 && is(*list[0]) ? list[0] : nullptr;
   };
-  const Node* cast = only_reader(n.outputs[0], "Cast");
-  const Node* product = cast ? only_reader(cast->outputs[0], "Mul") : nullptr;
+  const Node* cast = only_reader(n.outputs[0], is_cast);
+  const Node* product = cast ? only_reader(cast->outputs[0], is_mul) : nullptr;
   const Node* scales = nullptr;
   if (product)
     for (const auto& name : product->inputs)
-      if (name != cast->outputs[0] && producers_.contains(name)) scales = producers_.at(name);
-  if (!scales || scales->op_type != "Mul") no_form(n, "without the Cast and Mul that give its scale");
+      if (const Node* other = edges.producer(name); other && other != cast) scales = other;
+  if (!scales || !is_mul(*scales)) no_form(n, "without the Cast and Mul that give its scale");
   auto scale_for = [&](const std::string& codes) {
     auto it = coded_.find(codes);
     for (const auto& s : scales->inputs)
       if (it == coded_.end() ? tensor(s) != nullptr : s == it->second.scale) return s;
     return scales->inputs[1];
   };
-  bool conv = n.op_type == "ConvInteger";
+  const bool conv = has(n, kConv);
   std::vector<std::string> inputs{operand({n.inputs[0], scale_for(n.inputs[0]), at(n, 2)}, -2, 0),
                                   operand({n.inputs[1], scale_for(n.inputs[1]), at(n, 3)}, conv ? 0 : -1, 0)};
   std::string output = product->outputs[0];
   done_.insert({cast, product, scales});
   dropped_.insert(scales->outputs[0]);
-  const Node* add = conv ? only_reader(output, "Add") : nullptr;
+  const Node* add = conv ? only_reader(output, is_add) : nullptr;
   for (size_t i = 0; add && i < 2; ++i) {
-    auto shaped = producers_.find(add->inputs[i]);
-    if (shaped == producers_.end() || shaped->second->op_type != "Reshape" || !tensor(shaped->second->inputs[0]))
-      continue;
-    inputs.push_back(shaped->second->inputs[0]);
-    dropped_.insert(shaped->second->outputs[0]);
-    done_.insert(shaped->second);
+    const Node* shaped = edges.producer(add->inputs[i]);
+    if (!shaped || !is_reshape(*shaped) || !tensor(shaped->inputs[0])) continue;
+    inputs.push_back(shaped->inputs[0]);
+    dropped_.insert(shaped->outputs[0]);
+    done_.insert({shaped, add});
     output = add->outputs[0];
-    done_.insert(add);
     break;
   }
   emit(n, conv ? "Conv" : "MatMul", inputs, {output, "", ""});
@@ -290,24 +290,22 @@ void Dequantizer::gather_blocks(const Node& n) {
 // --- everything else reads float tensors instead of integers that stand for them
 
 bool Dequantizer::unfold(const Node& n) {
-  bool stored = n.op_type == "Cast" || n.op_type == "BitShift";
+  bool stored = is_cast(n) || is_bit_shift(n);
   std::vector<const Tensor*> inputs;
   for (const auto& name : n.inputs) {
     const Tensor* t = tensor(name);
     if (!t) return false;
     inputs.push_back(t);
-    stored = stored || unfolded_names_.contains(name);
+    stored = stored || unfolded_.contains(name);
   }
   // Other constants (shapes, indices) are none of our business.
-  if (!stored || inputs.empty() || (n.op_type == "Cast" && element_bits(inputs[0]->type()) > 16)) return false;
+  if (!stored || inputs.empty() || (is_cast(n) && element_bits(inputs[0]->type()) > 16)) return false;
   auto result = fold_constant(n, inputs);
   if (!result) return false;
   const std::string& name = n.outputs[0];
-  unfolded_.push_back(std::move(*result));
-  constants_[name] = &unfolded_.back();
-  unfolded_names_.insert(name);
-  added_.push_back({name, unfolded_.back()});
-  if (unfolded_.back().is_float()) weights_[name + "\n"] = name;
+  added_.push_back({name, *result});
+  if (result->is_float()) weights_[name + "\n"] = name;
+  unfolded_[name] = std::move(*result);
   return true;
 }
 
@@ -320,7 +318,7 @@ void Dequantizer::other(const Node& n) {
     bool stands = float_of_.contains(n.inputs[i]);
     bool constant_code = !stands && known != coded_.end() && tensor(n.inputs[i]) && i == 0;
     // A Pad's value has the meaning of what it pads.
-    bool value = n.op_type == "Pad" && i == 2 && coded && tensor(n.inputs[i]);
+    bool value = is_pad(n) && i == 2 && coded && tensor(n.inputs[i]);
     if (value) {
       const Coded& meaning = coded_.at(n.inputs[0]);
       node.inputs[i] = operand({n.inputs[i], meaning.scale, meaning.zero_point}, 0, 0);

@@ -17,33 +17,17 @@ namespace {
 
 constexpr int kDepth = 64;
 
-bool in(std::string_view op, std::initializer_list<std::string_view> list) {
-  return std::find(list.begin(), list.end(), op) != list.end();
-}
-
 }  // namespace
 
-Dequantizer::Dequantizer(const Model& model) : model_(model) {
-  const Graph& graph = model.graph;
-  for (const Initializer& i : graph.initializers) constants_[i.name] = &i.tensor, taken_.insert(i.name);
-  for (const ValueInfo& v : graph.inputs) graph_inputs_.insert(v.name), taken_.insert(v.name);
-  for (const ValueInfo& v : graph.outputs) graph_outputs_.insert(v.name);
-  for (const Node& n : graph.nodes) {
-    for (const auto& o : n.outputs) producers_[o] = &n, taken_.insert(o);
-    for (const auto& i : n.inputs)
-      if (!i.empty()) readers_[i].push_back(&n);
-    for (const Attribute& a : n.attributes)
-      if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value))
-        captured_.insert(opaque->captures.begin(), opaque->captures.end());
-    const Attribute* value = n.op_type == "Constant" ? n.attribute("value") : nullptr;
-    if (value && std::holds_alternative<Tensor>(value->value))
-      constants_[n.outputs[0]] = &std::get<Tensor>(value->value);
-  }
+Dequantizer::Dequantizer(const Model& model) : model_(model), view_(model) {
+  for (const auto& [name, tensor] : view_.initializers) taken_.insert(name);
+  taken_.insert(view_.inputs.begin(), view_.inputs.end());
+  for (const Node& n : model.graph.nodes) taken_.insert(n.outputs.begin(), n.outputs.end());
 }
 
 const Tensor* Dequantizer::tensor(const std::string& name) const {
-  auto it = constants_.find(name);
-  return it == constants_.end() ? nullptr : it->second;
+  auto it = unfolded_.find(name);
+  return it == unfolded_.end() ? view_.constant(name) : &it->second;
 }
 
 std::string Dequantizer::resolved(std::string name) const {
@@ -59,35 +43,15 @@ std::string Dequantizer::fresh(const std::string& wish) const {
 
 // --- what the integers mean
 
-void Dequantizer::note_coding(const Node& n, size_t codes, size_t scale, size_t zero_point) {
-  if (codes >= n.inputs.size() || scale >= n.inputs.size()) return;
-  std::string zero = zero_point < n.inputs.size() ? n.inputs[zero_point] : "";
-  coded_.try_emplace(n.inputs[codes], Coded{n.inputs[codes], n.inputs[scale], zero});
-}
-
 void Dequantizer::collect_codings() {
   for (const Node& n : model_.graph.nodes) {
-    auto output = [&](size_t scale, size_t zero) {
-      if (zero < n.inputs.size() && !n.inputs[scale].empty())
-        coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.inputs[scale], n.inputs[zero]});
+    auto note = [&](const std::string& codes, size_t scale) {
+      std::string zero_point = scale + 1 < n.inputs.size() ? n.inputs[scale + 1] : "";
+      coded_.try_emplace(codes, Coded{codes, n.inputs[scale], zero_point});
     };
-    if (n.op_type == "QuantizeLinear") {
-      coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.inputs[1], n.inputs.size() > 2 ? n.inputs[2] : ""});
-    } else if (n.op_type == "DequantizeLinear") {
-      note_coding(n, 0, 1, 2);
-    } else if (n.op_type == "DynamicQuantizeLinear") {
-      coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.outputs[1], n.outputs[2]});
-    } else if (in(n.op_type, {"QLinearConv", "QLinearMatMul", "QGemm"})) {
-      output(n.op_type == "QGemm" ? 7 : 6, n.op_type == "QGemm" ? 8 : 7);
-    } else if (in(n.op_type, {"QLinearAdd", "QLinearMul"})) {
-      output(6, 7);
-    } else if (n.op_type == "QLinearWhere") {
-      output(7, 8);
-    } else if (n.op_type == "QLinearConcat") {
-      coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.inputs[0], n.inputs[1]});
-    } else if (n.op_type.starts_with("QLinear")) {
-      output(3, 4);
-    }
+    if (is_dequantize(n)) note(n.inputs[0], 1);
+    else if (const auto scale = output_scale(n)) note(n.outputs[0], *scale);
+    else if (is_dynamic_quantize(n)) coded_.try_emplace(n.outputs[0], Coded{n.outputs[0], n.outputs[1], n.outputs[2]});
   }
   // Ops that hand on codes hand on their meaning, in both directions.
   const auto& nodes = model_.graph.nodes;
@@ -98,7 +62,7 @@ void Dequantizer::collect_codings() {
   for (const Node& n : nodes)
     if (has(n, kKeepsCodes) && !n.inputs.empty())
       for (const auto& o : n.outputs)
-        if (n.op_type != "MaxPool" || &o == &n.outputs[0]) share(n.inputs[0], o);
+        if (!is_max_pool(n) || &o == &n.outputs[0]) share(n.inputs[0], o);
   for (size_t i = nodes.size(); i-- > 0;)
     if (has(nodes[i], kKeepsCodes) && !nodes[i].inputs.empty()) share(nodes[i].outputs[0], nodes[i].inputs[0]);
 }
@@ -159,9 +123,9 @@ void Dequantizer::add_float_twin(const Node& n, std::string op_type, std::string
 
 std::string Dequantizer::float_name(const std::string& codes) {
   std::vector<std::string> wishes;
-  for (const Node* r : readers_[codes])
-    if (r->op_type == "DequantizeLinear") wishes.push_back(r->outputs[0]);
-  std::stable_partition(wishes.begin(), wishes.end(), [&](const auto& w) { return graph_outputs_.contains(w); });
+  for (const Node* r : view_.edges.readers(codes))
+    if (is_dequantize(*r)) wishes.push_back(r->outputs[0]);
+  std::stable_partition(wishes.begin(), wishes.end(), [&](const auto& w) { return view_.outputs.contains(w); });
   std::string base = without_suffix(codes, "_quantized");
   if (base != codes && !taken_.contains(base)) wishes.insert(wishes.begin(), base);
   // A DequantizeLinear's own output is free once that node is gone; what is captured or made already is not.
@@ -190,11 +154,8 @@ std::string Dequantizer::clamp(const std::string& name, const Coded& coded) {
   // The layer writes a tensor of its own, the activation the one that everybody knows; unless others read it as it is.
   std::string inner = fresh(name + "_unclipped"), outer = name;
   auto made = made_by_.find(name);
-  auto readers = readers_.find(name);
-  size_t plain = 0;
-  if (readers != readers_.end())
-    for (const Node* r : readers->second) plain += r->op_type != "QuantizeLinear";
-  if (made == made_by_.end() || plain > 0 || captured_.contains(name)) {
+  const bool plain = !std::ranges::all_of(view_.edges.readers(name), [](const Node* r) { return is_quantize(*r); });
+  if (made == made_by_.end() || plain || view_.captured.contains(name)) {
     std::swap(inner, outer);
     outer = fresh(name + "_clipped");
     inner = name;
@@ -219,26 +180,25 @@ std::string Dequantizer::clamp(const std::string& name, const Coded& coded) {
 }
 
 bool Dequantizer::never_negative(const std::string& name, int depth) const {
-  if (graph_inputs_.contains(name)) return true;  // data; nobody put a Relu before them
+  if (view_.inputs.contains(name)) return true;  // data; nobody put a Relu before them
   auto made = made_by_.find(name);
   if (made == made_by_.end() || depth > kDepth) return false;
   const Node& n = nodes_[made->second];
   if (has(n, kNotNegative)) return true;
-  if (n.op_type == "Clip" && n.inputs.size() > 1) {
+  if (is_clip(n) && n.inputs.size() > 1) {
     const Tensor* low = tensor(n.inputs[1]);
     for (const Initializer& i : added_)
       if (i.name == n.inputs[1]) low = &i.tensor;
     if (low && element(*low, 0) >= 0) return true;
   }
-  if (n.op_type == "Clip" && n.float_attribute("min", -1) >= 0) return true;
+  if (is_clip(n) && n.float_attribute("min", -1) >= 0) return true;
   auto all = [&](size_t count) {
     for (size_t i = 0; i < std::min(count, n.inputs.size()); ++i)
       if (!never_negative(n.inputs[i], depth + 1)) return false;
     return true;
   };
-  if (in(n.op_type, {"Add", "Mul", "Concat"})) return all(n.inputs.size());
-  bool handed_on = has(n, kKeepsCodes) || in(n.op_type, {"AveragePool", "GlobalAveragePool", "GlobalMaxPool"});
-  return handed_on && n.op_type != "Pad" && all(1);
+  if (is_add(n) || is_mul(n) || is_concat(n)) return all(n.inputs.size());
+  return has(n, kKeepsCodes | kPools) && !is_pad(n) && all(1);
 }
 
 std::string Dequantizer::constant(const std::string& wish, const std::string& otherwise, Tensor value) {
@@ -264,7 +224,7 @@ void Dequantizer::finish_outputs() {
     }
     std::string behind = resolved(v.name);
     if (behind == v.name) continue;
-    bool own = made_by_.contains(behind) && !graph_outputs_.contains(behind) && !captured_.contains(behind);
+    bool own = made_by_.contains(behind) && !view_.outputs.contains(behind) && !view_.captured.contains(behind);
     if (own) rename(behind, v.name);
     else add_node({v.name + "_Identity", "Identity", "", {behind}, {v.name}, {}, {}});
   }

@@ -1,12 +1,12 @@
 // Room: quantization/read. The walk from a quantized graph to its float twin, node by node.
 #pragma once
 
-#include <deque>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "model/graph_view.h"
 #include "quantization/arithmetic/stored_weights.h"
 #include "seqto/prepare.h"
 
@@ -33,7 +33,6 @@ class Dequantizer {
 
   // What integer tensors mean, from every node that says so.
   void collect_codings();
-  void note_coding(const Node& n, size_t codes, size_t scale, size_t zero_point);
 
   // One rule for a kind of operator.
   void quantize_linear(const Node& n);
@@ -80,19 +79,16 @@ class Dequantizer {
   std::string fresh(const std::string& wish) const;
 
   const Model& model_;
+  GraphView view_;  // of it
   Dequantized result_;
   std::vector<Node> nodes_;
   std::vector<Initializer> added_;
-  std::deque<Tensor> unfolded_;
-  std::unordered_set<std::string> unfolded_names_;
-  std::unordered_map<std::string, const Tensor*> constants_;
-  std::unordered_map<std::string, const Node*> producers_;
-  std::unordered_map<std::string, std::vector<const Node*>> readers_;
+  std::unordered_map<std::string, Tensor> unfolded_;
   std::unordered_map<std::string, Coded> coded_;
   std::unordered_map<std::string, std::string> float_of_, alias_;
   std::unordered_map<std::string, size_t> made_by_;       // tensor -> index in nodes_
   std::unordered_map<std::string, std::string> weights_;  // codes -> float initializer
-  std::unordered_set<std::string> taken_, captured_, graph_inputs_, graph_outputs_;
+  std::unordered_set<std::string> taken_;
   std::unordered_set<std::string> dropped_;  // made already, then found to be part of an integer product
   std::unordered_set<const Node*> done_;
   int64_t pairs_ = 0, operators_ = 0, activations_ = 0;

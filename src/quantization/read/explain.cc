@@ -22,36 +22,18 @@ bool contains(const std::vector<T>& list, const std::string& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-bool is_linear(const Node& n) { return n.op_type == "QuantizeLinear" || n.op_type == "DequantizeLinear"; }
-
-// Ops that the rules quantize only behind something quantized.
-bool passes_on(const Node& n) {
-  static const std::unordered_set<std::string> kTypes{"Relu",    "Clip",   "Reshape",        "Transpose", "Squeeze",
-                                                      "Flatten", "Slice",  "AveragePool",    "Unsqueeze", "Resize",
-                                                      "MaxPool", "Gather", "GatherElements", "TopK",      "Where"};
-  return kTypes.contains(n.op_type);
-}
-
-bool has_weights(const Node& n) {
-  static const std::unordered_set<std::string> kTypes{"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU"};
-  return kTypes.contains(n.op_type);
-}
-
 class Explainer {
  public:
   Explainer(const Model& before, const Model& after, const ExplainOptions& options)
       : options_(options), floats_(before), forms_(after, &floats_.index().types) {
-    for (const Node& n : before.graph.nodes) {
-      names_.insert(n.name);
-      for (const auto& o : n.outputs) producers_[o] = &n;
-    }
+    for (const Node& n : before.graph.nodes) names_.insert(n.name);
     const auto& types = options.quantize.op_types.empty() ? default_op_types() : options.quantize.op_types;
     op_types_.insert(types.begin(), types.end());
   }
 
   LayerReport report(const Node& node) const {
     LayerReport r{node.name, node.op_type, std::string(to_string(Scheme::kFloat32)), {}};
-    if (is_linear(node)) {
+    if (has(node, kPair)) {
       r.reason = "is quantization itself";
       return r;
     }
@@ -84,8 +66,7 @@ class Explainer {
     }
     LayerForm form = forms_.of(*now);
     r.scheme = to_string(form.scheme);
-    bool clips = node.op_type == "Relu" || node.op_type == "Clip";
-    r.reason = clips && form.scheme != Scheme::kFloat32
+    r.reason = has(node, kClips) && form.scheme != Scheme::kFloat32
                    ? fmt::format("removed: the quantized output of '{}' already ends where {} cuts off", now->name,
                                  node.op_type)
                    : fmt::format("merged into '{}'", now->name);
@@ -99,8 +80,7 @@ class Explainer {
     if (!known_float && unknown.empty()) return "reads and writes no float tensor";
     if (!known_float) return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
     if (std::string why = scheme_needs(node); !why.empty()) return why;
-    int64_t needed = node.op_type == "Resize" ? 11 : node.op_type == "MaxPool" ? 12 : 0;
-    if (floats_.index().opset < needed)
+    if (const int64_t needed = integers_from_opset(node); floats_.index().opset < needed)
       return fmt::format("would be invalid at opset {}: {} takes integers from opset {} on", floats_.index().opset,
                          node.op_type, needed);
     return what_is_not_quantized(node, now);
@@ -150,7 +130,8 @@ class Explainer {
       if (k > 0 && kind == Kind::kActivation) computed = node.inputs[k];
     }
     if (constant) return fmt::format("{} has no form for this {}", to_string(scheme), node.op_type);
-    if (has_weights(node) && !computed.empty()) return fmt::format("its weight '{}' is computed at run time", computed);
+    if (has(node, kProduct | kRecurrent) && !computed.empty())
+      return fmt::format("its weight '{}' is computed at run time", computed);
     return fmt::format("has no weights to quantize, and {} changes nothing else here", to_string(scheme));
   }
 
@@ -163,31 +144,29 @@ class Explainer {
       if (form.kind == Kind::kUnknown) add(activations, fmt::format("'{}' of unknown type", now.inputs[k]));
       if (form.kind == Kind::kConstant) add(constants, fmt::format("'{}'", now.inputs[k]));
     }
-    if (!activations.empty() && passes_on(node))
+    if (!activations.empty() && has(node, kPassThrough))
       return fmt::format("{} is quantized only where what it reads is; not quantized: {}", node.op_type, activations);
     if (!activations.empty()) return fmt::format("not quantized: {}", activations);
     if (!constants.empty()) return fmt::format("its constant {} is not quantized", constants);
     static const std::unordered_set<std::string> kListed(default_op_types().begin(), default_op_types().end());
     if (!kListed.contains(node.op_type))
       return fmt::format("quantized on both sides, but the runtime has no int8 kernel for {}", node.op_type);
-    if (passes_on(node))
+    if (has(node, kPassThrough))
       return fmt::format("{} passes on what is quantized when its turn comes; its input is, but for a later layer",
                          node.op_type);
     return "its inputs are quantized, its output is not";
   }
 
   std::string origin(const std::string& tensor) const {
-    auto it = producers_.find(tensor);
-    return it == producers_.end() ? fmt::format("'{}'", tensor)
-                                  : fmt::format("'{}' ({} '{}')", tensor, it->second->op_type, it->second->name);
+    const Node* node = floats_.producer(tensor);
+    return node ? fmt::format("'{}' ({} '{}')", tensor, node->op_type, node->name) : fmt::format("'{}'", tensor);
   }
 
   // A quantized layer whose bias did not become int32.
   std::string float_bias(const Node& now) const {
-    bool biased = (now.op_type == "Conv" || now.op_type == "ConvTranspose" || now.op_type == "Gemm") &&
-                  now.inputs.size() > 2 && !now.inputs[2].empty();
-    if (!biased) return "";
-    Kind kind = forms_.input(now.inputs[2]).kind;
+    const auto bias = bias_input(now);
+    if (!bias) return "";
+    Kind kind = forms_.input(now.inputs[*bias]).kind;
     if (kind == Kind::kActivation) return "; its bias is computed at run time and stays float";
     if (kind != Kind::kConstant) return "";
     if (!options_.quantize.quantize_bias) return "; its bias stays float as asked";
@@ -197,7 +176,6 @@ class Explainer {
   const ExplainOptions& options_;
   LayerForms floats_, forms_;
   std::unordered_set<std::string> names_, op_types_;
-  std::unordered_map<std::string, const Node*> producers_;
 };
 
 }  // namespace
@@ -228,8 +206,8 @@ QuantizedForm quantized_form(const Model& model) {
   QuantizedForm result;
   bool qoperator = false, dynamic = false, halves = false, weights = false, qdq = false;
   for (const Node& n : model.graph.nodes) {
-    result.quantize_nodes += n.op_type == "QuantizeLinear";
-    result.dequantize_nodes += n.op_type == "DequantizeLinear";
+    result.quantize_nodes += is_quantize(n);
+    result.dequantize_nodes += is_dequantize(n);
     result.operators += is_quantized_operator(n);
     if (forms.is_plumbing(n)) continue;
     LayerForm form = forms.of(n);

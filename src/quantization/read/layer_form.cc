@@ -19,57 +19,41 @@ constexpr int kLongestChain = 16;  // BitShift, Cast, Sub, Mul, Reshape ... betw
 
 bool holds_codes(DataType t) { return is_code_type(t) || t == DataType::kFloat8e4m3fn; }
 
-bool in(std::string_view op, std::initializer_list<std::string_view> list) {
-  return std::find(list.begin(), list.end(), op) != list.end();
-}
-
 }  // namespace
 
 LayerForms::LayerForms(const Model& model, const std::unordered_map<std::string, DataType>* types)
     : index_(model), types_(types) {
   for (const Node& n : model.graph.nodes) {
     names_.emplace(n.name, &n);
-    for (const auto& o : n.outputs) producers_[o] = &n;
-    for_each_read(n, [&](const std::string& name) { readers_[name].push_back(&n); });
-    if (n.outputs.empty() || n.inputs.empty()) continue;
-    auto type_at = [&](size_t k) {  // of the zero point at an input
-      auto it = k < n.inputs.size() ? index_.types.find(n.inputs[k]) : index_.types.end();
-      return it == index_.types.end() ? DataType::kUint8 : it->second;
-    };
-    if (n.op_type == "QuantizeLinear") {
-      auto output = static_cast<DataType>(n.int_attribute("output_dtype", 0));
-      codes_[n.outputs[0]] = output == DataType::kUndefined ? type_at(2) : output;
-    } else if (n.op_type == "DynamicQuantizeLinear") {
-      codes_[n.outputs[0]] = DataType::kUint8;
-    } else if (n.op_type == "QLinearConv" || n.op_type == "QLinearMatMul") {
-      codes_[n.outputs[0]] = type_at(7);
-    } else if (n.op_type == "QLinearConcat") {
-      codes_[n.outputs[0]] = type_at(1);
-    } else if (n.op_type == "QGemm") {
-      if (n.inputs.size() > 8 && !n.inputs[8].empty()) codes_[n.outputs[0]] = type_at(8);
-    } else if (n.op_type.starts_with("QLinear")) {
-      codes_[n.outputs[0]] = type_at(n.inputs.size() - 1);
-    } else if (has(n, kKeepsCodes)) {
-      auto it = codes_.find(n.inputs[0]);
-      const Tensor* table = it == codes_.end() && n.op_type == "Gather" ? stored(n.inputs[0]) : nullptr;
-      if (it != codes_.end())
-        for (const auto& o : n.outputs) codes_[o] = it->second;
-      else if (table && holds_codes(table->type()) && index_.is_initializer(n.inputs[0]))
-        codes_[n.outputs[0]] = table->type();
-    }
+    if (!n.outputs.empty() && !n.inputs.empty()) find_codes(n);
   }
-  find_plumbing(model);
+  for (const Node& n : model.graph.nodes) find_plumbing(n);
 }
 
-const Node* LayerForms::producer(const std::string& tensor) const {
-  auto it = producers_.find(tensor);
-  return it == producers_.end() ? nullptr : it->second;
+DataType LayerForms::zero_point_type(const Node& n, size_t input) const {
+  auto it = input < n.inputs.size() ? index_.types.find(n.inputs[input]) : index_.types.end();
+  return it == index_.types.end() ? DataType::kUint8 : it->second;
+}
+
+void LayerForms::find_codes(const Node& n) {
+  if (const auto scale = output_scale(n)) {
+    const auto given = static_cast<DataType>(n.int_attribute("output_dtype", 0));
+    codes_[n.outputs[0]] = given == DataType::kUndefined ? zero_point_type(n, *scale + 1) : given;
+  } else if (is_dynamic_quantize(n)) {
+    codes_[n.outputs[0]] = DataType::kUint8;
+  } else if (has(n, kKeepsCodes)) {
+    auto it = codes_.find(n.inputs[0]);
+    const Tensor* table = it == codes_.end() && is_gather(n) ? stored(n.inputs[0]) : nullptr;
+    if (it != codes_.end())
+      for (const auto& o : n.outputs) codes_[o] = it->second;
+    else if (table && holds_codes(table->type()) && index_.is_initializer(n.inputs[0]))
+      codes_[n.outputs[0]] = table->type();
+  }
 }
 
 // The largest initializer that a chain of Cast, Mul ... unfolds into this tensor; nothing if any of it is computed.
 const Tensor* LayerForms::stored(const std::string& tensor, int depth) const {
-  if (auto it = index_.initializers.find(tensor); it != index_.initializers.end()) return it->second;
-  if (auto it = index_.constants.find(tensor); it != index_.constants.end()) return it->second;
+  if (const Tensor* constant = index_.constant(tensor)) return constant;
   const Node* n = producer(tensor);
   if (!n || depth == kLongestChain || !has(*n, kUnfoldsWeights)) return nullptr;
   const Tensor* largest = nullptr;
@@ -86,7 +70,7 @@ const Tensor* LayerForms::stored(const std::string& tensor, int depth) const {
 bool LayerForms::is_packed(const std::string& tensor, int depth) const {
   const Node* n = producer(tensor);
   if (!n || depth == kLongestChain || !has(*n, kUnfoldsWeights)) return false;
-  return n->op_type == "BitShift" || (!n->inputs.empty() && is_packed(n->inputs[0], depth + 1));
+  return is_bit_shift(*n) || (!n->inputs.empty() && is_packed(n->inputs[0], depth + 1));
 }
 
 InputForm LayerForms::input(const std::string& name) const {
@@ -94,7 +78,7 @@ InputForm LayerForms::input(const std::string& name) const {
   if (name.empty()) return form;
   if (auto it = codes_.find(name); it != codes_.end()) return {Kind::kQuantized, it->second, false, false};
   const Node* n = producer(name);
-  bool linear = n && n->op_type == "DequantizeLinear";
+  bool linear = n && is_dequantize(*n);
   if (linear) {
     form.dequantize_linear = true;
     auto scale = index_.initializers.find(n->inputs[1]);
@@ -102,11 +86,10 @@ InputForm LayerForms::input(const std::string& name) const {
   }
   if (const Tensor* t = stored(name)) {
     form.type = t->type();
-    bool direct = index_.is_initializer(name) || index_.constants.contains(name);
-    if (holds_codes(t->type()) && (linear || !direct)) {
+    if (holds_codes(t->type()) && (linear || !index_.constant(name))) {
       form.kind = Kind::kQuantizedWeight;
       if (is_packed(name)) form.type = DataType::kUint4;
-      if (n && n->op_type == "Mul")
+      if (n && is_mul(*n))
         for (const auto& factor : n->inputs)
           if (auto it = index_.initializers.find(factor); it != index_.initializers.end())
             form.per_channel = it->second->element_count() > 1;
@@ -139,35 +122,29 @@ InputForm LayerForms::input(const std::string& name) const {
 bool LayerForms::output_is_quantized(const Node& n) const {
   if (n.outputs.empty()) return false;
   if (codes_.contains(n.outputs[0])) return true;
-  auto it = readers_.find(n.outputs[0]);
-  return it != readers_.end() && std::any_of(it->second.begin(), it->second.end(),
-                                             [](const Node* r) { return r->op_type == "QuantizeLinear"; });
+  return std::ranges::any_of(index_.edges.readers(n.outputs[0]), [](const Node* r) { return is_quantize(*r); });
 }
 
 // Integers in are not enough: without a rule, or with a float output, the runtime computes between float tensors.
 bool LayerForms::computes_on_codes(const Node& n) const {
   static const std::unordered_set<std::string> kListed(default_op_types().begin(), default_op_types().end());
-  if (in(n.op_type, {"Conv", "ConvTranspose", "Gemm", "MatMul", "Attention", "LSTM", "ArgMax"})) return true;
+  if (has(n, kComputesOnCodes)) return true;
   return kListed.contains(n.op_type) && output_is_quantized(n);
 }
 
 LayerForm LayerForms::of(const Node& n) const {
-  auto zero_point = [&](size_t k) {
-    auto it = k < n.inputs.size() ? index_.types.find(n.inputs[k]) : index_.types.end();
-    return it == index_.types.end() ? std::string("uint8") : std::string(to_string(it->second));
-  };
-  if (n.op_type == "MatMulNBits" || n.op_type == "GatherBlockQuantized") {
+  if (has(n, kCodedWeights)) {
+    if (!has(n, kBlocks)) return {Scheme::kInt8Weights, "embeddings in uint8"};
     int64_t bits = n.int_attribute("bits", 4);
     return {bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights,
             fmt::format("weights in {} bits, blocks of {}", bits, n.int_attribute("block_size", 128))};
   }
-  if (n.op_type == "QEmbedLayerNormalization") return {Scheme::kInt8Weights, "embeddings in uint8"};
   if (has(n, kDynamic)) return {Scheme::kInt8Dynamic, fmt::format("{}, activations at run time", n.op_type)};
   if (is_quantized_operator(n)) {
     std::string how =
         fmt::format("{}, activations {}", n.op_type,
                     to_string(codes_.contains(n.outputs[0]) ? codes_.at(n.outputs[0]) : DataType::kUint8));
-    if (in(n.op_type, {"QLinearConv", "QLinearMatMul", "QGemm"})) how += fmt::format(", weights {}", zero_point(5));
+    if (has(n, kCodedProduct)) how += fmt::format(", weights {}", to_string(zero_point_type(n, 5)));
     return {Scheme::kInt8, how};
   }
   std::set<Kind> kinds;
@@ -202,43 +179,41 @@ LayerForm LayerForms::of(const Node& n) const {
 
 bool LayerForms::is_plumbing(const Node& node) const { return plumbing_.contains(&node); }
 
-void LayerForms::find_plumbing(const Model& model) {
+void LayerForms::find_plumbing(const Node& n) {
   auto add_producers = [&](auto&& self, const std::string& tensor, int depth) -> void {
-    const Node* n = producer(tensor);
-    if (!n || depth == kLongestChain || !has(*n, kUnfoldsWeights) || !plumbing_.insert(n).second) return;
-    for (const auto& name : n->inputs) self(self, name, depth + 1);
+    const Node* p = producer(tensor);
+    if (!p || depth == kLongestChain || !has(*p, kUnfoldsWeights) || !plumbing_.insert(p).second) return;
+    for (const auto& name : p->inputs) self(self, name, depth + 1);
   };
-  for (const Node& n : model.graph.nodes) {
-    if (in(n.op_type, {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})) plumbing_.insert(&n);
-    for (const auto& name : n.inputs) {  // what unfolds a stored weight
-      const Node* p = producer(name);
-      if (!p || has(n, kUnfoldsWeights)) continue;
-      const Tensor* t = stored(name);
-      if (t && (holds_codes(t->type()) || t->type() == DataType::kFloat16) &&
-          in(p->op_type, {"Cast", "Mul", "Sub", "Reshape", "Transpose", "Slice"}))
-        add_producers(add_producers, name, 0);
-    }
-    // float16 islands stand between Casts; integer products are followed by Cast, Mul and the bias.
-    if (n.op_type == "Cast" && n.int_attribute("to", 0) == static_cast<int64_t>(DataType::kFloat16))
-      plumbing_.insert(&n);
-    if (n.op_type == "Cast" && input(n.inputs[0]).kind == Kind::kHalfActivation) plumbing_.insert(&n);
-    bool integer_product = n.op_type == "MatMulInteger" || n.op_type == "ConvInteger";
-    auto cast = integer_product ? readers_.find(n.outputs[0]) : readers_.end();
-    if (cast == readers_.end()) continue;
-    for (const Node* c : cast->second) {
-      if (c->op_type != "Cast") continue;
-      plumbing_.insert(c);
-      for (const Node* mul : readers_[c->outputs[0]]) {
-        if (mul->op_type != "Mul") continue;
-        plumbing_.insert(mul);
-        for (const auto& name : mul->inputs)
-          if (const Node* scales = producer(name); scales && scales->op_type == "Mul") plumbing_.insert(scales);
-        for (const Node* add : readers_[mul->outputs[0]])
-          for (const auto& name : add->inputs)
-            if (const Node* r = producer(name);
-                n.op_type == "ConvInteger" && add->op_type == "Add" && r && r->op_type == "Reshape" && stored(name))
-              plumbing_.insert({add, r});
-      }
+  if (has(n, kConverts)) plumbing_.insert(&n);
+  for (const auto& name : n.inputs) {  // what unfolds a stored weight
+    const Node* p = producer(name);
+    if (!p || has(n, kUnfoldsWeights)) continue;
+    const Tensor* t = stored(name);
+    if (t && (holds_codes(t->type()) || t->type() == DataType::kFloat16) && has(*p, kEndsUnfolding))
+      add_producers(add_producers, name, 0);
+  }
+  // float16 islands stand between Casts.
+  if (is_cast(n) && (n.int_attribute("to", 0) == static_cast<int64_t>(DataType::kFloat16) ||
+                     input(n.inputs[0]).kind == Kind::kHalfActivation))
+    plumbing_.insert(&n);
+  if (has(n, kIntegerProduct)) find_plumbing_behind(n);
+}
+
+void LayerForms::find_plumbing_behind(const Node& product) {
+  for (const Node* cast : index_.edges.readers(product.outputs[0])) {
+    if (!is_cast(*cast)) continue;
+    plumbing_.insert(cast);
+    for (const Node* mul : index_.edges.readers(cast->outputs[0])) {
+      if (!is_mul(*mul)) continue;
+      plumbing_.insert(mul);
+      for (const auto& name : mul->inputs)
+        if (const Node* scales = producer(name); scales && is_mul(*scales)) plumbing_.insert(scales);
+      if (!has(product, kConv)) continue;
+      for (const Node* add : index_.edges.readers(mul->outputs[0]))
+        for (const auto& name : add->inputs)
+          if (const Node* r = producer(name); is_add(*add) && r && is_reshape(*r) && stored(name))
+            plumbing_.insert({add, r});
     }
   }
 }

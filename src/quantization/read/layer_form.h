@@ -46,19 +46,22 @@ class LayerForms {
   const Node* counterpart(const Node& node) const;
 
   const GraphView& index() const { return index_; }
-  const Node* producer(const std::string& tensor) const;
+  const Node* producer(const std::string& tensor) const { return index_.edges.producer(tensor); }
 
  private:
+  void find_codes(const Node& node);
+  DataType zero_point_type(const Node& node, size_t input) const;
   const Tensor* stored(const std::string& tensor, int depth = 0) const;
   bool is_packed(const std::string& tensor, int depth = 0) const;
   bool computes_on_codes(const Node& node) const;
   bool output_is_quantized(const Node& node) const;
-  void find_plumbing(const Model& model);
+  void find_plumbing(const Node& node);
+  // What makes floats of an integer product: Cast, Mul by both scales, and of a convolution the bias.
+  void find_plumbing_behind(const Node& product);
 
   GraphView index_;
   const std::unordered_map<std::string, DataType>* types_;
-  std::unordered_map<std::string, const Node*> producers_, names_;
-  std::unordered_map<std::string, std::vector<const Node*>> readers_;
+  std::unordered_map<std::string, const Node*> names_;
   std::unordered_map<std::string, DataType> codes_;  // integer tensors that stand for float ones
   std::unordered_set<const Node*> plumbing_;
 };

@@ -74,28 +74,20 @@ std::string why_not(const Node& node, const internal::LayerForms& forms, const i
 }  // namespace
 
 std::vector<Layer> layers(const Model& model) {
-  std::unordered_map<std::string, const Tensor*> constants;
-  for (const Initializer& i : model.graph.initializers) constants[i.name] = &i.tensor;
-  for (const Node& node : model.graph.nodes)
-    if (const Attribute* value = node.op_type == "Constant" ? node.attribute("value") : nullptr)
-      if (const auto* tensor = std::get_if<Tensor>(&value->value)) constants[node.outputs[0]] = tensor;
   std::unordered_map<std::string, const ValueInfo*> infos;
   for (const auto* list : {&model.graph.value_info, &model.graph.outputs})
     for (const ValueInfo& v : *list) infos[v.name] = &v;
-  auto constant = [&](const std::string& name) {
-    auto it = constants.find(name);
-    return it == constants.end() ? nullptr : it->second;
-  };
-  const internal::TransposedWeights transposed = internal::transposed_weights(model, constant);
   internal::LayerForms forms(model);
+  const internal::ConstantOf constant = [&](const std::string& name) { return forms.index().constant(name); };
+  const internal::TransposedWeights transposed = internal::transposed_weights(model, constant);
   std::vector<Layer> result;
   for (const Node& node : model.graph.nodes) {
     Layer layer;
     layer.id = node.name;
     layer.op_type = node.op_type;
     for (const auto& name : node.inputs)
-      if (auto it = constants.find(name); it != constants.end() && it->second->is_float())
-        layer.weight_bytes += static_cast<int64_t>(it->second->bytes().size());
+      if (const Tensor* value = constant(name); value && value->is_float())
+        layer.weight_bytes += static_cast<int64_t>(value->bytes().size());
     if (!node.outputs.empty())
       if (auto it = infos.find(node.outputs[0]); it != infos.end() && it->second->shape)
         for (const Dimension& d : *it->second->shape) layer.output_shape.push_back(d.value);
@@ -140,11 +132,10 @@ void refuse_trees(const Model& model) {
 
 namespace {
 
+// Of a kind with weights: the quantizer's for activations at run time are so but for Transpose.
 bool is_weighted(const Node& node, Scheme scheme) {
-  return node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "Gemm" ||
-         node.op_type == "MatMul" || node.op_type == "Gather" ||
-         (scheme == Scheme::kInt8Dynamic &&
-          (node.op_type == "LSTM" || node.op_type == "Attention" || node.op_type == "EmbedLayerNormalization"));
+  if (internal::has(node, internal::kProduct) || internal::is_gather(node)) return true;
+  return scheme == Scheme::kInt8Dynamic && is_dynamic_op(node) && !internal::moves_values(node);
 }
 
 }  // namespace
