@@ -6,11 +6,14 @@
 #include <map>
 #include <set>
 
+#include "model/op_traits.h"
 #include "seqto/bench.h"
 #include "seqto/explain.h"
 
 namespace seqto {
 namespace {
+
+using namespace internal;
 
 struct Operators {
   int64_t count = 0, ns = 0;
@@ -28,20 +31,8 @@ std::string float_operator(const std::string& op_type) {
   return kPlain.contains(op_type) ? op_type : "";
 }
 
-bool holds_weights(const std::string& op) {
-  static const std::set<std::string> kOps{"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU"};
-  return kOps.contains(op);
-}
-
-bool is_integer_operator(const std::string& op) {
-  static const std::set<std::string> kOthers{"ConvInteger", "MatMulInteger",       "MatMulIntegerToFloat", "QGemm",
-                                             "QAttention",  "DynamicQuantizeLSTM", "DynamicQuantizeMatMul"};
-  return op.starts_with("QLinear") || kOthers.contains(op);
-}
-
-bool is_conversion(const std::string& op) {
-  return op == "QuantizeLinear" || op == "DequantizeLinear" || op == "DynamicQuantizeLinear" || op == "Cast";
-}
+bool is_integer_operator(const std::string& op) { return is_quantized_operator(op) && !has(op, kCodedWeights); }
+bool is_conversion(const std::string& op) { return has(op, kConverts) || op == "Cast"; }
 
 // What a run of a model consists of.
 struct Run {
@@ -51,7 +42,7 @@ struct Run {
       auto add = [&](Operators& to) { ++to.count, to.ns += n.ns; };
       const std::string plain = float_operator(n.op_type);
       if (!plain.empty()) add(floats[plain]);
-      if (holds_weights(plain)) weighted_ns += n.ns;
+      if (has(plain, kProduct | kRecurrent)) weighted_ns += n.ns;
       if (is_integer_operator(n.op_type)) add(integers[n.op_type]), integer_ns += n.ns;
       if (is_conversion(n.op_type)) add(conversions[n.op_type]), conversion_ns += n.ns;
       by_type[n.op_type] += n.ns;

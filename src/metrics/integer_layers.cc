@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
-#include <unordered_map>
+
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 
 namespace seqto::internal {
 namespace {
@@ -20,20 +21,11 @@ struct Parameters {
 
 class Finder {
  public:
-  explicit Finder(const Model& model) : graph_(model.graph) {
-    for (const Node& node : graph_.nodes) {
-      for (const std::string& output : node.outputs) producers_[output] = &node;
-      for (const std::string& input : node.inputs) readers_[input].push_back(&node);
-      if (const Attribute* value = node.op_type == "Constant" ? node.attribute("value") : nullptr)
-        if (const auto* tensor = std::get_if<Tensor>(&value->value)) constants_[node.outputs[0]] = tensor;
-    }
-    for (const Initializer& i : graph_.initializers) constants_[i.name] = &i.tensor;
-    for (const ValueInfo& output : graph_.outputs) ++outputs_[output.name];
-  }
+  explicit Finder(const Model& model) : view_(model) {}
 
   std::optional<IntegerLayer> find(const Node& node) const {
-    const bool conv = node.op_type == "Conv", gemm = node.op_type == "Gemm";
-    if (!node.domain.empty() || !(conv || gemm || node.op_type == "MatMul")) return {};
+    const bool conv = is_conv(node);
+    if (!node.domain.empty() || !(conv || has(node, kMatrixProduct))) return {};
     const auto x = dequantized(node.inputs[0]), w = dequantized(node.inputs[1]);
     if (!x || !w || x->scales.size() != 1) return {};
     IntegerLayer layer;
@@ -61,9 +53,11 @@ class Finder {
     return layer;
   }
 
-  const Tensor* constant(const std::string& name) const {
-    const auto found = constants_.find(name);
-    return found == constants_.end() ? nullptr : found->second;
+  const Tensor* constant(const std::string& name) const { return view_.constant(name); }
+
+  const Node* dequantizer(const std::string& tensor) const {
+    const Node* node = view_.edges.producer(tensor);
+    return node && is_dequantize(*node) ? node : nullptr;
   }
 
   std::optional<Parameters> parameters(const Node& node, DataType otherwise) const {
@@ -83,32 +77,25 @@ class Finder {
 
   // 8 bits that DequantizeLinear makes floats of.
   std::optional<Parameters> dequantized(const std::string& tensor) const {
-    const auto found = producers_.find(tensor);
-    if (found == producers_.end() || found->second->op_type != "DequantizeLinear") return {};
-    const Node& node = *found->second;
-    const Tensor* codes = constant(node.inputs[0]);
-    auto p = parameters(node, codes ? codes->type() : DataType::kUint8);
+    const Node* node = dequantizer(tensor);
+    if (!node) return {};
+    const Tensor* codes = constant(node->inputs[0]);
+    auto p = parameters(*node, codes ? codes->type() : DataType::kUint8);
     if (!p || (p->type != DataType::kUint8 && p->type != DataType::kInt8)) return {};
-    p->codes = node.inputs[0];
+    p->codes = node->inputs[0];
     return p;
-  }
-
-  const Node* only_reader(const std::string& tensor) const {
-    const auto found = readers_.find(tensor);
-    const bool one = found != readers_.end() && found->second.size() == 1 && !outputs_.contains(tensor);
-    return one ? found->second[0] : nullptr;
   }
 
   // Codes where the output goes to QuantizeLinear alone; an activation between that the codes imply is no hindrance.
   bool find_output(const Node& node, IntegerLayer& layer) const {
     layer.output = node.outputs[0];
-    const Node* reader = only_reader(node.outputs[0]);
+    const Node* reader = view_.edges.only_reader(node.outputs[0]);
     const Node* activation = nullptr;
-    if (reader && (reader->op_type == "Relu" || reader->op_type == "Clip")) {
+    if (reader && has(*reader, kClips)) {
       activation = reader;
-      reader = only_reader(reader->outputs[0]);
+      reader = view_.edges.only_reader(reader->outputs[0]);
     }
-    if (!reader || reader->op_type != "QuantizeLinear") return node.op_type != "Conv";
+    if (!reader || !is_quantize(*reader)) return !is_conv(node);
     const auto p = parameters(*reader, DataType::kUint8);
     if (!p || p->scales.size() != 1 || (p->type != DataType::kUint8 && p->type != DataType::kInt8)) return false;
     const int lowest = p->type == DataType::kUint8 ? 0 : -128;
@@ -121,15 +108,12 @@ class Finder {
   }
 
   bool implied(const Node& activation, const Parameters& p, int lowest) const {
-    if (activation.op_type == "Relu") return p.zeros[0] == lowest;
-    const auto bound = [&](size_t input, const char* name, float otherwise) {
-      const Tensor* value = activation.inputs.size() > input ? constant(activation.inputs[input]) : nullptr;
-      return value ? static_cast<float>(element(*value, 0)) : activation.float_attribute(name, otherwise);
-    };
-    const float most = std::numeric_limits<float>::max(), half = p.scales[0] / 2;
+    if (is_relu(activation)) return p.zeros[0] == lowest;
+    const auto bounds = clip_bounds(activation, view_);
+    const float half = p.scales[0] / 2;
     const auto low = static_cast<float>(lowest - p.zeros[0]) * p.scales[0];
     const auto high = static_cast<float>(lowest + 255 - p.zeros[0]) * p.scales[0];
-    return bound(1, "min", -most) <= low + half && bound(2, "max", most) >= high - half;
+    return bounds && bounds->first <= low + half && bounds->second >= high - half;
   }
 
   static bool read_conv(const Node& node, const Tensor& weights, IntegerLayer& layer) {
@@ -160,13 +144,11 @@ class Finder {
 
   static bool read_matrix(const Node& node, const Tensor& weights, IntegerLayer& layer) {
     const auto& dims = weights.dims();
-    if (dims.size() != 2) return false;
-    const bool gemm = node.op_type == "Gemm", turned = gemm && node.int_attribute("transB", 0) != 0;
-    if (gemm && (node.float_attribute("alpha", 1) != 1 || node.float_attribute("beta", 1) != 1 ||
-                 node.int_attribute("transA", 0) != 0))
-      return false;
-    layer.channels = turned ? dims[0] : dims[1];
-    layer.depth = turned ? dims[1] : dims[0];
+    if (dims.size() != 2 || has_factors(node) || node.int_attribute("transA", 0) != 0) return false;
+    const size_t outputs = *output_axis(node, 2);
+    const bool turned = outputs == 0;
+    layer.channels = dims[outputs];
+    layer.depth = dims[1 - outputs];
     layer.weights.resize(static_cast<size_t>(layer.channels * layer.depth));
     const auto codes = weights.values<int8_t>();
     for (int64_t m = 0; m < layer.channels; ++m)
@@ -187,10 +169,10 @@ class Finder {
 
   bool read_bias(const Node& node, IntegerLayer& layer) const {
     layer.bias.assign(static_cast<size_t>(layer.channels), 0);
-    if (node.inputs.size() < 3 || node.inputs[2].empty()) return true;
-    const auto found = producers_.find(node.inputs[2]);
-    if (found == producers_.end() || found->second->op_type != "DequantizeLinear") return false;
-    const Tensor* codes = constant(found->second->inputs[0]);
+    const auto bias = bias_input(node);
+    if (!bias) return true;
+    const Node* stored = dequantizer(node.inputs[*bias]);
+    const Tensor* codes = stored ? constant(stored->inputs[0]) : nullptr;
     if (!codes || codes->type() != DataType::kInt32 || codes->element_count() != layer.channels) return false;
     std::ranges::copy(codes->values<int32_t>(), layer.bias.begin());
     return true;
@@ -210,11 +192,7 @@ class Finder {
     }
   }
 
-  const Graph& graph_;
-  std::unordered_map<std::string, const Node*> producers_;
-  std::unordered_map<std::string, std::vector<const Node*>> readers_;
-  std::unordered_map<std::string, const Tensor*> constants_;
-  std::unordered_map<std::string, int> outputs_;
+  GraphView view_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/bodies.h"
+#include "model/op_traits.h"
 
 namespace seqto::internal {
 namespace {
@@ -26,7 +27,7 @@ bool is_empty(const Attribute& a) {
 }
 
 bool is_empty_constant(const Node& node) {
-  if (node.op_type != "Constant" || !node.domain.empty() || node.attributes.size() != 1) return false;
+  if (!is_constant(node) || !node.domain.empty() || node.attributes.size() != 1) return false;
   const Attribute& a = node.attributes[0];
   if (const auto* tensor = std::get_if<Tensor>(&a.value)) return tensor->element_count() == 0;
   return is_empty<std::vector<float>>(a) || is_empty<std::vector<int64_t>>(a);

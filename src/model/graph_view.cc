@@ -1,5 +1,7 @@
 #include "model/graph_view.h"
 
+#include <limits>
+
 #include "model/op_traits.h"
 
 namespace seqto::internal {
@@ -94,6 +96,22 @@ bool pads_zeros(const Node& pad, const GraphView& index) {
   if (pad.inputs.size() < 3 || pad.inputs[2].empty()) return true;
   const Tensor* value = index.constant(pad.inputs[2]);
   return value && value->is_float() && value->element_count() == 1 && element(*value, 0) == 0;
+}
+
+std::optional<std::pair<double, double>> clip_bounds(const Node& n, const GraphView& view) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (!is_clip(n)) return std::pair{0.0, kInfinity};
+  if (view.opset < 11)
+    return std::pair<double, double>{n.float_attribute("min", std::numeric_limits<float>::lowest()),
+                                     n.float_attribute("max", std::numeric_limits<float>::max())};
+  std::pair<double, double> result{-kInfinity, kInfinity};
+  for (size_t k = 1; k < n.inputs.size() && k < 3; ++k) {
+    if (n.inputs[k].empty()) continue;
+    const Tensor* t = view.constant(n.inputs[k]);
+    if (!t || t->element_count() != 1) return {};
+    (k == 1 ? result.first : result.second) = element(*t, 0);
+  }
+  return result;
 }
 
 }  // namespace seqto::internal

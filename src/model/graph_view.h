@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "seqto/model.h"
@@ -68,6 +70,9 @@ struct GraphView {
 
 // Whether a Pad of mode constant is known to fill in nothing but 0.
 bool pads_zeros(const Node& pad, const GraphView& view);
+
+// The lowest and the highest value that a Relu or Clip lets through; nothing where a bound is computed at run time.
+std::optional<std::pair<double, double>> clip_bounds(const Node& activation, const GraphView& view);
 
 // The tensor that a Constant node holds; null for other nodes and other values.
 const Tensor* constant_value(const Node& node);

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "seqto/model.h"
+#include "model/op_traits.h"
 
 namespace seqto {
 namespace {
@@ -30,7 +30,7 @@ int lift_constants(Model& model) {
   int lifted = 0;
   std::erase_if(graph.nodes, [&](const Node& node) {
     // A graph's output has to come out of a node.
-    if (node.op_type != "Constant" || !node.domain.empty() || outputs.contains(node.outputs[0])) return false;
+    if (!internal::is_constant(node) || !node.domain.empty() || outputs.contains(node.outputs[0])) return false;
     auto value = constant_value(node);
     if (!value) return false;
     graph.initializers.push_back({node.outputs[0], std::move(*value)});

@@ -23,49 +23,50 @@ constexpr Row kRows[] = {
     {"ArgMax", kComputesOnCodes},
     {"Attention", kComputesOnCodes, 2},
     {"AveragePool", kPools | kAverages | kScales | kPassThrough},
-    {"BatchNormalization", kNormalization | kFollowsAxis, 2},
+    {"BatchNormalization", kNormalization | kFollowsAxis, 2, 2},
     {"BitShift", kUnfoldsWeights},
     {"Cast", kUnfoldsWeights | kEndsUnfolding},
     {"Clip", kClips | kKeepsCodes | kPassThrough, 1},
-    {"Concat", kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights},
+    {"Concat", kKeepsCodes | kDataMovement | kMovesChannels | kExactInHalf | kUnfoldsWeights},
     {"Conv", kConv | kProduct | kComputesOnCodes, 2, 2},
-    {"ConvInteger", kConv | kDynamic | kOnCodes | kIntegerProduct},
+    {"ConvInteger", kDynamic | kOnCodes | kIntegerProduct},
     {"ConvTranspose", kConv | kProduct | kFollowsAxis | kComputesOnCodes, 2, 2},
-    {"DepthToSpace", kKeepsCodes | kExactInHalf},
+    {"DepthToSpace", kKeepsCodes | kDataMovement | kExactInHalf},
     {"DequantizeLinear", kUnfoldsWeights | kPair | kConverts},
     {"Dropout", kScales | kShifts},
     {"DynamicQuantizeLSTM", kDynamic | kOnCodes},
     {"DynamicQuantizeLinear", kConverts},
     {"DynamicQuantizeMatMul", kDynamic | kOnCodes},
     {"Exp", kNotNegative},
-    {"Expand", kKeepsCodes | kExactInHalf | kUnfoldsWeights},
-    {"Flatten", kKeepsCodes | kMovesChannels | kExactInHalf | kPassThrough},
+    {"Expand", kKeepsCodes | kDataMovement | kExactInHalf | kUnfoldsWeights},
+    {"Flatten", kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf | kPassThrough},
     {"GRU", kRecurrent, 3},
-    {"Gather", kKeepsCodes | kTakesApart | kMovesChannels | kExactInHalf | kPassThrough | kFollowsAxis},
+    {"Gather", kKeepsCodes | kDataMovement | kKeepsScale | kTakesApart | kMovesChannels | kExactInHalf | kPassThrough |
+                   kFollowsAxis},
     {"GatherBlockQuantized", kOnCodes | kCodedWeights | kBlocks},
     {"GatherElements", kKeepsCodes | kExactInHalf | kPassThrough | kFollowsAxis},
-    {"Gemm", kProduct | kComputesOnCodes, 2, 2},
+    {"Gemm", kProduct | kMatrixProduct | kComputesOnCodes, 2, 2},
     {"GlobalAveragePool", kPools | kAverages | kScales | kShifts},
-    {"GlobalMaxPool", kPools | kScales | kShifts | kExactInHalf},
-    {"GroupNormalization", kNormalization, 2},
+    {"GlobalMaxPool", kPools | kDataMovement | kScales | kShifts | kExactInHalf},
+    {"GroupNormalization", kNormalization, 2, 2},
     {"HardSigmoid", kNotNegative},
-    {"Identity", kKeepsCodes | kScales | kShifts | kExactInHalf | kUnfoldsWeights},
-    {"InstanceNormalization", kNormalization | kFollowsAxis, 2},
+    {"Identity", kKeepsCodes | kDataMovement | kScales | kShifts | kExactInHalf | kUnfoldsWeights},
+    {"InstanceNormalization", kNormalization | kFollowsAxis, 2, 2},
     {"LSTM", kRecurrent | kComputesOnCodes, 3},
-    {"LayerNormalization", kNormalization | kFollowsAxis, 2},
+    {"LayerNormalization", kNormalization | kFollowsAxis, 2, 2},
     {"LeakyRelu", kScales},
-    {"MatMul", kProduct | kComputesOnCodes},
+    {"MatMul", kProduct | kMatrixProduct | kComputesOnCodes},
     {"MatMulInteger", kDynamic | kOnCodes | kIntegerProduct},
     {"MatMulIntegerToFloat", kDynamic | kOnCodes},
     {"MatMulNBits", kOnCodes | kCodedWeights | kBlocks},
     {"Max", kExactInHalf},
     {.op_type = "MaxPool",
-     .traits = kPools | kKeepsCodes | kScales | kShifts | kExactInHalf | kPassThrough,
+     .traits = kPools | kKeepsCodes | kDataMovement | kKeepsScale | kScales | kShifts | kExactInHalf | kPassThrough,
      .integers_from_opset = 12},
     {"Min", kExactInHalf},
     {"Mul", kUnfoldsWeights | kEndsUnfolding},
     {"Neg", kExactInHalf},
-    {"Pad", kKeepsCodes | kMovesChannels, 1},
+    {"Pad", kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels, 1},
     {"QAttention", kDynamic | kOnCodes},
     {"QEmbedLayerNormalization", kOnCodes | kCodedWeights},
     {.op_type = "QGemm", .traits = kOnCodes | kCodedProduct, .output_scale = 7},
@@ -77,27 +78,33 @@ constexpr Row kRows[] = {
     {.op_type = "QLinearWhere", .output_scale = 7},
     {.op_type = "QuantizeLinear", .traits = kUnfoldsWeights | kPair | kConverts, .output_scale = 1},
     {"RNN", kRecurrent, 3},
+    {"ReduceMax", kDataMovement},
     {"ReduceMean", kAverages},
     {"Relu", kClips | kKeepsCodes | kScales | kNotNegative | kExactInHalf | kPassThrough},
-    {"Reshape",
-     kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough | kEndsUnfolding},
-    {.op_type = "Resize", .traits = kKeepsCodes | kPassThrough, .data_inputs = 1, .integers_from_opset = 11},
+    {"Reshape", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf |
+                    kUnfoldsWeights | kPassThrough | kEndsUnfolding},
+    {.op_type = "Resize",
+     .traits = kKeepsCodes | kDataMovement | kKeepsScale | kPassThrough,
+     .data_inputs = 1,
+     .integers_from_opset = 11},
     {"Shape", kTakesApart},
     {"Sigmoid", kNotNegative},
-    {"Slice", kMovesValues | kKeepsCodes | kTakesApart | kMovesChannels | kExactInHalf | kUnfoldsWeights |
-                  kPassThrough | kEndsUnfolding},
+    {"Slice", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kTakesApart | kMovesChannels | kExactInHalf |
+                  kUnfoldsWeights | kPassThrough | kEndsUnfolding},
     {"Softmax", kNotNegative},
     {"Softplus", kNotNegative},
-    {"SpaceToDepth", kKeepsCodes | kMovesChannels | kExactInHalf},
-    {"Split", kKeepsCodes | kTakesApart | kMovesChannels | kExactInHalf},
+    {"SpaceToDepth", kKeepsCodes | kDataMovement | kMovesChannels | kExactInHalf},
+    {"Split", kKeepsCodes | kDataMovement | kKeepsScale | kTakesApart | kMovesChannels | kExactInHalf},
     {"Sqrt", kNotNegative},
-    {"Squeeze", kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough},
+    {"Squeeze", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf |
+                    kUnfoldsWeights | kPassThrough},
     {"Sub", kUnfoldsWeights | kEndsUnfolding},
-    {"Tile", kKeepsCodes | kExactInHalf},
-    {"TopK", kKeepsCodes | kPassThrough},
-    {"Transpose",
-     kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough | kEndsUnfolding},
-    {"Unsqueeze", kMovesValues | kKeepsCodes | kMovesChannels | kExactInHalf | kUnfoldsWeights | kPassThrough},
+    {"Tile", kKeepsCodes | kDataMovement | kExactInHalf},
+    {"TopK", kKeepsCodes | kDataMovement | kPassThrough},
+    {"Transpose", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf |
+                      kUnfoldsWeights | kPassThrough | kEndsUnfolding},
+    {"Unsqueeze", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf |
+                      kUnfoldsWeights | kPassThrough},
     {"Upsample", 0, 1},
     {"Where", kPassThrough},
 };
@@ -122,23 +129,37 @@ bool is_given(const Node& node, size_t input) { return input < node.inputs.size(
 bool has(std::string_view op_type, Traits traits) { return (row_of(op_type).traits & traits) != 0; }
 bool has(const Node& node, Traits traits) { return has(node.op_type, traits); }
 
-bool is_constant(const Node& node) { return node.op_type == "Constant"; }
-bool is_quantize(const Node& node) { return node.op_type == "QuantizeLinear"; }
-bool is_dequantize(const Node& node) { return node.op_type == "DequantizeLinear"; }
-bool is_dynamic_quantize(const Node& node) { return node.op_type == "DynamicQuantizeLinear"; }
 bool is_add(const Node& node) { return node.op_type == "Add"; }
+bool is_average_pool(const Node& node) { return node.op_type == "AveragePool"; }
+bool is_batch_normalization(const Node& node) { return node.op_type == "BatchNormalization"; }
 bool is_bit_shift(const Node& node) { return node.op_type == "BitShift"; }
 bool is_cast(const Node& node) { return node.op_type == "Cast"; }
 bool is_clip(const Node& node) { return node.op_type == "Clip"; }
 bool is_concat(const Node& node) { return node.op_type == "Concat"; }
+bool is_constant(const Node& node) { return node.op_type == "Constant"; }
+bool is_conv(const Node& node) { return node.op_type == "Conv"; }
+bool is_conv_integer(const Node& node) { return node.op_type == "ConvInteger"; }
+bool is_dequantize(const Node& node) { return node.op_type == "DequantizeLinear"; }
+bool is_dynamic_quantize(const Node& node) { return node.op_type == "DynamicQuantizeLinear"; }
+bool is_flatten(const Node& node) { return node.op_type == "Flatten"; }
 bool is_gather(const Node& node) { return node.op_type == "Gather"; }
-bool is_max_pool(const Node& node) { return node.op_type == "MaxPool"; }
-bool is_matmul(const Node& node) { return node.op_type == "MatMul"; }
 bool is_gemm(const Node& node) { return node.op_type == "Gemm"; }
+bool is_identity(const Node& node) { return node.op_type == "Identity"; }
+bool is_leaky_relu(const Node& node) { return node.op_type == "LeakyRelu"; }
+bool is_matmul(const Node& node) { return node.op_type == "MatMul"; }
+bool is_max_pool(const Node& node) { return node.op_type == "MaxPool"; }
 bool is_mul(const Node& node) { return node.op_type == "Mul"; }
+bool is_nbits(const Node& node) { return node.op_type == "MatMulNBits"; }
 bool is_pad(const Node& node) { return node.op_type == "Pad"; }
+bool is_quantize(const Node& node) { return node.op_type == "QuantizeLinear"; }
 bool is_relu(const Node& node) { return node.op_type == "Relu"; }
 bool is_reshape(const Node& node) { return node.op_type == "Reshape"; }
+bool is_resize(const Node& node) { return node.op_type == "Resize"; }
+bool is_shape(const Node& node) { return node.op_type == "Shape"; }
+bool is_slice(const Node& node) { return node.op_type == "Slice"; }
+bool is_softmax(const Node& node) { return node.op_type == "Softmax"; }
+bool is_sub(const Node& node) { return node.op_type == "Sub"; }
+bool is_transpose(const Node& node) { return node.op_type == "Transpose"; }
 
 bool moves_values(const Node& node) { return has(node, kMovesValues) && !node.inputs.empty() && !node.outputs.empty(); }
 
@@ -170,7 +191,7 @@ std::optional<size_t> output_axis(const Node& node, size_t rank) {
   if (rank < 2 || !has(node, kProduct)) return {};
   if (is_matmul(node)) return rank - 1;
   if (is_gemm(node)) return node.int_attribute("transB", 0) != 0 ? 0 : 1;
-  return node.op_type == "Conv" ? 0 : 1;
+  return is_conv(node) ? 0 : 1;
 }
 
 std::optional<size_t> summed_axis(const Node& node, size_t rank) {
@@ -178,6 +199,16 @@ std::optional<size_t> summed_axis(const Node& node, size_t rank) {
   if (!output) return {};
   if (is_matmul(node)) return rank - 2;
   return 1 - *output;
+}
+
+std::optional<size_t> biased_axis(const Node& node, size_t rank) {
+  const auto axis = output_axis(node, rank);
+  const bool split = axis && *axis != 0 && node.int_attribute("group", 1) != 1;
+  return split || is_matmul(node) ? std::nullopt : axis;
+}
+
+bool has_factors(const Node& node) {
+  return is_gemm(node) && (node.float_attribute("alpha", 1) != 1 || node.float_attribute("beta", 1) != 1);
 }
 
 }  // namespace seqto::internal

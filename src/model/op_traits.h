@@ -11,63 +11,80 @@
 
 namespace seqto::internal {
 
-using Traits = uint32_t;  // bits
+using Traits = uint64_t;  // bits
 
 // --- what it computes
-constexpr Traits kConv = 1 << 0;           // convolutions, transposed ones too
-constexpr Traits kProduct = 1 << 1;        // of an input and a weight, summed: kConv, Gemm, MatMul
-constexpr Traits kRecurrent = 1 << 2;      // LSTM, GRU, RNN
-constexpr Traits kNormalization = 1 << 3;  // with a scale and a bias for each channel
-constexpr Traits kClips = 1 << 4;          // Relu, Clip: cut values off
-constexpr Traits kAverages = 1 << 5;       // many values to one
-constexpr Traits kNotNegative = 1 << 6;    // its output, whatever comes in
-constexpr Traits kExactInHalf = 1 << 7;    // the same whether before or after rounding to float16
-constexpr Traits kPools = 1 << 27;         // AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+constexpr Traits kConv = 1ull << 0;           // convolutions, transposed ones too
+constexpr Traits kProduct = 1ull << 1;        // of an input and a weight, summed: kConv, Gemm, MatMul
+constexpr Traits kMatrixProduct = 1ull << 2;  // of kProduct: Gemm, MatMul
+constexpr Traits kRecurrent = 1ull << 3;      // LSTM, GRU, RNN
+constexpr Traits kNormalization = 1ull << 4;  // with a scale and a bias for each channel
+constexpr Traits kClips = 1ull << 5;          // Relu, Clip: cut values off
+constexpr Traits kPools = 1ull << 6;          // AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+constexpr Traits kAverages = 1ull << 7;       // many values to one
+constexpr Traits kNotNegative = 1ull << 8;    // its output, whatever comes in
+constexpr Traits kExactInHalf = 1ull << 9;    // the same whether before or after rounding to float16
 
-// --- what becomes of values and channels
-constexpr Traits kMovesValues = 1 << 8;     // all of them: the runtime takes Q and DQ past it, as it does past MaxPool
-constexpr Traits kKeepsCodes = 1 << 9;      // computes on integers as on floats, handing on what codes mean
-constexpr Traits kTakesApart = 1 << 10;     // what it gives has less than what it reads
-constexpr Traits kMovesChannels = 1 << 11;  // each channel of its output was one of its inputs'
-constexpr Traits kScales = 1 << 12;         // channel by channel: factors above 0 of inputs are factors of the output
-constexpr Traits kShifts = 1 << 13;         // channel by channel: what is added to inputs is added to the output
-constexpr Traits kFollowsAxis = 1 << 14;    // takes constants with a scale for each channel
-constexpr Traits kPassThrough = 1 << 15;    // onnxruntime quantizes it where its input is quantized already
+// --- what becomes of values, codes and channels
+constexpr Traits kMovesValues = 1ull << 10;  // all of them: the runtime takes Q and DQ past it, as it does past MaxPool
+constexpr Traits kKeepsCodes = 1ull << 11;   // computes on integers as on floats, handing on what codes mean
+constexpr Traits kKeepsScale = 1ull << 12;   // its output has its input's scale
+constexpr Traits kDataMovement = 1ull << 13;   // AIMET's word: has the encoding of its input
+constexpr Traits kTakesApart = 1ull << 14;     // what it gives has less than what it reads
+constexpr Traits kMovesChannels = 1ull << 15;  // each channel of its output was one of its inputs'
+constexpr Traits kScales = 1ull << 16;       // channel by channel: factors above 0 of inputs are factors of the output
+constexpr Traits kShifts = 1ull << 17;       // channel by channel: what is added to inputs is added to the output
+constexpr Traits kFollowsAxis = 1ull << 18;  // takes constants with a scale for each channel
+constexpr Traits kPassThrough = 1ull << 19;  // onnxruntime quantizes it where its input is quantized already
 
 // --- quantization
-constexpr Traits kPair = 1 << 16;             // QuantizeLinear, DequantizeLinear, of either domain
-constexpr Traits kOnCodes = 1 << 17;          // an operator on codes that no QDQ model has
-constexpr Traits kDynamic = 1 << 18;          // of those, with parameters that are found at run time
-constexpr Traits kUnfoldsWeights = 1 << 19;   // between a stored weight and its layer
-constexpr Traits kEndsUnfolding = 1 << 20;    // of those, what the layer reads
-constexpr Traits kConverts = 1 << 21;         // floats to codes or back
-constexpr Traits kIntegerProduct = 1 << 22;   // gives int32, of which a Cast and a Mul make floats
-constexpr Traits kCodedWeights = 1 << 23;     // of kOnCodes, with activations in float
-constexpr Traits kComputesOnCodes = 1 << 24;  // on quantized inputs it runs on integers, though its output be float
-constexpr Traits kBlocks = 1 << 25;           // of kCodedWeights, with a scale for each block of one
-constexpr Traits kCodedProduct = 1 << 26;     // of codes with codes: QLinearConv, QLinearMatMul, QGemm
+constexpr Traits kPair = 1ull << 20;             // QuantizeLinear, DequantizeLinear, of either domain
+constexpr Traits kConverts = 1ull << 21;         // floats to codes or back
+constexpr Traits kOnCodes = 1ull << 22;          // an operator on codes that no QDQ model has
+constexpr Traits kCodedProduct = 1ull << 23;     // of codes with codes: QLinearConv, QLinearMatMul, QGemm
+constexpr Traits kDynamic = 1ull << 24;          // of kOnCodes, with parameters that are found at run time
+constexpr Traits kIntegerProduct = 1ull << 25;   // gives int32, of which a Cast and a Mul make floats
+constexpr Traits kCodedWeights = 1ull << 26;     // of kOnCodes, with activations in float
+constexpr Traits kBlocks = 1ull << 27;           // of kCodedWeights, with a scale for each block of one
+constexpr Traits kUnfoldsWeights = 1ull << 28;   // between a stored weight and its layer
+constexpr Traits kEndsUnfolding = 1ull << 29;    // of those, what the layer reads
+constexpr Traits kComputesOnCodes = 1ull << 30;  // on quantized inputs it runs on integers, though its output be float
 
 // Whether the operator has one of the traits; the domain is not asked.
 bool has(const Node& node, Traits traits);
 bool has(std::string_view op_type, Traits traits);
 
-bool is_constant(const Node& node);    // Constant
-bool is_quantize(const Node& node);    // QuantizeLinear
-bool is_dequantize(const Node& node);  // DequantizeLinear
-bool is_dynamic_quantize(const Node& node);
 bool is_add(const Node& node);
+bool is_average_pool(const Node& node);
+bool is_batch_normalization(const Node& node);
 bool is_bit_shift(const Node& node);
 bool is_cast(const Node& node);
 bool is_clip(const Node& node);
 bool is_concat(const Node& node);
+bool is_constant(const Node& node);
+bool is_conv(const Node& node);  // no transposed one
+bool is_conv_integer(const Node& node);
+bool is_dequantize(const Node& node);        // DequantizeLinear
+bool is_dynamic_quantize(const Node& node);  // DynamicQuantizeLinear
+bool is_flatten(const Node& node);
 bool is_gather(const Node& node);
-bool is_max_pool(const Node& node);
-bool is_matmul(const Node& node);
 bool is_gemm(const Node& node);
+bool is_identity(const Node& node);
+bool is_leaky_relu(const Node& node);
+bool is_matmul(const Node& node);
+bool is_max_pool(const Node& node);
 bool is_mul(const Node& node);
+bool is_nbits(const Node& node);  // MatMulNBits
 bool is_pad(const Node& node);
+bool is_quantize(const Node& node);  // QuantizeLinear
 bool is_relu(const Node& node);
 bool is_reshape(const Node& node);
+bool is_resize(const Node& node);
+bool is_shape(const Node& node);
+bool is_slice(const Node& node);
+bool is_softmax(const Node& node);
+bool is_sub(const Node& node);
+bool is_transpose(const Node& node);
 
 // kMovesValues, with an input and an output.
 bool moves_values(const Node& node);
@@ -93,5 +110,11 @@ int64_t integers_from_opset(const Node& node);
 // the axis that is summed over. Of a grouped convolution as its weight lies in the file.
 std::optional<size_t> output_axis(const Node& node, size_t rank);
 std::optional<size_t> summed_axis(const Node& node, size_t rank);
+
+// output_axis() of layers that take a bias, where it is that of all outputs: of no ConvTranspose with groups.
+std::optional<size_t> biased_axis(const Node& node, size_t rank);
+
+// Gemm with another alpha or beta than 1.
+bool has_factors(const Node& node);
 
 }  // namespace seqto::internal

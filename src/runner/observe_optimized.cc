@@ -1,9 +1,9 @@
 // Observers in the graph that the runtime made of a model.
 #include <algorithm>
-#include <limits>
 #include <unordered_set>
 
-#include "model/sort_nodes.h"
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "runner/insert_observers.h"
 
 namespace seqto::internal {
@@ -18,29 +18,11 @@ std::unordered_set<std::string> names_of(const std::vector<ValueInfo>& list) {
 }
 
 // The bounds of a Clip or Relu on floats, where they are constants.
-std::optional<Bounds> bounds_of(const Node& node, const std::unordered_map<std::string, const Tensor*>& constants) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (!node.domain.empty()) return std::nullopt;
-  if (node.op_type == "Relu") return Bounds{0, kInfinity};
-  if (node.op_type != "Clip") return std::nullopt;
-  Bounds bounds{node.float_attribute("min", -kInfinity), node.float_attribute("max", kInfinity)};
-  for (size_t i = 1; i < node.inputs.size() && i < 3; ++i) {
-    if (node.inputs[i].empty()) continue;
-    auto it = constants.find(node.inputs[i]);
-    if (it == constants.end() || it->second->type() != DataType::kFloat || it->second->element_count() != 1)
-      return std::nullopt;
-    (i == 1 ? bounds.lowest : bounds.highest) = it->second->values<float>()[0];
-  }
-  return bounds;
-}
-
-std::unordered_map<std::string, const Tensor*> constants_of(const Graph& graph) {
-  std::unordered_map<std::string, const Tensor*> constants;
-  for (const Initializer& i : graph.initializers) constants[i.name] = &i.tensor;
-  for (const Node& n : graph.nodes)
-    if (const Attribute* value = n.op_type == "Constant" ? n.attribute("value") : nullptr)
-      if (const auto* tensor = std::get_if<Tensor>(&value->value)) constants[n.outputs[0]] = tensor;
-  return constants;
+std::optional<Bounds> bounds_of(const Node& node, const GraphView& view) {
+  if (!node.domain.empty() || !has(node, kClips)) return std::nullopt;
+  const auto bounds = clip_bounds(node, view);
+  if (!bounds) return std::nullopt;
+  return Bounds{static_cast<float>(bounds->first), static_cast<float>(bounds->second)};
 }
 
 // A tensor of the optimised graph that holds an observed one.
@@ -52,7 +34,11 @@ class Rewriter {
  public:
   Rewriter(const Model& optimized, const Model& original, const Preparation& preparation,
            std::span<const std::string> tensors, int64_t block)
-      : preparation_(preparation), tensors_(tensors), block_(block), kept_outputs_(names_of(original.graph.outputs)) {
+      : preparation_(preparation),
+        tensors_(tensors),
+        block_(block),
+        kept_outputs_(names_of(original.graph.outputs)),
+        view_(optimized) {
     result_.model = optimized;
     const auto inputs = original.graph.free_inputs();
     for (size_t t = 0; t < tensors.size(); ++t) {
@@ -60,10 +46,6 @@ class Rewriter {
       wanted_[tensors[t]] = t;
       for (size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i].name == tensors[t]) result_.inputs.push_back({t, i});
-    }
-    for (const Node& n : optimized.graph.nodes) {
-      if (n.op_type == "Conv" && n.outputs.size() == 1) fresh_.insert(n.outputs[0]);
-      for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
     }
   }
 
@@ -94,7 +76,6 @@ class Rewriter {
         }
         places_[n.inputs[0]] = {static_cast<int64_t>(it->second), n.int_attribute("channels", 0)};
         dropped_.insert(output);
-        --readers_[n.inputs[0]];
       }
     }
     size_t named =
@@ -105,7 +86,8 @@ class Rewriter {
   // A change of layout that nothing but the observed output needs.
   bool only_for_us(const Node& n) const {
     return n.op_type == "ReorderOutput" && n.domain == kBlockedDomain && n.int_attribute("channels_last", 0) == 0 &&
-           !readers_.contains(n.outputs[0]) && !kept_outputs_.contains(n.outputs[0]);
+           view_.read_count(n.outputs[0]) == 0 && !view_.captured.contains(n.outputs[0]) &&
+           !kept_outputs_.contains(n.outputs[0]);
   }
 
   // Every Clip must have survived as the Relu that stands for it.
@@ -113,7 +95,7 @@ class Rewriter {
     size_t found = 0;
     for (const Node& n : result_.model.graph.nodes)
       if (auto it = preparation_.activations.find(n.name); it != preparation_.activations.end())
-        found += n.op_type == "Relu" && n.domain.empty();
+        found += is_relu(n) && n.domain.empty();
     return found == preparation_.activations.size();
   }
 
@@ -172,7 +154,12 @@ class Rewriter {
 
   // Made in memory of its own, by an op that never passes an input on, and read once.
   bool owned(const std::string& tensor) const {
-    return fresh_.contains(tensor) && readers_.at(tensor) == 1 && !kept_outputs_.contains(tensor);
+    const Node* producer = view_.edges.producer(tensor);
+    const auto is_kept = [&](const Node* reader) {
+      return reader->outputs.size() != 1 || !dropped_.contains(reader->outputs[0]);
+    };
+    return producer && is_conv(*producer) && producer->outputs.size() == 1 && !kept_outputs_.contains(tensor) &&
+           !view_.captured.contains(tensor) && std::ranges::count_if(view_.edges.readers(tensor), is_kept) == 1;
   }
 
   void set_layout(Node& node, int64_t channels) const {
@@ -183,9 +170,9 @@ class Rewriter {
   const Preparation& preparation_;
   std::span<const std::string> tensors_;
   int64_t block_;
-  std::unordered_set<std::string> kept_outputs_, dropped_, fresh_;
+  std::unordered_set<std::string> kept_outputs_, dropped_;
+  GraphView view_;  // of the optimised model
   std::unordered_map<std::string, size_t> wanted_;
-  std::unordered_map<std::string, int> readers_;
   std::unordered_map<std::string, Place> places_;
   Instrumented result_;
 };
@@ -195,7 +182,7 @@ class Rewriter {
 Preparation prepare_for_optimizing(const Model& model, std::span<const std::string> tensors) {
   Preparation result{model, {}};
   Graph& graph = result.model.graph;
-  const auto constants = constants_of(model.graph);
+  const GraphView view(model);
   std::unordered_set<std::string> observed(tensors.begin(), tensors.end());
   std::unordered_map<std::string, DataType> types;
   for (const ValueInfo& v : graph.value_info) types[v.name] = v.type;
@@ -204,7 +191,7 @@ Preparation prepare_for_optimizing(const Model& model, std::span<const std::stri
     auto type = types.find(n.outputs.empty() ? "" : n.outputs[0]);
     if (type == types.end() || type->second != DataType::kFloat) continue;
     if (n.inputs.empty() || !observed.contains(n.inputs[0]) || !observed.contains(n.outputs[0])) continue;
-    auto bounds = bounds_of(n, constants);
+    auto bounds = bounds_of(n, view);
     if (!bounds) continue;
     result.activations[n.name] = *bounds;
     n.op_type = "Relu";

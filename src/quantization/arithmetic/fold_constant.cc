@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 
+#include "model/op_traits.h"
 #include "quantization/arithmetic/stored_weights.h"
 
 namespace seqto::internal {
@@ -123,46 +125,56 @@ bool is_permutation(std::vector<int64_t> axes, size_t rank) {
   return axes == all;
 }
 
+std::optional<Tensor> transpose(const Node& n, const Tensor& tensor) {
+  const Attribute* perm = n.attribute("perm");
+  const auto* axes = perm ? std::get_if<std::vector<int64_t>>(&perm->value) : nullptr;
+  if (!axes || !tensor.is_float() || !is_permutation(*axes, tensor.dims().size())) return {};
+  return transposed(tensor, *axes);
+}
+
+std::optional<Values> bit_shift(const Node& n, const Values& a, const Values& b) {
+  if (a.type != DataType::kUint8) return {};
+  const bool left = n.string_attribute("direction", "LEFT") == "LEFT";
+  return elementwise(a, b, [&](double x, double y) {
+    unsigned code = static_cast<unsigned>(x), bits = static_cast<unsigned>(y);
+    return static_cast<double>((left ? code << bits : code >> bits) & 255u);
+  });
+}
+
+using Inputs = const std::vector<Values>&;
+struct Fold {
+  std::string_view op_type;
+  size_t inputs;  // 0: any number
+  std::optional<Values> (*fold)(const Node&, Inputs);
+};
+constexpr Fold kFolds[] = {
+    {"BitShift", 2, [](const Node& n, Inputs in) { return bit_shift(n, in[0], in[1]); }},
+    {"Cast", 0,
+     [](const Node& n, Inputs in) {
+       return std::optional(Values{static_cast<DataType>(n.int_attribute("to", 1)), in[0].dims, in[0].data});
+     }},
+    {"Concat", 0,
+     [](const Node& n, Inputs in) { return n.int_attribute("axis", 0) == 0 ? concat_first_axis(in) : std::nullopt; }},
+    {"Mul", 2,
+     [](const Node&, Inputs in) {
+       return elementwise(in[0], in[1], [](double a, double b) { return static_cast<float>(a * b); });
+     }},
+    {"Reshape", 2, [](const Node&, Inputs in) { return reshape(in[0], in[1].data); }},
+    {"Slice", 0, [](const Node&, Inputs in) { return slice(in[0], in); }},
+    {"Sub", 2,
+     [](const Node&, Inputs in) { return elementwise(in[0], in[1], [](double a, double b) { return a - b; }); }},
+};
+
 }  // namespace
 
 std::optional<Tensor> fold_constant(const Node& n, const std::vector<const Tensor*>& tensors) {
   if (tensors.empty() || tensors[0]->type() == DataType::kString) return {};
-  if (n.op_type == "Transpose") {
-    const Attribute* perm = n.attribute("perm");
-    const auto* axes = perm ? std::get_if<std::vector<int64_t>>(&perm->value) : nullptr;
-    if (!axes || !tensors[0]->is_float() || !is_permutation(*axes, tensors[0]->dims().size())) return {};
-    return transposed(*tensors[0], *axes);
-  }
-  for (const char* op : {"Cast", "Sub", "Mul", "BitShift", "Concat", "Reshape", "Slice", ""}) {
-    if (!*op) return {};
-    if (n.op_type == op) break;
-  }
+  if (is_transpose(n)) return transpose(n, *tensors[0]);
+  const auto* fold = std::ranges::find(kFolds, n.op_type, &Fold::op_type);
+  if (fold == std::end(kFolds) || (fold->inputs > 0 && tensors.size() != fold->inputs)) return {};
   std::vector<Values> in;
   for (const Tensor* t : tensors) in.push_back(read(*t));
-  const bool pair = n.op_type == "Sub" || n.op_type == "Mul" || n.op_type == "BitShift";
-  if (pair && in.size() != 2) return {};
-  std::optional<Values> out;
-  if (n.op_type == "Cast") {
-    out = std::move(in[0]);
-    out->type = static_cast<DataType>(n.int_attribute("to", 1));
-  } else if (n.op_type == "Sub") {
-    out = elementwise(in[0], in[1], [](double a, double b) { return a - b; });
-  } else if (n.op_type == "Mul") {
-    out = elementwise(in[0], in[1], [](double a, double b) { return static_cast<float>(a * b); });
-  } else if (n.op_type == "BitShift") {
-    bool left = n.string_attribute("direction", "LEFT") == "LEFT";
-    if (in[0].type != DataType::kUint8) return {};
-    out = elementwise(in[0], in[1], [&](double a, double b) {
-      unsigned code = static_cast<unsigned>(a), bits = static_cast<unsigned>(b);
-      return static_cast<double>((left ? code << bits : code >> bits) & 255u);
-    });
-  } else if (n.op_type == "Concat" && n.int_attribute("axis", 0) == 0) {
-    out = concat_first_axis(in);
-  } else if (n.op_type == "Reshape" && in.size() == 2) {
-    out = reshape(std::move(in[0]), in[1].data);
-  } else if (n.op_type == "Slice") {
-    out = slice(in[0], in);
-  }
+  const auto out = fold->fold(n, in);
   return out ? write(*out) : std::nullopt;
 }
 

@@ -1,15 +1,9 @@
 // Room: quantization/calibration. When a Relu or Clip behind a quantized tensor has nothing left to do.
 #pragma once
 
-#include <optional>
-#include <utility>
-
 #include "model/graph_view.h"
 
 namespace seqto::internal {
-
-// The lowest and the highest value that a Relu or Clip lets through; nothing where a bound is computed at run time.
-std::optional<std::pair<double, double>> clip_bounds(const Node& activation, const GraphView& index);
 
 // Real bounds that the quantized tensor can take, nothing when its range is unknown; whether it is converted.
 struct RealBounds {

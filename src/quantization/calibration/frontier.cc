@@ -3,24 +3,17 @@
 #include <algorithm>
 #include <optional>
 
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/calibration/channel_means.h"
 
 namespace seqto::internal {
 namespace {
 
-std::unordered_map<std::string, DataType> known_types(const Model& model) {
-  std::unordered_map<std::string, DataType> types;
-  for (const auto* list : {&model.graph.value_info, &model.graph.inputs, &model.graph.outputs})
-    for (const ValueInfo& v : *list) types[v.name] = v.type;
-  return types;
-}
-
 class Border {
  public:
-  Border(const Model& model, const std::unordered_set<LayerId>& open)
-      : nodes_(model.graph.nodes), types_(known_types(model)) {
-    for (const Initializer& i : model.graph.initializers) constants_[i.name] = &i.tensor;
+  Border(const Model& model, const std::unordered_set<LayerId>& open) : nodes_(model.graph.nodes), view_(model) {
     std::unordered_set<std::string> computed, reached;  // from inputs, from open nodes
     for (const ValueInfo& v : model.graph.free_inputs()) computed.insert(v.name);
     computes_.resize(nodes_.size());
@@ -67,20 +60,20 @@ class Border {
   }
 
   std::optional<DataType> kept_type(const Node& n, const std::string& output) const {
-    if (n.op_type == "QuantizeLinear") {  // whichever domain: the zero point's type is that of the codes
-      auto zero = n.inputs.size() > 2 ? constants_.find(n.inputs[2]) : constants_.end();
-      if (zero == constants_.end()) return {};
-      const DataType type = zero->second->type();
+    if (is_quantize(n)) {  // whichever domain: the zero point's type is that of the codes
+      const Tensor* zero = n.inputs.size() > 2 ? view_.constant(n.inputs[2]) : nullptr;
+      if (!zero) return {};
+      const DataType type = zero->type();
       return type == DataType::kInt8 || type == DataType::kUint8 ? std::optional(type) : std::nullopt;
     }
-    if (n.op_type == "DequantizeLinear") return {};  // the kernels of a quantized layer begin with it
-    auto type = types_.find(output);
-    return type != types_.end() && type->second == DataType::kFloat ? std::optional(DataType::kFloat) : std::nullopt;
+    if (is_dequantize(n)) return {};  // the kernels of a quantized layer begin with it
+    auto type = view_.types.find(output);
+    return type != view_.types.end() && type->second == DataType::kFloat ? std::optional(DataType::kFloat)
+                                                                         : std::nullopt;
   }
 
   const std::vector<Node>& nodes_;
-  std::unordered_map<std::string, DataType> types_;
-  std::unordered_map<std::string, const Tensor*> constants_;
+  GraphView view_;
   std::unordered_set<std::string> wanted_;
   std::vector<char> computes_, open_;
 };

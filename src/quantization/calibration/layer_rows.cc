@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/op_traits.h"
+
 namespace seqto::internal {
 namespace {
 
@@ -86,7 +88,7 @@ LayerRows conv_rows(const Geometry& g, const Tensor& input, const Tensor& output
 
 LayerRows layer_rows(const Node& node, const std::vector<int64_t>& weight_dims, const Tensor& input,
                      const Tensor& output, int64_t positions, uint64_t offset) {
-  if (node.op_type != "Conv") return matrix_rows(input, output, positions, offset);
+  if (!is_conv(node)) return matrix_rows(input, output, positions, offset);
   return conv_rows(Geometry(node, weight_dims, input.dims(), output.dims()), input, output, positions, offset);
 }
 

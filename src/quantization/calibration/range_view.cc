@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quantization/calibration/clip_bounds.h"
+#include "model/op_traits.h"
 
 namespace seqto::internal {
 
@@ -13,10 +13,10 @@ RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& r
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const Node& node = model.graph.nodes[i];
     if (!selected[i] || node.inputs.empty() || node.outputs.empty()) continue;
-    if (node.op_type == "Softmax") {
+    if (is_softmax(node)) {
       adjusted_[node.outputs[0]] = {0.0f, 1.0f};
       bounds_[node.outputs[0]] = {0, 1};
-    } else if (node.op_type == "Clip" || node.op_type == "Relu") {
+    } else if (has(node, kClips)) {
       const auto bounds = clip_bounds(node, index);
       if (bounds) bounds_[node.outputs[0]] = *bounds;
       // What the activation cuts off needs no codes: its only input takes over the range of its output.
@@ -30,23 +30,22 @@ RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& r
 
 // Of Concats in a row the last one decides.
 void RangeView::unify_concat(const Model& model, const GraphView& index, const std::vector<bool>& selected) {
-  std::unordered_map<std::string, const Node*> pools;
-  for (const Node& node : model.graph.nodes)
-    if (node.op_type == "MaxPool") pools[node.outputs[0]] = &node;
   const auto alone = [&](const std::string& name) {
-    return index.read_count(name) == 1 && !index.outputs.contains(name) && !index.inputs.contains(name) &&
-           !index.captured.contains(name);
+    return index.edges.only_reader(name) && !index.inputs.contains(name);
+  };
+  const auto pool = [&](const std::string& name) {
+    const Node* producer = index.edges.producer(name);
+    return producer && is_max_pool(*producer) && producer->outputs[0] == name ? producer : nullptr;
   };
   for (size_t i = model.graph.nodes.size(); i-- > 0;) {
     const Node& node = model.graph.nodes[i];
-    const Range* output = selected[i] && node.op_type == "Concat" ? find(node.outputs[0]) : nullptr;
+    const Range* output = selected[i] && is_concat(node) ? find(node.outputs[0]) : nullptr;
     if (!output) continue;
     const Range range = *output;
     for (const std::string& input : node.inputs) {
       // A pool's codes are those of what it reads.
       std::string name = input;
-      for (auto pool = pools.find(name); alone(name) && pool != pools.end(); pool = pools.find(name))
-        name = pool->second->inputs[0];
+      while (alone(name) && pool(name)) name = pool(name)->inputs[0];
       if (alone(name) && find(name)) adjusted_[name] = range;
     }
   }

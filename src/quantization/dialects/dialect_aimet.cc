@@ -140,12 +140,7 @@ class Reader {
 // Which layers a set of encodings quantizes.
 class Layout {
  public:
-  Layout(const Model& model, TensorOverrides& encodings) : index_(model), encodings_(encodings) {
-    for (const Node& node : model.graph.nodes) {
-      for (const auto& output : node.outputs) producers_[output] = &node;
-      for (const auto& input : node.inputs) readers_[input].push_back(&node);
-    }
-  }
+  Layout(const Model& model, TensorOverrides& encodings) : index_(model), encodings_(encodings) {}
 
   Scheme scheme_of(const Node& node) {
     bool activations = true, weights = true, has_weights = false;
@@ -171,33 +166,21 @@ class Layout {
   }
 
  private:
-  static bool moves_data(const Node& node) {
-    static const std::unordered_set<std::string> kMoves{
-        "Reshape",      "Transpose", "Flatten",   "Squeeze",       "Unsqueeze", "Slice",        "Split",
-        "MaxPool",      "Gather",    "Expand",    "Tile",          "Identity",  "DepthToSpace", "Pad",
-        "SpaceToDepth", "Concat",    "ReduceMax", "GlobalMaxPool", "Resize",    "TopK"};
-    return kMoves.contains(node.op_type);
-  }
-
   // Of the tensor's encoding, or of that of the tensor whose values it moves; 0: float.
   int bits_of(const std::string& tensor, int depth = 0) const {
     if (const auto it = encodings_.find(tensor); it != encodings_.end())
       return static_cast<int>(element_bits(*it->second.front().quant_type));
-    const auto producer = producers_.find(tensor);
-    if (producer != producers_.end() && depth < 32) {
-      const Node& node = *producer->second;
-      if (moves_data(node) && !node.inputs.empty()) return bits_of(node.inputs[0], depth + 1);
-    }
+    const Node* producer = index_.edges.producer(tensor);
+    if (producer && depth < 32 && has(*producer, kDataMovement) && !producer->inputs.empty())
+      return bits_of(producer->inputs[0], depth + 1);
     return bits_behind_clip(tensor);
   }
 
   // AIMET gives a layer and the Relu behind it one encoding, the Relu's.
   int bits_behind_clip(const std::string& tensor) const {
-    const auto it = readers_.find(tensor);
-    if (it == readers_.end() || it->second.size() != 1 || it->second[0]->outputs.empty()) return 0;
-    const Node& reader = *it->second[0];
-    if (reader.op_type != "Relu" && reader.op_type != "Clip") return 0;
-    const auto encoding = encodings_.find(reader.outputs[0]);
+    const auto& readers = index_.edges.readers(tensor);
+    if (readers.size() != 1 || !has(*readers[0], kClips) || readers[0]->outputs.empty()) return 0;
+    const auto encoding = encodings_.find(readers[0]->outputs[0]);
     return encoding == encodings_.end() ? 0 : static_cast<int>(element_bits(*encoding->second.front().quant_type));
   }
 
@@ -206,10 +189,9 @@ class Layout {
     return bits_of(tensor) > 0 || index_.outputs.contains(tensor) || moved_on(tensor);
   }
   bool moved_on(const std::string& tensor, int depth = 0) const {
-    const auto it = readers_.find(tensor);
-    if (it == readers_.end() || depth > 32) return false;
-    return std::all_of(it->second.begin(), it->second.end(), [&](const Node* reader) {
-      return moves_data(*reader) && !reader->outputs.empty() &&
+    const auto& readers = index_.edges.readers(tensor);
+    return !readers.empty() && depth <= 32 && std::ranges::all_of(readers, [&](const Node* reader) {
+      return has(*reader, kDataMovement) && !reader->outputs.empty() &&
              (encodings_.contains(reader->outputs[0]) || moved_on(reader->outputs[0], depth + 1));
     });
   }
@@ -219,19 +201,12 @@ class Layout {
     const auto found = encodings_.find(weight);
     if (found == encodings_.end() || found->second.size() < 2 || found->second.front().axis) return;
     const auto initializer = index_.initializers.find(weight);
-    const auto rank = initializer == index_.initializers.end()
-                          ? int64_t{2}
-                          : static_cast<int64_t>(initializer->second->dims().size());
-    int64_t axis = 0;
-    if (node.op_type == "MatMul") axis = rank - 1;
-    if (node.op_type == "ConvTranspose" || (node.op_type == "Gemm" && !node.int_attribute("transB", 0))) axis = 1;
-    found->second.front().axis = axis;
+    const size_t rank = initializer == index_.initializers.end() ? 2 : initializer->second->dims().size();
+    found->second.front().axis = static_cast<int64_t>(output_axis(node, rank).value_or(0));
   }
 
   GraphView index_;
   TensorOverrides& encodings_;
-  std::unordered_map<std::string, const Node*> producers_;
-  std::unordered_map<std::string, std::vector<const Node*>> readers_;
 };
 
 }  // namespace

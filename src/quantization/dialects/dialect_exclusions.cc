@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <regex>
-#include <unordered_map>
 
 #include "base/json.h"
 #include "base/names.h"
+#include "model/graph_view.h"
 #include "quantization/dialects/dialects.h"
 #include "seqto/error.h"
 
@@ -73,21 +73,21 @@ void Exclusions::op_type(const std::string& type, Unmatched unmatched) {
 }
 
 std::set<size_t> Exclusions::reached(const std::set<size_t>& from, bool forwards) const {
-  std::unordered_map<std::string, std::vector<size_t>> next;  // tensor -> nodes
-  const auto& nodes = model_.graph.nodes;
-  for (size_t i = 0; i < nodes.size(); ++i)
-    for (const auto& tensor : forwards ? nodes[i].inputs : nodes[i].outputs)
-      if (!tensor.empty()) next[tensor].push_back(i);
+  const Edges edges(model_.graph);
   std::set<size_t> seen = from;
   std::vector<size_t> open(from.begin(), from.end());
+  const auto reach = [&](const Node& node) {
+    if (const size_t i = edges.place(node); seen.insert(i).second) open.push_back(i);
+  };
   while (!open.empty()) {
-    const Node& node = nodes[open.back()];
+    const Node& node = model_.graph.nodes[open.back()];
     open.pop_back();
-    for (const auto& tensor : forwards ? node.outputs : node.inputs) {
-      const auto it = next.find(tensor);
-      if (it == next.end()) continue;
-      for (const size_t i : it->second)
-        if (seen.insert(i).second) open.push_back(i);
+    if (forwards) {
+      for (const auto& tensor : node.outputs)
+        for (const Node* reader : edges.readers(tensor)) reach(*reader);
+    } else {
+      for (const auto& tensor : node.inputs)
+        if (const Node* producer = edges.producer(tensor)) reach(*producer);
     }
   }
   return seen;

@@ -1,5 +1,6 @@
 // The encodings of a quantized model, by the tensors of the float model.
-#include "quantization/encode/marks.h"
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "quantization/plan/layer_names.h"
 #include "quantization/read/compare_tensors.h"
 #include "seqto/dialects.h"
@@ -11,10 +12,8 @@ class Encodings {
  public:
   Encodings(const Model& float_model, const Model& quantized)
       : comparison_(internal::compare_tensors(float_model, quantized)), index_(comparison_.quantized) {
-    for (const Node& node : comparison_.quantized.graph.nodes) {
-      for (const auto& output : node.outputs) producers_[output] = &node;
+    for (const Node& node : comparison_.quantized.graph.nodes)
       counterparts_[internal::original_name(node.name)] = &node;
-    }
     for (const auto& pair : comparison_.activations) add(pair.tensor, pair.after, false);
     const internal::GraphView floats(float_model);
     for (const Node& node : float_model.graph.nodes) {
@@ -31,9 +30,9 @@ class Encodings {
  private:
   // `dequantized` is what the float model's `tensor` has become.
   void add(const std::string& tensor, const std::string& dequantized, bool weight) {
-    const auto it = producers_.find(dequantized);
-    if (it == producers_.end() || it->second->op_type != "DequantizeLinear" || result.contains(tensor)) return;
-    const Node& node = *it->second;
+    const Node* producer = index_.edges.producer(dequantized);
+    if (!producer || !internal::is_dequantize(*producer) || result.contains(tensor)) return;
+    const Node& node = *producer;
     const Tensor* scale = index_.constant(node.inputs[1]);
     const Tensor* zero_point = node.inputs.size() > 2 ? index_.constant(node.inputs[2]) : nullptr;
     const DataType type = zero_point ? zero_point->type() : DataType::kUint8;
@@ -52,7 +51,7 @@ class Encodings {
 
   internal::Comparison comparison_;
   internal::GraphView index_;
-  std::unordered_map<std::string, const Node*> producers_, counterparts_;
+  std::unordered_map<std::string, const Node*> counterparts_;
 };
 
 }  // namespace

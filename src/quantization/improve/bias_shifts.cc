@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/calibration/channel_means.h"
 #include "quantization/improve/biased_layers.h"
@@ -43,9 +44,8 @@ std::vector<Matched> match(const Model& float_model, const Model& quantized) {
     if (it == originals.end() || it->second->op_type != node.op_type) continue;
     const Node& original = *it->second;
     auto weight = floats.initializers.find(original.inputs[1]);
-    bool constant_bias =
-        original.inputs.size() < 3 || original.inputs[2].empty() || floats.is_initializer(original.inputs[2]);
-    if (weight == floats.initializers.end() || !constant_bias) continue;
+    const auto bias = bias_input(original);
+    if (weight == floats.initializers.end() || (bias && !floats.is_initializer(original.inputs[*bias]))) continue;
     matched.push_back({&original, &node, layer.input, weight->second->dims().size()});
   }
   return matched;
@@ -58,16 +58,14 @@ Model layers_apart(const Model& float_model, const Model& quantized, const std::
   result.opsets = quantized.opsets;
   result.ir_version = quantized.ir_version;
   Graph& graph = result.graph;
-  std::unordered_map<std::string, const Node*> producers;
-  for (const Node& n : quantized.graph.nodes)
-    for (const auto& output : n.outputs) producers[output] = &n;
+  const Edges edges(quantized.graph);
   auto name = [](const std::string& tensor) { return tensor.empty() ? tensor : kApart + tensor; };
   // What makes a weight or a bias from its stored form: all of it is constant.
   std::unordered_set<const Node*> copied;
   std::function<std::string(const std::string&)> constant_branch = [&](const std::string& tensor) {
-    auto it = producers.find(tensor);
-    if (it == producers.end() || !copied.insert(it->second).second) return name(tensor);
-    Node node = *it->second;
+    const Node* producer = edges.producer(tensor);
+    if (!producer || !copied.insert(producer).second) return name(tensor);
+    Node node = *producer;
     for (auto& input : node.inputs) input = constant_branch(input);
     for (auto& output : node.outputs) output = name(output);
     node.name = kApart + node.name;

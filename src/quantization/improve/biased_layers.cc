@@ -1,10 +1,10 @@
 #include "quantization/improve/biased_layers.h"
 
+#include "model/op_traits.h"
+
 namespace seqto::internal {
 
 BiasedLayers::BiasedLayers(const Model& model) : index_(model) {
-  for (const Node& n : model.graph.nodes)
-    for (const auto& output : n.outputs) producers_[output] = &n;
   for (size_t i = 0; i < model.graph.nodes.size(); ++i)
     if (auto layer = biased(model.graph.nodes[i], i)) layers_.push_back(*layer);
 }
@@ -16,23 +16,21 @@ const Tensor* BiasedLayers::constant(const std::string& name) const {
 
 const Node* BiasedLayers::dequantizer(const Node& node, size_t input) const {
   if (node.inputs.size() <= input) return nullptr;
-  auto it = producers_.find(node.inputs[input]);
-  return it != producers_.end() && it->second->op_type == "DequantizeLinear" ? it->second : nullptr;
+  const Node* producer = index_.edges.producer(node.inputs[input]);
+  return producer && is_dequantize(*producer) ? producer : nullptr;
 }
 
 std::optional<BiasedLayer> BiasedLayers::biased(const Node& node, size_t i) const {
-  bool conv = node.op_type == "Conv" || node.op_type == "ConvTranspose";
-  if ((!conv && node.op_type != "Gemm") || !node.domain.empty()) return {};
-  if (!conv && (node.float_attribute("alpha", 1) != 1 || node.float_attribute("beta", 1) != 1)) return {};
+  if (!(has(node, kConv) || is_gemm(node)) || has_factors(node) || !node.domain.empty()) return {};
   BiasedLayer layer{i, dequantizer(node, 0), dequantizer(node, 1), dequantizer(node, 2)};
-  if (node.inputs.size() < 2 || !producers_.contains(node.inputs[1])) return {};  // a float weight
+  if (node.inputs.size() < 2 || !index_.edges.producer(node.inputs[1])) return {};  // a float weight
   if (!shiftable(node, layer)) return {};
   return layer;
 }
 
 // An activation that is added as a bias is nothing to shift.
 bool BiasedLayers::shiftable(const Node& node, const BiasedLayer& layer) const {
-  if (node.inputs.size() < 3 || node.inputs[2].empty()) return true;
+  if (!bias_input(node)) return true;
   const Tensor* bias = constant(layer.bias ? layer.bias->inputs[0] : node.inputs[2]);
   if (!bias) return false;
   if (!layer.bias) return bias->type() == DataType::kFloat;

@@ -3,10 +3,9 @@
 
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "quantization/encode/marks.h"
+#include "model/graph_view.h"
 
 namespace seqto::internal {
 
@@ -22,6 +21,7 @@ class BiasedLayers {
  public:
   explicit BiasedLayers(const Model& model);
   const std::vector<BiasedLayer>& all() const { return layers_; }
+  const Edges& edges() const { return index_.edges; }
   const Tensor* constant(const std::string& name) const;
 
  private:
@@ -30,7 +30,6 @@ class BiasedLayers {
   bool shiftable(const Node& node, const BiasedLayer& layer) const;
 
   GraphView index_;
-  std::unordered_map<std::string, const Node*> producers_;
   std::vector<BiasedLayer> layers_;
 };
 

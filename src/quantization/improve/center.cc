@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/improve/channel_groups.h"
 #include "quantization/improve/channel_shifts.h"
@@ -123,7 +124,7 @@ class Centerer {
     Node& n = node(i);
     std::vector<float> values(by.size());
     std::vector<int64_t> dims{std::ssize(by)};
-    if (n.inputs.size() > 2 && !n.inputs[2].empty()) {
+    if (bias_input(n)) {
       const Tensor& bias = weights_.at(n.inputs[2]);
       const std::vector<float> old = to_floats(bias);
       for (size_t c = 0; c < values.size(); ++c) values[c] = old[old.size() == 1 ? 0 : c];
@@ -142,7 +143,7 @@ class Centerer {
 
   Model model_;
   std::unordered_map<std::string, Tensor> weights_;
-  std::unordered_map<std::string, int> uses_;
+  std::unordered_map<std::string, int> uses_;  // kept up to date as biases are copied
   std::vector<std::string> added_;
 };
 

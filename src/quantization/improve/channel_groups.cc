@@ -1,16 +1,17 @@
 #include "quantization/improve/channel_groups.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/op_traits.h"
+
 namespace seqto::internal {
 namespace {
-
-bool is_conv(const Node& node) { return node.op_type == "Conv" || node.op_type == "ConvTranspose"; }
 
 const Tensor* float_constant(const GraphView& index, const Node& node, size_t input) {
   if (node.inputs.size() <= input) return nullptr;
@@ -21,16 +22,9 @@ const Tensor* float_constant(const GraphView& index, const Node& node, size_t in
 
 // Clip(0, cap); nothing for any other.
 std::optional<float> cap_of(const Node& node, const GraphView& index) {
-  auto bound = [&](size_t input, const char* attribute) -> std::optional<float> {
-    if (index.opset < 11) return node.float_attribute(attribute, -1);
-    if (node.inputs.size() <= input) return {};
-    for (const auto* constants : {&index.initializers, &index.constants})
-      if (auto it = constants->find(node.inputs[input]); it != constants->end() && it->second->element_count() == 1)
-        return static_cast<float>(element(*it->second, 0));
-    return {};
-  };
-  auto lowest = bound(1, "min"), highest = bound(2, "max");
-  return lowest && *lowest == 0 && highest && *highest > 0 ? highest : std::nullopt;
+  const auto bounds = clip_bounds(node, index);
+  if (!bounds || bounds->first != 0 || bounds->second <= 0 || std::isinf(bounds->second)) return {};
+  return static_cast<float>(bounds->second);
 }
 
 // Sets of numbers, merged as links are found. A set is known by its smallest.
@@ -98,15 +92,13 @@ class Finder {
 
   // One channel in, the same channel out, times the same factor.
   bool passes(const Node& n) const {
-    static const std::unordered_set<std::string> kHomogeneous{
-        "Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Identity", "Dropout"};
     if (!n.domain.empty() || n.outputs.size() != 1 || n.inputs.empty()) return false;
-    if (n.op_type == "Clip") return cap_of(n, index_).has_value();
-    if (n.op_type == "Add") return !index_.is_initializer(n.inputs[0]) && !index_.is_initializer(n.inputs[1]);
-    if (n.op_type == "Resize") return n.string_attribute("coordinate_transformation_mode", "") != "tf_crop_and_resize";
-    return kHomogeneous.contains(n.op_type);
+    if (is_clip(n)) return cap_of(n, index_).has_value();
+    if (is_add(n)) return !index_.is_initializer(n.inputs[0]) && !index_.is_initializer(n.inputs[1]);
+    if (is_resize(n)) return n.string_attribute("coordinate_transformation_mode", "") != "tf_crop_and_resize";
+    return has(n, kScales);
   }
-  static size_t passed_inputs(const Node& n) { return n.op_type == "Add" ? 2 : 1; }
+  static size_t passed_inputs(const Node& n) { return is_add(n) ? 2 : 1; }
 
   void join(const Node& n) {
     for (const auto* names : {&n.inputs, &n.outputs})
@@ -167,14 +159,14 @@ class Finder {
 
   void use(size_t i) {
     const Node& n = model_.graph.nodes[i];
-    if (moves_.nodes.contains(&n) || (n.op_type == "Shape" && n.domain.empty())) return;
+    if (moves_.nodes.contains(&n) || (is_shape(n) && n.domain.empty())) return;
     if (passes(n) && !unequal_.contains(&n)) {
-      if (n.op_type == "Clip") bound(n);
+      if (is_clip(n)) bound(n);
       return;
     }
     const Tensor* weight = float_constant(index_, n, 1);
     bool writes = weight && written_axis(n, *weight), reads = weight && read_axis(n, *weight);
-    if (n.inputs.size() > 2 && !n.inputs[2].empty() && !float_constant(index_, n, 2)) writes = false;
+    if (const auto bias = bias_input(n); bias && !float_constant(index_, n, *bias)) writes = false;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k].empty() || index_.is_initializer(n.inputs[k])) continue;
       ChannelGroup* group = k == 0 && reads ? group_of(n.inputs[k]) : nullptr;
@@ -219,21 +211,18 @@ std::vector<ChannelGroup> find_channel_groups(const Model& model, const GraphVie
 
 std::optional<WeightAxis> written_axis(const Node& node, const Tensor& weight) {
   if (!node.domain.empty()) return {};
-  if (node.op_type == "BatchNormalization" && node.outputs.size() == 1) return WeightAxis{0, false};
-  if (weight.dims().size() < 2) return {};
-  if (node.op_type == "Conv") return WeightAxis{0, weight.dims()[1] == 1};
-  if (node.op_type == "ConvTranspose" && node.int_attribute("group", 1) == 1) return WeightAxis{1, false};
-  if (node.op_type == "Gemm") return WeightAxis{node.int_attribute("transB", 0) ? size_t{0} : size_t{1}, false};
-  return {};
+  if (is_batch_normalization(node) && node.outputs.size() == 1) return WeightAxis{0, false};
+  const auto axis = biased_axis(node, weight.dims().size());
+  if (!axis) return {};
+  return WeightAxis{*axis, is_conv(node) && weight.dims()[1] == 1};
 }
 
 std::optional<WeightAxis> read_axis(const Node& node, const Tensor& weight) {
-  if (!node.domain.empty() || weight.dims().size() < 2) return {};
-  int64_t group = node.int_attribute("group", 1);
-  if (is_conv(node) && group == 1) return WeightAxis{node.op_type == "Conv" ? size_t{1} : size_t{0}, false};
-  if (node.op_type == "Conv" && weight.dims()[1] == 1 && weight.dims()[0] == group) return WeightAxis{0, true};
-  if (node.op_type == "Gemm" && !node.int_attribute("transA", 0))
-    return WeightAxis{node.int_attribute("transB", 0) ? size_t{1} : size_t{0}, false};
+  const auto axis = summed_axis(node, weight.dims().size());
+  if (!node.domain.empty() || !axis || is_matmul(node) || node.int_attribute("transA", 0)) return {};
+  const int64_t group = node.int_attribute("group", 1);
+  if (group == 1) return WeightAxis{*axis, false};
+  if (is_conv(node) && weight.dims()[1] == 1 && weight.dims()[0] == group) return WeightAxis{0, true};
   return {};
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "model/graph_view.h"
 #include "quantization/calibration/channel_means.h"
-#include "quantization/encode/marks.h"
 #include "quantization/improve/channel_moves.h"
 
 namespace seqto::internal {

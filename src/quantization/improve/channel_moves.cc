@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 
 namespace seqto::internal {
@@ -15,7 +16,7 @@ constexpr const char* kLeast = "_seqto_numbered_least";  // the same with zeros 
 constexpr size_t kMostChannels = (size_t{1} << 24) - 2;
 
 // How many of the inputs are moved; the others say where to.
-size_t moved_inputs(const Node& node) { return node.op_type == "Concat" ? node.inputs.size() : 1; }
+size_t moved_inputs(const Node& node) { return is_concat(node) ? node.inputs.size() : 1; }
 
 // What is computed from constants and shapes alone, so that one sample tells what it is for all.
 std::unordered_set<std::string> fixed_tensors(const Model& model, const GraphView& index) {
@@ -24,18 +25,14 @@ std::unordered_set<std::string> fixed_tensors(const Model& model, const GraphVie
     return name.empty() || index.constant(name) || fixed.contains(name);
   };
   for (const Node& node : model.graph.nodes)
-    if (node.op_type == "Shape" || (!node.inputs.empty() && std::ranges::all_of(node.inputs, is_fixed)))
+    if (is_shape(node) || (!node.inputs.empty() && std::ranges::all_of(node.inputs, is_fixed)))
       fixed.insert(node.outputs.begin(), node.outputs.end());
   return fixed;
 }
 
 bool is_move(const Node& node, const GraphView& index, const std::unordered_set<std::string>& fixed) {
-  static const std::unordered_set<std::string> kMoves{"Concat",       "Flatten",   "Gather",   "Pad",
-                                                      "Reshape",      "Slice",     "Split",    "Squeeze",
-                                                      "SpaceToDepth", "Transpose", "Unsqueeze"};
-  if (!node.domain.empty() || node.inputs.empty() || !kMoves.contains(node.op_type)) return false;
-  if (node.op_type == "Pad" && node.string_attribute("mode", "constant") == "constant" && !pads_zeros(node, index))
-    return false;
+  if (!node.domain.empty() || node.inputs.empty() || !has(node, kMovesChannels)) return false;
+  if (is_pad(node) && node.string_attribute("mode", "constant") == "constant" && !pads_zeros(node, index)) return false;
   for (size_t i = 0; i < moved_inputs(node); ++i) {
     const std::string& name = node.inputs[i];
     auto type = index.types.find(name);
@@ -111,14 +108,14 @@ class Tracer {
       }
     };
     for (const Node& node : model_.graph.nodes) {
-      if (node.op_type == "Shape" && node.domain.empty()) continue;
+      if (is_shape(node) && node.domain.empty()) continue;
       for (size_t i = 0; i < node.inputs.size(); ++i)
         if (!moves_.nodes.contains(&node) || i >= moved_inputs(node)) want(node.inputs[i]);
     }
     for (const auto* names : {&index_.outputs, &index_.captured})
       for (const auto& name : *names) want(name);
     for (const Node& node : model_.graph.nodes)
-      if (node.op_type == "Concat") want(node.outputs[0], false);  // has a scale, whoever reads it
+      if (is_concat(node)) want(node.outputs[0], false);  // has a scale, whoever reads it
     for (const char* form : {kNumbered, kLeast})
       for (const Read& read : read_) wanted_.push_back({read.name + form, read.rank});
   }

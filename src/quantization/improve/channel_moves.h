@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "model/graph_view.h"
 #include "quantization/calibration/channel_means.h"
-#include "quantization/encode/marks.h"
 
 namespace seqto::internal {
 

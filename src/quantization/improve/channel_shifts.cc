@@ -1,10 +1,10 @@
 #include "quantization/improve/channel_shifts.h"
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/improve/channel_groups.h"
 
@@ -17,10 +17,7 @@ const Tensor* float_constant(const GraphView& index, const Node& node, size_t in
   return it != index.initializers.end() && it->second->type() == DataType::kFloat ? it->second : nullptr;
 }
 
-bool is_plain_gemm(const Node& n) {
-  return n.op_type != "Gemm" ||
-         (n.int_attribute("transA", 0) == 0 && n.float_attribute("alpha", 1) == 1 && n.float_attribute("beta", 1) == 1);
-}
+bool is_plain_gemm(const Node& n) { return !is_gemm(n) || (n.int_attribute("transA", 0) == 0 && !has_factors(n)); }
 
 bool is_padded(const Node& n) {
   const std::string pad = n.string_attribute("auto_pad", "NOTSET");
@@ -32,13 +29,7 @@ bool is_padded(const Node& n) {
 
 class Finder {
  public:
-  Finder(const Model& model, const GraphView& index) : model_(model), index_(index) {
-    for (const auto* list : {&model.graph.value_info, &model.graph.inputs, &model.graph.outputs})
-      for (const ValueInfo& v : *list)
-        if (v.shape && v.shape->size() > 1) shapes_[v.name] = &*v.shape;
-    for (const Node& n : model.graph.nodes)
-      for (const auto& output : n.outputs) producers_[output] = &n;
-  }
+  Finder(const Model& model, const GraphView& index) : model_(model), index_(index), shapes_(model) {}
 
   ChannelShifts run() {
     const auto& nodes = model_.graph.nodes;
@@ -55,7 +46,7 @@ class Finder {
           for (auto [writer, times] : sums[name]) sum[writer] += times;
       if (sum.empty()) continue;
       const std::string& name = n.outputs[0];
-      found.tensors.push_back({{name, shapes_.at(name)->size()}, channels(name), sum});
+      found.tensors.push_back({{name, shapes_.of(name)->rank}, channels(name), sum});
       sums[name] = std::move(sum);
     }
     for (const auto& [i, name] : readers_)
@@ -64,38 +55,39 @@ class Finder {
   }
 
  private:
-  int64_t channels(const std::string& tensor) const { return (*shapes_.at(tensor))[1].value; }
+  // 0 where they are not known.
+  int64_t channels(const std::string& tensor) const {
+    const auto shape = shapes_.of(tensor);
+    return shape ? static_cast<int64_t>(shape->channels) : 0;
+  }
 
   bool pinned(const std::string& tensor) const {
     return pins_.contains(tensor) || index_.outputs.contains(tensor) || index_.captured.contains(tensor) ||
-           !index_.is_float(tensor) || !shapes_.contains(tensor) || channels(tensor) < 1;
+           !index_.is_float(tensor) || channels(tensor) == 0;
   }
 
   // What a constant added to a channel of the inputs does, it does to the same channel of the output.
   bool passes(const Node& n) const {
-    static const std::unordered_set<std::string_view> kPass{"Identity", "Dropout", "MaxPool", "GlobalAveragePool",
-                                                            "GlobalMaxPool"};
     if (!n.domain.empty() || n.outputs.size() != 1 || n.inputs.empty()) return false;
-    if (n.op_type == "AveragePool") return n.int_attribute("count_include_pad", 0) == 0 || !is_padded(n);
-    if (n.op_type == "Flatten") {
-      auto it = producers_.find(n.inputs[0]);
-      return n.int_attribute("axis", 1) == 1 && it != producers_.end() && it->second->op_type.starts_with("Global");
+    if (is_average_pool(n)) return n.int_attribute("count_include_pad", 0) == 0 || !is_padded(n);
+    if (is_flatten(n)) {
+      const Node* pool = index_.edges.producer(n.inputs[0]);
+      return n.int_attribute("axis", 1) == 1 && pool && pool->op_type.starts_with("Global");
     }
-    return n.op_type == "Add" ? adds_channels(n) : kPass.contains(n.op_type);
+    return is_add(n) ? adds_channels(n) : has(n, kShifts);
   }
 
   // The channels of both operands are those of the output.
   bool adds_channels(const Node& n) const {
-    if (!shapes_.contains(n.outputs[0])) return false;
-    return std::ranges::all_of(moving_inputs(n), [&](const std::string& name) {
-      auto it = shapes_.find(name);
-      return it != shapes_.end() && it->second->size() == shapes_.at(n.outputs[0])->size() &&
-             channels(name) == channels(n.outputs[0]);
-    });
+    const auto to = shapes_.of(n.outputs[0]);
+    return to && std::ranges::all_of(moving_inputs(n), [&](const std::string& name) {
+             const auto from = shapes_.of(name);
+             return from && from->rank == to->rank && from->channels == to->channels;
+           });
   }
 
   std::vector<std::string> moving_inputs(const Node& n) const {
-    if (n.op_type != "Add") return {n.inputs[0]};
+    if (!is_add(n)) return {n.inputs[0]};
     std::vector<std::string> names;
     for (const auto& name : n.inputs)
       if (!index_.is_initializer(name)) names.push_back(name);
@@ -104,24 +96,26 @@ class Finder {
 
   // With a bias that is constant, or could be there.
   bool has_own_bias(const Node& n, int64_t outputs) const {
-    if (n.inputs.size() < 3 || n.inputs[2].empty()) return n.op_type != "BatchNormalization";
-    const Tensor* bias = float_constant(index_, n, 2);
-    return bias && (bias->element_count() == outputs || (n.op_type == "Gemm" && bias->element_count() == 1));
+    const auto input = bias_input(n);
+    if (!input) return !is_batch_normalization(n);
+    const Tensor* bias = float_constant(index_, n, *input);
+    return bias && (bias->element_count() == outputs || (is_gemm(n) && bias->element_count() == 1));
   }
 
   bool writes(const Node& n) const {
     const Tensor* weight = float_constant(index_, n, 1);
     auto axis = weight ? written_axis(n, *weight) : std::nullopt;
-    if (!axis || n.outputs.size() != 1 || !is_plain_gemm(n) || !shapes_.contains(n.outputs[0])) return false;
+    if (!axis || n.outputs.size() != 1 || !is_plain_gemm(n)) return false;
     const int64_t outputs = weight->dims()[axis->axis];
-    return channels(n.outputs[0]) == outputs && has_own_bias(n, outputs);
+    return outputs > 0 && channels(n.outputs[0]) == outputs && has_own_bias(n, outputs);
   }
 
   bool reads(const Node& n) const {
     const Tensor* weight = float_constant(index_, n, 1);
     auto axis = weight ? read_axis(n, *weight) : std::nullopt;
-    if (!axis || n.op_type == "ConvTranspose" || is_padded(n) || !is_plain_gemm(n)) return false;
-    return shapes_.contains(n.inputs[0]) && channels(n.inputs[0]) == weight->dims()[axis->axis] &&
+    if (!axis || !(is_conv(n) || is_gemm(n)) || is_padded(n) || !is_plain_gemm(n)) return false;
+    const int64_t inputs = weight->dims()[axis->axis];
+    return inputs > 0 && channels(n.inputs[0]) == inputs &&
            has_own_bias(n, weight->dims()[written_axis(n, *weight)->axis]);
   }
 
@@ -136,8 +130,7 @@ class Finder {
 
   const Model& model_;
   const GraphView& index_;
-  std::unordered_map<std::string, const std::vector<Dimension>*> shapes_;
-  std::unordered_map<std::string, const Node*> producers_;
+  ChannelShapes shapes_;
   std::unordered_set<std::string> pins_;
   std::map<size_t, std::string> readers_;
 };

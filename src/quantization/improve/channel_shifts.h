@@ -6,8 +6,8 @@
 #include <map>
 #include <vector>
 
+#include "model/graph_view.h"
 #include "quantization/calibration/channel_means.h"
-#include "quantization/encode/marks.h"
 
 namespace seqto::internal {
 

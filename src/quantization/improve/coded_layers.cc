@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/plan/qoperator_forms.h"
@@ -13,11 +13,7 @@ namespace {
 
 class Finder {
  public:
-  explicit Finder(const Model& model) : model_(model), weights_(model) {
-    for (const Node& n : model.graph.nodes)
-      if (n.op_type == "Add") sums_[n.inputs[0]] = &n;
-    for (const ValueInfo& v : model.graph.inputs) inputs_.insert(v.name);
-  }
+  explicit Finder(const Model& model) : model_(model), weights_(model) {}
 
   std::vector<CodedLayer> run() {
     std::vector<CodedLayer> layers;
@@ -39,18 +35,20 @@ class Finder {
  private:
   std::optional<CodedLayer> read(const Node& node) const {
     if (auto form = qoperator_form(node)) return read_operator(node, *form);
-    if (node.op_type == "MatMulNBits") return read_nbits(node);
-    bool known = node.domain.empty() && (node.op_type == "Conv" || node.op_type == "Gemm" || node.op_type == "MatMul");
-    if (!known || node.name.empty() || !is_computed(node.inputs[0])) return {};
+    if (is_nbits(node)) return read_nbits(node);
+    const bool known = is_conv(node) || has(node, kMatrixProduct);
+    if (!known || !node.domain.empty() || node.name.empty() || !is_computed(node.inputs[0])) return {};
     auto weight = weights_.behind(node.inputs[1]);
     auto layout = weight ? weight_layout(node, weight->dims) : std::nullopt;
     if (!layout) return {};
     CodedLayer layer{&node, node.name, 0, node.inputs[0], std::move(*weight), *layout, {}, {}};
-    if (node.inputs.size() > 2 && !node.inputs[2].empty()) read_bias(node.inputs[2], layer);
+    if (const auto bias = bias_input(node)) read_bias(node.inputs[*bias], layer);
     return layer;
   }
 
-  bool is_computed(const std::string& name) const { return weights_.producer(name) || inputs_.contains(name); }
+  bool is_computed(const std::string& name) const {
+    return weights_.view().edges.producer(name) || weights_.view().inputs.contains(name);
+  }
 
   // Its weight was that of a MatMul or a Gemm, and the sum behind it the Gemm's bias.
   std::optional<CodedLayer> read_nbits(const Node& node) const {
@@ -59,9 +57,9 @@ class Finder {
     if (!weight) return {};
     WeightLayout layout{1, weight->dims[0], weight->dims[1], false};
     CodedLayer layer{&node, node.name, 0, node.inputs[0], std::move(*weight), layout, {}, {}};
-    auto sum = sums_.find(node.outputs[0]);
-    if (sum != sums_.end() && weights_.read_once(node.outputs[0]) && sum->second->name.starts_with(node.name + "_bias"))
-      read_bias(sum->second->inputs[1], layer);
+    const Node* sum = weights_.view().edges.only_reader(node.outputs[0]);
+    if (sum && is_add(*sum) && sum->inputs[0] == node.outputs[0] && sum->name.starts_with(node.name + "_bias"))
+      read_bias(sum->inputs[1], layer);
     return layer;
   }
 
@@ -126,21 +124,15 @@ class Finder {
 
   const Model& model_;
   CodedWeights weights_;
-  std::unordered_map<std::string, const Node*> sums_;  // Add, by its first input
-  std::unordered_set<std::string> inputs_;
 };
 
 }  // namespace
 
 std::optional<WeightLayout> weight_layout(const Node& node, const std::vector<int64_t>& dims) {
-  if (node.op_type == "MatMul")
-    return dims.size() == 2 ? std::optional(WeightLayout{1, dims[1], dims[0], true}) : std::nullopt;
-  if (node.op_type == "Gemm") {
-    bool plain = dims.size() == 2 && node.int_attribute("transA", 0) == 0 && node.float_attribute("alpha", 1) == 1 &&
-                 node.float_attribute("beta", 1) == 1;
-    if (!plain) return {};
-    bool inputs_first = node.int_attribute("transB", 0) == 0;
-    return WeightLayout{1, dims[inputs_first ? 1 : 0], dims[inputs_first ? 0 : 1], inputs_first};
+  if (has(node, kMatrixProduct)) {
+    if (dims.size() != 2 || node.int_attribute("transA", 0) != 0 || has_factors(node)) return {};
+    const size_t outputs = *output_axis(node, 2);
+    return WeightLayout{1, dims[outputs], dims[1 - outputs], outputs == 1};
   }
   std::string pad = node.string_attribute("auto_pad", "NOTSET");
   int64_t groups = node.int_attribute("group", 1);

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <span>
 
-#include "model/sort_nodes.h"
+#include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/arithmetic/nbits.h"
 
@@ -89,39 +89,20 @@ Tensor CodedWeight::packed(const Tensor& like, const std::vector<int32_t>& value
   return Tensor::from(DataType::kUint8, like.dims(), std::move(bytes));
 }
 
-CodedWeights::CodedWeights(const Model& model) {
-  for (const Initializer& i : model.graph.initializers) initializers_[i.name] = &i.tensor;
-  for (const Node& n : model.graph.nodes) {
-    for (const auto& name : n.outputs) producers_[name] = &n;
-    for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
-  }
-  for (const ValueInfo& v : model.graph.outputs) ++readers_[v.name];
-}
-
 const Tensor* CodedWeights::initializer(const std::string& name) const {
-  auto it = initializers_.find(name);
-  return it == initializers_.end() ? nullptr : it->second;
-}
-
-bool CodedWeights::read_once(const std::string& name) const {
-  auto it = readers_.find(name);
-  return it != readers_.end() && it->second == 1;
+  auto it = view_.initializers.find(name);
+  return it == view_.initializers.end() ? nullptr : it->second;
 }
 
 bool CodedWeights::own_initializer(const std::string& name) const { return initializer(name) && read_once(name); }
 
-const Node* CodedWeights::producer(const std::string& name) const {
-  auto it = producers_.find(name);
-  return it == producers_.end() ? nullptr : it->second;
-}
-
-const Node* CodedWeights::own_producer(const std::string& name, std::string_view op_type) const {
-  const Node* n = producer(name);
-  return n && n->op_type == op_type && read_once(name) ? n : nullptr;
+const Node* CodedWeights::own_producer(const std::string& name, bool (*is_kind)(const Node&)) const {
+  const Node* n = view_.edges.producer(name);
+  return n && is_kind(*n) && read_once(name) ? n : nullptr;
 }
 
 const Node* CodedWeights::own_dequantizer(const std::string& name) const {
-  const Node* n = own_producer(name, "DequantizeLinear");
+  const Node* n = own_producer(name, is_dequantize);
   return n && own_initializer(n->inputs[0]) && initializer(n->inputs[1]) ? n : nullptr;
 }
 
@@ -169,13 +150,13 @@ std::optional<std::vector<int64_t>> CodedWeights::reshaped_to(const Node* node) 
 std::optional<CodedWeight> CodedWeights::folded(const std::string& tensor) const {
   CodedWeight w;
   std::string at = tensor;
-  if (const Node* whole = own_producer(at, "Reshape")) {
+  if (const Node* whole = own_producer(at, is_reshape)) {
     auto dims = reshaped_to(whole);
     if (!dims) return {};
     w.dims = *dims;
     at = whole->inputs[0];
-    if (const Node* cut = own_producer(at, "Slice")) {
-      const Node* padded = own_producer(cut->inputs[0], "Reshape");
+    if (const Node* cut = own_producer(at, is_slice)) {
+      const Node* padded = own_producer(cut->inputs[0], is_reshape);
       const Tensor *end = initializer(cut->inputs[2]),
                    *axis = cut->inputs.size() > 3 ? initializer(cut->inputs[3]) : nullptr;
       auto padded_dims = reshaped_to(padded);
@@ -185,20 +166,20 @@ std::optional<CodedWeight> CodedWeights::folded(const std::string& tensor) const
       at = padded->inputs[0];
     }
   }
-  const Node* times = own_producer(at, "Mul");
+  const Node* times = own_producer(at, is_mul);
   const Tensor* scale = times ? initializer(times->inputs[1]) : nullptr;
   if (!scale || !take_scale(*scale, w)) return {};
   w.scale_dims = scale->dims();
   w.zero_point = {0};
   at = times->inputs[0];
-  if (const Node* less = own_producer(at, "Sub")) {
-    const Node* zero = producer(less->inputs[1]);
-    const Tensor* values = zero && zero->op_type == "Cast" ? initializer(zero->inputs[0]) : nullptr;
+  if (const Node* less = own_producer(at, is_sub)) {
+    const Node* zero = view_.edges.producer(less->inputs[1]);
+    const Tensor* values = zero && is_cast(*zero) ? initializer(zero->inputs[0]) : nullptr;
     if (!values) return {};
     w.zero_point = whole_numbers(*values);
     at = less->inputs[0];
   }
-  const Node* cast = own_producer(at, "Cast");
+  const Node* cast = own_producer(at, is_cast);
   if (!cast) return {};
   if (own_initializer(cast->inputs[0])) {
     const Tensor& codes = *initializer(cast->inputs[0]);
@@ -217,16 +198,16 @@ std::optional<CodedWeight> CodedWeights::folded(const std::string& tensor) const
 }
 
 bool CodedWeights::read_halves(const std::string& codes, CodedWeight& w) const {
-  const Node* shaped = own_producer(codes, "Reshape");
+  const Node* shaped = own_producer(codes, is_reshape);
   auto dims = reshaped_to(shaped);
   if (!dims) return false;
   w.code_dims = *dims;
-  const Node* even = own_producer(shaped->inputs[0], "Slice");
-  const Node* both = own_producer(even ? even->inputs[0] : shaped->inputs[0], "Concat");
+  const Node* even = own_producer(shaped->inputs[0], is_slice);
+  const Node* both = own_producer(even ? even->inputs[0] : shaped->inputs[0], is_concat);
   if (!both || both->inputs.size() != 2) return false;
-  const Node *low = own_producer(both->inputs[0], "BitShift"), *high = own_producer(both->inputs[1], "BitShift");
-  const Node* up = low ? own_producer(low->inputs[0], "BitShift") : nullptr;
-  if (!up || !high || up->inputs[0] != high->inputs[0] || readers_.at(high->inputs[0]) != 2) return false;
+  const Node *low = own_producer(both->inputs[0], is_bit_shift), *high = own_producer(both->inputs[1], is_bit_shift);
+  const Node* up = low ? own_producer(low->inputs[0], is_bit_shift) : nullptr;
+  if (!up || !high || up->inputs[0] != high->inputs[0] || view_.edges.uses(high->inputs[0]) != 2) return false;
   const Tensor* bytes = initializer(high->inputs[0]);
   if (!bytes || bytes->type() != DataType::kUint8 || (product(w.code_dims) + 1) / 2 != bytes->element_count())
     return false;
@@ -237,8 +218,8 @@ bool CodedWeights::read_halves(const std::string& codes, CodedWeight& w) const {
 }
 
 std::optional<CodedWeight> CodedWeights::of_nbits(const Node& node) const {
-  if (node.op_type != "MatMulNBits" || node.domain != "com.microsoft" || node.inputs.size() < 3 ||
-      node.inputs.size() > 4 || !own_initializer(node.inputs[1]))
+  if (!is_nbits(node) || node.domain != "com.microsoft" || node.inputs.size() < 3 || node.inputs.size() > 4 ||
+      !own_initializer(node.inputs[1]))
     return {};
   const Tensor *codes = initializer(node.inputs[1]), *scale = initializer(node.inputs[2]);
   const int64_t inputs = node.int_attribute("K", 0), outputs = node.int_attribute("N", 0),

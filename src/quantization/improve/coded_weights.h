@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "seqto/model.h"
+#include "model/graph_view.h"
 
 namespace seqto::internal {
 
@@ -48,20 +48,20 @@ struct CodedWeight {
 // Finds them in a model, which must outlive it. Initializers of codes that anything else reads are none.
 class CodedWeights {
  public:
-  explicit CodedWeights(const Model& model);
+  explicit CodedWeights(const Model& model) : view_(model) {}
 
   // The weight that a layer reads as this tensor.
   std::optional<CodedWeight> behind(const std::string& tensor) const;
   std::optional<CodedWeight> of_nbits(const Node& node) const;
 
+  const GraphView& view() const { return view_; }
   const Tensor* initializer(const std::string& name) const;
   bool own_initializer(const std::string& name) const;  // that is read once
-  const Node* producer(const std::string& name) const;
-  // What produces a tensor that is read once.
-  const Node* own_producer(const std::string& name, std::string_view op_type) const;
+  // What produces a tensor that is read once, where it is of this kind.
+  const Node* own_producer(const std::string& name, bool (*is_kind)(const Node&)) const;
   // The DequantizeLinear of an initializer, both read once.
   const Node* own_dequantizer(const std::string& name) const;
-  bool read_once(const std::string& name) const;
+  bool read_once(const std::string& name) const { return view_.edges.uses(name) == 1; }
 
  private:
   std::optional<CodedWeight> dequantized(const Node& node) const;
@@ -69,9 +69,7 @@ class CodedWeights {
   bool read_halves(const std::string& codes, CodedWeight& weight) const;
   std::optional<std::vector<int64_t>> reshaped_to(const Node* node) const;
 
-  std::unordered_map<std::string, const Tensor*> initializers_;
-  std::unordered_map<std::string, const Node*> producers_;
-  std::unordered_map<std::string, int> readers_;
+  GraphView view_;
 };
 
 }  // namespace seqto::internal

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/improve/channel_groups.h"
 #include "quantization/improve/channel_noise.h"
@@ -49,12 +50,10 @@ std::vector<double> factors_of(const ChannelGroup::Layer& layer, const std::vect
 // Tensors that are not rounded for themselves: what a Relu alone reads, whose output is, and what has the scale of the
 // tensor that it was taken from. (What a Clip reads counts: it tells how near a channel is to being cut off.)
 std::unordered_set<std::string> unrounded_tensors(const Model& model, const GraphView& index) {
-  static const std::unordered_set<std::string> kKeepScale{"MaxPool", "Split", "Flatten", "Gather", "Pad", "Resize"};
   std::unordered_set<std::string> unrounded;
   for (const Node& node : model.graph.nodes) {
-    if (node.op_type == "Relu" && index.read_count(node.inputs[0]) == 1) unrounded.insert(node.inputs[0]);
-    if (moves_values(node) || kKeepScale.contains(node.op_type))
-      unrounded.insert(node.outputs.begin(), node.outputs.end());
+    if (is_relu(node) && index.read_count(node.inputs[0]) == 1) unrounded.insert(node.inputs[0]);
+    if (has(node, kKeepsScale)) unrounded.insert(node.outputs.begin(), node.outputs.end());
   }
   return unrounded;
 }
@@ -109,8 +108,8 @@ ChannelNoise::Activation writer_of(const Tensor& weight, size_t axis, std::vecto
 
 class Equalizer {
  public:
-  Equalizer(const Model& model, const EqualizeOptions& options)
-      : model_(model), options_(options), index_(model), unrounded_(unrounded_tensors(model, index_)) {
+  Equalizer(const Model& model, const GraphView& index, const EqualizeOptions& options)
+      : model_(model), options_(options), unrounded_(unrounded_tensors(model, index)) {
     for (const Initializer& i : model_.graph.initializers) weights_[i.name] = i.tensor;
     for (const Node& n : model_.graph.nodes) for_each_read(n, [&](const std::string& name) { ++uses_[name]; });
   }
@@ -187,7 +186,7 @@ class Equalizer {
       for (const ChannelGroup::Layer& layer : group.writers) {
         const Node& n = node(layer.node);
         const auto* written = squares_of(n.outputs[0]);
-        if (!written || n.op_type == "BatchNormalization") continue;
+        if (!written || is_batch_normalization(n)) continue;
         noise.activations.push_back(writer_of(weight(n), written_axis(n, weight(n))->axis, *written));
         noise.activations.back().slots = layer.slots;
       }
@@ -236,7 +235,7 @@ class Equalizer {
       const std::vector<double> factors = factors_of(writer, slot_factors);
       size_t axis = written_axis(node(w), weight(node(w)))->axis;
       scale_input(w, 1, axis, factors, true);
-      if (node(w).inputs.size() > 2 && !node(w).inputs[2].empty()) {
+      if (bias_input(node(w))) {
         const Tensor& bias = weights_.at(node(w).inputs[2]);
         if (bias.element_count() == static_cast<int64_t>(factors.size())) {
           scale_input(w, 2, bias.dims().size() - 1, factors, true);
@@ -269,10 +268,9 @@ class Equalizer {
 
   Model model_;
   const EqualizeOptions& options_;
-  GraphView index_;
   std::unordered_set<std::string> unrounded_;
   std::unordered_map<std::string, Tensor> weights_;
-  std::unordered_map<std::string, int> uses_;
+  std::unordered_map<std::string, int> uses_;  // kept up to date as weights are copied
   std::vector<Initializer> copies_;
 };
 
@@ -294,7 +292,7 @@ Model equalize(const Model& model, const SampleRun& on, const EqualizeOptions& o
   std::vector<ChannelTensor> tensors;
   for (const ChannelGroup& group : groups)
     for (const ChannelGroup::Member& member : group.tensors) tensors.push_back(member.tensor);
-  return Equalizer(model, options).run(groups, channel_spreads(model, tensors, on), env);
+  return Equalizer(model, index, options).run(groups, channel_spreads(model, tensors, on), env);
 }
 
 }  // namespace seqto

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 
 namespace seqto::internal {
@@ -20,9 +22,7 @@ GraphEdit::GraphEdit(const Model& model) : model_(model) {
     names_.insert(node.name);
     names_.insert(node.outputs.begin(), node.outputs.end());
     for_each_read(node, [&](const std::string& name) { names_.insert(name); });
-    if (node.op_type != "Constant" || node.outputs.empty()) continue;
-    const Attribute* value = node.attribute("value");
-    if (const auto* tensor = value ? std::get_if<Tensor>(&value->value) : nullptr) constants_[node.outputs[0]] = tensor;
+    if (const Tensor* value = constant_value(node)) constants_[node.outputs[0]] = value;
   }
 }
 
@@ -85,14 +85,14 @@ Model GraphEdit::finish() {
   Graph& graph = model_.graph;
   if (!added_.empty()) require_ir_version(4);
   for (Node& n : graph.nodes)
-    if (n.op_type == "Transpose" && !n.outputs.empty())
+    if (is_transpose(n) && !n.outputs.empty())
       if (auto it = turned_.find(n.outputs[0]); it != turned_.end()) n.inputs[0] = it->second;
   std::unordered_set<std::string> read;
   for (const Node& n : graph.nodes) for_each_read(n, [&](const std::string& name) { read.insert(name); });
   for (const ValueInfo& v : graph.outputs) read.insert(v.name);
   std::erase_if(graph.nodes, [&](const Node& n) {
-    bool turns = n.op_type == "Transpose" && !n.inputs.empty() && constants_.contains(n.inputs[0]);
-    return (n.op_type == "Constant" || turns) && !n.outputs.empty() && !read.contains(n.outputs[0]);
+    bool turns = is_transpose(n) && !n.inputs.empty() && constants_.contains(n.inputs[0]);
+    return (is_constant(n) || turns) && !n.outputs.empty() && !read.contains(n.outputs[0]);
   });
   std::move(graph.nodes.begin(), graph.nodes.end(), std::back_inserter(computed_));
   graph.nodes = std::move(computed_);

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/calibration/frontier.h"
 #include "quantization/calibration/layer_rows.h"
@@ -153,6 +155,7 @@ class Learner {
  public:
   Learner(const Model& float_model, const Model& quantized, const SampleRun& on, const RoundingOptions& options)
       : float_model_(float_model),
+        floats_(float_model),
         quantized_(quantized),
         data_(on.data),
         samples_(on.samples.first(std::min(on.samples.size(), static_cast<size_t>(options.max_samples)))),
@@ -161,7 +164,6 @@ class Learner {
         original_(on.runner, samples_.size()),
         coded_(on.runner, samples_.size()) {
     for (const Node& n : float_model.graph.nodes) nodes_[n.name] = &n;
-    for (const Initializer& i : float_model.graph.initializers) initializers_[i.name] = &i.tensor;
     places_ = places_of(quantized_);
   }
 
@@ -194,18 +196,17 @@ class Learner {
     auto node = nodes_.find(layer.name);
     if (node == nodes_.end() || !is_of(*node->second, *layer.node)) return {};
     const Node& original = *node->second;
-    auto weight = initializers_.find(original.inputs[1]);
-    if (weight == initializers_.end() || weight->second->type() != DataType::kFloat) return {};
+    auto weight = floats_.initializers.find(original.inputs[1]);
+    if (weight == floats_.initializers.end() || weight->second->type() != DataType::kFloat) return {};
     auto layout = weight_layout(original, weight->second->dims());
     if (!layout || layout->outputs != layer.layout.outputs || layout->inputs != layer.layout.inputs) return {};
-    bool has_bias = original.inputs.size() > 2 && !original.inputs[2].empty();
+    const bool has_bias = bias_input(original).has_value();
     return Task{std::move(layer), &original, weight->second, *layout, has_bias, {}, {}};
   }
 
   // Gemm and MatMul may have become MatMulNBits.
   static bool is_of(const Node& original, const Node& node) {
-    bool matrix = original.op_type == "Gemm" || original.op_type == "MatMul";
-    return node.op_type == original.op_type || (matrix && node.op_type == "MatMulNBits");
+    return node.op_type == original.op_type || (has(original, kMatrixProduct) && is_nbits(node));
   }
 
   void collect(std::vector<Task>& tasks) {
@@ -253,6 +254,7 @@ class Learner {
   }
 
   const Model& float_model_;
+  GraphView floats_;
   Model quantized_;
   const Dataset& data_;
   std::span<const int64_t> samples_;
@@ -261,7 +263,6 @@ class Learner {
   Frontier original_, coded_;                                // the two models up to the layers that are learned next
   std::unordered_set<LayerId> open_originals_, open_coded_;  // not learned yet
   std::unordered_map<std::string, const Node*> nodes_;
-  std::unordered_map<std::string, const Tensor*> initializers_;
   Places places_;  // in quantized_
 };
 

@@ -57,7 +57,7 @@ class Shifter {
 
   Graph& graph_;
   std::unordered_map<std::string, size_t> places_;
-  std::unordered_map<std::string, int> readers_;
+  std::unordered_map<std::string, int> readers_;  // as it was: no Edges, since the graph is under change
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Biases that take up a shift of their layers' outputs.
 #include <unordered_map>
 
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic/arithmetic.h"
-#include "quantization/encode/marks.h"
 #include "quantization/improve/biased_layers.h"
 #include "quantization/improve/qoperator_biases.h"
 #include "seqto/improve.h"
@@ -16,9 +16,7 @@ namespace {
 
 class Shifter {
  public:
-  explicit Shifter(const Model& quantized) : result_(quantized), layers_(quantized) {
-    for (const Node& n : quantized.graph.nodes) for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
-  }
+  explicit Shifter(const Model& quantized) : result_(quantized), layers_(quantized) {}
 
   Model run(const BiasShifts& shifts) {
     for (const BiasedLayer& layer : layers_.all()) {
@@ -38,7 +36,7 @@ class Shifter {
   void shift(const BiasedLayer& layer, const std::vector<float>& by) {
     Node& node = result_.graph.nodes[layer.node];
     if (layer.bias) return shift_codes(layer, node, by);
-    if (node.inputs.size() > 2 && !node.inputs[2].empty()) return shift_floats(node, by);
+    if (bias_input(node)) return shift_floats(node, by);
     if (layer.input && layer.weight) add_codes(layer, node, by);
     else if (!layer.input) add_floats(node, by);
   }
@@ -52,7 +50,7 @@ class Shifter {
     for (size_t c = 0; c < by.size(); ++c)
       values[c] = to_int32(old[c] + static_cast<double>(by[c]) / scale[scale.size() == 1 ? 0 : c]);
     Tensor tensor = Tensor::from(DataType::kInt32, codes.dims(), std::move(values));
-    if (readers_[layer.bias->outputs[0]] == 1 && readers_[layer.bias->inputs[0]] == 1) {
+    if (layers_.edges().only_reader(layer.bias->outputs[0]) && layers_.edges().only_reader(layer.bias->inputs[0])) {
       changed_[layer.bias->inputs[0]] = std::move(tensor);
       return;
     }
@@ -70,7 +68,7 @@ class Shifter {
     std::vector<float> values = to_floats(old);
     for (size_t c = 0; c < by.size(); ++c) values[c] += by[c];
     Tensor tensor = float_tensor(old.dims(), std::move(values));
-    if (readers_[node.inputs[2]] == 1) {
+    if (layers_.edges().only_reader(node.inputs[2])) {
       changed_[node.inputs[2]] = std::move(tensor);
     } else {
       node.inputs[2] = own_name(node, "_bias");
@@ -115,7 +113,6 @@ class Shifter {
 
   Model result_;
   BiasedLayers layers_;
-  std::unordered_map<std::string, int> readers_;
   std::unordered_map<std::string, Tensor> changed_;
   std::vector<Node> new_nodes_;
 };

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "seqto/model.h"
+#include "model/graph_view.h"
 
 namespace seqto::internal {
 
@@ -27,6 +27,7 @@ struct SmoothGroup {
 // The groups in graph order. Outputs of `quantized_ops` will be quantized: such a Relu is not passed, since its input
 // would be too, with negative values that its output does not show. Weights that anything else reads, or that are
 // inputs of the model, are in no group.
-std::vector<SmoothGroup> find_smooth_groups(const Model& model, const std::vector<std::string>& quantized_ops);
+std::vector<SmoothGroup> find_smooth_groups(const Model& model, const GraphView& view,
+                                            const std::vector<std::string>& quantized_ops);
 
 }  // namespace seqto::internal

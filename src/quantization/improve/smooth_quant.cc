@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/op_traits.h"
 #include "quantization/arithmetic/channels.h"
 #include "quantization/calibration/channel_means.h"
 #include "quantization/improve/smooth_alpha.h"
@@ -39,16 +40,8 @@ class Smoother {
     for (const ValueInfo& v : graph.inputs) names_.insert(v.name);
     for (const Node& n : graph.nodes) {
       names_.insert(n.name);
-      for (const auto& output : n.outputs) names_.insert(output), producers_[output] = n.op_type;
+      names_.insert(n.outputs.begin(), n.outputs.end());
     }
-  }
-
-  // A Mul behind an operator that has a quantized output would come too late.
-  bool can_smooth(const SmoothGroup& group) const {
-    if (!group.folds.empty()) return true;
-    auto it = producers_.find(group.tensor);
-    const auto& ops = options_.quantized_ops;
-    return it == producers_.end() || std::ranges::find(ops, it->second) == ops.end();
   }
 
   void smooth_group(const SmoothGroup& group, const std::vector<float>& maxima, const Eigen::MatrixXf* rows) {
@@ -139,7 +132,6 @@ class Smoother {
   Model model_;
   const SmoothOptions& options_;
   std::unordered_map<std::string, Tensor*> constants_;
-  std::unordered_map<std::string, std::string> producers_;  // tensor -> op type
   std::unordered_set<std::string> names_;
   std::unordered_map<size_t, std::vector<Node>> muls_;
   std::vector<Initializer> added_;
@@ -159,7 +151,8 @@ Model smooth(const Model& model, const SampleRun& on, const SmoothOptions& optio
   if (options.alpha && !(*options.alpha >= 0 && *options.alpha <= 1))
     throw Error(Code::kUsage,
                 fmt::format("[quantize] alpha {} found; a number from 0 to 1 was expected", *options.alpha));
-  auto groups = find_smooth_groups(model, options.quantized_ops);
+  const GraphView view(model);
+  auto groups = find_smooth_groups(model, view, options.quantized_ops);
   size_t found = groups.size();
   Smoother smoother(model, options);
   if (options.readers)
@@ -168,7 +161,12 @@ Model smooth(const Model& model, const SampleRun& on, const SmoothOptions& optio
         return options.readers(model.graph.nodes[reader.node].name);
       });
     });
-  std::erase_if(groups, [&](const SmoothGroup& group) { return !smoother.can_smooth(group); });
+  // A Mul behind an operator that has a quantized output would come too late.
+  const auto& ops = options.quantized_ops;
+  std::erase_if(groups, [&](const SmoothGroup& group) {
+    const Node* producer = group.folds.empty() ? view.edges.producer(group.tensor) : nullptr;
+    return producer && std::ranges::find(ops, producer->op_type) != ops.end();
+  });
   if (groups.empty() || on.samples.empty()) return smoother.finish(found, on.env);
   std::vector<ChannelTensor> tensors;
   std::vector<std::string> names;
@@ -187,8 +185,8 @@ Model smooth(const Model& model, const SampleRun& on, const SmoothOptions& optio
 std::vector<LayerId> smoothing_layers(const Model& model) {
   std::vector<LayerId> layers;
   for (const Node& n : model.graph.nodes)
-    if (n.op_type == "Mul" && n.inputs.size() == 2 && n.name == n.outputs[0] &&
-        n.name.find(kSuffix) != std::string::npos && n.inputs[1].starts_with(n.name + "_factors"))
+    if (is_mul(n) && n.inputs.size() == 2 && n.name == n.outputs[0] && n.name.find(kSuffix) != std::string::npos &&
+        n.inputs[1].starts_with(n.name + "_factors"))
       layers.push_back(n.name);
   return layers;
 }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/op_traits.h"
 #include "quantization/plan/shared_weights.h"
 #include "quantization/plan/weight_sites.h"
 #include "seqto/error.h"
@@ -26,9 +27,6 @@ class Finder {
     founder_.assign(nodes_.size(), kNone);
     parent_.resize(nodes_.size());
     std::iota(parent_.begin(), parent_.end(), 0);
-    for (size_t i = 0; i < nodes_.size(); ++i)
-      for (const auto& output : nodes_[i].outputs)
-        if (!output.empty()) producer_[output] = i;
     find_members();
   }
 
@@ -51,7 +49,7 @@ class Finder {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node& n = nodes_[i];
       bool floats = std::any_of(n.outputs.begin(), n.outputs.end(), [&](const auto& o) { return index_.is_float(o); });
-      bool choice = all[i].schemes.size() > 1 && n.op_type != "Constant" && (floats || all[i].weight_bytes > 0);
+      bool choice = all[i].schemes.size() > 1 && !internal::is_constant(n) && (floats || all[i].weight_bytes > 0);
       members_.push_back(all[i].quantizable || choice);
     }
   }
@@ -138,10 +136,8 @@ class Finder {
   // The mean of many codes lies between codes: to round it anew loses what the averaging gained, and saves next to no
   // time, as so few values are left.
   void found_by_averages() {
-    static const std::unordered_set<std::string_view> kAverages{"GlobalAveragePool", "AveragePool", "ReduceMean"};
     for (size_t i = 0; i < nodes_.size(); ++i)
-      if (members_[i] && founder_[i] == kNone && nodes_[i].domain.empty() && kAverages.contains(nodes_[i].op_type))
-        found(i);
+      if (members_[i] && founder_[i] == kNone && nodes_[i].domain.empty() && has(nodes_[i], kAverages)) found(i);
   }
 
   // Tensors of unknown type may be float.
@@ -157,9 +153,10 @@ class Finder {
       if (founder_[i] != kNone) continue;
       size_t latest = kNone;
       for (const auto& name : nodes_[i].inputs) {
-        auto it = producer_.find(name);
-        if (it == producer_.end() || founder_[it->second] == kNone || !carries_values(name)) continue;
-        if (latest == kNone || it->second > latest) latest = it->second;
+        const Node* producer = index_.edges.producer(name);
+        const size_t place = producer ? index_.edges.place(*producer) : kNone;
+        if (!producer || founder_[place] == kNone || !carries_values(name)) continue;
+        if (latest == kNone || place > latest) latest = place;
       }
       if (latest != kNone) founder_[i] = founder_[latest];
       else if (alone && members_[i]) found(i);
@@ -196,9 +193,8 @@ class Finder {
   const std::vector<Node>& nodes_;
   GraphView index_;
   std::vector<bool> members_;
-  std::vector<size_t> founder_;  // by node: the one whose set it belongs to
-  std::vector<size_t> parent_;   // sets of founders
-  std::unordered_map<std::string, size_t> producer_;
+  std::vector<size_t> founder_;               // by node: the one whose set it belongs to
+  std::vector<size_t> parent_;                // sets of founders
   std::unordered_set<std::string> computed_;  // tensors made of constants
 };
 
@@ -211,12 +207,10 @@ std::vector<std::vector<LayerId>> groups(const Model& model, const GroupOptions&
 std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model) {
   std::vector<std::string> notes;
   for (const SharedWeight& weight : shared_weights(model, GraphView(model))) {
-    auto reads = [&](std::initializer_list<std::string_view> types) {
-      return std::ranges::any_of(weight.readers, [&](size_t i) {
-        return std::ranges::find(types, model.graph.nodes[i].op_type) != types.end();
-      });
+    const auto reads = [&](auto is_such) {
+      return std::ranges::any_of(weight.readers, [&](size_t i) { return is_such(model.graph.nodes[i]); });
     };
-    if (!reads({"Gather"}) || !reads({"MatMul", "Gemm"})) continue;
+    if (!reads(is_gather) || !reads([](const Node& n) { return has(n, kMatrixProduct); })) continue;
     std::vector<LayerId> widened;
     for (size_t i : weight.readers) {
       const LayerId& layer = model.graph.nodes[i].name;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "model/op_traits.h"
 #include "quantization/plan/overrides.h"
 #include "quantization/plan/validate_options.h"
 #include "seqto/error.h"
@@ -82,13 +83,11 @@ bool is_normalization(const std::string& op) {
   return op.ends_with("Normalization") && op != "EmbedLayerNormalization";
 }
 
-bool is_product(const std::string& op) { return op == "Conv" || op == "ConvTranspose" || op == "Gemm"; }
-
 // How a static layer reads one of its inputs.
 enum class Use { kActivation, kWeight, kBias };
 Use use_of(const Node& n, size_t input) {
-  if (n.op_type == "MatMul") return Use::kWeight;
-  if (!is_product(n.op_type) && !is_normalization(n.op_type)) return Use::kActivation;
+  if (is_matmul(n)) return Use::kWeight;
+  if (!has(n, kProduct) && !is_normalization(n.op_type)) return Use::kActivation;
   return input == 0 ? Use::kActivation : input == 1 ? Use::kWeight : Use::kBias;
 }
 

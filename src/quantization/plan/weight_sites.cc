@@ -1,5 +1,9 @@
 #include "quantization/plan/weight_sites.h"
 
+#include <string_view>
+
+#include "model/op_traits.h"
+
 namespace seqto::internal {
 namespace {
 
@@ -36,38 +40,65 @@ std::optional<Grouping> embedding(const Node& node, const std::vector<int64_t>& 
   return Grouping{1, product(dims, 0, a), dims[a], product(dims, a + 1, dims.size())};
 }
 
+std::optional<Grouping> first_axis(const Node&, const std::vector<int64_t>& dims) { return rows(dims, 1); }
+std::optional<Grouping> last_axis(const Node&, const std::vector<int64_t>& dims) { return columns(dims); }
+std::optional<Grouping> but_last_axis(const Node&, const std::vector<int64_t>& dims) {
+  return rows(dims, dims.size() < 2 ? 1 : dims.size() - 1);
+}
+std::optional<Grouping> left_of_gemm(const Node& node, const std::vector<int64_t>& dims) {
+  if (dims.size() != 2) return {};
+  return node.int_attribute("transA", 0) ? columns(dims) : rows(dims, 1);
+}
+std::optional<Grouping> right_of_gemm(const Node& node, const std::vector<int64_t>& dims) {
+  if (dims.size() != 2) return {};
+  return node.int_attribute("transB", 0) ? rows(dims, 1) : columns(dims);
+}
+std::optional<Grouping> recurrent(const Node&, const std::vector<int64_t>& dims) {
+  return dims.size() == 3 ? rows(dims, 2) : std::nullopt;
+}
+
+// How the weights of an operator lie, by input.
+struct Row {
+  std::string_view domain, op_type;
+  size_t input;
+  std::optional<Grouping> (*grouping)(const Node&, const std::vector<int64_t>& dims);
+};
+constexpr Row kRows[] = {
+    {"", "Conv", 1, first_axis},
+    {"", "ConvTranspose", 1, transposed_convolution},
+    {"", "GRU", 1, recurrent},
+    {"", "GRU", 2, recurrent},
+    {"", "Gather", 0, embedding},
+    {"", "Gemm", 0, left_of_gemm},
+    {"", "Gemm", 1, right_of_gemm},
+    {"", "LSTM", 1, recurrent},
+    {"", "LSTM", 2, recurrent},
+    {"", "MatMul", 0, but_last_axis},
+    {"", "MatMul", 1, last_axis},
+    {"", "RNN", 1, recurrent},
+    {"", "RNN", 2, recurrent},
+    {"com.microsoft", "Attention", 1, last_axis},
+    {"com.microsoft", "EmbedLayerNormalization", 2, first_axis},
+    {"com.microsoft", "EmbedLayerNormalization", 3, first_axis},
+    {"com.microsoft", "EmbedLayerNormalization", 4, first_axis},
+};
+
 std::optional<Grouping> grouping_of(const Node& node, size_t input, const std::vector<int64_t>& dims) {
-  const std::string& op = node.op_type;
-  size_t rank = dims.size();
-  if (node.domain == "com.microsoft") {
-    if (op == "Attention" && input == 1) return columns(dims);
-    if (op == "EmbedLayerNormalization" && input >= 2 && input <= 4) return rows(dims, 1);
-    return {};
-  }
-  if (!node.domain.empty()) return {};
-  if (op == "Conv" && input == 1) return rows(dims, 1);
-  if (op == "ConvTranspose" && input == 1) return transposed_convolution(node, dims);
-  if (op == "Gather" && input == 0) return embedding(node, dims);
-  if (op == "MatMul" && input == 1) return columns(dims);
-  if (op == "MatMul" && input == 0) return rows(dims, rank < 2 ? 1 : rank - 1);
-  if (op == "Gemm" && rank == 2 && input == 1) return node.int_attribute("transB", 0) ? rows(dims, 1) : columns(dims);
-  if (op == "Gemm" && rank == 2 && input == 0) return node.int_attribute("transA", 0) ? columns(dims) : rows(dims, 1);
-  bool recurrent = op == "LSTM" || op == "GRU" || op == "RNN";
-  if (recurrent && rank == 3 && (input == 1 || input == 2)) return rows(dims, 2);
+  for (const Row& row : kRows)
+    if (row.input == input && row.op_type == node.op_type && row.domain == node.domain) return row.grouping(node, dims);
   return {};
 }
 
 // Of the matrix, where the layer reads its transpose.
 std::optional<Grouping> grouping_of_transpose(const Node& node, size_t input, const std::vector<int64_t>& dims) {
-  if ((node.op_type != "MatMul" && node.op_type != "Gemm") || dims.size() != 2) return {};
+  if (!has(node, kMatrixProduct) || dims.size() != 2) return {};
   auto grouping = grouping_of(node, input, {dims[1], dims[0]});
   if (grouping) std::swap(grouping->before, grouping->after);
   return grouping;
 }
 
 bool turns_a_matrix(const Node& node) {
-  if (node.op_type != "Transpose" || !node.domain.empty() || node.inputs.size() != 1 || node.outputs.size() != 1)
-    return false;
+  if (!is_transpose(node) || !node.domain.empty() || node.inputs.size() != 1 || node.outputs.size() != 1) return false;
   const Attribute* perm = node.attribute("perm");
   const auto* axes = perm ? std::get_if<std::vector<int64_t>>(&perm->value) : nullptr;
   return !perm || (axes && *axes == std::vector<int64_t>{1, 0});

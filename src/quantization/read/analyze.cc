@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic/arithmetic.h"
-#include "quantization/encode/marks.h"
 #include "quantization/read/compare_tensors.h"
 #include "seqto/error.h"
 

@@ -198,7 +198,7 @@ void Dequantizer::integer_product(const Node& n) {
       if (it == coded_.end() ? tensor(s) != nullptr : s == it->second.scale) return s;
     return scales->inputs[1];
   };
-  const bool conv = has(n, kConv);
+  const bool conv = is_conv_integer(n);
   std::vector<std::string> inputs{operand({n.inputs[0], scale_for(n.inputs[0]), at(n, 2)}, -2, 0),
                                   operand({n.inputs[1], scale_for(n.inputs[1]), at(n, 3)}, conv ? 0 : -1, 0)};
   std::string output = product->outputs[0];

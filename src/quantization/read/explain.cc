@@ -164,7 +164,7 @@ class Explainer {
 
   // A quantized layer whose bias did not become int32.
   std::string float_bias(const Node& now) const {
-    const auto bias = bias_input(now);
+    const auto bias = has(now, kProduct) ? bias_input(now) : std::nullopt;
     if (!bias) return "";
     Kind kind = forms_.input(now.inputs[*bias]).kind;
     if (kind == Kind::kActivation) return "; its bias is computed at run time and stays float";

@@ -209,7 +209,7 @@ void LayerForms::find_plumbing_behind(const Node& product) {
       plumbing_.insert(mul);
       for (const auto& name : mul->inputs)
         if (const Node* scales = producer(name); scales && is_mul(*scales)) plumbing_.insert(scales);
-      if (!has(product, kConv)) continue;
+      if (!is_conv_integer(product)) continue;
       for (const Node* add : index_.edges.readers(mul->outputs[0]))
         for (const auto& name : add->inputs)
           if (const Node* r = producer(name); is_add(*add) && r && is_reshape(*r) && stored(name))

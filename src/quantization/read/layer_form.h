@@ -7,7 +7,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "quantization/encode/marks.h"
+#include "model/graph_view.h"
+#include "seqto/quantize.h"
 
 namespace seqto::internal {
 

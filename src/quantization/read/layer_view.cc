@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/graph_view.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/calibration/histograms.h"
 #include "quantization/calibration/observe_values.h"
-#include "quantization/encode/marks.h"
 #include "quantization/plan/weight_sites.h"
 #include "seqto/dialects.h"
 

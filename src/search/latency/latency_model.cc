@@ -9,6 +9,8 @@
 #include <unordered_map>
 
 #include "base/json.h"
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "search/strategies/assignments.h"
 
 namespace seqto::internal {
@@ -65,7 +67,7 @@ double conversion_cost(const std::vector<NodePlacement>& profile,
                        const std::unordered_map<std::string, double>& elements) {
   double ns = 0, count = 0;
   for (const NodePlacement& node : profile) {
-    if (node.op_type != "QuantizeLinear" && node.op_type != "DequantizeLinear") continue;
+    if (!has(node.op_type, kPair)) continue;
     const auto found = elements.find(node.node.substr(0, node.node.rfind('_')));
     if (found == elements.end()) continue;
     ns += static_cast<double>(node.ns);
@@ -82,15 +84,13 @@ LatencyModel::LatencyModel(const Model& model, const std::vector<SearchGroup>& g
   for (size_t g = 0; g < groups_.size(); ++g)
     for (const LayerId& layer : groups_[g].layers) group_of[layer] = g;
   const auto elements = tensor_elements(model);
-  std::unordered_map<std::string, const Node*> producers;
-  for (const Node& node : model.graph.nodes)
-    for (const std::string& output : node.outputs) producers[output] = &node;
+  const Edges edges(model.graph);
   for (const Node& node : model.graph.nodes)
     for (const std::string& input : node.inputs) {
-      const auto producer = producers.find(input);
+      const Node* producer = edges.producer(input);
       const auto size = elements.find(input);
-      if (producer == producers.end() || size == elements.end()) continue;
-      const auto from = group_of.find(producer->second->name), to = group_of.find(node.name);
+      if (!producer || size == elements.end()) continue;
+      const auto from = group_of.find(producer->name), to = group_of.find(node.name);
       if (from == group_of.end() || to == group_of.end() || from->second == to->second) continue;
       edges_.push_back({from->second, to->second, size->second});
     }
