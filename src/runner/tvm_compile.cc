@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/run_command.h"
+#include "model/op_traits.h"
 #include "seqto/error.h"
 
 #ifndef SEQTO_DEFAULT_TVM_PYTHON
@@ -124,7 +125,7 @@ TvmPython find_tvm_python(const RunnerOptions& options, const Env& env) {
 void require_tvm_form(const Model& model) {
   for (const auto& node : model.graph.nodes) {
     bool foreign = !node.domain.empty() && node.domain != "ai.onnx";
-    if (!foreign && !node.op_type.starts_with("QLinear") && node.op_type != "ConvInteger") continue;
+    if (!foreign && !node.op_type.starts_with("QLinear") && !is_conv_integer(node)) continue;
     throw Error(
         Code::kInvalidInput,
         fmt::format("[tvm] layer '{}' is {}{}{}; TVM takes quantized layers in QDQ form with operators of ai.onnx "

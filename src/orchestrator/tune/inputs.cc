@@ -99,10 +99,8 @@ SampleCounts counts(const Split& split) {
   return {std::ssize(split.calibration), std::ssize(split.search), std::ssize(split.evaluation)};
 }
 
-// Where the time is limited: as many samples as it lasts for.
-// Times a sample of the float model on the first device, and tells `time` of it. Without a limit no sample is run, and
-// with recurrent states, whose sequences stay whole, none is left out. The samples of a study that has begun are those
-// that it began with.
+// Where the time is limited: times a sample of the float model on the first device, tells `time` of it, and takes as
+// many samples as the time lasts for. Recurrent sequences stay whole. A study that has begun keeps its samples.
 void take_fewer_samples(Inputs& in, TimeBudget& time) {
   const TuneOptions& o = in.options;
   const Dataset& data = *in.samples.data;

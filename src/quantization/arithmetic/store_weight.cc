@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "model/float16.h"
 #include "quantization/arithmetic/nbits.h"
 
 namespace seqto::internal {
@@ -13,12 +12,8 @@ int64_t StoredWeight::file_bytes() const {
   return overhead + std::ssize(codes.bytes()) + std::ssize(scale.bytes()) + std::ssize(zero_point.bytes());
 }
 
-Tensor scales_for(const Tensor& weight, std::vector<float> scales) {
-  std::vector<int64_t> dims{std::ssize(scales)};
-  if (weight.type() == DataType::kFloat) return float_tensor(dims, std::move(scales));
-  std::vector<uint16_t> halves;
-  for (float v : scales) halves.push_back(float_to_half(v));
-  return Tensor::from(DataType::kFloat16, dims, std::move(halves));
+Tensor scales_for(const Tensor& weight, const std::vector<float>& scales) {
+  return scale_tensor(scales, {std::ssize(scales)}, weight.type());
 }
 
 namespace {
@@ -59,7 +54,7 @@ StoredWeight quantize_8(const Tensor& weight, const Cut& cut, bool symmetric) {
     else codes.insert(codes.end(), q.bytes().begin(), q.bytes().end());
   }
   if (g.outer > 1) stored.codes = Tensor::from(rule.type, blocks.dims(), std::move(codes));
-  stored.scale = scales_for(weight, std::move(scale));
+  stored.scale = scales_for(weight, scale);
   if (!symmetric) stored.zero_point = bytes_tensor(std::move(zero_point));
   return stored;
 }
@@ -97,8 +92,7 @@ StoredWeight quantize_4(const Tensor& weight, const Cut& cut, bool symmetric) {
   std::vector<uint8_t> packed(q.codes.begin(), q.codes.begin() + static_cast<std::ptrdiff_t>(half));
   for (size_t i = half; i < q.codes.size(); ++i) packed[i - half] |= static_cast<uint8_t>(q.codes[i] << 4);
   if (symmetric) q.zero_point = {8};
-  return {cut, 4, bytes_tensor(std::move(packed)), scales_for(weight, std::move(q.scale)),
-          bytes_tensor(std::move(q.zero_point))};
+  return {cut, 4, bytes_tensor(std::move(packed)), scales_for(weight, q.scale), bytes_tensor(std::move(q.zero_point))};
 }
 
 }  // namespace

@@ -24,6 +24,6 @@ StoredWeight store_weight(WeightCache& cache, const std::string& name, const Ten
                           bool symmetric);
 
 // The scales of a weight's blocks, in the weight's type.
-Tensor scales_for(const Tensor& weight, std::vector<float> scales);
+Tensor scales_for(const Tensor& weight, const std::vector<float>& scales);
 
 }  // namespace seqto::internal

@@ -54,6 +54,13 @@ json shape_to_json(const Tensor& tensor) {
           {"sha256", sha256_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()})}};
 }
 
+EncodedTensor& Encoding::add_tensor(const std::string& name, const QuantParams& params) {
+  EncodedTensor& tensor = tensors.emplace_back();
+  tensor.name = tensor.owner.tensor = name;
+  tensor.params = params;
+  return tensor;
+}
+
 void Encoding::add_weight(const std::string& name, std::string form, std::vector<Tensor> tensors) {
   weights.push_back({name, std::move(form), std::move(tensors)});
 }

@@ -76,6 +76,8 @@ struct Encoding {
   std::map<LayerId, std::vector<std::string>> layer_deviations;
   std::vector<std::string> notes;  // what was asked for and not done, and constants that were changed to fit
 
+  // One with parameters of its own.
+  EncodedTensor& add_tensor(const std::string& name, const QuantParams& params);
   void add_weight(const std::string& name, std::string form, std::vector<Tensor> tensors);
   void deviate(const char* id, const LayerId& layer = "");
 };

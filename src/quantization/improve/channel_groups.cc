@@ -20,8 +20,9 @@ const Tensor* float_constant(const GraphView& index, const Node& node, size_t in
   return usable && it->second->element_count() > 0 ? it->second : nullptr;
 }
 
-// Clip(0, cap); nothing for any other.
+// Clip(0, cap); nothing for any other. One of old opsets that names no cap would have float's largest number.
 std::optional<float> cap_of(const Node& node, const GraphView& index) {
+  if (index.opset < 11 && !node.attribute("max")) return {};
   const auto bounds = clip_bounds(node, index);
   if (!bounds || bounds->first != 0 || bounds->second <= 0 || std::isinf(bounds->second)) return {};
   return static_cast<float>(bounds->second);

@@ -171,7 +171,7 @@ class Int4Weights {
       auto bytes = static_cast<int64_t>(block * options_.bits / 8), zeros = std::ssize(zero) / m.n;
       return std::vector{
           Tensor::from(DataType::kUint8, {m.n, q.blocks, bytes}, pack_bits(q.codes, m.n * q.blocks, options_.bits)),
-          scales_for(weight, std::move(q.scale)).reshaped({m.n, q.blocks}),
+          scales_for(weight, q.scale).reshaped({m.n, q.blocks}),
           Tensor::from(DataType::kUint8, {m.n, zeros}, std::move(zero))};
     });
     auto& names = shared_[key];
@@ -215,8 +215,7 @@ class Int4Weights {
       NbitsRuns q = quantize_gather(to_floats(weight), rows, options_.int4_block_size, options_.int4_symmetric);
       auto scale_dims = weight.dims();
       scale_dims.back() = q.blocks;
-      return std::vector{stored_4_bits(type, weight.dims(), q.codes),
-                         scales_for(weight, std::move(q.scale)).reshaped(scale_dims),
+      return std::vector{stored_4_bits(type, weight.dims(), q.codes), scales_for(weight, q.scale).reshaped(scale_dims),
                          stored_4_bits(type, scale_dims, q.zero_point)};
     });
     auto& names = shared_[key];
@@ -258,8 +257,7 @@ class Int4Weights {
         q.scale = transposed(std::span<const float>(q.scale), m.n, blocks);
         q.zero_point = transposed(std::span<const uint8_t>(q.zero_point), m.n, blocks);
       }
-      return std::vector{stored_4_bits(type, weight.dims(), codes),
-                         scales_for(weight, std::move(q.scale)).reshaped(scale_dims),
+      return std::vector{stored_4_bits(type, weight.dims(), codes), scales_for(weight, q.scale).reshaped(scale_dims),
                          stored_4_bits(type, scale_dims, q.zero_point)};
     });
     encoding_.add_weight(name, "qdq " + form_of(block), made);

@@ -229,7 +229,7 @@ QuantizedTensor OperatorWriter::output(const std::string& tensor, float scale, i
   QuantizedTensor q = names_for(tensor, {context_.activation_type(), {scale}, {zero_point}, {}});
   added_.push_back({q.scale, scale_tensor(q.params.scale, {})});
   added_.push_back({q.zero_point, zero_point_tensor(q.params, {})});
-  context_.encoding.tensors.push_back({.name = tensor, .params = q.params, .owner = {tensor}});
+  context_.encoding.add_tensor(tensor, q.params);
   return q;
 }
 
@@ -376,7 +376,8 @@ void OperatorWriter::write_constants(Graph& graph) {
     if (!read.contains(codes) && !read.contains(scale)) continue;
     Tensor tensor = c.transposed_dims.empty() ? context_.cache.quantized(c.source, c.value, params)
                                               : context_.cache.transposed(c.source, c.value, params, c.transposed_dims);
-    context_.encoding.tensors.push_back({.name = c.source, .params = params, .owner = {c.source}, .codes = tensor});
+    const std::string name = c.source.substr(0, c.source.find('\n'));  // behind it: what tells turned ones apart
+    context_.encoding.add_tensor(name, params).codes = tensor;
     graph.initializers.push_back({codes, std::move(tensor)});
     graph.initializers.push_back({scale, scale_tensor(params.scale, c.param_dims)});
     graph.initializers.push_back({zero_point, zero_point_tensor(params, c.param_dims)});
