@@ -15,6 +15,7 @@
 namespace seqto::internal {
 namespace {
 
+constexpr SearchTuning kTuning;
 constexpr int64_t kRounds = 20, kFewest = 3, kBytes = int64_t{2} << 30;
 
 bool has_static(const Plan& plan) {
@@ -37,7 +38,7 @@ std::vector<Plan> probes(const std::vector<SearchGroup>& groups) {
         break;
       }
   if (statics.size() < 2) return plans;
-  constexpr size_t kMixed = 20;
+  constexpr auto kMixed = static_cast<size_t>(kTuning.timed_mixed);
   std::mt19937_64 engine(1);
   for (size_t i = 0; i < kMixed; ++i) {
     const double share = static_cast<double>(i + 1) / (kMixed + 1);
@@ -134,7 +135,7 @@ bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const S
     if (!reported) chain_timed_ = true;  // the chain that is made anew differs from it by little
     for (const Proposal& proposal : proposals) plans.push_back(proposal.plan);
   } else if (const int64_t moves = count("swap"); first.step == "swap" && moves > 0) {
-    const auto often = std::max<int64_t>(24, std::ssize(c_.groups));
+    const auto often = std::max(static_cast<int64_t>(kTuning.timed_again), std::ssize(c_.groups));
     if (looked_at_ > 0 && moves < looked_at_ + often) return false;
     looked_at_ = moves;
     plans = best(options);
@@ -142,7 +143,7 @@ bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const S
   // The others take as long as the float model.
   std::erase_if(plans, [&](const Plan& plan) { return !has_static(plan) || model_.measured(plan); });
   if (plans.empty()) return false;
-  constexpr size_t kMost = 24;  // models in turn share the caches: no more of them than a report has
+  constexpr auto kMost = static_cast<size_t>(kTuning.timed_again);  // models in turn share the caches
   std::vector<Plan> some;
   for (size_t i = 0; i < std::min(kMost, plans.size()); ++i)
     some.push_back(plans[i * plans.size() / std::min(kMost, plans.size())]);

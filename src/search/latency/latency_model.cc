@@ -163,10 +163,9 @@ std::vector<double> LatencyModel::features(const Schemes& schemes) const {
 }
 
 std::vector<double> LatencyModel::deviations() const {
-  constexpr double kOfCommon = 0.5, kOfScheme = 0.1, kOfGroup = 0.3;
-  std::vector<double> deviations(kCommon, kOfCommon);
-  deviations.resize(kCommon + times_.size(), kOfScheme);
-  deviations.resize(deviations.size() + groups_.size(), kOfGroup);
+  std::vector<double> deviations(kCommon, tuning_.latency_prior);
+  deviations.resize(kCommon + times_.size(), tuning_.latency_scheme);
+  deviations.resize(deviations.size() + groups_.size(), tuning_.latency_group);
   return deviations;
 }
 
@@ -187,7 +186,6 @@ void LatencyModel::learn(std::span<const Measured> measured) {
 
 // Gaussian regression towards the profile as it is, in its dual form: there are more groups than measurements.
 void LatencyModel::fit() {
-  constexpr double kNoise = 0.015;  // of a measurement, a share
   const std::vector<double> deviation = deviations();
   weights_.assign(deviation.size(), 0.0);
   std::fill_n(weights_.begin(), size_t{kCommon}, 1.0);
@@ -201,7 +199,7 @@ void LatencyModel::fit() {
     const std::vector<double> all = features(chosen);
     design.row(row) = Eigen::Map<const Eigen::RowVectorXd>(all.data(), columns);
     beyond[row] = ns - design.row(row).dot(prior);
-    noise[row] = std::pow(kNoise * ns, 2);
+    noise[row] = std::pow(tuning_.latency_noise * ns, 2);
     ++row;
   }
   const Eigen::Map<const Eigen::VectorXd> spread(deviation.data(), columns);
@@ -224,9 +222,10 @@ std::string LatencyModel::to_json() const {
 }
 
 LatencyModel LatencyModel::from_json(const std::string& text, const Model& model,
-                                     const std::vector<SearchGroup>& groups) {
+                                     const std::vector<SearchGroup>& groups, const SearchTuning& tuning) {
   const nlohmann::json json = parse_json(text);
   LatencyModel result(model, groups);
+  result.tuning_ = tuning;
   json.at("rest").get_to(result.rest_);
   json.at("conversion").get_to(result.conversion_);
   for (const auto& [scheme, times] : json.at("times").items()) times.get_to(result.times_[parse_scheme(scheme)]);

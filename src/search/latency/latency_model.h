@@ -40,7 +40,8 @@ class LatencyModel {
   std::optional<double> measured(const Plan& plan) const;  // nanoseconds, of a plan of the same schemes
 
   std::string to_json() const;  // one line
-  static LatencyModel from_json(const std::string& text, const Model& model, const std::vector<SearchGroup>& groups);
+  static LatencyModel from_json(const std::string& text, const Model& model, const std::vector<SearchGroup>& groups,
+                                const SearchTuning& tuning = {});
 
  private:
   using Schemes = std::vector<Scheme>;  // of each group
@@ -56,6 +57,7 @@ class LatencyModel {
     size_t from, to;
     double elements;
   };
+  SearchTuning tuning_;
   std::vector<SearchGroup> groups_;
   std::vector<Edge> edges_;
   std::map<Scheme, std::vector<double>> times_;  // ns of each group in the scheme's uniform plan

@@ -7,7 +7,7 @@
 namespace seqto::internal {
 
 Archive::Archive(const SearchSpace& space, const StrategyOptions& options)
-    : space_(space), max_size_(options.max_size_bytes), max_latency_(options.max_latency_ns) {
+    : space_(space), tuning_(options.tuning), max_size_(options.max_size_bytes), max_latency_(options.max_latency_ns) {
   for (const std::string& name : options.objectives) {
     if (name == "size") by_size_ = true;
     else if (name == "latency") by_latency_ = true;
@@ -20,6 +20,15 @@ Archive::Archive(const SearchSpace& space, const StrategyOptions& options)
   // The front says nothing of what is no objective.
   if (!by_size_) max_size_ = std::numeric_limits<double>::infinity();
   if (!by_latency_) max_latency_ = std::numeric_limits<double>::infinity();
+}
+
+std::vector<double> Archive::mixtures() const {
+  if (!by_latency_) return {1};
+  if (!by_size_) return {0};
+  constexpr double kLeast = 0.02;  // where time counts alone, size still tells apart what takes the same time
+  std::vector<double> shares;
+  for (double i = 0; i < tuning_.mixtures; ++i) shares.push_back(std::max(kLeast, 1 - i / (tuning_.mixtures - 1)));
+  return shares;
 }
 
 std::optional<Assignment> Archive::read(const Plan& plan) const {
@@ -165,16 +174,16 @@ bool Archive::race(std::span<Proposal> proposals) const {
           {{entry->size, entry->latency}, part == Part::kSearch ? entry->search_mean : entry->acceptance_mean});
   for (Proposal& proposal : proposals) {
     const double latency = by_latency_ ? space_.latency_of(proposal.plan) : 0;
-    proposal.enough = [=, name = loss_](std::span<const Losses> each, int64_t size_bytes) {
+    proposal.enough = [=, name = loss_, tuning = tuning_](std::span<const Losses> each, int64_t size_bytes) {
       std::vector<double> losses;
       Measurement measurement;
       for (const Losses& one : each) {
         measurement.losses = one;
         losses.push_back(objective(measurement, name));
       }
-      return are_several(losses.size(), *difficulty) &&
-             (mostly_seen(losses, *difficulty) ||
-              beaten(losses, {static_cast<double>(size_bytes), latency}, *rivals, *difficulty));
+      return are_several(losses.size(), *difficulty, tuning) &&
+             (mostly_seen(losses, *difficulty, tuning) ||
+              beaten(losses, {static_cast<double>(size_bytes), latency}, {*rivals, *difficulty, tuning}));
     };
   }
   return true;

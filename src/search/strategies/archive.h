@@ -48,6 +48,9 @@ class Archive {
   bool is_within(double size, double latency, double share = 1) const {
     return size <= share * max_size_ && latency <= share * max_latency_;
   }
+  const SearchTuning& tuning() const { return tuning_; }
+  // Shares of the bytes in what plans cost; the rest is time.
+  std::vector<double> mixtures() const;
   const std::string& loss() const { return loss_; }
   bool by_size() const { return by_size_; }
   bool by_latency() const { return by_latency_; }
@@ -75,6 +78,7 @@ class Archive {
   void read_losses(std::optional<double>& loss, const Trial& trial, int64_t all);
 
   const SearchSpace& space_;
+  const SearchTuning tuning_;
   std::string loss_;
   std::string metric_;  // empty: no task metric is an objective
   bool by_size_ = false, by_latency_ = false;

@@ -103,6 +103,21 @@ const ChoiceTable& Assignments::time_saved() {
   return *time_;
 }
 
+ChoiceTable Assignments::costs(double share) {
+  ChoiceTable costs;
+  for (size_t g = 0; g < groups(); ++g) costs.emplace_back(choices(g), 0.0);
+  const auto add = [&](const ChoiceTable& saved, double weight) {
+    double most = 0;
+    for (const auto& row : saved) most += std::max(0.0, *std::ranges::max_element(row));
+    if (most <= 0) return;
+    for (size_t g = 0; g < costs.size(); ++g)
+      for (size_t c = 0; c < costs[g].size(); ++c) costs[g][c] -= weight * saved[g][c] / most;
+  };
+  if (share > 0) add(bytes_saved(), share);
+  if (share < 1) add(time_saved(), 1 - share);
+  return costs;
+}
+
 double total(const ChoiceTable& table, const Assignment& assignment) {
   double sum = 0;
   for (size_t g = 0; g < assignment.size(); ++g) sum += table[g][assignment[g]];

@@ -42,6 +42,9 @@ class Assignments {
   // Nanoseconds that each choice is predicted to save over float32, all other groups being as in the fastest of the
   // uniform plans: a layer alone would pay for conversions that it shares there. Made on first use.
   const ChoiceTable& time_saved();
+  // What a choice costs: less than nothing where it saves. `share` of the bytes, the rest of the time, each relative to
+  // the most that can be saved.
+  ChoiceTable costs(double share);
 
  private:
   const SearchSpace& space_;

@@ -43,11 +43,14 @@ class Chain : public Strategy {
     if (options_.evaluations > 0) return options_.evaluations;
     // Where latency counts, the plans of interest mix static layers with others, whose losses do not add up; small
     // models are quick to measure.
-    constexpr size_t kAll = 300, kLeast = 5, kMost = 15;
-    const size_t each =
-        archive_.by_latency() ? std::clamp(kAll / std::max<size_t>(1, assignments_.groups()), kLeast, kMost) : 3;
-    return static_cast<int64_t>(one_in_choices().size() + each * assignments_.groups());
+    const auto groups = static_cast<double>(std::max<size_t>(1, assignments_.groups()));
+    const double each = archive_.by_latency() ? std::clamp(std::floor(tuning_.moves_small / groups),
+                                                           tuning_.moves_fewest, tuning_.moves_most)
+                                              : tuning_.moves;
+    return static_cast<int64_t>(static_cast<double>(one_in_choices().size()) + each * groups);
   }
+
+  size_t batch() const { return static_cast<size_t>(tuning_.batch); }
 
   void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const char* step) const {
     if (!archive_.measured(assignment, part)) proposals.push_back({assignments_.plan(assignment), {}, part, step, {}});
@@ -66,9 +69,9 @@ class Chain : public Strategy {
 
   // Groups and their choices. A scheme that loses next to nothing everywhere needs no look at single groups.
   std::vector<std::pair<size_t, int>> one_in_choices() const {
-    const double kNothing = archive_.by_latency() ? 0.05 : 0.01;
     std::set<DetailedScheme> harmless;
-    if (uniform_loss(archive_, assignments_, Scheme::kFloat16) < kNothing * mildest_loss(archive_, assignments_))
+    if (uniform_loss(archive_, assignments_, Scheme::kFloat16) <
+        tuning_.harmless * mildest_loss(archive_, assignments_))
       harmless.insert(Scheme::kFloat16);
     std::vector<std::pair<size_t, int>> choices;
     for (size_t g = 0; g < assignments_.groups(); ++g)
@@ -80,7 +83,9 @@ class Chain : public Strategy {
   // Those that save most first.
   std::vector<Assignment> one_in_plans() const {
     std::vector<std::pair<size_t, int>> choices = one_in_choices();
-    const ChoiceTable cost = costs(archive_.by_latency() && archive_.by_size() ? 0.5 : archive_.by_size() ? 1 : 0);
+    const ChoiceTable cost = assignments_.costs(archive_.by_latency() && archive_.by_size() ? 0.5
+                                                : archive_.by_size()                        ? 1
+                                                                                            : 0);
     std::ranges::stable_sort(choices, {}, [&](const auto& c) { return cost[c.first][c.second]; });
     // Half of a small budget: losses that were not looked at are shares of their scheme's uniform plan.
     if (options_.evaluations > 0) {
@@ -99,10 +104,8 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, "one-in");
     if (options_.time_spent) {
-      constexpr double kShare = 0.5;
-      constexpr size_t kBatch = 8;
-      if (options_.time_spent() > kShare) return {};
-      if (proposals.size() > kBatch) proposals.resize(kBatch);
+      if (options_.time_spent() > tuning_.one_in_time) return {};
+      if (proposals.size() > batch()) proposals.resize(batch());
     }
     if (races()) archive_.race(proposals);
     return proposals;
@@ -115,13 +118,11 @@ class Chain : public Strategy {
     if (std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.step == "swap"; })) return {};
     if (chain_.empty()) {
       const LossModel model(archive_, assignments_);
-      std::vector<double> mixtures{1};
-      if (archive_.by_latency()) mixtures = {1, 0.75, 0.5, 0.25, 0.02};
-      if (!archive_.by_size()) mixtures = {0};
+      const std::vector<double> mixtures = archive_.mixtures();
       const size_t left = static_cast<size_t>(std::max<int64_t>(0, budget() - archive_.evaluations()));
       const size_t each = std::max<size_t>(4, std::min(left / 2, 2 * assignments_.groups()) / mixtures.size());
       for (double share : mixtures) {
-        const ChoiceTable table = costs(share);
+        const ChoiceTable table = assignments_.costs(share);
         const std::vector<Assignment> all = descent(model, assignments_, table);
         for (size_t place : spread(all, model, table, each)) chain_.push_back(all[place]);
         if (archive_.bounded()) add_last_within_bounds(all);
@@ -162,9 +163,8 @@ class Chain : public Strategy {
   std::set<size_t> spread(const std::vector<Assignment>& chain, const LossModel& losses, const ChoiceTable& cost,
                           size_t count) const {
     // Measured by the mildest scheme: one that ruins the model must not hide what lies between the others and float.
-    constexpr double kShare = 0.003;
     const double mildest = mildest_loss(archive_, assignments_);
-    const double nothing = std::isfinite(mildest) ? kShare * mildest : 0;
+    const double nothing = std::isfinite(mildest) ? tuning_.chain_end * mildest : 0;
     size_t end = 0;
     while (end + 1 < chain.size() && losses.loss_of(chain[end]) > nothing) ++end;
     std::set<size_t> places{0, end};
@@ -180,23 +180,6 @@ class Chain : public Strategy {
     return places;
   }
 
-  // What a choice costs: less than nothing where it saves. `share` of the bytes, the rest of the time, each relative to
-  // the most that can be saved.
-  ChoiceTable costs(double share) const {
-    ChoiceTable costs;
-    for (size_t g = 0; g < assignments_.groups(); ++g) costs.emplace_back(assignments_.choices(g), 0.0);
-    const auto add = [&](const ChoiceTable& saved, double weight) {
-      double most = 0;
-      for (const auto& row : saved) most += std::max(0.0, *std::ranges::max_element(row));
-      if (most <= 0) return;
-      for (size_t g = 0; g < costs.size(); ++g)
-        for (size_t c = 0; c < costs[g].size(); ++c) costs[g][c] -= weight * saved[g][c] / most;
-    };
-    if (share > 0) add(assignments_.bytes_saved(), share);
-    if (share < 1) add(assignments_.time_saved(), 1 - share);
-    return costs;
-  }
-
   // Fresh samples for whatever looks best on the old ones: plans chosen because they lose little there lose more
   // elsewhere.
   std::vector<Proposal> confirm() {
@@ -205,19 +188,17 @@ class Chain : public Strategy {
       if (!entry->acceptance)
         proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kAcceptance, entry->step, {}});
     // The first few tell what is lost where.
-    constexpr size_t kWhole = 4;
-    if (races() && !archive_.race(proposals) && proposals.size() > kWhole) proposals.resize(kWhole);
+    if (races() && !archive_.race(proposals) && proposals.size() > batch()) proposals.resize(batch());
     return proposals;
   }
 
   std::vector<Proposal> move() {
-    constexpr size_t kBatch = 8;
     const int64_t left = budget() - archive_.evaluations();
     if (left <= 0) return {};
     LossModel losses(archive_, assignments_);
     losses.fit(archive_);
     std::vector<Proposal> proposals;
-    const size_t count = std::min(kBatch, static_cast<size_t>(left));
+    const size_t count = std::min(batch(), static_cast<size_t>(left));
     for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))
       proposals.push_back({assignments_.plan(assignment), {}, Part::kSearch, "swap", {}});
     if (races()) archive_.race(proposals);
@@ -237,6 +218,7 @@ class Chain : public Strategy {
 
   const SearchSpace space_;
   const StrategyOptions options_;
+  const SearchTuning& tuning_ = options_.tuning;
   mutable Assignments assignments_;
   Archive archive_;
   std::vector<Assignment> chain_;

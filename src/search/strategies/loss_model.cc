@@ -24,7 +24,7 @@ double negligible_loss(const Archive& archive, const Assignments& assignments) {
   double worst = 0;
   for (const DetailedScheme& scheme : assignments.schemes())
     worst = std::max(worst, uniform_loss(archive, assignments, scheme));
-  return 1e-4 * worst;
+  return archive.tuning().negligible * worst;
 }
 
 double mildest_loss(const Archive& archive, const Assignments& assignments) {
@@ -35,7 +35,8 @@ double mildest_loss(const Archive& archive, const Assignments& assignments) {
   return least;
 }
 
-LossModel::LossModel(const Archive& archive, Assignments& assignments) : assignments_(assignments) {
+LossModel::LossModel(const Archive& archive, Assignments& assignments)
+    : assignments_(assignments), tuning_(archive.tuning()) {
   for (size_t g = 0; g < assignments.groups(); ++g) {
     own_.emplace_back(assignments.choices(g), std::numeric_limits<double>::quiet_NaN())[0] = 0;
     std::vector<bool>& row = static_.emplace_back(assignments.choices(g));
@@ -94,9 +95,8 @@ void LossModel::spread_static() {
   for (size_t g = 0; g < groups; ++g) terms[g].push_back(shared_.size() + g);
   const double mean = std::accumulate(beyond.begin(), beyond.end(), 0.0) / static_cast<double>(groups);
   // One choice at a time cannot tell what a group shares from what it has alone; most is lost between layers.
-  constexpr double kWithin = 0.3;
   std::vector<double> loss(shared_.size() + groups, mean);
-  for (size_t g = 0; g < groups; ++g) loss[shared_.size() + g] *= kWithin;
+  for (size_t g = 0; g < groups; ++g) loss[shared_.size() + g] *= tuning_.within;
   constexpr int kRounds = 300;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<double> ratio(loss.size()), count(loss.size());
@@ -192,15 +192,14 @@ void LossModel::fit(const Archive& archive) {
   for (Shared& tensor : shared_) terms.push_back(&tensor.loss);
   if (rows.empty() || terms.empty()) return;
 
-  // In units of the terms: x = loss / term - 1, whose standard deviation is a half.
+  // In units of the terms: x = loss / term - 1, whose standard deviation is `fit_prior`.
   const double floor = std::isfinite(smallest) ? 0.01 * smallest : 1e-12;
   const auto columns = static_cast<Eigen::Index>(terms.size());
   Eigen::MatrixXd a = Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(rows.size()), columns);
   Eigen::VectorXd b(rows.size());
-  constexpr double kNoise = 0.1;  // of a plan's loss: how well sums of right terms predict it
   for (size_t r = 0; r < rows.size(); ++r) {
     const Assignment& assignment = rows[r]->assignment;
-    const double weight = 1 / (kNoise * (std::max(0.0, *rows[r]->search) + floor));
+    const double weight = 1 / (tuning_.fit_noise * (std::max(0.0, *rows[r]->search) + floor));
     const auto row = static_cast<Eigen::Index>(r);
     const auto has = [&](size_t term) {
       a(row, static_cast<Eigen::Index>(term)) = std::max(*terms[term], 1e-15) * weight;
@@ -211,9 +210,8 @@ void LossModel::fit(const Archive& archive) {
       if (is_lost(shared_[t], assignment)) has(first_shared + t);
     b[row] = (*rows[r]->search - loss_of(assignment)) * weight;
   }
-  constexpr double kPriorDeviation = 0.5;
   Eigen::MatrixXd normal = a.transpose() * a;
-  normal.diagonal().array() += 1 / (kPriorDeviation * kPriorDeviation);
+  normal.diagonal().array() += 1 / (tuning_.fit_prior * tuning_.fit_prior);
   const Eigen::VectorXd x = normal.ldlt().solve(a.transpose() * b);
   for (size_t t = 0; t < terms.size(); ++t) *terms[t] *= std::max(0.1, 1 + x[static_cast<Eigen::Index>(t)]);
 }

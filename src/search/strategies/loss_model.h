@@ -39,6 +39,8 @@ class LossModel {
   // By group and choice, shared tensors divided by those who share them; zero for float32.
   ChoiceTable by_choice() const;
 
+  const SearchTuning& tuning() const { return tuning_; }
+
  private:
   struct Shared {
     std::vector<size_t> groups;
@@ -50,6 +52,7 @@ class LossModel {
   void scale_to_uniform(const Archive& archive);
 
   Assignments& assignments_;
+  const SearchTuning& tuning_;
   ChoiceTable own_;
   std::vector<std::vector<bool>> static_;  // by group and choice: in 8 bits
   std::vector<Shared> shared_;

@@ -54,12 +54,11 @@ class Neighbourhood {
       if (move.bytes < 0 || move.time < 0) cheaper.push_back(std::move(move));
     };
     // Size and the losses of weights add up by groups; time, and the losses of activations, do not.
-    for (Step& step : steps_from(assignments_, entry.assignment, archive_.by_latency()))
+    for (Step& step : steps_from(assignments_, entry.assignment, archive_.by_latency() ? &tuning_ : nullptr))
       list(moved(entry, std::move(step)));
-    constexpr size_t kMoves = 48;
-    const auto keep = [](std::vector<Move>& moves, const auto& worth) {
+    const auto keep = [most = static_cast<size_t>(tuning_.considered)](std::vector<Move>& moves, const auto& worth) {
       std::ranges::stable_sort(moves, std::greater(), worth);
-      if (moves.size() > kMoves) moves.resize(kMoves);
+      if (moves.size() > most) moves.resize(most);
     };
     const double byte = 1 / std::max(1.0, entry.size), ns = 1 / std::max(1.0, entry.latency);
     const auto cost = [=](const Move& m) { return std::max(m.bytes * byte, m.time * ns); };
@@ -88,7 +87,7 @@ class Neighbourhood {
     std::optional<Found> best;
     const auto consider = [&](const Move& a, const Move& b) {
       const double gain = gain_of(entry, a, b);
-      if (gain <= (best ? best->gain : kLeastGain)) return;
+      if (gain <= (best ? best->gain : tuning_.least_gain)) return;
       Assignment assignment = after(after(entry.assignment, a.to), b.to);
       if (archive_.find(assignment) || assignment == assignments_.all_float()) return;
       best = Found{std::move(assignment), gain};
@@ -104,9 +103,8 @@ class Neighbourhood {
 
   // Logarithm of the front's loss at that cost over the one hoped for; losses that are next to nothing are equal.
   double gain_of(const Entry& entry, const Move& a, const Move& b) const {
-    constexpr double kHope = 0.3;  // of what the moved groups are expected to change
     const double joint = entry.joint_loss();
-    const double hoped = joint + a.loss + b.loss - kHope * (std::abs(a.loss) + std::abs(b.loss));
+    const double hoped = joint + a.loss + b.loss - tuning_.hope * (std::abs(a.loss) + std::abs(b.loss));
     const double size = entry.size + a.bytes + b.bytes, latency = entry.latency + a.time + b.time;
     if (aim_ == Aim::kBounds && !archive_.is_within(size, latency)) return 0;
     const auto is_rival = [&](const Entry& other) {
@@ -117,13 +115,11 @@ class Neighbourhood {
     for (const Entry* other : front_)
       if (is_rival(*other)) reference = std::min(reference, other->joint_loss());
     if (!std::isfinite(reference)) return 0;  // cheaper than all there is: the chain's end says what that costs
-    constexpr double kLeast = 0.3;            // nothing better than this share of the plan's own loss is believed
-    return std::log(std::max(reference, nothing_) / std::max({hoped, kLeast * joint, nothing_}));
+    return std::log(std::max(reference, nothing_) / std::max({hoped, tuning_.believed * joint, nothing_}));
   }
 
-  static constexpr double kLeastGain = 0.01;
-
   const Archive& archive_;
+  const SearchTuning& tuning_ = archive_.tuning();
   const Aim aim_;
   Assignments& assignments_;
   const LossModel& losses_;

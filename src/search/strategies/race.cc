@@ -10,16 +10,14 @@ double sum(std::span<const double> values) { return std::accumulate(values.begin
 
 }  // namespace
 
-bool are_several(size_t seen, const Difficulty& difficulty) {
-  constexpr size_t kMany = 8;
-  constexpr double kSeveral = 3;
-  if (seen >= kMany) return true;
+bool are_several(size_t seen, const Difficulty& difficulty, const SearchTuning& tuning) {
+  if (static_cast<double>(seen) >= tuning.race_samples) return true;
   double all = 0, squares = 0;
   for (double d : std::span(difficulty).first(std::min(seen, difficulty.size()))) {
     all += d;
     squares += d * d;
   }
-  return all * all >= kSeveral * squares;
+  return all * all >= tuning.race_several * squares;
 }
 
 double extrapolated(std::span<const double> losses, const Difficulty& difficulty) {
@@ -30,17 +28,17 @@ double extrapolated(std::span<const double> losses, const Difficulty& difficulty
   return sum(losses) / seen * sum(difficulty) / static_cast<double>(difficulty.size());
 }
 
-bool beaten(std::span<const double> losses, const Costs& costs, std::span<const Rival> rivals,
-            const Difficulty& difficulty) {
-  const double seen = sum(losses) / static_cast<double>(difficulty.size());
-  const double least = seen + 0.5 * (extrapolated(losses, difficulty) - seen);
-  return std::ranges::any_of(rivals, [&](const Rival& rival) {
+bool beaten(std::span<const double> losses, const Costs& costs, const Field& field) {
+  const double seen = sum(losses) / static_cast<double>(field.difficulty.size());
+  const double least = seen + field.tuning.race_rest * (extrapolated(losses, field.difficulty) - seen);
+  return std::ranges::any_of(field.rivals, [&](const Rival& rival) {
     return rival.costs.size <= costs.size && rival.costs.latency <= costs.latency && rival.loss < least;
   });
 }
 
-bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty) {
-  return losses.size() <= difficulty.size() && 3 * sum(std::span(difficulty).first(losses.size())) >= sum(difficulty);
+bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty, const SearchTuning& tuning) {
+  return losses.size() <= difficulty.size() &&
+         sum(std::span(difficulty).first(losses.size())) >= tuning.race_seen * sum(difficulty);
 }
 
 }  // namespace seqto::internal

@@ -23,8 +23,8 @@ std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
         proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search", {}});
       if (races()) {
         // A few at a time, so that later ones race against what the earlier ones came to.
-        constexpr size_t kHeat = 8;
-        if (proposals.size() > kHeat) proposals.resize(kHeat);
+        if (const auto heat = static_cast<size_t>(options_.tuning.batch); proposals.size() > heat)
+          proposals.resize(heat);
         archive_.race(proposals);
       }
       return proposals;
@@ -52,6 +52,12 @@ std::vector<double> Replay::losses(std::span<const Assignment> plans) {
 double Replay::cost(const Assignment& plan) {
   const Plan whole = assignments_.plan(plan);
   return archive_.by_size() ? static_cast<double>(space_.size_of(whole)) : space_.latency_of(whole);
+}
+
+std::vector<ChoiceTable> Replay::mixed_costs() {
+  std::vector<ChoiceTable> costs;
+  for (double share : archive_.mixtures()) costs.push_back(assignments_.costs(share));
+  return costs;
 }
 
 ChoiceTable Replay::one_in() {

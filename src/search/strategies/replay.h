@@ -32,6 +32,9 @@ class Replay : public Strategy {
   ChoiceTable one_in();
   const ChoiceTable& saved() { return archive_.by_size() ? assignments_.bytes_saved() : assignments_.time_saved(); }
 
+  // What the choices cost: bytes, or with latency among the objectives mixtures of bytes and time.
+  std::vector<ChoiceTable> mixed_costs();
+
   int64_t budget() const;
   int64_t left() const { return budget() - used_; }
 

@@ -5,17 +5,16 @@
 
 namespace seqto::internal {
 
-std::vector<Step> steps_from(Assignments& assignments, const Assignment& assignment, bool together) {
+std::vector<Step> steps_from(Assignments& assignments, const Assignment& assignment, const SearchTuning* together) {
   std::vector<Step> steps;
   for (size_t g = 0; g < assignments.groups(); ++g)
     for (int c = 0; c < static_cast<int>(assignments.choices(g)); ++c)
       if (c != assignment[g]) steps.push_back({{g, c}});
   if (!together) return steps;
-  constexpr size_t kMost = 5;  // a tensor that more groups share is left to steps of its groups
   std::vector<Assignment> targets{assignments.all_float()};
   for (const DetailedScheme& scheme : assignments.schemes()) targets.push_back(assignments.uniform(scheme));
   for (const std::vector<size_t>& sharing : assignments.shared_tensors()) {
-    if (sharing.size() > kMost) continue;
+    if (static_cast<double>(sharing.size()) > together->sharing) continue;
     for (const Assignment& target : targets) {
       Step step;
       for (size_t g : sharing)
@@ -48,7 +47,7 @@ std::vector<Assignment> descent(const LossModel& losses, Assignments& assignment
       double worth;
     };
     std::optional<Best> best;
-    for (Step& step : steps_from(assignments, now, true)) {
+    for (Step& step : steps_from(assignments, now, &losses.tuning())) {
       double price = 0;
       for (const auto& [g, c] : step) price += cost[g][static_cast<size_t>(c)] - cost[g][static_cast<size_t>(now[g])];
       const double saved = -losses.change(now, step);

@@ -7,8 +7,9 @@
 
 namespace seqto::internal {
 
-// Every other choice of every group; with `together` also all that share a tensor, to one scheme or float32.
-std::vector<Step> steps_from(Assignments& assignments, const Assignment& assignment, bool together);
+// Every other choice of every group; with `together` also all that share a tensor,
+// as long as they are not more than it says, to one scheme or float32.
+std::vector<Step> steps_from(Assignments& assignments, const Assignment& assignment, const SearchTuning* together);
 Assignment after(Assignment assignment, const Step& step);
 
 // Plans from the least cost to the least loss, each a step from the one before: the one that saves most of the loss for

@@ -21,6 +21,8 @@ std::unique_ptr<Strategy> make_sensitivity_list(const SearchSpace& space, const 
 // Losses of one choice at a time taken as additive; an integer program gives the plan of least loss for each of as many
 // costs as the budget allows.
 std::unique_ptr<Strategy> make_ilp(const SearchSpace& space, const StrategyOptions& options);
+// The same by a dynamic program, which needs no solver; with latency among the objectives for mixtures of the costs.
+std::unique_ptr<Strategy> make_dynamic_program(const SearchSpace& space, const StrategyOptions& options);
 // NSGA-II (Deb et al. 2002) from random plans: binary tournaments, uniform crossover, one mutation a plan on average.
 std::unique_ptr<Strategy> make_nsga2(const SearchSpace& space, const StrategyOptions& options);
 // Plans at random, from few groups changed to all.

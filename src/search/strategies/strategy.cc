@@ -20,6 +20,7 @@ constexpr std::array kStrategies{
     StrategyEntry{"chain", make_chain},
     StrategyEntry{"incremental", make_incremental},
     StrategyEntry{"ilp", make_ilp},
+    StrategyEntry{"dynamic_program", make_dynamic_program},
     StrategyEntry{"sensitivity_list", make_sensitivity_list},
     StrategyEntry{"greedy_revert", make_greedy_revert},
     StrategyEntry{"nsga2", make_nsga2},

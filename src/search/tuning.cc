@@ -1,0 +1,38 @@
+#include "search/tuning.h"
+
+namespace seqto::internal {
+
+const std::vector<TuningConstant>& tuning_constants() {
+  using T = SearchTuning;
+  static const std::vector<TuningConstant> kConstants{
+      {"moves", &T::moves, {0, 8}},
+      {"moves_small", &T::moves_small, {0, 600}},
+      {"moves_fewest", &T::moves_fewest, {2, 10}},
+      {"moves_most", &T::moves_most, {5, 30}},
+      {"batch", &T::batch, {2, 24}},
+      {"mixtures", &T::mixtures, {2, 9}},
+      {"harmless", &T::harmless, {0, 0.01}},
+      {"chain_end", &T::chain_end, {0, 0.03}},
+      {"negligible", &T::negligible, {0, 1e-3}},
+      {"within", &T::within, {0.05, 1}},
+      {"fit_noise", &T::fit_noise, {0.03, 0.3}},
+      {"fit_prior", &T::fit_prior, {0.01, 2}},
+      {"considered", &T::considered, {8, 300}},
+      {"sharing", &T::sharing, {0, 12}},
+      {"hope", &T::hope, {0, 1}},
+      {"believed", &T::believed, {0, 0.7}},
+      {"least_gain", &T::least_gain, {0, 0.1}},
+      {"race_samples", &T::race_samples, {4, 32}},
+      {"race_several", &T::race_several, {1, 8}},
+      {"race_rest", &T::race_rest, {0, 1}},
+      {"race_seen", &T::race_seen, {0.1, 1}},
+      {"timed_mixed", &T::timed_mixed, {0, 40}},
+      {"latency_prior", &T::latency_prior, {0.01, 2}},
+      {"latency_group", &T::latency_group, {0.01, 1}},
+      {"latency_scheme", &T::latency_scheme, {0.01, 0.5}},
+      {"latency_noise", &T::latency_noise, {0.003, 0.08}},
+  };
+  return kConstants;
+}
+
+}  // namespace seqto::internal
