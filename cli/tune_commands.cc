@@ -153,7 +153,7 @@ void add_tune(Command app, Context& context) {
   add_metric_flags(word, o.metrics);
   word.add_option("-o,--output", o.output, "Folder for the results").required();
   word.add_option("--strategy", o.strategy, "How the search goes (docs/search.md); incremental: as published")
-      .type_name("chain|incremental|ilp|greedy_revert|sensitivity_list|nsga2|random")
+      .type_name("chain|incremental|dynamic_program|greedy_revert|sensitivity_list|nsga2|random")
       .capture_default_str();
   word.add_option(
           "--schemes", o.schemes,

@@ -45,7 +45,6 @@ target_include_directories(seqto::sndfile_header SYSTEM INTERFACE "${SEQTO_sndfi
 target_link_libraries(seqto::sndfile_header INTERFACE ${CMAKE_DL_LIBS})
 seqto_library(nettle nettle/sha2.h nettle)
 seqto_library(xxhash xxhash.h xxhash)
-seqto_library(cbc coin/Cbc_C_Interface.h libCbcSolver.so)  # the static one does not name the ten it needs
 seqto_library(duktape duktape.h duktape)
 target_link_libraries(seqto::duktape INTERFACE m)
 

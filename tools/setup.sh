@@ -29,7 +29,7 @@ fail() { say "$*"; exit 1; }
 
 packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certificates libprotobuf-dev protobuf-compiler
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libturbojpeg0-dev libpng-dev zlib1g-dev duktape-dev nettle-dev
-  libxxhash-dev libsndfile1-dev libeigen3-dev libtomlplusplus-dev libcurl4-openssl-dev libarchive-dev coinor-libcbc-dev
+  libxxhash-dev libsndfile1-dev libeigen3-dev libtomlplusplus-dev libcurl4-openssl-dev libarchive-dev
   libgtest-dev libbenchmark-dev"
 [ "$level" = test ] && packages="$packages $(
   # Ubuntu's chromium package only points to a snap, which needs a running snapd.

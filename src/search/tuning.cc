@@ -26,11 +26,11 @@ const std::vector<TuningConstant>& tuning_constants() {
       {"race_several", &T::race_several, {1, 8}},
       {"race_rest", &T::race_rest, {0, 1}},
       {"race_seen", &T::race_seen, {0.1, 1}},
-      {"timed_mixed", &T::timed_mixed, {0, 40}},
-      {"latency_prior", &T::latency_prior, {0.01, 2}},
-      {"latency_group", &T::latency_group, {0.01, 1}},
-      {"latency_scheme", &T::latency_scheme, {0.01, 0.5}},
-      {"latency_noise", &T::latency_noise, {0.003, 0.08}},
+      {"timed_mixed", &T::timed_mixed, {0, 10}, true},
+      {"latency_prior", &T::latency_prior, {0.01, 2}, true},
+      {"latency_group", &T::latency_group, {0.01, 1}, true},
+      {"latency_scheme", &T::latency_scheme, {0.01, 0.5}, true},
+      {"latency_noise", &T::latency_noise, {0.003, 0.08}, true},
   };
   return kConstants;
 }

@@ -13,6 +13,7 @@ struct TuningConstant {
   std::string_view name;
   double SearchTuning::* value;
   std::array<double, 2> others;  // what `./dev bench search --ablate` sets it to
+  bool of_latencies = false;     // of what predicts them
 };
 const std::vector<TuningConstant>& tuning_constants();
 

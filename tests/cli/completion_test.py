@@ -72,8 +72,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.bash("hub", ""), ["list", "fetch", "verify"])
         self.assertEqual(self.bash("hub", "fetch", "--of"), ["--offline"])
         self.assertEqual(self.bash("tune", "--strateg"), ["--strategy"])
-        self.assertEqual(self.bash("tune", "--strategy", "i"), ["incremental", "ilp"])
-        self.assertEqual(self.bash("tune", "--strategy", "=", "i"), ["incremental", "ilp"])
+        self.assertEqual(self.bash("tune", "--strategy", "n"), ["nsga2"])
+        self.assertEqual(self.bash("tune", "--strategy", "=", "n"), ["nsga2"])
         self.assertEqual(self.bash("tune", "--strategy", "="), self.bash("tune", "--strategy", ""))
         self.assertEqual(self.bash("tune", "--schemes", "int8,fl"), ["int8,float32", "int8,float16"])
         self.assertEqual(self.bash("quantize", "--mode", ""), ["static", "dynamic", "weights", "float16"])
@@ -108,7 +108,7 @@ class Completion(unittest.TestCase):
 
         self.assertEqual(offered("seqto tu"), ["tune"])
         self.assertEqual(offered("seqto hub "), ["fetch", "list", "verify"])
-        self.assertEqual(offered("seqto tune --strategy i"), ["ilp", "incremental"])
+        self.assertEqual(offered("seqto tune --strategy n"), ["nsga2"])
         self.assertEqual(offered("seqto tune --max-ev"), ["--max-evaluations"])
 
     def test_zsh_can_read_it(self):

@@ -129,7 +129,8 @@ TEST_F(IncrementalTest, UnknownNamesAreListed) {
   };
   EXPECT_EQ(message("incremental", {}), "");
   EXPECT_EQ(message("greedy", {}),
-            "[tune] strategy 'greedy' found; one of chain, incremental, ilp, sensitivity_list, greedy_revert, nsga2, "
+            "[tune] strategy 'greedy' found; one of chain, incremental, dynamic_program, sensitivity_list, "
+            "greedy_revert, nsga2, "
             "random expected");
   EXPECT_EQ(message("incremental", {.threshold_loss = "size"}),
             "[tune] threshold loss 'size' found; one of kl, top1_disagreement, top5_disagreement, "

@@ -55,9 +55,4 @@ class Assignments {
 // Sum over the groups of what the table says of their choices.
 double total(const ChoiceTable& table, const Assignment& assignment);
 
-// The plans of least loss for their cost, from least cost to least loss, by the greedy solution of the multiple-choice
-// knapsack problem (Sinha and Zoltners 1979): each group's lower convex hull of (cost, loss), all their steps in the
-// order of loss saved per cost. Each plan is optimal for its own cost when losses and costs add up.
-std::vector<Assignment> chain_of(const ChoiceTable& loss, const ChoiceTable& cost);
-
 }  // namespace seqto::internal

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "search/strategies/knapsack.h"
+
 namespace seqto::internal {
 
 std::vector<Step> steps_from(Assignments& assignments, const Assignment& assignment, const SearchTuning* together) {

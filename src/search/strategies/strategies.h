@@ -18,10 +18,9 @@ std::unique_ptr<Strategy> make_greedy_revert(const SearchSpace& space, const Str
 // AIMET's mixed precision: every choice on its own tells its loss; the list by loss, whatever the choices save, is
 // followed from float, and plans evenly along it are measured.
 std::unique_ptr<Strategy> make_sensitivity_list(const SearchSpace& space, const StrategyOptions& options);
-// Losses of one choice at a time taken as additive; an integer program gives the plan of least loss for each of as many
-// costs as the budget allows.
-std::unique_ptr<Strategy> make_ilp(const SearchSpace& space, const StrategyOptions& options);
-// The same by a dynamic program, which needs no solver; with latency among the objectives for mixtures of the costs.
+// Losses of one choice at a time taken as additive, as model compression toolkits do it with an integer program; here a
+// dynamic program gives the plan of least loss for each of as many costs as the budget allows, with latency among the
+// objectives for mixtures of the costs.
 std::unique_ptr<Strategy> make_dynamic_program(const SearchSpace& space, const StrategyOptions& options);
 // NSGA-II (Deb et al. 2002) from random plans: binary tournaments, uniform crossover, one mutation a plan on average.
 std::unique_ptr<Strategy> make_nsga2(const SearchSpace& space, const StrategyOptions& options);

@@ -19,7 +19,6 @@ struct StrategyEntry {
 constexpr std::array kStrategies{
     StrategyEntry{"chain", make_chain},
     StrategyEntry{"incremental", make_incremental},
-    StrategyEntry{"ilp", make_ilp},
     StrategyEntry{"dynamic_program", make_dynamic_program},
     StrategyEntry{"sensitivity_list", make_sensitivity_list},
     StrategyEntry{"greedy_revert", make_greedy_revert},

@@ -1,3 +1,7 @@
+// The dynamic program's rival: the same plans by an integer program and its solver, where CBC is installed
+// (Debian: coinor-libcbc-dev).
+#pragma once
+
 #include <coin/Cbc_C_Interface.h>
 
 #include <algorithm>
@@ -7,10 +11,7 @@
 #include "search/strategies/replay.h"
 #include "search/strategies/strategies.h"
 
-namespace seqto {
-namespace {
-
-using namespace internal;
+namespace seqto::internal {
 
 struct DeleteProgram {
   void operator()(Cbc_Model* model) const { Cbc_deleteModel(model); }
@@ -18,7 +19,7 @@ struct DeleteProgram {
 
 // The plan of least loss that saves at least `share` of what can be saved: a column for each choice, a row for each
 // group, which takes one of them, and a row for what they save together. Nothing when the solver finds none.
-std::optional<Assignment> solve(const ChoiceTable& loss, const ChoiceTable& saved, double share) {
+inline std::optional<Assignment> solve(const ChoiceTable& loss, const ChoiceTable& saved, double share) {
   double most = 0, largest = 1e-30;
   for (const auto& row : saved) most += *std::ranges::max_element(row);
   for (const auto& row : loss)
@@ -75,10 +76,4 @@ class Ilp : public Replay {
   std::vector<Assignment> plans_;  // solved once for the losses, which do not change
 };
 
-}  // namespace
-
-std::unique_ptr<Strategy> make_ilp(const SearchSpace& space, const StrategyOptions& options) {
-  return std::make_unique<Ilp>(space, options);
-}
-
-}  // namespace seqto
+}  // namespace seqto::internal
