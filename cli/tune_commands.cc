@@ -163,9 +163,7 @@ void add_tune(Command app, Context& context) {
   word.add_option("--objectives", o.objectives,
                   "What to minimise: a loss, or how much worse a task metric gets, also one of --metric-command; size; "
                   "latency (default: kl,size,latency; kl,size for incremental)")
-      .type_name(
-          "kl|top1_disagreement|top5_disagreement|rank_dissimilarity|mse|cosine|nmse|top1|top5|f1|accuracy|mae|rmse|"
-          "nme|map50|size|latency")
+      .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|size|latency", fmt::join(loss_names(), "|")))
       .delimiter(',');
   word.add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this").capture_default_str();
   word.add_option("--search-evaluations", o.search_evaluations,

@@ -6,6 +6,12 @@
 
 namespace seqto {
 
+std::vector<std::string> loss_names() {
+  std::vector<std::string> names;
+  for (const LossField& field : kLossFields) names.emplace_back(field.name);
+  return names;
+}
+
 bool is_loss(const std::string& objective) {
   return std::ranges::any_of(kLossFields, [&](const LossField& field) { return field.name == objective; });
 }

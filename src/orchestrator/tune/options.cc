@@ -150,7 +150,7 @@ void validate(const TuneOptions& o) {
     if (std::ranges::count(o.objectives, name) > 1) usage(fmt::format("objective {} found twice; once expected", name));
     if (!is_task_metric(name) || std::ranges::find(metrics, name) != metrics.end()) continue;
     std::vector<std::string> names{"size", "latency"};
-    for (const LossField& field : kLossFields) names.emplace_back(field.name);
+    std::ranges::copy(loss_names(), std::back_inserter(names));
     for (const auto& metric : task_metric_names()) metrics.push_back(metric);
     names.insert(names.end(), metrics.begin(), metrics.end());
     usage(fmt::format("objective '{}' found; one of {} expected, or the name of a --metric-command", name,
