@@ -105,6 +105,10 @@ class Network {
     auto session = references_.places.front().runner->load(references_.base.as_given());
     all_.reference = Outputs();
     all_.reference = measure(*session, all_, env_).outputs;
+    // Timings differ from run to run; predictions of one run can serve another.
+    const char* kept = std::getenv("SEQTO_BENCH_LATENCIES");
+    const fs::path file = kept ? fs::path(kept) / (name_ + ".json") : fs::path();
+    if (kept && fs::exists(file)) notes::kLatencyModel.add(study_.study, read_file(file));
     space_ = search_space(bench_);
     space_.size_of = [this](const Plan& plan) { return static_cast<int64_t>(size_of(plan)); };
     latencies_ = PredictedLatencies::of({.bench = bench_,
@@ -112,6 +116,7 @@ class Network {
                                          .candidate = [this](const Plan& plan) { return references_.candidate(plan); },
                                          .place = references_.places.front(),
                                          .inputs = first_inputs(inputs_)});
+    if (kept && latencies_) std::ofstream(file) << *notes::kLatencyModel.in(study_.study);
   }
 
   const std::string& name() const { return name_; }
@@ -252,9 +257,8 @@ class Network {
     if (made.losses.empty()) return trial;
     std::vector<size_t> rows = split.of(trial.part);
     std::vector<Losses> losses;
-    constexpr size_t kFirst = 4;  // as in tune
     for (size_t row : rows) {
-      if (proposal.enough && losses.size() >= kFirst && proposal.enough(losses, static_cast<int64_t>(made.size))) break;
+      if (proposal.enough && !losses.empty() && proposal.enough(losses, static_cast<int64_t>(made.size))) break;
       losses.push_back(made.losses[row]);
     }
     rows.resize(losses.size());

@@ -77,9 +77,6 @@ class Strategy {
 struct SearchTuning {
   // --- How many plans are measured
   double moves = 3;          // for each group, after the one-in plans
-  double moves_small = 300;  // with latency: so many in all for small models ...
-  double moves_fewest = 5;   // ... and for each group at least
-  double moves_most = 15;    // ... and at most
   double one_in_time = 0.5;  // share of a limited time that one-in plans may take
   double batch = 8;          // plans that are measured before it is asked what to try next
   double mixtures = 5;       // of bytes and time that chains are made for, with latency
@@ -87,20 +84,8 @@ struct SearchTuning {
   double harmless = 0.05;    // float16 that loses less everywhere is not measured group by group
   double chain_end = 0.003;  // of plans that are expected to lose less, only the cheapest
   double negligible = 1e-4;  // differences below this, of what the worst uniform plan loses, are none
-  // --- The model of losses
-  double within = 0.3;     // of what a static group loses: within it rather than in the tensors it shares
-  double fit_noise = 0.1;  // of a plan's loss: how well sums of right terms predict it
-  double fit_prior = 0.5;  // by how much, relative to itself, a term may be off
-  // --- Moves
-  double considered = 48;    // moves from a plan whose pairs are looked at
-  double sharing = 5;        // groups that share a tensor and move together, at most
-  double hope = 0.3;         // of what a move is expected to change: by how much better it may turn out
-  double believed = 0.3;     // share of a plan's loss below which nothing is believed
-  double least_gain = 0.01;  // in the logarithm of the loss; less is not worth a trial
   // --- Races
-  double race_samples = 8;     // that are always enough to judge by ...
-  double race_several = 3;     // ... or those that count as so many of equal difficulty
-  double race_rest = 0.5;      // share of what is expected on the rest, with which a candidate still counts as beaten
+  double race_samples = 8;     // that a candidate is judged by at least
   double race_seen = 1.0 / 3;  // share of the difficulty after which the rest tells too little
   // --- Predicted latencies
   double timed_mixed = 20;       // plans of static and float layers that are timed before the search

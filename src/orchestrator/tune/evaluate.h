@@ -56,7 +56,7 @@ void require_metrics(const Measurement& measurement, std::span<const std::string
 // logits costs KL in proportion to 1 - sum(p^2). The mean over them all stays what it is.
 void put_uncertain_first(EvaluationData& evaluation);
 
-// Ends a measurement early; asked after the first 4 samples and from then on after each chunk of them.
+// Ends a measurement early; asked after each chunk of samples.
 struct Race {
   const Proposal::Enough& enough;
   int64_t size_bytes;

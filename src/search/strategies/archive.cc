@@ -181,9 +181,9 @@ bool Archive::race(std::span<Proposal> proposals) const {
         measurement.losses = one;
         losses.push_back(objective(measurement, name));
       }
-      return are_several(losses.size(), *difficulty, tuning) &&
-             (mostly_seen(losses, *difficulty, tuning) ||
-              beaten(losses, {static_cast<double>(size_bytes), latency}, {*rivals, *difficulty, tuning}));
+      return static_cast<double>(losses.size()) >= tuning.race_samples &&
+             (mostly_seen(losses, *difficulty, tuning.race_seen) ||
+              beaten(losses, {static_cast<double>(size_bytes), latency}, *rivals, *difficulty));
     };
   }
   return true;

@@ -41,36 +41,6 @@ std::vector<DetailedScheme> Assignments::schemes() const {
   return {found.begin(), found.end()};
 }
 
-const std::vector<std::vector<size_t>>& Assignments::shared_tensors() {
-  if (shared_) return *shared_;
-  if (!space_.model) return shared_.emplace();
-  std::unordered_map<LayerId, size_t> group_of;
-  for (size_t g = 0; g < groups(); ++g)
-    for (const LayerId& layer : space_.groups[g].layers) group_of[layer] = g;
-  struct Written {
-    size_t group;
-    std::string tensor;
-  };
-  std::unordered_map<std::string, Written> written;  // layers of no group hand on what they read
-  std::map<std::string, std::set<size_t>> passed;
-  for (const Node& node : space_.model->graph.nodes) {
-    const auto own = group_of.find(node.name);
-    std::optional<Written> handed;
-    for (const std::string& input : node.inputs) {
-      const auto from = written.find(input);
-      if (from == written.end()) continue;
-      if (own == group_of.end()) handed = from->second;
-      else if (from->second.group != own->second) passed[from->second.tensor].insert({from->second.group, own->second});
-    }
-    for (const std::string& output : node.outputs)
-      if (own != group_of.end()) written[output] = {own->second, output};
-      else if (handed) written[output] = *handed;
-  }
-  std::set<std::vector<size_t>> sets;
-  for (const auto& [tensor, touched] : passed) sets.emplace(touched.begin(), touched.end());
-  return shared_.emplace(sets.begin(), sets.end());
-}
-
 const ChoiceTable& Assignments::bytes_saved() {
   if (bytes_) return *bytes_;
   bytes_.emplace();

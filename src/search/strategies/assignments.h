@@ -12,8 +12,6 @@ namespace seqto::internal {
 
 // An index into SearchGroup::choices for each group.
 using Assignment = std::vector<int>;
-// Groups that change together, and to which choices; each once.
-using Step = std::vector<std::pair<size_t, int>>;
 // A value for each choice of each group.
 using ChoiceTable = std::vector<std::vector<double>>;
 
@@ -32,10 +30,6 @@ class Assignments {
   // The schemes that any group has beside float32, in the order of Scheme, those without fields first.
   std::vector<DetailedScheme> schemes() const;
 
-  // For each tensor that passes between groups those that write or read it, once each set. What it loses in 8 bits is
-  // lost as soon as one of them is static.
-  const std::vector<std::vector<size_t>>& shared_tensors();
-
   // Bytes that each choice saves of the float file when it is the only one; negative where the file grows. Made on
   // first use.
   const ChoiceTable& bytes_saved();
@@ -49,7 +43,6 @@ class Assignments {
  private:
   const SearchSpace& space_;
   std::optional<ChoiceTable> bytes_, time_;
-  std::optional<std::vector<std::vector<size_t>>> shared_;
 };
 
 // Sum over the groups of what the table says of their choices.

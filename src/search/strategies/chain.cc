@@ -6,9 +6,9 @@
 
 #include "search/strategies/archive.h"
 #include "search/strategies/finalists.h"
+#include "search/strategies/knapsack.h"
 #include "search/strategies/loss_model.h"
 #include "search/strategies/moves.h"
-#include "search/strategies/steps.h"
 #include "search/strategies/strategies.h"
 
 namespace seqto {
@@ -43,11 +43,8 @@ class Chain : public Strategy {
     if (options_.evaluations > 0) return options_.evaluations;
     // Where latency counts, the plans of interest mix static layers with others, whose losses do not add up; small
     // models are quick to measure.
-    const auto groups = static_cast<double>(std::max<size_t>(1, assignments_.groups()));
-    const double each = archive_.by_latency() ? std::clamp(std::floor(tuning_.moves_small / groups),
-                                                           tuning_.moves_fewest, tuning_.moves_most)
-                                              : tuning_.moves;
-    return static_cast<int64_t>(static_cast<double>(one_in_choices().size()) + each * groups);
+    return std::ssize(one_in_choices()) +
+           static_cast<int64_t>(tuning_.moves * static_cast<double>(assignments_.groups()));
   }
 
   size_t batch() const { return static_cast<size_t>(tuning_.batch); }
@@ -117,14 +114,14 @@ class Chain : public Strategy {
     // Moves go on from it; latencies may have been corrected since, and with them the chain.
     if (std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.step == "swap"; })) return {};
     if (chain_.empty()) {
-      const LossModel model(archive_, assignments_);
+      const ChoiceTable losses = expected_losses(archive_, assignments_);
       const std::vector<double> mixtures = archive_.mixtures();
       const size_t left = static_cast<size_t>(std::max<int64_t>(0, budget() - archive_.evaluations()));
       const size_t each = std::max<size_t>(4, std::min(left / 2, 2 * assignments_.groups()) / mixtures.size());
       for (double share : mixtures) {
         const ChoiceTable table = assignments_.costs(share);
-        const std::vector<Assignment> all = descent(model, assignments_, table);
-        for (size_t place : spread(all, model, table, each)) chain_.push_back(all[place]);
+        const std::vector<Assignment> all = chain_of(losses, table);
+        for (size_t place : spread(all, losses, table, each)) chain_.push_back(all[place]);
         if (archive_.bounded()) add_last_within_bounds(all);
       }
     }
@@ -160,13 +157,13 @@ class Chain : public Strategy {
 
   // Places along a chain, which begins at the cheapest plan: half of them evenly by steps, half by cost; and both ends.
   // Of plans that are expected to lose next to nothing, only the cheapest.
-  std::set<size_t> spread(const std::vector<Assignment>& chain, const LossModel& losses, const ChoiceTable& cost,
+  std::set<size_t> spread(const std::vector<Assignment>& chain, const ChoiceTable& losses, const ChoiceTable& cost,
                           size_t count) const {
     // Measured by the mildest scheme: one that ruins the model must not hide what lies between the others and float.
     const double mildest = mildest_loss(archive_, assignments_);
     const double nothing = std::isfinite(mildest) ? tuning_.chain_end * mildest : 0;
     size_t end = 0;
-    while (end + 1 < chain.size() && losses.loss_of(chain[end]) > nothing) ++end;
+    while (end + 1 < chain.size() && total(losses, chain[end]) > nothing) ++end;
     std::set<size_t> places{0, end};
     const double first = total(cost, chain.front()), last = total(cost, chain[end]);
     const size_t half = std::max<size_t>(1, count / 2);
@@ -195,8 +192,7 @@ class Chain : public Strategy {
   std::vector<Proposal> move() {
     const int64_t left = budget() - archive_.evaluations();
     if (left <= 0) return {};
-    LossModel losses(archive_, assignments_);
-    losses.fit(archive_);
+    const ChoiceTable losses = expected_losses(archive_, assignments_);
     std::vector<Proposal> proposals;
     const size_t count = std::min(batch(), static_cast<size_t>(left));
     for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))

@@ -4,21 +4,15 @@
 #include <cmath>
 
 #include "search/strategies/loss_model.h"
-#include "search/strategies/steps.h"
 
 namespace seqto::internal {
 namespace {
 
-// Groups moved to other choices, and what that changes.
+// A group moved to another choice, and what that changes.
 struct Move {
-  Step to;
+  size_t group = 0;
+  int choice = 0;
   double loss = 0, bytes = 0, time = 0;  // less is better
-
-  bool meets(const Move& other) const {
-    return std::ranges::any_of(to, [&](const auto& own) {
-      return std::ranges::any_of(other.to, [&](const auto& theirs) { return own.first == theirs.first; });
-    });
-  }
 };
 
 struct Found {
@@ -31,7 +25,7 @@ enum class Aim { kFront, kBounds };
 
 class Neighbourhood {
  public:
-  Neighbourhood(const Archive& archive, Assignments& assignments, const LossModel& losses, Aim aim)
+  Neighbourhood(const Archive& archive, Assignments& assignments, const ChoiceTable& losses, Aim aim)
       : archive_(archive),
         aim_(aim),
         assignments_(assignments),
@@ -49,16 +43,17 @@ class Neighbourhood {
  private:
   // The most worthwhile moves from the entry: those that lose less, and those that cost less.
   void list_moves(const Entry& entry, std::vector<Move>& better, std::vector<Move>& cheaper) {
-    const auto list = [&](Move move) {
-      if (move.loss < 0) better.push_back(move);
-      if (move.bytes < 0 || move.time < 0) cheaper.push_back(std::move(move));
-    };
-    // Size and the losses of weights add up by groups; time, and the losses of activations, do not.
-    for (Step& step : steps_from(assignments_, entry.assignment, archive_.by_latency() ? &tuning_ : nullptr))
-      list(moved(entry, std::move(step)));
-    const auto keep = [most = static_cast<size_t>(tuning_.considered)](std::vector<Move>& moves, const auto& worth) {
+    for (size_t g = 0; g < assignments_.groups(); ++g)
+      for (int c = 0; c < static_cast<int>(assignments_.choices(g)); ++c) {
+        if (c == entry.assignment[g]) continue;
+        const Move move = moved(entry, g, c);
+        if (move.loss < 0) better.push_back(move);
+        if (move.bytes < 0 || move.time < 0) cheaper.push_back(move);
+      }
+    const auto keep = [](std::vector<Move>& moves, const auto& worth) {
+      constexpr size_t kMost = 16;  // of each kind; their pairs are looked at
       std::ranges::stable_sort(moves, std::greater(), worth);
-      if (moves.size() > most) moves.resize(most);
+      if (moves.size() > kMost) moves.resize(kMost);
     };
     const double byte = 1 / std::max(1.0, entry.size), ns = 1 / std::max(1.0, entry.latency);
     const auto cost = [=](const Move& m) { return std::max(m.bytes * byte, m.time * ns); };
@@ -68,43 +63,40 @@ class Neighbourhood {
     });
   }
 
-  Move moved(const Entry& entry, Step to) {
-    Move move{std::move(to)};
-    const ChoiceTable& bytes = assignments_.bytes_saved();
-    for (const auto& [g, c] : move.to) {
-      const int now = entry.assignment[g];
-      if (archive_.by_size()) move.bytes += bytes[g][now] - bytes[g][c];
-      if (archive_.by_latency()) move.time += assignments_.time_saved()[g][now] - assignments_.time_saved()[g][c];
-    }
-    move.loss = losses_.change(entry.assignment, move.to);
-    return move;
+  Move moved(const Entry& entry, size_t group, int choice) {
+    const auto change = [&](const ChoiceTable& table) {
+      return table[group][static_cast<size_t>(choice)] - table[group][static_cast<size_t>(entry.assignment[group])];
+    };
+    return {group, choice, change(losses_), archive_.by_size() ? -change(assignments_.bytes_saved()) : 0,
+            archive_.by_latency() ? -change(assignments_.time_saved()) : 0};
   }
 
   std::optional<Found> best_move(const Entry& entry) {
     std::vector<Move> better, cheaper;
     list_moves(entry, better, cheaper);
-    const Move none;
     std::optional<Found> best;
-    const auto consider = [&](const Move& a, const Move& b) {
-      const double gain = gain_of(entry, a, b);
-      if (gain <= (best ? best->gain : tuning_.least_gain)) return;
-      Assignment assignment = after(after(entry.assignment, a.to), b.to);
+    const auto consider = [&](const Move* a, const Move* b) {
+      const Move none, &first = a ? *a : none, &second = b ? *b : none;
+      const double gain = gain_of(entry, first, second);
+      if (gain <= (best ? best->gain : 0)) return;
+      Assignment assignment = entry.assignment;
+      for (const Move* move : {a, b})
+        if (move) assignment[move->group] = move->choice;
       if (archive_.find(assignment) || assignment == assignments_.all_float()) return;
       best = Found{std::move(assignment), gain};
     };
     for (const Move& a : better) {
-      consider(a, none);
+      consider(&a, nullptr);
       for (const Move& b : cheaper)
-        if (!a.meets(b)) consider(a, b);
+        if (a.group != b.group) consider(&a, &b);
     }
-    for (const Move& b : cheaper) consider(b, none);
+    for (const Move& b : cheaper) consider(nullptr, &b);
     return best;
   }
 
-  // Logarithm of the front's loss at that cost over the one hoped for; losses that are next to nothing are equal.
+  // Logarithm of the front's loss at that cost over the one expected; losses that are next to nothing are equal.
   double gain_of(const Entry& entry, const Move& a, const Move& b) const {
-    const double joint = entry.joint_loss();
-    const double hoped = joint + a.loss + b.loss - tuning_.hope * (std::abs(a.loss) + std::abs(b.loss));
+    const double expected = entry.joint_loss() + a.loss + b.loss;
     const double size = entry.size + a.bytes + b.bytes, latency = entry.latency + a.time + b.time;
     if (aim_ == Aim::kBounds && !archive_.is_within(size, latency)) return 0;
     const auto is_rival = [&](const Entry& other) {
@@ -115,21 +107,20 @@ class Neighbourhood {
     for (const Entry* other : front_)
       if (is_rival(*other)) reference = std::min(reference, other->joint_loss());
     if (!std::isfinite(reference)) return 0;  // cheaper than all there is: the chain's end says what that costs
-    return std::log(std::max(reference, nothing_) / std::max({hoped, tuning_.believed * joint, nothing_}));
+    return std::log(std::max(reference, nothing_) / std::max(expected, nothing_));
   }
 
   const Archive& archive_;
-  const SearchTuning& tuning_ = archive_.tuning();
   const Aim aim_;
   Assignments& assignments_;
-  const LossModel& losses_;
+  const ChoiceTable& losses_;
   std::vector<const Entry*> front_;
   double nothing_;
 };
 
 }  // namespace
 
-std::vector<Assignment> promising_moves(const Archive& archive, Assignments& assignments, const LossModel& losses,
+std::vector<Assignment> promising_moves(const Archive& archive, Assignments& assignments, const ChoiceTable& losses,
                                         size_t count) {
   std::vector<Assignment> result;
   const auto add = [&](Aim aim, size_t most) {

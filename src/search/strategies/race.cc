@@ -10,16 +10,6 @@ double sum(std::span<const double> values) { return std::accumulate(values.begin
 
 }  // namespace
 
-bool are_several(size_t seen, const Difficulty& difficulty, const SearchTuning& tuning) {
-  if (static_cast<double>(seen) >= tuning.race_samples) return true;
-  double all = 0, squares = 0;
-  for (double d : std::span(difficulty).first(std::min(seen, difficulty.size()))) {
-    all += d;
-    squares += d * d;
-  }
-  return all * all >= tuning.race_several * squares;
-}
-
 double extrapolated(std::span<const double> losses, const Difficulty& difficulty) {
   const double mean = sum(losses) / static_cast<double>(losses.size());
   if (losses.size() >= difficulty.size()) return mean;
@@ -28,17 +18,17 @@ double extrapolated(std::span<const double> losses, const Difficulty& difficulty
   return sum(losses) / seen * sum(difficulty) / static_cast<double>(difficulty.size());
 }
 
-bool beaten(std::span<const double> losses, const Costs& costs, const Field& field) {
-  const double seen = sum(losses) / static_cast<double>(field.difficulty.size());
-  const double least = seen + field.tuning.race_rest * (extrapolated(losses, field.difficulty) - seen);
-  return std::ranges::any_of(field.rivals, [&](const Rival& rival) {
-    return rival.costs.size <= costs.size && rival.costs.latency <= costs.latency && rival.loss < least;
+bool beaten(std::span<const double> losses, const Costs& costs, std::span<const Rival> rivals,
+            const Difficulty& difficulty) {
+  const double seen = sum(losses) / static_cast<double>(difficulty.size());
+  return std::ranges::any_of(rivals, [&](const Rival& rival) {
+    return rival.costs.size <= costs.size && rival.costs.latency <= costs.latency && rival.loss < seen;
   });
 }
 
-bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty, const SearchTuning& tuning) {
+bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty, double share) {
   return losses.size() <= difficulty.size() &&
-         sum(std::span(difficulty).first(losses.size())) >= tuning.race_seen * sum(difficulty);
+         sum(std::span(difficulty).first(losses.size())) >= share * sum(difficulty);
 }
 
 }  // namespace seqto::internal

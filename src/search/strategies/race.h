@@ -6,17 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "seqto/search.h"
-
 namespace seqto::internal {
 
 // Of each search sample: what plans lose there as a rule, in no unit.
 using Difficulty = std::vector<double>;
-
-// Whether the first `seen` samples are enough to go by: `race_samples`, or fewer where what is lost on them does not
-// lie on one or two as a rule. They count as (sum d)^2 / sum d^2 samples of equal difficulty d, `race_several` of which
-// are.
-bool are_several(size_t seen, const Difficulty& difficulty, const SearchTuning& tuning);
 
 // The mean over all samples of a candidate that was measured on the first of them.
 double extrapolated(std::span<const double> losses, const Difficulty& difficulty);
@@ -28,17 +21,13 @@ struct Rival {
   Costs costs;
   double loss = 0;
 };
-struct Field {
-  std::span<const Rival> rivals;
-  const Difficulty& difficulty;
-  const SearchTuning& tuning;
-};
-// Whether a rival costs no more than the candidate and loses less, even if the candidate lost but the share `race_rest`
-// of what is expected on the samples that are left.
-bool beaten(std::span<const double> losses, const Costs& costs, const Field& field);
+// Whether a rival costs no more than the candidate and loses less, even if the candidate lost nothing on the samples
+// that are left.
+bool beaten(std::span<const double> losses, const Costs& costs, std::span<const Rival> rivals,
+            const Difficulty& difficulty);
 
-// Whether the samples seen make up `race_seen` of the difficulty: the rest then tells less of the mean than fresh
-// samples would.
-bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty, const SearchTuning& tuning);
+// Whether the samples seen make up `share` of the difficulty: the rest then tells less of the mean than fresh samples
+// would.
+bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty, double share);
 
 }  // namespace seqto::internal

@@ -16,9 +16,7 @@ WhatIf what_if(const SearchSpace& space, const StrategyOptions& options, const S
   Archive archive(space, options);
   archive.update(study);
   Assignments assignments(space);
-  LossModel model(archive, assignments);
-  model.fit(archive);
-  const ChoiceTable losses = model.by_choice();
+  const ChoiceTable losses = expected_losses(archive, assignments);
   WhatIf result;
   result.loss = archive.loss();
   result.size_bytes = static_cast<double>(space.size_of({}));
