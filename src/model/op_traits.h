@@ -81,6 +81,7 @@ bool is_relu(const Node& node);
 bool is_reshape(const Node& node);
 bool is_resize(const Node& node);
 bool is_shape(const Node& node);
+bool is_size(const Node& node);
 bool is_slice(const Node& node);
 bool is_softmax(const Node& node);
 bool is_sub(const Node& node);

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "model/op_traits.h"
 
 namespace seqto::internal {
 namespace {
@@ -35,6 +38,15 @@ json tensor_to_json(const EncodedTensor& tensor) {
   return j;
 }
 
+std::string form_name(const EncodedWeight& weight) {
+  static constexpr std::array kNames{"folded", "float16", "qdq", "gather", "matmulnbits"};
+  const std::string name = kNames[static_cast<size_t>(weight.form)];
+  if (weight.form == StoredForm::kFloat16) return name;
+  if (weight.form == StoredForm::kFolded) return fmt::format("{} {}", name, weight.stored.bits);
+  const bool symmetric = weight.stored.zero_point.bytes().empty();
+  return fmt::format("{} {} {} {}", name, weight.block_size, weight.stored.bits, symmetric);
+}
+
 json layers_to_json(const Encoding& encoding) {
   json layers = json::object();
   for (const auto& [layer, scheme] : encoding.layers) {
@@ -54,6 +66,14 @@ json shape_to_json(const Tensor& tensor) {
           {"sha256", sha256_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()})}};
 }
 
+std::set<size_t> EncodedHalves::inputs(size_t node) const {
+  std::set<size_t> result;
+  for (const TypeVariable& v : variables[node]) result.insert(v.inputs.begin(), v.inputs.end());
+  return result;
+}
+
+bool takes_either_type(const Node& node) { return is_shape(node) || is_size(node); }
+
 EncodedTensor& Encoding::add_tensor(const std::string& name, const QuantParams& params) {
   EncodedTensor& tensor = tensors.emplace_back();
   tensor.name = tensor.owner.tensor = name;
@@ -61,11 +81,17 @@ EncodedTensor& Encoding::add_tensor(const std::string& name, const QuantParams& 
   return tensor;
 }
 
-void Encoding::add_weight(const std::string& name, std::string form, std::vector<Tensor> tensors) {
-  weights.push_back({name, std::move(form), std::move(tensors)});
+void Encoding::add(Encoding step) {
+  std::ranges::move(step.tensors, std::back_inserter(tensors));
+  std::ranges::move(step.biases, std::back_inserter(biases));
+  std::ranges::move(step.weights, std::back_inserter(weights));
+  std::ranges::move(step.notes, std::back_inserter(notes));
+  for (const std::string& id : step.deviations) deviate(id);
+  for (const auto& [layer, ids] : step.layer_deviations)
+    for (const std::string& id : ids) deviate(id, layer);
 }
 
-void Encoding::deviate(const char* id, const LayerId& layer) {
+void Encoding::deviate(const std::string& id, const LayerId& layer) {
   auto add = [&](std::vector<std::string>& ids) {
     if (std::ranges::find(ids, id) == ids.end()) ids.emplace_back(id);
   };
@@ -82,9 +108,9 @@ json to_json(const Encoding& encoding) {
     if (!bias.is_float) entry["scale"] = bias.scale;
   }
   for (const EncodedWeight& weight : encoding.weights) {
-    json& entry = j["weights"][weight.name][weight.form] = json::array();
-    for (const Tensor& tensor : weight.tensors)
-      if (tensor.element_count() > 0) entry.push_back(shape_to_json(tensor));
+    json& entry = j["weights"][weight.name][form_name(weight)] = json::array();
+    for (const Tensor* tensor : {&weight.stored.codes, &weight.stored.scale, &weight.stored.zero_point})
+      if (!tensor->bytes().empty()) entry.push_back(shape_to_json(*tensor));
   }
   if (encoding.graph)
     for (size_t i = 0; i < encoding.graph->nodes.size(); ++i)

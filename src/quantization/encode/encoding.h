@@ -5,12 +5,14 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "quantization/arithmetic/arithmetic.h"
+#include "model/type_variables.h"
+#include "quantization/arithmetic/store_weight.h"
 #include "seqto/quantize.h"
 
 namespace seqto::internal {
@@ -49,11 +51,25 @@ struct EncodedBias {
   bool is_float = false;
 };
 
-// A weight as a scheme that only stores it has it, or as an operator on codes reads it.
+// How a weight that is only stored lies in the file: turned back to float when the runtime loads the model (kFolded,
+// kFloat16), behind a DequantizeLinear, or as the operator reads it that computes on its codes.
+enum class StoredForm { kFolded, kFloat16, kDequantize, kGather, kMatMulNBits };
+
+// A weight as a scheme that only stores it has it.
 struct EncodedWeight {
+  // An input of a node that reads it.
+  struct Reader {
+    size_t node = 0, input = 0;  // places
+    bool transposed = false;     // through a Transpose
+    int accuracy_level = 0;      // of MatMulNBits
+  };
+
   std::string name;
-  std::string form;             // how codes and scales lie: "folded 8", "matmulnbits rows 32 4" ...
-  std::vector<Tensor> tensors;  // codes, scales, zero points
+  StoredForm form = StoredForm::kFolded;
+  StoredWeight stored;  // kFloat16: the values are the codes
+  // Of forms with blocks: elements that share a scale, and the weight's axis along which they lie.
+  int64_t block_size = 0, axis = 0;
+  std::vector<Reader> readers;
 };
 
 // The graph of a candidate in QDQ form, with the edges that the decisions changed.
@@ -65,12 +81,24 @@ struct EncodedGraph {
   std::unordered_map<std::string, std::vector<size_t>> receivers;
 };
 
+// Nodes that compute in float16, by their places, and what of them: nothing of one that computes in float.
+struct EncodedHalves {
+  std::vector<std::vector<TypeVariable>> variables;
+  std::unordered_set<std::string> read_as_float;   // by others, by bodies, by the graph's caller
+  std::unordered_set<std::string> inputs_outputs;  // of the graph, that become float16
+
+  std::set<size_t> inputs(size_t node) const;  // that it reads as float16
+};
+// Takes either type and gives no float: it reads what there is.
+bool takes_either_type(const Node& node);
+
 struct Encoding {
   std::map<LayerId, DetailedScheme> layers;  // those that are not float, as they are written
   std::optional<EncodedGraph> graph;         // where layers are static and in QDQ form
   std::vector<EncodedTensor> tensors;        // of static layers, in the order in which they are written
   std::vector<EncodedBias> biases;           // of those in QDQ form
-  std::vector<EncodedWeight> weights;
+  std::optional<EncodedHalves> halves;       // where layers compute in float16
+  std::vector<EncodedWeight> weights;        // in the order in which they are read
   // Ids of docs/compatibility.md: all of them, and those that belong to a layer.
   std::vector<std::string> deviations;
   std::map<LayerId, std::vector<std::string>> layer_deviations;
@@ -78,8 +106,9 @@ struct Encoding {
 
   // One with parameters of its own.
   EncodedTensor& add_tensor(const std::string& name, const QuantParams& params);
-  void add_weight(const std::string& name, std::string form, std::vector<Tensor> tensors);
-  void deviate(const char* id, const LayerId& layer = "");
+  // What a later step decided about other layers.
+  void add(Encoding step);
+  void deviate(const std::string& id, const LayerId& layer = "");
 };
 
 // With hashes in place of codes.

@@ -18,8 +18,6 @@
 
 namespace seqto::internal {
 
-using LayerSet = std::unordered_set<LayerId>;
-
 // The names of a tensor's codes and of their parameters.
 struct QuantizedTensor {
   std::string codes, scale, zero_point;

@@ -8,7 +8,9 @@
 
 #include "model/bodies.h"
 #include "model/op_traits.h"
+#include "quantization/encode/encode_halves.h"
 #include "quantization/encode/encode_qdq.h"
+#include "quantization/encode/encode_weights.h"
 #include "quantization/encode/unlike_concats.h"
 #include "quantization/lower/qdq_writer.h"
 #include "quantization/lower/writers.h"
@@ -315,14 +317,17 @@ Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
   };
   rewrite(Scheme::kInt8Dynamic,
           [&](const Model& m, const LayerSet& names) { return write_dynamic(m, names, layerwise, cache, encoding); });
-  rewrite(Scheme::kInt8Weights, [&](const Model& m, const LayerSet& names) {
-    return write_int8_weights(m, names, layerwise, cache, encoding);
-  });
-  rewrite(Scheme::kInt4Weights, [&](const Model& m, const LayerSet& names) {
-    return write_int4_weights(m, names, layerwise, cache, encoding);
-  });
-  rewrite(Scheme::kFloat16,
-          [&](const Model& m, const LayerSet& names) { return write_float16(m, names, options, cache, encoding); });
+  auto store = [&](const Model& m, Encoding step) {
+    Model stored = step.halves ? write_float16(m, step) : write_weights(m, step);
+    encoding.add(std::move(step));
+    return stored;
+  };
+  for (Scheme scheme : {Scheme::kInt8Weights, Scheme::kInt4Weights, Scheme::kFloat16})
+    rewrite(scheme, [&](const Model& m, const LayerSet& names) {
+      const bool computes = scheme == Scheme::kFloat16 && options.float16.compute;
+      return store(m, computes ? encode_halves(m, names, options.float16, cache)
+                               : encode_weights(m, scheme, names, layerwise, cache));
+    });
   return result;
 }
 

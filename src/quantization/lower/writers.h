@@ -19,15 +19,9 @@ void keep_pools_float(Model& model, Encoding& encoding);
 // Integer operators, activations quantized at run time: onnxruntime's dynamic quantization.
 Model write_dynamic(const Model& model, const LayerSet& layers, const LayerwiseOptions& options, WeightCache& cache,
                     Encoding& encoding);
-// Notes of these three: one sentence for each thing asked for that was not done, and for each value that was changed.
-// Weights stored in 8 bits, computed in float.
-Model write_int8_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
-                         WeightCache& cache, Encoding& encoding);
-// Weights stored in blocks of 4 bits, computed in float.
-Model write_int4_weights(const Model& model, const LayerSet& layers, const LayerwiseOptions& options,
-                         WeightCache& cache, Encoding& encoding);
-// Weights, and where the device can computation, in float16.
-Model write_float16(const Model& model, const LayerSet& layers, const QuantizeOptions& options, WeightCache& cache,
-                    Encoding& encoding);
+// What encode_weights() decided.
+Model write_weights(const Model& model, const Encoding& encoding);
+// What encode_halves() decided.
+Model write_float16(const Model& model, const Encoding& encoding);
 
 }  // namespace seqto::internal

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "seqto/quantize.h"
 
 namespace seqto::internal {
+
+using LayerSet = std::unordered_set<LayerId>;
 
 // Throws Error{kUsage} naming layer and field where the scheme has not the field, or not this value of it.
 void validate_fields(const LayerId& layer, Scheme scheme, const LayerOptions& fields, const QuantizeOptions& options);
