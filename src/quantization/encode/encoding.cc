@@ -113,7 +113,7 @@ json to_json(const Encoding& encoding) {
       if (!tensor->bytes().empty()) entry.push_back(shape_to_json(*tensor));
   }
   if (encoding.graph)
-    for (size_t i = 0; i < encoding.graph->nodes.size(); ++i)
+    for (size_t i = 0; i < encoding.graph->removed.size(); ++i)
       if (encoding.graph->removed[i]) j["removed"].push_back(encoding.graph->nodes[i].name);
   j["deviations"] = encoding.deviations;
   j["notes"] = encoding.notes;

@@ -23,6 +23,11 @@ struct ParamsOwner {
   bool converted = false;
 };
 
+// What a tensor's codes and their parameters are called in a file of operators on codes.
+struct TensorNames {
+  std::string codes, scale, zero_point;
+};
+
 // A float tensor that is held as codes between a Q and a DQ, or in the file.
 struct EncodedTensor {
   std::string name;
@@ -35,6 +40,8 @@ struct EncodedTensor {
   std::optional<Tensor> codes;                    // of a constant
   // Of a constant that has to go through a Q: its values inside the reduced range, where they leave it.
   std::optional<Tensor> inside;
+  TensorNames names;                // of operators on codes
+  std::vector<int64_t> param_dims;  // the shape of their parameters
 
   const QuantParams& read_by(const LayerId& node) const {
     return converted && converted_readers.contains(node) ? *converted : params;
@@ -49,6 +56,7 @@ struct EncodedBias {
   Tensor values;
   DataType float_type = DataType::kFloat;
   bool is_float = false;
+  TensorNames names;  // of operators on codes
 };
 
 // How a weight that is only stored lies in the file: turned back to float when the runtime loads the model (kFolded,
@@ -72,13 +80,20 @@ struct EncodedWeight {
   std::vector<Reader> readers;
 };
 
-// The graph of a candidate in QDQ form, with the edges that the decisions changed.
+// The graph of a candidate in QDQ form, or of operators on codes, with the edges that the decisions changed.
 struct EncodedGraph {
   std::vector<Node> nodes;
   std::vector<bool> removed;                  // of those nodes: Relu and Clip that the codes make superfluous
-  std::vector<Initializer> new_initializers;  // copies of biases that several layers read
+  std::vector<Initializer> new_initializers;  // beside codes: copies of biases that several layers read, shapes
   // Nodes that are quantized and read a tensor, once for each edge.
   std::unordered_map<std::string, std::vector<size_t>> receivers;
+  std::vector<std::string> order;  // of new initializers, codes and parameters, among operators on codes
+};
+
+// A Clip in front of the node at this place.
+struct EncodedClip {
+  size_t node = 0;
+  float lowest = 0, highest = 0;
 };
 
 // Nodes that compute in float16, by their places, and what of them: nothing of one that computes in float.
@@ -94,11 +109,12 @@ bool takes_either_type(const Node& node);
 
 struct Encoding {
   std::map<LayerId, DetailedScheme> layers;  // those that are not float, as they are written
-  std::optional<EncodedGraph> graph;         // where layers are static and in QDQ form
+  std::optional<EncodedGraph> graph;         // where layers are static or dynamic
   std::vector<EncodedTensor> tensors;        // of static layers, in the order in which they are written
-  std::vector<EncodedBias> biases;           // of those in QDQ form
-  std::optional<EncodedHalves> halves;       // where layers compute in float16
-  std::vector<EncodedWeight> weights;        // in the order in which they are read
+  std::vector<EncodedBias> biases;
+  std::vector<EncodedClip> clips;       // of the model with its static layers
+  std::optional<EncodedHalves> halves;  // where layers compute in float16
+  std::vector<EncodedWeight> weights;   // in the order in which they are read
   // Ids of docs/compatibility.md: all of them, and those that belong to a layer.
   std::vector<std::string> deviations;
   std::map<LayerId, std::vector<std::string>> layer_deviations;

@@ -8,9 +8,11 @@
 
 #include "model/bodies.h"
 #include "model/op_traits.h"
+#include "quantization/encode/encode_clips.h"
 #include "quantization/encode/encode_halves.h"
 #include "quantization/encode/encode_qdq.h"
 #include "quantization/encode/encode_weights.h"
+#include "quantization/encode/operator_rules.h"
 #include "quantization/encode/unlike_concats.h"
 #include "quantization/lower/qdq_writer.h"
 #include "quantization/lower/writers.h"
@@ -118,6 +120,13 @@ struct Quantizer::Impl {
   // What each node is given, as far as it can have it.
   std::vector<Decision> decisions(const Plan& plan) const;
 
+  static bool any_static(const std::map<Scheme, LayerSet>& layers) {
+    return layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
+  }
+
+  // `result`, whose static layers are written, with all others.
+  Model with_steps(Model result, const std::map<Scheme, LayerSet>& layers, const LayerwiseOptions& layerwise);
+
   // `layers`: of bodies.
   Model quantize_static(const Plan& plan, const std::vector<bool>& selected, LayerSet layers,
                         const LayerwiseOptions& layerwise) {
@@ -139,9 +148,9 @@ struct Quantizer::Impl {
                   "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i]) layers.insert(model.graph.nodes[i].name);
-    Model result = write_qoperator(model, index, layers, view, layerwise, cache, encoding);
+    encoding = encode_operators(model, index, layers, {layerwise, &view, cache, write_operator_graph});
     note_softmax(selected);
-    return result;
+    return write_operators(model, encoding);
   }
 
   Model quantize_qdq(const QuantizeOptions& effective, const std::vector<bool>& selected, const RangeView& view) {
@@ -304,30 +313,40 @@ Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
   for (Scheme scheme : {Scheme::kInt8, Scheme::kInt8Dynamic})
     if (LayerSet inner = in_bodies(scheme); !inner.empty()) layers[scheme].merge(inner);
   layers[always];
-  bool any_static = layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
-  if (any_static) validate_static_types(options);
-  Model result = any_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
+  const bool has_static = any_static(layers);
+  if (has_static) validate_static_types(options);
+  Model result = has_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
   encoding.layers = std::move(written);
   encoding.notes = std::move(notes);
   note_left_float(asked);
-  if (any_static) give_back_weights(result, model, plan.schemes);
-  if (any_static && !options.compat_onnxruntime) keep_pools_float(result, encoding);
-  auto rewrite = [&](Scheme scheme, auto write) {
-    if (auto it = layers.find(scheme); it != layers.end()) result = write(result, it->second);
-  };
-  rewrite(Scheme::kInt8Dynamic,
-          [&](const Model& m, const LayerSet& names) { return write_dynamic(m, names, layerwise, cache, encoding); });
-  auto store = [&](const Model& m, Encoding step) {
-    Model stored = step.halves ? write_float16(m, step) : write_weights(m, step);
+  if (has_static) give_back_weights(result, model, plan.schemes);
+  return with_steps(std::move(result), layers, layerwise);
+}
+
+Model Quantizer::Impl::with_steps(Model result, const std::map<Scheme, LayerSet>& layers,
+                                  const LayerwiseOptions& layerwise) {
+  // One after the other, each about the model that the one before left.
+  auto lower = [&](Encoding step, auto write) {
+    result = write(std::move(result), step);
     encoding.add(std::move(step));
-    return stored;
   };
-  for (Scheme scheme : {Scheme::kInt8Weights, Scheme::kInt4Weights, Scheme::kFloat16})
-    rewrite(scheme, [&](const Model& m, const LayerSet& names) {
-      const bool computes = scheme == Scheme::kFloat16 && options.float16.compute;
-      return store(m, computes ? encode_halves(m, names, options.float16, cache)
-                               : encode_weights(m, scheme, names, layerwise, cache));
-    });
+  auto step = [&](Scheme scheme, auto encode, auto write) {
+    if (auto it = layers.find(scheme); it != layers.end()) lower(encode(it->second), write);
+  };
+  if (any_static(layers) && !options.compat_onnxruntime) lower(encode_clips(result), write_clips);
+  auto stored = [&](Scheme scheme) {
+    return [&, scheme](const LayerSet& names) { return encode_weights(result, scheme, names, layerwise, cache); };
+  };
+  auto dynamic = [&](const LayerSet& names) {
+    const GraphView view(result);
+    return encode_operators(result, view, names, {layerwise, nullptr, cache, write_operator_graph});
+  };
+  auto halves = [&](const LayerSet& names) { return encode_halves(result, names, options.float16, cache); };
+  step(Scheme::kInt8Dynamic, dynamic, write_operators);
+  step(Scheme::kInt8Weights, stored(Scheme::kInt8Weights), write_weights);
+  step(Scheme::kInt4Weights, stored(Scheme::kInt4Weights), write_weights);
+  if (options.float16.compute) step(Scheme::kFloat16, halves, write_float16);
+  else step(Scheme::kFloat16, stored(Scheme::kFloat16), write_weights);
   return result;
 }
 

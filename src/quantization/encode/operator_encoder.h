@@ -1,4 +1,4 @@
-// Room: quantization/lower. Operators that read and write quantized tensors themselves, written node by node: what
+// Room: quantization/encode. Operators that read and write quantized tensors themselves, decided node by node: what
 // QOperator form and dynamic quantization share. A tensor goes back to float only where something float reads it.
 #pragma once
 
@@ -19,8 +19,7 @@
 namespace seqto::internal {
 
 // The names of a tensor's codes and of their parameters.
-struct QuantizedTensor {
-  std::string codes, scale, zero_point;
+struct QuantizedTensor : TensorNames {
   QuantParams params;  // no scale in it: known at run time only
 };
 
@@ -29,32 +28,33 @@ struct OperatorContext {
   const LayerwiseOptions& options;
   const RangeView* ranges;  // null: activations are quantized at run time
   WeightCache& cache;
-  Encoding& encoding;  // takes what is decided
+  // A body is written as soon as it is decided, since the node around it reads what the body reads.
+  Graph (*write_body)(Graph body, const Encoding& encoding);
 
   bool is_static() const { return ranges != nullptr; }
   DataType activation_type() const { return is_static() ? options.common().activation_type : DataType::kUint8; }
 };
 
-class OperatorWriter {
+class OperatorEncoder {
  public:
-  // Writes the node quantized, or leaves everything as it was and returns false.
-  using Rule = std::function<bool(OperatorWriter&, const Node&)>;
+  // Encodes the node, or leaves everything as it was and returns false.
+  using Rule = std::function<bool(OperatorEncoder&, const Node&)>;
 
-  // `parent` writes the graph around a body; `model` is then the body in a model of its own.
-  OperatorWriter(const Model& model, const GraphView& index, const OperatorContext& context,
-                 OperatorWriter* parent = nullptr);
+  // `parent` encodes the graph around a body; `model` is then the body in a model of its own.
+  OperatorEncoder(const Model& model, const GraphView& index, const OperatorContext& context,
+                  OperatorEncoder* parent = nullptr);
 
   // The whole graph, node by node in sorted order; what `rule` refuses stays float.
-  Graph run(const Rule& rule);
+  Encoding run(const Rule& rule);
 
   // --- what a rule asks
-  const QuantizeOptions& options() const { return *options_; }  // of the layer that is being written
+  const QuantizeOptions& options() const { return *options_; }  // of the layer that is being encoded
   const GraphView& index() const { return index_; }
   bool is_static() const { return context_.is_static(); }
   bool is_float(const std::string& tensor) const;  // known to be float32
   const Tensor* initializer(const std::string& tensor) const;
   // Reports a float16 operand: the quantized operators have float32 scales alone.
-  void note_half(const std::string& tensor) const;
+  void note_half(const std::string& tensor);
   // The quantized form, where there is one already.
   const QuantizedTensor* find(const std::string& tensor) const;
   const QuantizedTensor* find_here(const std::string& tensor) const;  // not in the graph around this one
@@ -84,7 +84,7 @@ class OperatorWriter {
   // The same with given numbers.
   QuantizedTensor output(const std::string& tensor, float scale, int32_t zero_point);
 
-  // --- what a rule writes
+  // --- what a rule decides
   void emit(Node node);
   void emit_float(const Node& node);             // its inputs dequantized where they have to be
   void ensure_float(const std::string& tensor);  // a constant that is quantized elsewhere comes from its codes
@@ -95,7 +95,7 @@ class OperatorWriter {
   // The product of two scales, written once for nodes without a name.
   std::string scale_product(const std::string& a, const std::string& b, const std::string& node_name);
   std::string fresh(const std::string& name);
-  void deviate(const char* id) const { context_.encoding.deviate(id, layer_); }
+  void deviate(const char* id) { result_.deviate(id, layer_); }
 
  private:
   struct Constant {  // codes are made when the graph is complete: a bias may still change the scale
@@ -111,15 +111,15 @@ class OperatorWriter {
   bool fuses_channels_of_the_left(const Node& node) const;
   QuantizedTensor names_for(const std::string& tensor, QuantParams params);
   const QuantizedTensor& quantize_here(const std::string& tensor);
-  void write_bodies(Node& node, const Rule& rule);
-  void write_constants(Graph& graph);
+  void encode_bodies(Node& node, const Rule& rule);
+  void encode_constants();
 
   const Model& model_;
   const GraphView& index_;
   OperatorContext context_;
-  OperatorWriter* parent_;
+  OperatorEncoder* parent_;
   std::string scope_;  // in front of the names of a body's constants where they are cached
-  LayerId layer_;      // being written
+  LayerId layer_;      // being encoded
   const QuantizeOptions* options_;
   int bodies_ = 0;
   std::unordered_map<std::string, QuantizedTensor> values_;
@@ -128,8 +128,8 @@ class OperatorWriter {
   std::unordered_set<std::string> biased_;  // weights whose scale some bias relies on, by the name of their codes
   std::unordered_map<std::string, std::string> scale_products_;
   std::vector<Constant> constants_;
-  std::vector<Initializer> added_;
-  std::vector<Node> nodes_;
+  EncodedGraph graph_;
+  Encoding result_, in_bodies_;
 };
 
 // True when the options' list, or else the scheme's own, has the op type of this node.
@@ -141,8 +141,5 @@ std::optional<RealBounds> bounds_of(const QuantizedTensor& tensor);
 // A node of the quantized operator set of com.microsoft, named after the one it replaces.
 Node quantized_node(const Node& from, const std::string& op_type, std::vector<std::string> inputs,
                     std::vector<std::string> outputs, const std::string& domain = "com.microsoft");
-
-// The graph in place of the model's own, with the opsets that it needs.
-Model with_graph(const Model& model, Graph graph);
 
 }  // namespace seqto::internal
