@@ -1,9 +1,11 @@
 // Quantizes on request, so that the comparison with onnxruntime can run thousands of cases in one process.
 //
 // A line of JSON on stdin, a line of JSON on stdout:
-//   {"model": path, "ranges": path, "options": {...}, "output": path, "scheme": "int8" | "int8_dynamic", "typed": bool}
+//   {"model": path, "ranges": path, "options": {...}, "output": path, "scheme": "int8" | "int8_dynamic", "typed": bool,
+//   "read_back": bool}
 //     fields of options as in QuantizeOptions
-//     -> {"status": "ok" | "error", "message": text, "deviations": [id ...]}
+//     -> {"status": "ok" | "error", "message": text, "deviations": [id ...], "unlike": [what the file holds otherwise
+//        than its encoding says ...] where "read_back" was asked}
 //   {"function": "scale_zero_point" | "quantize" | "quantize_bias" | "adjust_weight_scale", ...}
 //     -> {"status": "ok", ...}   the arithmetic alone
 #include <iostream>
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "differential/read_back.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/plan/overrides.h"
 #include "seqto/error.h"
@@ -46,7 +49,10 @@ json quantize_model(const json& request) {
   Quantizer quantizer(std::move(model), load_ranges(request.at("ranges").get<std::string>()), options);
   Model quantized = quantizer.quantize_excluding(excluded, parse_scheme(request.value("scheme", "int8")));
   save_model(quantized, request.at("output").get<std::string>());
-  return {{"deviations", quantizer.deviations()}};
+  json reply{{"deviations", quantizer.deviations()}};
+  if (request.value("read_back", false))
+    reply["unlike"] = internal::ReadBack(*quantizer.encoding(), quantized).unlike();
+  return reply;
 }
 
 json quantized_values(const Tensor& tensor) {

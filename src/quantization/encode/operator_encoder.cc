@@ -50,7 +50,6 @@ Encoding OperatorEncoder::run(const Rule& rule) {
   for (const ValueInfo& v : graph.outputs) ensure_float(v.name);
   encode_constants();
   result_.graph = std::move(graph_);
-  result_.add(std::move(in_bodies_));
   return std::move(result_);
 }
 
@@ -64,7 +63,7 @@ void OperatorEncoder::encode_bodies(Node& node, const Rule& rule) {
       GraphView index(body);
       Encoding encoding = OperatorEncoder(body, index, context_, this).run(rule);
       body.graph = context_.write_body(body.graph, encoding);
-      in_bodies_.add(std::move(encoding));
+      result_.add(std::move(encoding));
     }
     if (!bodies.empty()) a.value = with_bodies(*opaque, bodies);
   }
@@ -363,7 +362,10 @@ std::string OperatorEncoder::fresh(const std::string& name) {
 void OperatorEncoder::encode_constants() {
   std::unordered_set<std::string> read;
   for (const Node& n : graph_.nodes) for_each_read(n, [&](const std::string& name) { read.insert(name); });
-  std::erase_if(result_.tensors, [&](const EncodedTensor& t) { return !read.contains(t.names.scale); });
+  const std::unordered_set<std::string> own(graph_.order.begin(), graph_.order.end());  // not those of bodies
+  std::erase_if(result_.tensors, [&](const EncodedTensor& t) {
+    return own.contains(t.names.scale) && !read.contains(t.names.scale);
+  });
   std::vector<std::string> order;
   for (const Constant& c : constants_) {
     const QuantizedTensor& q = *c.quantized;

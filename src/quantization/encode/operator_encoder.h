@@ -129,7 +129,7 @@ class OperatorEncoder {
   std::unordered_map<std::string, std::string> scale_products_;
   std::vector<Constant> constants_;
   EncodedGraph graph_;
-  Encoding result_, in_bodies_;
+  Encoding result_;
 };
 
 // True when the options' list, or else the scheme's own, has the op type of this node.
