@@ -67,7 +67,7 @@ def of_graph(seed, generate, static, counts):
 
 def main():
     a = argparse.ArgumentParser()
-    a.add_argument("--count", type=int, default=int(os.environ.get("SEQTO_READ_BACK_COUNT", 500)))
+    a.add_argument("--count", type=int, default=int(os.environ.get("SEQTO_READ_BACK_COUNT", 250)))
     a.add_argument("--seed", type=int, default=0)
     a.add_argument("--all", action="store_true")
     a = a.parse_args()

@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/encode/move_constant.h"
 #include "quantization/plan/weight_sites.h"
@@ -13,20 +15,18 @@ namespace {
 
 class WeightFolder {
  public:
-  explicit WeightFolder(Model& model) : model_(model) {
+  explicit WeightFolder(Model& model) : model_(model), edges_(model.graph) {
     for (const Initializer& i : model.graph.initializers) constants_[i.name] = i.tensor;
     for (const ValueInfo& v : model.graph.outputs) outputs_.insert(v.name);
-    for (const Node& node : model.graph.nodes) {
-      for (const std::string& name : node.inputs) ++readers_[name];
+    for (const Node& node : model.graph.nodes)
       has_bodies_ |= std::ranges::any_of(
           node.attributes, [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
-    }
     for (const Node& node : model.graph.nodes) move(node);
   }
 
   bool read_by_a_layer() const {
     return std::ranges::any_of(model_.graph.nodes, [&](const Node& node) {
-      const bool biased = node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "Gemm";
+      const bool biased = has(node, kConv) || is_gemm(node);
       if (biased && node.domain.empty() && node.inputs.size() > 2 && moved_.contains(node.inputs[2])) return true;
       return std::ranges::any_of(weight_sites(node, [&](const std::string& name) { return constant(name); }),
                                  [&](const WeightSite& site) { return moved_.contains(node.inputs[site.input]); });
@@ -54,6 +54,11 @@ class WeightFolder {
     return it == constants_.end() ? nullptr : &it->second;
   }
 
+  size_t read_count(const std::string& name) const {
+    const auto it = others_.find(name);
+    return edges_.readers(name).size() + (it == others_.end() ? 0 : it->second);
+  }
+
   void move(const Node& node) {
     if (!moves_constant(node) || outputs_.contains(node.outputs[0])) return;
     std::vector<const Tensor*> inputs;
@@ -62,9 +67,9 @@ class WeightFolder {
     if (inputs.empty() || !inputs[0]->is_float()) return;
     const std::string &source = node.inputs[0], &target = node.outputs[0];
     // A body reads by name what lies around it.
-    const bool renames = node.op_type == "Identity" && !has_bodies_;
+    const bool renames = is_identity(node) && !has_bodies_;
     // What others read as it is would be stored twice: layers take it through a Transpose (weight_sites.h).
-    if (!renames && readers_[source] > 1) return;
+    if (!renames && read_count(source) > 1) return;
     std::optional<Tensor> result = move_constant(node, inputs);
     if (!result) return;
     constants_[target] = std::move(*result);
@@ -72,7 +77,7 @@ class WeightFolder {
     if (renames) {
       auto root = same_as_.find(source);
       same_as_[target] = root == same_as_.end() ? source : root->second;
-      readers_[target] += readers_[source] - 1;
+      others_[target] = read_count(source) - 1;
     } else {
       order_.push_back(target);
     }
@@ -80,7 +85,8 @@ class WeightFolder {
 
   Model& model_;
   std::unordered_map<std::string, Tensor> constants_;
-  std::unordered_map<std::string, int> readers_;
+  const Edges edges_;                               // until write()
+  std::unordered_map<std::string, size_t> others_;  // that read the same value by another name
   bool has_bodies_ = false;
   std::unordered_map<std::string, std::string> same_as_;  // behind Identity
   std::unordered_set<std::string> outputs_, moved_;

@@ -237,8 +237,8 @@ class Marker {
 
   void mark_pass_through(size_t i) {
     const Node& n = node(i);
-    if (n.op_type == "Resize" && index_.opset < 11) return;
-    if (n.op_type == "MaxPool" && index_.opset < 12) return;
+    if (is_resize(n) && index_.opset < 11) return;
+    if (is_max_pool(n) && index_.opset < 12) return;
     if (options_.force_quantize_no_input_check) activation(n.inputs[0]);
     else if (!is_marked(n.inputs[0])) return;
     if (!excludes_output(n)) same_as(n.outputs[0], n.inputs[0], n);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <numeric>
 
+#include "model/op_traits.h"
 #include "quantization/arithmetic/stored_weights.h"
 
 namespace seqto::internal {
@@ -91,12 +92,12 @@ bool moves_constant(const Node& n) {
 
 std::optional<Tensor> move_constant(const Node& n, const std::vector<const Tensor*>& in) {
   if (in.empty() || !in[0]->is_float()) return {};
-  if (n.op_type == "Identity") return *in[0];
-  if (n.op_type == "Transpose") return turned(n, *in[0]);
-  const auto named = integers(n, n.op_type == "Reshape" ? "shape" : "axes", in);
+  if (is_identity(n)) return *in[0];
+  if (is_transpose(n)) return turned(n, *in[0]);
+  const auto named = integers(n, is_reshape(n) ? "shape" : "axes", in);
   if (!named) return {};
   const Dims& dims = in[0]->dims();
-  const auto result = n.op_type == "Reshape"     ? reshaped(n, dims, *named)
+  const auto result = is_reshape(n)              ? reshaped(n, dims, *named)
                       : n.op_type == "Unsqueeze" ? unsqueezed(dims, *named)
                                                  : squeezed(dims, *named);
   return result ? std::optional(in[0]->reshaped(*result)) : std::nullopt;

@@ -1,11 +1,11 @@
 // What depends on all readers of a tensor, or on what the runtime cannot load: blocks, axes that a user asked for,
 // 4-bit activations behind Relu, Clip and MaxPool.
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "model/op_traits.h"
 #include "quantization/encode/marks.h"
 #include "quantization/plan/overrides.h"
 
@@ -55,15 +55,15 @@ class Settler {
     for (const Node& n : marks_.nodes) {
       if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
       for (const auto& output : n.outputs) producers_[output] = &n;
-      if (!n.inputs.empty() && (moves_values(n) || n.op_type == "MaxPool")) movers_[n.inputs[0]].push_back(&n);
+      if (!n.inputs.empty() && (moves_values(n) || is_max_pool(n))) movers_[n.inputs[0]].push_back(&n);
     }
     for (const Node& n : marks_.nodes) {
       if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
-      bool pool = n.op_type == "MaxPool";
-      if (n.op_type == "Conv" && is_8_bits(activation_type_of(options_, n.outputs[0]))) leave_4_bits(n.outputs[0], n);
-      if (n.op_type == "Conv" && n.inputs.size() > 1 && !is_4_bit_weight(n.inputs[1]) && comes_in_4_bits(n.inputs[0]))
+      bool pool = is_max_pool(n);
+      if (is_conv(n) && is_8_bits(activation_type_of(options_, n.outputs[0]))) leave_4_bits(n.outputs[0], n);
+      if (is_conv(n) && n.inputs.size() > 1 && !is_4_bit_weight(n.inputs[1]) && comes_in_4_bits(n.inputs[0]))
         leave_behind(n.outputs[0], n);
-      if ((!pool && n.op_type != "Relu" && n.op_type != "Clip") || n.inputs.empty() || n.outputs.empty()) continue;
+      if ((!pool && !has(n, kClips)) || n.inputs.empty() || n.outputs.empty()) continue;
       if (pool) leave_before(n.inputs[0], n);
       leave_behind(n.outputs[0], n);
     }
@@ -87,8 +87,7 @@ class Settler {
   void follow_moved_pairs() {
     for (size_t i = 0; i < marks_.nodes.size(); ++i) {
       const Node& n = marks_.nodes[i];
-      if (marks_.removed[i] || !(moves_values(n) || n.op_type == "MaxPool") || n.inputs.empty() || n.outputs.empty())
-        continue;
+      if (marks_.removed[i] || !(moves_values(n) || is_max_pool(n)) || n.inputs.empty() || n.outputs.empty()) continue;
       const Mark* mark = marks_.tensors.find(n.inputs[0]);
       const std::string& output = n.outputs[0];
       if (!mark || mark->weight || index_.is_initializer(n.inputs[0]) || marks_.tensors.contains(output)) continue;
@@ -136,8 +135,8 @@ class Settler {
   bool has_4_bits(const std::string& tensor) { return has_type(tensor, is_4_bits); }
 
   void settle(const Node& n) {
-    bool matmul = n.op_type == "MatMul";
-    if (!matmul && n.op_type != "Conv" && n.op_type != "Gemm") return settle_constants(n);
+    bool matmul = is_matmul(n);
+    if (!matmul && !is_conv(n) && !is_gemm(n)) return settle_constants(n);
     if (n.inputs.size() < 2) return;
     if (matmul) settle_blocks(n, n.inputs[0], n.inputs[1]);
     if (matmul) settle_blocks(n, n.inputs[1], n.inputs[0]);
@@ -154,10 +153,7 @@ class Settler {
 
   // The runtime's integer Add, Mul, Concat ... take one scale an input.
   void settle_constants(const Node& n) {
-    static const std::unordered_set<std::string_view> kFollowAnAxis{"ConvTranspose",      "Gather",
-                                                                    "GatherElements",     "InstanceNormalization",
-                                                                    "LayerNormalization", "BatchNormalization"};
-    if (kFollowAnAxis.contains(n.op_type) || !is_8_bits(options_.activation_type)) return;
+    if (has(n, kFollowsAxis) || !is_8_bits(options_.activation_type)) return;
     for (const auto& name : n.inputs) {
       Mark* mark = index_.is_initializer(name) ? marks_.tensors.find(name) : nullptr;
       if (!mark || !mark->provider.empty() || (!mark->blocked && !final_axis(name, *mark))) continue;
@@ -202,8 +198,8 @@ class Settler {
   }
 
   int64_t output_axis(const Node& n) const {
-    if (n.op_type == "Conv") return 0;
-    if (n.op_type == "Gemm") return n.int_attribute("transB", 0) > 0 ? 0 : 1;
+    if (is_conv(n)) return 0;
+    if (is_gemm(n)) return n.int_attribute("transB", 0) > 0 ? 0 : 1;
     return index_.initializers.at(n.inputs[1])->dims().size() == 2 ? 1 : -1;
   }
 
@@ -211,7 +207,7 @@ class Settler {
   bool runs_with(const Node& n, int64_t axis) const {
     const auto& dims = index_.initializers.at(n.inputs[1])->dims();
     int64_t output = output_axis(n);
-    if (n.op_type == "Gemm") return true;
+    if (is_gemm(n)) return true;
     return output >= 0 && dims[static_cast<size_t>(axis)] == dims[static_cast<size_t>(output)];
   }
 

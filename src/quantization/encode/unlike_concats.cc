@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/op_traits.h"
+
 namespace seqto::internal {
 namespace {
 
 constexpr double kFewest = 16;  // steps
 
-bool takes_apart(const Node& n) {
-  static const std::unordered_set<std::string_view> kParts{"Slice", "Split", "Gather", "Shape"};
-  return kParts.contains(n.op_type);
-}
-
-bool moves_all(const Node& n) {
-  return !takes_apart(n) && (moves_values(n) || n.op_type == "Flatten" || n.op_type == "Identity");
-}
+bool moves_all(const Node& n) { return !has(n, kTakesApart) && (moves_values(n) || is_flatten(n) || is_identity(n)); }
 
 double reach(const Range& range) { return std::max(std::abs(range.lowest), std::abs(range.highest)); }
 
@@ -26,8 +21,8 @@ std::unordered_set<std::string> unlike_concats(const Model& model, const Ranges&
   std::unordered_set<std::string> computed_with;  // as a whole
   for (size_t i = model.graph.nodes.size(); i-- > 0;) {
     const Node& n = model.graph.nodes[i];
-    if (n.outputs.empty() || takes_apart(n)) continue;
-    const bool passes_on = moves_all(n) || n.op_type == "Concat";
+    if (n.outputs.empty() || has(n, kTakesApart)) continue;
+    const bool passes_on = moves_all(n) || is_concat(n);
     if (passes_on ? computed_with.contains(n.outputs[0]) : quantizable(n))
       computed_with.insert(n.inputs.begin(), n.inputs.end());
   }
@@ -44,9 +39,8 @@ std::unordered_set<std::string> unlike_concats(const Model& model, const Ranges&
   for (const Node& n : model.graph.nodes) {
     if (n.inputs.empty() || n.outputs.empty()) continue;
     const bool hands_on =
-        (moves_all(n) && is_found(n.inputs[0])) || (n.op_type == "Concat" && std::ranges::any_of(n.inputs, is_found));
-    if (hands_on || (n.op_type == "Concat" && is_unlike(n) && !computed_with.contains(n.outputs[0])))
-      found.insert(n.outputs[0]);
+        (moves_all(n) && is_found(n.inputs[0])) || (is_concat(n) && std::ranges::any_of(n.inputs, is_found));
+    if (hands_on || (is_concat(n) && is_unlike(n) && !computed_with.contains(n.outputs[0]))) found.insert(n.outputs[0]);
   }
   return found;
 }

@@ -54,8 +54,7 @@ struct Quantizer::Impl {
 
   // onnxruntime's gate: by name and op type.
   bool is_eligible(const Node& n, Scheme scheme) const {
-    return is_named(n) && lists_op_type(options, scheme, n) && n.op_type != "QuantizeLinear" &&
-           n.op_type != "DequantizeLinear";
+    return is_named(n) && lists_op_type(options, scheme, n) && !has(n, kPair);
   }
 
   // What a Concat of float16 writes, also through what moves values. The runtime makes one operator of 8 bits of a
@@ -70,7 +69,7 @@ struct Quantizer::Impl {
       auto type = index.types.find(n.outputs[0]);
       bool half = type != index.types.end() && type->second == DataType::kFloat16;
       const bool passes = moves_values(n) || kPassed.contains(n.op_type);
-      if ((half && n.op_type == "Concat") || (passes && found.contains(n.inputs[0]))) found.insert(n.outputs[0]);
+      if ((half && is_concat(n)) || (passes && found.contains(n.inputs[0]))) found.insert(n.outputs[0]);
     }
     return found;
   }
@@ -179,7 +178,7 @@ struct Quantizer::Impl {
     auto half = [&](const std::string& tensor) { return params.float_type(tensor) == DataType::kFloat16; };
     for (size_t i = 0; i < selected.size(); ++i) {
       const Node& n = model.graph.nodes[i];
-      if (selected[i] && n.op_type == "Softmax" && half(n.outputs[0])) return true;
+      if (selected[i] && is_softmax(n) && half(n.outputs[0])) return true;
     }
     bool found = false;
     marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
@@ -199,7 +198,7 @@ struct Quantizer::Impl {
   void note_softmax(const std::vector<bool>& selected) {
     for (size_t i = 0; i < selected.size(); ++i) {
       const Node& n = model.graph.nodes[i];
-      if (selected[i] && n.op_type == "Softmax" && !ranges.contains(n.outputs[0])) encoding.deviate("D34");
+      if (selected[i] && is_softmax(n) && !ranges.contains(n.outputs[0])) encoding.deviate("D34");
     }
   }
 
