@@ -110,7 +110,7 @@ bool takes_either_type(const Node& node);
 struct Encoding {
   std::map<LayerId, DetailedScheme> layers;  // those that are not float, as they are written
   std::optional<EncodedGraph> graph;         // where layers are static or dynamic
-  std::vector<EncodedTensor> tensors;        // of static layers, in the order in which they are written
+  std::vector<EncodedTensor> tensors;        // in the order in which they are written
   std::vector<EncodedBias> biases;
   std::vector<EncodedClip> clips;       // of the model with its static layers
   std::optional<EncodedHalves> halves;  // where layers compute in float16
@@ -122,7 +122,7 @@ struct Encoding {
 
   // One with parameters of its own.
   EncodedTensor& add_tensor(const std::string& name, const QuantParams& params);
-  // What a later step decided about other layers.
+  // What a later step decided about other layers; not its graph, clips and halves, whose places are of its model.
   void add(Encoding step);
   void deviate(const std::string& id, const LayerId& layer = "");
 };

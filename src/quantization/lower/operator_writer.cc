@@ -51,22 +51,21 @@ Graph write_operator_graph(Graph graph, const Encoding& encoding) {
   return graph;
 }
 
-Model write_operators(const Model& model, const Encoding& encoding) {
-  Model result = model;
-  result.graph = write_operator_graph(model.graph, encoding);
+Model write_operators(Model model, const Encoding& encoding) {
+  model.graph = write_operator_graph(std::move(model.graph), encoding);
   auto imports = [&](const std::string& domain) {
-    return std::any_of(result.opsets.begin(), result.opsets.end(), [&](const Opset& o) { return o.domain == domain; });
+    return std::any_of(model.opsets.begin(), model.opsets.end(), [&](const Opset& o) { return o.domain == domain; });
   };
   bool contrib = false;
   auto look = [&](const Node& n) { contrib |= n.domain == "com.microsoft"; };
-  std::for_each(result.graph.nodes.begin(), result.graph.nodes.end(), look);
-  for_each_body_node(result, look);
-  if (contrib && !imports("com.microsoft")) result.opsets.push_back({"com.microsoft", 1});
+  std::for_each(model.graph.nodes.begin(), model.graph.nodes.end(), look);
+  for_each_body_node(model, look);
+  if (contrib && !imports("com.microsoft")) model.opsets.push_back({"com.microsoft", 1});
   // Initializers that are no graph inputs came with version 4.
-  result.ir_version = std::max<int64_t>(result.ir_version, 4);
-  result.producer_name = "seqto";
-  result.producer_version = SEQTO_VERSION;
-  return result;
+  model.ir_version = std::max<int64_t>(model.ir_version, 4);
+  model.producer_name = "seqto";
+  model.producer_version = SEQTO_VERSION;
+  return model;
 }
 
 }  // namespace seqto::internal

@@ -7,7 +7,7 @@
 namespace seqto::internal {
 
 // What encode_operators() decided: a model's graph, or a body's.
-Model write_operators(const Model& model, const Encoding& encoding);
+Model write_operators(Model model, const Encoding& encoding);
 Graph write_operator_graph(Graph graph, const Encoding& encoding);
 // What encode_clips() decided.
 Model write_clips(Model model, const Encoding& encoding);
