@@ -8,12 +8,12 @@
 
 #include "model/bodies.h"
 #include "model/op_traits.h"
+#include "quantization/encode/eligible_layers.h"
 #include "quantization/encode/encode_clips.h"
 #include "quantization/encode/encode_halves.h"
 #include "quantization/encode/encode_qdq.h"
 #include "quantization/encode/encode_weights.h"
 #include "quantization/encode/operator_rules.h"
-#include "quantization/encode/unlike_concats.h"
 #include "quantization/lower/qdq_writer.h"
 #include "quantization/lower/writers.h"
 #include "quantization/plan/layer_fields.h"
@@ -28,79 +28,7 @@ using namespace internal;
 
 struct Quantizer::Impl {
   Impl(Model m, Ranges r, QuantizeOptions o)
-      : model(std::move(m)), ranges(std::move(r)), options(std::move(o)), index(model) {
-    if (options.enable_subgraph) {
-      model = infer_bodies(model);
-      index = GraphView(model);
-    }
-    include.insert(options.include.begin(), options.include.end());
-    exclude.insert(options.exclude.begin(), options.exclude.end());
-    shared = shared_weights(model, index);
-    const std::unordered_set<std::string> half_concats = find_half_concats(), unlike = find_unlike_concats();
-    for (const Node& n : model.graph.nodes) {
-      eligible.push_back(is_eligible(n, Scheme::kInt8));
-      if (const char* id = eligible.back() ? why_float(n, half_concats, unlike) : nullptr) {
-        eligible.back() = false;
-        left_float.emplace_back(n.name, id);
-      }
-      // What static quantization has no rule for can still have its weights stored in fewer bits.
-      allowed.push_back(is_named(n) && (options.op_types.empty() || is_eligible(n, Scheme::kInt8)));
-    }
-  }
-
-  bool is_named(const Node& n) const {
-    return (include.empty() || include.contains(n.name)) && !exclude.contains(n.name);
-  }
-
-  // onnxruntime's gate: by name and op type.
-  bool is_eligible(const Node& n, Scheme scheme) const {
-    return is_named(n) && lists_op_type(options, scheme, n) && !has(n, kPair);
-  }
-
-  // What a Concat of float16 writes, also through what moves values. The runtime makes one operator of 8 bits of a
-  // Concat between pairs, whose scales cannot be float16; it also moves Q and DQ through these operators, and drops the
-  // Relu or Clip in front of Q.
-  std::unordered_set<std::string> find_half_concats() const {
-    static const std::unordered_set<std::string_view> kPassed{"Relu", "Clip", "MaxPool", "Flatten"};
-    std::unordered_set<std::string> found;
-    if (options.format != QuantFormat::kQdq || !is_8_bits(options.activation_type)) return found;
-    for (const Node& n : model.graph.nodes) {
-      if (n.outputs.empty() || n.inputs.empty()) continue;
-      auto type = index.types.find(n.outputs[0]);
-      bool half = type != index.types.end() && type->second == DataType::kFloat16;
-      const bool passes = moves_values(n) || kPassed.contains(n.op_type);
-      if ((half && is_concat(n)) || (passes && found.contains(n.inputs[0]))) found.insert(n.outputs[0]);
-    }
-    return found;
-  }
-
-  std::unordered_set<std::string> find_unlike_concats() const {
-    if (!options.float_unlike_concat || options.compat_onnxruntime) return {};
-    const QuantLimits limits = quant_limits(options.activation_type);
-    return unlike_concats(model, ranges, limits.highest - limits.lowest,
-                          [&](const Node& n) { return is_eligible(n, Scheme::kInt8); });
-  }
-
-  // The id of what keeps a layer that was asked for in float; null where nothing does.
-  const char* why_float(const Node& n, const std::unordered_set<std::string>& half_concats,
-                        const std::unordered_set<std::string>& unlike) const {
-    auto reads_nothing = [&](size_t k) {
-      const Tensor* value = index.constant(n.inputs[k]);
-      return value && value->is_float() && value->element_count() == 0;
-    };
-    if (std::ranges::any_of(data_inputs(n), reads_nothing)) return "D58";
-    if (options.compat_onnxruntime) return nullptr;
-    // No scale can span it.
-    auto unbounded = [&](const std::string& name) {
-      auto it = ranges.find(name);
-      return it != ranges.end() && std::max(-it->second.lowest, it->second.highest) >= kUnbounded;
-    };
-    auto concat = [&](const std::string& name) { return half_concats.contains(name); };
-    if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return unlike.contains(name); })) return "D56";
-    if (std::ranges::any_of(n.inputs, unbounded) || std::ranges::any_of(n.outputs, unbounded)) return "D52";
-    if (std::ranges::any_of(n.inputs, concat) || std::ranges::any_of(n.outputs, concat)) return "D53";
-    return nullptr;
-  }
+      : model(o.enable_subgraph ? infer_bodies(m) : std::move(m)), ranges(std::move(r)), options(std::move(o)) {}
 
   // Those nodes of bodies that are eligible and that `wanted` accepts by name.
   template <class F>
@@ -108,7 +36,7 @@ struct Quantizer::Impl {
     LayerSet layers;
     if (!options.enable_subgraph) return layers;
     for_each_body_node(model, [&](const Node& n) {
-      if (is_eligible(n, scheme) && wanted(n.name)) layers.insert(n.name);
+      if (eligible.lists(n, scheme) && wanted(n.name)) layers.insert(n.name);
     });
     return layers;
   }
@@ -204,7 +132,7 @@ struct Quantizer::Impl {
 
   // onnxruntime quantizes them all the same.
   void note_left_float(const Plan& plan) {
-    for (const auto& [layer, id] : left_float) {
+    for (const auto& [layer, id] : eligible.left_float()) {
       auto it = plan.schemes.find(layer);
       if (it == plan.schemes.end() || !is_static(it->second)) continue;
       encoding.deviate(id);
@@ -216,12 +144,9 @@ struct Quantizer::Impl {
   Ranges ranges;
   std::map<std::string, Ranges> named_ranges;
   QuantizeOptions options;
-  GraphView index;
-  std::unordered_set<std::string> include, exclude;
-  std::vector<bool> eligible;                               // for static quantization
-  std::vector<std::pair<LayerId, const char*>> left_float;  // would be, but for what docs/compatibility.md says there
-  std::vector<bool> allowed;                                // for the schemes that only change how weights are stored
-  std::vector<SharedWeight> shared;
+  GraphView index{model};
+  EligibleLayers eligible{model, index, ranges, options};
+  std::vector<SharedWeight> shared = shared_weights(model, index);
   WeightCache cache;
   std::set<std::pair<Scheme, LayerOptions>> valid_fields;  // found to be right before
   Encoding encoding;                                       // of the last model
@@ -261,16 +186,12 @@ void give_back_weights(Model& result, const Model& original, const std::map<Laye
 }  // namespace
 
 std::vector<Decision> Quantizer::Impl::decisions(const Plan& plan) const {
-  std::vector<Decision> result(eligible.size());
+  std::vector<Decision> result(model.graph.nodes.size());
   for (size_t i = 0; i < result.size(); ++i) {
     const LayerId& layer = model.graph.nodes[i].name;
     auto it = plan.schemes.find(layer);
     const Scheme scheme = it != plan.schemes.end() ? it->second : Scheme::kFloat32;
-    bool stored_only = scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
-    bool possible = stored_only                      ? allowed[i]
-                    : scheme == Scheme::kInt8Dynamic ? is_eligible(model.graph.nodes[i], scheme)
-                                                     : eligible[i];
-    if (!possible) continue;
+    if (!eligible.can_have(i, scheme)) continue;
     auto fields = plan.options.find(layer);
     const bool any = fields != plan.options.end() && !fields->second.empty();
     result[i] = {scheme, any ? &fields->second : nullptr};
@@ -284,7 +205,7 @@ Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
   std::vector<std::string> notes = settle_shared_weights(model, shared, options, decided);
   std::map<Scheme, LayerSet> layers;
   LayerwiseOptions layerwise(options);
-  std::vector<bool> selected = eligible;
+  std::vector<bool> selected(decided.size());
   std::map<LayerId, DetailedScheme> written;
   std::optional<Plan> settled;
   if (!notes.empty()) settled = asked;
@@ -379,7 +300,7 @@ Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Sc
   std::unordered_set<std::string> out(excluded.begin(), excluded.end());
   Plan plan;
   for (const Node& n : q.model.graph.nodes)
-    if (q.is_eligible(n, scheme) && !out.contains(n.name)) plan.schemes[n.name] = scheme;
+    if (q.eligible.lists(n, scheme) && !out.contains(n.name)) plan.schemes[n.name] = scheme;
   for (const LayerId& inner : q.body_layers(scheme, [&](const LayerId& name) { return !out.contains(name); }))
     plan.schemes[inner] = scheme;
   // Writers sort and clean up also where every layer is excluded, as onnxruntime does.

@@ -1,0 +1,92 @@
+#include "quantization/encode/eligible_layers.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "model/op_traits.h"
+#include "quantization/encode/operator_rules.h"
+#include "quantization/encode/unlike_concats.h"
+#include "quantization/plan/overrides.h"
+
+namespace seqto::internal {
+
+EligibleLayers::EligibleLayers(const Model& model, const GraphView& view, const Ranges& ranges,
+                               const QuantizeOptions& options)
+    : model_(model),
+      view_(view),
+      ranges_(ranges),
+      options_(options),
+      include_(options.include.begin(), options.include.end()),
+      exclude_(options.exclude.begin(), options.exclude.end()) {
+  const auto half = half_concats(), unlike = find_unlike_concats();
+  for (const Node& n : model.graph.nodes) {
+    const bool listed = lists(n, Scheme::kInt8);
+    const char* id = listed ? why_float(n, half, unlike) : nullptr;
+    if (id) left_float_.emplace_back(n.name, id);
+    static_.push_back(listed && !id);
+    // What static quantization has no rule for can still have its weights stored in fewer bits.
+    stored_.push_back(is_named(n) && (options.op_types.empty() || listed));
+  }
+}
+
+bool EligibleLayers::is_named(const Node& n) const {
+  return (include_.empty() || include_.contains(n.name)) && !exclude_.contains(n.name);
+}
+
+bool EligibleLayers::lists(const Node& n, Scheme scheme) const {
+  return is_named(n) && lists_op_type(options_, scheme, n) && !has(n, kPair);
+}
+
+bool EligibleLayers::can_have(size_t node, Scheme scheme) const {
+  if (scheme == Scheme::kInt8Dynamic) return lists(model_.graph.nodes[node], scheme);
+  const bool stored_only =
+      scheme == Scheme::kInt8Weights || scheme == Scheme::kInt4Weights || scheme == Scheme::kFloat16;
+  return stored_only ? stored_[node] : static_[node];
+}
+
+// What a Concat of float16 writes, also through what moves values. The runtime makes one operator of 8 bits of a
+// Concat between pairs, whose scales cannot be float16; it also moves Q and DQ through these operators, and drops the
+// Relu or Clip in front of Q.
+std::unordered_set<std::string> EligibleLayers::half_concats() const {
+  static const std::unordered_set<std::string_view> kPassed{"Relu", "Clip", "MaxPool", "Flatten"};
+  std::unordered_set<std::string> found;
+  if (options_.format != QuantFormat::kQdq || !is_8_bits(options_.activation_type)) return found;
+  for (const Node& n : model_.graph.nodes) {
+    if (n.outputs.empty() || n.inputs.empty()) continue;
+    auto type = view_.types.find(n.outputs[0]);
+    bool half = type != view_.types.end() && type->second == DataType::kFloat16;
+    const bool passes = moves_values(n) || kPassed.contains(n.op_type);
+    if ((half && is_concat(n)) || (passes && found.contains(n.inputs[0]))) found.insert(n.outputs[0]);
+  }
+  return found;
+}
+
+std::unordered_set<std::string> EligibleLayers::find_unlike_concats() const {
+  if (!options_.float_unlike_concat || options_.compat_onnxruntime) return {};
+  const QuantLimits limits = quant_limits(options_.activation_type);
+  return unlike_concats(model_, ranges_, limits.highest - limits.lowest,
+                        [&](const Node& n) { return lists(n, Scheme::kInt8); });
+}
+
+// The id of what keeps a layer that was asked for in float; null where nothing does.
+const char* EligibleLayers::why_float(const Node& n, const std::unordered_set<std::string>& half_concats,
+                                      const std::unordered_set<std::string>& unlike) const {
+  auto reads_nothing = [&](size_t k) {
+    const Tensor* value = view_.constant(n.inputs[k]);
+    return value && value->is_float() && value->element_count() == 0;
+  };
+  if (std::ranges::any_of(data_inputs(n), reads_nothing)) return "D58";
+  if (options_.compat_onnxruntime) return nullptr;
+  // No scale can span it.
+  auto unbounded = [&](const std::string& name) {
+    auto it = ranges_.find(name);
+    return it != ranges_.end() && std::max(-it->second.lowest, it->second.highest) >= kUnbounded;
+  };
+  auto concat = [&](const std::string& name) { return half_concats.contains(name); };
+  if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return unlike.contains(name); })) return "D56";
+  if (std::ranges::any_of(n.inputs, unbounded) || std::ranges::any_of(n.outputs, unbounded)) return "D52";
+  if (std::ranges::any_of(n.inputs, concat) || std::ranges::any_of(n.outputs, concat)) return "D53";
+  return nullptr;
+}
+
+}  // namespace seqto::internal
