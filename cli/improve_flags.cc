@@ -1,5 +1,8 @@
 #include "improve_flags.h"
 
+#include <algorithm>
+#include <map>
+
 namespace seqto::cli {
 
 void add_improve_flags(Command word, ImproveFlags& f) {
@@ -8,14 +11,10 @@ void add_improve_flags(Command word, ImproveFlags& f) {
       "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
       "--center --equalize --unify-concat --float-unlike-concat too, with 16-bit activations --headroom-16-bits 2 "
       "for the first two");
-  word.add_flag("--center", f.center,
-                "Move the channels of tensors to the middle of their ranges before they are quantized");
-  word.add_flag("--equalize", f.equalize,
-                "Scale the channels of tensors, before they are quantized, so that rounding loses least");
-  word.add_flag("--refine-ranges", f.refine_ranges,
-                "Narrow the ranges of activations where the model's outputs come nearer to the float model's");
-  word.add_flag("--smooth-quant", f.smooth,
-                "Move outlier channels of activations into the weights of MatMul and Gemm; static and dynamic");
+  std::map<std::string_view, const Improver*> by_flag;  // the order of the help
+  for (const Improver& i : improvers())
+    if (i.help) by_flag[i.flag] = &i;
+  for (const auto& [flag, i] : by_flag) word.add_flag(i->flag, f.given.*i->option, i->help);
   word.add_option("--smooth-alpha", f.smooth_alpha,
                   "How much of them: 0 to 1, or auto: for each activation the best on a few samples")
       .check_range_or(0.0, 1.0, "auto")
@@ -32,10 +31,8 @@ void add_improve_flags(Command word, ImproveFlags& f) {
 
 ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quantize) const {
   ImproveOptions options = improve ? recommended_improvers(scheme, quantize.activation_type) : ImproveOptions{};
-  options.center |= center;
-  options.equalize |= equalize;
-  options.smooth |= smooth;
-  options.refine_ranges |= refine_ranges;
+  for (const Improver& i : improvers())
+    if (i.option) options.*i.option |= given.*i.option;
   if (rounding) options.learned_rounding = rounding == "learned";
   options.bias_correction = parse_bias_correction(bias_correction);
   if (smooth_alpha == "auto") options.smooth_alpha.reset();
@@ -50,18 +47,15 @@ void ImproveFlags::add_options(QuantizeOptions& options, const QuantizeFlags& gi
   if (!given.float_unlike_concat) options.float_unlike_concat = true;
 }
 
-bool ImproveFlags::any() const {
-  return improve || center || equalize || smooth || refine_ranges || rounding || bias_correction != "none";
-}
+bool ImproveFlags::any() const { return improve || given != ImproveOptions{} || rounding || bias_correction != "none"; }
 
 const char* ImproveFlags::first() const {
-  return improve                 ? "--improve"
-         : center                ? "--center"
-         : equalize              ? "--equalize"
-         : smooth                ? "--smooth-quant"
-         : rounding == "learned" ? "--rounding learned"
-         : refine_ranges         ? "--refine-ranges"
-                                 : "--bias-correction";
+  if (improve) return "--improve";
+  ImproveOptions asked = given;
+  asked.learned_rounding = rounding == "learned";
+  const auto all = improvers();
+  const auto found = std::ranges::find_if(all, [&](const Improver& i) { return i.asked(asked); });
+  return found == all.end() ? "--bias-correction" : found->flag;
 }
 
 }  // namespace seqto::cli

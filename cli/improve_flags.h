@@ -11,7 +11,7 @@ namespace seqto::cli {
 
 struct ImproveFlags {
   bool improve = false;  // what docs/accuracy.md recommends
-  bool center = false, equalize = false, smooth = false, refine_ranges = false;
+  ImproveOptions given;  // by flags without a word
   std::string smooth_alpha = "0.5";
   std::string bias_correction = "none";
   std::optional<std::string> rounding;

@@ -34,16 +34,7 @@ std::set<std::string> methods_of(const std::optional<Plan>& plan) {
   return methods;
 }
 
-bool any_fields(const std::optional<Plan>& plan, bool (*has)(const LayerOptions&)) {
-  return plan && std::any_of(plan->options.begin(), plan->options.end(),
-                             [has](const auto& layer) { return has(layer.second); });
-}
-bool asks_for_corrections(const LayerOptions& fields) {
-  return fields.learned_rounding.value_or(false) || fields.bias_correction.value_or(false);
-}
-bool asks_for_rewriting(const LayerOptions& fields) {
-  return fields.center.value_or(false) || fields.equalize.value_or(false) || fields.smooth_quant.value_or(false);
-}
+std::string plan_with(ImproverKind kind) { return "a plan with " + field_names(kind); }
 
 // The ranges under the plan; its layers then name no method any more.
 Ranges resolved_ranges(const WordFlags& f, const Model& model, const Workbench& bench, std::optional<Plan>& plan,
@@ -93,24 +84,23 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
     throw Error(Code::kInvalidInput,
                 "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
                 "such layers");
-  if (f.improve.smooth && !dynamic && f.mode != "static")
+  if (f.improve.given.smooth && !dynamic && f.mode != "static")
     throw Error(Code::kUsage, fmt::format("[quantize] --smooth-quant with --mode {} found, which quantizes no "
                                           "activations; use it with static or dynamic",
                                           f.mode));
   ImproveOptions improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
-  const bool fields_rewrite = any_fields(plan, asks_for_rewriting), rewrites = improvers.rewrites() || fields_rewrite;
-  const bool fields_improve = any_fields(plan, asks_for_corrections);
+  const bool fields_rewrite = plan && asks(*plan, ImproverKind::kModel),
+             rewrites = improvers.rewrites() || fields_rewrite;
+  const bool fields_improve = plan && asks(*plan, ImproverKind::kEncoding);
   if (rewrites && !f.ranges.empty())
-    throw Error(Code::kUsage,
-                fmt::format("[quantize] {} with --ranges found; it changes the ranges of activations; "
-                            "leave --ranges out",
-                            improvers.rewrites() ? f.improve.first() : "a plan with center, equalize or smooth_quant"));
+    throw Error(Code::kUsage, fmt::format("[quantize] {} with --ranges found; it changes the ranges of activations; "
+                                          "leave --ranges out",
+                                          improvers.rewrites() ? f.improve.first() : plan_with(ImproverKind::kModel)));
   bool improving = improvers.rewrites() || improvers.corrects(), ranges = needs_ranges(plan);
   Workbench bench;
   if (improving) bench = open_workbench(f, model, f.improve.first(), false, context);
-  else if (fields_rewrite)
-    bench = open_workbench(f, model, "a plan with center, equalize or smooth_quant", false, context);
-  else if (fields_improve) bench = open_workbench(f, model, "a plan with rounding or bias_correction", false, context);
+  else if (fields_rewrite) bench = open_workbench(f, model, plan_with(ImproverKind::kModel), false, context);
+  else if (fields_improve) bench = open_workbench(f, model, plan_with(ImproverKind::kEncoding), false, context);
   else if (!methods_of(plan).empty()) bench = open_workbench(f, model, "a plan with methods", true, context);
   else if (ranges && f.ranges.empty())
     bench = open_workbench(f, model, "static quantization without --ranges", true, context);
@@ -121,8 +111,8 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
                         {*bench.data, bench.samples, *bench.runner, context.env});
   Improved found{ranges ? resolved_ranges(f, model, bench, plan, context) : Ranges{}, {}};
   if (improvers.corrects() || fields_improve)
-    found = improve(model, std::move(found.ranges), options, plan ? *plan : uniform_plan(model, Scheme::kInt8),
-                    improvers, {*bench.data, bench.samples, *bench.runner, context.env});
+    found = improve({model, found.ranges, options, plan ? *plan : uniform_plan(model, Scheme::kInt8)}, improvers,
+                    {*bench.data, bench.samples, *bench.runner, context.env});
   const bool all_dynamic = f.plan.empty() && dynamic;
   Quantized made = quantize_model(std::move(model), std::move(found), options, all_dynamic ? std::nullopt : plan,
                                   all_dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);

@@ -26,7 +26,7 @@ Model load_model_of(const WordFlags& f, const Context& context) {
   return model;
 }
 
-Workbench open_workbench(const WordFlags& f, const Model& model, const char* asked_by, bool once,
+Workbench open_workbench(const WordFlags& f, const Model& model, const std::string& asked_by, bool once,
                          const Context& context) {
   if (f.data.path.empty())
     throw Error(Code::kUsage,

@@ -38,7 +38,7 @@ struct Workbench {
 };
 // `asked_by`: the flag, or the work, that needs it. Throws Error{kUsage} without --data. `once`: every sample is read
 // only once or twice, so none is kept and memory stays flat.
-Workbench open_workbench(const WordFlags& f, const Model& model, const char* asked_by, bool once,
+Workbench open_workbench(const WordFlags& f, const Model& model, const std::string& asked_by, bool once,
                          const Context& context);
 // From --ranges; without, by calibration.
 Ranges ranges_of(const WordFlags& f, const Model& model, const Workbench& bench, const Context& context);

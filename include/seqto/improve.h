@@ -27,9 +27,22 @@ namespace seqto {
 // after quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells
 // what each is worth on real models.
 
-// Which layers a rewriting is for; none given: all. It changes the tensors that one of these layers reads, and what is
-// linked with them.
 using LayerPredicate = std::function<bool(const LayerId&)>;
+
+struct RewriteOptions {
+  // Which layers a rewriting is for; none given: all. It changes the tensors that one of these layers reads, and what
+  // is linked with them.
+  LayerPredicate readers;
+  // The weights will have a scale for each output channel; depthwise layers then take up any difference.
+  bool per_channel = false;
+  // Op types whose outputs will be quantized: behind them smoothing's Mul would come too late, and none is added; nor
+  // is a division folded through such a Relu, whose input is quantized with values that its output does not show.
+  std::vector<std::string> quantized_ops;
+  // How much of the difference between an activation's channels smoothing moves into the weights: 0 evens out the
+  // weights alone, 1 the activations alone. Unset: for each activation the one from 0.3 to 0.9 under which its layers'
+  // outputs come nearest to the float ones on a few samples, or none where that is nearer.
+  std::optional<double> smooth_alpha = 0.5;
+};
 
 // --- centering ---------------------------------------------------------------------------------
 
@@ -40,15 +53,10 @@ using LayerPredicate = std::function<bool(const LayerId&)>;
 // border would not be moved; so it is mostly the linear bottlenecks of mobile networks that change. One pass over the
 // samples; no operator is added. Biases then carry more: let the quantized layers' errors of the mean be corrected
 // (learn_rounding, bias_shifts).
-Model center(const Model& model, const SampleRun& on, const LayerPredicate& readers = {});
+Model center(const Model& model, const SampleRun& on, const RewriteOptions& = {});
 
 // --- equalization ------------------------------------------------------------------------------
 
-struct EqualizeOptions {
-  // The weights will have a scale for each channel; depthwise layers then take up any difference.
-  bool per_channel = false;
-  LayerPredicate readers;
-};
 // The same function with channels that share a scale better (Nagel et al. 2019, section 4.1, who even out ranges):
 // where a layer writes what others read through operators that let a positive factor pass (Relu, pooling, Add of two
 // such tensors) or that only move values (Concat, Split, a channel shuffle, Slice, Pad with zeros, Flatten), each
@@ -58,28 +66,17 @@ struct EqualizeOptions {
 // the very largest alone, which others will exceed. Through a Clip(0, b) only as far as the samples leave room below b,
 // no channel being taken to reach less than half of what the largest one does: on other samples the model may then cut
 // off values that lie above all that were seen, as quantization does. One pass over the samples; no operator is added.
-Model equalize(const Model& model, const SampleRun& on, const EqualizeOptions& = {});
+Model equalize(const Model& model, const SampleRun& on, const RewriteOptions& = {});
 
 // --- smoothing ---------------------------------------------------------------------------------
 
-struct SmoothOptions {
-  // How much of the difference between an activation's channels goes into the weights: 0 evens out the weights alone, 1
-  // the activations alone. Unset: for each activation the one from 0.3 to 0.9 under which its layers' outputs come
-  // nearest to the float ones on a few samples, or none where that is nearer.
-  std::optional<double> alpha = 0.5;
-  bool per_channel = false;  // the weights will have a scale for each output channel; only asked where alpha is unset
-  // Op types whose outputs will be quantized: behind them a Mul would come too late, and none is added; nor is a
-  // division folded through such a Relu, whose input is quantized with values that its output does not show.
-  std::vector<std::string> quantized_ops;
-  LayerPredicate readers;
-};
 // The same function with activations of MatMul and Gemm that have no outlier channels (Xiao et al. 2022, SmoothQuant):
 // channel k is divided by max|X_k|^alpha / max|W_k|^(1-alpha), the weights multiplied. The division is folded into the
 // normalization, Mul, MatMul, Gemm or Conv that X comes from, also through Relu, Transpose and the Add of a bias; where
 // X has another reader, or comes from anything else, a Mul named `<X>_smooth` is added in front of its layers. Weights
 // that other nodes share or that are inputs of the model stay as they are. One pass over the samples in constant
 // memory.
-Model smooth(const Model& model, const SampleRun& on, const SmoothOptions& = {});
+Model smooth(const Model& model, const SampleRun& on, const RewriteOptions& = {});
 // The Mul nodes that smooth() added: to be left in float, since they divide before anything is rounded.
 std::vector<LayerId> smoothing_layers(const Model& model);
 
@@ -169,7 +166,14 @@ struct RefineOptions {
   std::function<Model(const Model&)> corrected;
 };
 
-// `ranges` with some of them narrowed, for the static layers of `plan`. The model is the one that Quantizer takes.
+// What a quantized model is made of: Quantizer(model, ranges, options).quantize(plan). All of it outlives this.
+struct Candidate {
+  const Model& model;
+  const Ranges& ranges;
+  const QuantizeOptions& options;
+  const Plan& plan;
+};
+// The candidate's ranges with some of them narrowed, for the static layers of its plan.
 //
 // In the order of the graph, each range's ends are tried at 0.9, 0.8 ... of where they lie: both together, then the
 // upper and the lower alone, as long as it helps. What helps: the squared error of all outputs, each relative to the
@@ -178,8 +182,7 @@ struct RefineOptions {
 //
 // Cost: three or more quantized models for each tensor, loaded and run on the samples. Deterministic.
 // Throws Error{kInvalidInput} as Quantizer does.
-Ranges refine_ranges(const Model& model, const Ranges& ranges, const QuantizeOptions& options, const Plan& plan,
-                     const SampleRun& on, const RefineOptions& = {});
+Ranges refine_ranges(const Candidate& candidate, const SampleRun& on, const RefineOptions& = {});
 
 // --- All improvers as one set of options, in the order in which they work together
 //
@@ -195,14 +198,14 @@ struct ImproveOptions {
   bool center = false;
   bool equalize = false;
   bool smooth = false;
-  std::optional<double> smooth_alpha = 0.5;  // SmoothOptions::alpha
+  std::optional<double> smooth_alpha = 0.5;  // RewriteOptions::smooth_alpha
   bool learned_rounding = false;
   int64_t max_rounding_inputs = 0;  // RoundingOptions::max_inputs
   bool refine_ranges = false;
   BiasCorrection bias_correction = BiasCorrection::kNone;  // after the others
 
-  bool rewrites() const { return center || equalize || smooth; }
-  bool corrects() const { return learned_rounding || refine_ranges || bias_correction != BiasCorrection::kNone; }
+  bool rewrites() const;  // before calibration
+  bool corrects() const;  // after it
   bool operator==(const ImproveOptions&) const = default;
 };
 // int8_weights and int4_weights: activations stay exact.
@@ -211,6 +214,42 @@ constexpr bool is_weight_only(Scheme scheme) {
 }
 // What activations are quantized for can be rewritten.
 constexpr bool quantizes_activations(Scheme scheme) { return is_static(scheme) || scheme == Scheme::kInt8Dynamic; }
+enum class ImproverKind {
+  kModel,     // the float model into an equal one, before calibration; the others come after it
+  kRanges,    // ranges of activations into others
+  kEncoding,  // codes and biases of quantized layers into others
+};
+namespace internal {
+struct Improving;
+}
+// What the program knows of an improver. Plans, studies, flags, messages and tune go by these rows.
+struct Improver {
+  const char* name = nullptr;  // of the option in JSON
+  ImproverKind kind{};
+  const char* flag = nullptr;  // what asks for it on the command line
+  const char* help = nullptr;  // of the flag; null where the flag takes a word
+  // Whether it is asked for everywhere; null for bias_correction, which has degrees.
+  bool ImproveOptions::* option = nullptr;
+  // A layer's own word, by its name in plans; null: all layers or none.
+  const char* field_name = nullptr;
+  std::optional<bool> LayerOptions::* field = nullptr;
+  bool (*serves)(Scheme) = nullptr;                 // layers of the scheme
+  bool (*recommended)(Scheme, DataType) = nullptr;  // for layers of the scheme with such activations; null: never
+  const char* word = nullptr;                       // of the option in JSON, instead of true: how it is done
+  Model (*rewrite)(const Model&, const SampleRun&, const RewriteOptions&) = nullptr;  // of kModel
+  void (*improve)(internal::Improving&) = nullptr;                                    // of the other kinds
+
+  bool asked(const ImproveOptions& options) const;
+  bool asked(const LayerOptions& fields) const { return field && (fields.*field).value_or(false); }
+};
+// In the order in which they work.
+std::span<const Improver> improvers();
+// Whether any layer's own word asks for one of the kind.
+bool asks(const LayerOptions& fields, ImproverKind kind);
+bool asks(const Plan& plan, ImproverKind kind);
+// As in "center, equalize or smooth_quant".
+std::string field_names(ImproverKind kind);
+
 // The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone, and not
 // those of 16 bits, whose channels fit one scale anyway.
 ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
@@ -249,18 +288,18 @@ struct Improved {
   Ranges ranges;
   Corrections corrections;
 };
-// For the layers of `plan`, with its fields: a layer gets a learned rounding or a corrected bias where its field or
-// else `improvers` says so; biases fast where only fields ask. For QOperator form they are found on the QDQ form, and
-// serve both. `ranges` may be empty where the plan has no static
-// layers; they serve all of them, so LayerOptions::method is to be resolved before and taken out (ranges_under).
-// `enough` ends the learning of roundings early (RoundingOptions).
-Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
-                 const ImproveOptions& improvers, const SampleRun& on, const std::function<bool()>& enough = {});
+// For the layers of the candidate's plan, with its fields: a layer gets a learned rounding or a corrected bias where
+// its field or else `improvers` says so; biases fast where only fields ask. For QOperator form they are found on the
+// QDQ form, and serve both. Ranges may be empty where the plan has no static layers; they serve all of them, so
+// LayerOptions::method is to be resolved before and taken out (ranges_under). `enough` ends the learning of roundings
+// early (RoundingOptions).
+Improved improve(const Candidate& candidate, const ImproveOptions& improvers, const SampleRun& on,
+                 const std::function<bool()>& enough = {});
 // `quantized` with the corrections of those layers that it holds in the form that they were found for.
 Model apply(const Corrections& corrections, Model quantized);
 // Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding
 // are those that it leaves, so a layer that takes them without it is corrected by little.
-Model apply(const Corrections& corrections, Model quantized, const Plan& plan, const ImproveOptions& otherwise);
+Corrections wanted(Corrections found, const Plan& plan, const ImproveOptions& otherwise);
 // Each layer of `plan`, which `quantized` was made of, takes those of its own scheme and fields, unless these refuse
 // them.
 Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan);

@@ -13,7 +13,7 @@ using namespace testing_rewrites;
 class Center : public RewriteTest {
  protected:
   Model centered(const Model& model, const LayerPredicate& readers = {}) {
-    return center(model, {data(model), samples_, *runner_}, readers);
+    return center(model, {data(model), samples_, *runner_}, {.readers = readers});
   }
 
   // How far the channels of a [1,4,5,5] tensor reach on either side of zero over the samples, in the mean.

@@ -42,7 +42,7 @@ Model bottleneck() {
 
 class Equalize : public RewriteTest {
  protected:
-  Model equalized(const Model& model, const EqualizeOptions& options) {
+  Model equalized(const Model& model, const RewriteOptions& options) {
     return equalize(model, {data(model), samples_, *runner_}, options);
   }
 };

@@ -32,15 +32,15 @@ g (float[1,4,5,5] x) => (float[1,3] y) {
   y = MatMul (f, w3)
 })";
 
-struct Improver {
+struct Improvement {
   const char* name;
   ImproveOptions options;
   WeightClipping clipping = WeightClipping::kNone;
   bool unify = false;
 };
-const std::vector<Improver>& improvers() {
+const std::vector<Improvement>& improvements() {
   constexpr auto kMse = WeightClipping::kMse;
-  static const std::vector<Improver> all{
+  static const std::vector<Improvement> all{
       {"none", {}},
       {"weight clipping", {}, kMse},
       {"learned rounding", {.learned_rounding = true}},
@@ -107,7 +107,7 @@ std::vector<std::string> outside(const Model& model, DataType type) {
 class ReducedRange : public RewriteTest {
  protected:
   // As `seqto quantize` goes on.
-  Model made(const Improver& improver, QuantizeOptions options, Scheme scheme) {
+  Model made(const Improvement& improver, QuantizeOptions options, Scheme scheme) {
     options.weight_clipping = improver.clipping;
     options.unify_concat = improver.unify;
     const Model model = network();
@@ -116,14 +116,14 @@ class ReducedRange : public RewriteTest {
     Ranges ranges;
     if (is_static(scheme)) ranges = calibrate(rewritten, {dataset, samples_, *runner_});
     const Plan plan = uniform_plan(rewritten, scheme, options.exclude);
-    Improved improved = improve(rewritten, ranges, options, plan, improver.options, {dataset, samples_, *runner_});
+    Improved improved = improve({rewritten, ranges, options, plan}, improver.options, {dataset, samples_, *runner_});
     return apply(improved.corrections, Quantizer(rewritten, improved.ranges, options).quantize(plan));
   }
 };
 
 TEST_F(ReducedRange, HoldsWhicheverImproverChoseTheCodes) {
   for (const Kind& kind : kKinds)
-    for (const Improver& improver : improvers())
+    for (const Improvement& improver : improvements())
       for (QuantFormat format : {QuantFormat::kQdq, QuantFormat::kQoperator}) {
         // onnxruntime has int8 weights of channels alone there.
         if (format == QuantFormat::kQoperator && kind.type == DataType::kUint8 && kind.per_channel) continue;
@@ -141,7 +141,7 @@ TEST_F(ReducedRange, HoldsWhicheverImproverChoseTheCodes) {
 
 TEST_F(ReducedRange, HoldsInDynamicLayers) {
   for (const Kind& kind : kKinds)
-    for (const Improver& improver : improvers()) {
+    for (const Improvement& improver : improvements()) {
       if (improver.options.corrects() || improver.unify) continue;  // of static layers
       QuantizeOptions options{.weight_type = kind.type,
                               .per_channel = kind.per_channel,
@@ -165,7 +165,7 @@ TEST_F(ReducedRange, HoldsForTheLayersWhoseFieldsAskForIt) {
         ASSERT_EQ(plan.options.size(), 1u);
         QuantizeOptions options{.format = format, .activation_type = DataType::kUint8, .weight_clipping = clipping};
         const ImproveOptions learned{.learned_rounding = true};
-        const Improved found = improve(model, ranges, options, plan, learned, {data(model), samples_, *runner_});
+        const Improved found = improve({model, ranges, options, plan}, learned, {data(model), samples_, *runner_});
         const Model quantized = apply(found.corrections, Quantizer(model, ranges, options).quantize(plan));
         const auto codes = [&](const std::string& weight) -> const Tensor* {
           for (const Node& n : quantized.graph.nodes)

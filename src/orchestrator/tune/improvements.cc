@@ -33,10 +33,6 @@ std::vector<DetailedScheme> schemes_of(const TuneOptions& o) {
   return result;
 }
 
-bool asks(const LayerOptions& fields) {
-  return fields.learned_rounding.value_or(false) || fields.bias_correction.value_or(false);
-}
-
 Plan without_methods(Plan plan) {
   for (auto& [layer, fields] : plan.options) fields.method.reset();
   return plan;
@@ -78,20 +74,21 @@ std::optional<Improved> improve_scheme(const Workbench& w, const DetailedScheme&
   if (scheme == Scheme::kFloat32 || scheme == Scheme::kFloat16) return {};
   ImproveOptions improvers = improvers_of(o, scheme);
   if (detailed != schemes_of(o).front()) improvers.refine_ranges = false;
-  if (!improvers.corrects() && !asks(detailed.fields)) return {};
+  if (!improvers.corrects() && !asks(detailed.fields, ImproverKind::kEncoding)) return {};
   const Plan plan = without_methods(uniform_plan(w.model, detailed, w.quantize.exclude));
+  const Candidate candidate{w.model, ranges, w.quantize, plan};
   const bool few = is_weight_only(scheme) && corrects_weights(o) && is_hurried(o);
   const auto seen = few ? w.samples.first(std::min(w.samples.size(), kHurriedSamples)) : w.samples;
   bool cut = false;
   std::function<bool()> enough;
   if (learns(o, detailed))
     if (auto over = time.next()) enough = [&cut, over] { return cut = over(); };
-  Improved found = improve(w.model, ranges, w.quantize, plan, improvers, {w.data, seen, w.runner, env}, enough);
+  Improved found = improve(candidate, improvers, {w.data, seen, w.runner, env}, enough);
   const bool leaves_some = cut || (corrects_weights(o) && improvers.max_rounding_inputs > 0);
   if (leaves_some && improvers.bias_correction == BiasCorrection::kNone) {
     // Of layers that are too wide, or of another kind.
     const ImproveOptions biases{.bias_correction = BiasCorrection::kFast};
-    Improved others = improve(w.model, ranges, w.quantize, plan, biases, {w.data, w.samples, w.runner, env});
+    Improved others = improve(candidate, biases, {w.data, w.samples, w.runner, env});
     for (auto& [layer, shifts] : others.corrections.shifts)
       if (!found.corrections.rounding.contains(layer)) found.corrections.shifts.emplace(layer, std::move(shifts));
   }
@@ -109,7 +106,8 @@ bool corrects_weights(const TuneOptions& o) {
 ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
   ImproveOptions result = o.improvers;
   if (!is_weight_only(scheme)) return result;
-  result.center = result.equalize = result.smooth = result.refine_ranges = false;  // of activations
+  for (const Improver& i : improvers())
+    if (i.option && !i.serves(scheme)) result.*i.option = false;
   if (!corrects_weights(o)) return result;
   if (!is_hurried(o)) {
     result.learned_rounding = true;

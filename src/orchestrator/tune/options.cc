@@ -122,10 +122,10 @@ void validate(const TuneOptions& o) {
     if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));
   }
   if (rewritings(o).size() > 1)
-    usage(
-        "schemes that differ in center, equalize or smooth_quant found; the float model is rewritten once, before the "
-        "search: the same for all expected; tune once with each, and `seqto report DIR_A DIR_B` shows them side by "
-        "side");
+    usage(fmt::format(
+        "schemes that differ in {} found; the float model is rewritten once, before the search: the same for all "
+        "expected; tune once with each, and `seqto report DIR_A DIR_B` shows them side by side",
+        field_names(ImproverKind::kModel)));
   const auto count = [&](const char* scheme) { return std::count(o.schemes.begin(), o.schemes.end(), scheme); };
   if (!searches(o) && !o.schemes.empty() && (count("float32") != 1 || count("int8") + count("int8_dynamic") != 1))
     usage(
@@ -178,9 +178,8 @@ TuneOptions resolved(TuneOptions o) {
     else o.schemes = {"int8_weights", "int4_weights", "float16", "float32"};
   }
   if (const auto wanted = rewritings(o); wanted.size() == 1) {
-    o.improvers.center = wanted[0].center;
-    o.improvers.equalize = wanted[0].equalize;
-    o.improvers.smooth = wanted[0].smooth;
+    for (const Improver& i : improvers())
+      if (i.kind == ImproverKind::kModel) o.improvers.*i.option = wanted[0].*i.option;
   }
   if (searches(o) && o.fast_types) take_fast_types(o);
   if (o.jobs <= 0) {

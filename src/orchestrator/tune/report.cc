@@ -59,7 +59,9 @@ Recipe study_recipe(const Inputs& in, const References& r) {
                 .calibrate = calibration_of(o),
                 .model_sha256 = in.model_sha256,
                 .samples_sha256 = samples_sha256(*in.samples.data, calibration)};
-  if (!r.base.original) recipe.improvers.center = recipe.improvers.equalize = recipe.improvers.smooth = false;
+  if (!r.base.original)
+    for (const Improver& i : improvers())
+      if (i.kind == ImproverKind::kModel) recipe.improvers.*i.option = false;
   for (int64_t index : calibration) recipe.calibration_samples.push_back(index - in.samples.calibration_begin);
   const auto folder = o.output / "plans";
   for (const auto& [method, ranges] : r.learned.in_use) recipe.ranges[method] = store_ranges(folder, ranges);

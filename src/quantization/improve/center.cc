@@ -149,10 +149,10 @@ class Centerer {
 
 }  // namespace
 
-Model center(const Model& model, const SampleRun& on, const LayerPredicate& readers) {
+Model center(const Model& model, const SampleRun& on, const RewriteOptions& options) {
   const GraphView index(model);
   ChannelShifts found = find_channel_shifts(model, index);
-  if (readers) keep_read_by(found, [&](size_t node) { return readers(model.graph.nodes[node].name); });
+  if (options.readers) keep_read_by(found, [&](size_t node) { return options.readers(model.graph.nodes[node].name); });
   if (found.readers.empty() || on.samples.empty()) return model;
   std::vector<ChannelTensor> tensors;
   std::map<size_t, Index> rows;

@@ -108,7 +108,7 @@ ChannelNoise::Activation writer_of(const Tensor& weight, size_t axis, std::vecto
 
 class Equalizer {
  public:
-  Equalizer(const Model& model, const GraphView& index, const EqualizeOptions& options)
+  Equalizer(const Model& model, const GraphView& index, const RewriteOptions& options)
       : model_(model), options_(options), unrounded_(unrounded_tensors(model, index)) {
     for (const Initializer& i : model_.graph.initializers) weights_[i.name] = i.tensor;
     for (const Node& n : model_.graph.nodes) for_each_read(n, [&](const std::string& name) { ++uses_[name]; });
@@ -267,7 +267,7 @@ class Equalizer {
   }
 
   Model model_;
-  const EqualizeOptions& options_;
+  const RewriteOptions& options_;
   std::unordered_set<std::string> unrounded_;
   std::unordered_map<std::string, Tensor> weights_;
   std::unordered_map<std::string, int> uses_;  // kept up to date as weights are copied
@@ -276,7 +276,7 @@ class Equalizer {
 
 }  // namespace
 
-Model equalize(const Model& model, const SampleRun& on, const EqualizeOptions& options) {
+Model equalize(const Model& model, const SampleRun& on, const RewriteOptions& options) {
   const auto& [data, samples, runner, env] = on;
   if (samples.empty()) return model;
   const GraphView index(model);

@@ -1,9 +1,9 @@
+// The improvers, a row each, and what goes by the rows: options, rewriting, improving.
 #include "seqto/improve.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,25 +13,174 @@
 
 namespace seqto {
 
+using internal::Improving;
 using nlohmann::json;
+
+namespace internal {
+
+// What improvers work on after calibration. Each goes on from what those before it found.
+struct Improving {
+  Candidate candidate;
+  const ImproveOptions& options;
+  const SampleRun& on;
+  const std::function<bool()>& enough;
+  Improved found;
+
+  Candidate now() const { return {candidate.model, found.ranges, candidate.options, candidate.plan}; }
+  Model quantized() const {
+    return Quantizer(candidate.model, found.ranges, candidate.options).quantize(candidate.plan);
+  }
+  bool corrects_all() const { return options.bias_correction != BiasCorrection::kNone; }
+};
+
+}  // namespace internal
+
+namespace {
+
+bool any_layer(const Plan& plan, const Improver& improver) {
+  return std::ranges::any_of(plan.options, [&](const auto& layer) { return improver.asked(layer.second); });
+}
+
+void learn(Improving& i) {
+  i.found.corrections.rounding = learn_rounding(i.candidate.model, i.quantized(), i.on,
+                                                {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
+  i.found.corrections = wanted(std::move(i.found.corrections), i.candidate.plan, i.options);
+}
+
+Corrections with_shifts(const Improving& i, BiasCorrection correction) {
+  Corrections found = i.found.corrections;
+  found.shifts = bias_shifts(i.candidate.model, apply(found, i.quantized()), correction, i.on);
+  return wanted(std::move(found), i.candidate.plan, i.options);
+}
+
+void correct(Improving& i) {
+  i.found.corrections = with_shifts(i, i.corrects_all() ? i.options.bias_correction : BiasCorrection::kFast);
+}
+
+void refine(Improving& i) {
+  if (i.found.ranges.empty()) return;
+  Corrections meanwhile = i.found.corrections;
+  // As it will be in the file: a cheap stand-in for the correction that follows.
+  if (i.corrects_all() || any_layer(i.candidate.plan, improvers().back()))
+    meanwhile = with_shifts(i, BiasCorrection::kFast);
+  i.found.ranges =
+      refine_ranges(i.now(), i.on, {.corrected = [&](const Model& candidate) { return apply(meanwhile, candidate); }});
+}
+
+bool serves_codes(Scheme scheme) { return is_static(scheme) || is_weight_only(scheme); }
+bool in_8_bits(Scheme scheme, DataType activation_type) {
+  return !is_weight_only(scheme) && !internal::is_16_bits(activation_type);
+}
+bool always(Scheme, DataType) { return true; }
+
+constexpr Improver kImprovers[] = {
+    {.name = "center",
+     .kind = ImproverKind::kModel,
+     .flag = "--center",
+     .help = "Move the channels of tensors to the middle of their ranges before they are quantized",
+     .option = &ImproveOptions::center,
+     .field_name = "center",
+     .field = &LayerOptions::center,
+     .serves = quantizes_activations,
+     .recommended = in_8_bits,
+     .rewrite = center},
+    {.name = "equalize",
+     .kind = ImproverKind::kModel,
+     .flag = "--equalize",
+     .help = "Scale the channels of tensors, before they are quantized, so that rounding loses least",
+     .option = &ImproveOptions::equalize,
+     .field_name = "equalize",
+     .field = &LayerOptions::equalize,
+     .serves = quantizes_activations,
+     .recommended = in_8_bits,
+     .word = "least_noise_with_writers",  // another way would not go on with a study of this
+     .rewrite = equalize},
+    {.name = "smooth",
+     .kind = ImproverKind::kModel,
+     .flag = "--smooth-quant",
+     .help = "Move outlier channels of activations into the weights of MatMul and Gemm; static and dynamic",
+     .option = &ImproveOptions::smooth,
+     .field_name = "smooth_quant",
+     .field = &LayerOptions::smooth_quant,
+     .serves = quantizes_activations,
+     .rewrite = smooth},
+    {.name = "rounding",
+     .kind = ImproverKind::kEncoding,
+     .flag = "--rounding learned",
+     .option = &ImproveOptions::learned_rounding,
+     .field_name = "rounding",
+     .field = &LayerOptions::learned_rounding,
+     .serves = serves_codes,
+     .recommended = always,
+     .word = "learned",
+     .improve = learn},
+    {.name = "refine_ranges",
+     .kind = ImproverKind::kRanges,
+     .flag = "--refine-ranges",
+     .help = "Narrow the ranges of activations where the model's outputs come nearer to the float model's",
+     .option = &ImproveOptions::refine_ranges,
+     .serves = is_static,
+     .improve = refine},
+    // Last: it takes up what the others leave.
+    {.name = "bias_correction",
+     .kind = ImproverKind::kEncoding,
+     .flag = "--bias-correction",
+     .field_name = "bias_correction",
+     .field = &LayerOptions::bias_correction,
+     .serves = serves_codes,
+     .improve = correct},
+};
+
+bool asks_before(const ImproveOptions& options, bool calibration) {
+  return std::ranges::any_of(kImprovers, [&](const Improver& i) {
+    return (i.kind == ImproverKind::kModel) == calibration && i.asked(options);
+  });
+}
+
+}  // namespace
+
+std::span<const Improver> improvers() { return kImprovers; }
+
+bool Improver::asked(const ImproveOptions& o) const {
+  return option ? o.*option : o.bias_correction != BiasCorrection::kNone;
+}
+
+bool ImproveOptions::rewrites() const { return asks_before(*this, true); }
+bool ImproveOptions::corrects() const { return asks_before(*this, false); }
+
+bool asks(const LayerOptions& fields, ImproverKind kind) {
+  return std::ranges::any_of(kImprovers, [&](const Improver& i) { return i.kind == kind && i.asked(fields); });
+}
+
+bool asks(const Plan& plan, ImproverKind kind) {
+  return std::ranges::any_of(plan.options, [&](const auto& layer) { return asks(layer.second, kind); });
+}
+
+std::string field_names(ImproverKind kind) {
+  std::vector<std::string> names;
+  for (const Improver& i : kImprovers)
+    if (i.kind == kind && i.field) names.emplace_back(i.field_name);
+  std::string text = names.back();
+  for (size_t n = names.size() - 1; n-- > 0;) text = names[n] + (n + 2 == names.size() ? " or " : ", ") + text;
+  return text;
+}
+
+// --- options
 
 ImproveOptions recommended_improvers(Scheme scheme, DataType activation_type) {
   ImproveOptions options;
-  options.learned_rounding = true;
-  options.center = options.equalize = !is_weight_only(scheme) && !internal::is_16_bits(activation_type);
+  for (const Improver& i : kImprovers)
+    if (i.recommended) options.*i.option = i.recommended(scheme, activation_type);
   return options;
 }
 
 std::string improve_options_to_json(const ImproveOptions& o) {
   const ImproveOptions d;
   json j = json::object();
-  if (o.center) j["center"] = true;
-  if (o.equalize) j["equalize"] = "least_noise_with_writers";  // how: another way would not go on with a study of this
-  if (o.smooth) j["smooth"] = true;
+  for (const Improver& i : kImprovers)
+    if (i.option && o.*i.option) j[i.name] = i.word ? json(i.word) : json(true);
   if (o.smooth_alpha != d.smooth_alpha) j["smooth_alpha"] = o.smooth_alpha ? json(*o.smooth_alpha) : json("auto");
-  if (o.learned_rounding) j["rounding"] = "learned";
   if (o.max_rounding_inputs != d.max_rounding_inputs) j["max_rounding_inputs"] = o.max_rounding_inputs;
-  if (o.refine_ranges) j["refine_ranges"] = true;
   if (o.bias_correction != d.bias_correction) j["bias_correction"] = to_string(o.bias_correction);
   return j.dump();
 }
@@ -40,14 +189,11 @@ ImproveOptions improve_options_from_json(const std::string& text) {
   ImproveOptions o;
   try {
     const json j = internal::parse_json(text);
-    o.center = j.value("center", false);
-    o.equalize = j.contains("equalize");
-    o.smooth = j.value("smooth", false);
+    for (const Improver& i : kImprovers)
+      if (i.option) o.*i.option = i.word ? j.contains(i.name) : j.value(i.name, false);
     if (const auto it = j.find("smooth_alpha"); it != j.end())
       o.smooth_alpha = it->is_number() ? std::optional(it->get<double>()) : std::nullopt;
-    o.learned_rounding = j.contains("rounding");
     o.max_rounding_inputs = j.value("max_rounding_inputs", o.max_rounding_inputs);
-    o.refine_ranges = j.value("refine_ranges", false);
     if (const auto it = j.find("bias_correction"); it != j.end())
       o.bias_correction = parse_bias_correction(it->get_ref<const std::string&>());
   } catch (const json::exception& error) {
@@ -57,185 +203,91 @@ ImproveOptions improve_options_from_json(const std::string& text) {
   return o;
 }
 
+// --- before calibration
+
 namespace {
 
-// Which layers each of them is for.
 struct Rewriting {
-  LayerPredicate centers, equalizes, smooths;
-  bool per_channel = false;
+  ImproveOptions asked;
+  RewriteOptions options;  // but for the readers
+  std::function<LayerPredicate(const Improver&)> readers;
   bool any_static = true;  // else outputs stay float
 };
 
-Model rewrite(const Model& model, const ImproveOptions& improvers, const Rewriting& asked, QuantizeOptions& options,
-              const SampleRun& on) {
-  Model result = model;
-  if (improvers.center) result = center(result, on, asked.centers);
-  if (improvers.equalize) result = equalize(result, on, {.per_channel = asked.per_channel, .readers = asked.equalizes});
-  if (!improvers.smooth) return result;
-  SmoothOptions smoothing{
-      .alpha = improvers.smooth_alpha, .per_channel = asked.per_channel, .quantized_ops = {}, .readers = asked.smooths};
-  if (asked.any_static) smoothing.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
-  result = smooth(result, on, smoothing);
-  for (LayerId& added : smoothing_layers(result)) options.exclude.push_back(std::move(added));
-  return result;
+Model rewrite(Model model, Rewriting rewriting, QuantizeOptions& options, const SampleRun& on) {
+  RewriteOptions& how = rewriting.options;
+  how.smooth_alpha = rewriting.asked.smooth_alpha;
+  if (rewriting.any_static) how.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
+  for (const Improver& i : kImprovers) {
+    if (!i.rewrite || !i.asked(rewriting.asked)) continue;
+    how.readers = rewriting.readers ? rewriting.readers(i) : nullptr;
+    model = i.rewrite(model, on, how);
+  }
+  if (rewriting.asked.smooth)
+    for (LayerId& added : smoothing_layers(model)) options.exclude.push_back(std::move(added));
+  return model;
 }
 
 }  // namespace
 
 Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, Scheme scheme,
                   const SampleRun& on) {
-  const Rewriting everywhere{.centers = {},
-                             .equalizes = {},
-                             .smooths = {},
-                             .per_channel = options.per_channel,
-                             .any_static = scheme != Scheme::kInt8Dynamic};
-  return rewrite(model, improvers, everywhere, options, on);
+  return rewrite(model,
+                 {.asked = improvers,
+                  .options = {.per_channel = options.per_channel},
+                  .any_static = scheme != Scheme::kInt8Dynamic},
+                 options, on);
 }
 
 ImproveOptions rewriting_of(const DetailedScheme& scheme, const ImproveOptions& improvers) {
   ImproveOptions result;
   if (!quantizes_activations(scheme.scheme)) return result;
-  result.center = scheme.fields.center.value_or(improvers.center);
-  result.equalize = scheme.fields.equalize.value_or(improvers.equalize);
-  result.smooth = scheme.fields.smooth_quant.value_or(improvers.smooth);
+  for (const Improver& i : kImprovers)
+    if (i.rewrite) result.*i.option = (scheme.fields.*i.field).value_or(improvers.*i.option);
   result.smooth_alpha = improvers.smooth_alpha;
   return result;
 }
 
 Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeOptions& options, const Plan& plan,
                   const SampleRun& on) {
-  const auto asks = [&](bool ImproveOptions::* rewriting) -> LayerPredicate {
-    return [&plan, &improvers, rewriting](const LayerId& layer) {
-      return rewriting_of(detailed_scheme(plan, layer), improvers).*rewriting;
-    };
-  };
-  Rewriting asked{.centers = asks(&ImproveOptions::center),
-                  .equalizes = asks(&ImproveOptions::equalize),
-                  .smooths = asks(&ImproveOptions::smooth),
-                  .per_channel = true,
-                  .any_static = false};
-  ImproveOptions any{.smooth_alpha = improvers.smooth_alpha};
+  Rewriting rewriting{.asked = {.smooth_alpha = improvers.smooth_alpha},
+                      .options = {.per_channel = true},
+                      .readers =
+                          [&](const Improver& i) {
+                            return [&](const LayerId& layer) {
+                              return i.asked(rewriting_of(detailed_scheme(plan, layer), improvers));
+                            };
+                          },
+                      .any_static = false};
   for (const auto& [layer, scheme] : plan.schemes) {
     const DetailedScheme own = detailed_scheme(plan, layer);
     const ImproveOptions wanted = rewriting_of(own, improvers);
-    asked.any_static |= is_static(scheme);
+    rewriting.any_static |= is_static(scheme);
     if (!wanted.rewrites()) continue;
-    any.center |= wanted.center;
-    any.equalize |= wanted.equalize;
-    any.smooth |= wanted.smooth;
-    asked.per_channel &= own.fields.per_channel.value_or(options.per_channel);
+    for (const Improver& i : kImprovers)
+      if (i.rewrite) rewriting.asked.*i.option |= wanted.*i.option;
+    rewriting.options.per_channel &= own.fields.per_channel.value_or(options.per_channel);
   }
-  return rewrite(model, any, asked, options, on);
+  return rewrite(model, std::move(rewriting), options, on);
 }
 
-namespace {
+// --- after calibration
 
-bool asks(const Plan& plan, std::optional<bool> LayerOptions::* field) {
-  return std::any_of(plan.options.begin(), plan.options.end(),
-                     [&](const auto& layer) { return (layer.second.*field).value_or(false); });
-}
-
-// The layers that do not want it are taken out.
-template <class T>
-void keep_wanted(std::map<LayerId, T>& found, const Plan& plan, std::optional<bool> LayerOptions::* field,
-                 bool otherwise) {
-  std::erase_if(found, [&](const auto& layer) {
-    auto it = plan.options.find(layer.first);
-    return !(it == plan.options.end() ? otherwise : (it->second.*field).value_or(otherwise));
-  });
-}
-
-}  // namespace
-
-Improved improve(const Model& model, Ranges ranges, const QuantizeOptions& options, const Plan& plan,
-                 const ImproveOptions& improvers, const SampleRun& on, const std::function<bool()>& enough) {
-  Improved result{std::move(ranges), {}};
-  bool learns = improvers.learned_rounding || asks(plan, &LayerOptions::learned_rounding);
-  bool corrects_all = improvers.bias_correction != BiasCorrection::kNone;
-  bool corrects = corrects_all || asks(plan, &LayerOptions::bias_correction);
-  if ((!learns && !corrects && !improvers.refine_ranges) || on.samples.empty()) return result;
+Improved improve(const Candidate& candidate, const ImproveOptions& options, const SampleRun& on,
+                 const std::function<bool()>& enough) {
   // Layers in QOperator form have no inputs in float that could be looked at: what is found for their QDQ form, which
   // rounds in the same places, are codes and biases of both.
-  QuantizeOptions in_pairs = options;
+  QuantizeOptions in_pairs = candidate.options;
   in_pairs.format = QuantFormat::kQdq;
-  auto quantized = [&] { return Quantizer(model, result.ranges, in_pairs).quantize(plan); };
-  auto shifts = [&](BiasCorrection correction) {
-    BiasShifts found = bias_shifts(model, apply(result.corrections, quantized()), correction, on);
-    keep_wanted(found, plan, &LayerOptions::bias_correction, corrects_all);
-    return found;
-  };
-  if (learns) {
-    Rounding& rounding = result.corrections.rounding;
-    const RoundingOptions rounding_options{.max_inputs = improvers.max_rounding_inputs, .enough = enough};
-    rounding = learn_rounding(model, quantized(), on, rounding_options);
-    keep_wanted(rounding, plan, &LayerOptions::learned_rounding, improvers.learned_rounding);
-  }
-  if (improvers.refine_ranges && !result.ranges.empty()) {
-    Corrections meanwhile = result.corrections;
-    // As it will be in the file: a cheap stand-in for the correction that follows.
-    if (corrects) meanwhile.shifts = shifts(BiasCorrection::kFast);
-    RefineOptions refine;
-    refine.corrected = [&](const Model& candidate) { return apply(meanwhile, candidate); };
-    result.ranges = refine_ranges(model, result.ranges, in_pairs, plan, on, refine);
-  }
-  if (corrects) result.corrections.shifts = shifts(corrects_all ? improvers.bias_correction : BiasCorrection::kFast);
-  return result;
-}
-
-Model apply(const Corrections& corrections, Model quantized) {
-  if (!corrections.rounding.empty()) quantized = apply_rounding(quantized, corrections.rounding);
-  if (!corrections.shifts.empty()) quantized = shift_biases(quantized, corrections.shifts);
-  return quantized;
-}
-
-Model apply(const Corrections& corrections, Model quantized, const Plan& plan, const ImproveOptions& otherwise) {
-  Corrections wanted = corrections;
-  keep_wanted(wanted.rounding, plan, &LayerOptions::learned_rounding, otherwise.learned_rounding);
-  keep_wanted(wanted.shifts, plan, &LayerOptions::bias_correction, otherwise.bias_correction != BiasCorrection::kNone);
-  return apply(wanted, std::move(quantized));
-}
-
-namespace {
-
-// A plan that with_fields() made asks for what was found under the scheme without one or both of these fields.
-const Corrections* found_for(const DetailedScheme& asked, const SchemeCorrections& corrections) {
-  const bool learned = asked.fields.learned_rounding == true, corrected = asked.fields.bias_correction == true;
-  for (auto [without_rounding, without_bias] :
-       {std::pair{false, false}, {learned, false}, {false, corrected}, {learned, corrected}}) {
-    DetailedScheme scheme = asked;
-    if (without_rounding) scheme.fields.learned_rounding.reset();
-    if (without_bias) scheme.fields.bias_correction.reset();
-    if (auto found = corrections.find(scheme); found != corrections.end()) return &found->second;
-  }
-  return nullptr;
-}
-
-// What was found for the plan's layers, each by its own scheme and fields, but for those whose fields refuse it.
-Corrections wanted_by(const Plan& plan, const SchemeCorrections& corrections) {
-  Corrections wanted;
-  for (const auto& [layer, scheme] : plan.schemes) {
-    const Corrections* found = found_for(detailed_scheme(plan, layer), corrections);
-    if (!found) continue;
-    const auto& [rounding, shifts] = *found;
-    if (auto it = rounding.find(layer); it != rounding.end()) wanted.rounding.insert(*it);
-    if (auto it = shifts.find(layer); it != shifts.end()) wanted.shifts.insert(*it);
-  }
-  keep_wanted(wanted.rounding, plan, &LayerOptions::learned_rounding, true);
-  keep_wanted(wanted.shifts, plan, &LayerOptions::bias_correction, true);
-  return wanted;
-}
-
-}  // namespace
-
-Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan) {
-  return apply(wanted_by(plan, corrections), std::move(quantized));
-}
-
-Plan with_fields(const SchemeCorrections& corrections, Plan plan) {
-  const Corrections wanted = wanted_by(plan, corrections);
-  for (const auto& [layer, rounded] : wanted.rounding) plan.options[layer].learned_rounding = true;
-  for (const auto& [layer, shifts] : wanted.shifts) plan.options[layer].bias_correction = true;
-  return plan;
+  Improving improving{.candidate = {candidate.model, candidate.ranges, in_pairs, candidate.plan},
+                      .options = options,
+                      .on = on,
+                      .enough = enough,
+                      .found = {candidate.ranges, {}}};
+  if (on.samples.empty()) return std::move(improving.found);
+  for (const Improver& i : kImprovers)
+    if (i.improve && (i.asked(options) || any_layer(candidate.plan, i))) i.improve(improving);
+  return std::move(improving.found);
 }
 
 }  // namespace seqto

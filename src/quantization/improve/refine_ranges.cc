@@ -201,12 +201,11 @@ std::vector<std::string> ordered_tensors(const Model& model, const Ranges& range
 
 }  // namespace
 
-Ranges refine_ranges(const Model& model, const Ranges& ranges, const QuantizeOptions& options, const Plan& plan,
-                     const SampleRun& on, const RefineOptions& refine_options) {
+Ranges refine_ranges(const Candidate& candidate, const SampleRun& on, const RefineOptions& options) {
+  const auto& [model, ranges, quantize, plan] = candidate;
   if (on.samples.empty()) return ranges;
-  Judge judge(model, on, refine_options.max_samples);
-  return Refiner(Quantizer(model, ranges, options), ranges, plan, judge, refine_options)
-      .run(ordered_tensors(model, ranges));
+  Judge judge(model, on, options.max_samples);
+  return Refiner(Quantizer(model, ranges, quantize), ranges, plan, judge, options).run(ordered_tensors(model, ranges));
 }
 
 }  // namespace seqto

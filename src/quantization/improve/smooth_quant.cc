@@ -34,7 +34,7 @@ Tensor scaled(const Tensor& tensor, size_t axis, const std::vector<float>& facto
 
 class Smoother {
  public:
-  Smoother(const Model& model, const SmoothOptions& options) : model_(model), options_(options) {
+  Smoother(const Model& model, const RewriteOptions& options) : model_(model), options_(options) {
     Graph& graph = model_.graph;
     for (Initializer& i : graph.initializers) constants_[i.name] = &i.tensor, names_.insert(i.name);
     for (const ValueInfo& v : graph.inputs) names_.insert(v.name);
@@ -46,7 +46,8 @@ class Smoother {
 
   void smooth_group(const SmoothGroup& group, const std::vector<float>& maxima, const Eigen::MatrixXf* rows) {
     SmoothLayers layers = layers_of(group, maxima, rows != nullptr);
-    auto factors = rows ? best_factors(layers, *rows, options_.per_channel) : smooth_factors(layers, *options_.alpha);
+    auto factors =
+        rows ? best_factors(layers, *rows, options_.per_channel) : smooth_factors(layers, *options_.smooth_alpha);
     if (factors.empty()) return;
     for (const ChannelConstant& r : group.readers) scale(r, factors, false);
     for (const ChannelConstant& f : group.folds) scale(f, factors, true);
@@ -130,7 +131,7 @@ class Smoother {
   }
 
   Model model_;
-  const SmoothOptions& options_;
+  const RewriteOptions& options_;
   std::unordered_map<std::string, Tensor*> constants_;
   std::unordered_set<std::string> names_;
   std::unordered_map<size_t, std::vector<Node>> muls_;
@@ -147,10 +148,10 @@ void require_finite(const std::vector<float>& maxima, const std::string& tensor)
 
 }  // namespace
 
-Model smooth(const Model& model, const SampleRun& on, const SmoothOptions& options) {
-  if (options.alpha && !(*options.alpha >= 0 && *options.alpha <= 1))
+Model smooth(const Model& model, const SampleRun& on, const RewriteOptions& options) {
+  if (options.smooth_alpha && !(*options.smooth_alpha >= 0 && *options.smooth_alpha <= 1))
     throw Error(Code::kUsage,
-                fmt::format("[quantize] alpha {} found; a number from 0 to 1 was expected", *options.alpha));
+                fmt::format("[quantize] alpha {} found; a number from 0 to 1 was expected", *options.smooth_alpha));
   const GraphView view(model);
   auto groups = find_smooth_groups(model, view, options.quantized_ops);
   size_t found = groups.size();
@@ -174,7 +175,7 @@ Model smooth(const Model& model, const SampleRun& on, const SmoothOptions& optio
     tensors.push_back({.name = g.tensor, .last_of = g.channels}), names.push_back(g.tensor);
   auto maxima = channel_maxima(model, tensors, on);
   std::vector<Eigen::MatrixXf> rows;
-  if (!options.alpha) rows = activation_rows(model, names, on);
+  if (!options.smooth_alpha) rows = activation_rows(model, names, on);
   for (size_t g = 0; g < groups.size(); ++g) {
     require_finite(maxima[g], groups[g].tensor);
     smoother.smooth_group(groups[g], maxima[g], rows.empty() ? nullptr : &rows[g]);

@@ -9,6 +9,7 @@
 #include "quantization/plan/overrides.h"
 #include "quantization/plan/validate_options.h"
 #include "seqto/error.h"
+#include "seqto/improve.h"
 
 namespace seqto::internal {
 namespace {
@@ -35,11 +36,8 @@ class Validator {
     require(f.activation_type.has_value(), "activation_type", qdq && scheme_ == Scheme::kInt8);
     require(f.symmetric_activations.has_value(), "symmetric_activations", qdq && scheme_ == Scheme::kInt8);
     require(f.method.has_value(), "method", statically);
-    require(f.center.has_value(), "center", statically || dynamic);
-    require(f.equalize.has_value(), "equalize", statically || dynamic);
-    require(f.smooth_quant.has_value(), "smooth_quant", statically || dynamic);
-    require(f.learned_rounding.has_value(), "rounding", statically || eight || four);
-    require(f.bias_correction.has_value(), "bias_correction", statically || eight || four);
+    for (const Improver& i : improvers())
+      if (i.field) require((f.*i.field).has_value(), i.field_name, i.serves(scheme_));
     if (f.weight_type) check_weight_type(qdq, four);
     if (f.block_size && *f.block_size < 0) fail(fmt::format("block_size {}; 0 or more", *f.block_size));
     if (statically) validate_static_types(with_fields(options_, scheme_, f));

@@ -1,6 +1,6 @@
 // LayerOptions as JSON, both ways from one list of fields.
 #include "base/json.h"
-#include "seqto/plan.h"
+#include "seqto/improve.h"
 
 #include <fmt/format.h>
 
@@ -26,11 +26,8 @@ void for_each_field(Options& o, F f) {
   f("activation_type", o.activation_type);
   f("symmetric_activations", o.symmetric_activations);
   f("method", o.method);
-  f("center", o.center);
-  f("equalize", o.equalize);
-  f("smooth_quant", o.smooth_quant);
-  f("rounding", o.learned_rounding);
-  f("bias_correction", o.bias_correction);
+  for (const Improver& i : improvers())
+    if (i.field) f(i.field_name, o.*i.field);
 }
 
 constexpr std::string_view kRounding = "rounding", kLearned = "learned", kNearest = "nearest";

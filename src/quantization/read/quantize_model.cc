@@ -50,7 +50,7 @@ Learned found_anew(const Model& model, const Recipe& recipe, const RecipeData& d
     learned.ranges = ranges_under(recipe.plan, model, ranges_of(recipe.calibrate), named);
     for (auto& [layer, fields] : learned.plan.options) fields.method.reset();
   }
-  Improved improved = improve(model, std::move(learned.ranges), recipe.quantize, learned.plan, recipe.improvers,
+  Improved improved = improve({model, learned.ranges, recipe.quantize, learned.plan}, recipe.improvers,
                               {data.data, samples, data.runner, env});
   learned.ranges = std::move(improved.ranges);
   learned.own = std::move(improved.corrections);
