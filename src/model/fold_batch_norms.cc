@@ -1,21 +1,14 @@
 #include <cmath>
+#include <numeric>
 #include <unordered_map>
 
+#include "model/graph_view.h"
 #include "model/op_traits.h"
-#include "model/sort_nodes.h"
 
 namespace seqto {
 namespace {
 
 using namespace internal;
-
-// By name, not Edges: the graph changes meanwhile.
-std::unordered_map<std::string, int> count_reads(const Graph& graph) {
-  std::unordered_map<std::string, int> count;
-  for (const Node& n : graph.nodes) for_each_read(n, [&](const std::string& name) { ++count[name]; });
-  for (const ValueInfo& v : graph.outputs) ++count[v.name];
-  return count;
-}
 
 Tensor scaled(const Tensor& weight, size_t axis, const std::vector<double>& factor) {
   auto in = weight.values<float>();
@@ -30,10 +23,10 @@ Tensor scaled(const Tensor& weight, size_t axis, const std::vector<double>& fact
 
 int fold_batch_norms(Model& model) {
   Graph& graph = model.graph;
-  auto reads = count_reads(graph);
-  std::unordered_map<std::string, size_t> producer, initializer;
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    for (const auto& o : graph.nodes[i].outputs) producer[o] = i;
+  const Edges edges(graph);  // as they are before anything is folded
+  std::vector<size_t> folded_into(graph.nodes.size());
+  std::iota(folded_into.begin(), folded_into.end(), size_t{0});
+  std::unordered_map<std::string, size_t> initializer;
   for (size_t i = 0; i < graph.initializers.size(); ++i) initializer[graph.initializers[i].name] = i;
   auto constant = [&](const std::string& name) -> const Tensor* {
     auto it = initializer.find(name);
@@ -49,12 +42,12 @@ int fold_batch_norms(Model& model) {
     if (!is_batch_normalization(norm) || !norm.domain.empty() || norm.inputs.size() < 5) continue;
     if (norm.int_attribute("training_mode", 0) != 0) continue;
     bool other_outputs = false;
-    for (size_t o = 1; o < norm.outputs.size(); ++o)
-      other_outputs |= !norm.outputs[o].empty() && reads[norm.outputs[o]] > 0;
-    auto it = producer.find(norm.inputs[0]);
-    if (other_outputs || it == producer.end() || reads[norm.inputs[0]] != 1) continue;
-    Node& layer = graph.nodes[it->second];
-    if (!layer.domain.empty() || layer.inputs.size() < 2 || has_factors(layer) || removed[it->second]) continue;
+    for (size_t o = 1; o < norm.outputs.size(); ++o) other_outputs |= edges.uses(norm.outputs[o]) > 0;
+    const Node* producer = edges.producer(norm.inputs[0]);
+    if (other_outputs || !producer || edges.uses(norm.inputs[0]) != 1) continue;
+    const size_t place = folded_into[edges.place(*producer)];
+    Node& layer = graph.nodes[place];
+    if (!layer.domain.empty() || layer.inputs.size() < 2 || has_factors(layer) || removed[place]) continue;
     const Tensor* weight = constant(layer.inputs[1]);
     const size_t rank = weight ? weight->dims().size() : 0, axis = biased_axis(layer, rank).value_or(rank);
     const bool has_bias = bias_input(layer).has_value();
@@ -62,7 +55,8 @@ int fold_batch_norms(Model& model) {
     const Tensor *scale = constant(norm.inputs[1]), *shift = constant(norm.inputs[2]), *mean = constant(norm.inputs[3]),
                  *variance = constant(norm.inputs[4]);
     // A shared weight would be scaled for its other layers too.
-    if (axis == rank || (has_bias && !bias) || !scale || !shift || !mean || !variance || reads[layer.inputs[1]] != 1)
+    if (axis == rank || (has_bias && !bias) || !scale || !shift || !mean || !variance ||
+        edges.uses(layer.inputs[1]) != 1)
       continue;
     size_t channels = static_cast<size_t>(scale->element_count());
     auto fits = [&](const Tensor* t) { return !t || t->element_count() == static_cast<int64_t>(channels); };
@@ -87,7 +81,7 @@ int fold_batch_norms(Model& model) {
     layer.inputs.resize(3);
     layer.inputs[2] = bias_name;
     layer.outputs[0] = norm.outputs[0];
-    producer[norm.outputs[0]] = it->second;
+    folded_into[b] = place;
     removed[b] = true;
     ++folded;
   }
@@ -97,9 +91,10 @@ int fold_batch_norms(Model& model) {
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     if (!removed[i]) kept.push_back(std::move(graph.nodes[i]));
   graph.nodes = std::move(kept);
-  auto left = count_reads(graph);
-  std::erase_if(graph.initializers, [&](const Initializer& i) { return left[i.name] == 0; });
-  std::erase_if(graph.inputs, [&](const ValueInfo& v) { return initializer.contains(v.name) && left[v.name] == 0; });
+  const Edges left(graph);
+  std::erase_if(graph.initializers, [&](const Initializer& i) { return left.uses(i.name) == 0; });
+  std::erase_if(graph.inputs,
+                [&](const ValueInfo& v) { return initializer.contains(v.name) && left.uses(v.name) == 0; });
   return folded;
 }
 

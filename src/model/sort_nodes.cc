@@ -1,20 +1,37 @@
 #include "model/sort_nodes.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <string_view>
 #include <unordered_set>
+
+#include "model/graph_view.h"
 
 namespace seqto::internal {
 
+namespace {
+
+// No node reads what a later one writes.
+bool is_in_order(const Graph& graph) {
+  std::unordered_set<std::string_view> later;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    bool reads_later = false;
+    for_each_read(*node, [&](const std::string& name) { reads_later |= later.contains(name); });
+    if (reads_later) return false;
+    later.insert(node->outputs.begin(), node->outputs.end());
+  }
+  return true;
+}
+
+}  // namespace
+
 bool sort_nodes(Graph& graph) {
-  std::unordered_map<std::string, size_t> producer;
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    for (const auto& o : graph.nodes[i].outputs)
-      if (!o.empty()) producer[o] = i;
+  if (is_in_order(graph)) return false;
+  const Edges edges(graph);
   std::vector<std::vector<size_t>> sources(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for_each_read(graph.nodes[i], [&](const std::string& name) {
-      if (auto it = producer.find(name); it != producer.end() && it->second != i) sources[i].push_back(it->second);
+      if (const Node* producer = edges.producer(name); producer && producer != &graph.nodes[i])
+        sources[i].push_back(edges.place(*producer));
     });
   // Depth first from the first node on, with a stack of our own: chains can be thousands of nodes long.
   std::vector<char> state(graph.nodes.size());  // 0 new, 1 on the stack, 2 placed

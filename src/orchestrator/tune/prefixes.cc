@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
+
 namespace seqto::internal {
 namespace {
 
@@ -33,24 +35,19 @@ bool has_bodies(const Model& model) {
 
 std::vector<std::string> cut_tensors(const Model& model) {
   if (has_bodies(model)) return {};  // bodies read tensors that no edge tells of
-  std::unordered_map<std::string, size_t> last_use, readers_left;
-  std::unordered_set<std::string> constant, outputs;
-  for (const Initializer& i : model.graph.initializers) constant.insert(i.name);
+  const Edges edges(model.graph);
+  std::unordered_set<std::string> outputs;
   for (const ValueInfo& v : model.graph.outputs) outputs.insert(v.name);
-  for (const Node& node : model.graph.nodes)
-    for (const std::string& input : node.inputs)
-      if (!input.empty() && !constant.contains(input)) ++readers_left[input];
   // Tensors that are made and still to be read.
   std::unordered_set<std::string> live;
   for (const ValueInfo& v : model.graph.free_inputs())
-    if (readers_left[v.name] > 0) live.insert(v.name);
+    if (!edges.readers(v.name).empty()) live.insert(v.name);
   std::vector<std::string> cuts;
   for (const Node& node : model.graph.nodes) {
     for (const std::string& input : node.inputs)
-      if (const auto left = readers_left.find(input); left != readers_left.end() && --left->second == 0)
-        live.erase(input);
+      if (!input.empty() && edges.readers(input).back() == &node) live.erase(input);
     for (const std::string& output : node.outputs)
-      if (!output.empty() && (readers_left[output] > 0 || outputs.contains(output))) live.insert(output);
+      if (edges.uses(output) > 0) live.insert(output);
     if (live.size() == 1 && !node.outputs.empty() && live.contains(node.outputs[0]) &&
         !outputs.contains(node.outputs[0]))
       cuts.push_back(node.outputs[0]);
@@ -59,9 +56,7 @@ std::vector<std::string> cut_tensors(const Model& model) {
 }
 
 Model behind(const Model& model, const ValueInfo& tensor) {
-  std::unordered_map<std::string, const Node*> producers;
-  for (const Node& node : model.graph.nodes)
-    for (const std::string& output : node.outputs) producers[output] = &node;
+  const Edges edges(model.graph);
   std::unordered_set<const Node*> needed;
   std::unordered_set<std::string> read;
   std::vector<std::string> open;
@@ -70,9 +65,9 @@ Model behind(const Model& model, const ValueInfo& tensor) {
     const std::string name = std::move(open.back());
     open.pop_back();
     if (name == tensor.name || !read.insert(name).second) continue;
-    const auto producer = producers.find(name);
-    if (producer == producers.end() || !needed.insert(producer->second).second) continue;
-    open.insert(open.end(), producer->second->inputs.begin(), producer->second->inputs.end());
+    const Node* producer = edges.producer(name);
+    if (!producer || !needed.insert(producer).second) continue;
+    open.insert(open.end(), producer->inputs.begin(), producer->inputs.end());
   }
   Model result = model;
   result.graph.nodes.clear();
@@ -113,11 +108,9 @@ Prefixes::Prefixes(const Model& model, const Dataset& data, std::span<const int6
                    int64_t bytes)
     : impl_(new Impl{.model = model, .data = data, .samples = {samples.begin(), samples.end()}, .runner = runner}) {
   constexpr size_t kCuts = 8;
-  std::unordered_map<std::string, size_t> makers;
-  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
-    impl_->positions[model.graph.nodes[i].name] = i;
-    for (const std::string& output : model.graph.nodes[i].outputs) makers[output] = i;
-  }
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) impl_->positions[model.graph.nodes[i].name] = i;
+  const Edges edges(model.graph);
+  const auto place = [&](const std::string& tensor) { return edges.place(*edges.producer(tensor)); };
   std::unordered_map<std::string, const ValueInfo*> infos;
   for (const ValueInfo& info : model.graph.value_info) infos[info.name] = &info;
 
@@ -133,9 +126,9 @@ Prefixes::Prefixes(const Model& model, const Dataset& data, std::span<const int6
   const size_t nodes = model.graph.nodes.size();
   for (size_t k = 1; k <= kCuts; ++k) {
     const size_t wanted = k * nodes / (kCuts + 1);
-    const auto at = std::ranges::find_if(possible, [&](const std::string& name) { return makers[name] >= wanted; });
+    const auto at = std::ranges::find_if(possible, [&](const std::string& name) { return place(name) >= wanted; });
     if (at == possible.end()) break;
-    const size_t position = makers[*at];
+    const size_t position = place(*at);
     if (!impl_->cuts.empty() && impl_->cuts.back().position == position) continue;
     impl_->cuts.push_back({*infos[*at], position, {}});
   }

@@ -73,10 +73,8 @@ void keep_read_by(ChannelShifts& found, const std::function<bool(size_t)>& asks)
 
 class Centerer {
  public:
-  explicit Centerer(const Model& model) : model_(model) {
+  Centerer(const Model& model, const Edges& edges) : model_(model), edges_(edges) {
     for (const Initializer& i : model_.graph.initializers) weights_[i.name] = i.tensor;
-    for (const Node& n : model_.graph.nodes)
-      for (const auto& name : n.inputs) ++uses_[name];
   }
 
   Model run(const ChannelShifts& found, const std::map<size_t, Index>& rows, const MatrixXd& shifts) {
@@ -132,18 +130,18 @@ class Centerer {
     }
     for (size_t c = 0; c < values.size(); ++c) values[c] = static_cast<float>(values[c] + by[c]);
     n.inputs.resize(std::max<size_t>(n.inputs.size(), 3));
-    if (std::string& name = n.inputs[2]; name.empty() || uses_[name] > 1) {
-      --uses_[name];
+    if (std::string& name = n.inputs[2]; name.empty() || edges_.uses(name) > 1 + copies_[name]) {
+      ++copies_[name];
       name = n.name + "_centered_bias";
-      uses_[name] = 1;
       added_.push_back(name);
     }
     weights_[n.inputs[2]] = float_tensor(std::move(dims), std::move(values));
   }
 
   Model model_;
+  const Edges& edges_;  // as they were
   std::unordered_map<std::string, Tensor> weights_;
-  std::unordered_map<std::string, int> uses_;  // kept up to date as biases are copied
+  std::unordered_map<std::string, size_t> copies_;  // of shared biases, by who read them
   std::vector<std::string> added_;
 };
 
@@ -163,7 +161,7 @@ Model center(const Model& model, const SampleRun& on, const RewriteOptions& opti
   Index row = 0;
   for (auto& [writer, own] : rows) own = row++;
   const MatrixXd shifts = solve(found.tensors, rows, channel_ranges(model, tensors, on));
-  return shifts.size() == 0 ? model : Centerer(model).run(found, rows, shifts);
+  return shifts.size() == 0 ? model : Centerer(model, index.edges).run(found, rows, shifts);
 }
 
 }  // namespace seqto

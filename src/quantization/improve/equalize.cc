@@ -109,9 +109,8 @@ ChannelNoise::Activation writer_of(const Tensor& weight, size_t axis, std::vecto
 class Equalizer {
  public:
   Equalizer(const Model& model, const GraphView& index, const RewriteOptions& options)
-      : model_(model), options_(options), unrounded_(unrounded_tensors(model, index)) {
+      : model_(model), edges_(index.edges), options_(options), unrounded_(unrounded_tensors(model, index)) {
     for (const Initializer& i : model_.graph.initializers) weights_[i.name] = i.tensor;
-    for (const Node& n : model_.graph.nodes) for_each_read(n, [&](const std::string& name) { ++uses_[name]; });
   }
 
   Model run(const std::vector<ChannelGroup>& groups, const std::vector<ChannelSpread>& spreads, const Env& env) {
@@ -257,20 +256,20 @@ class Equalizer {
   // A weight that other nodes read too is copied first.
   void set_input(size_t i, size_t input, Tensor tensor) {
     std::string& name = model_.graph.nodes[i].inputs[input];
-    if (uses_[name] > 1) {
-      --uses_[name];
+    if (edges_.uses(name) > 1 + shared_copies_[name]) {
+      ++shared_copies_[name];
       name = node(i).name + "_equalized_" + name;
-      uses_[name] = 1;
       copies_.push_back({name, {}});
     }
     weights_[name] = std::move(tensor);
   }
 
   Model model_;
+  const Edges& edges_;  // as they were
   const RewriteOptions& options_;
   std::unordered_set<std::string> unrounded_;
   std::unordered_map<std::string, Tensor> weights_;
-  std::unordered_map<std::string, int> uses_;  // kept up to date as weights are copied
+  std::unordered_map<std::string, size_t> shared_copies_;  // by the weight, readers that took one
   std::vector<Initializer> copies_;
 };
 

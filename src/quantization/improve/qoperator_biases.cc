@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-#include "model/sort_nodes.h"
+#include "model/graph_view.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/plan/qoperator_forms.h"
 
@@ -11,9 +11,8 @@ namespace {
 
 class Shifter {
  public:
-  explicit Shifter(Graph& graph) : graph_(graph) {
+  explicit Shifter(Graph& graph) : graph_(graph), edges_(graph) {
     for (size_t i = 0; i < graph.initializers.size(); ++i) places_[graph.initializers[i].name] = i;
-    for (const Node& n : graph.nodes) for_each_read(n, [&](const std::string& name) { ++readers_[name]; });
   }
 
   void shift(Node& node, const QoperatorForm& form, const std::vector<float>& by) {
@@ -46,7 +45,7 @@ class Shifter {
 
   // In place where nothing else reads it.
   void set(Node& node, const QoperatorForm& form, Tensor codes) {
-    if (readers_[node.inputs[form.bias]] > 1) return give(node, form, std::move(codes));
+    if (edges_.uses(node.inputs[form.bias]) > 1) return give(node, form, std::move(codes));
     graph_.initializers[places_.at(node.inputs[form.bias])].tensor = std::move(codes);
   }
 
@@ -56,8 +55,8 @@ class Shifter {
   }
 
   Graph& graph_;
+  Edges edges_;  // as they were
   std::unordered_map<std::string, size_t> places_;
-  std::unordered_map<std::string, int> readers_;  // as it was: no Edges, since the graph is under change
 };
 
 }  // namespace

@@ -221,16 +221,13 @@ Sensitivity analyze(const Model& float_model, const Model& quantized, const Samp
 }
 
 std::vector<std::string> exclusion_order(const Sensitivity& sensitivity, const Model& float_model) {
-  std::unordered_map<std::string, std::vector<std::string>> readers;
-  for (const Node& n : float_model.graph.nodes)
-    for (const auto& name : n.inputs)
-      if (!name.empty()) readers[name].push_back(n.name);
+  const internal::Edges edges(float_model.graph);
   std::vector<std::string> order;
   std::unordered_set<std::string> seen;
   auto add = [&](const std::string& tensor) {
     if (seen.insert(tensor).second) order.push_back(tensor);
-    for (const auto& node : readers[tensor])
-      if (seen.insert(node).second) order.push_back(node);
+    for (const Node* node : edges.readers(tensor))
+      if (seen.insert(node->name).second) order.push_back(node->name);
   };
   for (const auto& e : sensitivity.activations) add(e.tensor);
   for (const auto& e : sensitivity.weights) add(e.tensor);
