@@ -49,8 +49,9 @@ void audit_command(const Flags& f, const Context& context) {
   auto runner = make_runner("cpu", f.device.options, context.env);
   AuditOptions audited{.min_saturated = f.min_saturated};
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
+  const std::vector<int64_t> samples = all_samples(*data);
   const Outputs reference = run_reference(f, *runner, *data, context);
-  Audit found = audit(model, *data, all_samples(*data), *runner, reference, audited, context.env);
+  Audit found = audit(model, {*data, samples, *runner, context.env}, reference, audited);
   if (found.layers.empty())
     throw Error(
         Code::kInvalidInput,

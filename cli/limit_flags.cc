@@ -35,16 +35,26 @@ Quantity parse_quantity(const char* flag, const std::string& text, const Units& 
                                         flag, text, fmt::join(names, ", ")));
 }
 
-void add_quantity(std::vector<Limit>& limits, const char* flag, const std::string& text, const Units& units,
-                  const std::string& absolute, const std::string& ratio) {
+// A flag for a cost, and the figures that it limits.
+struct CostFlag {
+  const char* flag;
+  Units units;
+  std::string absolute, ratio;
+};
+void add_cost(std::vector<Limit>& limits, const CostFlag& of, const std::string& text) {
   if (text.empty()) return;
-  const Quantity q = parse_quantity(flag, text, units);
-  limits.push_back({q.share ? ratio : absolute, q.value, true, flag});
+  const Quantity q = parse_quantity(of.flag, text, of.units);
+  limits.push_back({q.share ? of.ratio : of.absolute, q.value, true, of.flag});
 }
 
-// "NAME=VALUE", or VALUE of the figure `otherwise`; VALUE may be given in percent.
-void add_named(std::vector<Limit>& limits, const char* flag, const std::vector<std::string>& texts,
-               const std::string& otherwise, const std::string& suffix, bool at_most) {
+// A flag for "NAME=VALUE", or VALUE of the figure `otherwise`; VALUE may be given in percent.
+struct NamedFlag {
+  const char* flag;
+  std::string otherwise, suffix;
+  bool at_most;
+};
+void add_named(std::vector<Limit>& limits, const NamedFlag& of, const std::vector<std::string>& texts) {
+  const auto& [flag, otherwise, suffix, at_most] = of;
   for (const auto& text : texts) {
     const size_t at = text.find('=');
     const std::string value = at == std::string::npos ? text : text.substr(at + 1);
@@ -62,15 +72,28 @@ void add_named(std::vector<Limit>& limits, const char* flag, const std::vector<s
 }  // namespace
 
 std::vector<Limit> LimitFlags::parsed() const {
-  static const Units kBytes{{"", 1},    {"B", 1},    {"k", 1e3},    {"kB", 1e3},      {"M", 1e6},         {"MB", 1e6},
-                            {"G", 1e9}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
-  static const Units kTimes{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  static const CostFlag kSize{"--max-size",
+                              {{"", 1},
+                               {"B", 1},
+                               {"k", 1e3},
+                               {"kB", 1e3},
+                               {"M", 1e6},
+                               {"MB", 1e6},
+                               {"G", 1e9},
+                               {"GB", 1e9},
+                               {"KiB", 1024},
+                               {"MiB", 1048576},
+                               {"GiB", 1073741824}},
+                              "size_bytes",
+                              "size_ratio"};
+  static const CostFlag kLatency{
+      "--max-latency", {{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}}, "latency_ns", "latency_ratio"};
   std::vector<Limit> limits;
-  add_quantity(limits, "--max-size", max_size, kBytes, "size_bytes", "size_ratio");
-  add_quantity(limits, "--max-latency", max_latency, kTimes, "latency_ns", "latency_ratio");
-  add_named(limits, "--max-loss", max_loss, kUnnamedLoss, "", true);
-  add_named(limits, "--min-accuracy", min_accuracy, "top1", "", false);
-  add_named(limits, "--max-accuracy-drop", max_accuracy_drop, "top1", "_drop", true);
+  add_cost(limits, kSize, max_size);
+  add_cost(limits, kLatency, max_latency);
+  add_named(limits, {"--max-loss", kUnnamedLoss, "", true}, max_loss);
+  add_named(limits, {"--min-accuracy", "top1", "", false}, min_accuracy);
+  add_named(limits, {"--max-accuracy-drop", "top1", "_drop", true}, max_accuracy_drop);
   return limits;
 }
 

@@ -194,7 +194,6 @@ Outputs reference_outputs(Session& session, const Dataset& data, std::span<const
 // Every sample is run once for each layer in a row that can saturate, and multiplied twice by plain code: seconds a
 // sample for a big model. A model without int8 layers is the same everywhere. Throws Error{kInvalidInput} where the
 // first output is not float.
-Audit audit(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-            const Outputs& reference = {}, const AuditOptions& options = {}, const Env& env = {});
+Audit audit(const Model& model, const SampleRun& on, const Outputs& reference = {}, const AuditOptions& options = {});
 
 }  // namespace seqto

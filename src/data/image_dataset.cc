@@ -127,17 +127,20 @@ Tensor look_up(const Pixels& pixels, const std::array<Tensor, 3>& tables, const 
   return {tables[0].type(), pixels.dims, owner, std::as_bytes(std::span<const T>(out, total))};
 }
 
+struct ImageFolder {
+  std::filesystem::path path;
+  std::vector<ImageFile> files;
+  bool has_labels = false;
+};
+
 class ImageDataset : public Dataset {
  public:
-  ImageDataset(std::filesystem::path folder, const ValueInfo& input, std::vector<ImageFile> files, Preprocess recipe,
-               bool has_labels, int64_t cache_bytes)
+  ImageDataset(ImageFolder folder, const ValueInfo& input, Preprocess recipe, int64_t cache_bytes)
       : folder_(std::move(folder)),
         input_(input),
-        files_(std::move(files)),
         recipe_(std::move(recipe)),
-        has_labels_(has_labels),
         cache_bytes_(cache_bytes),
-        cache_(files_.size()) {
+        cache_(folder_.files.size()) {
     const DataType type = input.type == DataType::kUndefined ? DataType::kFloat : input.type;
     const std::array<std::vector<float>, 3> values = value_tables(recipe_);
     for (size_t c = 0; c < 3; ++c) {
@@ -146,18 +149,19 @@ class ImageDataset : public Dataset {
     load(0);
   }
 
-  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
-  bool has_labels() const override { return has_labels_; }
+  int64_t size() const override { return static_cast<int64_t>(folder_.files.size()); }
+  bool has_labels() const override { return folder_.has_labels; }
 
   Sample read(int64_t index) const override {
     const std::shared_ptr<const Pixels> pixels = load(index);
-    const ImageFile& file = files_[index];
+    const ImageFile& file = folder_.files[index];
     return {.inputs = {to_tensor(*pixels)}, .label = file.label, .name = file.name, .position = file.position};
   }
 
   std::string fingerprint() const override {
     std::string text = "images " + preprocess_to_json(recipe_) + "\n";
-    for (const ImageFile& file : files_) text += fmt::format("{}\t{}\t{}\n", file.name, file.size_bytes, file.label);
+    for (const ImageFile& file : folder_.files)
+      text += fmt::format("{}\t{}\t{}\n", file.name, file.size_bytes, file.label);
     return sha256_hex(text);
   }
 
@@ -188,7 +192,7 @@ class ImageDataset : public Dataset {
       const std::lock_guard lock(mutex_);
       if (cache_[index]) return cache_[index];
     }
-    const std::string name = (folder_ / files_[index].name).string();
+    const std::string name = (folder_.path / folder_.files[index].name).string();
     Image image = decode_image(read_file(name), name);
     if (recipe_.grey) image = to_grey(std::move(image));
     image = fit(std::move(image), recipe_, name);
@@ -220,11 +224,9 @@ class ImageDataset : public Dataset {
                             shape_text(dims), input_.name, shape_text(input_), advice));
   }
 
-  std::filesystem::path folder_;
+  ImageFolder folder_;
   ValueInfo input_;
-  std::vector<ImageFile> files_;
   Preprocess recipe_;
-  bool has_labels_;
   std::array<Tensor, 3> tables_;  // of the input's type, 256 entries each, by the tensor's channel
 
   int64_t cache_bytes_;
@@ -255,7 +257,7 @@ std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::s
     all[index].position = index;
     files.push_back(all[index]);
   }
-  return std::make_unique<ImageDataset>(folder, inputs[0], std::move(files), std::move(recipe), has_labels,
+  return std::make_unique<ImageDataset>(ImageFolder{folder, std::move(files), has_labels}, inputs[0], std::move(recipe),
                                         options.cache_bytes);
 }
 

@@ -227,8 +227,8 @@ Outputs reference_outputs(Session& session, const Dataset& data, std::span<const
   return outputs;
 }
 
-Audit audit(const Model& model, const Dataset& data, std::span<const int64_t> samples, Runner& runner,
-            const Outputs& reference, const AuditOptions& options, const Env& env) {
+Audit audit(const Model& model, const SampleRun& on, const Outputs& reference, const AuditOptions& options) {
+  const auto& [data, samples, runner, env] = on;
   Auditor auditor(model, runner);
   std::vector<int64_t> labels;
   int64_t done = 0;

@@ -73,8 +73,8 @@ TEST(Histograms, EveryProcessorNumbersBinsAlike) {
   fast.even(values.data(), n, {64, 2048}, a.data());
   plain.even(values.data(), n, {64, 2048}, b.data());
   EXPECT_EQ(a, b);
-  fast.clipped(values.data(), n, 0, 6, {256, 2048}, {1 / 512.0f, 6144}, a.data());
-  plain.clipped(values.data(), n, 0, 6, {256, 2048}, {1 / 512.0f, 6144}, b.data());
+  fast.clipped(values.data(), n, {0, 6, {256, 2048}, {1 / 512.0f, 6144}}, a.data());
+  plain.clipped(values.data(), n, {0, 6, {256, 2048}, {1 / 512.0f, 6144}}, b.data());
   EXPECT_EQ(a, b);
   for (bool magnitudes : {false, true}) {
     const FixedBins bins{-11, 90, 0.5f, 1999.5f, 990.5f, 1e-3f, magnitudes};

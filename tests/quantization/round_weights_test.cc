@@ -121,8 +121,8 @@ TEST(HeldOutErrors, FitWhereTheInputsAreSystematicallyWrong) {
   MatrixXf a = correlated(8, 200, 7), b = correlated(8, 200, 7 + 1);
   even.add(a * 0.8f, weight.cast<float>() * a), odd.add(b * 0.8f, weight.cast<float>() * b);
   even_right.add(a, weight.cast<float>() * a), odd_right.add(b, weight.cast<float>() * b);
-  add_held_out_errors(weight, even, odd, true, wrong);
-  add_held_out_errors(weight, even_right, odd_right, true, right);
+  add_held_out_errors({weight, even, odd, true}, wrong);
+  add_held_out_errors({weight, even_right, odd_right, true}, right);
   EXPECT_LT(*std::min_element(wrong.begin() + 1, wrong.end()), 0.5 * wrong[0]);
   EXPECT_LT(right[0], 1e-3 * wrong[0]);
 }
@@ -137,7 +137,7 @@ TEST(HeldOutErrors, FewRowsOfManyInputsAreTrustedLess) {
     auto candidates = trust_candidates(kNoFit.ridge);
     std::vector<double> errors(candidates.size());
     Steps steps = equal_steps(4, 64, 0.5, -128, 127);
-    add_held_out_errors(weight, even, odd, steps, true, candidates, errors);
+    add_held_out_errors({weight, even, odd, true}, steps, candidates, errors);
     return candidates[static_cast<size_t>(std::min_element(errors.begin(), errors.end()) - errors.begin())].damping;
   };
   EXPECT_EQ(best_damping(4000), 0.01);
@@ -150,11 +150,11 @@ TEST(LayerRows, PatchesOfAConvolution) {
   node.set_attribute({"strides", std::vector<int64_t>{1, 2}});
   Tensor x = float_tensor({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
   Tensor y = float_tensor({1, 1, 2, 2}, {10, 20, 30, 40});
-  LayerRows rows = layer_rows(node, {1, 1, 2, 2}, x, y, 100, 0);
+  LayerRows rows = layer_rows(node, {1, 1, 2, 2}, x, y, {100, 0});
   MatrixXf inputs{{0, 0, 1, 3}, {0, 0, 2, 4}, {1, 3, 5, 7}, {2, 4, 6, 8}};
   EXPECT_EQ(rows.inputs, inputs);
   EXPECT_EQ(rows.outputs, (MatrixXf{{10, 20, 30, 40}}));
-  EXPECT_EQ(layer_rows(node, {1, 1, 2, 2}, x, y, 2, 1).outputs, (MatrixXf{{10, 30}}));
+  EXPECT_EQ(layer_rows(node, {1, 1, 2, 2}, x, y, {2, 1}).outputs, (MatrixXf{{10, 30}}));
 }
 
 }  // namespace

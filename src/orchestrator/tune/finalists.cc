@@ -114,7 +114,7 @@ std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place
   const EvaluationData& data = place.evaluation;
   const auto count = std::min(data.samples.size(), static_cast<size_t>(in.options.audit_samples));
   const Outputs reference = first_rows(data.reference, static_cast<int64_t>(count));
-  const Audit found = audit(model, *data.data, std::span(data.samples).first(count), *in.runner, reference, {}, in.env);
+  const Audit found = audit(model, {*data.data, std::span(data.samples).first(count), *in.runner, in.env}, reference);
   return fmt::format(
       "audit of {} on {} samples: {} {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
       "saturate (x86 without VNNI); {} of {} int8 layers did{}",

@@ -4,9 +4,7 @@ namespace seqto::internal {
 namespace {
 
 void even(const float* v, size_t n, EvenBins bins, int32_t* out) { even_loop(v, n, bins, out); }
-void clipped(const float* v, size_t n, float low, float high, EvenBins inner, EvenBins outer, int32_t* out) {
-  clipped_loop(v, n, low, high, inner, outer, out);
-}
+void clipped(const float* v, size_t n, const ClippedBins& bins, int32_t* out) { clipped_loop(v, n, bins, out); }
 bool fixed(const float* v, size_t n, const FixedBins& bins, int32_t* out, float* beyond) {
   return fixed_or_magnitudes_loop(v, n, bins, out, beyond);
 }

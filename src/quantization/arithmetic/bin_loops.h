@@ -33,10 +33,15 @@ struct FixedBins {
   for (size_t i = 0; i < count; ++i) out[i] = floor_of(values[i] * bins.scale) + bins.offset;
 }
 
-// Values from lowest to highest by `inner`, others by `outer`; lowest <= 0 <= highest. Masks, for of branches compilers
-// make no vectors.
-[[gnu::always_inline]] inline void clipped_loop(const float* values, size_t count, float lowest, float highest,
-                                                EvenBins inner, EvenBins outer, int32_t* out) {
+// Values from lowest to highest by `inner`, others by `outer`; lowest <= 0 <= highest.
+struct ClippedBins {
+  float lowest = 0, highest = 0;
+  EvenBins inner, outer;
+};
+// Masks, for of branches compilers make no vectors.
+[[gnu::always_inline]] inline void clipped_loop(const float* values, size_t count, const ClippedBins& bins,
+                                                int32_t* out) {
+  const auto [lowest, highest, inner, outer] = bins;
   const int32_t inner_scale = std::bit_cast<int32_t>(inner.scale), outer_scale = std::bit_cast<int32_t>(outer.scale);
   const int32_t scales = inner_scale ^ outer_scale, offsets = inner.offset ^ outer.offset;
   for (size_t i = 0; i < count; ++i) {
@@ -77,8 +82,7 @@ template <bool kMagnitudes>
 
 struct BinFunctions {
   void (*even)(const float* values, size_t count, EvenBins bins, int32_t* out);
-  void (*clipped)(const float* values, size_t count, float lowest, float highest, EvenBins inner, EvenBins outer,
-                  int32_t* out);
+  void (*clipped)(const float* values, size_t count, const ClippedBins& bins, int32_t* out);
   bool (*fixed)(const float* values, size_t count, const FixedBins& bins, int32_t* out, float* beyond);
 };
 

@@ -9,11 +9,11 @@ namespace {
 
 struct BlockParams {
   float scale = 0, reciprocal = 0;
-  float zero_point = 0;
+  float zero_point = 0, highest = 0;  // codes
 };
 
 BlockParams block_params(float low, float high, float middle, float highest, bool symmetric) {
-  BlockParams p;
+  BlockParams p{.highest = highest};
   if (symmetric) {
     // The value of larger magnitude gets the lowest code, so that the whole range is used.
     p.scale = (std::fabs(high) > std::fabs(low) ? high : low) / -middle;
@@ -35,7 +35,8 @@ inline float rounded(float magnitude) {
 }
 
 // Exact to the kernels: MatMulNBits rounds behind the zero point, the QDQ form before it.
-void quantize_block(const float* in, uint8_t* codes, int64_t n, const BlockParams& p, float highest, bool round_first) {
+void quantize_block(const float* in, uint8_t* codes, int64_t n, const BlockParams& p, bool round_first) {
+  const float highest = p.highest;
   for (int64_t i = 0; i < n; ++i) {
     float x = in[i] * p.reciprocal;
     float magnitude = std::min(std::fabs(x), highest + 1.0f);
@@ -65,7 +66,7 @@ NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, int64_t bl
         high = in[i] > high ? in[i] : high;
       }
       BlockParams p = block_params(low, high, middle, highest, symmetric);
-      quantize_block(in, result.codes.data() + (r * result.blocks + b) * block_size, n, p, highest, round_first);
+      quantize_block(in, result.codes.data() + (r * result.blocks + b) * block_size, n, p, round_first);
       result.scale.push_back(p.scale);
       result.zero_point.push_back(static_cast<uint8_t>(p.zero_point));
     }

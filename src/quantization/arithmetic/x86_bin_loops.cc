@@ -7,9 +7,8 @@ namespace {
 [[gnu::target("avx2")]] void even_avx2(const float* v, size_t n, EvenBins bins, int32_t* out) {
   even_loop(v, n, bins, out);
 }
-[[gnu::target("avx2")]] void clipped_avx2(const float* v, size_t n, float low, float high, EvenBins inner,
-                                          EvenBins outer, int32_t* out) {
-  clipped_loop(v, n, low, high, inner, outer, out);
+[[gnu::target("avx2")]] void clipped_avx2(const float* v, size_t n, const ClippedBins& bins, int32_t* out) {
+  clipped_loop(v, n, bins, out);
 }
 [[gnu::target("avx2")]] bool fixed_avx2(const float* v, size_t n, const FixedBins& bins, int32_t* out, float* beyond) {
   return fixed_or_magnitudes_loop(v, n, bins, out, beyond);
@@ -18,9 +17,8 @@ namespace {
 [[gnu::target("avx512f")]] void even_avx512(const float* v, size_t n, EvenBins bins, int32_t* out) {
   even_loop(v, n, bins, out);
 }
-[[gnu::target("avx512f")]] void clipped_avx512(const float* v, size_t n, float low, float high, EvenBins inner,
-                                               EvenBins outer, int32_t* out) {
-  clipped_loop(v, n, low, high, inner, outer, out);
+[[gnu::target("avx512f")]] void clipped_avx512(const float* v, size_t n, const ClippedBins& bins, int32_t* out) {
+  clipped_loop(v, n, bins, out);
 }
 [[gnu::target("avx512f")]] bool fixed_avx512(const float* v, size_t n, const FixedBins& bins, int32_t* out,
                                              float* beyond) {

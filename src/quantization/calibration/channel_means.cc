@@ -114,8 +114,8 @@ std::vector<std::vector<double>> channel_means(const Model& model, std::span<con
 
 std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& model,
                                                const std::unordered_set<LayerId>& open,
-                                               std::span<const ChannelTensor> tensors, const Dataset& data,
-                                               std::span<const int64_t> samples, const Env& env) {
+                                               std::span<const ChannelTensor> tensors, const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
   Model whole = model;
   whole.graph.outputs.clear();
   for (const ChannelTensor& t : tensors) add_reduction(whole.graph, model.opset(), t, Reduction::kMean);

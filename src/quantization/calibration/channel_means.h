@@ -30,8 +30,7 @@ std::vector<std::vector<double>> channel_means(const Model& model, std::span<con
 // all of the calls.
 std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& model,
                                                const std::unordered_set<LayerId>& open,
-                                               std::span<const ChannelTensor> tensors, const Dataset& data,
-                                               std::span<const int64_t> samples, const Env& env);
+                                               std::span<const ChannelTensor> tensors, const SampleRun& on);
 
 // The largest magnitude of every channel, of the graph as written.
 std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,

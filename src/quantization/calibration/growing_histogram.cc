@@ -109,12 +109,9 @@ void ClippedHistogram::add(std::span<const float> values, float magnitude, float
   const size_t size = inner_.size();
   if (inner_.must_grow(clipped_magnitude)) inner_.grow(clipped_magnitude, std::span(counts_.totals()).first(size));
   if (outer_.must_grow(magnitude)) outer_.grow(magnitude, std::span(counts_.totals()).subspan(size));
-  const EvenBins inner = inner_.even_bins();
-  EvenBins outer = outer_.even_bins();
-  outer.offset += static_cast<int32_t>(size);
-  count(values, counts_, [&](const float* v, size_t n, int32_t* out) {
-    bin_functions().clipped(v, n, lowest_, highest_, inner, outer, out);
-  });
+  ClippedBins bins{lowest_, highest_, inner_.even_bins(), outer_.even_bins()};
+  bins.outer.offset += static_cast<int32_t>(size);
+  count(values, counts_, [&](const float* v, size_t n, int32_t* out) { bin_functions().clipped(v, n, bins, out); });
 }
 
 void ClippedHistogram::add_to(GrowingHistogram& before, GrowingHistogram& after) {

@@ -9,10 +9,10 @@ namespace {
 
 using Eigen::Index;
 
-std::vector<int64_t> spaced(int64_t count, int64_t wanted, uint64_t offset) {
-  std::vector<int64_t> result(static_cast<size_t>(std::min(count, wanted)));
+std::vector<int64_t> spaced(int64_t count, Positions wanted) {
+  std::vector<int64_t> result(static_cast<size_t>(std::min(count, wanted.most)));
   int64_t taken = static_cast<int64_t>(result.size());
-  int64_t shift = count ? static_cast<int64_t>(offset % static_cast<uint64_t>(count)) : 0;
+  int64_t shift = count ? static_cast<int64_t>(wanted.offset % static_cast<uint64_t>(count)) : 0;
   for (int64_t i = 0; i < taken; ++i)
     result[static_cast<size_t>(i)] = (i * count + (taken < count ? shift : 0)) / taken;
   return result;
@@ -25,9 +25,9 @@ std::vector<int64_t> ints(const Node& node, const char* name, size_t count, int6
 }
 
 // Gemm and MatMul: every row of the input is a position.
-LayerRows matrix_rows(const Tensor& input, const Tensor& output, int64_t positions, uint64_t offset) {
+LayerRows matrix_rows(const Tensor& input, const Tensor& output, Positions positions) {
   Index inputs = input.dims().back(), outputs = output.dims().back();
-  auto taken = spaced(output.element_count() / outputs, positions, offset);
+  auto taken = spaced(output.element_count() / outputs, positions);
   LayerRows rows{{inputs, static_cast<Index>(taken.size())}, {outputs, static_cast<Index>(taken.size())}};
   for (size_t p = 0; p < taken.size(); ++p) {
     Index column = static_cast<Index>(p);
@@ -69,9 +69,9 @@ void read_patch(const Geometry& g, const float* image, int64_t y, int64_t x, flo
       }
 }
 
-LayerRows conv_rows(const Geometry& g, const Tensor& input, const Tensor& output, int64_t positions, uint64_t offset) {
+LayerRows conv_rows(const Geometry& g, const Tensor& input, const Tensor& output, Positions positions) {
   int64_t plane = g.out_height * g.out_width;
-  auto taken = spaced(input.dims()[0] * plane, positions, offset);
+  auto taken = spaced(input.dims()[0] * plane, positions);
   Index count = static_cast<Index>(taken.size());
   LayerRows rows{{g.channels * g.kernel_h * g.kernel_w, count}, {g.outputs, count}};
   for (Index p = 0; p < count; ++p) {
@@ -87,9 +87,9 @@ LayerRows conv_rows(const Geometry& g, const Tensor& input, const Tensor& output
 }  // namespace
 
 LayerRows layer_rows(const Node& node, const std::vector<int64_t>& weight_dims, const Tensor& input,
-                     const Tensor& output, int64_t positions, uint64_t offset) {
-  if (!is_conv(node)) return matrix_rows(input, output, positions, offset);
-  return conv_rows(Geometry(node, weight_dims, input.dims(), output.dims()), input, output, positions, offset);
+                     const Tensor& output, Positions positions) {
+  if (!is_conv(node)) return matrix_rows(input, output, positions);
+  return conv_rows(Geometry(node, weight_dims, input.dims(), output.dims()), input, output, positions);
 }
 
 }  // namespace seqto::internal

@@ -13,8 +13,13 @@ namespace seqto::internal {
 struct LayerRows {
   Eigen::MatrixXf inputs, outputs;
 };
-// At most `positions` of the layer's output positions, evenly spaced; `offset` shifts them. `weight_dims` of a Conv.
+// Which of a layer's output positions are taken: so many at most, evenly spaced; `offset` shifts them.
+struct Positions {
+  int64_t most = 0;
+  uint64_t offset = 0;
+};
+// `weight_dims` of a Conv.
 LayerRows layer_rows(const Node& node, const std::vector<int64_t>& weight_dims, const Tensor& input,
-                     const Tensor& output, int64_t positions, uint64_t offset);
+                     const Tensor& output, Positions positions);
 
 }  // namespace seqto::internal

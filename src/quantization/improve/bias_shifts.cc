@@ -179,7 +179,7 @@ BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCor
   return shifts_in_turn(
       quantized, matched, channel_means(float_model, outputs, on),
       [&](const Model& model, const std::unordered_set<LayerId>& open, std::span<const ChannelTensor> tensors) {
-        return channel_means(frontier, model, open, tensors, data, samples, env);
+        return channel_means(frontier, model, open, tensors, on);
       });
 }
 

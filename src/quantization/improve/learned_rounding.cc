@@ -35,8 +35,8 @@ struct Task {
   bool has_bias = false;
   std::vector<Moments> even, odd;  // one a group; samples in turn
   void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
-    LayerRows rows =
-        layer_rows(*layer.node, weight->dims(), input, output, positions, static_cast<uint64_t>(sample) * 2654435761u);
+    LayerRows rows = layer_rows(*layer.node, weight->dims(), input, output,
+                                {positions, static_cast<uint64_t>(sample) * 2654435761u});
     const WeightLayout& l = layer.layout;
     auto& halves = sample % 2 ? odd : even;
     Index inputs = l.inputs, outputs = l.outputs / l.groups;
@@ -80,14 +80,14 @@ Trust best_trust(const Task& task, const std::vector<float>& weights) {
   std::vector<double> errors(ridge_candidates().size());
   bool halves = task.even[0].rows > 0 && task.odd[0].rows > 0;
   for (size_t g = 0; halves && g < task.even.size(); ++g)
-    add_held_out_errors(group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], task.has_bias,
-                        errors);
+    add_held_out_errors(
+        {group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], task.has_bias}, errors);
   auto candidates = trust_candidates(ridge_candidates()[index_of_least(errors)]);
   errors.assign(candidates.size(), 0);
   for (size_t g = 0; halves && g < task.even.size(); ++g) {
     auto group = static_cast<int64_t>(g);
-    add_held_out_errors(group_weights(task, weights, group), task.even[g], task.odd[g], group_steps(task.layer, group),
-                        task.has_bias, candidates, errors);
+    add_held_out_errors({group_weights(task, weights, group), task.even[g], task.odd[g], task.has_bias},
+                        group_steps(task.layer, group), candidates, errors);
   }
   return candidates[index_of_least(errors)];
 }

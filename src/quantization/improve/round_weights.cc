@@ -193,9 +193,8 @@ MatrixXd codes_of(const Problem& problem, const Steps& steps, Trust trust) {
 
 // errors[i] += what `weights` learns on each half with candidate i, judged by the other.
 template <class Weights>
-void add_judged(const MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
-                std::vector<double>& errors, const Weights& weights) {
-  const Problem halves[]{{weight, even, with_bias}, {weight, odd, with_bias}};
+void add_judged(const Halves& h, std::vector<double>& errors, const Weights& weights) {
+  const Problem halves[]{{h.weight, h.even, h.with_bias}, {h.weight, h.odd, h.with_bias}};
   std::vector<double> found(2 * errors.size());
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   for_each_in_order(
@@ -243,10 +242,8 @@ const std::vector<double>& ridge_candidates() {
   return candidates;
 }
 
-void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
-                         std::vector<double>& errors) {
-  add_judged(weight, even, odd, with_bias, errors,
-             [](const Problem& half, size_t i) { return half.fitted(ridge_candidates()[i]); });
+void add_held_out_errors(const Halves& halves, std::vector<double>& errors) {
+  add_judged(halves, errors, [](const Problem& half, size_t i) { return half.fitted(ridge_candidates()[i]); });
 }
 
 std::vector<Trust> trust_candidates(double ridge) {
@@ -254,9 +251,9 @@ std::vector<Trust> trust_candidates(double ridge) {
   return {{kInfinity, kInfinity}, {ridge, 1.0}, {ridge, 0.1}, {ridge, 0.01}};
 }
 
-void add_held_out_errors(const MatrixXd& weight, const Moments& even, const Moments& odd, const Steps& steps,
-                         bool with_bias, std::span<const Trust> candidates, std::vector<double>& errors) {
-  add_judged(weight, even, odd, with_bias, errors, [&](const Problem& half, size_t i) -> MatrixXd {
+void add_held_out_errors(const Halves& halves, const Steps& steps, std::span<const Trust> candidates,
+                         std::vector<double>& errors) {
+  add_judged(halves, errors, [&](const Problem& half, size_t i) -> MatrixXd {
     return steps.real(codes_of(half, steps, candidates[i]));
   });
 }

@@ -48,12 +48,16 @@ struct Trust {
 // Weights learned on one half of the data are judged by the other, since few samples of many inputs tell little about
 // others. First the ridge, then with it the damping. Several matrices of one layer share them: errors[i] += held-out
 // error with candidate i; `errors` has as many entries as there are candidates.
+struct Halves {
+  const Eigen::MatrixXd& weight;
+  const Moments &even, &odd;
+  bool with_bias = false;
+};
 const std::vector<double>& ridge_candidates();
-void add_held_out_errors(const Eigen::MatrixXd& weight, const Moments& even, const Moments& odd, bool with_bias,
-                         std::vector<double>& errors);
+void add_held_out_errors(const Halves& halves, std::vector<double>& errors);
 std::vector<Trust> trust_candidates(double ridge);
-void add_held_out_errors(const Eigen::MatrixXd& weight, const Moments& even, const Moments& odd, const Steps& steps,
-                         bool with_bias, std::span<const Trust> candidates, std::vector<double>& errors);
+void add_held_out_errors(const Halves& halves, const Steps& steps, std::span<const Trust> candidates,
+                         std::vector<double>& errors);
 
 // Minimises the error of weight * x (+ bias) against y over the codes.
 Rounded round_weights(const Eigen::MatrixXd& weight, const Moments& moments, const Steps& steps, Trust trust,

@@ -69,9 +69,9 @@ class Finder {
     std::optional<int64_t> rank;
     for (const ChannelConstant& r : group.readers)
       if (is_gemm(nodes_[r.node])) rank = 2;
-    std::vector<ChannelConstant> folds;
-    if (view_.edges.uses(group.tensor) == group.readers.size() && walk({group.tensor, -1, rank}, group.channels, folds))
-      group.folds = std::move(folds);
+    SmoothGroup found = group;
+    if (view_.edges.uses(group.tensor) == group.readers.size() && walk({group.tensor, -1, rank}, found))
+      group = std::move(found);
   }
 
   // A tensor and the axis of its channels, counted from the end as broadcasting does.
@@ -82,17 +82,16 @@ class Finder {
   };
 
   // Upwards through operators that a positive factor passes, to one that has a constant for each channel.
-  bool walk(Place at, int64_t channels, std::vector<ChannelConstant>& folds) const {
+  bool walk(Place at, SmoothGroup& group) const {
     for (;;) {
       const Node* producer = view_.edges.producer(at.tensor);
       if (!producer) return false;
       const Node& n = *producer;
-      const size_t place = view_.edges.place(n);
       if (!at.rank)
         if (auto it = ranks_.find(at.tensor); it != ranks_.end()) at.rank = it->second;
       if (n.outputs[0] != at.tensor || n.inputs.empty()) return false;
-      if (auto end = ends_at(n, place, at, channels, folds)) return *end;
-      auto next = step(n, place, at, channels, folds);
+      if (auto end = ends_at(n, at, group)) return *end;
+      auto next = step(n, at, group);
       if (!next) return false;
       // Broadcasting may add axes in front.
       if (is_add(n) || is_mul(n)) at.rank.reset();
@@ -103,49 +102,43 @@ class Finder {
     }
   }
 
-  bool add(const Node& n, size_t i, size_t input, int64_t axis, int64_t channels,
-           std::vector<ChannelConstant>& folds) const {
+  bool add(const Node& n, size_t input, int64_t axis, SmoothGroup& group) const {
     const Tensor* t = own_constant(n, input);
     if (!t) return false;
     int64_t place = axis < 0 ? axis + static_cast<int64_t>(t->dims().size()) : axis;
-    if (place < 0 || t->dims()[static_cast<size_t>(place)] != channels) return false;
-    folds.push_back({i, input, static_cast<size_t>(place)});
+    if (place < 0 || t->dims()[static_cast<size_t>(place)] != group.channels) return false;
+    group.folds.push_back({view_.edges.place(n), input, static_cast<size_t>(place)});
     return true;
   }
 
-  bool add_optional(const Node& n, size_t i, size_t input, int64_t axis, int64_t channels,
-                    std::vector<ChannelConstant>& folds) const {
-    return n.inputs.size() <= input || n.inputs[input].empty() || add(n, i, input, axis, channels, folds);
+  bool add_optional(const Node& n, size_t input, int64_t axis, SmoothGroup& group) const {
+    return n.inputs.size() <= input || n.inputs[input].empty() || add(n, input, axis, group);
   }
 
   // Whether the division ends in this node's constants; nothing where it may go on.
-  std::optional<bool> ends_at(const Node& n, size_t i, const Place& at, int64_t channels,
-                              std::vector<ChannelConstant>& folds) const {
+  std::optional<bool> ends_at(const Node& n, const Place& at, SmoothGroup& group) const {
     bool last = at.axis == -1, second = at.rank && *at.rank + at.axis == 1;
     for (const LastAxisNorm& norm : kLastAxisNorms)
       if (n.op_type == norm.op_type)
-        return last && add(n, i, norm.scale, -1, channels, folds) &&
-               (norm.bias == 0 || add_optional(n, i, norm.bias, -1, channels, folds));
+        return last && add(n, norm.scale, -1, group) && (norm.bias == 0 || add_optional(n, norm.bias, -1, group));
     if (!n.domain.empty()) return false;
-    if (is_batch_normalization(n))
-      return second && n.outputs.size() == 1 && add(n, i, 1, 0, channels, folds) && add(n, i, 2, 0, channels, folds);
+    if (is_batch_normalization(n)) return second && n.outputs.size() == 1 && add(n, 1, 0, group) && add(n, 2, 0, group);
     if (is_conv(n) || has(n, kMatrixProduct)) {
       const Tensor* weight = own_constant(n, 1);
       const auto axis = weight ? output_axis(n, weight->dims().size()) : std::nullopt;
       if (!axis) return false;
       const auto rank = static_cast<int64_t>(weight->dims().size());
-      return (is_conv(n) ? rank + at.axis == 1 : rank == 2 && last) &&
-             add(n, i, 1, static_cast<int64_t>(*axis), channels, folds) && add_optional(n, i, 2, -1, channels, folds);
+      return (is_conv(n) ? rank + at.axis == 1 : rank == 2 && last) && add(n, 1, static_cast<int64_t>(*axis), group) &&
+             add_optional(n, 2, -1, group);
     }
     if (is_mul(n))
       for (size_t input : {size_t{0}, size_t{1}})
-        if (add(n, i, input, at.axis, channels, folds)) return true;
+        if (add(n, input, at.axis, group)) return true;
     return {};
   }
 
   // The input that the division goes on to, and its axis there.
-  std::optional<std::pair<size_t, int64_t>> step(const Node& n, size_t i, const Place& at, int64_t channels,
-                                                 std::vector<ChannelConstant>& folds) const {
+  std::optional<std::pair<size_t, int64_t>> step(const Node& n, const Place& at, SmoothGroup& group) const {
     const bool activates = is_relu(n) || is_leaky_relu(n);
     if (activates && quantized_.contains(n.op_type)) return {};
     if (activates || is_identity(n)) return std::pair{size_t{0}, at.axis};
@@ -160,8 +153,8 @@ class Finder {
       auto it = view_.initializers.find(n.inputs[input]);
       if (it == view_.initializers.end()) continue;
       // A Mul by one number is passed; an Add has to take part.
-      bool passed = is_mul(n) ? it->second->element_count() == 1 && it->second->dims().size() < 2
-                              : add(n, i, input, at.axis, channels, folds);
+      bool passed =
+          is_mul(n) ? it->second->element_count() == 1 && it->second->dims().size() < 2 : add(n, input, at.axis, group);
       if (passed) return std::pair{1 - input, at.axis};
     }
     return {};

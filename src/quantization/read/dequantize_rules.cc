@@ -69,9 +69,8 @@ const std::unordered_map<std::string_view, Dequantizer::Rule>& Dequantizer::rule
 
 // --- operands
 
-std::string Dequantizer::operand(const Node& n, size_t codes, size_t scale, size_t zero_point, int64_t axis,
-                                 int64_t block) {
-  return operand({at(n, codes), at(n, scale), at(n, zero_point)}, axis, block);
+std::string Dequantizer::operand(const Node& n, size_t codes, size_t scale, size_t zero_point, int64_t axis) {
+  return operand({at(n, codes), at(n, scale), at(n, zero_point)}, axis, 0);
 }
 
 std::string Dequantizer::operand(const Coded& coded, int64_t axis, int64_t block) {

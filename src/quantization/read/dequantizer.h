@@ -55,8 +55,7 @@ class Dequantizer {
   void other(const Node& n);
 
   // The float tensor behind an operand.
-  std::string operand(const Node& n, size_t codes, size_t scale, size_t zero_point, int64_t axis = 0,
-                      int64_t block = 0);
+  std::string operand(const Node& n, size_t codes, size_t scale, size_t zero_point, int64_t axis = 0);
   std::string operand(const Coded& coded, int64_t axis, int64_t block);
   std::string bias(const Node& n, size_t input, const std::string& input_scale, const std::string& weight_scale,
                    float factor = 1);
