@@ -8,7 +8,8 @@
 //
 //   ./dev bench search              chain, ilp, dynamic_program ... on all cases, five splits each
 //   ./dev bench search --ablate     the constants of SearchTuning, on networks that they were not set on
-//   ... --write                     into bench/results;  SEQTO_BENCH_CASE, SEQTO_BENCH_STRATEGIES: some of them
+//   ... --write                     into bench/results;  SEQTO_BENCH_CASE=resnet20,digits, SEQTO_BENCH_STRATEGIES,
+//                                   SEQTO_BENCH_CONSTANT: some of them
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -315,8 +316,7 @@ TuneOptions options_for(const fs::path& model, const fs::path& data) {
   options.model = model;
   options.data = data;
   options.objectives = {"kl", "size", "latency"};
-  options.search_samples = 2;  // the splits are made here
-  options.evaluation_samples = kMostSamples;
+  options.search_samples = 2;       // the splits are made here
   options.correct_weights = false;  // minutes a network, and the same for all that is compared
   return options;
 }
@@ -524,7 +524,10 @@ std::string ablation_table() {
     std::vector<double> error;
   };
   std::vector<Row> rows;
-  for (const TuningConstant& constant : tuning_constants())
+  const char* wanted = std::getenv("SEQTO_BENCH_CONSTANT");
+  std::vector<TuningConstant> constants = tuning_constants();
+  if (wanted) std::erase_if(constants, [&](const TuningConstant& constant) { return constant.name != wanted; });
+  for (const TuningConstant& constant : constants)
     for (double value : constant.others) rows.push_back({std::string(constant.name), value, {}, {}, {}});
   for (const auto& [name, options] : networks(true, folder)) {
     Network network(name, options);
@@ -541,7 +544,7 @@ std::string ablation_table() {
       if (!by_latency || network.has_latencies()) usual[by_latency] = all(by_latency, {});
     const double error = network.latency_error({});
     for (size_t i = 0; i < rows.size(); ++i) {
-      const TuningConstant& constant = tuning_constants()[i / 2];
+      const TuningConstant& constant = constants[i / 2];
       SearchTuning tuning;
       tuning.*constant.value = rows[i].value;
       if (constant.of_latencies) {
@@ -570,7 +573,7 @@ std::string ablation_table() {
   for (size_t i = 0; i < rows.size(); ++i) {
     Row& row = rows[i];
     const std::string first =
-        fmt::format("| {} | {:.3g} | {:.3g} |", row.name, usual.*tuning_constants()[i / 2].value, row.value);
+        fmt::format("| {} | {:.3g} | {:.3g} |", row.name, usual.*constants[i / 2].value, row.value);
     if (!row.error.empty())
       table += fmt::format("{} latencies off by {:+.2f} % | | | | | |\n", first, mean_of(row.error));
     else

@@ -5,7 +5,7 @@ namespace seqto::internal {
 const std::vector<TuningConstant>& tuning_constants() {
   using T = SearchTuning;
   static const std::vector<TuningConstant> kConstants{
-      {"moves", &T::moves, {0, 8}},
+      {"moves", &T::moves, {1, 8}},
       {"batch", &T::batch, {2, 24}},
       {"mixtures", &T::mixtures, {2, 9}},
       {"harmless", &T::harmless, {0, 0.01}},
