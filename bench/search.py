@@ -12,7 +12,7 @@ import tempfile
 import time
 
 CASES = ["mobilenetv2", "mobilenet_v1_025", "squeezenet11", "shufflenetv2_x05", "resnet20", "vit_pgd", "dscnn_kws"]
-STRATEGIES = ["chain", "ilp", "sensitivity_list", "greedy_revert", "nsga2", "random"]
+STRATEGIES = ["chain", "dynamic_program", "sensitivity_list", "greedy_revert", "nsga2", "random"]
 
 
 def data_flags(case):
