@@ -76,7 +76,7 @@ class Strategy {
 // searches on networks that it was not set on when it is taken away; `./dev bench search --ablate` writes it.
 struct SearchTuning {
   // --- How many plans are measured
-  double moves = 3;          // for each group, after the one-in plans
+  double moves = 6;          // for each group, after the one-in plans
   double one_in_time = 0.5;  // share of a limited time that one-in plans may take
   double batch = 8;          // plans that are measured before it is asked what to try next
   double mixtures = 5;       // of bytes and time that chains are made for, with latency
