@@ -49,6 +49,9 @@ struct Losses {
   // more have channels: the second or the last axis, whichever is shorter, so that neither boxes in pixels hide what
   // happens to scores nor the first head what happens to the others. 1: nothing is left of it.
   double nmse = 0;
+  // By how much the probability of the float model's first class changes: mean of |p - q| over the rows, p and q being
+  // the softmaxes of both.
+  double probability_change = 0;
 };
 Losses compare(const Outputs& reference, const Outputs& candidate);
 // Of each sample on its own, and their mean. Of candidates that know of no dims and no others, `nmse` is of the first

@@ -13,7 +13,7 @@ struct LossField {
   double Losses::* value;
 };
 
-inline constexpr std::array<LossField, 7> kLossFields{{
+inline constexpr std::array<LossField, 8> kLossFields{{
     {"kl", &Losses::kl},
     {"top1_disagreement", &Losses::top1_disagreement},
     {"top5_disagreement", &Losses::top5_disagreement},
@@ -21,6 +21,7 @@ inline constexpr std::array<LossField, 7> kLossFields{{
     {"mse", &Losses::mse},
     {"cosine", &Losses::cosine},
     {"nmse", &Losses::nmse},
+    {"probability_change", &Losses::probability_change},
 }};
 
 }  // namespace seqto

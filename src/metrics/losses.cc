@@ -129,12 +129,15 @@ Losses compare_classes(std::span<const float> reference, std::span<const float> 
   Losses losses{.kl = or_infinity(divergence(reference, candidate)),
                 .top1_disagreement = 1,
                 .top5_disagreement = 1,
-                .rank_dissimilarity = 1};
+                .rank_dissimilarity = 1,
+                .probability_change = 1};
   if (has_nan(reference) || has_nan(candidate)) return losses;
   const TopClasses a = top_classes(reference), b = top_classes(candidate);
   losses.top1_disagreement = a.classes[0] != b.classes[0];
   losses.rank_dissimilarity = rank_distance(a.list(), b.list());
   losses.top5_disagreement = !std::ranges::is_permutation(a.list(), b.list());
+  const auto first = static_cast<size_t>(a.classes[0]);
+  losses.probability_change = std::abs(softmax(reference)[first] - softmax(candidate)[first]);
   return losses;
 }
 

@@ -62,9 +62,14 @@ TEST(Losses, KnownAnswers) {
                  .rank_dissimilarity = 0.25243309002433084,
                  .mse = 0.1875,
                  .cosine = 0.010004899900088718,
-                 .nmse = 3.375 / 371.5});
+                 .nmse = 3.375 / 371.5,
+                 .probability_change = 0.13597041060309173});
   expect_losses(compare(rows({{1, 1, 1, 1, 1, 1, 1}}), rows({{1, 1, 1, 1, 1, 1, 2}})),
-                {.kl = 0.07665488857220815, .mse = 1.0 / 7, .cosine = 0.043817112532485214, .nmse = 1.0 / 7});
+                {.kl = 0.07665488857220815,
+                 .mse = 1.0 / 7,
+                 .cosine = 0.043817112532485214,
+                 .nmse = 1.0 / 7,
+                 .probability_change = 0.16893385930864752});
 }
 
 TEST(Losses, FewerThanFiveClasses) {
@@ -73,7 +78,8 @@ TEST(Losses, FewerThanFiveClasses) {
                                                                 .rank_dissimilarity = 1,
                                                                 .mse = 8.0 / 3,
                                                                 .cosine = 2.0 / 7,
-                                                                .nmse = 8.0 / 14});
+                                                                .nmse = 8.0 / 14,
+                                                                .probability_change = 0.5752103826044414});
   expect_losses(compare(rows({{1}, {2}}), rows({{1}, {4}})), {.mse = 2, .nmse = 0.5});
 }
 
@@ -83,7 +89,8 @@ TEST(Losses, SharesOfZeroStayFinite) {
                                                                             .rank_dissimilarity = 0.34666666666666673,
                                                                             .mse = 12800,
                                                                             .cosine = 1.9998437622060776,
-                                                                            .nmse = 1});
+                                                                            .nmse = 1,
+                                                                            .probability_change = 1});
 }
 
 TEST(Losses, EqualOutputsLoseNothingAtAll) {
@@ -107,10 +114,12 @@ TEST(Losses, ZeroVectors) {
 
 TEST(Losses, NanIsInfinitelyWrong) {
   const Losses losses = compare(rows({{1, 2, 3}, {1, 2, 3}}), rows({{1, 2, 3}, {1, kNan, 3}}));
-  expect_losses({.top1_disagreement = losses.top1_disagreement,
-                 .top5_disagreement = losses.top5_disagreement,
-                 .rank_dissimilarity = losses.rank_dissimilarity},
-                {.top1_disagreement = 0.5, .top5_disagreement = 0.5, .rank_dissimilarity = 0.5});
+  expect_losses(
+      {.top1_disagreement = losses.top1_disagreement,
+       .top5_disagreement = losses.top5_disagreement,
+       .rank_dissimilarity = losses.rank_dissimilarity,
+       .probability_change = losses.probability_change},
+      {.top1_disagreement = 0.5, .top5_disagreement = 0.5, .rank_dissimilarity = 0.5, .probability_change = 0.5});
   for (double loss : {losses.kl, losses.mse, losses.cosine, losses.nmse}) EXPECT_EQ(loss, kInf);
   const Losses infinite = compare(rows({{1, 2, 3}}), rows({{1, kInf, 3}}));
   for (double loss : {infinite.kl, infinite.mse, infinite.cosine, infinite.nmse}) EXPECT_EQ(loss, kInf);
