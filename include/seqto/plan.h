@@ -130,6 +130,7 @@ struct LayerOptions {
   std::optional<WeightClipping> weight_clipping;  // static
   std::optional<int64_t> block_size;              // static in QDQ form, int8_weights, int4_weights
   std::optional<int> bits;                        // int4_weights: 2, 4, 8
+  std::optional<int> accuracy_level;              // int4_weights, of MatMulNBits: WeightOnlyOptions::accuracy_level
   // Activations.
   std::optional<DataType> activation_type;    // int8 in QDQ form
   std::optional<bool> symmetric_activations;  // int8 in QDQ form

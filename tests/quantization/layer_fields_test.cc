@@ -136,6 +136,8 @@ TEST(LayerFields, OnAllLayersOfOtherFormsToo) {
                       {R"({"block_size": 16})", [](auto& o) { o.weight_only.int4_block_size = 16; }}, base);
   }
   expect_as_options(model, Scheme::kInt4Weights, {R"({"bits": 2})", [](auto& o) { o.weight_only.bits = 2; }});
+  expect_as_options(model, Scheme::kInt4Weights,
+                    {R"({"accuracy_level": 4})", [](auto& o) { o.weight_only.accuracy_level = 4; }});
 }
 
 // One after the other from one Quantizer, and so from one cache: nothing of a candidate stays behind.
@@ -258,11 +260,13 @@ TEST(LayerFields, WhatASchemeHasNotIsRefused) {
                                                    {Scheme::kInt8Dynamic, R"({"rounding": "learned"})"},
                                                    {Scheme::kInt8Weights, R"({"per_channel": true})"},
                                                    {Scheme::kInt8Weights, R"({"bits": 4})"},
+                                                   {Scheme::kInt8Weights, R"({"accuracy_level": 4})"},
                                                    {Scheme::kInt8, R"({"bits": 4})"}})
     EXPECT_NE(refusal(scheme, fields).find(missing), std::string::npos) << to_string(scheme) << fields;
   EXPECT_NE(refusal(Scheme::kInt8Dynamic, R"({"weight_type": "int16"})").find("int8 or uint8"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt4Weights, R"({"weight_type": "int8"})").find("int4 or uint4"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt4Weights, R"({"bits": 3})").find("2, 4 or 8"), std::string::npos);
+  EXPECT_NE(refusal(Scheme::kInt4Weights, R"({"accuracy_level": 5})").find("0 to 4"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt8, R"({"weight_type": "uint8"})").find("no runtime has kernels"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt8, R"({"block_size": 16})", {}, 17).find("21 or newer"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt8, R"({"per_channel": true})", {}, 12).find("13 or newer"), std::string::npos);
@@ -289,7 +293,7 @@ TEST(LayerFields, PlansGoThroughJson) {
   EXPECT_EQ(plan_to_json(plan), plain);
   plan.options["a"] = layer_options_from_json(
       R"({"weight_type": "int8", "symmetric_weights": true, "per_channel": true, "reduce_range": false,
-          "weight_clipping": "mse", "block_size": 0, "bits": 4, "activation_type": "uint8",
+          "weight_clipping": "mse", "block_size": 0, "bits": 4, "accuracy_level": 1, "activation_type": "uint8",
           "symmetric_activations": false, "method": "percentile:99.9", "rounding": "nearest",
           "bias_correction": true})");
   EXPECT_NE(plan.hash(), hash);

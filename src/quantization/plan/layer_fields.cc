@@ -33,12 +33,15 @@ class Validator {
     require(f.weight_clipping.has_value(), "weight_clipping", statically);
     require(f.block_size.has_value(), "block_size", qdq || eight || four);
     require(f.bits.has_value(), "bits", four);
+    require(f.accuracy_level.has_value(), "accuracy_level", four);
     require(f.activation_type.has_value(), "activation_type", qdq && scheme_ == Scheme::kInt8);
     require(f.symmetric_activations.has_value(), "symmetric_activations", qdq && scheme_ == Scheme::kInt8);
     require(f.method.has_value(), "method", statically);
     for (const Improver& i : improvers())
       if (i.field) require((f.*i.field).has_value(), i.field_name, i.serves(scheme_));
     if (f.weight_type) check_weight_type(qdq, four);
+    if (f.accuracy_level && (*f.accuracy_level < 0 || *f.accuracy_level > 4))
+      fail(fmt::format("accuracy_level {} found; 0 to 4", *f.accuracy_level));
     if (f.block_size && *f.block_size < 0) fail(fmt::format("block_size {}; 0 or more", *f.block_size));
     if (statically) validate_static_types(with_fields(options_, scheme_, f));
   }
@@ -220,6 +223,7 @@ QuantizeOptions with_fields(const QuantizeOptions& options, Scheme scheme, const
   int64_t& block = four ? w.int4_block_size : w.int8_block_size;
   block = f.block_size.value_or(block);
   w.bits = f.bits.value_or(w.bits);
+  w.accuracy_level = f.accuracy_level.value_or(w.accuracy_level);
   return o;
 }
 

@@ -23,6 +23,7 @@ void for_each_field(Options& o, F f) {
   f("weight_clipping", o.weight_clipping);
   f("block_size", o.block_size);
   f("bits", o.bits);
+  f("accuracy_level", o.accuracy_level);
   f("activation_type", o.activation_type);
   f("symmetric_activations", o.symmetric_activations);
   f("method", o.method);
