@@ -92,8 +92,10 @@ set to anything: no colours
 )";
 
 std::string man_page(const Word& root) {
+  // Adjusted to the left: long lists of values cannot be spread over a line.
   std::string text = fmt::format(
-      ".TH SEQTO 1 \"\" \"seqto {}\" \"User Commands\"\n.SH NAME\nseqto \\- {}\n.SH SYNOPSIS\n.B "
+      ".TH SEQTO 1 \"\" \"seqto {}\" \"User Commands\"\n.ad l\n.SH "
+      "NAME\nseqto \\- {}\n.SH SYNOPSIS\n.B "
       "seqto\n\\fIcommand\\fR "
       "[options]\n.SH DESCRIPTION\n{}\nEvery command takes the options below; "
       "\\fBseqto\\fR \\fIcommand\\fR \\fB\\-\\-help\\fR lists its own.\n",

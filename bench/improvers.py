@@ -1,0 +1,91 @@
+"""What an improver is worth beside what it is used with: KL of uniform static int8 with it over that without, on five sets of
+calibration samples of every case, generated network and example that has data. Below 1 it pays. Both sides of a row in one run.
+
+usage: ./dev bench improvers [--write]     (SEQTO_BENCH_CASE=resnet8,dscnn_kws for some cases; --write: into bench/results)
+"""
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+
+SETS, CALIBRATION, EVALUATION = 5, 50, 256
+CASES = ["digits", "resnet8", "resnet20", "dscnn_kws", "mobilenet_v1_025", "squeezenet11", "shufflenetv2_x05", "vit_pgd",
+         "tiny_encoder", "tiny_lm"]
+ROWS = [  # name, flags without, flags with
+    ("refine_ranges", [], ["--refine-ranges"]),
+    ("refine_ranges beside improve", ["--improve"], ["--improve", "--refine-ranges"]),
+    ("smooth_quant", [], ["--smooth-quant"]),
+    ("smooth_alpha auto", ["--smooth-quant"], ["--smooth-quant", "--smooth-alpha", "auto"]),
+]
+FAST = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
+
+
+def case_files(name):
+    source = os.environ["SEQTO_SOURCE_DIR"]
+    if name == "digits":
+        folder = os.path.join(source, "examples", "digits")
+        return os.path.join(folder, "model.onnx"), ["--data", os.path.join(folder, "digits.npz")]
+    case = os.path.join(os.environ["SEQTO_CASES_DIR"], name)
+    if not os.path.isdir(case):
+        return None, None
+    info = json.load(open(os.path.join(case, "case.json")))
+    at = lambda key: os.path.normpath(os.path.join(case, info[key]))
+    flags = ["--data", at("data")]
+    if info.get("preprocess"):
+        flags += ["--preprocess", at("preprocess")]
+    return at("model"), flags
+
+
+def kl(model, candidate, data):
+    """Mean KL on the first samples, as `seqto tune` tells it, from the gate's own measurement."""
+    done = subprocess.run([os.environ["SEQTO_BINARY"], "-q", "--json", "check", candidate, "--reference", model, *data,
+                           "--samples", str(EVALUATION), "--max-loss", "kl=1e9"], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return next(limit["found"] for limit in json.loads(done.stdout)["limits"] if limit["figure"] == "kl")
+
+
+def measured(model, data, work, seed, flags):
+    out = os.path.join(work, "candidate.onnx")
+    subprocess.run([os.environ["SEQTO_BINARY"], "-q", "quantize", model, *data, "--random-samples", str(CALIBRATION), "--seed",
+                    str(seed), *FAST, *flags, "-o", out], check=True, stdout=subprocess.DEVNULL)
+    return kl(model, out, data)
+
+
+def main():
+    wanted = os.environ.get("SEQTO_BENCH_CASE")
+    lines = ["| improver | case | ratio, median | least | most | pays in |", "|---|---|---|---|---|---|"]
+    print("\n".join(lines), flush=True)
+    for row, without, with_it in ROWS:
+        logs = []
+        for name in wanted.split(",") if wanted else CASES:
+            model, data = case_files(name)
+            if not model:
+                continue
+            ratios = []
+            with tempfile.TemporaryDirectory() as work:
+                for seed in range(1, SETS + 1):
+                    a = measured(model, data, work, seed, without)
+                    b = measured(model, data, work, seed, with_it)
+                    ratios.append(max(b, 1e-12) / max(a, 1e-12))
+            logs.append(math.log(statistics.median(ratios)))
+            lines.append(f"| {row} | {name} | {statistics.median(ratios):.3f} | {min(ratios):.3f} | {max(ratios):.3f} | "
+                         f"{sum(r < 1 for r in ratios)} of {SETS} |")
+            print(lines[-1], flush=True)
+        if logs:
+            lines.append(f"| {row} | **all, geometric mean** | **{math.exp(sum(logs) / len(logs)):.3f}** | | | |")
+            print(lines[-1], flush=True)
+    if "--write" in sys.argv[1:]:
+        path = os.path.join(os.environ["SEQTO_SOURCE_DIR"], "bench", "results", "improvers.md")
+        with open(path, "w") as file:
+            file.write("# improvers\n\nWritten by `./dev bench improvers --write`; bench/improvers.py says what the columns are.\n\n")
+            file.write("\n".join(lines) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
