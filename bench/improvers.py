@@ -80,7 +80,9 @@ def main():
             lines.append(f"| {row} | **all, geometric mean** | **{math.exp(sum(logs) / len(logs)):.3f}** | | | |")
             print(lines[-1], flush=True)
     if "--write" in sys.argv[1:]:
-        path = os.path.join(os.environ["SEQTO_SOURCE_DIR"], "bench", "results", "improvers.md")
+        folder = os.path.join(os.environ["SEQTO_SOURCE_DIR"], "bench", "results")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "improvers.md")
         with open(path, "w") as file:
             file.write("# improvers\n\nWritten by `./dev bench improvers --write`; bench/improvers.py says what the columns are.\n\n")
             file.write("\n".join(lines) + "\n")

@@ -592,8 +592,10 @@ int main(int argc, char** argv) {
   const auto has = [&](const char* flag) { return std::ranges::find(flags, flag) != flags.end(); };
   const std::string name = has("--ablate") ? "search_ablation" : "search";
   const std::string table = has("--ablate") ? ablation_table() : strategies_table();
-  if (has("--write"))
-    std::ofstream(fs::path(SEQTO_SOURCE_DIR) / "bench" / "results" / (name + ".md")) << fmt::format(
-        "# {}\n\nWritten by `./dev bench search{} --write`; bench/search.cc says what the columns are.\n\n{}", name,
-        has("--ablate") ? " --ablate" : "", table);
+  if (!has("--write")) return 0;
+  const fs::path folder = fs::path(SEQTO_SOURCE_DIR) / "bench" / "results";
+  fs::create_directories(folder);
+  std::ofstream(folder / (name + ".md")) << fmt::format(
+      "# {}\n\nWritten by `./dev bench search{} --write`; bench/search.cc says what the columns are.\n\n{}", name,
+      has("--ablate") ? " --ablate" : "", table);
 }

@@ -141,11 +141,13 @@ class SearchTest(unittest.TestCase):
     def test_a_short_search_has_a_plan_before_it_calibrates(self):
         """Nothing of it needs ranges; it is the plan that a search with time enough comes by, and its file."""
         weights = ["--schemes", "int8_weights,float32", "--bias-correction", "fast"]
-        summary, _, _ = self.tune("out", *SIZE, *weights, "--max-time", 0.001)
-        study = self.dir / "out" / "study.jsonl"
-        lines = [json.loads(line) for line in study.read_text().splitlines()]
+        for name in ("out", "out2", "out3"):  # a machine that stops for a while takes fewer samples
+            summary, _, _ = self.tune(name, *SIZE, *weights, "--max-time", 0.001)
+            lines = [json.loads(line) for line in (self.dir / name / "study.jsonl").read_text().splitlines()]
+            if "fewer samples" not in [line.get("note") for line in lines]:
+                break
         done = [line["trial"]["id"] if "trial" in line else line["note"] for line in lines if "header" not in line]
-        [first] = [t for t in trials(self.dir / "out") if t.get("step") == "uniform"]
+        [first] = [t for t in trials(self.dir / name) if t.get("step") == "uniform"]
         self.assertEqual(set(first["plan"].values()), {"int8_weights"})
         for later in ("ranges", "improved ranges", "published"):
             self.assertLess(done.index(first["id"]), done.index(later), later)
@@ -153,7 +155,7 @@ class SearchTest(unittest.TestCase):
         _, patient, _ = self.tune("patient", *SIZE, *weights, "--search-evaluations", 10)
         [same] = [t for t in patient if t["id"] == first["id"] and t.get("part", "evaluation") == "evaluation"]
         self.assertEqual(same["losses"], first["losses"])
-        [file, again] = [self.dir / name / "models" / f"{first['id']}.onnx" for name in ("out", "patient")]
+        [file, again] = [self.dir / of / "models" / f"{first['id']}.onnx" for of in (name, "patient")]
         self.assertEqual(file.read_bytes(), again.read_bytes())
 
     def test_a_search_cut_off_behind_its_first_plan_goes_on_with_its_biases(self):
