@@ -157,7 +157,7 @@ struct Outcome {
 
 // One candidate, evaluated or failed.
 struct Trial {
-  std::string id;      // "float", "full" or the plan's hash
+  std::string id;      // "float", "full" or the hash of the plan as its file says it
   int64_t number = 0;  // position in the study
   Plan plan;
   std::vector<std::string> excluded;  // what the strategy excluded, in its order

@@ -1,7 +1,9 @@
 """A plan holds all that makes its file: `quantize --plan` writes the study's bytes again, for every plan of a study."""
 
+import hashlib
 import json
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -18,6 +20,17 @@ SAMPLES = ["--calibration-samples", 32]
 SEARCH = [*SAMPLES, "--search-samples", 24, "--evaluation-samples", 40, "--search-evaluations", 30]
 DATA = ["--data", models.DIGITS_DATA]
 USAGE, INVALID = 2, 3
+
+
+def plan_hash(plan):
+    """As docs/formats.md has it."""
+    text = ""
+    for layer, entry in sorted(plan["schemes"].items()):
+        fields = dict(entry) if isinstance(entry, dict) else {"scheme": entry}
+        scheme = fields.pop("scheme")
+        if scheme != "float32":
+            text += f"{layer}\n{scheme}" + (f" {json.dumps(fields, separators=(',', ':'))}" if fields else "") + "\n"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class RecipesTest(unittest.TestCase):
@@ -44,6 +57,8 @@ class RecipesTest(unittest.TestCase):
         summary = json.loads((study / "summary.json").read_text())
         self.assertLessEqual({p["id"] for p in summary["front"]} | {"full"}, {p.stem for p in plans} | {"float"})
         for plan in plans:
+            if re.fullmatch("[0-9a-f]{16}", plan.stem):
+                self.assertEqual(plan_hash(json.loads(plan.read_text())), plan.stem, "a plan's file is named by its hash")
             expected = (study / "models" / f"{plan.stem}.onnx").read_bytes()
             self.assertEqual(self.quantize(plan, *DATA)[0], expected, f"{study.name} {plan.stem}")
             if not needs_data:

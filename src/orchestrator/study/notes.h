@@ -68,7 +68,7 @@ inline const Note<bool> kNotRewritten{"not rewritten"};          // the float mo
 inline const Note<bool> kFirstCorrections{"first corrections"};  // are in the folder, before any ranges
 inline const Note<Ranges> kRanges{"ranges"}, kImprovedRanges{"improved ranges"};
 inline Note<Ranges> ranges_of(const std::string& method) { return {"ranges of " + method}; }
-inline Note<OwnCorrection> own_corrections_of(const Plan& plan) { return {"own corrections of " + plan.hash()}; }
+inline Note<OwnCorrection> own_corrections_of(const std::string& id) { return {"own corrections of " + id}; }
 inline const Note<std::map<std::string, std::vector<NodePlacement>>> kPlacement{"placement"};  // by device
 inline const Note<std::string> kLatencyModel{"latency model"};                                 // as it writes itself
 inline const Note<std::vector<double>> kLatencyErrors{"latency errors"};

@@ -10,8 +10,10 @@
 #include "seqto/error.h"
 
 namespace seqto::internal {
+std::string OwnCorrections::id_of(const Plan& plan) const { return with_fields(c_.corrections, plan).hash(); }
+
 std::filesystem::path OwnCorrections::file(const Plan& plan) const {
-  return c_.bench.options.output / "own_corrections" / (plan.hash() + ".npz");
+  return c_.bench.options.output / "own_corrections" / (id_of(plan) + ".npz");
 }
 
 bool OwnCorrections::serves(const Plan& plan) const {
@@ -68,7 +70,7 @@ void OwnCorrections::save(const Plan& plan, const SchemeCorrections& found) cons
 }
 
 OwnCorrection OwnCorrections::taken(const Plan& plan) const {
-  return notes::own_corrections_of(plan).in(c_.bench.study).value_or(OwnCorrection::kNone);
+  return notes::own_corrections_of(id_of(plan)).in(c_.bench.study).value_or(OwnCorrection::kNone);
 }
 
 std::filesystem::path OwnCorrections::file_of(const Plan& plan) const {
@@ -84,7 +86,7 @@ Model OwnCorrections::as_found(const Plan& plan, Model candidate) const {
 }
 
 Model OwnCorrections::corrected(const Plan& plan, Model candidate) {
-  if (notes::own_corrections_of(plan).is_in(c_.bench.study)) return as_found(plan, std::move(candidate));
+  if (notes::own_corrections_of(id_of(plan)).is_in(c_.bench.study)) return as_found(plan, std::move(candidate));
   if (!serves(plan)) return candidate;
   OwnCorrection taken = OwnCorrection::kNone;
   try {
@@ -104,9 +106,9 @@ Model OwnCorrections::corrected(const Plan& plan, Model candidate) {
     // A candidate that cannot run says so when it is measured.
     if (error.code() != Code::kInvalidInput) throw;
     c_.bench.env.log(LogLevel::kWarning,
-                     fmt::format("codes and biases of plan {} stay as they are: {}", plan.hash(), error.what()));
+                     fmt::format("codes and biases of plan {} stay as they are: {}", id_of(plan), error.what()));
   }
-  notes::own_corrections_of(plan).add(c_.bench.study, taken);
+  notes::own_corrections_of(id_of(plan)).add(c_.bench.study, taken);
   return candidate;
 }
 

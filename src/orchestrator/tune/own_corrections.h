@@ -42,6 +42,7 @@ class OwnCorrections {
 
  private:
   OwnCorrection taken(const Plan& plan) const;
+  std::string id_of(const Plan& plan) const;  // the candidate's
   bool serves(const Plan& plan) const;
   bool learns(const Plan& plan, const Model& candidate) const;
   SchemeCorrections find_biases(const Plan& plan, const Model& candidate) const;

@@ -59,10 +59,12 @@ void measure_first_plan(const Workbench& w, std::span<const Place> places) {
   const Assignments assignments(space);
   Trial trial;
   trial.plan = assignments.plan(assignments.uniform(scheme));
-  trial.id = trial.plan.hash();
   trial.step = "uniform";
-  if (trial.plan.schemes.empty() || w.study.find(trial.id)) return;
+  if (trial.plan.schemes.empty() ||
+      std::ranges::find(w.study.trials(), trial.plan, &Trial::plan) != w.study.trials().end())
+    return;
   const SchemeCorrections corrections = find_first_corrections(w, scheme);
+  trial.id = with_fields(corrections, trial.plan).hash();
   const Model candidate = apply(corrections, Quantizer(w.model, {}, w.quantize).quantize(trial.plan), trial.plan);
   w.study.append(evaluate(candidate, std::move(trial), {places, w.env}));
 }

@@ -44,6 +44,8 @@ struct References {
   Plan full;                           // every layer
   std::optional<Published> published;  // where it was made
 
+  // The plan as its file says it, with what was found for its layers; its hash is the candidate's id.
+  Plan written(const Plan& plan) const { return with_fields(learned.corrections, plan); }
   // The model of a plan, one at a time.
   Model candidate(const Plan& plan) { return apply(learned.corrections, quantizer.quantize(plan), plan); }
 };

@@ -105,7 +105,7 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
     const Model made = own.as_found(t->plan, r.candidate(t->plan));
     explained[t->id] = explain(r.base.model, made, {.quantize = r.base.quantize, .plan = t->plan});
     save_model(made, models / (t->id + ".onnx"));
-    const Plan written = with_fields(r.learned.corrections, t->plan);
+    const Plan written = r.written(t->plan);
     save_recipe(plan_recipe(recipe, written, own.file_of(t->plan), plans), plans / (t->id + ".json"));
   }
   notes::kExplained.add(study.study, explained);

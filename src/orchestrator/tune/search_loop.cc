@@ -162,7 +162,7 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
           const auto model = made(proposal);
           if (!model) return;
           trial.plan = std::move(proposal.plan);
-          trial.id = trial.plan.hash();
+          trial.id = s_.references.written(trial.plan).hash();
           trial.excluded = std::move(proposal.excluded);
           trial.part = proposal.part;
           trial.step = std::move(proposal.step);
