@@ -17,7 +17,6 @@ CASES = ["digits", "resnet8", "resnet20", "dscnn_kws", "mobilenet_v1_025", "sque
          "tiny_encoder", "tiny_lm"]
 ROWS = [  # name, flags without, flags with
     ("refine_ranges", [], ["--refine-ranges"]),
-    ("refine_ranges beside improve", ["--improve"], ["--improve", "--refine-ranges"]),
     ("smooth_quant", [], ["--smooth-quant"]),
     ("smooth_alpha auto", ["--smooth-quant"], ["--smooth-quant", "--smooth-alpha", "auto"]),
 ]
