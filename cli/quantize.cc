@@ -17,109 +17,95 @@
 namespace seqto::cli {
 namespace {
 
-// Only static schemes need to know what values activations take.
-bool needs_ranges(const std::optional<Plan>& plan) {
-  if (!plan) return true;
-  for (const auto& [layer, scheme] : plan->schemes)
-    if (scheme == Scheme::kInt8 || scheme == Scheme::kInt8wInt16a) return true;
-  return false;
-}
-
-// The methods that static layers of the plan name.
-std::set<std::string> methods_of(const std::optional<Plan>& plan) {
-  std::set<std::string> methods;
-  if (plan)
-    for (const auto& [layer, fields] : plan->options)
-      if (fields.method) methods.insert(*fields.method);
-  return methods;
-}
-
 std::string plan_with(ImproverKind kind) { return "a plan with " + field_names(kind); }
 
-// The ranges under the plan; its layers then name no method any more.
-Ranges resolved_ranges(const WordFlags& f, const Model& model, const Workbench& bench, std::optional<Plan>& plan,
-                       const Context& context) {
-  Ranges ranges = ranges_of(f, model, bench, context);
-  std::map<std::string, Ranges> named;
-  for (const std::string& method : methods_of(plan)) {
-    bool known = f.ranges.empty() && method == f.quantize.calibrate.method;
-    named[method] = known ? ranges
-                          : calibrate(model, {*bench.data, bench.samples, *bench.runner, context.env},
-                                      calibration_named(method, f.quantize.calibration()));
+// Which layers, from --mode or --plan; the user's own overrides stay before those of the plan's file.
+void choose_layers(Recipe& recipe, Model& model, std::vector<std::string>& notes, const WordFlags& f, Scheme stored,
+                   const Context& context) {
+  if (!f.plan.empty()) {
+    ForeignPlan foreign = load_plan(f.plan, "", model, context);
+    recipe.plan = std::move(foreign.plan);
+    if (!recipe.plan.options.empty()) model = tunable_form(model, recipe.quantize, recipe.plan).model;
+    recipe.quantize.tensor_overrides.merge(foreign.encodings);
+    recipe.rewritten_for.reset();
+  } else if (f.mode == "weights") {
+    recipe.plan = uniform_plan(model, stored);
+    notes = widen_tied_weights(recipe.plan, model);
+    if (recipe.plan.schemes.empty())
+      throw Error(Code::kInvalidInput,
+                  "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
+                  "such layers");
+  } else if (f.mode == "float16") {
+    recipe.plan = uniform_plan(model, Scheme::kFloat16);
+  } else {
+    recipe.everywhere = f.mode == "dynamic" ? Scheme::kInt8Dynamic : Scheme::kInt8;
+    recipe.rewritten_for = recipe.everywhere;
   }
-  if (named.empty()) return ranges;
-  ranges = ranges_under(*plan, model, ranges, named);
-  for (auto& [layer, fields] : plan->options) fields.method.reset();
-  return ranges;
+}
+
+void refuse_contradictions(const Recipe& recipe, const WordFlags& f) {
+  if (f.improve.given.smooth && f.mode != "dynamic" && f.mode != "static")
+    throw Error(Code::kUsage, fmt::format("[quantize] --smooth-quant with --mode {} found, which quantizes no "
+                                          "activations; use it with static or dynamic",
+                                          f.mode));
+  if (rewrites(recipe) && !f.ranges.empty())
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] {} with --ranges found; it changes the ranges of activations; "
+                            "leave --ranges out",
+                            recipe.improvers.rewrites() ? f.improve.first() : plan_with(ImproverKind::kModel)));
+}
+
+// What of it takes data, in the words of the error that asks for them; nothing where none are needed.
+struct NeedsData {
+  std::string asked_by;
+  bool once = false;  // the samples are read only once
+};
+std::optional<NeedsData> needs_data(const Recipe& recipe, const WordFlags& f) {
+  if (recipe.improvers.rewrites() || recipe.improvers.corrects()) return NeedsData{f.improve.first()};
+  for (ImproverKind kind : {ImproverKind::kModel, ImproverKind::kEncoding})
+    if (!recipe.everywhere && asks(recipe.plan, kind)) return NeedsData{plan_with(kind)};
+  if (std::ranges::any_of(recipe.plan.options, [](const auto& layer) { return layer.second.method.has_value(); }))
+    return NeedsData{"a plan with methods", true};
+  const bool any_static = recipe.everywhere == Scheme::kInt8 ||
+                          std::ranges::any_of(recipe.plan.schemes, [](const auto& l) { return is_static(l.second); });
+  if (any_static && f.ranges.empty()) return NeedsData{"static quantization without --ranges", true};
+  return {};
 }
 
 Made make_by_flags(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
-  bool dynamic = f.mode == "dynamic";
   refuse_trees(model);
+  const bool dynamic = f.mode == "dynamic";
   if (dynamic || f.mode == "static") require_quantizable(model, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);
-  QuantizeOptions options = f.quantize.parsed();
+  Recipe recipe{.quantize = f.quantize.parsed(), .calibrate = f.quantize.calibration()};
+  QuantizeOptions& options = recipe.quantize;
   f.improve.add_options(options, f.quantize, true);
   options.exclude = expand_patterns(f.exclude, model);
   options.include = expand_patterns(options.include, model);
   options.format = parse_quant_format(f.format);
   if (dynamic) options.activation_type = DataType::kUint8;  // what the operators that quantize at run time give
-  Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
-  std::optional<Plan> plan;
+  const Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   std::vector<std::string> notes;
-  if (!f.plan.empty()) {
-    ForeignPlan foreign = load_plan(f.plan, "", model, context);
-    plan = std::move(foreign.plan);
-    if (!plan->options.empty()) model = tunable_form(model, options, *plan).model;
-    options.tensor_overrides.merge(foreign.encodings);  // the user's own word stands
-  } else if (f.mode == "weights") {
-    plan = uniform_plan(model, stored);
-    notes = widen_tied_weights(*plan, model);
-  } else if (dynamic) {
-    plan = uniform_plan(model, Scheme::kInt8Dynamic);
-  } else if (f.mode == "float16") {
-    plan = uniform_plan(model, Scheme::kFloat16);
-  }
-  if (plan && f.mode == "weights" && plan->schemes.empty())
-    throw Error(Code::kInvalidInput,
-                "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
-                "such layers");
-  if (f.improve.given.smooth && !dynamic && f.mode != "static")
-    throw Error(Code::kUsage, fmt::format("[quantize] --smooth-quant with --mode {} found, which quantizes no "
-                                          "activations; use it with static or dynamic",
-                                          f.mode));
-  ImproveOptions improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
-  const bool fields_rewrite = plan && asks(*plan, ImproverKind::kModel),
-             rewrites = improvers.rewrites() || fields_rewrite;
-  const bool fields_improve = plan && asks(*plan, ImproverKind::kEncoding);
-  if (rewrites && !f.ranges.empty())
-    throw Error(Code::kUsage, fmt::format("[quantize] {} with --ranges found; it changes the ranges of activations; "
-                                          "leave --ranges out",
-                                          improvers.rewrites() ? f.improve.first() : plan_with(ImproverKind::kModel)));
-  bool improving = improvers.rewrites() || improvers.corrects(), ranges = needs_ranges(plan);
+  choose_layers(recipe, model, notes, f, stored, context);
+  recipe.improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
+  refuse_contradictions(recipe, f);
   Workbench bench;
-  if (improving) bench = open_workbench(f, model, f.improve.first(), false, context);
-  else if (fields_rewrite) bench = open_workbench(f, model, plan_with(ImproverKind::kModel), false, context);
-  else if (fields_improve) bench = open_workbench(f, model, plan_with(ImproverKind::kEncoding), false, context);
-  else if (!methods_of(plan).empty()) bench = open_workbench(f, model, "a plan with methods", true, context);
-  else if (ranges && f.ranges.empty())
-    bench = open_workbench(f, model, "static quantization without --ranges", true, context);
-  if (rewrites && !f.plan.empty())
-    model = rewrite_for(model, improvers, options, *plan, {*bench.data, bench.samples, *bench.runner, context.env});
-  else if (rewrites)
-    model = rewrite_for(model, improvers, options, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8,
-                        {*bench.data, bench.samples, *bench.runner, context.env});
-  Improved found{ranges ? resolved_ranges(f, model, bench, plan, context) : Ranges{}, {}};
-  if (improvers.corrects() || fields_improve)
-    found = improve({model, found.ranges, options, plan ? *plan : uniform_plan(model, Scheme::kInt8)}, improvers,
-                    {*bench.data, bench.samples, *bench.runner, context.env});
-  const bool all_dynamic = f.plan.empty() && dynamic;
-  Quantized made = quantize_model(std::move(model), std::move(found), options, all_dynamic ? std::nullopt : plan,
-                                  all_dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);
-  made.notes.insert(made.notes.begin(), notes.begin(), notes.end());
-  Made result{std::move(made), {options, plan, {}}};
-  result.asked.deviations = result.quantized.layer_deviations;
-  return result;
+  std::optional<RecipeData> data;
+  if (const auto needs = needs_data(recipe, f)) {
+    bench = open_workbench(f, model, needs->asked_by, needs->once, context);
+    recipe.calibration_samples = bench.samples;
+    data.emplace(*bench.data, *bench.runner);
+    if (!f.ranges.empty()) data->ranges = load_ranges(f.ranges);
+  } else if (!f.ranges.empty()) {
+    recipe.ranges[""] = {f.ranges, ""};
+  }
+  Made made{quantize_model(model, recipe.model_sha256, recipe, data, context.env), {}};
+  made.quantized.notes.insert(made.quantized.notes.begin(), notes.begin(), notes.end());
+  made.asked.quantize = made.quantized.options;
+  if (dynamic && recipe.everywhere) made.asked.plan = uniform_plan(made.quantized.float_model, *recipe.everywhere);
+  else if (!recipe.everywhere) made.asked.plan = recipe.plan;
+  made.asked.deviations = made.quantized.layer_deviations;
+  return made;
 }
 
 void say_what_was_done(const Quantized& made, const Context& context) {

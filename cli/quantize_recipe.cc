@@ -81,6 +81,7 @@ Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Conte
   if (!f.data.path.empty()) bench = open_workbench(f, model, "a plan", false, context);
   std::optional<RecipeData> data;
   if (bench.data) data.emplace(*bench.data, *bench.runner);
+  if (data && !f.ranges.empty()) data->ranges = load_ranges(f.ranges);
   Made made{quantize_model(model, sha256, recipe, data, context.env), {recipe.quantize, recipe.plan, {}}};
   made.asked.deviations = made.quantized.layer_deviations;
   if (made.quantized.found_anew)

@@ -25,18 +25,21 @@ struct StoredFile {
 
 struct Recipe {
   Plan plan;  // layers that corrections were found for have learned_rounding and bias_correction set
+  // In place of the plan: everything that onnxruntime quantizes, in this scheme (kInt8 or kInt8Dynamic).
+  std::optional<Scheme> everywhere;
   QuantizeOptions quantize;
   // The float model as it is quantized: its opset after each step of its preparation, and whether BatchNormalization
   // was folded. ONNX's converter gives other names in one step than in two.
   std::vector<int64_t> opsets;
   bool fold_batch_norms = true;
   // Before calibration the float model is rewritten with center, equalize and smooth, everywhere, for layers of
-  // `rewritten_for`; the others are what finds corrections anew.
+  // `rewritten_for`, or, where it is unset, for those layers of the plan whose fields or `improvers` say so. The other
+  // improvers are what finds corrections anew.
   ImproveOptions improvers;
-  Scheme rewritten_for = Scheme::kInt8;
+  std::optional<Scheme> rewritten_for = Scheme::kInt8;
   CalibrateOptions calibrate;
   std::vector<int64_t> calibration_samples;  // of the data; those that it has not are left out
-  // What ranges and corrections were found on: model_sha256() and samples_sha256().
+  // What ranges and corrections were found on: model_sha256() and samples_sha256(). Empty: nothing was found yet.
   std::string model_sha256, samples_sha256;
   std::map<std::string, StoredFile> ranges;  // by LayerOptions::method; "": those of layers without one
   std::vector<StoredFile> corrections;       // of save_corrections(), applied in this order
@@ -65,11 +68,15 @@ Model recipe_form(const Model& model, const Recipe& recipe);
 struct RecipeData {
   const Dataset& data;
   Runner& runner;
+  std::optional<Ranges> ranges;  // given: nothing is calibrated but what layers have a method for
 };
+// Whether it changes the float model, which takes data.
+bool rewrites(const Recipe& recipe);
 
 struct Quantized {
   Model model;
   Model float_model;                           // rewritten
+  QuantizeOptions options;                     // with the layers that smoothing added among `exclude`
   bool found_anew = false;                     // ranges and corrections come from the data, not from the recipe's files
   std::vector<std::string> deviations, notes;  // as Quantizer tells them
   std::map<LayerId, std::vector<std::string>> layer_deviations;
@@ -77,10 +84,6 @@ struct Quantized {
   Corrections corrections;                             // ... and what then took the place of codes and biases
 };
 std::string encoding_to_json(const Quantized& made);  // docs/formats.md, "Encoding"
-// The float model under a plan, with what was found for it: the last step of quantizing, for callers that rewrote,
-// calibrated and improved by themselves. Without a plan every layer that onnxruntime quantizes in this scheme.
-Quantized quantize_model(Model float_model, Improved found, const QuantizeOptions& options,
-                         const std::optional<Plan>& plan, Scheme otherwise = Scheme::kInt8);
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
 // recipe's own model, and its own samples where data are given, ranges and corrections are those of the recipe's files;
 // for another model or other samples they are found anew, on those of `calibration_samples` that the data have. Throws

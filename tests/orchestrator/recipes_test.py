@@ -167,6 +167,11 @@ class RecipesTest(unittest.TestCase):
                    if t.name.endswith("_scale")} for b in (anew, expected)]
         self.assertEqual(scales[0].keys(), scales[1].keys())
         self.assertTrue(any(not np.array_equal(scales[0][n], scales[1][n]) for n in scales[0]))
+        ranges = self.dir / "ranges.json"
+        done = models.seqto("calibrate", models.DIGITS, *DATA, "-o", ranges)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        given = self.quantize(plan, *DATA, "--ranges", ranges, model=self.dir / "retrained.onnx")[0]
+        self.assertNotEqual(given, anew, "ranges that the user gives go before those of the data")
 
 
 if __name__ == "__main__":

@@ -27,31 +27,39 @@ std::vector<int64_t> calibration_samples(const Recipe& recipe, const Dataset& da
   return samples;
 }
 
-Learned stored(const Recipe& recipe) {
-  Learned learned{.plan = recipe.plan};
+// Of the layers: those of a recipe without a plan are all that the scheme can hold.
+Plan plan_of(const Model& model, const Recipe& recipe) {
+  return recipe.everywhere ? uniform_plan(model, *recipe.everywhere) : recipe.plan;
+}
+
+Learned stored(const Model& model, const Recipe& recipe) {
+  Learned learned{.plan = plan_of(model, recipe)};
   for (const auto& [method, file] : recipe.ranges)
     (method.empty() ? learned.ranges : learned.named[method]) = load_ranges(file.path);
   for (const StoredFile& file : recipe.corrections) learned.shared.push_back(load_corrections(file.path));
   return learned;
 }
 
-Learned found_anew(const Model& model, const Recipe& recipe, const RecipeData& data, std::span<const int64_t> samples,
-                   const Env& env) {
-  Learned learned{.plan = recipe.plan};
-  const auto ranges_of = [&](const CalibrateOptions& options) {
-    return calibrate(model, {data.data, samples, data.runner, env}, options);
-  };
-  const bool any_static = std::ranges::any_of(recipe.plan.schemes, [](const auto& l) { return is_static(l.second); });
-  if (any_static) {
-    std::map<std::string, Ranges> named;
-    for (const auto& [layer, fields] : recipe.plan.options)
-      if (fields.method && !named.contains(*fields.method))
-        named[*fields.method] = ranges_of(calibration_named(*fields.method, recipe.calibrate));
-    learned.ranges = ranges_under(recipe.plan, model, ranges_of(recipe.calibrate), named);
-    for (auto& [layer, fields] : learned.plan.options) fields.method.reset();
+// The ranges of the plan's static layers; its layers then name no method any more.
+Ranges calibrated(const Model& model, const Recipe& recipe, const RecipeData& data, const SampleRun& on, Plan& plan) {
+  if (std::ranges::none_of(plan.schemes, [](const auto& layer) { return is_static(layer.second); })) return {};
+  Ranges ranges = data.ranges ? *data.ranges : calibrate(model, on, recipe.calibrate);
+  std::map<std::string, Ranges> named;
+  for (auto& [layer, fields] : plan.options) {
+    if (!fields.method || named.contains(*fields.method)) continue;
+    const CalibrateOptions own = calibration_named(*fields.method, recipe.calibrate);
+    const bool same = !data.ranges && calibrate_options_to_json(own) == calibrate_options_to_json(recipe.calibrate);
+    named[*fields.method] = same ? ranges : calibrate(model, on, own);
   }
-  Improved improved = improve({model, learned.ranges, recipe.quantize, learned.plan}, recipe.improvers,
-                              {data.data, samples, data.runner, env});
+  ranges = ranges_under(plan, model, ranges, named);
+  for (auto& [layer, fields] : plan.options) fields.method.reset();
+  return ranges;
+}
+
+Learned found_anew(const Model& model, const Recipe& recipe, const RecipeData& data, const SampleRun& on) {
+  Learned learned{.plan = plan_of(model, recipe)};
+  learned.ranges = calibrated(model, recipe, data, on, learned.plan);
+  Improved improved = improve({model, learned.ranges, recipe.quantize, learned.plan}, recipe.improvers, on);
   learned.ranges = std::move(improved.ranges);
   learned.own = std::move(improved.corrections);
   return learned;
@@ -72,16 +80,6 @@ Plan without_corrections(Plan plan) {
   return plan;
 }
 
-Quantized finished(const Quantizer& quantizer, Model model, Model float_model, Corrections corrections) {
-  return {.model = std::move(model),
-          .float_model = std::move(float_model),
-          .deviations = quantizer.deviations(),
-          .notes = quantizer.notes(),
-          .layer_deviations = quantizer.layer_deviations(),
-          .encoding = quantizer.encoding(),
-          .corrections = std::move(corrections)};
-}
-
 }  // namespace
 
 std::string encoding_to_json(const Quantized& made) {
@@ -92,14 +90,6 @@ std::string encoding_to_json(const Quantized& made) {
   return encoding.dump(1);
 }
 
-Quantized quantize_model(Model float_model, Improved found, const QuantizeOptions& options,
-                         const std::optional<Plan>& plan, Scheme otherwise) {
-  Quantizer quantizer(float_model, std::move(found.ranges), options);
-  Model model = plan ? quantizer.quantize(*plan) : quantizer.quantize_excluding({}, otherwise);
-  model = apply(found.corrections, std::move(model));
-  return finished(quantizer, std::move(model), std::move(float_model), std::move(found.corrections));
-}
-
 Model recipe_form(const Model& model, const Recipe& recipe) {
   Model result = model;
   for (int64_t opset : recipe.opsets)
@@ -107,33 +97,47 @@ Model recipe_form(const Model& model, const Recipe& recipe) {
   return result;
 }
 
+bool rewrites(const Recipe& recipe) {
+  return recipe.improvers.rewrites() || (!recipe.rewritten_for && asks(recipe.plan, ImproverKind::kModel));
+}
+
 Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
                          const std::optional<RecipeData>& data, const Env& env) {
-  const bool rewrites = recipe.improvers.rewrites(), own_model = sha256 == recipe.model_sha256;
+  const bool own_model = sha256 == recipe.model_sha256;
   if (!data && !own_model) ask_for_data("that was made for another model (model_sha256)");
-  if (!data && rewrites) ask_for_data("that rewrites the model before calibration");
+  if (!data && rewrites(recipe)) ask_for_data("that rewrites the model before calibration");
   std::vector<int64_t> samples;
   if (data) samples = calibration_samples(recipe, data->data);
-  const bool anew = !own_model || (data && samples_sha256(data->data, samples) != recipe.samples_sha256);
-  QuantizeOptions options = recipe.quantize;
-  Model float_model = rewrites ? rewrite_for(model, recipe.improvers, options, recipe.rewritten_for,
-                                             {data->data, samples, data->runner, env})
-                               : model;
-  Learned learned = anew ? found_anew(float_model, recipe, *data, samples, env) : stored(recipe);
-  Quantizer quantizer(float_model, std::move(learned.ranges), options);
+  const bool anew =
+      !own_model ||
+      (data && (recipe.samples_sha256.empty() || samples_sha256(data->data, samples) != recipe.samples_sha256));
+  std::optional<SampleRun> on;
+  if (data) on.emplace(SampleRun{data->data, samples, data->runner, env});
+  Quantized made{.options = recipe.quantize, .found_anew = anew};
+  if (!rewrites(recipe)) made.float_model = model;
+  else if (recipe.rewritten_for)
+    made.float_model = rewrite_for(model, recipe.improvers, made.options, *recipe.rewritten_for, *on);
+  else made.float_model = rewrite_for(model, recipe.improvers, made.options, recipe.plan, *on);
+  Recipe rewritten = recipe;
+  rewritten.quantize = made.options;
+  Learned learned = anew ? found_anew(made.float_model, rewritten, *data, *on) : stored(made.float_model, rewritten);
+  Quantizer quantizer(made.float_model, std::move(learned.ranges), made.options);
   for (auto& [method, ranges] : learned.named) quantizer.add_ranges(method, std::move(ranges));
-  Model result = quantizer.quantize(without_corrections(learned.plan));
-  Corrections all = learned.own;
+  made.model = recipe.everywhere ? quantizer.quantize_excluding({}, *recipe.everywhere)
+                                 : quantizer.quantize(without_corrections(learned.plan));
+  made.corrections = learned.own;
   for (const SchemeCorrections& found : learned.shared) {
-    result = apply(found, std::move(result), recipe.plan);
+    made.model = apply(found, std::move(made.model), recipe.plan);
     for (const auto& [scheme, corrections] : found) {
-      all.rounding.insert(corrections.rounding.begin(), corrections.rounding.end());
-      all.shifts.insert(corrections.shifts.begin(), corrections.shifts.end());
+      made.corrections.rounding.insert(corrections.rounding.begin(), corrections.rounding.end());
+      made.corrections.shifts.insert(corrections.shifts.begin(), corrections.shifts.end());
     }
   }
-  result = apply(learned.own, std::move(result));
-  Quantized made = finished(quantizer, std::move(result), std::move(float_model), std::move(all));
-  made.found_anew = anew;
+  made.model = apply(learned.own, std::move(made.model));
+  made.deviations = quantizer.deviations();
+  made.notes = quantizer.notes();
+  made.layer_deviations = quantizer.layer_deviations();
+  made.encoding = quantizer.encoding();
   return made;
 }
 

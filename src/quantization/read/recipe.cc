@@ -65,7 +65,7 @@ json to_json(const Recipe& r) {
          {"opsets", r.opsets},
          {"fold_batch_norms", r.fold_batch_norms},
          {"improvers", internal::parse_json(improve_options_to_json(r.improvers))},
-         {"rewritten_for", to_string(r.rewritten_for)},
+         {"rewritten_for", to_string(r.rewritten_for.value_or(Scheme::kInt8))},
          {"calibration", internal::parse_json(calibrate_options_to_json(r.calibrate))},
          {"calibration_samples", samples_to_json(r.calibration_samples)},
          {"model_sha256", r.model_sha256},
