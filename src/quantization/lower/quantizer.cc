@@ -14,6 +14,7 @@
 #include "quantization/encode/encode_qdq.h"
 #include "quantization/encode/encode_weights.h"
 #include "quantization/encode/operator_rules.h"
+#include "quantization/encode/type_deviations.h"
 #include "quantization/lower/qdq_writer.h"
 #include "quantization/lower/writers.h"
 #include "quantization/plan/layer_fields.h"
@@ -76,7 +77,7 @@ struct Quantizer::Impl {
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i]) layers.insert(model.graph.nodes[i].name);
     encoding = encode_operators(model, index, layers, {layerwise, &view, cache, write_operator_graph});
-    note_softmax(selected);
+    if (has_unranged_softmax(model, selected, ranges)) encoding.deviate("D34");
     return write_operators(model, encoding);
   }
 
@@ -91,43 +92,11 @@ struct Quantizer::Impl {
                         params.converted(tensor).has_value()};
     };
     Marks marks = mark_tensors(model, index, selected, effective, bounds);
-    if (has_float32_scale(marks, params, effective, selected)) marks.deviate("D17");
+    if (has_float32_scale(model, index, selected, effective, params, marks)) marks.deviate("D17");
     encoding = encode_qdq(index, std::move(marks), params, effective, cache);
-    Model result = write_qdq(model, index, encoding, effective);
     if (index.opset < 21 && !effective.use_qdq_contrib_ops && hides_4_bits(effective)) encoding.deviate("D24");
-    note_softmax(selected);
-    return result;
-  }
-
-  // onnxruntime gives some float16 tensors a scale in float32: a Softmax's output, and those whose scale or upper bound
-  // is given or whose scale is snapped.
-  bool has_float32_scale(Marks& marks, const ActivationParams& params, const QuantizeOptions& effective,
-                         const std::vector<bool>& selected) const {
-    auto half = [&](const std::string& tensor) { return params.float_type(tensor) == DataType::kFloat16; };
-    for (size_t i = 0; i < selected.size(); ++i) {
-      const Node& n = model.graph.nodes[i];
-      if (selected[i] && is_softmax(n) && half(n.outputs[0])) return true;
-    }
-    bool found = false;
-    marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
-      const auto* overrides = overrides_of(effective, name);
-      auto sets_type = [](const ParamsOverride& o) { return o.scale || o.rmax; };
-      bool given = effective.restricted_asymmetric_activations;
-      if (overrides) {
-        const auto& [first, convert] = std::pair{overrides->front(), overrides->front().convert};
-        given |= sets_type(first) || (convert && sets_type(*convert));
-      }
-      found |= given && mark.provider.empty() && !index.is_initializer(name) && half(name);
-    });
-    return found;
-  }
-
-  // onnxruntime stops at a Softmax whose output was not calibrated because its type is unknown.
-  void note_softmax(const std::vector<bool>& selected) {
-    for (size_t i = 0; i < selected.size(); ++i) {
-      const Node& n = model.graph.nodes[i];
-      if (selected[i] && is_softmax(n) && !ranges.contains(n.outputs[0])) encoding.deviate("D34");
-    }
+    if (has_unranged_softmax(model, selected, ranges)) encoding.deviate("D34");
+    return write_qdq(model, index, encoding, effective);
   }
 
   // onnxruntime quantizes them all the same.

@@ -1,0 +1,42 @@
+#include "quantization/encode/type_deviations.h"
+
+#include "model/op_traits.h"
+
+namespace seqto::internal {
+namespace {
+
+template <class F>
+bool any_softmax(const Model& model, const std::vector<bool>& selected, F fits) {
+  for (size_t i = 0; i < selected.size(); ++i) {
+    const Node& n = model.graph.nodes[i];
+    if (selected[i] && is_softmax(n) && fits(n.outputs[0])) return true;
+  }
+  return false;
+}
+
+// Whether the user's word about a tensor settles its scale.
+bool gives_scale(const std::vector<TensorOverride>& overrides) {
+  auto sets_type = [](const ParamsOverride& o) { return o.scale || o.rmax; };
+  const TensorOverride& first = overrides.front();
+  return sets_type(first) || (first.convert && sets_type(*first.convert));
+}
+
+}  // namespace
+
+bool has_float32_scale(const Model& model, const GraphView& index, const std::vector<bool>& selected,
+                       const QuantizeOptions& options, const ActivationParams& params, Marks& marks) {
+  auto half = [&](const std::string& tensor) { return params.float_type(tensor) == DataType::kFloat16; };
+  bool found = any_softmax(model, selected, half);
+  marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
+    const auto* overrides = overrides_of(options, name);
+    const bool given = options.restricted_asymmetric_activations || (overrides && gives_scale(*overrides));
+    found |= given && mark.provider.empty() && !index.is_initializer(name) && half(name);
+  });
+  return found;
+}
+
+bool has_unranged_softmax(const Model& model, const std::vector<bool>& selected, const Ranges& ranges) {
+  return any_softmax(model, selected, [&](const std::string& output) { return !ranges.contains(output); });
+}
+
+}  // namespace seqto::internal
