@@ -97,6 +97,12 @@ std::vector<Limit> LimitFlags::parsed() const {
   return limits;
 }
 
+double parse_share(const char* flag, const std::string& text) {
+  const Quantity share = parse_quantity(flag, text, {{"", 1}});
+  if (share.value <= 1) return share.value;
+  throw Error(Code::kUsage, fmt::format("[tune] {} {} found; a share from 0 to 1 expected, as 1% or 0.01", flag, text));
+}
+
 void add_limit_flags(Command word, LimitFlags& f) {
   word.add_option("--max-size", f.max_size, "10MB, 300k, or a share of the original's size: 30%").type_name("SIZE");
   word.add_option("--max-latency", f.max_latency, "5ms, 800us, or a share of the original's: 80%").type_name("TIME");

@@ -14,6 +14,7 @@ struct LimitFlags {
   std::vector<std::string> max_loss, min_accuracy, max_accuracy_drop;
   std::vector<Limit> parsed() const;  // throws Error{kUsage}
 };
+double parse_share(const char* flag, const std::string& text);  // "1%" or "0.01"; throws Error{kUsage}
 void add_limit_flags(Command word, LimitFlags& flags);
 void add_quality_limit_flags(Command word, LimitFlags& flags);  // but for size and latency
 

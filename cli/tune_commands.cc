@@ -133,6 +133,7 @@ void add_tune(Command app, Context& context) {
     std::string model, exclude_from;
     GroupFlags groups;
     LimitFlags limits;
+    std::string tolerance = "1%";
   };
   auto f = std::make_shared<Flags>();
   TuneOptions& o = f->all.tune;
@@ -150,6 +151,11 @@ void add_tune(Command app, Context& context) {
   add_many_models_flags(word, f->all);
   add_group_flags(word, f->groups);
   add_limit_flags(word, f->limits);
+  word.add_option("--tolerance", f->tolerance,
+                  "How much worse than float the selected model may be where no limit is set: changed answers, or the "
+                  "drop of a task metric")
+      .type_name("SHARE")
+      .capture_default_str();
   add_metric_flags(word, o.metrics);
   word.add_option("-o,--output", o.output, "Folder for the results").required();
   word.add_option("--strategy", o.strategy, "How the search goes (docs/search.md); incremental: as published")
@@ -227,6 +233,7 @@ void add_tune(Command app, Context& context) {
     options.correct_weights = word.count("--rounding") + word.count("--bias-correction") == 0;
     options.groups = f->groups.parsed();
     options.limits = f->limits.parsed();
+    options.tolerance = parse_share("--tolerance", f->tolerance);
     if (!f->exclude_from.empty()) {
       if (!std::filesystem::is_regular_file(f->model))
         throw Error(Code::kUsage,

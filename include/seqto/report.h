@@ -72,8 +72,14 @@ struct DeviceFront {
   // Ids of those of the front that no candidate beats in size and loss alone, by size: the line of the plot. With a
   // third objective the front holds more.
   std::vector<std::string> outline;
-  std::vector<std::string> top;      // ids, at most three
-  std::string selected;              // an id
+  std::vector<std::string> top;  // ids, at most three
+  // An id: what to use. Where no limits were set, the cheapest of the front that is as good as float: `judged_by`, by
+  // the upper end of its 95 % interval, is at most `tolerance`. Cheapest: the least product of size and latency, as
+  // shares of the float model's, of those of them that are objectives. Where none is as good, what loses least.
+  std::string selected;
+  std::string judged_by;  // top1_disagreement where outputs have classes, a task metric (its drop), or a loss
+  double tolerance = 0;
+  bool as_good_as_float = false;
   std::vector<CheckedLimit> limits;  // that the user set, on the selected point; not all met: no point meets them
   double hypervolume = 0;            // of the front over objectives scaled by the float and fully quantized points
   std::vector<SummaryPoint> trials;  // all, in order
@@ -94,11 +100,16 @@ struct Summary : DeviceFront {  // of the first device, which the search follows
   int64_t value_samples = 0;                                  // on so many of them
   std::map<std::string, std::vector<LayerReport>> explained;  // layers of the front's points, by the points' ids
   std::optional<WhatIf> what_if;                              // of strategies that search
+  std::string selected_file;  // the selected model by a name that stays: models/selected.onnx; empty: not written
   int64_t evaluations = 0;
   double wall_seconds = 0;
   std::vector<std::string> notes;
 };
 std::string summary_to_json(const Summary& summary);
+
+// What to use, in a sentence: "Use models/1f.onnx: 3.9 x smaller, 1.7 x faster, 0.8 % of the answers change (0.3 to
+// 1.9 %)." Empty where nothing was measured.
+std::string answer(const Summary& summary);
 
 // The terminal's table: baseline, fully quantized, front; top three marked, the selected point in a colour.
 std::string summary_table(const Summary& summary, const TextStyle& style = {});

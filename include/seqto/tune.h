@@ -33,6 +33,9 @@ struct TuneOptions {
   // Choose the selected point of the front, and whether there is one that will do; the search itself looks for the
   // front.
   std::vector<Limit> limits;
+  // Without limits the selected point may be so much worse than float: the share of changed answers, the drop of a task
+  // metric that is an objective, or the loss where outputs have no classes.
+  double tolerance = 0.01;
   // Beside those that labels bring by themselves.
   MetricOptions metrics;
   // Samples of the evaluation on which the selected point is audited (validate.h); what it found is a note. 0: none.

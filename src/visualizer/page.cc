@@ -210,9 +210,11 @@ std::string provenance(const Summary& summary) {
 std::string render_page(const Summary& summary, const std::string& data_json) {
   const auto loss = text(loss_label(loss_name(summary)));
   std::string page = page_head(model_name(summary) + " · seqto") + colours_switch();
-  page += fmt::format("<h1>{}</h1>\n<p class=\"path\">{} · {} · seqto</p>\n<p class=\"lead\">{}</p>\n",
-                      text(model_name(summary)), text(summary.header.model_path),
-                      format_bytes(summary.header.model_size_bytes), lead(summary));
+  page += fmt::format("<h1>{}</h1>\n<p class=\"path\">{} · {} · seqto</p>\n", text(model_name(summary)),
+                      text(summary.header.model_path), format_bytes(summary.header.model_size_bytes));
+  if (const std::string sentence = answer(summary); !sentence.empty())
+    page += fmt::format("<p class=\"lead\" id=\"answer\"><b>{}</b></p>\n", text(sentence));
+  page += fmt::format("<p class=\"lead\">{}</p>\n", lead(summary));
   if (has_random_data(summary))
     page += "<p class=\"lead\">The inputs are random numbers: sizes and latencies mean something, losses do not.</p>\n";
   page += tiles(summary);

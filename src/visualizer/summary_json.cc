@@ -80,6 +80,8 @@ void write_front(Json& json, const Summary& summary) {
   for (const auto& point : summary.front) json["front"].push_back(point_json(summary, point));
   json["top"] = summary.top;
   json["selected"] = text_or_null(summary.selected);
+  json["selected_file"] = text_or_null(summary.selected_file);
+  json["answer"] = answer(summary);
   json["hypervolume"] = summary.hypervolume;
   if (!summary.limits.empty()) {
     json["limits"] = Json::array();

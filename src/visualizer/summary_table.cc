@@ -124,7 +124,8 @@ std::string differing_choices(const Summary& summary, const TextStyle& style) {
 }  // namespace
 
 std::string summary_table(const Summary& summary, const TextStyle& style) {
-  std::string text;
+  std::string text = answer(summary);
+  if (!text.empty()) text += "\n\n";
   if (!summary.elsewhere.empty()) text += fmt::format("on {}:\n", summary.device);
   text += device_table(summary, style);
   for (const auto& device : summary.elsewhere)

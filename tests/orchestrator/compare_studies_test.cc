@@ -49,6 +49,7 @@ class CompareStudies : public testing::Test {
       t.measurement.emplace();
       t.measurement->size_bytes = c.size_bytes;
       t.measurement->losses.kl = c.kl;
+      t.measurement->losses.top1_disagreement = c.kl > 0.25 ? 1 : 0;
       study.append(t);
     }
     return dir_ / name;

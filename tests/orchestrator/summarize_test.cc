@@ -22,6 +22,7 @@ Trial trial(const std::string& id, int64_t size_bytes, double kl) {
   t.measurement.emplace();
   t.measurement->size_bytes = size_bytes;
   t.measurement->losses.kl = kl;
+  t.measurement->losses.top1_disagreement = kl > 0.5 ? 1 : 0;
   return t;
 }
 
@@ -55,10 +56,43 @@ TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
   EXPECT_EQ(summary.front[2].trial.id, "good");
   EXPECT_NEAR(summary.front[2].size_reduction_kept, 500.0 / 750.0, 1e-12);
   EXPECT_EQ(summary.fully_quantized.size_reduction_kept, 1.0);
-  EXPECT_EQ(summary.selected, "middle");  // nearest to the best of both, each scaled over the front
+  EXPECT_EQ(summary.top.front(), "middle");  // nearest to the best of both, each scaled over the front
+  EXPECT_EQ(summary.selected, "middle");     // the smallest that changes no answers
   EXPECT_EQ(summary.trials.size(), 7u);
   // Scaled: `full` (1, 0) adds nothing, `middle` is (0.4, 1/15), `good` (0.1, 1/3).
   EXPECT_NEAR(summary.hypervolume, 0.3 * (2.0 / 3.0) + 0.6 * (14.0 / 15.0), 1e-12);
+}
+
+Trial changing(const std::string& id, int64_t size_bytes, int64_t ns, double changed, Interval interval) {
+  Trial t = timed_trial(id, size_bytes, changed, ns);
+  t.measurement->losses.top1_disagreement = changed;
+  t.measurement->intervals["top1_disagreement"] = interval;
+  return t;
+}
+
+TEST(Summarize, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
+  const std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 40, 0.3, {0.2, 0.4}),
+                                  changing("surely not", 260, 40, 0.008, {0.003, 0.019}),
+                                  changing("small", 300, 50, 0.002, {0, 0.006}),
+                                  changing("fast", 330, 40, 0.001, {0, 0.004})};
+  EXPECT_EQ(summary_of("smallest", trials, {{"kl", "size"}}).selected, "small");
+  const Summary both = summary_of("both", trials, {{"kl", "size", "latency"}});
+  EXPECT_EQ(both.selected, "fast");  // 0.33 * 0.4 is less than 0.3 * 0.5
+  EXPECT_EQ(both.judged_by, "top1_disagreement");
+  EXPECT_EQ(answer(both), "Use fast: 3.0 x smaller, 2.5 x faster, 0.1 % of the answers change (0.0 to 0.4 %).");
+  EXPECT_EQ(summary_of("loose", trials, {.objectives = {"kl", "size"}, .tolerance = 0.02}).selected, "surely not");
+  const Summary none = summary_of("none", trials, {.objectives = {"kl", "size"}, .tolerance = 0.001});
+  EXPECT_EQ(none.selected, "fast");  // the least loss
+  EXPECT_FALSE(none.as_good_as_float);
+  EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is fast:"));
+}
+
+TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
+  std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0), trial("good", 500, 0)};
+  trials[1].measurement->losses.nmse = 0.2, trials[2].measurement->losses.nmse = 0.003;
+  const Summary summary = summary_of("values", trials, {{"nmse", "size"}});
+  EXPECT_EQ(summary.judged_by, "nmse");
+  EXPECT_EQ(summary.selected, "good");
 }
 
 // A network of many small layers: scales and zero points weigh more than its weights lose.

@@ -58,6 +58,7 @@ struct Ending {
   std::map<std::string, std::map<std::string, Latency>> latencies;
   std::vector<std::string> notes;
   std::vector<Limit> limits;
+  double tolerance = 0.01;  // TuneOptions
 };
 
 namespace notes {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "orchestrator/study/recommend.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
 
@@ -119,6 +120,22 @@ std::vector<Trial> as_shown(std::vector<Trial> trials, const std::string& device
   return trials;
 }
 
+void choose(DeviceFront& d, const Ending& ending) {
+  d.selected = d.top.empty() ? d.baseline.trial.id : d.top.front();
+  d.tolerance = ending.tolerance;
+  const auto& reference = d.baseline.trial.measurement;
+  // A device that did not even run the float model has nothing to hold others against.
+  if (!reference || d.front.empty()) return;
+  recommend(d, ending.objectives);
+  if (ending.limits.empty()) return;
+  std::vector<Measurement> measured;
+  for (const SummaryPoint& p : d.front) measured.push_back(*p.trial.measurement);
+  auto selection =
+      select(measured, *reference, ending.objectives, with_loss(ending.limits, followed_loss(ending.objectives)));
+  d.selected = d.front[selection->index].trial.id;
+  d.limits = std::move(selection->limits);
+}
+
 DeviceFront front_on(const std::string& device, std::vector<Trial> measured_trials, const Ending& ending,
                      const Pointer& point) {
   const std::vector<Trial> trials = as_shown(std::move(measured_trials), device, ending);
@@ -142,22 +159,13 @@ DeviceFront front_on(const std::string& device, std::vector<Trial> measured_tria
       if (i < d.front.size()) d.outline.push_back(d.front[i].trial.id);
   }
   for (size_t i : nearest_to_ideal(points, 3)) d.top.push_back(d.front[i].trial.id);
-  std::vector<Measurement> measured;
-  for (const SummaryPoint& p : d.front) measured.push_back(*p.trial.measurement);
-  d.selected = d.top.empty() ? baseline.id : d.top.front();
-  if (const auto& reference = d.baseline.trial.measurement; !reference) {
-    // The device did not even run the float model: nothing to hold limits against.
-  } else if (auto selection = select(measured, *reference, ending.objectives,
-                                     with_loss(ending.limits, followed_loss(ending.objectives)))) {
-    d.selected = d.front[selection->index].trial.id;
-    d.limits = std::move(selection->limits);
-  }
   if (baseline.measurement && full.measurement)
     d.hypervolume =
         scaled_hypervolume(points, point_of(baseline, ending.objectives), point_of(full, ending.objectives));
   for (const Trial& t : trials)
     if (t.part == Part::kEvaluation) d.trials.push_back(point(t));
   find_drops(d);
+  choose(d, ending);
   const auto compare = [&](SummaryPoint& p) {
     if (p.trial.id != baseline.id && p.trial.measurement && baseline.measurement)
       p.mcnemar = mcnemar(*p.trial.measurement, *baseline.measurement);
@@ -256,6 +264,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.value_samples = values.samples;
   s.explained = notes::kExplained.in(study).value_or(Explained());
   s.what_if = notes::kWhatIf.in(study);
+  if (std::filesystem::exists(dir / kSelectedFile)) s.selected_file = kSelectedFile;
   s.evaluations = static_cast<int64_t>(study.trials().size());
   s.wall_seconds = ending.wall_seconds;
   s.notes = ending.notes;

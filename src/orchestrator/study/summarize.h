@@ -6,6 +6,8 @@
 
 namespace seqto::internal {
 
+inline constexpr const char* kSelectedFile = "models/selected.onnx";
+
 // The devices beside the first on which the study measured.
 std::vector<std::string> other_devices(const Study& study);
 // The study's trials with the figures of one of them.

@@ -111,6 +111,18 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
   notes::kExplained.add(study.study, explained);
 }
 
+// The selected model under a name that does not change with the plan.
+void name_selected(const fs::path& folder, Summary& summary) {
+  const fs::path file = folder / "models" / (summary.selected + ".onnx"), named = folder / kSelectedFile;
+  fs::remove(named);
+  summary.selected_file.clear();
+  if (!fs::exists(file)) return;
+  std::error_code no_links;
+  fs::create_hard_link(file, named, no_links);
+  if (no_links) fs::copy_file(file, named);
+  summary.selected_file = kSelectedFile;
+}
+
 }  // namespace
 
 Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& searched, TimeBudget& time) {
@@ -131,7 +143,9 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
     ending.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(time.left_out(), "; ")));
   ending.wall_seconds += time.spent();
   notes::kEnding.add(study.study, ending);
-  return {read_summary(o.output), {.plots = draws}};
+  Summary summary = read_summary(o.output);
+  name_selected(o.output, summary);
+  return {std::move(summary), {.plots = draws}};
 }
 
 }  // namespace seqto::internal

@@ -1,0 +1,67 @@
+#include "orchestrator/study/recommend.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "seqto/search.h"
+
+namespace seqto::internal {
+namespace {
+
+bool is_cost(const std::string& objective) { return objective == "size" || objective == "latency"; }
+
+std::string judged_by(const Measurement& baseline, const std::vector<std::string>& objectives) {
+  const auto found = std::ranges::find_if_not(objectives, is_cost);
+  const std::string loss = found == objectives.end() ? "kl" : *found;
+  if (is_task_metric(loss)) return loss;
+  const std::string followed = followed_loss({loss});
+  const bool values = followed == "mse" || followed == "nmse";
+  if (values && !baseline.metrics.contains("top1")) return "nmse";  // relative to the outputs' own size
+  return "top1_disagreement";
+}
+
+// How much worse than float it may be, as far as the samples tell.
+double worst(const SummaryPoint& point, const std::string& figure) {
+  if (const auto drop = point.drops.find(figure); is_task_metric(figure) && drop != point.drops.end())
+    return drop->second.interval ? drop->second.interval->high : drop->second.value;
+  const Measurement& m = *point.trial.measurement;
+  const auto interval = m.intervals.find(figure);
+  return interval != m.intervals.end() ? interval->second.high : objective(m, figure);
+}
+
+double share(double value, double of) { return of > 0 && value > 0 ? value / of : 1; }
+
+}  // namespace
+
+void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
+  const Measurement& reference = *d.baseline.trial.measurement;
+  const auto has = [&](const char* name) { return std::ranges::find(objectives, name) != objectives.end(); };
+  const auto latency = [&](const SummaryPoint& p) {
+    return share(static_cast<double>(p.trial.measurement->latency.median_ns),
+                 static_cast<double>(reference.latency.median_ns));
+  };
+  const auto cost = [&](const SummaryPoint& p) {
+    const double size =
+        share(static_cast<double>(p.trial.measurement->size_bytes), static_cast<double>(reference.size_bytes));
+    return (has("size") || !has("latency") ? size : 1) * (has("latency") ? latency(p) : 1);
+  };
+  d.judged_by = judged_by(reference, objectives);
+  const SummaryPoint* best = nullptr;
+  bool best_is_slow = false;
+  for (const SummaryPoint& p : d.front) {
+    if (!(worst(p, d.judged_by) <= d.tolerance)) continue;
+    constexpr double kNoise = 1.03;  // what two timings of one model may differ by
+    const bool slow = has("latency") && latency(p) > kNoise;
+    if (best && std::pair(slow, cost(p)) >= std::pair(best_is_slow, cost(*best))) continue;
+    best = &p, best_is_slow = slow;
+  }
+  d.as_good_as_float = best != nullptr;
+  if (!best)
+    best = &*std::ranges::min_element(d.front, {}, [&](const SummaryPoint& p) {
+      const double loss = worst(p, d.judged_by);
+      return std::pair(std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss, cost(p));
+    });
+  d.selected = best->trial.id;
+}
+
+}  // namespace seqto::internal

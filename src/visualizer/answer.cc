@@ -1,0 +1,69 @@
+// The first sentence that a user reads: which model to use, and what it costs.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "seqto/report.h"
+#include "visualizer/format.h"
+#include "visualizer/points.h"
+
+namespace seqto {
+namespace {
+
+// "3.9 x smaller", or that there is nothing to tell apart.
+std::string times(double before, double after, const char* less, const char* more, const char* same) {
+  const double ratio = before / after;
+  if (std::abs(ratio - 1) < 0.05) return same;
+  return ratio > 1 ? fmt::format("{:.1f} x {}", ratio, less) : fmt::format("{:.1f} x {}", 1 / ratio, more);
+}
+
+// Bootstrapped samples of which none changed know no spread; so many of none still leave this share possible.
+double most_of_none(int64_t samples) { return 1 - std::pow(0.025, 1 / static_cast<double>(samples)); }
+
+std::string quality(const Summary& summary, const SummaryPoint& point) {
+  const std::string& figure = summary.judged_by;
+  auto interval = internal::loss_interval(point, figure);
+  const double value = internal::loss_of(point, figure);
+  const auto with_ends = [&](const std::string& words, auto show) {
+    if (!interval) return words;
+    std::string low = show(interval->low);
+    if (low.ends_with(" %")) low.resize(low.size() - 2);
+    return fmt::format("{} ({} to {})", words, low, show(interval->high));
+  };
+  if (figure == "top1_disagreement") {
+    const int64_t samples = summary.header.evaluation_samples;
+    if (value == 0 && samples > 0) interval = {0, most_of_none(samples)};
+    return with_ends(fmt::format("{} of the answers change", internal::format_percent(value)),
+                     internal::format_percent);
+  }
+  return with_ends(fmt::format("{} {}", internal::loss_label(figure), internal::format_figure(value)),
+                   internal::format_figure);
+}
+
+}  // namespace
+
+std::string answer(const Summary& summary) {
+  const SummaryPoint* point = internal::find_point(summary, summary.selected);
+  const auto& before = summary.baseline.trial.measurement;
+  if (summary.judged_by.empty() || !point || !point->trial.measurement || !before) return "";
+  const Measurement& after = *point->trial.measurement;
+  std::vector<std::string> parts{times(static_cast<double>(before->size_bytes), static_cast<double>(after.size_bytes),
+                                       "smaller", "larger", "of the same size")};
+  if (before->latency.median_ns > 0 && after.latency.median_ns > 0)
+    parts.push_back(times(static_cast<double>(before->latency.median_ns), static_cast<double>(after.latency.median_ns),
+                          "faster", "slower", "as fast"));
+  if (!internal::has_random_data(summary)) parts.push_back(quality(summary, *point));
+  std::string name = point->file.empty() ? point->trial.id : point->file;
+  if (!summary.selected_file.empty()) name = summary.selected_file;
+  const bool met = std::ranges::all_of(summary.limits, [](const CheckedLimit& c) { return c.met; });
+  std::string first = "Use " + name;
+  if (!met) first = "No candidate meets the limits; the nearest is " + name;
+  else if (summary.limits.empty() && !summary.as_good_as_float)
+    first = fmt::format("No candidate is surely within {} of float; the nearest is {}",
+                        internal::format_percent(summary.tolerance), name);
+  return fmt::format("{}: {}.", first, fmt::join(parts, ", "));
+}
+
+}  // namespace seqto
