@@ -2,7 +2,7 @@
 //
 // A plan says which layer gets which scheme. The same plan gives another file under other options, ranges or roundings;
 // a recipe holds those too, so that quantize_model() writes the same bytes again. `tune` writes one for every plan of
-// its front; docs/formats.md has the JSON.
+// its front; docs/reference/formats.md has the JSON.
 #pragma once
 
 #include <filesystem>
@@ -76,7 +76,7 @@ struct Quantized {
   std::shared_ptr<const internal::Encoding> encoding;  // everything that was decided ...
   Corrections corrections;                             // ... and what then took the place of codes and biases
 };
-std::string encoding_to_json(const Quantized& made);  // docs/formats.md, "Encoding"
+std::string encoding_to_json(const Quantized& made);  // docs/reference/formats.md, "Encoding"
 // The float model under a plan, with what was found for it: the last step of quantizing, for callers that rewrote,
 // calibrated and improved by themselves. Without a plan every layer that onnxruntime quantizes in this scheme.
 Quantized quantize_model(Model float_model, Improved found, const QuantizeOptions& options,
