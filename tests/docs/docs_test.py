@@ -55,6 +55,15 @@ class Links(unittest.TestCase):
                 with self.subTest(page=path.name):
                     self.assertIn(path.resolve(), listed)
 
+    def test_named_sources_exist(self):
+        known = {path.name for folder in ("src", "cli", "include") for path in (SOURCE / folder).rglob("*.*")}
+        for name in ("ARCHITECTURE.md", "docs/design/paper_map.md"):
+            page = pages.Page(SOURCE / name, (SOURCE / name).read_text(encoding="utf-8"))
+            for span in page.spans():
+                if re.fullmatch(r"[\w/]+\.(cc|h|js)", span):
+                    with self.subTest(page=name, source=span):
+                        self.assertTrue((SOURCE / span).exists() or pathlib.Path(span).name in known)
+
     def test_mentioned_pages_exist(self):
         """`docs/...` in sources, messages, scripts and comments; the changelog tells of pages as they were."""
         folders = ("bench", "cli", "cmake", "docs", "examples", "include", "src", "tests", "tools", "tvm")
