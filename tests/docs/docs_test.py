@@ -186,6 +186,10 @@ class Commands(unittest.TestCase):
         self.assertEqual([command.split("#")[0].strip() for command in pages.commands(first.lines)],
                          ["./dev demo", "./dev test"])
         self.assertLess(first.last, 24)
+        self.assertLessEqual(len(readme.text.splitlines()), 110)
+        for block in readme.blocks():
+            if block.info.startswith("text"):
+                self.assertLessEqual(len(block.lines), 12)
 
 
 def add_pages():
