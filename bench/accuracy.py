@@ -1,7 +1,7 @@
 """Accuracy of uniform static int8 on every case: onnxruntime's quantizer, seqto with each improver alone and with the
 recommended ones together, NNCF. The same calibration samples for all, the same evaluation samples; all contestants of a
 case in one run; latency interleaved, ONNX Runtime on one CPU thread, relative to the float model. Prints the page
-docs/accuracy_table.md; progress goes to stderr.
+bench/results/accuracy_table.md; progress goes to stderr.
 
 usage: ./dev bench accuracy      SEQTO_BENCH_CASE=resnet8[,resnet20]  some cases only, in this order
                                  SEQTO_NNCF_PYTHON=PATH  a Python that has nncf, instead of a venv in .cache/nncf
@@ -247,7 +247,7 @@ def page(results, absent):
 
 This page is what `./dev bench accuracy` (`bench/accuracy.py`) printed on {datetime.date.today()}: onnxruntime
 {ort.__version__}, one CPU thread, {CALIBRATION} calibration and up to {EVALUATION} evaluation samples, all contestants of a case
-in one run. "+" is seqto's U8S8 per channel with this more; [accuracy.md](accuracy.md) tells what each does and which to use.
+in one run. "+" is seqto's U8S8 per channel with this more; [accuracy.md](../../docs/design/accuracy.md) tells what each does and which to use.
 
 Mean KL divergence from the float model:
 

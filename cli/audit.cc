@@ -73,7 +73,7 @@ void add_audit(Command app, Context& context) {
   const Command word =
       app.add_subcommand("audit",
                          "Would a quantized model give the same on processors without VNNI? Which layers "
-                         "saturate there (docs/audit.md)");
+                         "saturate there (docs/reference/audit.md)");
   add_config_flag(word);
   word.add_option("model", f->model, "ONNX file in QDQ form, or hub:NAME, as `seqto quantize` writes it").required();
   add_data_flags(word, f->data, true);

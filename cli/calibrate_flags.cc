@@ -8,7 +8,7 @@ namespace seqto::cli {
 
 void add_calibrate_flags(Command word, CalibrateFlags& f) {
   CalibrateOptions& o = f.options;
-  word.add_option("--method", f.method, "How ranges are found (docs/calibration.md)")
+  word.add_option("--method", f.method, "How ranges are found (docs/design/calibration.md)")
       .type_name("minmax|moving_average|entropy|percentile|mse|distribution")
       .capture_default_str();
   word.add_option("--tensor-method", f.tensor_methods, "PATTERN=METHOD: another method for some tensors")

@@ -245,7 +245,8 @@ complete -c seqto -f
 
 void add_completion(Command app) {
   auto shell = std::make_shared<std::string>();
-  const Command word = app.add_subcommand("completion", "Completion for a shell, to stdout (docs/install.md)");
+  const Command word =
+      app.add_subcommand("completion", "Completion for a shell, to stdout (docs/reference/install.md)");
   word.add_option("shell", *shell, "bash, zsh or fish").required().check_one_of({"bash", "zsh", "fish"});
   word.callback([shell, app] {
     const Word root = describe(app);

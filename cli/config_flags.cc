@@ -156,7 +156,7 @@ std::vector<Setting> in_force(const CLI::App* word, const std::vector<std::strin
 void add_config_flag(Command word) {
   word.add_option_function<std::string>(
           "--config", [word](const std::string& file) { apply_file(word.get(), file); },
-          "TOML file with flags by their names (docs/config.md); flags on the command line come before it")
+          "TOML file with flags by their names (docs/reference/config.md); flags on the command line come before it")
       .type_name("FILE");
 }
 

@@ -87,11 +87,11 @@ void add_fix_input_flag(Command word, std::map<std::string, double>& inputs) {
 void add_data_flags(Command word, DataFlags& f, bool required) {
   DatasetOptions& o = f.options;
   const Option data = word.add_option(
-      "--data", f.path, "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md)");
+      "--data", f.path, "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/guide/data.md)");
   if (required) data.required();
   word.add_option("--labels", o.labels,
-                  "CSV with the columns file,label or file,target; an .npz of targets; boxes (docs/data.md)");
-  word.add_option("--preprocess", o.preprocess, "What is done to images (docs/preprocess.md)")
+                  "CSV with the columns file,label or file,target; an .npz of targets; boxes (docs/guide/data.md)");
+  word.add_option("--preprocess", o.preprocess, "What is done to images (docs/guide/preprocess.md)")
       .type_name("imagenet|unit|none|FILE");
   word.add_option("--samples", o.samples, "Use the first N samples (0: all)").check_not_negative();
   word.add_option("--random-samples", o.random_samples, "Use K samples drawn at random").check_not_negative();

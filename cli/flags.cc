@@ -37,7 +37,7 @@ void add_provider_options(const std::vector<std::string>& pairs, RunnerOptions& 
 }  // namespace
 
 void add_device_flags(Command word, DeviceFlags& f, std::vector<std::string>* several) {
-  const char* help = "Where to run: one of these, tvm:TARGET, ... (docs/devices.md); list tells which are there";
+  const char* help = "Where to run: one of these, tvm:TARGET, ... (docs/guide/devices.md); list tells which are there";
   // At once, so that `--device list` needs nothing else; each occurrence comes by itself then.
   auto take = [&f, several, given = false](const std::string& device) mutable {
     if (device == "list") {

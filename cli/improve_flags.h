@@ -1,4 +1,4 @@
-// Flags of what makes quantized models more accurate; see docs/accuracy.md.
+// Flags of what makes quantized models more accurate; see docs/design/accuracy.md.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 namespace seqto::cli {
 
 struct ImproveFlags {
-  bool improve = false;  // what docs/accuracy.md recommends
+  bool improve = false;  // what docs/design/accuracy.md recommends
   ImproveOptions given;  // by flags without a word
   std::string smooth_alpha = "0.5";
   std::string bias_correction = "none";

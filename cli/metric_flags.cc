@@ -5,7 +5,7 @@ namespace seqto::cli {
 void add_metric_flags(Command word, MetricOptions& options) {
   word.add_option("--metric", options.metrics,
                   "Task metric: accuracy, mae, rmse, nme, map50, some with a file that says how outputs are read, as "
-                  "map50=FILE.json; may be repeated (docs/metrics.md)")
+                  "map50=FILE.json; may be repeated (docs/reference/metrics.md)")
       .one_value_each()
       .type_name("NAME[=FILE]");
   word.add_option("--metric-command", options.commands,

@@ -80,7 +80,8 @@ void add_plan(Command app, Context& context) {
   const Command word = app.add_subcommand("plan", "Plans of this and of other tools");
   word.require_subcommand();
   auto f = std::make_shared<Flags>();
-  const Command convert = word.add_subcommand("convert", "A plan from one dialect to another (docs/dialects.md)");
+  const Command convert =
+      word.add_subcommand("convert", "A plan from one dialect to another (docs/reference/dialects.md)");
   const char* kDialects = "seqto|onnxruntime|nncf|tensorrt|aimet|quark";
   convert.add_option("input", f->input, "File to read; without: the plan that --quantized was made by");
   convert.add_option("--model", f->model, "The float model that the plan is for: ONNX file, or hub:NAME").required();

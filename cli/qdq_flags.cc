@@ -45,7 +45,7 @@ void add_qdq_flags(Command word, QuantizeFlags& f) {
       .group(group);
   flag("--enable-subgraph", o.enable_subgraph, "QOperator and dynamic: also the bodies of If, Loop and Scan");
   flag("--nnapi-sigmoid", o.nnapi_sigmoid, "QOperator: Sigmoid's output gets scale 1/256, zero point 0");
-  option("--compat", f.compat, "onnxruntime: follow it also in its oddities, see docs/compatibility.md")
+  option("--compat", f.compat, "onnxruntime: follow it also in its oddities, see docs/reference/compatibility.md")
       .check_one_of({"onnxruntime"});
 }
 

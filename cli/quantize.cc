@@ -111,7 +111,7 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
 void say_what_was_done(const Quantized& made, const Context& context) {
   for (const auto& id : made.deviations)
     context.env.log(LogLevel::kInfo,
-                    fmt::format("deviates from onnxruntime's quantizer at {} (docs/compatibility.md)", id));
+                    fmt::format("deviates from onnxruntime's quantizer at {} (docs/reference/compatibility.md)", id));
   for (const auto& note : made.notes) context.env.log(LogLevel::kInfo, note);
 }
 
@@ -165,11 +165,13 @@ void add_quantize(Command app, Context& context) {
   word.get_option("model").required(false).description(
       "ONNX file, or hub:NAME; without: artifacts/model.onnx to artifacts/model.int8.onnx, dynamic");
   word.add_option("-o,--output", f->output, "ONNX file to write");
-  word.add_option("--plan", f->plan,
-                  "Plan: which layer gets which scheme; ours or in another tool's dialect (docs/dialects.md)");
+  word.add_option(
+      "--plan", f->plan,
+      "Plan: which layer gets which scheme; ours or in another tool's dialect (docs/reference/dialects.md)");
   word.add_flag("--explain", f->explain, "Say for every layer what was done and why");
-  word.add_flag("--print-encoding", f->print_encoding,
-                "Print everything that was decided as JSON: parameters of tensors, codes as hashes (docs/formats.md)");
+  word.add_flag(
+      "--print-encoding", f->print_encoding,
+      "Print everything that was decided as JSON: parameters of tensors, codes as hashes (docs/reference/formats.md)");
   add_weight_flags(word, f->weights);
   word.add_option("--mode", f->mode, "static, dynamic, weights, float16")
       .check_one_of({"static", "dynamic", "weights", "float16"})

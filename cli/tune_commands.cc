@@ -139,8 +139,9 @@ void add_tune(Command app, Context& context) {
   TuneOptions& o = f->all.tune;
   const Command word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
   add_config_flag(word);
-  word.add_option("model", f->model,
-                  "ONNX file, folder of them, hub:NAME, hub:NAME@OPSET or a glob as hub:*net*@12 (docs/many_models.md)")
+  word.add_option(
+          "model", f->model,
+          "ONNX file, folder of them, hub:NAME, hub:NAME@OPSET or a glob as hub:*net*@12 (docs/guide/many_models.md)")
       .required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device, &f->devices);
@@ -158,7 +159,7 @@ void add_tune(Command app, Context& context) {
       .capture_default_str();
   add_metric_flags(word, o.metrics);
   word.add_option("-o,--output", o.output, "Folder for the results").required();
-  word.add_option("--strategy", o.strategy, "How the search goes (docs/search.md); incremental: as published")
+  word.add_option("--strategy", o.strategy, "How the search goes (docs/design/search.md); incremental: as published")
       .type_name("chain|incremental|dynamic_program|greedy_revert|sensitivity_list|nsga2|random")
       .capture_default_str();
   word.add_option(
@@ -178,7 +179,7 @@ void add_tune(Command app, Context& context) {
       .capture_default_str();
   word.add_flag(
       "--racing,!--no-racing", o.racing,
-      "Run candidates on as many search samples as tell enough of them (default), or on all (docs/search.md)");
+      "Run candidates on as many search samples as tell enough of them (default), or on all (docs/design/search.md)");
   word.add_option("--max-front", o.max_front, "Plans of the search that are measured for the report, at most")
       .check_positive()
       .capture_default_str();
@@ -206,7 +207,7 @@ void add_tune(Command app, Context& context) {
       .capture_default_str();
   word.add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv").delimiter(',');
   word.add_option("--exclude-from", f->exclude_from,
-                  "Also what this plan leaves in float; ours or in another tool's dialect (docs/dialects.md)")
+                  "Also what this plan leaves in float; ours or in another tool's dialect (docs/reference/dialects.md)")
       .check_file();
   word.add_flag("--resume,!--no-resume", o.resume, "Go on with the study in the folder (default), or start anew");
   add_print_config_flag(word, &f->devices);

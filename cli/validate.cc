@@ -87,7 +87,8 @@ void add_validate(Command app, Context& context) {
       "ONNX file, or hub:NAME, to compare with it: quantized, float16 ...; without: the outputs of ONNX's test data");
   add_model_pair_flags(word, f->pair);
   word.get_option("--data").description(
-      "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/data.md); without, for hub:NAME: its "
+      "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/guide/data.md); without, for hub:NAME: "
+      "its "
       "test "
       "data");
   word.add_option("--abs-tol", f->options.abs_tol, "The largest difference that any value may have")

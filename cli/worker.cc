@@ -1,4 +1,4 @@
-// seqto worker: what `tune` starts to run candidates in; docs/worker_protocol.md.
+// seqto worker: what `tune` starts to run candidates in; docs/reference/worker_protocol.md.
 #include <fcntl.h>
 #include <unistd.h>
 

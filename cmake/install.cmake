@@ -2,7 +2,7 @@
 # find_package(seqto), ONNX Runtime in lib/seqto, the sample. The tree may be moved: nothing in it names a folder.
 #
 # Components: runtime and development (the two Debian packages), and bundle (the libraries of the system that the
-# archive brings along). docs/install.md tells how they are used.
+# archive brings along). docs/reference/install.md tells how they are used.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -51,6 +51,8 @@ install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" DESTINATION share/doc/seqto RENAME c
 install(FILES "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/CHANGELOG.md" DESTINATION share/doc/seqto
   COMPONENT runtime)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/docs" DESTINATION share/doc/seqto COMPONENT runtime FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/bench/results" DESTINATION share/doc/seqto/bench COMPONENT runtime
+  FILES_MATCHING PATTERN "*.md")
 install(FILES "${CMAKE_SOURCE_DIR}/examples/digits/model.onnx" "${CMAKE_SOURCE_DIR}/examples/digits/digits.npz"
   "${CMAKE_SOURCE_DIR}/examples/digits/README.md" DESTINATION share/seqto/digits COMPONENT runtime)
 

@@ -203,10 +203,11 @@ class Server {
 void serve(const ServeOptions& options) {
   if (!is_loopback(options.address.host)) {
     if (!options.expose)
-      throw Error(Code::kUsage, "[serve] --host " + options.address.host +
-                                    " found; a loopback address expected: who reaches the port runs any code here. "
-                                    "Forward it by ssh or adb (docs/devices.md), or add --expose in a network that "
-                                    "you trust");
+      throw Error(Code::kUsage,
+                  "[serve] --host " + options.address.host +
+                      " found; a loopback address expected: who reaches the port runs any code here. "
+                      "Forward it by ssh or adb (docs/guide/devices.md), or add --expose in a network that "
+                      "you trust");
     std::fprintf(stderr, "seqto-tvm: warning: who reaches %s:%d can run any code on this machine\n",
                  options.address.host.c_str(), options.address.port);
   }

@@ -1,4 +1,4 @@
-// seqto-tvm serve: a TVM RPC server without Python. What connects may run any code here: see docs/devices.md.
+// seqto-tvm serve: a TVM RPC server without Python. What connects may run any code here: see docs/guide/devices.md.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// seqto-tvm worker: speaks the worker protocol (docs/worker_protocol.md) for models compiled by TVM.
+// seqto-tvm worker: speaks the worker protocol (docs/reference/worker_protocol.md) for models compiled by TVM.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Room: quantization. Calibration: the ranges of a model's tensors over a data set. docs/calibration.md has the
+// Room: quantization. Calibration: the ranges of a model's tensors over a data set. docs/design/calibration.md has the
 // formulas.
 #pragma once
 

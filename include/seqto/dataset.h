@@ -50,7 +50,7 @@ class Dataset {
   virtual std::string fingerprint() const = 0;
 };
 
-// value = (pixel * scale - mean) / std, pixels 0..255. See docs/preprocess.md for the JSON form.
+// value = (pixel * scale - mean) / std, pixels 0..255. See docs/guide/preprocess.md for the JSON form.
 struct Preprocess {
   enum class Filter { kNearest, kBox, kBilinear, kBicubic, kLanczos };
   int short_side = 0;         // resize so that the shorter side has this many pixels; 0: not
@@ -87,9 +87,9 @@ struct StateReset {
 };
 
 struct DatasetOptions {
-  // What is known of the samples (docs/data.md): a CSV with the column file and label, or target, target_x ... (its
-  // order is the order of the data set); an .npz or .npy of targets; boxes in COCO's JSON or in a folder of YOLO's text
-  // files.
+  // What is known of the samples (docs/guide/data.md): a CSV with the column file and label, or target, target_x ...
+  // (its order is the order of the data set); an .npz or .npy of targets; boxes in COCO's JSON or in a folder of YOLO's
+  // text files.
   std::string labels;
   std::string preprocess;      // as load_preprocess() takes; empty: none for arrays, "unit" for images
   int64_t samples = 0;         // the first so many; 0: all
@@ -107,10 +107,10 @@ struct DatasetOptions {
 // `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first
 // axis: samples), an .npy, a folder of ONNX's test_data_set_<n> (input_<n>.pb, output_<n>.pb), or the word "random"
 // (100 samples unless options.samples says more or fewer), a .wav or .flac file or a folder of them. `inputs` are the
-// model's inputs without initializers. See docs/data.md. Throws Error{kInvalidInput}: nothing there, folder empty,
-// image unreadable, shape or channel mismatch (checked on the first sample at once), labels that name missing files,
-// several inputs but one array, an open dimension of random inputs that is no batch and has no size; Error{kUsage}:
-// dims or constants that fit no input.
+// model's inputs without initializers. See docs/guide/data.md. Throws Error{kInvalidInput}: nothing there, folder
+// empty, image unreadable, shape or channel mismatch (checked on the first sample at once), labels that name missing
+// files, several inputs but one array, an open dimension of random inputs that is no batch and has no size;
+// Error{kUsage}: dims or constants that fit no input.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 

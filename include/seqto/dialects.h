@@ -1,6 +1,6 @@
 // Room: quantization. Plans in the words of other tools.
 //
-// What to leave in float, precisions of layers, encodings of tensors; docs/dialects.md shows a file of each.
+// What to leave in float, precisions of layers, encodings of tensors; docs/reference/dialects.md shows a file of each.
 //
 // onnxruntime  JSON as quantize_static() takes it: {"nodes_to_exclude": [name], "extra_options":
 //              {"TensorQuantOverrides": {tensor: [{"quant_type", "scale", "zero_point", "axis"}]}}}. Read also: a bare

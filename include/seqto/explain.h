@@ -29,7 +29,7 @@ struct LayerReport {
 struct ExplainOptions {
   QuantizeOptions quantize;
   std::optional<Plan> plan;                                // unset: every layer that `quantize` admits, static
-  std::map<LayerId, std::vector<std::string>> deviations;  // ids of docs/compatibility.md by layer
+  std::map<LayerId, std::vector<std::string>> deviations;  // ids of docs/reference/compatibility.md by layer
 };
 
 // What quantizing made of every node of `before`: each exactly once, in graph order. `before` has names and shapes.

@@ -52,7 +52,7 @@ Measured measure_size(const std::string& path);
 // Latencies of the candidate, the second model of a bench, and their ratio to the first's.
 void add_latency(Measured& measured, const BenchResult& result);
 
-// --- the lock file, docs/check.md
+// --- the lock file, docs/guide/ci.md
 // Throws Error{kInvalidInput} where a figure is not finite.
 std::string lock_to_json(const Measured& measured);
 Measured lock_from_json(const std::string& text);  // throws Error{kInvalidInput}

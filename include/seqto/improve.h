@@ -24,8 +24,8 @@ namespace seqto {
 // The file stays a plain one of the same size, with the same operators.
 //
 // Before calibration a model can be rewritten into an equal one that is easier to quantize (center, equalize, smooth);
-// after quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/accuracy.md tells
-// what each is worth on real models.
+// after quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/design/accuracy.md
+// tells what each is worth on real models.
 
 using LayerPredicate = std::function<bool(const LayerId&)>;
 
@@ -192,7 +192,7 @@ Ranges refine_ranges(const Candidate& candidate, const SampleRun& on, const Refi
 //   file     = apply(improved.corrections, Quantizer(model, improved.ranges, ...).quantize(plan))
 //
 // What is found for one plan serves every other plan of the same model too: codes and biases belong to layers of a
-// scheme and its fields (SchemeCorrections). docs/accuracy.md tells what each is worth.
+// scheme and its fields (SchemeCorrections). docs/design/accuracy.md tells what each is worth.
 
 struct ImproveOptions {
   bool center = false;

@@ -85,7 +85,7 @@ std::string followed_loss(const std::vector<std::string>& objectives);
 // softmax(reference). Here the noise of every row is laid upon every reference, and the loudest fifth of the noises
 // counts as the next one below: of a few dozen rows most of the mean KL lies on a handful that happen to be unsure or
 // loud, while this is the mean over all pairs. It ranks candidates by what they lose on other samples better than their
-// KL does (docs/search.md). Nothing where something is not finite, or the pairs are too many.
+// KL does (docs/design/search.md). Nothing where something is not finite, or the pairs are too many.
 std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candidate);
 
 // Task metrics from labels: top1, top5 (shares), f1 (macro). Samples with label -1 do not count; empty without labels.
@@ -218,7 +218,7 @@ class Study {
 };
 
 // --- How well a model does its task: a metric compares what it answers with what the data say is right
-// See docs/metrics.md.
+// See docs/reference/metrics.md.
 
 // What is to be found in one sample.
 struct Truth {

@@ -70,7 +70,7 @@ std::string tensor_overrides_to_json(const TensorOverrides& overrides);
 
 // --- Schemes that change how weights are stored and leave activations exact; and float16
 //
-// docs/schemes.md shows what each writes into the model and what it costs at run time.
+// docs/reference/schemes.md shows what each writes into the model and what it costs at run time.
 
 // How 4-bit weights are written.
 enum class Int4Format {

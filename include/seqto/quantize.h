@@ -1,6 +1,6 @@
 // Room: quantization. Schemes, plans, and the writer of quantized models.
 //
-// The rules are those of onnxruntime's static quantizer; docs/compatibility.md lists by id where we deviate.
+// The rules are those of onnxruntime's static quantizer; docs/reference/compatibility.md lists by id where we deviate.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ struct QuantizeOptions {
   // Channel axis of the constant inputs of MatMul and of the normalizations, in place of 1; negative from the end.
   std::map<std::string, int64_t> op_type_per_channel_axis;
   TensorOverrides tensor_overrides;
-  // Follow onnxruntime also where we deviate, wherever its model can be loaded (docs/compatibility.md).
+  // Follow onnxruntime also where we deviate, wherever its model can be loaded (docs/reference/compatibility.md).
   bool compat_onnxruntime = false;
   WeightOnlyOptions weight_only;  // of int8_weights and int4_weights
   Float16Options float16;
@@ -115,7 +115,7 @@ class Quantizer {
   Model quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme = Scheme::kInt8);
   // Everything that was decided about the last model; encoding_to_json() of recipe.h tells it.
   std::shared_ptr<const internal::Encoding> encoding() const;
-  // Ids of docs/compatibility.md at which the last model deviates from onnxruntime's.
+  // Ids of docs/reference/compatibility.md at which the last model deviates from onnxruntime's.
   const std::vector<std::string>& deviations() const;
   // What the last plan asked for and did not get, and constants that were changed to fit; one sentence each.
   const std::vector<std::string>& notes() const;

@@ -2,7 +2,7 @@
 //
 // A plan says which layer gets which scheme. The same plan gives another file under other options, ranges or roundings;
 // a recipe holds those too, so that quantize_model() writes the same bytes again. `tune` writes one for every plan of
-// its front; docs/formats.md has the JSON.
+// its front; docs/reference/formats.md has the JSON.
 #pragma once
 
 #include <filesystem>
@@ -83,7 +83,7 @@ struct Quantized {
   std::shared_ptr<const internal::Encoding> encoding;  // everything that was decided ...
   Corrections corrections;                             // ... and what then took the place of codes and biases
 };
-std::string encoding_to_json(const Quantized& made);  // docs/formats.md, "Encoding"
+std::string encoding_to_json(const Quantized& made);  // docs/reference/formats.md, "Encoding"
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
 // recipe's own model, and its own samples where data are given, ranges and corrections are those of the recipe's files;
 // for another model or other samples they are found anew, on those of `calibration_samples` that the data have. Throws

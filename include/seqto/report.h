@@ -175,7 +175,7 @@ struct Comparison {
   std::vector<LayerSchemes> layers;
 };
 
-std::string comparison_to_json(const Comparison& comparison);                            // docs/formats.md
+std::string comparison_to_json(const Comparison& comparison);                            // docs/reference/formats.md
 std::string comparison_text(const Comparison& comparison, const TextStyle& style = {});  // for a terminal
 // comparison.html (one file, no network), comparison.json and plots/fronts.svg below `dir`.
 void write_comparison(const Comparison& comparison, const std::filesystem::path& dir);

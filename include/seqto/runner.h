@@ -122,7 +122,7 @@ struct RunnerOptions {
   std::string library;
   // Of ONNX Runtime's execution providers, handed on as they are: {"device_id", "0"}.
   std::map<std::string, std::string> provider_options;
-  // --- worker processes (docs/worker_protocol.md)
+  // --- worker processes (docs/reference/worker_protocol.md)
   // Sessions live in child processes: what makes the runtime crash, hang or eat memory is an Error of the session, and
   // the next load() finds a fresh worker.
   bool isolated = false;
@@ -132,7 +132,7 @@ struct RunnerOptions {
   int64_t worker_memory_bytes = 0;    // resident memory above which a worker is stopped; 0: no limit
   double load_timeout_seconds = 600;  // for load(), load_file(), optimized(); 0: no limit
   double run_timeout_seconds = 120;   // for one run; 0: no limit
-  // --- TVM (docs/devices.md)
+  // --- TVM (docs/guide/devices.md)
   // A python that can import tvm and onnx; empty: $SEQTO_TVM_PYTHON, the build's own, python3 on PATH.
   std::string tvm_python;
   // The executable `seqto-tvm`; empty: $SEQTO_TVM_WORKER, beside this process's own executable, on PATH.
@@ -184,7 +184,7 @@ std::vector<DeviceStatus> list_devices(const RunnerOptions& = {});
 // Throws Error{kUsage} where a state names no input or output, or they differ in type.
 std::unique_ptr<Runner> carry_states(std::unique_ptr<Runner> runner, const Model& model, const DatasetOptions& options);
 
-// --- A worker: a Runner that is driven by JSON lines, docs/worker_protocol.md
+// --- A worker: a Runner that is driven by JSON lines, docs/reference/worker_protocol.md
 
 struct ServeOptions {
   std::string device = "cpu";                // as `hello` tells it

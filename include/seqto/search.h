@@ -143,7 +143,7 @@ struct SearchSpace {
 // entry of the order a trial; it stops at the threshold or when the list is used up. Candidates that are equal
 // to the one before are the caller's to skip (see tune.h).
 // "chain": one group and scheme at a time from the float side, then the whole chain of plans of least loss for their
-// cost, then moves around it that fresh samples must confirm (docs/search.md).
+// cost, then moves around it that fresh samples must confirm (docs/design/search.md).
 // Throws Error{kUsage} listing the names when unknown.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const SearchSpace& space, const StrategyOptions& = {});
 

@@ -154,7 +154,7 @@ std::vector<Setting> read_config(const std::filesystem::path& path);
 std::string config_to_toml(std::span<const Setting> settings);
 
 // The published tool's config.json (https://github.com/luludak/SeQTO) as settings of `tune`, with paths relative to the
-// file, and what is to be said about it: keys that mean nothing here. docs/config.md has the table.
+// file, and what is to be said about it: keys that mean nothing here. docs/reference/config.md has the table.
 struct PublishedConfig {
   std::vector<Setting> settings;
   std::vector<std::string> warnings;

@@ -143,7 +143,7 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
 // test data); `reference` is then the word "the data". Throws Error{kInvalidInput} where they do not tell every output.
 Parity validate_expected(const ParitySide& candidate, const ParityOptions& = {}, const Env& = {});
 
-// --- Does a quantized model give on other processors what it gives here? docs/audit.md
+// --- Does a quantized model give on other processors what it gives here? docs/reference/audit.md
 //
 // x86 without VNNI multiplies unsigned activations and signed weights with vpmaddubsw, which adds two neighbouring
 // products in 16 bits and saturates. VNNI, AMX and ARM's dot products add in 32 bits, exactly. Both are emulated.

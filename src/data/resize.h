@@ -1,4 +1,5 @@
-// Resampling of 8-bit RGB pictures, equal to Pillow's to the last bit; see docs/decisions/0002-image-resampling.md.
+// Resampling of 8-bit RGB pictures, equal to Pillow's to the last bit; see
+// docs/design/decisions/0002-image-resampling.md.
 #pragma once
 
 #include "data/decode_image.h"

@@ -11,7 +11,7 @@
 namespace seqto::internal {
 namespace {
 
-// The functions that are used; see docs/decisions/0008-audio.md for why they are not linked.
+// The functions that are used; see docs/design/decisions/0008-audio.md for why they are not linked.
 struct Library {
   decltype(&::sf_open) open;
   decltype(&::sf_close) close;

@@ -1,4 +1,4 @@
-// The description of a detector's outputs, docs/metrics.md.
+// The description of a detector's outputs, docs/reference/metrics.md.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -42,7 +42,8 @@ class Fields {
         fail(fmt::format("the key \"{}\" found; one of {} expected", key, fmt::join(known_, ", ")));
   }
   [[noreturn]] void fail(const std::string& found) const {
-    throw Error(Code::kInvalidInput, fmt::format("[metric] {}: {}; docs/metrics.md has the form", file_, found));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[metric] {}: {}; docs/reference/metrics.md has the form", file_, found));
   }
 
  private:
@@ -119,8 +120,8 @@ Decoder read_decoder(const std::string& file) {
       if (stride < 1) fields.fail(fmt::format("a stride of {} found; at least 1 expected", stride));
   } catch (const nlohmann::json::exception& error) {
     throw Error(Code::kInvalidInput,
-                fmt::format("[metric] {}: {}; a decoder's description expected; docs/metrics.md has the form", file,
-                            error.what()));
+                fmt::format("[metric] {}: {}; a decoder's description expected; docs/reference/metrics.md has the form",
+                            file, error.what()));
   }
   return d;
 }

@@ -27,7 +27,7 @@ struct DetectionHead {
   std::vector<std::vector<double>> anchors;  // width and height in pixels of the input
 };
 
-// docs/metrics.md has the JSON.
+// docs/reference/metrics.md has the JSON.
 struct Decoder {
   int64_t classes = 0;
   bool objectness = true;         // a score of its own before the classes' ...

@@ -60,7 +60,7 @@ std::shared_ptr<const Metric> make_metric(const std::string& text) {
                     fmt::join(task_metric_names(), ", ")));
   }
   if (kind->second.needs_file && file.empty())
-    fail(fmt::format("{}=FILE.json expected, which says how the outputs are read (docs/metrics.md)", name));
+    fail(fmt::format("{}=FILE.json expected, which says how the outputs are read (docs/reference/metrics.md)", name));
   if (!kind->second.takes_file && text.find('=') != std::string::npos) fail(fmt::format("{} alone expected", name));
   return kind->second.make(file);
 }

@@ -84,11 +84,12 @@ std::vector<Setting> read_config(const std::filesystem::path& path) {
   std::string text = read_file(path), file = path.string();
   if (has_deep_keys(text))
     fail(file,
-         "a key of more than 100 parts found; lines as in max-evaluations = 20 were expected; see docs/config.md");
+         "a key of more than 100 parts found; lines as in max-evaluations = 20 were expected; see "
+         "docs/reference/config.md");
   toml::parse_result parsed = toml::parse(std::string_view(text), std::string_view(file));
   if (!parsed)
     fail(fmt::format("{}:{}", file, parsed.error().source().begin.line),
-         fmt::format("no TOML: {}; lines as in max-evaluations = 20 were expected; see docs/config.md",
+         fmt::format("no TOML: {}; lines as in max-evaluations = 20 were expected; see docs/reference/config.md",
                      parsed.error().description()));
   std::vector<Setting> settings;
   for (const auto& [key, node] : parsed.table()) {

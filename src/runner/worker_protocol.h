@@ -1,4 +1,4 @@
-// Room: runner. What a worker and the process that drives it say to each other; docs/worker_protocol.md.
+// Room: runner. What a worker and the process that drives it say to each other; docs/reference/worker_protocol.md.
 #pragma once
 
 #include <functional>
@@ -47,7 +47,7 @@ T field(const nlohmann::json& message, const char* name) {
     return message.at(name).get<T>();
   } catch (const nlohmann::json::exception& error) {
     throw Error(Code::kInvalidInput, std::string("[worker] field '") + name + "' is missing or of another type (" +
-                                         error.what() + "); docs/worker_protocol.md lists the fields");
+                                         error.what() + "); docs/reference/worker_protocol.md lists the fields");
   }
 }
 

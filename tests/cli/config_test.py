@@ -109,7 +109,7 @@ class Config(unittest.TestCase):
             self.skipTest(f"SEQTO_CASES_DIR '{root}' is not there")
         for case in cases:
             given = json.loads(case.read_text())
-            # The one case without data of its own listens to the recording beside it, see docs/data.md.
+            # The one case without data of its own listens to the recording beside it, see docs/guide/data.md.
             data = given.get("data") or "test.wav"
             lines = [f'model = "{case.parent / given["model"]}"', f'data = "{case.parent / data}"',
                      f'output = "{given["name"]}"', "calibration-samples = 3", "evaluation-samples = 4",

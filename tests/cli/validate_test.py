@@ -1,4 +1,4 @@
-"""`seqto validate`: its figures are those of numpy and onnxruntime, its exit codes and reports what docs/validate.md says."""
+"""`seqto validate`: its figures are those of numpy and onnxruntime, its exit codes and reports what docs/reference/validate.md says."""
 
 import html.parser
 import json

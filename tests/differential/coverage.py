@@ -1,4 +1,4 @@
-"""Which rules of the QDQ form and which entries of docs/compatibility.md a case went through, read off the models.
+"""Which rules of the QDQ form and which entries of docs/reference/compatibility.md a case went through, read off the models.
 
 Counted for cases whose result is equal to onnxruntime's, or deviates by id, or is refused by id. The default run has to
 meet every entry of REQUIRED.

@@ -1,4 +1,4 @@
-"""Where we mean to differ from onnxruntime, by the ids of docs/compatibility.md: derived from model and options alone.
+"""Where we mean to differ from onnxruntime, by the ids of docs/reference/compatibility.md: derived from model and options alone.
 
 A deviation that the quantizer reports must be among these, and a difference without a report is a failure.
 """
@@ -186,7 +186,7 @@ def opset(model):
 
 
 def rejects(model, o):
-    """Why we refuse what onnxruntime takes (X in docs/compatibility.md), or None."""
+    """Why we refuse what onnxruntime takes (X in docs/reference/compatibility.md), or None."""
     types = set().union({o["activation_type"], o["weight_type"]}, *override_types(o))
     if any(("scale" in e) != ("zero_point" in e) for entries in o["tensor_overrides"].values() for e in entries):
         return "X24"

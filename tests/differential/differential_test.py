@@ -6,7 +6,7 @@
                          [--self-test]             checks the comparison itself, without our quantizer
 
 Both sides get the same model, the same ranges (as onnxruntime's JSON cache) and the same random options. Where ours
-reports deviations (docs/compatibility.md), each must be expected for that model, and our model must be valid and run.
+reports deviations (docs/reference/compatibility.md), each must be expected for that model, and our model must be valid and run.
 """
 import argparse
 import atexit

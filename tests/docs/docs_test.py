@@ -28,6 +28,7 @@ CALL = re.compile(r"(?:^|[\s/(])seqto ((?:--json |-[vq] )*)([a-z]+)(?: ([a-z]+))
 # Flags of other programs that the pages speak of.
 FOREIGN = {"--preset", "--build", "--install", "--prefix", "--key", "--port", "--count", "--seed", "--int8",
            "--precisionConstraints", "--layerPrecisions", "--plugin", "--tracker", "--expose", "--ablate"}
+PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 CODE = re.compile(r"#.*\bcode (\d+)\b")
 TUNE_OF_DEMO = re.compile(r"^    build/bin/(seqto tune (?:.*\\\n)*.*)$", re.M)
 
@@ -49,9 +50,32 @@ class Links(unittest.TestCase):
     def test_every_page_is_in_the_index(self):
         index = pages.Page(SOURCE / "docs/README.md", (SOURCE / "docs/README.md").read_text(encoding="utf-8"))
         listed = {(index.path.parent / link).resolve() for link in index.links()}
-        for path in sorted((SOURCE / "docs").glob("*.md")):
-            if path != index.path:
-                self.assertIn(path.resolve(), listed)
+        for path in sorted((SOURCE / "docs").rglob("*.md")):
+            if path != index.path and path.parent.name != "decisions":  # the index names their folder
+                with self.subTest(page=path.name):
+                    self.assertIn(path.resolve(), listed)
+
+    def test_named_sources_exist(self):
+        known = {path.name for folder in ("src", "cli", "include") for path in (SOURCE / folder).rglob("*.*")}
+        for name in ("ARCHITECTURE.md", "docs/design/paper_map.md"):
+            page = pages.Page(SOURCE / name, (SOURCE / name).read_text(encoding="utf-8"))
+            for span in page.spans():
+                if re.fullmatch(r"[\w/]+\.(cc|h|js)", span):
+                    with self.subTest(page=name, source=span):
+                        self.assertTrue((SOURCE / span).exists() or pathlib.Path(span).name in known)
+
+    def test_mentioned_pages_exist(self):
+        """`docs/...` in sources, messages, scripts and comments; the changelog tells of pages as they were."""
+        folders = ("bench", "cli", "cmake", "docs", "examples", "include", "src", "tests", "tools", "tvm")
+        found = 0
+        for path in sorted(path for folder in folders for path in (SOURCE / folder).rglob("*")):
+            if path.suffix not in (".cc", ".h", ".py", ".sh", ".cmake", ".md", ".txt"):
+                continue
+            for page in PAGE.findall(path.read_text(encoding="utf-8", errors="replace")):
+                found += 1
+                with self.subTest(file=path.relative_to(SOURCE).as_posix(), page=page):
+                    self.assertTrue((SOURCE / page).exists())
+        self.assertGreater(found, 50)
 
 
 class Flags(unittest.TestCase):
@@ -162,6 +186,10 @@ class Commands(unittest.TestCase):
         self.assertEqual([command.split("#")[0].strip() for command in pages.commands(first.lines)],
                          ["./dev demo", "./dev test"])
         self.assertLess(first.last, 24)
+        self.assertLessEqual(len(readme.text.splitlines()), 110)
+        for block in readme.blocks():
+            if block.info.startswith("text"):
+                self.assertLessEqual(len(block.lines), 12)
 
 
 def add_pages():

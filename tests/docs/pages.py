@@ -69,7 +69,7 @@ class Page:
 
 
 def all_pages():
-    patterns = ("*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md")
+    patterns = ("*.md", "docs/**/*.md", "bench/results/*.md", "examples/*/*.md")
     return [Page(path, path.read_text(encoding="utf-8")) for pattern in patterns for path in sorted(SOURCE.glob(pattern))]
 
 

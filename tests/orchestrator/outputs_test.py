@@ -44,7 +44,7 @@ def segmenter(path):
 
 
 def nmse(wanted, found, channels):
-    """As docs/metrics.md has it: `channels` is the axis of each output's channels, or None."""
+    """As docs/reference/metrics.md has it: `channels` is the axis of each output's channels, or None."""
     outputs = []
     for a, b, axis in zip(wanted, found, channels):
         a, b = a.astype(np.float64), b.astype(np.float64)

@@ -23,7 +23,7 @@ USAGE, INVALID = 2, 3
 
 
 def plan_hash(plan):
-    """As docs/formats.md has it."""
+    """As docs/reference/formats.md has it."""
     text = ""
     for layer, entry in sorted(plan["schemes"].items()):
         fields = dict(entry) if isinstance(entry, dict) else {"scheme": entry}

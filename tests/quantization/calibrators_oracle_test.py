@@ -1,4 +1,4 @@
-"""Every calibration method against onnxruntime's calibrators and against the formulas of docs/calibration.md.
+"""Every calibration method against onnxruntime's calibrators and against the formulas of docs/design/calibration.md.
 
 Equal means equal floats. Both run the float model on one thread. The example is always compared; real models where
 SEQTO_CASES_DIR has them.

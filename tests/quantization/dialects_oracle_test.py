@@ -36,7 +36,7 @@ def scales(path):
 
 
 def as_onnxruntime_wants(recipe):
-    """The lines of docs/dialects.md."""
+    """The lines of docs/reference/dialects.md."""
     overrides = recipe.get("extra_options", {}).get("TensorQuantOverrides", {})
     for entry in (e for entries in overrides.values() for e in entries):
         entry["quant_type"] = QuantType.from_string(entry["quant_type"])

@@ -1,4 +1,4 @@
-"""`seqto worker` through plain pipes, by docs/worker_protocol.md alone."""
+"""`seqto worker` through plain pipes, by docs/reference/worker_protocol.md alone."""
 
 import base64
 import hashlib

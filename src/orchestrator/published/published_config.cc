@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using Kind = Setting::Kind;
 
-// What each image goes through, in the form of docs/preprocess.md. The published tool tells them apart by parts of the
-// name, in this order.
+// What each image goes through, in the form of docs/guide/preprocess.md. The published tool tells them apart by parts
+// of the name, in this order.
 std::string preprocessing(std::string name) {
   constexpr const char* kNormalized = R"("mean":[0.485,0.456,0.406],"std":[0.229,0.224,0.225]})";
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -46,7 +46,7 @@ class Translator {
     if (!root_.is_object())
       throw Error(Code::kInvalidInput,
                   fmt::format("[config] {} is no JSON object; the published tool's config.json was "
-                              "expected; a native file is TOML, see docs/config.md",
+                              "expected; a native file is TOML, see docs/reference/config.md",
                               path.string()));
   }
 
@@ -70,8 +70,9 @@ class Translator {
  private:
   [[noreturn]] void fail(const std::string& key, const std::string& expected) const {
     const ordered_json* value = find(key);
-    throw Error(Code::kInvalidInput, fmt::format("[config] {}: {} = {} found; {} was expected; see docs/config.md",
-                                                 path_.string(), key, value ? value->dump() : "nothing", expected));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[config] {}: {} = {} found; {} was expected; see docs/reference/config.md", path_.string(),
+                            key, value ? value->dump() : "nothing", expected));
   }
 
   // "images.chunk": the value there, or null.

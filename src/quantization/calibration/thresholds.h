@@ -1,5 +1,5 @@
-// Room: quantization/calibration. From the histogram of a tensor to the range that is quantized. docs/calibration.md
-// has the formulas.
+// Room: quantization/calibration. From the histogram of a tensor to the range that is quantized.
+// docs/design/calibration.md has the formulas.
 #pragma once
 
 #include "seqto/calibrate.h"

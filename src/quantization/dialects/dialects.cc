@@ -75,10 +75,11 @@ Dialect detect_dialect(const std::string& text) {
         is_overrides(file))
       return Dialect::kOnnxruntime;
   }
-  throw Error(Code::kInvalidInput,
-              fmt::format("[plan] a text in no known dialect found; one of {} was expected (docs/dialects.md); check "
-                          "the file, or say --from",
-                          fmt::join(kNames, ", ")));
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[plan] a text in no known dialect found; one of {} was expected (docs/reference/dialects.md); check "
+                  "the file, or say --from",
+                  fmt::join(kNames, ", ")));
 }
 
 ForeignPlan read_plan(const std::string& text, Dialect dialect, const Model& model) {
@@ -97,7 +98,7 @@ ForeignPlan read_plan(const std::string& text, Dialect dialect, const Model& mod
         return internal::read_onnxruntime(file, model);
     }
   } catch (const json::exception& error) {
-    throw Error(Code::kInvalidInput, fmt::format("[plan] {}; {}'s form was expected, see docs/dialects.md",
+    throw Error(Code::kInvalidInput, fmt::format("[plan] {}; {}'s form was expected, see docs/reference/dialects.md",
                                                  error.what(), to_string(dialect)));
   }
 }

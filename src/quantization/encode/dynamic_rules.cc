@@ -1,5 +1,5 @@
 // The op rules of dynamic quantization: integer operators whose activations are quantized at run time.
-// Ids (D1 ...) are those of docs/compatibility.md.
+// Ids (D1 ...) are those of docs/reference/compatibility.md.
 #include <unordered_map>
 
 #include "model/op_traits.h"

@@ -20,7 +20,8 @@ class EligibleLayers {
   // onnxruntime's gate: by name and op type.
   bool lists(const Node& n, Scheme scheme) const;
   bool can_have(size_t node, Scheme scheme) const;  // by its place
-  // Those that static quantization lists and that stay float, with the ids that say why (docs/compatibility.md).
+  // Those that static quantization lists and that stay float, with the ids that say why
+  // (docs/reference/compatibility.md).
   const std::vector<std::pair<LayerId, const char*>>& left_float() const { return left_float_; }
 
  private:

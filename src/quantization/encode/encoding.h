@@ -115,7 +115,7 @@ struct Encoding {
   std::vector<EncodedClip> clips;       // of the model with its static layers
   std::optional<EncodedHalves> halves;  // where layers compute in float16
   std::vector<EncodedWeight> weights;   // in the order in which they are read
-  // Ids of docs/compatibility.md: all of them, and those that belong to a layer.
+  // Ids of docs/reference/compatibility.md: all of them, and those that belong to a layer.
   std::vector<std::string> deviations;
   std::map<LayerId, std::vector<std::string>> layer_deviations;
   std::vector<std::string> notes;  // what was asked for and not done, and constants that were changed to fit

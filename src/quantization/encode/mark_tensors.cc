@@ -1,4 +1,4 @@
-// The op rules. Section numbers and ids (D1 ...) are those of docs/compatibility.md.
+// The op rules. Section numbers and ids (D1 ...) are those of docs/reference/compatibility.md.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

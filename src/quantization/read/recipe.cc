@@ -136,9 +136,11 @@ std::optional<Recipe> load_recipe(const fs::path& plan_file) {
     recipe.plan = plan_from_json(text);
     return recipe;
   } catch (const json::exception& error) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[plan] {}: \"{}\": {}; an entry as `seqto tune` writes it was expected (docs/formats.md)",
-                            plan_file.string(), kRecipe, error.what()));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format(
+            "[plan] {}: \"{}\": {}; an entry as `seqto tune` writes it was expected (docs/reference/formats.md)",
+            plan_file.string(), kRecipe, error.what()));
   }
 }
 
