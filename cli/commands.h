@@ -35,5 +35,7 @@ void add_worker(Command app, Context& context);
 // To be called after all others: they tell of every word.
 void add_completion(Command app);
 void add_man(Command app);
+void add_help(Command app);
+void add_version(Command app);
 
 }  // namespace seqto::cli

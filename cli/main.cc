@@ -1,13 +1,16 @@
 // seqto: parses the words and flags, calls the library, turns errors into messages and exit codes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 
 #include "commands.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 #include "terminal.h"
 
 namespace {
@@ -20,6 +23,61 @@ void on_signal(int) {
   if (interrupted.exchange(true)) ::_exit(130);  // the second one does not wait
   constexpr std::string_view kSaid = "\nstopping when what is under way is done; once more: at once\n";
   if (::isatty(2) && ::write(2, kSaid.data(), kSaid.size()) < 0) return;
+}
+
+// The last of the words that were given.
+const CLI::App& last_word(const CLI::App& app) {
+  const auto below = app.get_subcommands();
+  return below.empty() ? app : last_word(*below.front());
+}
+
+// The names of its words, or the flags that it takes: those of the words above it too.
+std::vector<std::string> words_below(const CLI::App& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* below : word.get_subcommands([](const CLI::App*) { return true; }))
+    if (!below->get_group().empty()) names.push_back(below->get_name());
+  return names;
+}
+std::vector<std::string> flags_of(const CLI::App* word) {
+  std::vector<std::string> names;
+  for (; word; word = word->get_parent())
+    for (const CLI::Option* option : word->get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// A word or flag that there is not, or "".
+std::string what_is_unknown(const CLI::App& app) {
+  const CLI::App& word = last_word(app);
+  const std::vector<std::string> left = app.remaining(true), words = words_below(word);
+  const auto is_flag = [](const std::string& text) { return text.size() > 1 && text.starts_with('-'); };
+  if (!words.empty() && !left.empty() && !is_flag(left.front()))
+    return fmt::format("the word '{}' found; one of {} expected{}", left.front(), fmt::join(words, ", "),
+                       did_you_mean(left.front(), words));
+  const auto flag = std::ranges::find_if(left, is_flag);
+  if (flag == left.end()) return "";
+  const std::string name = flag->substr(0, flag->find('='));
+  return fmt::format("the flag {} found, which `seqto{}` does not have{}", name,
+                     word.get_parent() ? " " + word.get_name() : "", did_you_mean(name, flags_of(&word)));
+}
+
+// Prints what is to be said; returns the exit code.
+int answer(const CLI::App& app, const CLI::ParseError& error) {
+  const auto is = [&](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
+  const bool lacks = is(CLI::ExitCodes::RequiredError), asks = is(CLI::ExitCodes::Success);
+  // `seqto tun --help` asks about a word; help with a flag too many is help.
+  const bool about_word = !words_below(last_word(app)).empty();
+  if (const std::string unknown =
+          lacks || is(CLI::ExitCodes::ExtrasError) || (asks && about_word) ? what_is_unknown(app) : "";
+      !unknown.empty()) {
+    fmt::print(stderr, "seqto: {}\nRun with --help for more information.\n", unknown);
+  } else if (lacks && about_word) {
+    fmt::print(stderr, "{}", app.help());
+  } else {
+    const int code = app.exit(error);
+    if (code == 0 || error.get_name() == "RuntimeError") return code;  // the latter: the word has told all itself
+  }
+  return static_cast<int>(Code::kUsage);
 }
 
 int run(int argc, char** argv, cli::ProgressLine& line) {
@@ -56,13 +114,13 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   cli::add_worker(&app, context);
   cli::add_completion(&app);
   cli::add_man(&app);
+  cli::add_help(&app);
+  cli::add_version(&app);
   try {
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::ParseError& error) {
-    int code = app.exit(error);
-    bool said = error.get_name() == "RuntimeError";  // a word that has told all itself, and with which code
-    return code == 0 || said ? code : static_cast<int>(Code::kUsage);
+    return answer(app, error);
   }
 }
 

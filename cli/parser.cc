@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "seqto/names.h"
+
 namespace seqto::cli {
 
 Option Option::required(bool required) const { return option_->required(required); }
@@ -27,7 +29,13 @@ Option Option::check_range_or(double least, double most, const char* name) const
   return option_->check(CLI::Range(least, most) | CLI::IsMember({name}));
 }
 Option Option::check_one_of(std::initializer_list<const char*> names) const {
-  return option_->check(CLI::IsMember(names));
+  const CLI::IsMember member(names);
+  const std::vector<std::string> known(names.begin(), names.end());
+  const auto check = [member, known](const std::string& value) {
+    const std::string problem = member(value);
+    return problem.empty() ? problem : problem + did_you_mean(value, known);
+  };
+  return option_->check(CLI::Validator(check, member.get_description()));
 }
 Option Option::check_one_of(std::initializer_list<int> numbers) const { return option_->check(CLI::IsMember(numbers)); }
 Option Option::check_not_negative() const { return option_->check(CLI::NonNegativeNumber); }
@@ -85,6 +93,16 @@ Option Command::add_flag_callback(const std::string& name, const std::function<v
 }
 
 Option Command::get_option(const std::string& name) const { return app_->get_option(name); }
+std::string Command::help_of(const std::vector<std::string>& words) const {
+  const CLI::App* at = app_;
+  std::string path = app_->get_name();
+  for (const std::string& word : words) {
+    at = at->get_subcommand(word);
+    path += " " + word;
+  }
+  // Not at->help(), which is that of the word being parsed.
+  return at->get_formatter()->make_help(at, path, CLI::AppFormatMode::Normal);
+}
 size_t Command::count(const std::string& name) const {
   const CLI::Option* option = app_->get_option_no_throw(name);
   return option ? option->count() : 0;

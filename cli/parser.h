@@ -71,6 +71,7 @@ class Command {
   Option add_flag_callback(const std::string& name, const std::function<void()>& work, const std::string& help) const;
 
   Option get_option(const std::string& name) const;
+  std::string help_of(const std::vector<std::string>& words) const;  // of a word below; they must exist
   size_t count(const std::string& name) const;  // how often it was given; 0 also where there is no such option
 
   void hide() const;                // from --help

@@ -1,5 +1,7 @@
 #include "base/names.h"
 
+#include "seqto/names.h"
+
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -29,3 +31,27 @@ std::vector<std::string> nearest_names(std::string_view text, std::span<const st
 }
 
 }  // namespace seqto::internal
+
+namespace seqto {
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  // Two letters say too little for a beginning; one swap in a word of four is two edits.
+  constexpr size_t kShortestBeginning = 3;
+  size_t least = 1 + word.size() / 3 + 1;
+  std::string found;
+  for (const std::string& candidate : candidates) {
+    const bool begun = word.size() >= kShortestBeginning && candidate.starts_with(word);
+    const size_t distance = begun ? 1 : internal::edit_distance(word, candidate);
+    if (distance >= least || distance >= candidate.size()) continue;
+    least = distance;
+    found = candidate;
+  }
+  return found;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
+  const std::string name = nearest(word, candidates);
+  return name.empty() ? "" : "; did you mean '" + name + "'?";
+}
+
+}  // namespace seqto

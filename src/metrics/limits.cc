@@ -8,6 +8,7 @@
 
 #include "metrics/loss_fields.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 
 namespace seqto {
 
@@ -67,8 +68,8 @@ std::vector<CheckedLimit> check(const Figures& figures, std::span<const Limit> l
       for (const auto& [name, figure] : figures) names.push_back(name);
       throw Error(Code::kInvalidInput,
                   fmt::format("[check] {}: a limit of {} found, which was not measured; one of {} expected; task "
-                              "metrics need labels",
-                              limit.asked_by, limit.figure, fmt::join(names, ", ")));
+                              "metrics need labels{}",
+                              limit.asked_by, limit.figure, fmt::join(names, ", "), did_you_mean(limit.figure, names)));
     }
     CheckedLimit c{limit, it->second};
     const double value = options.confident ? worse_end(c.found, limit.at_most) : c.found.value;

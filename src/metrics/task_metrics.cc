@@ -15,6 +15,7 @@
 #include "metrics/output_values.h"
 #include "metrics/task_metric_kinds.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 
 namespace seqto {
 namespace {
@@ -54,10 +55,11 @@ std::shared_ptr<const Metric> make_metric(const std::string& text) {
   };
   const auto kind = kinds().find(name);
   if (kind == kinds().end()) {
+    const std::vector<std::string> names = task_metric_names();
     fail(
         fmt::format("one of {} expected; top1, top5 and f1 need no asking where there are labels, and "
-                    "--metric-command takes one of your own",
-                    fmt::join(task_metric_names(), ", ")));
+                    "--metric-command takes one of your own{}",
+                    fmt::join(names, ", "), did_you_mean(name, names)));
   }
   if (kind->second.needs_file && file.empty())
     fail(fmt::format("{}=FILE.json expected, which says how the outputs are read (docs/reference/metrics.md)", name));

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
 #include "seqto/error.h"
 #include "seqto/model.h"
+#include "seqto/names.h"
 
 namespace seqto {
 namespace {
@@ -34,12 +36,13 @@ std::string_view to_string(DataType type) {
 }
 
 DataType parse_data_type(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Row& row : kTypes) {
     if (row.name == name) return row.type;
-    known += fmt::format(" {}", row.name);
+    known.emplace_back(row.name);
   }
-  throw Error(Code::kUsage, fmt::format("[type] '{}' found; one of{} expected", name, known));
+  throw Error(Code::kUsage, fmt::format("[type] '{}' found; one of {} expected{}", name, fmt::join(known, " "),
+                                        did_you_mean(name, known)));
 }
 
 size_t element_bits(DataType type) {

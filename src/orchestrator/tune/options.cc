@@ -12,6 +12,7 @@
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/layer_fields.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 
 namespace seqto::internal {
 namespace {
@@ -153,8 +154,8 @@ void validate(const TuneOptions& o) {
     std::ranges::copy(loss_names(), std::back_inserter(names));
     for (const auto& metric : task_metric_names()) metrics.push_back(metric);
     names.insert(names.end(), metrics.begin(), metrics.end());
-    usage(fmt::format("objective '{}' found; one of {} expected, or the name of a --metric-command", name,
-                      fmt::join(names, ", ")));
+    usage(fmt::format("objective '{}' found; one of {} expected, or the name of a --metric-command{}", name,
+                      fmt::join(names, ", "), did_you_mean(name, names)));
   }
 }
 

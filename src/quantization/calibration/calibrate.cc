@@ -1,6 +1,7 @@
 #include "seqto/calibrate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include "quantization/calibration/observe_values.h"
 #include "quantization/calibration/range_observer.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 #include "seqto/quantize.h"
 
 namespace seqto {
@@ -92,10 +94,11 @@ std::string_view to_string(CalibrationMethod method) { return kMethods[static_ca
 
 CalibrationMethod parse_calibration_method(std::string_view name) {
   auto it = std::find(kMethods.begin(), kMethods.end(), name);
-  if (it == kMethods.end())
-    throw Error(Code::kUsage, fmt::format("[calibrate] method '{}' found; one of minmax, moving_average, entropy, "
-                                          "percentile, mse, distribution was expected",
-                                          name));
+  if (it == kMethods.end()) {
+    const std::vector<std::string> known(kMethods.begin(), kMethods.end());
+    throw Error(Code::kUsage, fmt::format("[calibrate] method '{}' found; one of {} was expected{}", name,
+                                          fmt::join(known, ", "), did_you_mean(name, known)));
+  }
   return static_cast<CalibrationMethod>(it - kMethods.begin());
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 
 namespace seqto {
 namespace {
@@ -54,8 +55,9 @@ std::string_view to_string(Dialect dialect) { return kNames[static_cast<size_t>(
 Dialect parse_dialect(std::string_view name) {
   const auto* it = std::find(kNames.begin(), kNames.end(), name);
   if (it != kNames.end()) return static_cast<Dialect>(it - kNames.begin());
-  throw Error(Code::kUsage,
-              fmt::format("[plan] dialect '{}' found; one of {} was expected", name, fmt::join(kNames, ", ")));
+  const std::vector<std::string> known(kNames.begin(), kNames.end());
+  throw Error(Code::kUsage, fmt::format("[plan] dialect '{}' found; one of {} was expected{}", name,
+                                        fmt::join(known, ", "), did_you_mean(name, known)));
 }
 
 Dialect detect_dialect(const std::string& text) {

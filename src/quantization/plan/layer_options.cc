@@ -3,10 +3,12 @@
 #include "seqto/improve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
 #include "seqto/error.h"
+#include "seqto/names.h"
 
 namespace seqto {
 namespace {
@@ -63,10 +65,11 @@ void from_json(std::string_view, const json& j, T& value) {
 }
 
 [[noreturn]] void unknown_key(const std::string& key) {
-  std::string known;
+  std::vector<std::string> known;
   const LayerOptions none;
-  for_each_field(none, [&](const char* name, const auto&) { known += fmt::format(" {}", name); });
-  throw Error(Code::kInvalidInput, fmt::format("[plan] field '{}' found; one of{} expected", key, known));
+  for_each_field(none, [&](const char* name, const auto&) { known.emplace_back(name); });
+  throw Error(Code::kInvalidInput, fmt::format("[plan] field '{}' found; one of {} expected{}", key,
+                                               fmt::join(known, " "), did_you_mean(key, known)));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
@@ -6,6 +7,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 #include "seqto/quantize.h"
 
 namespace seqto {
@@ -28,12 +30,13 @@ std::string_view to_string(Scheme scheme) {
 }
 
 Scheme parse_scheme(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (auto [s, n] : kSchemes) {
     if (n == name) return s;
-    known += fmt::format(" {}", n);
+    known.emplace_back(n);
   }
-  throw Error(Code::kUsage, fmt::format("[plan] scheme '{}' found; one of{} expected", name, known));
+  throw Error(Code::kUsage, fmt::format("[plan] scheme '{}' found; one of {} expected{}", name, fmt::join(known, " "),
+                                        did_you_mean(name, known)));
 }
 
 std::string_view to_string(QuantFormat format) { return format == QuantFormat::kQdq ? "qdq" : "qoperator"; }

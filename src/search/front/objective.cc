@@ -5,6 +5,7 @@
 
 #include "metrics/loss_fields.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 #include "seqto/search.h"
 
 namespace seqto {
@@ -21,8 +22,8 @@ double objective(const Measurement& measurement, const std::string& name) {
   std::vector<std::string> names{"size", "latency"};
   for (const LossField& field : kLossFields) names.emplace_back(field.name);
   for (const auto& [metric, _] : measurement.metrics) names.push_back(metric);
-  throw Error(Code::kUsage,
-              fmt::format("[tune] objective '{}' found; one of {} expected", name, fmt::join(names, ", ")));
+  throw Error(Code::kUsage, fmt::format("[tune] objective '{}' found; one of {} expected{}", name,
+                                        fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
 }  // namespace seqto

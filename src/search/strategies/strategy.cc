@@ -7,6 +7,7 @@
 #include "metrics/loss_fields.h"
 #include "search/strategies/strategies.h"
 #include "seqto/error.h"
+#include "seqto/names.h"
 #include "seqto/search.h"
 
 namespace seqto {
@@ -31,10 +32,10 @@ template <class Table>
 const auto& look_up(const Table& table, const std::string& name, std::string_view what) {
   const auto entry = std::ranges::find(table, name, [](const auto& candidate) { return candidate.name; });
   if (entry != table.end()) return *entry;
-  std::vector<std::string_view> names;
-  for (const auto& candidate : table) names.push_back(candidate.name);
-  throw Error(Code::kUsage,
-              fmt::format("[tune] {} '{}' found; one of {} expected", what, name, fmt::join(names, ", ")));
+  std::vector<std::string> names;
+  for (const auto& candidate : table) names.emplace_back(candidate.name);
+  throw Error(Code::kUsage, fmt::format("[tune] {} '{}' found; one of {} expected{}", what, name,
+                                        fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
 }  // namespace
