@@ -5,7 +5,6 @@
 
 #include "commands.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 #include "word_tree.h"
 
 namespace seqto::cli {

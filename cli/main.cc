@@ -10,7 +10,6 @@
 
 #include "commands.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 #include "terminal.h"
 
 namespace {

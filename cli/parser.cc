@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "seqto/names.h"
+#include "seqto/error.h"
 
 namespace seqto::cli {
 

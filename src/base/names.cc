@@ -1,6 +1,6 @@
 #include "base/names.h"
 
-#include "seqto/names.h"
+#include "seqto/error.h"
 
 #include <algorithm>
 #include <numeric>

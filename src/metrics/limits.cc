@@ -8,7 +8,6 @@
 
 #include "metrics/loss_fields.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 
 namespace seqto {
 

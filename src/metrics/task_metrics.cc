@@ -15,7 +15,6 @@
 #include "metrics/output_values.h"
 #include "metrics/task_metric_kinds.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 
 namespace seqto {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "seqto/error.h"
 #include "seqto/model.h"
-#include "seqto/names.h"
 
 namespace seqto {
 namespace {

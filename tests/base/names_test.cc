@@ -1,4 +1,4 @@
-#include "seqto/names.h"
+#include "seqto/error.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,6 @@
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/layer_fields.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 
 namespace seqto::internal {
 namespace {

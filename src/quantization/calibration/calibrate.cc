@@ -14,7 +14,6 @@
 #include "quantization/calibration/observe_values.h"
 #include "quantization/calibration/range_observer.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 #include "seqto/quantize.h"
 
 namespace seqto {

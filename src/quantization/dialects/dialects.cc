@@ -8,7 +8,6 @@
 
 #include "base/json.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 
 namespace seqto {
 namespace {

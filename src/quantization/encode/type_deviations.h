@@ -1,5 +1,5 @@
 // Wing: encode. Where onnxruntime gives a static model other types, or stops because it knows none: D17, D34 of
-// docs/compatibility.md.
+// docs/reference/compatibility.md.
 #pragma once
 
 #include <vector>

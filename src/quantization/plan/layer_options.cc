@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "seqto/error.h"
-#include "seqto/names.h"
 
 namespace seqto {
 namespace {

@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 #include "seqto/quantize.h"
 
 namespace seqto {

@@ -5,7 +5,6 @@
 
 #include "metrics/loss_fields.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 #include "seqto/search.h"
 
 namespace seqto {

@@ -7,7 +7,6 @@
 #include "metrics/loss_fields.h"
 #include "search/strategies/strategies.h"
 #include "seqto/error.h"
-#include "seqto/names.h"
 #include "seqto/search.h"
 
 namespace seqto {
