@@ -125,6 +125,9 @@ std::string differing_choices(const Summary& summary, const TextStyle& style) {
 
 std::string summary_table(const Summary& summary, const TextStyle& style) {
   std::string text = answer(summary);
+  if (const size_t colon = text.find(": ");
+      style.columns > 0 && text.size() > static_cast<size_t>(style.columns) && colon != text.npos)
+    text = clip(text.substr(0, colon + 1), style.columns) + "\n" + clip("  " + text.substr(colon + 2), style.columns);
   if (!text.empty()) text += "\n\n";
   if (!summary.elsewhere.empty()) text += fmt::format("on {}:\n", summary.device);
   text += device_table(summary, style);
