@@ -131,7 +131,7 @@ TEST_F(IncrementalTest, UnknownNamesAreListed) {
   EXPECT_EQ(message("greedy", {}),
             "[tune] strategy 'greedy' found; one of chain, incremental, dynamic_program, sensitivity_list, "
             "greedy_revert, nsga2, "
-            "random expected");
+            "random expected; did you mean 'greedy_revert'?");
   EXPECT_TRUE(message("incremental", {.threshold_loss = "size"})
                   .starts_with("[tune] threshold loss 'size' found; one of kl, top1_disagreement, "));
 }
