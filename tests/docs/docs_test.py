@@ -126,6 +126,7 @@ def masked(text):
     text = re.sub(r"\b[0-9a-f]{8}(?:[0-9a-f]{8})?\b", "ID", text)
     text = re.sub(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", "#", text)
     text = re.sub(r"# (?:ns|µs|ms|s|kB|MB|B)\b", "#", text)
+    text = re.sub(r"as fast\b|# x (?:slower|faster)", "SPEED", text)
     return [re.sub(r"\s+", " ", line).strip() for line in text.strip().splitlines()]
 
 
