@@ -19,8 +19,8 @@ ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+")
 NO_PROSE = re.compile(r"^\s*(?:\||#|<|\[!\[)")
 SPAN = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"!?\[([^\]\[]*)\]\([^)\s]+\)")
-# A full stop inside "e.g." or a number ends nothing; neither does one without a capital, a span or a digit behind it.
-END = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<=[.!?])[)\"*]*\s+(?=[A-Z0-9\"(*@])")
+# A full stop of an abbreviation, of three dots or inside a number ends nothing.
+END = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\.\.)(?<=[.!?])[)\"*]*\s+")
 
 
 def checked_pages():
