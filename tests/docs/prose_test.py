@@ -46,6 +46,26 @@ class Changelog(unittest.TestCase):
         self.assertEqual([number for number, _ in prose.changelog_findings(self.TEXT)], [7])
 
 
+GUIDE = {"first_quantization", "tune", "which_scheme", "why_slower", "why_less_accurate", "data", "devices", "ci", "many_models",
+         "from_other_tools"}
+
+
+class Sizes(unittest.TestCase):
+    def check(self, path, most):
+        with self.subTest(page=path.name):
+            self.assertLessEqual(len(path.read_text(encoding="utf-8").splitlines()), most)
+
+    def test_the_guide_has_ten_pages_of_80_lines(self):
+        found = {path.stem: path for path in (prose.ROOT / "docs/guide").iterdir()}
+        self.assertEqual(set(found), GUIDE)
+        for path in found.values():
+            self.check(path, 80)
+
+    def test_search_and_accuracy_have_110_lines(self):
+        for name in ("search", "accuracy"):
+            self.check(prose.ROOT / f"docs/design/{name}.md", 110)
+
+
 class Pages(unittest.TestCase):
     def test_all_of_them(self):
         pages = prose.checked_pages()
