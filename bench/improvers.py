@@ -83,7 +83,7 @@ def main():
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "improvers.md")
         with open(path, "w") as file:
-            file.write("# improvers\n\nWritten by `./dev bench improvers --write`; bench/improvers.py says what the columns are.\n\n")
+            file.write("# improvers\n\n" + header("improvers --write", NETWORKS_HERE, "bench/improvers.py"))
             file.write("\n".join(lines) + "\n")
     return 0
 
