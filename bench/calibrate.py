@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from _ratios import Ratios
+
 ROUNDS = int(os.environ.get("ROUNDS", 3))
 IMAGES = int(os.environ.get("IMAGES", 100))
 SEQTO = os.environ["SEQTO_BINARY"]
@@ -98,6 +100,7 @@ def main():
         for _ in range(ROUNDS):
             for name, command in sides.items():
                 results[name].append(measure(command))
+        ratios = Ratios("calibrate", ["mobilenetv2"])
         plain = statistics.median(r[0] for r in results["plain inference"])
         print(f"{'mobilenetv2, ' + str(IMAGES) + ' images, 1 thread':32} {'CPU s':>8} {'ratio':>6} {'min-max':>8} {'wall s':>8} {'peak MB':>8}")
         for name, rows in results.items():
@@ -105,6 +108,8 @@ def main():
             kind = name.rsplit(", ")[-1]
             least = results.get(f"minmax, {kind}")
             beside = f"{cpu / statistics.median(r[0] for r in least):.2f}" if least else ""
+            if name != "plain inference":
+                ratios.add(f"{name} / plain inference", cpu / plain, "lower")
             print(f"{name:32} {cpu:8.2f} {cpu / plain:6.2f} {beside:>8} {wall:8.2f} {peak:8.0f}")
         many = images(10 * IMAGES)
         for method in ("minmax", "percentile"):
@@ -113,7 +118,7 @@ def main():
                                             "--threads", "1", "-o", out / "r.json", "--method", method, flag])[2]
                                    for d in (out / f"images{IMAGES}", many))
                 print(f"peak memory of {method} {flag}: {few_mb:.0f} MB for {IMAGES} images, {many_mb:.0f} MB for {10 * IMAGES}")
-    return 0
+    return ratios.finish()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import time
 
 import numpy as np
 
+from _ratios import Ratios
 from _cases import case_on_one_core, make_inputs
 from published import CALIBRATION, EVALUATION
 from search import CASES, figures, hypervolume
@@ -65,7 +66,7 @@ class Found:
         return float("inf")
 
 
-def early(case, scripts):
+def early(case, scripts, ratios):
     info = json.load(open(os.path.join(case, "case.json")))
     model = os.path.normpath(os.path.join(case, info["model"]))
     with tempfile.TemporaryDirectory() as work:
@@ -93,19 +94,23 @@ def early(case, scripts):
             print(f"{'':17} {name:12} {limit:7.2f} {wall:8.2f} {cpu:8.2f} {figures(summary)['hv']:6.3f} "
                   f"{len(summary['front']):6} {script_wall / wall:6.1f} {script_cpu / cpu:6.1f} {first:8.3f} "
                   f"{script_wall / first:6.1f}", flush=True)
+            ratios.add(f"{os.path.basename(case)}, {name}: share of the box", figures(summary)["hv"], "higher")
+            ratios.add(f"{os.path.basename(case)}, {name}: script / found", script_wall / first, "higher")
 
 
 def main():
     wanted = os.environ.get("SEQTO_BENCH_CASE")
     print(f"{'case':17} {'':12} {'own s':>7} {'wall s':>8} {'cpu s':>8} {'share':>6} {'points':>6} {'wall':>6} {'cpu':>6} "
           f"{'found s':>8} {'whole':>6}")
-    for name in [wanted] if wanted else CASES:
+    names = [wanted] if wanted else CASES
+    ratios = Ratios("early", names)
+    for name in names:
         os.environ["SEQTO_BENCH_CASE"] = name
         case, scripts = case_on_one_core("early")
         if not case:
             return 0
-        early(case, scripts)
-    return 0
+        early(case, scripts, ratios)
+    return ratios.finish()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+from _ratios import header
+
 
 SETS, CALIBRATION, EVALUATION = 5, 50, 256
 CASES = ["digits", "resnet8", "resnet20", "dscnn_kws", "mobilenet_v1_025", "squeezenet11", "shufflenetv2_x05", "vit_pgd",
@@ -83,7 +85,7 @@ def main():
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "improvers.md")
         with open(path, "w") as file:
-            file.write("# improvers\n\nWritten by `./dev bench improvers --write`; bench/improvers.py says what the columns are.\n\n")
+            file.write("# improvers\n\n" + header("improvers --write", wanted.split(",") if wanted else CASES, "bench/improvers.py"))
             file.write("\n".join(lines) + "\n")
     return 0
 

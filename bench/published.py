@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 from _cases import case_on_one_core, make_inputs
+from _ratios import Ratios
 
 CALIBRATION, EVALUATION = 50, 150
 
@@ -81,7 +82,10 @@ def main():
     print(f"published: {os.path.basename(case)}, one core: script {script:.1f} s ({script_trials} trials), seqto {ours:.1f} s "
           f"({len(trials) - 1} trials), pure inference of the same candidates {floor:.1f} s")
     print(f"published: script / seqto = {script / ours:.2f} (goal >= 4), seqto / inference = {ours / floor:.2f} (goal <= 1.3)")
-    return 0
+    ratios = Ratios("published", [os.path.basename(case)])
+    ratios.add("script / seqto", script / ours, "higher")
+    ratios.add("seqto / inference", ours / floor, "lower")
+    return ratios.finish()
 
 
 if __name__ == "__main__":

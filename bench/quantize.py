@@ -13,6 +13,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from _ratios import Ratios
+
 BINARY = os.environ["SEQTO_BINARY"]
 PEAK = os.path.join(os.environ["SEQTO_SOURCE_DIR"], "tests", "testing", "peak.py")
 
@@ -89,6 +91,7 @@ def dynamic_call(model, output):
 
 
 def main():
+    ratios = Ratios("quantize", ["1,000 generated nodes", "470 MB generated"])
     with tempfile.TemporaryDirectory() as work:
         at = lambda name: os.path.join(work, name)
         ranges = thousand_nodes(at("nodes.onnx"))
@@ -101,6 +104,7 @@ def main():
         ours = sorted(ours)[2]
         print(f"1,000 nodes, ranges given: seqto {ours:.3f} s, onnxruntime {reference:.1f} s: "
               f"{reference / ours:.0f} x faster (goal 50)")
+        ratios.add("1,000 nodes: onnxruntime / seqto", reference / ours, "higher")
 
         big(at("big.onnx"))
         size = os.path.getsize(at("big.onnx"))
@@ -111,8 +115,12 @@ def main():
               f"faster (goal 10); peak memory {peak / size:.2f} x the file (goal 1.3), onnxruntime "
               f"{reference_peak / size:.2f} x; files {os.path.getsize(at('c.onnx')) / 1e6:.1f} and "
               f"{os.path.getsize(at('d.onnx')) / 1e6:.1f} MB")
+        ratios.add("470 MB dynamic: onnxruntime / seqto", reference / ours, "higher")
+        ratios.add("470 MB dynamic: peak memory / file", peak / size, "lower")
+    return ratios.finish()
 
 
 if __name__ == "__main__":
     jobs = {"static": static_call, "dynamic": dynamic_call}
-    jobs[sys.argv[1]](*sys.argv[2:]) if len(sys.argv) > 1 else main()
+    job = jobs.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    sys.exit(job(*sys.argv[2:]) if job else main())

@@ -19,6 +19,7 @@ import time
 import numpy as np
 
 from _cases import case_on_one_core, make_inputs
+from _ratios import Ratios
 
 CALIBRATION, SEARCH, EVALUATION = 50, 64, 16
 SAMPLES = SEARCH // 2  # half to search on, half to confirm on
@@ -83,6 +84,7 @@ def main():
     case, _ = case_on_one_core("rate")
     if not case:
         return 0
+    ratios = Ratios("rate", [os.path.basename(case)])
     info = json.load(open(os.path.join(case, "case.json")))
     model = os.path.normpath(os.path.join(case, info["model"]))
     with tempfile.TemporaryDirectory() as work:
@@ -108,7 +110,8 @@ def main():
             few, many = tune(strategy, FEW), tune(strategy, MANY)
             ours = (many[0] - few[0]) / (many[1] - few[1])
             print(f"  --strategy {strategy}: {60 / ours:.0f}, {script / ours:.1f} x")
-    return 0
+            ratios.add(f"{strategy}: candidates a minute / script's", script / ours, "higher")
+    return ratios.finish()
 
 
 if __name__ == "__main__":

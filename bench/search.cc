@@ -17,10 +17,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <thread>
 #include <unordered_map>
 
 #include "base/files.h"
@@ -585,6 +587,20 @@ std::string ablation_table() {
   return table;
 }
 
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof(text), "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(": ") + 2);
+  return "unknown processor";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -596,6 +612,7 @@ int main(int argc, char** argv) {
   const fs::path folder = fs::path(SEQTO_SOURCE_DIR) / "bench" / "results";
   fs::create_directories(folder);
   std::ofstream(folder / (name + ".md")) << fmt::format(
-      "# {}\n\nWritten by `./dev bench search{} --write`; bench/search.cc says what the columns are.\n\n{}", name,
-      has("--ablate") ? " --ablate" : "", table);
+      "# {}\n\nWritten by `./dev bench search{} --write` on {}; bench/search.cc says what the columns are.\n"
+      "Machine: {}, {} cores. Networks: those of the rows, or of bench/search.cc where the rows are means.\n\n{}",
+      name, has("--ablate") ? " --ablate" : "", today(), cpu_model(), std::thread::hardware_concurrency(), table);
 }

@@ -2,23 +2,31 @@
 import json
 import os
 import resource
+import statistics
 import subprocess
 import tempfile
+import sys
 import time
+
+from _ratios import Ratios
 
 
 def main():
     binary = os.environ["SEQTO_BINARY"]
-    times = []
-    for _ in range(15):
-        start = time.perf_counter()
-        subprocess.run([binary, "--version"], check=True, stdout=subprocess.DEVNULL)
-        times.append(time.perf_counter() - start)
-    print(f"start: --version {1e3 * sorted(times)[7]:.1f} ms in the median (goal 50)")
+    ratios = Ratios("start", ["mobilenetv2"])
+    times = {binary: [], "true": []}
+    for _ in range(51):
+        for program, seconds in times.items():
+            start = time.perf_counter()
+            subprocess.run([program, "--version"], check=True, stdout=subprocess.DEVNULL)
+            seconds.append(time.perf_counter() - start)
+    own, least = (statistics.median(seconds) for seconds in times.values())
+    print(f"start: --version {1e3 * own:.1f} ms in the median (goal 50), {own / least:.1f} x that of `true`")
+    ratios.add("--version / true --version", own / least, "lower")
     case = os.path.join(os.environ["SEQTO_CASES_DIR"], "mobilenetv2")
     if not os.path.isdir(case):
         print("memory: skipped, the cases are not there")
-        return
+        return ratios.finish()
     info = json.load(open(os.path.join(case, "case.json")))
     at = lambda name: os.path.normpath(os.path.join(case, info[name]))
     with tempfile.TemporaryDirectory() as work:
@@ -28,7 +36,9 @@ def main():
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     goal = 300e6 + 3 * os.path.getsize(at("model"))
     print(f"memory: peak of the whole tune {peak / 1e6:.0f} MB, {peak / goal:.2f} of the goal {goal / 1e6:.0f} MB")
+    ratios.add("memory of tune / goal", peak / goal, "lower")
+    return ratios.finish()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -92,6 +92,7 @@ void load_candidates(Runner& here, Runner& worker) {
   }
   fmt::print("load a candidate of 50 MB, 4 MB of it new: in process {:.1f} ms, in a worker {:.1f} ms, ratio {:.2f}\n",
              median(in_process), median(in_worker), median(in_worker) / median(in_process));
+  fmt::print("ratio load in a worker / in process {:.4f} lower\n", median(in_worker) / median(in_process));
 }
 
 }  // namespace

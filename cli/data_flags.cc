@@ -91,7 +91,7 @@ void add_data_flags(Command word, DataFlags& f, bool required) {
   if (required) data.required();
   word.add_option("--labels", o.labels,
                   "CSV with the columns file,label or file,target; an .npz of targets; boxes (docs/guide/data.md)");
-  word.add_option("--preprocess", o.preprocess, "What is done to images (docs/guide/preprocess.md)")
+  word.add_option("--preprocess", o.preprocess, "What is done to images (docs/reference/preprocess.md)")
       .type_name("imagenet|unit|none|FILE");
   word.add_option("--samples", o.samples, "Use the first N samples (0: all)").check_not_negative();
   word.add_option("--random-samples", o.random_samples, "Use K samples drawn at random").check_not_negative();

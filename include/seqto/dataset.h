@@ -50,7 +50,7 @@ class Dataset {
   virtual std::string fingerprint() const = 0;
 };
 
-// value = (pixel * scale - mean) / std, pixels 0..255. See docs/guide/preprocess.md for the JSON form.
+// value = (pixel * scale - mean) / std, pixels 0..255. See docs/reference/preprocess.md for the JSON form.
 struct Preprocess {
   enum class Filter { kNearest, kBox, kBilinear, kBicubic, kLanczos };
   int short_side = 0;         // resize so that the shorter side has this many pixels; 0: not

@@ -95,7 +95,7 @@ class Reader {
     const std::string found =
         what.empty() ? (has(key.c_str()) ? at(key.c_str()).dump() : "nothing") : std::string(what);
     throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: \"{}{}\": {} found; {} expected; see docs/guide/preprocess.md", file_, prefix_,
+                fmt::format("[data] {}: \"{}{}\": {} found; {} expected; see docs/reference/preprocess.md", file_, prefix_,
                             key, key.empty() ? object_.dump() : found, expected));
   }
 
@@ -120,7 +120,7 @@ void read_resize(const json& value, const std::string& file, Preprocess& recipe)
   if (recipe.short_side > 0 ? !none : !both) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: \"resize\": {} found; either short_side or width and height "
-                            "expected; see docs/guide/preprocess.md",
+                            "expected; see docs/reference/preprocess.md",
                             file, value.dump()));
   }
 }
@@ -131,7 +131,7 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
     root = internal::parse_json(text);
   } catch (const json::parse_error& error) {
     throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: {}; a JSON object expected; see docs/guide/preprocess.md", file, error.what()));
+                fmt::format("[data] {}: {}; a JSON object expected; see docs/reference/preprocess.md", file, error.what()));
   }
   const Reader reader(root, file, "", {"resize", "crop", "channel_order", "layout", "scale", "mean", "std"});
   Preprocess recipe;
@@ -162,7 +162,7 @@ Preprocess load_preprocess(const std::string& name_or_path) {
   if (!std::filesystem::is_regular_file(name_or_path)) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] preprocessing \"{}\": neither a name nor a file; imagenet, unit, "
-                            "none or a JSON file expected; see docs/guide/preprocess.md",
+                            "none or a JSON file expected; see docs/reference/preprocess.md",
                             name_or_path));
   }
   return parse_preprocess(read_file(name_or_path), name_or_path);

@@ -184,7 +184,7 @@ class Errors(unittest.TestCase):
         for i in range(12):
             png(images / f"{i:02}.png", value=20 * i)
         labels = self.dir / "labels.csv"
-        # Images without a row are left out (docs/guide/preprocess.md): here too few rows for the samples asked for.
+        # Images without a row are left out (docs/reference/preprocess.md): here too few rows for the samples asked for.
         labels.write_text("file,label\n" + "".join(f"{i:02}.png,{i % 4}\n" for i in range(5)))
         self.tune_fails(INVALID, ["5 samples found"], self.model, images, "--labels", labels)
         labels.write_text("file,label\n00.png,1\n01.png,cat\n")

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using Kind = Setting::Kind;
 
-// What each image goes through, in the form of docs/guide/preprocess.md. The published tool tells them apart by parts
+// What each image goes through, in the form of docs/reference/preprocess.md. The published tool tells them apart by parts
 // of the name, in this order.
 std::string preprocessing(std::string name) {
   constexpr const char* kNormalized = R"("mean":[0.485,0.456,0.406],"std":[0.229,0.224,0.225]})";
