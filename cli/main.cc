@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "commands.h"
+#include "help_text.h"
 #include "seqto/error.h"
 #include "terminal.h"
 
@@ -60,6 +61,17 @@ std::string what_is_unknown(const CLI::App& app) {
                      word.get_parent() ? " " + word.get_name() : "", did_you_mean(name, flags_of(&word)));
 }
 
+class HelpTexts : public CLI::FormatterBase {
+ public:
+  std::string make_help(const CLI::App* word, std::string, CLI::AppFormatMode mode) const override {
+    std::vector<std::string> path;
+    const CLI::App* root = word;
+    for (; root->get_parent(); root = root->get_parent()) path.insert(path.begin(), root->get_name());
+    // The handle can change a parser; describe() does not.
+    return cli::help_text(cli::describe(const_cast<CLI::App*>(root), path), mode == CLI::AppFormatMode::All);
+  }
+};
+
 // Prints what is to be said; returns the exit code.
 int answer(const CLI::App& app, const CLI::ParseError& error) {
   const auto is = [&](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
@@ -81,6 +93,9 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
 
 int run(int argc, char** argv, cli::ProgressLine& line) {
   CLI::App app{"Finds which layers of an ONNX model to quantize, and how.", "seqto"};
+  app.formatter(std::make_shared<HelpTexts>());
+  app.set_help_flag("-h,--help", "The flags that most need");
+  app.set_help_all_flag("--help-all", "All flags");
   app.set_version_flag("--version", "seqto " SEQTO_VERSION);
   app.require_subcommand(1);
   app.fallthrough();

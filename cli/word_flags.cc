@@ -58,9 +58,12 @@ Command add_word(Command app, const char* name, const char* help, WordFlags& f, 
 
 void add_quantizer(Command word, WordFlags& f) {
   add_quantize_flags(word, f.quantize);
-  word.add_option("--ranges", f.ranges, "Calibration cache, as `seqto calibrate` or onnxruntime writes it");
-  word.add_option("--exclude", f.exclude, "Names of nodes to leave in float").delimiter(',');
-  word.add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`");
+  word.under("Input").add_option("--ranges", f.ranges, "Ranges that `seqto calibrate` or onnxruntime wrote");
+  word.under("Scheme")
+      .add_option("--exclude,--nodes-to-exclude", f.exclude, "Stay in float: names, globs or op:TYPE")
+      .type_name("NAMES")
+      .delimiter(',');
+  word.under("Input").add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`").in_detail();
 }
 
 }  // namespace seqto::cli
