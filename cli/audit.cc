@@ -70,9 +70,7 @@ void audit_command(const Flags& f, const Context& context) {
 
 void add_audit(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  const Command word =
-      app.add_subcommand("audit",
-                         "Would a quantized model give the same on processors without VNNI?");
+  const Command word = app.add_subcommand("audit", "Would a quantized model give the same on processors without VNNI?");
   add_config_flag(word);
   word.add_option("model", f->model, "ONNX file in QDQ form, or hub:NAME, as `seqto quantize` writes it").required();
   add_data_flags(word, f->data, true);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 
 #include "commands.h"
 #include "help_text.h"
@@ -85,10 +86,24 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
   } else if (lacks && about_word) {
     fmt::print(stderr, "{}", app.help());
   } else {
-    const int code = app.exit(error);
-    if (code == 0 || error.get_name() == "RuntimeError") return code;  // the latter: the word has told all itself
+    if (asks || error.get_name() == "RuntimeError") return app.exit(error);  // the latter: the word has told all itself
+    const std::string word = last_word(app).get_parent() ? " " + last_word(app).get_name() : "";
+    const std::string what = is(CLI::ExitCodes::ExtrasError)
+                                 ? fmt::format("'{}' found and not expected", fmt::join(app.remaining(true), " "))
+                                 : error.what();
+    fmt::print(stderr, "seqto{}: {}\nRun `seqto{} --help` for what it takes.\n", word, what, word);
   }
   return static_cast<int>(Code::kUsage);
+}
+
+// `seqto config.json` is `seqto tune --config config.json`: the published tool takes its configuration alone.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && (words[0].ends_with(".json") || words[0].ends_with(".toml")) &&
+      std::filesystem::is_regular_file(words[0]))
+    words.insert(words.begin(), {"tune", "--config"});
+  std::ranges::reverse(words);  // as the parser takes them
+  return words;
 }
 
 int run(int argc, char** argv, cli::ProgressLine& line) {
@@ -131,7 +146,7 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   cli::add_help(&app);
   cli::add_version(&app);
   try {
-    app.parse(argc, argv);
+    app.parse(arguments(argc, argv));
     return 0;
   } catch (const CLI::ParseError& error) {
     return answer(app, error);

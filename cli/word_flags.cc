@@ -29,8 +29,11 @@ Model load_model_of(const WordFlags& f, const Context& context) {
 Workbench open_workbench(const WordFlags& f, const Model& model, const std::string& asked_by, bool once,
                          const Context& context) {
   if (f.data.path.empty())
-    throw Error(Code::kUsage,
-                fmt::format("[quantize] {} without --data found; it runs the model on samples", asked_by));
+    throw Error(
+        Code::kUsage,
+        fmt::format("[quantize] {} without --data found; samples expected; give --data, or take --mode weights or "
+                    "--mode dynamic, which need none",
+                    asked_by));
   DatasetOptions options = f.data.options;
   if (once) options.cache_bytes = 0;
   Workbench bench{open_dataset(f.data.path, model.graph.free_inputs(), options), {}, nullptr};

@@ -74,6 +74,30 @@ class Names(unittest.TestCase):
             done = models.seqto("quantize", models.DIGITS, "--config", config, "-o", "x.onnx", "--print-config")
             self.assertIn('calibration-method = "entropy"', done.stdout, done.stderr)
 
+    def test_a_configuration_alone(self):
+        config = self.dir / "c.toml"
+        config.write_text(f'model = "{models.DIGITS}"\ndata = "{models.DIGITS_DATA}"\noutput = "{self.dir}/o"\n')
+        done = models.seqto(config, "--print-config")
+        self.assertEqual(done.stdout, models.seqto("tune", "--config", config, "--print-config").stdout, done.stderr)
+        self.assertIn("model = ", done.stdout)
+
+
+class Errors(unittest.TestCase):
+    def says(self, text, *words, code=2, **env):
+        done = models.seqto(*words, **env)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def test_what_to_type_next(self):
+        self.says("seqto tune: model is required\nRun `seqto tune --help`", "tune")
+        self.says("'b c' found and not expected", "inspect", models.DIGITS, "b", "c")
+        self.says("--mode weights", "quantize", models.DIGITS, "-o", "x.onnx")
+
+    def test_groups_are_read_before_anything_runs(self):
+        done = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--group", "steem,head", "-o", "x", "-v")
+        self.assertIn("'steem' matches no node; the nearest are: stem", done.stderr)
+        self.assertNotIn("calibrate", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
