@@ -99,7 +99,7 @@ void add_check(Command app, Context& context) {
   word.add_option("subject", f->subject, "Folder of a study, or an ONNX file or hub:NAME with --reference and --data")
       .required();
   word.under("Input")
-      .add_option("--id", f->id, "Of a study: selected, fully_quantized, or an id")
+      .add_option("--id", f->id, "Of a study: selected, a name (1, 2, 3 ...), an id or its beginning")
       .capture_default_str();
   word.under("Input").add_option("--reference", f->pair.reference,
                                  "The float model that an ONNX file came from, or hub:NAME");

@@ -165,7 +165,7 @@ void add_quantize(Command app, Context& context) {
       .check_one_of({"static", "dynamic", "weights", "float16"})
       .capture_default_str();
   output.add_option("-o,--output", f->output, "ONNX file to write");
-  scheme.add_option("--plan", f->plan, "A scheme for each layer (docs/reference/dialects.md)");
+  scheme.add_option("--plan", f->plan, "Schemes of the layers: a file, also of other tools, or DIR:3 of a study");
   output.add_flag("--explain", f->explain, "Say for every layer what was done and why");
   output
       .add_flag("--print-encoding", f->print_encoding,
@@ -181,6 +181,7 @@ void add_quantize(Command app, Context& context) {
       .capture_default_str();
   add_print_config_flag(word);
   word.callback([=, &context] {
+    f->plan = plan_file(f->plan);
     f->weight_type_given = word.count("--weight-type") > 0;
     if (f->model.empty()) take_deployment_default(*f, word.count("--mode") > 0);
     else if (f->output.empty()) miss_option("--output");

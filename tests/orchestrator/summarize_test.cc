@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "seqto/error.h"
@@ -79,12 +81,37 @@ TEST(Summarize, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
   const Summary both = summary_of("both", trials, {{"kl", "size", "latency"}});
   EXPECT_EQ(both.selected, "fast");  // 0.33 * 0.4 is less than 0.3 * 0.5
   EXPECT_EQ(both.judged_by, "top1_disagreement");
-  EXPECT_EQ(answer(both), "Use fast: 3.0 x smaller, 2.5 x faster, 0.1 % of the answers change (0.0 to 0.4 %).");
+  EXPECT_EQ(answer(both), "Use candidate 3: 3.0 x smaller, 2.5 x faster, 0.1 % of the answers change (0.0 to 0.4 %).");
   EXPECT_EQ(summary_of("loose", trials, {.objectives = {"kl", "size"}, .tolerance = 0.02}).selected, "surely not");
   const Summary none = summary_of("none", trials, {.objectives = {"kl", "size"}, .tolerance = 0.001});
   EXPECT_EQ(none.selected, "fast");  // the least loss
   EXPECT_FALSE(none.as_good_as_float);
-  EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is fast:"));
+  EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is candidate 3:"));
+}
+
+// Resamples of samples that agree know no spread: what so few of them leave possible counts.
+TEST(Summarize, FewSamplesCannotShowThatNothingChanges) {
+  const auto with_samples = [](size_t count) {
+    std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0.9), trial("one", 300, 0.1),
+                              trial("larger", 400, 0.05)};
+    for (Trial& t : trials) {
+      const bool changes = t.id == "full";
+      t.measurement->samples["top1_disagreement"] = std::vector<double>(count, changes);
+      t.measurement->intervals["top1_disagreement"] = {changes ? 1.0 : 0, changes ? 1.0 : 0};
+    }
+    return trials;
+  };
+  const Summary many = summary_of("many", with_samples(472));
+  EXPECT_TRUE(many.as_good_as_float);
+  EXPECT_EQ(many.selected, "one");
+  EXPECT_EQ(answer(many), "Use candidate 1: 3.3 x smaller, 0.0 % of the answers change (0.0 to 0.8 %).");
+  const Summary few = summary_of("few", with_samples(60));
+  EXPECT_FALSE(few.as_good_as_float);
+  EXPECT_EQ(few.selected, "one");  // the cheapest of those that lose least
+  EXPECT_EQ(answer(few),
+            "No candidate is surely within 1.0 % of float; the nearest is candidate 1: 3.3 x smaller, 0.0 % of the "
+            "answers change (0.0 to 6.0 %). 60 samples cannot show 1.0 %: give --data 368 or more, or --tolerance "
+            "6%.");
 }
 
 TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
@@ -95,6 +122,20 @@ TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
   EXPECT_EQ(summary.selected, "good");
 }
 
+TEST(Summarize, CandidatesHaveNumbersAlongTheFront) {
+  const Summary summary =
+      summary_of("names", {trial("float", 1000, 0), trial("published", 280, 0.9), trial("full", 250, 1.0),
+                           trial("b111111111111111", 500, 0.1), trial("a222222222222222", 300, 0.4),
+                           trial("c333333333333333", 600, 0.2)});
+  EXPECT_EQ(summary.baseline.name, "float");
+  EXPECT_EQ(summary.fully_quantized.name, "ort-int8");
+  std::vector<std::string> front, all;
+  for (const SummaryPoint& p : summary.front) front.push_back(p.name);
+  for (const SummaryPoint& p : summary.trials) all.push_back(p.name);
+  EXPECT_EQ(front, (std::vector<std::string>{"int8", "1", "2"}));
+  EXPECT_EQ(all, (std::vector<std::string>{"float", "ort-int8", "int8", "2", "1", "c3333333"}));
+}
+
 // A network of many small layers: scales and zero points weigh more than its weights lose.
 TEST(Summarize, NothingIsKeptOfNoReduction) {
   const Summary summary =
@@ -102,8 +143,7 @@ TEST(Summarize, NothingIsKeptOfNoReduction) {
   ASSERT_EQ(summary.front.size(), 1u);
   EXPECT_EQ(summary.front[0].size_reduction_kept, 0);
   ASSERT_EQ(summary.notes.size(), 1u);
-  EXPECT_EQ(summary.notes[0],
-            "the fully quantized model has 1.20 kB, the float one 1.00 kB: there is no size reduction to keep");
+  EXPECT_EQ(summary.notes[0], "int8 has 1.20 kB, float 1.00 kB: there is no size reduction to keep");
 }
 
 TEST(Summarize, OfThreeObjectivesTheOutlineIsOfTwo) {
@@ -141,6 +181,54 @@ std::vector<std::string> ids(const std::vector<SummaryPoint>& points) {
 }
 
 // What is shown is what points are chosen by: not the figures that the search saw before they were timed again.
+// A column holds times of one moment: a point that was not timed beside the others shows none.
+TEST(Summarize, LatenciesOfOtherMomentsAreNotShown) {
+  const std::vector<Trial> trials{timed_trial("float", 1000, 0, 1000), timed_trial("full", 250, 1.0, 500),
+                                  timed_trial("timed", 400, 0.5, 400), timed_trial("later", 500, 0.1, 30)};
+  Ending ending{{"kl", "size"}};
+  for (const char* id : {"float", "full", "timed"}) ending.latencies["cpu"][id] = {600, 600, 600};
+  const Summary summary = summary_of("moments", trials, ending);
+  EXPECT_EQ(ids(summary.front), (std::vector<std::string>{"full", "timed", "later"}));
+  EXPECT_EQ(summary.front[1].trial.measurement->latency.median_ns, 600);
+  EXPECT_EQ(summary.front[2].trial.measurement->latency.median_ns, 0);
+  EXPECT_NE(summary_to_json(summary).find("\"latency_ns\": null"), std::string::npos);
+  // Where it is an objective, no time is not a short one.
+  ending.objectives = {"kl", "size", "latency"};
+  EXPECT_EQ(ids(summary_of("untimed", trials, ending).front), (std::vector<std::string>{"full", "timed"}));
+}
+
+// The published strategy has objectives of its own; what is shown of its front is not dominated either.
+TEST(Summarize, NoShownPointIsDominatedAsShown) {
+  std::vector<Trial> trials{timed_trial("float", 1000000, 0, 1000), timed_trial("full", 250000, 0, 500)};
+  for (int i = 0; i < 40; ++i) {
+    trials.push_back(timed_trial("t" + std::to_string(i), 300000 + 7919 * i % 600000, 0, 400 + 37 * i % 500));
+    trials.back().measurement->losses.rank_dissimilarity = 0.001 * (1 + (i * 53 + 60) % 97);
+    trials.back().measurement->losses.kl = 0.01 * (1 + (i * 29 + 50) % 89);
+  }
+  trials[1].measurement->losses.rank_dissimilarity = trials[1].measurement->losses.kl = 0.9;
+  const std::vector<std::vector<std::string>> searches{
+      {"kl", "size"}, {"kl", "size", "latency"}, {"rank_dissimilarity", "size"}};
+  for (const auto& objectives : searches) {
+    Ending ending{objectives};
+    for (size_t i = 0; i < trials.size(); ++i) {
+      const auto ns = static_cast<int64_t>(300 + 61 * i % 400);
+      ending.latencies["cpu"][trials[i].id] = {ns, ns, ns};
+    }
+    const Summary summary = summary_of("dominated", trials, ending);
+    ASSERT_GT(summary.front.size(), 3u);
+    const auto shown = [&](const SummaryPoint& p) {
+      Point figures;
+      for (const std::string& name : objectives) figures.push_back(objective(*p.trial.measurement, name));
+      return figures;
+    };
+    for (const SummaryPoint& a : summary.front)
+      for (const SummaryPoint& b : summary.front) EXPECT_FALSE(dominates(shown(b), shown(a))) << a.name;
+    const std::vector<std::string> front = ids(summary.front);
+    for (const std::string& id : summary.top) EXPECT_TRUE(std::ranges::count(front, id)) << id;
+    EXPECT_TRUE(std::ranges::count(front, summary.selected));
+  }
+}
+
 TEST(Summarize, TheFrontIsOfTheFiguresThatAreShown) {
   const std::vector<Trial> trials{
       timed_trial("float", 1000, 0, 1000),      timed_trial("full", 250, 1.0, 500),
@@ -181,7 +269,8 @@ TEST(Summarize, EachDeviceHasAFrontOfItsOwnFigures) {
                             timed_trial("a", 400, 0.5, 400), timed_trial("b", 300, 0.4, 900)};
   for (Trial& t : trials) t.elsewhere["other"] = Outcome{t.measurement, {}};
   Ending ending{{"kl", "size", "latency"}};
-  ending.latencies["other"]["a"] = {901, 901, 901};
+  for (const auto& [id, ns] : std::map<std::string, int64_t>{{"float", 1000}, {"full", 500}, {"a", 901}, {"b", 900}})
+    ending.latencies["other"][id] = {ns, ns, ns};
   const Summary summary = summary_of("devices", trials, ending);
   EXPECT_EQ(ids(summary.front), (std::vector<std::string>{"full", "b", "a"}));
   ASSERT_EQ(summary.elsewhere.size(), 1u);

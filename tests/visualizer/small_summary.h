@@ -17,7 +17,7 @@ inline SummaryPoint measured_point(const std::string& id, int64_t number, int64_
   point.size_reduction_kept = static_cast<double>(14000000 - size) / (14000000 - 3600000);
   Measurement measured;
   measured.size_bytes = size;
-  measured.latency = {.median_ns = 3210000 + 100000 * number, .p10_ns = 3100000, .p90_ns = 3400000};
+  measured.latency = {.median_ns = 3210000 + 100000 * number, .p10_ns = 3100000 + 100000 * number, .p90_ns = 3400000 + 100000 * number};
   measured.losses = {.kl = kl,
                      .top1_disagreement = kl / 2,
                      .top5_disagreement = kl,
@@ -117,6 +117,15 @@ inline Summary small_summary() {
   summary.hypervolume = 0.875;
   summary.evaluations = 12;
   summary.wall_seconds = 73.4;
+  int number = 0;
+  for (auto& point : summary.front) {
+    point.name = point.trial.id == "float" ? "float" : point.trial.id == "full" ? "int8" : std::to_string(++number);
+    for (auto& trial : summary.trials)
+      if (trial.trial.id == point.trial.id) trial.name = point.name;
+  }
+  for (auto& trial : summary.trials)
+    if (trial.name.empty()) trial.name = trial.trial.id.substr(0, 8);
+  summary.baseline.name = "float", summary.fully_quantized.name = "int8";
   summary.notes = {"The data has fewer samples than asked for: 283 <of 500>."};
   return summary;
 }

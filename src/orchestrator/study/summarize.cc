@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "orchestrator/study/name_points.h"
 #include "orchestrator/study/recommend.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
@@ -55,7 +56,7 @@ struct Pointer {
   double float_size, full_size;
 
   SummaryPoint operator()(const Trial& trial) const {
-    SummaryPoint p{trial, {}, {}, 0};
+    SummaryPoint p{.trial = trial};
     if (trial.measurement && full_size < float_size)
       p.size_reduction_kept =
           (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
@@ -110,13 +111,15 @@ void find_drops(DeviceFront& d) {
 }
 
 // With the latencies of those that were timed again: the front, and what is chosen from it, are of the figures that are
-// shown.
+// shown. The others have none: theirs are of other moments.
 std::vector<Trial> as_shown(std::vector<Trial> trials, const std::string& device, const Ending& ending) {
   const auto known = ending.latencies.find(device);
   if (known == ending.latencies.end()) return trials;
   for (Trial& t : trials)
-    if (const auto timed = known->second.find(t.id); timed != known->second.end() && t.measurement)
-      t.measurement->latency = timed->second;
+    if (t.measurement) {
+      const auto timed = known->second.find(t.id);
+      t.measurement->latency = timed == known->second.end() ? Latency() : timed->second;
+    }
   return trials;
 }
 
@@ -203,8 +206,15 @@ std::vector<Trial> trials_on(const Study& study, const std::string& device) {
 }
 
 std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives) {
+  const auto is_timed = [](const Trial& t) { return t.measurement && t.measurement->latency.median_ns > 0; };
+  const bool by_latency =
+      std::ranges::find(objectives, "latency") != objectives.end() && std::ranges::any_of(trials, is_timed);
   std::vector<Point> points;
-  for (const Trial& t : trials) points.push_back(point_of(t, objectives));
+  for (const Trial& t : trials) {
+    points.push_back(point_of(t, objectives));
+    // Of a run that ended before it was timed beside the others: it cannot compete.
+    if (by_latency && !is_timed(t)) points.back().assign(objectives.size(), std::numeric_limits<double>::quiet_NaN());
+  }
   std::vector<size_t> front = pareto_front(points);
   std::erase_if(front, [&](size_t i) { return trials[i].id == "float" || trials[i].id == "published"; });
   std::stable_sort(front.begin(), front.end(), [&](size_t a, size_t b) {
@@ -252,6 +262,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   static_cast<DeviceFront&>(s) = front_on(first_device(study), study.trials(), ending, point);
   for (const std::string& device : other_devices(study))
     s.elsewhere.push_back(front_on(device, trials_on(study, device), ending, point));
+  name_points(s);
   if (auto by_device = notes::kPlacement.in(study)) {
     s.placement = (*by_device)[s.device];
     for (DeviceFront& d : s.elsewhere) d.placement = (*by_device)[d.device];
@@ -271,7 +282,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   // Many small layers: their scales and zero points weigh more than what their weights lose.
   if (point.full_size >= point.float_size)
     s.notes.push_back(fmt::format(
-        "the fully quantized model has {}, the float one {}: there is no size reduction to keep",
+        "{} has {}, float {}: there is no size reduction to keep", s.fully_quantized.name,
         format_bytes(static_cast<int64_t>(point.full_size)), format_bytes(static_cast<int64_t>(point.float_size))));
   return s;
 }
