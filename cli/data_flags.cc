@@ -93,7 +93,7 @@ void add_data_flags(Command word, DataFlags& f, bool required) {
                   "CSV with the columns file,label or file,target; an .npz of targets; boxes (docs/guide/data.md)");
   word.add_option("--preprocess", o.preprocess, "What is done to images (docs/reference/preprocess.md)")
       .type_name("imagenet|unit|none|FILE");
-  word.add_option("--samples", o.samples, "Use the first N samples (0: all)").check_not_negative();
+  word.add_option("--samples", o.samples, "Use N samples (0: all): the first, or to calibrate or tune some of every class").check_not_negative();
   word.add_option("--random-samples", o.random_samples, "Use K samples drawn at random").check_not_negative();
   word.add_option("--seed", o.seed, "Seed of the drawing, of random data, and of strategies that draw plans");
   add_dim_flag(word, o.dims);

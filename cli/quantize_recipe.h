@@ -3,6 +3,7 @@
 
 #include "seqto/explain.h"
 #include "seqto/recipe.h"
+#include "self_check.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -10,6 +11,8 @@ namespace seqto::cli {
 struct Made {
   Quantized quantized;
   ExplainOptions asked;
+  Workbench bench;  // where data were opened
+  Judged judged;
 };
 // Options given as flags go before the recipe's, and a warning says so; `word` tells which were given. Throws
 // Error{kUsage} for flags that would have no effect.

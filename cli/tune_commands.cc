@@ -119,6 +119,23 @@ void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::pa
                (output / "comparison.html").string());
 }
 
+// Activations are quantized, by values that mean something, and the search is free to.
+bool improves_unasked(const TuneOptions& o) {
+  const auto is_static = [](const std::string& name) {
+    return quantizes_activations(parse_detailed_scheme(name).scheme);
+  };
+  const bool follows_latency =
+      o.objectives.empty() || std::ranges::find(o.objectives, "latency") != o.objectives.end();
+  return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
+         o.dataset.states.empty() &&
+         (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, is_static));
+}
+
+void take_quick_samples(TuneOptions& o) {
+  if (!o.search_samples && o.strategy != "incremental") o.search_samples = 16;
+  if (o.evaluation_samples == 0) o.evaluation_samples = 64;
+}
+
 }  // namespace
 
 void add_tune(Command app, Context& context) {
@@ -148,6 +165,8 @@ void add_tune(Command app, Context& context) {
   add_worker_flags(word, f->worker);
   add_quantize_flags(word, f->quantize);
   add_improve_flags(word, f->improve);
+  word.add_flag("--quick", f->improve.quick,
+                "A first look: nothing is improved, 16 samples to search on and 64 to judge (unless told otherwise)");
   add_hub_flags(word, f->all.hub);
   add_many_models_flags(word, f->all);
   add_group_flags(word, f->groups);
@@ -188,7 +207,7 @@ void add_tune(Command app, Context& context) {
       .capture_default_str();
   word.add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
   word.add_option("--max-time", o.max_time_seconds, "Stop after so many seconds (0: no limit)");
-  word.add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges").capture_default_str();
+  word.add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges (default: 50, or half of the data)");
   word.add_option("--search-samples", o.search_samples,
                   "Samples for the search, half of them to confirm what it finds (default: at most 64)");
   word.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
@@ -220,6 +239,8 @@ void add_tune(Command app, Context& context) {
     options.runner.isolated = !f->worker.in_process;
     use_this_program(options.runner);
     options.quantize = f->quantize.parsed();
+    f->improve.unasked = improves_unasked(options);
+    if (f->improve.quick) take_quick_samples(options);
     const auto wide = [](const std::string& type) { return type.find("int16") != std::string::npos; };
     f->improve.add_options(options.quantize, f->quantize,
                            wide(f->quantize.activation_type) || std::ranges::any_of(options.schemes, wide));
@@ -231,7 +252,8 @@ void add_tune(Command app, Context& context) {
          {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})
       if (word.count(flag) > 0) options.fast_types = false;
     options.improvers = f->improve.parsed(Scheme::kInt8, options.quantize);
-    options.correct_weights = word.count("--rounding") + word.count("--bias-correction") == 0;
+    options.correct_weights = !f->improve.quick && f->improve.improve.value_or(true) &&
+                              word.count("--rounding") + word.count("--bias-correction") == 0;
     options.groups = f->groups.parsed();
     options.limits = f->limits.parsed();
     options.tolerance = parse_share("--tolerance", f->tolerance);

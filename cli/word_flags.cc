@@ -33,6 +33,7 @@ Workbench open_workbench(const WordFlags& f, const Model& model, const std::stri
                 fmt::format("[quantize] {} without --data found; it runs the model on samples", asked_by));
   DatasetOptions options = f.data.options;
   if (once) options.cache_bytes = 0;
+  if (!f.quantize.compat.empty()) options.order = SampleOrder::kGiven;
   Workbench bench{open_dataset(f.data.path, model.graph.free_inputs(), options), {}, nullptr};
   bench.samples = all_samples(*bench.data);
   if (bench.data->is_random())
@@ -58,6 +59,7 @@ Command add_word(Command app, const char* name, const char* help, WordFlags& f, 
 
 void add_quantizer(Command word, WordFlags& f) {
   add_quantize_flags(word, f.quantize);
+  f.data.options.order = SampleOrder::kMixed;
   word.add_option("--ranges", f.ranges, "Calibration cache, as `seqto calibrate` or onnxruntime writes it");
   word.add_option("--exclude", f.exclude, "Names of nodes to leave in float").delimiter(',');
   word.add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`");
