@@ -98,7 +98,7 @@ def main():
         json.dump(ranges, open(at("pairs.json"), "w"))
         json.dump({"data": {t: {"lowest": low, "highest": high} for t, (low, high) in ranges.items()}},
                   open(at("ranges.json"), "w"))
-        ours = [measured(BINARY, "quantize", at("nodes.onnx"), "--ranges", at("ranges.json"), "-o", at("a.onnx"))[0]
+        ours = [measured(BINARY, "quantize", at("nodes.onnx"), "--ranges", at("ranges.json"), "--activation-type", "int8", "-o", at("a.onnx"))[0]
                 for _ in range(5)]
         reference, _ = theirs("static", at("nodes.onnx"), at("pairs.json"), at("b.onnx"))
         ours = sorted(ours)[2]

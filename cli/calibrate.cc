@@ -25,6 +25,7 @@ void add_calibrate(Command app, Context& context) {
   auto f = std::make_shared<WordFlags>();
   const Command word = add_word(app, "calibrate", "The ranges of a model's tensors over the data", *f, true);
   add_quantize_flags(word, f->quantize);
+  f->data.options.order = SampleOrder::kMixed;
   word.under("Output").add_option("-o,--output", f->output, "JSON file to write").required();
   auto table = std::make_shared<std::string>();
   word.under("Output").add_option("--tensorrt-table", *table,

@@ -7,7 +7,9 @@ namespace seqto::cli {
 
 void add_improve_flags(Command any, ImproveFlags& f) {
   const Command improvers_of = any.under("Improvers"), word = improvers_of.in_detail();
-  improvers_of.add_flag("--improve", f.improve, "What helps most, for some more time (docs/design/accuracy.md)");
+  improvers_of.add_flag_function(
+      "--improve,!--no-improve", [&f](int64_t given) { f.improve = given > 0; },
+      "What helps most, for some more time (default where no types and no improvers are named)");
   std::map<std::string_view, const Improver*> by_flag;  // the order of the help
   for (const Improver& i : improvers())
     if (i.help) by_flag[i.flag] = &i;
@@ -27,7 +29,10 @@ void add_improve_flags(Command any, ImproveFlags& f) {
 }
 
 ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quantize) const {
-  ImproveOptions options = improve ? recommended_improvers(scheme, quantize.activation_type) : ImproveOptions{};
+  ImproveOptions options;
+  if (improves())
+    options = improve ? recommended_improvers(scheme, quantize.activation_type)
+                      : default_improvers(scheme, quantize.activation_type);
   for (const Improver& i : improvers())
     if (i.option) options.*i.option |= given.*i.option;
   if (rounding) options.learned_rounding = rounding == "learned";
@@ -38,16 +43,20 @@ ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quanti
 }
 
 void ImproveFlags::add_options(QuantizeOptions& options, const QuantizeFlags& given, bool any_16_bits) const {
-  if (!improve || options.compat_onnxruntime) return;
+  if (!improves() || options.compat_onnxruntime) return;
   if (!given.headroom_16_bits && any_16_bits) options.headroom_16_bits = kRecommendedHeadroom16Bits;
   if (!given.unify_concat) options.unify_concat = true;
   if (!given.float_unlike_concat) options.float_unlike_concat = true;
 }
 
-bool ImproveFlags::any() const { return improve || given != ImproveOptions{} || rounding || bias_correction != "none"; }
+bool ImproveFlags::improves() const { return improve.value_or(unasked && !quick && !names()); }
+
+bool ImproveFlags::any() const { return improve.value_or(false) || names(); }
+
+bool ImproveFlags::names() const { return given != ImproveOptions{} || rounding || bias_correction != "none"; }
 
 const char* ImproveFlags::first() const {
-  if (improve) return "--improve";
+  if (improves()) return "--improve";
   ImproveOptions asked = given;
   asked.learned_rounding = rounding == "learned";
   const auto all = improvers();

@@ -10,7 +10,9 @@
 namespace seqto::cli {
 
 struct ImproveFlags {
-  bool improve = false;  // what docs/design/accuracy.md recommends
+  // What docs/design/accuracy.md recommends; unset: where `unasked` says so and nothing below is named.
+  std::optional<bool> improve;
+  bool unasked = false, quick = false;
   ImproveOptions given;  // by flags without a word
   std::string smooth_alpha = "0.5";
   std::string bias_correction = "none";
@@ -19,7 +21,9 @@ struct ImproveFlags {
   ImproveOptions parsed(Scheme scheme, const QuantizeOptions& quantize) const;
   // What else --improve sets, where no flag of its own did.
   void add_options(QuantizeOptions& options, const QuantizeFlags& given, bool any_16_bits) const;
-  bool any() const;
+  bool any() const;       // that the user asked for
+  bool names() const;     // ... one by one
+  bool improves() const;  // as recommended
   // The flag to name in messages, where there is any.
   const char* first() const;
 };

@@ -84,7 +84,8 @@ void add_plan(Command app, Context& context) {
   const Command convert =
       word.add_subcommand("convert", "A plan from one dialect to another (docs/reference/dialects.md)");
   const char* kDialects = "seqto|onnxruntime|nncf|tensorrt|aimet|quark";
-  convert.add_option("input", f->input, "File to read, or DIR:3 of a study; without: the plan that --quantized was made by");
+  convert.add_option("input", f->input,
+                     "File to read, or DIR:3 of a study; without: the plan that --quantized was made by");
   convert.add_option("--model", f->model, "The float model that the plan is for: ONNX file, or hub:NAME").required();
   convert.add_option("--from", f->from, "Dialect of the file; default: seen in it").type_name(kDialects);
   convert.add_option("--to", f->to, "Dialect to write").type_name(kDialects).required();

@@ -68,6 +68,10 @@ std::optional<NeedsData> needs_data(const Recipe& recipe, const WordFlags& f) {
     return NeedsData{"a plan with methods", true};
   const bool any_static = recipe.everywhere == Scheme::kInt8 ||
                           std::ranges::any_of(recipe.plan.schemes, [](const auto& l) { return is_static(l.second); });
+  if (any_static && f.ranges.empty() && f.data.path.empty())
+    throw Error(Code::kUsage,
+                "[quantize] static quantization without --data found, and without --ranges; samples to find ranges on "
+                "expected; give --data, or --mode weights, which needs none");
   if (any_static && f.ranges.empty()) return NeedsData{"static quantization without --ranges", true};
   return {};
 }
@@ -90,16 +94,19 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
   recipe.improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
   refuse_contradictions(recipe, f);
   Workbench bench;
+  Judged judged;
   std::optional<RecipeData> data;
   if (const auto needs = needs_data(recipe, f)) {
     bench = open_workbench(f, model, needs->asked_by, needs->once, context);
+    if (f.improve.unasked && !f.improve.quick) judged = hold_back(bench, f.data.options.seed);
+    else if (can_teach(f.data) && !f.improve.quick) judged = some_of(bench.samples);
     recipe.calibration_samples = bench.samples;
     data.emplace(*bench.data, *bench.runner);
     if (!f.ranges.empty()) data->ranges = load_ranges(f.ranges);
   } else if (!f.ranges.empty()) {
     recipe.ranges[""] = {f.ranges, ""};
   }
-  Made made{quantize_model(model, recipe.model_sha256, recipe, data, context.env), {}};
+  Made made{quantize_model(model, recipe.model_sha256, recipe, data, context.env), {}, std::move(bench), judged};
   made.quantized.notes.insert(made.quantized.notes.begin(), notes.begin(), notes.end());
   made.asked.quantize = made.quantized.options;
   if (dynamic && recipe.everywhere) made.asked.plan = uniform_plan(made.quantized.float_model, *recipe.everywhere);
@@ -115,13 +122,37 @@ void say_what_was_done(const Quantized& made, const Context& context) {
   for (const auto& note : made.notes) context.env.log(LogLevel::kInfo, note);
 }
 
+// Of the file that was given, with those that its weights lie in.
+int64_t bytes_of(const std::string& file, const Model& model) {
+  auto bytes = static_cast<int64_t>(std::filesystem::file_size(file));
+  for (const auto& weights : model.external_files) bytes += static_cast<int64_t>(std::filesystem::file_size(weights));
+  return bytes;
+}
+
+void tell(const SelfCheck& check, const WordFlags& f, const QuantizeOptions& made_with, const Context& context) {
+  if (check.ruined) context.env.log(LogLevel::kWarning, fmt::format("{}; try {}", check.text, advice(f, made_with)));
+  else context.env.log(LogLevel::kInfo, check.text);
+}
+
+nlohmann::ordered_json to_json(const SelfCheck& check, const WordFlags& f, const QuantizeOptions& made_with) {
+  nlohmann::ordered_json j{{"figure", check.figure},
+                           {"value", check.value},
+                           {"samples", check.on.samples.size()},
+                           {"held_back", check.on.held_back},
+                           {"ruined", check.ruined}};
+  if (check.ruined) j["try"] = advice(f, made_with);
+  return j;
+}
+
 void quantize_command(const WordFlags& f, Command word, const Context& context) {
   std::optional<Recipe> recipe;
   if (!f.plan.empty()) recipe = load_recipe(f.plan);
-  const auto [made, asked] = recipe ? make_by_recipe(std::move(*recipe), f, word, context) : make_by_flags(f, context);
+  const auto [made, asked, bench, judged] =
+      recipe ? make_by_recipe(std::move(*recipe), f, word, context) : make_by_flags(f, context);
   check_model(made.model);
+  const int64_t before = bytes_of(model_file(f.model, f.hub, context), made.float_model);
   save_model(made.model, f.output);
-  const int64_t before = serialized_size(made.float_model), after = serialized_size(made.model);
+  const int64_t after = serialized_size(made.model);
   say_what_was_done(made, context);
   if (f.print_encoding) return fmt::print("{}\n", encoding_to_json(made));
   std::vector<LayerReport> layers;
@@ -129,12 +160,17 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   const auto is_float = [](const LayerReport& l) { return l.scheme == "float32" || l.scheme == "float16"; };
   if (after >= before && f.mode != "float16" && std::ranges::all_of(layers, is_float))
     context.env.log(LogLevel::kWarning, "no layer was quantized; --explain says why for each");
+  else
+    for (const std::string& said : surprises(made, before, after)) context.env.log(LogLevel::kWarning, said);
+  const auto check = self_check(made, bench, judged, f.data, context.env);
+  if (check) tell(*check, f, made.options, context);
   if (context.json) {
     nlohmann::ordered_json j{{"output", f.output},
                              {"size_bytes", after},
                              {"float_size_bytes", before},
                              {"deviations", made.deviations},
                              {"notes", made.notes}};
+    if (check) j["check"] = to_json(*check, f, made.options);
     if (f.explain) j["layers"] = layers_json(layers);
     print_json(j);
   } else {
@@ -153,6 +189,30 @@ void take_deployment_default(WordFlags& f, bool mode_given) {
   f.model = kModel;
   if (f.output.empty()) f.output = "artifacts/model.int8.onnx";
   if (!mode_given && f.plan.empty()) f.mode = "dynamic";
+}
+
+// Who names types, the form of the file or single improvers gets onnxruntime's model under these, bit for bit; who
+// names none gets types that are fast here, and improved.
+void take_best_defaults(WordFlags& f, Command word, const Context& context) {
+  constexpr const char* kNamed[] = {"--activation-type",
+                                    "--weight-type",
+                                    "--per-channel",
+                                    "--reduce-range",
+                                    "--symmetric-weights",
+                                    "--symmetric-activations",
+                                    "--restricted-asymmetric-activations",
+                                    "--tensor-overrides",
+                                    "--format",
+                                    "--block-size",
+                                    "--add-qdq-pair-to-weight",
+                                    "--compat",
+                                    "--plan"};
+  const bool named = std::ranges::any_of(kNamed, [&](const char* flag) { return word.count(flag) > 0; });
+  if (f.mode != "static" || named || f.improve.names()) return;
+  f.quantize.fast_on = f.device.device;
+  f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);
+  if (f.quantize.parsed().reduce_range)
+    context.env.log(LogLevel::kInfo, "weights in 7 bits: this processor has no VNNI, where 8 bits could overflow");
 }
 
 }  // namespace
@@ -174,6 +234,7 @@ void add_quantize(Command app, Context& context) {
       .in_detail();
   add_quantizer(word, *f);
   add_improve_flags(word, f->improve);
+  word.under("Improvers").add_flag("--quick", f->improve.quick, "Neither improve the model nor check it on samples");
   word.get_option("model").required(false).description("ONNX file or hub:NAME; without: artifacts/model.onnx, dynamic");
   add_weight_flags(word, f->weights);
   scheme.add_option("--format,--quant-format", f->format, "How static layers are written")
@@ -185,6 +246,7 @@ void add_quantize(Command app, Context& context) {
     f->weight_type_given = word.count("--weight-type") > 0;
     if (f->model.empty()) take_deployment_default(*f, word.count("--mode") > 0);
     else if (f->output.empty()) miss_option("--output");
+    take_best_defaults(*f, word, context);
     quantize_command(*f, word, context);
   });
 }

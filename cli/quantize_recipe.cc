@@ -78,11 +78,27 @@ Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Conte
   for (LayerId& layer : expand_patterns(f.exclude, model)) recipe.quantize.exclude.push_back(std::move(layer));
   if (!f.ranges.empty()) recipe.ranges[""] = {f.ranges, ""};
   Workbench bench;
-  if (!f.data.path.empty()) bench = open_workbench(f, model, "a plan", false, context);
+  if (!f.data.path.empty()) {
+    WordFlags own = f;
+    own.data.options.order = recipe.sample_order;
+    bench = open_workbench(own, model, "a plan", false, context);
+  }
   std::optional<RecipeData> data;
   if (bench.data) data.emplace(*bench.data, *bench.runner);
   if (data && !f.ranges.empty()) data->ranges = load_ranges(f.ranges);
-  Made made{quantize_model(model, sha256, recipe, data, context.env), {recipe.quantize, recipe.plan, {}}};
+  Judged judged;
+  if (bench.data && can_teach(f.data) && !f.improve.quick) {
+    std::vector<int64_t> fresh = bench.samples;
+    std::erase_if(fresh, [&](int64_t i) {
+      return std::ranges::find(recipe.calibration_samples, i) != recipe.calibration_samples.end();
+    });
+    judged = some_of(fresh.empty() ? bench.samples : fresh);
+    judged.held_back = !fresh.empty();
+  }
+  Made made{quantize_model(model, sha256, recipe, data, context.env),
+            {recipe.quantize, recipe.plan, {}},
+            std::move(bench),
+            std::move(judged)};
   made.asked.deviations = made.quantized.layer_deviations;
   if (made.quantized.found_anew)
     context.env.log(LogLevel::kWarning,

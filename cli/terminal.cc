@@ -1,13 +1,16 @@
 #include "terminal.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 
 namespace seqto::cli {
@@ -36,12 +39,29 @@ std::string bar(double share, int width) {
   return text;
 }
 
-// No more than `columns` characters of UTF-8.
-std::string clipped(const std::string& text, int columns) {
-  int seen = 0;
-  for (size_t i = 0; i < text.size(); ++i)
-    if ((text[i] & 0xC0) != 0x80 && seen++ == columns) return text.substr(0, i);
+// Characters of UTF-8.
+int width_of(std::string_view text) {
+  return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// As many of the parts as fit whole: half a number would be another number.
+std::string joined(const std::vector<std::string>& parts, int columns) {
+  std::string text;
+  for (const std::string& part : parts) {
+    std::string longer = text.empty() ? part : fmt::format("{}, {}", text, part);
+    if (width_of(longer) > columns) break;
+    text = std::move(longer);
+  }
   return text;
+}
+
+// By the clock, as ends that move do; the last minute is counted.
+std::string end_text(double seconds) {
+  if (seconds < 60) return time_text(seconds) + " left";
+  const std::time_t end = std::time(nullptr) + static_cast<std::time_t>(seconds);
+  std::tm clock{};
+  ::localtime_r(&end, &clock);
+  return fmt::format("ends {:02}:{:02}", clock.tm_hour, clock.tm_min);
 }
 
 }  // namespace
@@ -64,43 +84,52 @@ TextStyle stdout_style() {
   return {::isatty(STDOUT_FILENO) ? columns_of(STDOUT_FILENO) : 0, takes_colours(STDOUT_FILENO)};
 }
 
-std::string ProgressLine::text(const Progress& p) const {
-  std::string text{p.verb};
-  const bool ends = p.total > 0;
-  if (ends && terminal_)
-    text += fmt::format(" {}", bar(std::min(1.0, static_cast<double>(p.done) / static_cast<double>(p.total)), 16));
-  text += ends ? fmt::format(" {}/{}", p.done, p.total) : fmt::format(" {}", p.done);
-  const double seconds = std::chrono::duration<double>(marks_.back().time - marks_.front().time).count();
-  const auto steps = static_cast<double>(p.done - marks_.front().done);
-  if (seconds > 0 && steps > 0) {
-    text += fmt::format(", {}", rate_text(steps / seconds));
-    if (p.total > p.done)
-      text += fmt::format(", about {} left", time_text(seconds / steps * static_cast<double>(p.total - p.done)));
+std::vector<std::string> ProgressLine::parts(const Progress& p) const {
+  const double share = p.total > 0 ? std::min(1.0, static_cast<double>(p.done) / static_cast<double>(p.total)) : 0;
+  std::vector<std::string> parts;
+  if (p.step > 0) {
+    parts.push_back(fmt::format("step {} of {}", p.step, p.steps));
+    parts.push_back(fmt::format("{}{} {:.0f} %", p.verb, terminal_ ? " " + bar(share, 10) : "", 100 * share));
+    if (p.seconds_left >= 0) parts.push_back(end_text(p.seconds_left));
+  } else {
+    std::string text{p.verb};
+    if (p.total > 0 && terminal_) text += fmt::format(" {}", bar(share, 16));
+    parts.push_back(text + (p.total > 0 ? fmt::format(" {}/{}", p.done, p.total) : fmt::format(" {}", p.done)));
+    const double seconds = std::chrono::duration<double>(marks_.back().time - marks_.front().time).count();
+    const auto steps = static_cast<double>(p.done - marks_.front().done);
+    if (seconds > 0 && steps > 0) {
+      parts.push_back(rate_text(steps / seconds));
+      if (p.total > p.done) parts.push_back(end_text(seconds / steps * static_cast<double>(p.total - p.done)));
+    }
   }
-  return p.note.empty() ? text : fmt::format("{}, {}", text, p.note);
+  if (!p.note.empty()) parts.emplace_back(p.note);
+  return parts;
 }
 
 void ProgressLine::show(const Progress& p) {
+  if (p.step > p.steps) return clear();  // all steps are done
   std::lock_guard lock(mutex_);
   const auto now = Clock::now();
-  if (p.verb != verb_ || (!marks_.empty() && p.done < marks_.back().done)) {
+  const bool begins = p.verb != verb_;
+  if (begins || (!marks_.empty() && p.done < marks_.back().done)) {
     verb_ = std::string(p.verb);
-    last_ = now;
+    if (p.step == 0) last_ = now;
     marks_.clear();
   }
   // The first step stands for the start: what came before it, as loading a model, is no measure of the rest.
   marks_.push_back({now, p.done});
   while (marks_.size() > 2 && now - marks_.front().time > kWindow) marks_.pop_front();
-  const bool last_step = p.total > 0 && p.done >= p.total;
+  // Work in several steps has one line for all of them.
+  const bool last_step = p.step == 0 && p.total > 0 && p.done >= p.total;
   const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000);
-  if (!last_step && now - last_ < pause) return;
+  if (!last_step && !(begins && p.step > 0) && now - last_ < pause) return;
   last_ = now;
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}{}", clipped(text(p), columns_of(2) - 1), last_step ? "\n" : "");
+    fmt::print(stderr, "\r\033[K{}{}", joined(parts(p), columns_of(2) - 1), last_step ? "\n" : "");
     std::fflush(stderr);
     shown_ = !last_step;
   } else {
-    fmt::print(stderr, "{}\n", text(p));
+    fmt::print(stderr, "{}\n", fmt::join(parts(p), ", "));
   }
 }
 

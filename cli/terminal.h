@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "seqto/env.h"
 #include "seqto/report.h"
@@ -22,8 +23,8 @@ bool takes_colours(int descriptor);
 // What stdout takes: a terminal's width and colours; where there is none nothing is cut.
 TextStyle stdout_style();
 
-// On a terminal one changing line, elsewhere a line every few seconds: what is done, how fast, how long it may still
-// take, and what the verb has to say. Threads may call it together.
+// On a terminal one changing line, elsewhere a line every few seconds: the step, how much of it is done, when all will
+// end, and what the verb has to say, as far as the columns go. Threads may call it together.
 class ProgressLine {
  public:
   explicit ProgressLine(bool terminal) : terminal_(terminal) {}
@@ -38,7 +39,7 @@ class ProgressLine {
     Clock::time_point time;
     int64_t done;
   };
-  std::string text(const Progress& progress) const;
+  std::vector<std::string> parts(const Progress& progress) const;
 
   bool terminal_, shown_ = false;
   std::mutex mutex_;

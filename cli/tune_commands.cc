@@ -121,6 +121,21 @@ void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::pa
                (output / "comparison.html").string());
 }
 
+// Activations are quantized, by values that mean something, and the search is free to.
+bool improves_unasked(const TuneOptions& o) {
+  const auto is_static = [](const std::string& name) {
+    return quantizes_activations(parse_detailed_scheme(name).scheme);
+  };
+  const bool follows_latency = o.objectives.empty() || std::ranges::find(o.objectives, "latency") != o.objectives.end();
+  return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
+         o.dataset.states.empty() && (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, is_static));
+}
+
+void take_quick_samples(TuneOptions& o) {
+  if (!o.search_samples && o.strategy != "incremental") o.search_samples = 16;
+  if (o.evaluation_samples == 0) o.evaluation_samples = 64;
+}
+
 }  // namespace
 
 void add_tune(Command app, Context& context) {
@@ -147,6 +162,8 @@ void add_tune(Command app, Context& context) {
   add_worker_flags(word, f->worker);
   add_quantize_flags(word.in_detail(), f->quantize);
   add_improve_flags(word, f->improve);
+  word.under("Time").add_flag("--quick", f->improve.quick,
+                "A first look: nothing is improved, 16 samples to search on and 64 to judge (unless told otherwise)");
   add_hub_flags(word, f->all.hub);
   add_many_models_flags(word, f->all);
   add_group_flags(word, f->groups);
@@ -189,7 +206,8 @@ void add_tune(Command app, Context& context) {
       .capture_default_str();
   time.in_detail().add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
   time.add_option("--max-time", o.max_time_seconds, "Seconds of the whole run (0: no limit)");
-  input.add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges").capture_default_str();
+  input.add_option("--calibration-samples", o.calibration_samples,
+                   "Samples for the ranges (default: 50, or half of the data)");
   input.in_detail().add_option("--search-samples", o.search_samples,
                                "Samples for the search, half of them to confirm what it finds (default: at most 64)");
   input.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)");
@@ -213,9 +231,9 @@ void add_tune(Command app, Context& context) {
   search.add_option("--exclude,--nodes-to-exclude", o.exclude, "Stay in float: names, globs or op:TYPE")
       .type_name("NAMES")
       .delimiter(',');
-  search.in_detail()
-      .add_option("--exclude-from", f->exclude_from,
-                  "Also what this plan leaves in float; a file, also of other tools, or DIR:3 of a study");
+  search.in_detail().add_option(
+      "--exclude-from", f->exclude_from,
+      "Also what this plan leaves in float; a file, also of other tools, or DIR:3 of a study");
   time.add_flag("--resume,!--no-resume", o.resume, "Go on with the folder's study (default), or begin anew");
   add_print_config_flag(word, &f->devices);
   word.callback([=, &context] {
@@ -227,6 +245,8 @@ void add_tune(Command app, Context& context) {
     options.runner.isolated = !f->worker.in_process;
     use_this_program(options.runner);
     options.quantize = f->quantize.parsed();
+    f->improve.unasked = improves_unasked(options);
+    if (f->improve.quick) take_quick_samples(options);
     const auto wide = [](const std::string& type) { return type.find("int16") != std::string::npos; };
     f->improve.add_options(options.quantize, f->quantize,
                            wide(f->quantize.activation_type) || std::ranges::any_of(options.schemes, wide));
@@ -238,7 +258,8 @@ void add_tune(Command app, Context& context) {
          {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})
       if (word.count(flag) > 0) options.fast_types = false;
     options.improvers = f->improve.parsed(Scheme::kInt8, options.quantize);
-    options.correct_weights = word.count("--rounding") + word.count("--bias-correction") == 0;
+    options.correct_weights = !f->improve.quick && f->improve.improve.value_or(true) &&
+                              word.count("--rounding") + word.count("--bias-correction") == 0;
     options.groups = f->groups.parsed();
     options.limits = f->limits.parsed();
     options.tolerance = parse_share("--tolerance", f->tolerance);
@@ -248,7 +269,8 @@ void add_tune(Command app, Context& context) {
                     "[tune] --exclude-from for a model that is no file found; the plan names the layers of "
                     "one; give that model's file");
       const Model model = load_for_quantizing(f->model, options.quantize, context.env);
-      for (auto& layer : float_layers(plan_file(f->exclude_from), model, context)) options.exclude.push_back(std::move(layer));
+      for (auto& layer : float_layers(plan_file(f->exclude_from), model, context))
+        options.exclude.push_back(std::move(layer));
     }
     tune_models(f->model, f->all, context);
   });

@@ -36,6 +36,7 @@ Workbench open_workbench(const WordFlags& f, const Model& model, const std::stri
                     asked_by));
   DatasetOptions options = f.data.options;
   if (once) options.cache_bytes = 0;
+  if (!f.quantize.compat.empty()) options.order = SampleOrder::kGiven;
   Workbench bench{open_dataset(f.data.path, model.graph.free_inputs(), options), {}, nullptr};
   bench.samples = all_samples(*bench.data);
   if (bench.data->is_random())
@@ -61,6 +62,7 @@ Command add_word(Command app, const char* name, const char* help, WordFlags& f, 
 
 void add_quantizer(Command word, WordFlags& f) {
   add_quantize_flags(word, f.quantize);
+  f.data.options.order = SampleOrder::kMixed;
   word.under("Input").add_option("--ranges", f.ranges, "Ranges that `seqto calibrate` or onnxruntime wrote");
   word.under("Scheme")
       .add_option("--exclude,--nodes-to-exclude", f.exclude, "Stay in float: names, globs or op:TYPE")

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "seqto/model.h"
@@ -37,6 +38,12 @@ struct Sample {
   std::vector<Initializer> expected;
 };
 
+// What is known of a sample without reading it.
+struct SampleKind {
+  std::string kind;       // its label, or the class that folder or name of its file tell; empty: not known
+  int64_t sequence = -1;  // samples of one stay together, in their order; -1: it stands alone
+};
+
 // Thread-safe; read() may decode again each time or answer from a bounded cache.
 class Dataset {
  public:
@@ -44,6 +51,7 @@ class Dataset {
   virtual int64_t size() const = 0;
   virtual Sample read(int64_t index) const = 0;
   virtual bool has_labels() const = 0;
+  virtual SampleKind kind(int64_t index) const;
   // Numbers made up by shape: sizes and latencies mean something, losses and ranges do not.
   virtual bool is_random() const { return false; }
   // SHA-256 over names, sizes, labels and preprocessing: tells one data set from another cheaply.
@@ -86,13 +94,22 @@ struct StateReset {
   int64_t samples = 0;    // also after so many samples of a file; 0: not
 };
 
+// Which samples come first where not all are taken.
+enum class SampleOrder {
+  kGiven,  // as the data set has them
+  kMixed,  // drawn by the seed so that any number of the first is like all of them: mixed_order()
+};
+std::string_view to_string(SampleOrder order);          // "given", "mixed"
+SampleOrder parse_sample_order(std::string_view name);  // throws Error{kInvalidInput}
+
 struct DatasetOptions {
   // What is known of the samples (docs/guide/data.md): a CSV with the column file and label, or target, target_x ...
   // (its order is the order of the data set); an .npz or .npy of targets; boxes in COCO's JSON or in a folder of YOLO's
   // text files.
   std::string labels;
-  std::string preprocess;      // as load_preprocess() takes; empty: none for arrays, "unit" for images
-  int64_t samples = 0;         // the first so many; 0: all
+  std::string preprocess;  // as load_preprocess() takes; empty: none for arrays, "unit" for images
+  int64_t samples = 0;     // the first so many by `order`, in the data set's own order; 0: all
+  SampleOrder order = SampleOrder::kGiven;
   int64_t random_samples = 0;  // so many drawn without replacement, in the data set's order; 0: off
   uint64_t seed = 0;
   int64_t cache_bytes = 256 << 20;          // decoded images (8 bit) kept at most; arrays are always held
@@ -117,6 +134,12 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
 // The model with inputs that became constants, each this number: {"sr", 16000}. Branches that they decide go when the
 // runtime optimizes it (prepare.h). Throws Error{kUsage} where there is no such input or a dimension is open.
 Model with_constant_inputs(Model model, const std::map<std::string, double>& values);
+
+// All indices, drawn by the seed so that the first so many hold each kind of sample in its share: of a folder that is
+// sorted by class, some of every class. Sequences stay together, in their order.
+std::vector<int64_t> mixed_order(const Dataset& data, uint64_t seed = 0);
+// Of the labels or classes that are known.
+int64_t count_kinds(const Dataset& data);
 
 // Indices into a Dataset; the parts never overlap and follow its order: calibration first, then
 // search, then evaluation.

@@ -16,6 +16,9 @@ struct Progress {
   int64_t done = 0;
   int64_t total = 0;
   std::string_view note;  // the best so far, the present candidate ...
+  // Of work in several steps: which of them this is, from 1; 0: it is all of it.
+  int step = 0, steps = 0;
+  double seconds_left = -1;  // of all steps; below 0: not known
 };
 
 // Passed by const reference through every verb; every member may be called from any thread.

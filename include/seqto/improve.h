@@ -200,7 +200,7 @@ struct ImproveOptions {
   bool smooth = false;
   std::optional<double> smooth_alpha = 0.5;  // RewriteOptions::smooth_alpha
   bool learned_rounding = false;
-  int64_t max_rounding_inputs = 0;  // RoundingOptions::max_inputs
+  int64_t max_rounding_inputs = 0;  // RoundingOptions::max_inputs; of wider layers the biases are corrected, fast
   bool refine_ranges = false;
   BiasCorrection bias_correction = BiasCorrection::kNone;  // after the others
 
@@ -253,6 +253,10 @@ std::string field_names(ImproverKind kind);
 // The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone, and not
 // those of 16 bits, whose channels fit one scale anyway.
 ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
+// The same with ImproveOptions::max_rounding_inputs: what a command does that nobody told what to do.
+ImproveOptions default_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
+// Of a layer that is worth it unasked: 3 x 3 x 256, ten seconds a layer.
+inline constexpr int64_t kWidestUnasked = 2304;
 // QuantizeOptions::headroom_16_bits beside them, unify_concat and float_unlike_concat.
 inline constexpr double kRecommendedHeadroom16Bits = 2;
 // The fields that differ from the defaults; "{}" when none does.

@@ -76,6 +76,11 @@ struct QuantizeOptions {
 std::string quantize_options_to_json(const QuantizeOptions& options);
 QuantizeOptions quantize_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
 
+// Sets types and granularity to those that are fast on x86: uint8 activations and int8 weights, per channel, in 7 bits
+// where the processor lacks VNNI instructions, which add products in pairs that 8 bits overflow. For "cpu" on x86
+// alone.
+void take_fast_types(QuantizeOptions& options, const std::string& device = "cpu");
+
 // The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for
 // per-channel weights, 21 for 16 bits and for blocks. Where layers read weights from Constant nodes, these become
 // initializers (not with compat_onnxruntime, which takes such weights for activations). Nothing else is changed; the

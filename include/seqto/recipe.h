@@ -38,7 +38,8 @@ struct Recipe {
   ImproveOptions improvers;
   std::optional<Scheme> rewritten_for = Scheme::kInt8;
   CalibrateOptions calibrate;
-  std::vector<int64_t> calibration_samples;  // of the data; those that it has not are left out
+  std::vector<int64_t> calibration_samples;        // of the data; those that it has not are left out
+  SampleOrder sample_order = SampleOrder::kGiven;  // that DatasetOptions::samples were taken in
   // What ranges and corrections were found on: model_sha256() and samples_sha256(). Empty: nothing was found yet.
   std::string model_sha256, samples_sha256;
   std::map<std::string, StoredFile> ranges;  // by LayerOptions::method; "": those of layers without one

@@ -48,8 +48,11 @@ struct TuneOptions {
   int64_t max_evaluations = 0;       // trials of any kind; 0: no limit
   double max_time_seconds = 0;       // of the whole run; what it left out is among the notes; 0: no limit
   std::vector<std::string> exclude;  // globs on node names or "op:Conv": float in every candidate
-  // --- samples, in the data set's order and never overlapping
-  int64_t calibration_samples = 50;
+  // --- samples, never overlapping. Fewer than asked for are divided in the same manner, down to eight.
+  // Strategies other than incremental take them in SampleOrder::kMixed, whatever `dataset` says; a study that was begun
+  // in the data set's own order goes on in it. Not with quantize.compat_onnxruntime.
+  bool mixed_samples = true;
+  std::optional<int64_t> calibration_samples;  // unset: 50, or half of the data if that is less
   // Half of them to search on, half to confirm on; unset: 64, or a third of what calibration leaves if that is less;
   // none for strategy incremental, which decides on the evaluation's samples.
   std::optional<int64_t> search_samples;

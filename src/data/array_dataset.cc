@@ -36,6 +36,8 @@ struct Rows {
   std::vector<int64_t> index, label;
 };
 
+SampleKind kind_of(int64_t label) { return {label < 0 ? "" : std::to_string(label)}; }
+
 class ArrayDataset : public Dataset {
  public:
   ArrayDataset(std::filesystem::path path, std::vector<Column> columns, Rows rows, bool has_labels)
@@ -43,6 +45,7 @@ class ArrayDataset : public Dataset {
 
   int64_t size() const override { return static_cast<int64_t>(rows_.index.size()); }
   bool has_labels() const override { return has_labels_; }
+  SampleKind kind(int64_t index) const override { return kind_of(rows_.label[index]); }
 
   Sample read(int64_t index) const override {
     Sample sample{
@@ -203,7 +206,8 @@ std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::spa
     for (int64_t i = 0; i < count; ++i) all.index.push_back(i);
   }
   Rows rows;
-  for (const int64_t i : select(static_cast<int64_t>(all.index.size()), options)) {
+  for (const int64_t i : select(static_cast<int64_t>(all.index.size()), options,
+                                [&all](int64_t row) { return kind_of(all.label[row]); })) {
     rows.index.push_back(all.index[i]);
     rows.label.push_back(all.label[i]);
   }

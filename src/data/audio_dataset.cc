@@ -87,6 +87,12 @@ int64_t count_windows(int64_t frames, const AudioWindows& w) {
   return std::max<int64_t>(0, frames + w.lead - w.window) / w.hop + 1;
 }
 
+// Windows of one file are much alike.
+SampleKind kind_of(const std::vector<AudioFile>& files, const Place& place) {
+  const int64_t label = files[place.file].label;
+  return {label < 0 ? "" : std::to_string(label), static_cast<int64_t>(place.file)};
+}
+
 class AudioDataset : public Dataset {
  public:
   AudioDataset(std::vector<AudioFile> files, std::vector<Place> places, Form form, const ValueInfo& input,
@@ -102,6 +108,7 @@ class AudioDataset : public Dataset {
 
   int64_t size() const override { return static_cast<int64_t>(places_.size()); }
   bool has_labels() const override { return has_labels_; }
+  SampleKind kind(int64_t index) const override { return kind_of(files_, places_[index]); }
 
   Sample read(int64_t index) const override {
     const auto [number, window] = places_[index];
@@ -223,7 +230,9 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
   for (size_t f = 0; f < files.size(); ++f) {
     for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w});
   }
-  for (const int64_t i : select(static_cast<int64_t>(all.size()), options)) places.push_back(all[i]);
+  for (const int64_t i :
+       select(static_cast<int64_t>(all.size()), options, [&](int64_t window) { return kind_of(files, all[window]); }))
+    places.push_back(all[i]);
   return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0],
                                         is_label_table(options.labels));
 }

@@ -28,6 +28,13 @@ class FilledDataset : public Dataset {
   int64_t size() const override { return data_->size(); }
   bool has_labels() const override { return data_->has_labels(); }
   bool is_random() const override { return data_->is_random(); }
+  // What carries a state goes on from the sample before.
+  SampleKind kind(int64_t index) const override {
+    SampleKind kind = data_->kind(index);
+    const auto is_state = [](const Source& s) { return s.kind == Source::Kind::kState; };
+    if ((kind.sequence < 0 || !reset_.each_file) && std::ranges::any_of(sources_, is_state)) kind.sequence = 0;
+    return kind;
+  }
 
   Sample read(int64_t index) const override {
     Sample sample = data_->read(index);

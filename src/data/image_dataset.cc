@@ -26,6 +26,7 @@ struct ImageFile {
   int64_t label = -1;
   uint64_t size_bytes = 0;
   int64_t position = 0;  // among all that are there
+  std::string kind{};    // Dataset::kind
 };
 
 bool is_image_name(const std::filesystem::path& path) {
@@ -35,16 +36,25 @@ bool is_image_name(const std::filesystem::path& path) {
   return !hidden && (extension == ".jpg" || extension == ".jpeg" || extension == ".png");
 }
 
+void add_images(const std::filesystem::path& folder, const std::filesystem::path& within,
+                std::vector<ImageFile>& files) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder / within)) {
+    if (!entry.is_regular_file() || !is_image_name(entry.path())) continue;
+    files.push_back({(within / entry.path().filename()).string(), -1, entry.file_size()});
+  }
+}
+
+// The images of a folder, or where it holds none those of its folders: one a class.
 std::vector<ImageFile> list_folder(const std::filesystem::path& folder) {
   std::vector<ImageFile> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (!entry.is_regular_file() || !is_image_name(entry.path())) continue;
-    files.push_back({entry.path().filename().string(), -1, entry.file_size()});
-  }
+  add_images(folder, {}, files);
+  if (files.empty())
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.is_directory()) add_images(folder, entry.path().filename(), files);
   if (files.empty()) {
     throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: no images found; .jpg, .jpeg or .png files in the folder itself "
-                            "expected; correct the path",
+                fmt::format("[data] {}: no images found; .jpg, .jpeg or .png files in the folder, or in "
+                            "folders of it, expected; correct the path",
                             folder.string()));
   }
   std::sort(files.begin(), files.end(), [](const ImageFile& a, const ImageFile& b) { return a.name < b.name; });
@@ -66,6 +76,16 @@ std::vector<ImageFile> list_labelled(const std::filesystem::path& folder, const 
     files.push_back({row.file, row.label, size});
   }
   return files;
+}
+
+void tell_kinds(std::vector<ImageFile>& files) {
+  std::vector<std::string> names;
+  for (const ImageFile& file : files) names.push_back(file.name);
+  const std::vector<std::string> classes = classes_of(names);
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (files[i].label >= 0) files[i].kind = std::to_string(files[i].label);
+    else if (!classes.empty()) files[i].kind = classes[i];
+  }
 }
 
 // An image ready for the model, in the tensor's layout and channel order; only the values are still pixels.
@@ -151,6 +171,7 @@ class ImageDataset : public Dataset {
 
   int64_t size() const override { return static_cast<int64_t>(folder_.files.size()); }
   bool has_labels() const override { return folder_.has_labels; }
+  SampleKind kind(int64_t index) const override { return {folder_.files[index].kind}; }
 
   Sample read(int64_t index) const override {
     const std::shared_ptr<const Pixels> pixels = load(index);
@@ -252,8 +273,10 @@ std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::s
   recipe.grey |= reads_grey(inputs[0], recipe);
   const bool has_labels = is_label_table(options.labels);
   std::vector<ImageFile> all = has_labels ? list_labelled(folder, options.labels) : list_folder(folder);
+  tell_kinds(all);
   std::vector<ImageFile> files;
-  for (const int64_t index : select(static_cast<int64_t>(all.size()), options)) {
+  const auto kind_of = [&all](int64_t i) { return SampleKind{all[i].kind}; };
+  for (const int64_t index : select(static_cast<int64_t>(all.size()), options, kind_of)) {
     all[index].position = index;
     files.push_back(all[index]);
   }

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "seqto/dataset.h"
@@ -11,7 +14,16 @@ namespace seqto::internal {
 // `count` of 0..size-1 without replacement, ascending; the same for a seed on every platform.
 std::vector<int64_t> draw(int64_t size, int64_t count, uint64_t seed);
 
-// The indices that the options ask for. Throws Error{kInvalidInput} where more are to be drawn than there are.
-std::vector<int64_t> select(int64_t size, const DatasetOptions& options);
+// As mixed_order(), of samples of these kinds.
+std::vector<int64_t> mixed(std::span<const SampleKind> kinds, uint64_t seed);
+
+// Classes by the folders that files lie in, else by their names up to a number: cat_01.png and cat_02.png. Empty where
+// they tell nothing.
+std::vector<std::string> classes_of(std::span<const std::string> files);
+
+// The indices that the options ask for, in their order. `kind_of` tells what is known of one. Throws
+// Error{kInvalidInput} where more are to be drawn than there are.
+std::vector<int64_t> select(int64_t size, const DatasetOptions& options,
+                            const std::function<SampleKind(int64_t)>& kind_of = {});
 
 }  // namespace seqto::internal

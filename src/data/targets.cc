@@ -154,6 +154,7 @@ class TargetDataset : public Dataset {
   int64_t size() const override { return data_->size(); }
   bool has_labels() const override { return data_->has_labels(); }
   bool is_random() const override { return data_->is_random(); }
+  SampleKind kind(int64_t index) const override { return data_->kind(index); }
 
   Sample read(int64_t index) const override {
     Sample sample = data_->read(index);

@@ -46,7 +46,8 @@ class Pair(Folder):
     def setUpClass(cls):
         super().setUpClass()
         cls.model = cls.dir / "q.onnx"
-        done = models.seqto("quantize", models.DIGITS, "-o", cls.model, "--data", models.DIGITS_DATA, "--samples", 50)
+        done = models.seqto("quantize", models.DIGITS, "-o", cls.model, "--data", models.DIGITS_DATA, "--samples", 50,
+                            "--activation-type", "int8")
         assert done.returncode == 0, done.stderr
         cls.words = [cls.model, "--reference", models.DIGITS, "--data", models.DIGITS_DATA, "--no-latency"]
 

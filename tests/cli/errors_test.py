@@ -194,12 +194,20 @@ class Errors(unittest.TestCase):
         self.tune_fails(INVALID, ["nowhere.csv"], self.model, images, "--labels", self.dir / "nowhere.csv")
 
     def test_too_few_samples(self):
-        self.tune_fails(INVALID, ["20 samples found", "5 for calibration", "20 for evaluation"], self.model, self.data, "--evaluation-samples", 20)
-        self.fails(INVALID, ["20"], "tune", self.model, "--data", self.data, "-o", self.out, "--calibration-samples", 21)
+        self.fails(INVALID, ["5 samples found", "8 for calibration"], "tune", self.model, "--data", self.data, "-o", self.out,
+                   "--samples", 5, "--calibration-samples", 8)
+
+    def test_few_samples_are_divided(self):
+        for flags, said in ((["--samples", 8], "4 samples to calibrate, 2 to search, 2 to judge"),
+                            (["--samples", 10, "--calibration-samples", 50], "5 samples to calibrate, 2 to search, 3 to judge"),
+                            (["--evaluation-samples", 100], "10 samples to calibrate, 2 to search, 8 to judge")):
+            done = models.seqto("tune", self.model, "--data", self.data, "-o", self.out, "--max-evaluations", 6, "--no-resume", *flags)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(said, done.stderr)
 
     def test_no_sample_left_for_the_evaluation(self):
-        self.fails(INVALID, ["20 samples found", "for the evaluation"], "tune", self.model, "--data", self.data, "-o", self.out,
-                   "--calibration-samples", 20)
+        self.fails(INVALID, ["4 samples found", "for the evaluation"], "tune", self.model, "--data", self.data, "-o", self.out,
+                   "--samples", 4, "--calibration-samples", 4)
 
     # --- the world
 

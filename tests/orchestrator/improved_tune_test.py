@@ -99,7 +99,7 @@ def main():
         result = seqto("quantize", EXAMPLE / "model.onnx", *DATA, "--samples", "32", "-o", alone, *IMPROVERS)
         assert result.returncode == 0, result.stderr
         assert (whole / "models" / "full.onnx").read_bytes() == alone.read_bytes()
-        result = seqto("quantize", EXAMPLE / "model.onnx", *DATA, "--samples", "32", "-o", alone)
+        result = seqto("quantize", EXAMPLE / "model.onnx", *DATA, "--samples", "32", "-o", alone, "--activation-type", "int8")
         assert (whole / "models" / "published.onnx").read_bytes() == alone.read_bytes()
         losses = lambda t: {k: v["losses"] for k, v in t.items()}
         assert losses(trials(parts)) == losses(found)

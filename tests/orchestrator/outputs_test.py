@@ -64,7 +64,7 @@ class OutputsTest(unittest.TestCase):
 
     def tune(self, model, *flags):
         out = self.folder / "out"
-        done = models.seqto("tune", model, "--data", self.data, "--calibration-samples", 20, "--search-samples", 20,
+        done = models.seqto("tune", model, "--data", self.data, "--calibration-samples", 20, "--search-samples", 20, "--compat", "onnxruntime",
                             "-o", out, "-q", *flags)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in (out / "study.jsonl").read_text().splitlines()]

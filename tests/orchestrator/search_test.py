@@ -134,7 +134,7 @@ class SearchTest(unittest.TestCase):
         done = models.seqto("quantize", models.DIGITS, "--plan", plan, "-o", again)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(again.read_bytes(), (self.dir / "learned" / smallest[2]["file"]).read_bytes(), "the plan names them")
-        done = models.seqto("quantize", models.DIGITS, "--plan", plan, "--data", models.DIGITS_DATA, "--samples", 32, "-o", again)
+        done = models.seqto("quantize", models.DIGITS, "--plan", plan, "--data", models.DIGITS_DATA, "-o", again)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(again.read_bytes(), (self.dir / "learned" / smallest[2]["file"]).read_bytes())
 
@@ -205,7 +205,7 @@ class SearchTest(unittest.TestCase):
             self.assertEqual(next(iter(json.loads(plan.read_text())["schemes"].values())), asked)
             again = self.dir / "again.onnx"
             types = ("--activation-type", "uint8", "--per-channel") if "uint8" in json.dumps(summary["options"]) else ()
-            done = models.seqto("quantize", models.DIGITS, "--plan", plan, "--data", models.DIGITS_DATA, "--samples", 32,
+            done = models.seqto("quantize", models.DIGITS, "--plan", plan, "--data", models.DIGITS_DATA,
                                 *types, "-o", again)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(again.read_bytes(), (self.dir / "out" / "models" / f"{trial['id']}.onnx").read_bytes())

@@ -58,7 +58,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         texts = set()
-        for flags in ([], ["--per-channel"], ["--activation-type", "uint8", "--weight-type", "uint8"]):
+        for flags in (["--no-improve"], ["--per-channel"], ["--activation-type", "uint8", "--weight-type", "uint8"]):
             encoding, values = encoded(folder, *flags)
             assert check_tensors(encoding, values, least_codes=2) > 4 and check_biases(encoding, values) >= 2, flags
             assert all(layer["scheme"] == "int8" for layer in encoding["layers"].values())

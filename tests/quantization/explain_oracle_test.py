@@ -85,7 +85,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(out["c_node"]["scheme"], "int8")
 
     def test_opset(self):
-        out = self.explain(mixed(self.dir / "m.onnx", opset=11), "--data", self.data)
+        out = self.explain(mixed(self.dir / "m.onnx", opset=11), "--data", self.data, "--activation-type", "int8")
         self.assertIn("would be invalid at opset 11", out["p_node"]["reason"])
 
     def test_unknown_names(self):

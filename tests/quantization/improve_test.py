@@ -221,7 +221,7 @@ def boxes_and_scores(folder):
         return np.square(wanted).sum() / np.square(outputs(q, x)[0][..., 4:] - wanted).sum()
 
     plain, asked, improved, kept = (quantize(folder, path, *more) for more in (
-        [], ["--float-unlike-concat"], ["--improve"], ["--improve", "--no-float-unlike-concat"]))
+        ["--no-improve"], ["--float-unlike-concat", "--no-improve"], ["--improve"], ["--improve", "--no-float-unlike-concat"]))
     errors = [signal_to_noise(q) for q in (plain, asked, improved, kept)]
     print("boxes and scores: signal to noise of the scores %.3g, Concat in float %.3g, improved %.3g, without %.3g" % tuple(errors))
     assert max(errors[0], errors[3]) < 10 and min(errors[1:3]) > 1000, errors

@@ -102,9 +102,11 @@ def refusals(folder, model):
     wrong = plan(folder, {names[0]: {"scheme": "int8_weights", "center": True}})
     assert "field center found, which scheme int8_weights does not have" in quantize(folder, model, "--plan", wrong, fails=2)
     few = ["--calibration-samples", "8", "--search-samples", "8", "--max-evaluations", "6", "-o", folder / "t"]
-    differ = seqto("tune", model, "--data", folder / "data.npz", "--schemes", "int8+equalize=true,int8,float32", *few)
+    differ = seqto("tune", model, "--data", folder / "data.npz", "--schemes", "int8+equalize=true,int8,float32",
+                   "--no-improve", *few)
     assert differ.returncode == 2 and "differ in center, equalize or smooth_quant" in differ.stderr, differ.stderr
-    alike = seqto("tune", model, "--data", folder / "data.npz", "--schemes", "int8+equalize=true,int8_weights,float32", *few)
+    alike = seqto("tune", model, "--data", folder / "data.npz", "--schemes", "int8+equalize=true,int8_weights,float32",
+                  "--no-improve", *few)
     assert alike.returncode == 0, alike.stderr
     study = [json.loads(line) for line in (folder / "t" / "study.jsonl").read_text().splitlines()]
     assert json.loads(study[0]["header"]["options_json"])["improvers"] == {"equalize": "least_noise_with_writers"}, study[0]

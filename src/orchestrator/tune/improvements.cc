@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "orchestrator/study/notes.h"
+#include "orchestrator/tune/course.h"
 #include "orchestrator/tune/options.h"
 
 namespace seqto::internal {
@@ -15,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
-constexpr int64_t kWidest = 2304;       // 3 x 3 x 256; ten seconds a layer
 
 SchemeCorrections first_corrections(const TuneOptions& o, const Study& study) {
   if (!notes::kFirstCorrections.is_in(study) || !fs::exists(corrections_file(o))) return {};
@@ -49,7 +49,7 @@ class LearningTime {
  public:
   LearningTime(const Workbench& w, double seconds) : time_(w.time), end_(w.time.spent() + seconds) {
     if (!w.time.is_limited() || !w.options.correct_weights) return;
-    schemes_ = std::ranges::count_if(schemes_of(w.options), [&](const auto& s) { return learns(w.options, s); });
+    schemes_ = schemes_that_learn(w.options);
   }
 
   // From now on whether the next of the schemes that learn has had its part; empty: there is no limit.
@@ -79,20 +79,9 @@ std::optional<Improved> improve_scheme(const Workbench& w, const DetailedScheme&
   const Candidate candidate{w.model, ranges, w.quantize, plan};
   const bool few = is_weight_only(scheme) && corrects_weights(o) && is_hurried(o);
   const auto seen = few ? w.samples.first(std::min(w.samples.size(), kHurriedSamples)) : w.samples;
-  bool cut = false;
   std::function<bool()> enough;
-  if (learns(o, detailed))
-    if (auto over = time.next()) enough = [&cut, over] { return cut = over(); };
-  Improved found = improve(candidate, improvers, {w.data, seen, w.runner, env}, enough);
-  const bool leaves_some = cut || (corrects_weights(o) && improvers.max_rounding_inputs > 0);
-  if (leaves_some && improvers.bias_correction == BiasCorrection::kNone) {
-    // Of layers that are too wide, or of another kind.
-    const ImproveOptions biases{.bias_correction = BiasCorrection::kFast};
-    Improved others = improve(candidate, biases, {w.data, w.samples, w.runner, env});
-    for (auto& [layer, shifts] : others.corrections.shifts)
-      if (!found.corrections.rounding.contains(layer)) found.corrections.shifts.emplace(layer, std::move(shifts));
-  }
-  return found;
+  if (learns(o, detailed)) enough = time.next();
+  return improve(candidate, improvers, {w.data, seen, w.runner, env}, enough);
 }
 
 }  // namespace
@@ -103,6 +92,10 @@ bool corrects_weights(const TuneOptions& o) {
   return searches(o) && o.correct_weights && o.data != "random" && o.dataset.states.empty();
 }
 
+int64_t schemes_that_learn(const TuneOptions& o) {
+  return std::ranges::count_if(schemes_of(o), [&](const DetailedScheme& scheme) { return learns(o, scheme); });
+}
+
 ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
   ImproveOptions result = o.improvers;
   if (!is_weight_only(scheme)) return result;
@@ -111,7 +104,7 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
   if (!corrects_weights(o)) return result;
   if (!is_hurried(o)) {
     result.learned_rounding = true;
-    result.max_rounding_inputs = kWidest;
+    result.max_rounding_inputs = kWidestUnasked;
   } else if (result.bias_correction == BiasCorrection::kNone) {
     result.bias_correction = BiasCorrection::kFast;
   }
@@ -123,6 +116,7 @@ Improvements find_improvements(const Workbench& w, const Ranges& ranges, const s
   const auto noted = notes::kImprovedRanges.in(w.study);
   if (noted && fs::exists(corrections_file(o))) return {*noted, load_corrections(corrections_file(o))};
   Improvements result{ranges, first_corrections(o, w.study)};
+  begin_step(Step::kImprove, w.env, schemes_that_learn(o));
   bool found_any = !result.corrections.empty(), left_out = false;
   LearningTime time(w, w.time.learning());
   const double end = w.time.spent() + w.time.improving();

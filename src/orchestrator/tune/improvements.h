@@ -30,6 +30,8 @@ std::filesystem::path corrections_file(const TuneOptions& options);
 
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
 bool corrects_weights(const TuneOptions& options);
+// Whose roundings are learned.
+int64_t schemes_that_learn(const TuneOptions& options);
 // What layers of this scheme get. Such a search learns the rounding of int8_weights and int4_weights, and corrects the
 // biases of very wide layers; in a hurry it corrects biases alone.
 ImproveOptions improvers_of(const TuneOptions& options, Scheme scheme);

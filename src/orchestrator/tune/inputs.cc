@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "seqto/plan.h"
 #include "seqto/recipe.h"
 #include "seqto/runner.h"
@@ -69,19 +71,37 @@ int64_t within(double seconds, double sample_seconds, int64_t fewest) {
   return most < 1e9 ? std::max(fewest, static_cast<int64_t>(most)) : std::numeric_limits<int64_t>::max();
 }
 
-std::optional<SampleCounts> begun_with(const std::filesystem::path& study) {
+// The study that the run goes on with.
+std::optional<Study> begun_study(const TuneOptions& o) {
+  const std::filesystem::path file = o.output / "study.jsonl";
   // Of an empty file, or one whose first line was never finished, nothing goes on.
-  if (!std::filesystem::exists(study) || read_file(study).find('\n') == std::string::npos) return {};
-  return notes::kFewerSamples.in(Study::read(study)).value_or(SampleCounts());
+  if (!o.resume || !std::filesystem::exists(file) || read_file(file).find('\n') == std::string::npos) return {};
+  return Study::read(file);
+}
+
+// What nobody asked for is as the study has it that the run goes on with: one that was begun in the data set's own
+// order, or without improvers, goes on so.
+void go_on_as_begun(TuneOptions& o) {
+  const auto study = begun_study(o);
+  if (!study) return;
+  const nlohmann::json own = parse_json_if_any(study->header().options_json);
+  if (!own.is_object()) return;
+  if (!own.contains("sample_order")) o.dataset.order = SampleOrder::kGiven;
+  if (o.improvers != default_improvers(Scheme::kInt8, o.quantize.activation_type)) return;
+  o.improvers = improve_options_from_json(own.value("improvers", nlohmann::json::object()).dump());
+  const QuantizeOptions quantize = quantize_options_from_json(own.value("quantize", nlohmann::json::object()).dump());
+  o.quantize.unify_concat = quantize.unify_concat;
+  o.quantize.headroom_16_bits = quantize.headroom_16_bits;
 }
 
 // Seconds of a sample, read and run; the runtime's first run is slow.
 double timed_sample(const Dataset& data, std::span<const int64_t> samples, Session& session, const TimeBudget& time) {
   constexpr size_t kMost = 4;
+  constexpr double kEnough = 1;
   session.run(data.read(samples[0]).inputs);
   const double begin = time.spent();
   size_t count = 0;
-  while (count < kMost && (count == 0 || time.spent() - begin < time.timing_a_sample())) {
+  while (count < kMost && (count == 0 || time.spent() - begin < std::min(kEnough, time.timing_a_sample()))) {
     session.run(data.read(samples[count % samples.size()]).inputs);
     ++count;
   }
@@ -100,18 +120,21 @@ SampleCounts counts(const Split& split) {
   return {std::ssize(split.calibration), std::ssize(split.search), std::ssize(split.evaluation)};
 }
 
-// Where the time is limited: times a sample of the float model on the first device, tells `time` of it, and takes as
+// Times a sample of the float model on the first device. Where the time is limited, tells `time` of it, and takes as
 // many samples as the time lasts for. Recurrent sequences stay whole. A study that has begun keeps its samples.
 void take_fewer_samples(Inputs& in, TimeBudget& time) {
   const TuneOptions& o = in.options;
   const Dataset& data = *in.samples.data;
   Split& split = in.samples.split;
-  const std::optional<SampleCounts> begun = o.resume ? begun_with(o.output / "study.jsonl") : std::nullopt;
+  std::optional<SampleCounts> begun;
+  if (const auto study = begun_study(o)) begun = notes::kFewerSamples.in(*study).value_or(SampleCounts());
   const SampleCounts all = counts(split);
   SampleCounts wanted = all;
-  if (time.is_limited()) {
+  {
     const auto session = in.devices.front().runner->load_file(o.model.string());
-    const double seconds = timed_sample(data, split.evaluation, *session, time);
+    in.sample_seconds = timed_sample(data, split.evaluation, *session, time);
+  }
+  if (const double seconds = in.sample_seconds; time.is_limited()) {
     std::shared_ptr<Session> own = in.runner->load_file(o.model.string());
     const auto inputs = std::make_shared<std::vector<Tensor>>(data.read(split.evaluation.front()).inputs);
     own->run(*inputs);
@@ -142,6 +165,7 @@ std::vector<Tensor> first_inputs(const Inputs& in) {
 
 Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env) {
   Inputs in{.options = resolved(asked), .env = env, .chose_objectives = !asked.objectives.empty()};
+  go_on_as_begun(in.options);
   const TuneOptions& o = in.options;
   validate(o);
   Starting starting = start_runners(o, env);
@@ -154,6 +178,7 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env) {
     in.devices.push_back({o.devices[i], carry_states(starting[i].get(), in.model, o.dataset)});
   in.samples = open_samples(o, in.model.graph.free_inputs());
   take_fewer_samples(in, time);
+  env.log(LogLevel::kInfo, in_words(in.samples));
   std::ranges::copy(in.samples.split.notes, std::back_inserter(in.notes));
   if (in.samples.data->is_random()) {
     in.notes.emplace_back(kRandomData);

@@ -31,6 +31,7 @@ struct Inputs {
   std::unique_ptr<Runner> runner{};  // the CPU, in this process
   std::vector<Device> devices{};     // where candidates are measured
   Samples samples{};
+  double sample_seconds = 0;                    // of the float model on the first device, reading and all
   std::optional<SampleCounts> fewer_samples{};  // that the study takes for want of time
   std::vector<std::string> notes{};             // for the report
 };

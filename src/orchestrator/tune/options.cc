@@ -29,17 +29,6 @@ std::vector<ImproveOptions> rewritings(const TuneOptions& o) {
   return distinct;
 }
 
-// Without VNNI, products of uint8 and int8 are added in pairs in 16 bits, which 8-bit weights can overflow.
-void take_fast_types([[maybe_unused]] TuneOptions& o) {
-#if defined(__x86_64__)
-  if (o.devices.front() != "cpu") return;
-  o.quantize.activation_type = DataType::kUint8;
-  o.quantize.weight_type = DataType::kInt8;
-  o.quantize.per_channel = true;
-  o.quantize.reduce_range = !__builtin_cpu_supports("avx512vnni") && !__builtin_cpu_supports("avxvnni");
-#endif
-}
-
 }  // namespace
 
 bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
@@ -78,7 +67,7 @@ std::string options_json(const TuneOptions& o) {
   json j{{"strategy", o.strategy},
          {"schemes", o.schemes},
          {"exclude", o.exclude},
-         {"calibration_samples", o.calibration_samples},
+         {"calibration_samples", o.calibration_samples.value_or(kCalibrationSamples)},
          {"evaluation_samples", o.evaluation_samples},
          {"ranking_samples", o.ranking_samples},
          {"device", o.devices.front()},
@@ -92,7 +81,9 @@ std::string options_json(const TuneOptions& o) {
   if (json i = parse_json(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
   if (corrects_weights(o)) j["correct_weights"] = true;
   if (searches(o) && !o.racing) j["racing"] = false;
-  if (o.dataset.seed != 0 && (o.strategy == "random" || o.strategy == "nsga2")) j["seed"] = o.dataset.seed;
+  const bool mixed = o.dataset.order == SampleOrder::kMixed;
+  if (mixed) j["sample_order"] = to_string(o.dataset.order);
+  if (o.dataset.seed != 0 && (mixed || o.strategy == "random" || o.strategy == "nsga2")) j["seed"] = o.dataset.seed;
   return j.dump();
 }
 
@@ -109,8 +100,8 @@ bool published_settings(const TuneOptions& o) {
 
 void validate(const TuneOptions& o) {
   auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
-  if (o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
-    usage(fmt::format("{} calibration samples found; at least 1 expected", o.calibration_samples));
+  if (o.calibration_samples && *o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
+    usage(fmt::format("{} calibration samples found; at least 1 expected", *o.calibration_samples));
   if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
   if (o.audit_samples < 0) usage(fmt::format("{} audit samples found; 0 or more expected", o.audit_samples));
   if (o.audit_samples > 0 && !o.dataset.states.empty())
@@ -181,7 +172,9 @@ TuneOptions resolved(TuneOptions o) {
     for (const Improver& i : improvers())
       if (i.kind == ImproverKind::kModel) o.improvers.*i.option = wanted[0].*i.option;
   }
-  if (searches(o) && o.fast_types) take_fast_types(o);
+  if (searches(o) && o.fast_types) take_fast_types(o.quantize, o.devices.front());
+  if (searches(o) && o.mixed_samples && o.data != "random" && !o.quantize.compat_onnxruntime)
+    o.dataset.order = SampleOrder::kMixed;
   if (o.jobs <= 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     o.jobs = std::max(1, cores / std::max(1, o.runner.threads));

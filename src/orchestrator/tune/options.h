@@ -9,6 +9,8 @@
 
 namespace seqto::internal {
 
+inline constexpr int64_t kCalibrationSamples = 50;  // unless told otherwise, and where there are twice as many
+
 // Throws Error{kUsage}.
 void validate(const TuneOptions& options);
 // The options with what was left to the strategy: schemes, jobs.

@@ -94,6 +94,7 @@ std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Pl
   const auto add = [&](const Plan& plan) {
     if (auto session = loaded(plan)) sessions.push_back(std::move(session)), measured.push_back({plan, 0});
   };
+  if (!c_.bench.time.leaves(0)) return {};
   add({});
   if (sessions.empty()) return {};
   // Where the time is limited, the fewest rounds of a slow model may take all of it.
@@ -113,7 +114,8 @@ std::vector<LatencyModel::Measured> PredictedLatencies::timed(std::span<const Pl
     return c_.inputs;
   };
   const auto times = times_in_turn(sessions, inputs, [&](int64_t round) {
-    return !c_.bench.env.cancelled() && (round <= kFewest || (round <= kRounds && spent() < seconds));
+    if (c_.bench.env.cancelled() || (round > 1 && !c_.bench.time.leaves(0))) return false;
+    return round <= kFewest || (round <= kRounds && spent() < seconds);
   });
   if (c_.bench.env.cancelled()) return {};  // the loop ends with what there is
   const auto median = [&](size_t i) { return static_cast<double>(summarize_latency(times[i]).median_ns); };

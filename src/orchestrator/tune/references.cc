@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "orchestrator/tune/course.h"
 #include "orchestrator/tune/float_outputs.h"
 #include "orchestrator/tune/improvements.h"
 #include "orchestrator/tune/search_space.h"
@@ -139,7 +140,9 @@ Published published_model(const Inputs& in, const References& r) {
 
 References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& time) {
   Study& study = open.study;
+  begin_step(Step::kFloat, in.env);
   std::vector<Place> places = measure_float(in, open);
+  begin_step(Step::kCalibrate, in.env);
   FloatModel base = rewritten(in, study, time);
   measure_first_plan(workbench(in, base, study, time), places);
   Learned learned = learn(workbench(in, base, study, time));

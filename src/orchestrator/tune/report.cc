@@ -5,8 +5,10 @@
 
 #include "base/files.h"
 #include "orchestrator/study/summarize.h"
+#include "orchestrator/tune/course.h"
 #include "orchestrator/tune/error_analysis.h"
 #include "orchestrator/tune/finalists.h"
+#include "orchestrator/tune/first_front.h"
 #include "orchestrator/tune/improvements.h"
 #include "orchestrator/tune/own_corrections.h"
 #include "seqto/recipe.h"
@@ -57,6 +59,7 @@ Recipe study_recipe(const Inputs& in, const References& r) {
                 .improvers = o.improvers,
                 .rewritten_for = quantized_scheme(o),
                 .calibrate = calibration_of(o),
+                .sample_order = o.dataset.order,
                 .model_sha256 = in.model_sha256,
                 .samples_sha256 = samples_sha256(*in.samples.data, calibration)};
   if (!r.base.original)
@@ -111,7 +114,8 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
   notes::kExplained.add(study.study, explained);
 }
 
-// The selected model under a name that does not change with the plan.
+}  // namespace
+
 void name_selected(const fs::path& folder, Summary& summary) {
   const fs::path file = folder / "models" / (summary.selected + ".onnx"), named = folder / kSelectedFile;
   fs::remove(named);
@@ -123,19 +127,21 @@ void name_selected(const fs::path& folder, Summary& summary) {
   summary.selected_file = kSelectedFile;
 }
 
-}  // namespace
-
 Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& searched, TimeBudget& time) {
   const TuneOptions& o = in.options;
   Ending& ending = study.ending;
+  begin_step(Step::kExplain, in.env);
   if (searched.finished) analyze_layers(in, study.study, r, time);
   write_float(in);
+  remove_first_front(in, study.study);
   const std::vector<const Trial*> kept = kept_trials(o, study);
   write_models(kept, in, study, r, time);
   // The published procedure times a few: beside trials that were timed at other moments none could be chosen.
   const bool comparable = searches(o) || !by_latency(o);
-  if (comparable && time.has_time(Closing::now(o, time).timing_of(kept.size() + 2), "finalists timed in turn"))
+  if (comparable && time.has_time(Closing::now(o, time).timing_of(kept.size() + 2), "finalists timed in turn")) {
+    begin_step(Step::kTime, in.env);
     time_finalists(in, study, r.places, time);
+  }
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
   if (o.audit_samples > 0 && !in.env.cancelled()) ending.notes.push_back(audit_selected(in, study, r.places.front()));
   const bool draws = time.has_time(Closing::now(o, time).drawing, "plots/*.svg, which `seqto report` draws");

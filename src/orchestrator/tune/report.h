@@ -16,4 +16,7 @@ struct Report {
 Report close(const Inputs& inputs, OpenStudy& study, References& references, const Searched& searched,
              TimeBudget& time);
 
+// models/selected.onnx in the study's folder: the selected model under a name that does not change with the plan.
+void name_selected(const std::filesystem::path& folder, Summary& summary);
+
 }  // namespace seqto::internal

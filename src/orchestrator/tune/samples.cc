@@ -29,6 +29,11 @@ class JoinedDataset : public Dataset {
     sample.sequence += static_cast<int64_t>(parts_.rend() - part) << 40;  // none goes on in the next part
     return sample;
   }
+  // Of its part alone.
+  SampleKind kind(int64_t index) const override {
+    const Part& part = *std::find_if(parts_.rbegin(), parts_.rend(), [&](const Part& p) { return p.begin <= index; });
+    return part.data->kind(index - part.begin);
+  }
   // Of those that are evaluated, which come last.
   bool has_labels() const override { return parts_.back().data->has_labels(); }
   bool is_random() const override {
@@ -49,20 +54,52 @@ class JoinedDataset : public Dataset {
   int64_t size_ = 0;
 };
 
-std::vector<int64_t> numbers(int64_t from, int64_t to) {
-  std::vector<int64_t> list(static_cast<size_t>(std::max<int64_t>(0, to - from)));
-  std::iota(list.begin(), list.end(), from);
-  return list;
-}
-
 // The first `limit`; 0: all.
 int64_t limited(int64_t size, int64_t limit) { return limit > 0 ? std::min(limit, size) : size; }
 
+// Samples of `data` in the study's order, as numbers of the joined data that it begins at `begin` of.
+std::vector<int64_t> ordered(const TuneOptions& o, const Dataset& data, int64_t begin) {
+  std::vector<int64_t> order(static_cast<size_t>(data.size()));
+  std::iota(order.begin(), order.end(), 0);
+  if (o.dataset.order == SampleOrder::kMixed && !data.is_random()) order = mixed_order(data, o.dataset.seed);
+  for (int64_t& index : order) index += begin;
+  return order;
+}
+
+std::vector<int64_t> part_of(const std::vector<int64_t>& order, int64_t from, int64_t count) {
+  const auto begin = order.begin() + std::min<int64_t>(from, std::ssize(order));
+  return {begin, begin + std::min<int64_t>(count, order.end() - begin)};
+}
+
+// What was asked for where there are as many; else half of them to calibrate, a third of what is left to search on.
+SplitOptions counts_of(const TuneOptions& o, int64_t size) {
+  constexpr int64_t kFewest = 8;
+  const int64_t beside = searches(o) ? 3 : 1;  // to search, to confirm, to evaluate on
+  const int64_t half = std::max<int64_t>(1, size / 2);
+  SplitOptions counts;
+  counts.calibration =
+      o.calibration_samples.value_or(searches(o) ? std::min(kCalibrationSamples, half) : kCalibrationSamples);
+  if (counts.calibration + beside > size && size >= kFewest) counts.calibration = half;
+  counts.search = search_samples(o, size - counts.calibration);
+  const int64_t left = size - counts.calibration;
+  if (counts.search >= left && size >= kFewest) counts.search = std::clamp<int64_t>(left / 3 / 2 * 2, 2, left - 1);
+  counts.evaluation = o.evaluation_samples;
+  if (counts.evaluation > left - counts.search) counts.evaluation = 0;
+  return counts;
+}
+
+Split divided(const TuneOptions& o, const Dataset& data, int64_t begin) {
+  Split result = split(data.size(), counts_of(o, data.size()));
+  const std::vector<int64_t> order = ordered(o, data, begin);
+  for (auto* part : {&result.calibration, &result.search, &result.evaluation})
+    for (int64_t& index : *part) index = order[static_cast<size_t>(index)];
+  return result;
+}
+
 Samples from_one(const TuneOptions& o, std::span<const ValueInfo> inputs) {
   Samples s{open_dataset(o.data, inputs, o.dataset), {}, {}, 0};
-  s.split = split(s.data->size(), {.calibration = o.calibration_samples,
-                                   .search = search_samples(o, s.data->size() - o.calibration_samples),
-                                   .evaluation = o.evaluation_samples});
+  s.kinds = count_kinds(*s.data);
+  s.split = divided(o, *s.data, 0);
   return s;
 }
 
@@ -70,33 +107,33 @@ Samples from_several(const TuneOptions& o, std::span<const ValueInfo> inputs) {
   DatasetOptions plain = o.dataset;
   plain.labels.clear();
   plain.samples = plain.random_samples = 0;
-  auto data = std::make_unique<JoinedDataset>();
+  auto joined = std::make_unique<JoinedDataset>();
   Samples s;
   if (!o.ranking_data.empty()) {
-    data->add(open_dataset(o.ranking_data, inputs, plain));
-    s.ranking = numbers(0, data->size());
+    joined->add(open_dataset(o.ranking_data, inputs, plain));
+    s.ranking.resize(static_cast<size_t>(joined->size()));
+    std::iota(s.ranking.begin(), s.ranking.end(), 0);
   }
-  int64_t begin = data->size();
+  s.calibration_begin = joined->size();
   if (!o.calibration_data.empty()) {
-    s.calibration_begin = begin = data->add(open_dataset(o.calibration_data, inputs, plain));
-    s.split.calibration = numbers(begin, begin + limited(data->size() - begin, o.calibration_samples));
+    auto own = open_dataset(o.calibration_data, inputs, plain);
+    s.split.calibration = ordered(o, *own, s.calibration_begin);
+    s.split.calibration.resize(
+        static_cast<size_t>(limited(own->size(), o.calibration_samples.value_or(kCalibrationSamples))));
+    joined->add(std::move(own));
   }
-  begin = data->add(open_dataset(o.data, inputs, o.dataset));
+  auto data = open_dataset(o.data, inputs, o.dataset);
+  s.kinds = count_kinds(*data);
   if (o.calibration_data.empty()) {
-    s.calibration_begin = begin;
-    const int64_t size = data->size() - begin;
-    s.split = split(size, {.calibration = o.calibration_samples,
-                           .search = search_samples(o, size - o.calibration_samples),
-                           .evaluation = o.evaluation_samples});
-    for (auto* part : {&s.split.calibration, &s.split.search, &s.split.evaluation})
-      for (int64_t& index : *part) index += begin;
+    s.split = divided(o, *data, joined->size());
   } else {
-    const int64_t searched = search_samples(o, data->size() - begin);
-    s.split.search = numbers(begin, begin + searched);
-    begin += searched;
-    s.split.evaluation = numbers(begin, begin + limited(data->size() - begin, o.evaluation_samples));
+    const std::vector<int64_t> order = ordered(o, *data, joined->size());
+    const int64_t searched = search_samples(o, data->size());
+    s.split.search = part_of(order, 0, searched);
+    s.split.evaluation = part_of(order, searched, limited(data->size(), o.evaluation_samples));
   }
-  s.data = std::move(data);
+  joined->add(std::move(data));
+  s.data = std::move(joined);
   return s;
 }
 
@@ -122,6 +159,13 @@ Samples open_samples(const TuneOptions& o, std::span<const ValueInfo> inputs) {
     s.ranking.assign(s.split.calibration.begin(), s.split.calibration.begin() + count);
   }
   return s;
+}
+
+std::string in_words(const Samples& s) {
+  std::string text = fmt::format("{} samples to calibrate", s.split.calibration.size());
+  if (!s.split.search.empty()) text += fmt::format(", {} to search", s.split.search.size());
+  text += fmt::format(", {} to judge", s.split.evaluation.size());
+  return s.kinds > 1 ? fmt::format("{}; {} classes", text, s.kinds) : text;
 }
 
 }  // namespace seqto::internal

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "seqto/tune.h"
@@ -13,10 +14,13 @@ struct Samples {
   std::unique_ptr<Dataset> data;  // all of it, one after the other where there are several
   Split split;
   std::vector<int64_t> ranking;  // for the error analysis
+  int64_t kinds = 0;             // classes that are known (Dataset::kind)
   // Where the data begin that the calibration samples are of.
   int64_t calibration_begin = 0;
 };
 // Throws Error as open_dataset() and split(), and Error{kInvalidInput} when nothing is left for the evaluation.
 Samples open_samples(const TuneOptions& options, std::span<const ValueInfo> inputs);
+// "50 samples to calibrate, 64 to search, 386 to judge; 97 classes"
+std::string in_words(const Samples& samples);
 
 }  // namespace seqto::internal

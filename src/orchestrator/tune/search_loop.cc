@@ -22,7 +22,7 @@ bool competes(const Trial& trial, Part part) {
   return trial.part == part && trial.measurement && trial.id != "float" && trial.id != "published";
 }
 
-// "best so far kl 3.2e-05 at 43.84 kB": the candidate nearest to the ideal of loss and size among `latest` and those of
+// "best kl 3.2e-05 at 43.84 kB": the candidate nearest to the ideal of loss and size among `latest` and those of
 // `trials` that were measured on the same samples. Empty where none has a measurement.
 std::string best_so_far(std::span<const Trial> trials, const Trial& latest,
                         const std::vector<std::string>& objectives) {
@@ -39,8 +39,7 @@ std::string best_so_far(std::span<const Trial> trials, const Trial& latest,
   const std::vector<size_t> best = nearest_to_ideal(front, 1);
   if (best.empty()) return "";
   const Point& point = front[best.front()];
-  return fmt::format("best so far {} {} at {}", loss, format_figure(point[0]),
-                     format_bytes(static_cast<int64_t>(point[1])));
+  return fmt::format("best {} {} at {}", loss, format_figure(point[0]), format_bytes(static_cast<int64_t>(point[1])));
 }
 
 class SearchLoop {
@@ -183,12 +182,21 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
   return true;
 }
 
+// In units of a search trial: one of the report takes as long as its samples are more.
 void SearchLoop::tell(const Trial& trial, int64_t expected) const {
-  const int64_t done = std::ssize(trials()) + 1;
   int64_t total = expected;
   if (total > 0 && o_.max_evaluations > 0) total = std::min(total, o_.max_evaluations);
+  const Place& place = s_.references.places.front();
+  const size_t searched = place.search.samples.size();
+  constexpr size_t kRaced = 2;  // of the search samples a candidate runs on about half
+  const auto units = static_cast<int64_t>(
+      searches(o_) && searched > 0 ? std::max<size_t>(1, kRaced * place.evaluation.samples.size() / searched) : 1);
+  const auto is_reported = [](const Trial& t) { return t.part == Part::kEvaluation; };
+  const int64_t reported = std::ranges::count_if(trials(), is_reported) + is_reported(trial);
+  const int64_t count = std::ssize(trials()) + 1, done = count + reported * (units - 1);
+  const int64_t reports = searches(o_) ? std::max<int64_t>(0, o_.max_front - reported) : 0;
   // A search may find more to try than it expected; its last step alone says that it is the last.
-  if (total > 0) total = std::max(total, done + 1);
+  if (total > 0) total = done + std::max<int64_t>(1, std::max<int64_t>(0, total - count - reports) + reports * units);
   s_.inputs.env.progress({"evaluate", done, total, best_so_far(trials(), trial, s_.study.ending.objectives)});
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "orchestrator/tune/course.h"
 #include "orchestrator/tune/error_analysis.h"
 #include "orchestrator/tune/own_corrections.h"
 #include "orchestrator/tune/predicted_latencies.h"
@@ -61,6 +62,7 @@ void note_what_if(const SearchSpace& space, const StrategyOptions& options, Stud
 
 Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
   const TuneOptions& o = in.options;
+  begin_step(Step::kSearch, in.env);
   const Workbench w = workbench(in, r.base, study.study, time);
   SearchSpace space = search_space(w);
   // Its order is that of the published search.

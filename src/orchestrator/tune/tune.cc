@@ -4,6 +4,8 @@
 
 #include "base/files.h"
 #include "orchestrator/study/summarize.h"
+#include "orchestrator/tune/first_front.h"
+#include "orchestrator/tune/forecast.h"
 #include "orchestrator/tune/report.h"
 #include "seqto/error.h"
 
@@ -17,11 +19,17 @@ void write(const Summary& summary, const std::filesystem::path& dir, const Repor
 
 }  // namespace
 
-Summary tune(const TuneOptions& asked, const Env& env) {
+Summary tune(const TuneOptions& asked, const Env& outer) {
   using namespace internal;
+  Course course(outer, asked.max_time_seconds);
+  const Env& env = course.env();
   TimeBudget time(asked.max_time_seconds, env);
   const Inputs inputs = open_inputs(asked, time, env);
+  const Forecast steps = forecast(inputs);
+  course.expect(steps);
+  env.log(LogLevel::kInfo, in_words(steps, asked.max_time_seconds));
   OpenStudy study = open_study(inputs);
+  write_first_front(inputs, study);
   References references = measure_references(inputs, study, time);
   const Searched searched = search(inputs, study, references, time);
   const Report report = close(inputs, study, references, searched, time);

@@ -57,6 +57,15 @@ void correct(Improving& i) {
   i.found.corrections = with_shifts(i, i.corrects_all() ? i.options.bias_correction : BiasCorrection::kFast);
 }
 
+// Of layers that are too wide to learn, of another kind, or that there was no time for.
+void correct_the_rest(Improving& i) {
+  Corrections& found = i.found.corrections;
+  Corrections rest{.shifts = bias_shifts(i.candidate.model, apply(found, i.quantized()), BiasCorrection::kFast, i.on)};
+  rest = wanted(std::move(rest), i.candidate.plan, {.bias_correction = BiasCorrection::kFast});
+  for (auto& [layer, shift] : rest.shifts)
+    if (!found.rounding.contains(layer)) found.shifts.emplace(layer, std::move(shift));
+}
+
 void refine(Improving& i) {
   if (i.found.ranges.empty()) return;
   Corrections meanwhile = i.found.corrections;
@@ -174,6 +183,12 @@ ImproveOptions recommended_improvers(Scheme scheme, DataType activation_type) {
   return options;
 }
 
+ImproveOptions default_improvers(Scheme scheme, DataType activation_type) {
+  ImproveOptions options = recommended_improvers(scheme, activation_type);
+  options.max_rounding_inputs = kWidestUnasked;
+  return options;
+}
+
 std::string improve_options_to_json(const ImproveOptions& o) {
   const ImproveOptions d;
   json j = json::object();
@@ -277,16 +292,19 @@ Improved improve(const Candidate& candidate, const ImproveOptions& options, cons
                  const std::function<bool()>& enough) {
   // Layers in QOperator form have no inputs in float that could be looked at: what is found for their QDQ form, which
   // rounds in the same places, are codes and biases of both.
+  bool cut = false;
+  const std::function<bool()> ends = enough ? [&] { return cut = enough(); } : enough;
   QuantizeOptions in_pairs = candidate.options;
   in_pairs.format = QuantFormat::kQdq;
   Improving improving{.candidate = {candidate.model, candidate.ranges, in_pairs, candidate.plan},
                       .options = options,
                       .on = on,
-                      .enough = enough,
+                      .enough = ends,
                       .found = {candidate.ranges, {}}};
   if (on.samples.empty()) return std::move(improving.found);
   for (const Improver& i : kImprovers)
     if (i.improve && (i.asked(options) || any_layer(candidate.plan, i))) i.improve(improving);
+  if ((cut || options.max_rounding_inputs > 0) && !improving.corrects_all()) correct_the_rest(improving);
   return std::move(improving.found);
 }
 

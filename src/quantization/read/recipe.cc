@@ -72,6 +72,7 @@ json to_json(const Recipe& r) {
          {"samples_sha256", r.samples_sha256},
          {"ranges", json::object()},
          {"corrections", json::array()}};
+  if (r.sample_order != SampleOrder::kGiven) j["sample_order"] = to_string(r.sample_order);
   for (const auto& [method, file] : r.ranges) j["ranges"][method] = to_json(file);
   for (const StoredFile& file : r.corrections) j["corrections"].push_back(to_json(file));
   return j;
@@ -88,6 +89,7 @@ Recipe from_json(const json& j, const fs::path& plan_file) {
   r.calibrate.op_types = r.quantize.op_types;
   r.calibrate.activation_type = r.quantize.activation_type;
   r.calibration_samples = samples_from_json(j.at("calibration_samples"));
+  r.sample_order = parse_sample_order(j.value("sample_order", std::string(to_string(SampleOrder::kGiven))));
   r.model_sha256 = j.at("model_sha256").get<std::string>();
   r.samples_sha256 = j.at("samples_sha256").get<std::string>();
   for (const auto& [method, entry] : j.at("ranges").items()) r.ranges[method] = stored_file(entry, plan_file);

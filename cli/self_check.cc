@@ -1,0 +1,96 @@
+#include "self_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "seqto/error.h"
+#include "seqto/metrics.h"
+#include "seqto/report.h"
+#include "seqto/validate.h"
+
+namespace seqto::cli {
+namespace {
+
+constexpr int64_t kMost = 16;
+constexpr double kRuinedAnswers = 0.1, kRuinedLoss = 0.1;
+
+std::string in_words(const std::string& figure, double value, const Judged& on) {
+  const std::string samples =
+      fmt::format("{} {} samples", on.samples.size(), on.held_back ? "held-back" : "calibration");
+  if (figure == "top1_disagreement") return fmt::format("differs from float on {:.0f} % of {}", 100 * value, samples);
+  return fmt::format("loses {} {:.2g} against float on {}", figure, value, samples);
+}
+
+}  // namespace
+
+bool can_teach(const DataFlags& data) { return data.path != "random" && data.options.states.empty(); }
+
+Judged hold_back(Workbench& bench, uint64_t seed) {
+  const int64_t size = std::ssize(bench.samples), count = std::min(kMost, size / 4);
+  if (count == 0) return {};
+  // The last of a mixed order: what is left is as mixed as before.
+  std::vector<int64_t> order = mixed_order(*bench.data, seed);
+  Judged held{{order.end() - count, order.end()}, true};
+  std::ranges::sort(held.samples);
+  std::erase_if(bench.samples, [&](int64_t i) { return std::ranges::binary_search(held.samples, i); });
+  return held;
+}
+
+Judged some_of(const std::vector<int64_t>& samples) {
+  Judged some;
+  const int64_t size = std::ssize(samples), count = std::min(kMost, size);
+  for (int64_t i = 0; i < count; ++i) some.samples.push_back(samples[static_cast<size_t>(i * size / count)]);
+  return some;
+}
+
+std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on,
+                                    const DataFlags& data, const Env& env) {
+  if (on.samples.empty() || bench.data->is_random() || made.model.graph.outputs.front().type != DataType::kFloat)
+    return {};
+  const Outputs wanted = reference_outputs(*bench.runner->load(made.float_model), *bench.data, on.samples, env);
+  Outputs found;
+  try {
+    found = reference_outputs(*bench.runner->load(made.model), *bench.data, on.samples, env);
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidInput) throw;
+    // Written for another runtime than this: no failure of the command.
+    return SelfCheck{.on = on, .text = fmt::format("does not run here: {}", error.what())};
+  }
+  const std::string loss = default_loss(wanted, data.options.states.size(), gives_class_rows(made.float_model)).name;
+  const Losses losses = compare(wanted, found);
+  SelfCheck check{.figure = loss == "kl" ? "top1_disagreement" : loss, .on = on};
+  check.value = loss == "kl" ? losses.top1_disagreement : loss == "mse" ? losses.mse : losses.nmse;
+  // Of one number the loss has the number's scale: what is left of it has none.
+  check.ruined = loss == "kl" ? check.value > kRuinedAnswers : losses.nmse > kRuinedLoss;
+  check.text = in_words(check.figure, check.value, on);
+  return check;
+}
+
+std::string advice(const WordFlags& f, const QuantizeOptions& made_with) {
+  if (f.plan.empty() && f.mode == "static") {
+    if (!f.improve.improves() && f.ranges.empty()) return "--improve";
+    if (!made_with.per_channel) return "--per-channel";
+  }
+  if (f.plan.empty() && f.mode == "dynamic") return "--mode static, or --mode weights";
+  return fmt::format("seqto tune {} --data {} -o DIR, which leaves in float what has to stay", f.model, f.data.path);
+}
+
+std::vector<std::string> surprises(const Quantized& made, int64_t float_bytes, int64_t bytes) {
+  std::vector<std::string> said;
+  const auto convolutions = std::ranges::count(made.model.graph.nodes, "ConvInteger", &Node::op_type);
+  if (convolutions > 0)
+    said.push_back(
+        fmt::format("{} convolutions are quantized while they run, which takes up to 24 times as long as in "
+                    "float; --mode static is the fast one",
+                    convolutions));
+  if (bytes > float_bytes)
+    said.push_back(
+        fmt::format("the file grew by {}: its weights are fewer than what quantizing adds; int8 saves nothing "
+                    "here",
+                    format_bytes(bytes - float_bytes)));
+  return said;
+}
+
+}  // namespace seqto::cli

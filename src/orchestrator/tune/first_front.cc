@@ -1,0 +1,82 @@
+#include "orchestrator/tune/first_front.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "orchestrator/study/summarize.h"
+#include "orchestrator/tune/evaluate.h"
+#include "orchestrator/tune/report.h"
+#include "seqto/plan.h"
+#include "seqto/report.h"
+
+namespace seqto::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kLargest = 20'000'000;
+constexpr size_t kSamples = 32;
+
+// All that there is to choose from: it stands where summaries have the fully quantized model.
+constexpr const char* kId = "full";
+
+fs::path model_of(const TuneOptions& o) { return o.output / "models" / (std::string(kId) + ".onnx"); }
+fs::path plan_of(const TuneOptions& o) { return o.output / "plans" / (std::string(kId) + ".json"); }
+
+}  // namespace
+
+void write_first_front(const Inputs& in, const OpenStudy& open) {
+  const TuneOptions& o = in.options;
+  const Plan plan = uniform_plan(in.model, Scheme::kInt8Weights, o.quantize.exclude);
+  if (!searches(o) || !o.dataset.states.empty() || in.model_bytes > kLargest || !open.study.trials().empty() ||
+      plan.schemes.empty())
+    return;
+  Place place{.device = in.devices.front().name, .runner = in.devices.front().runner.get()};
+  place.evaluation.data = in.samples.data.get();
+  place.evaluation.samples = in.samples.split.evaluation;
+  place.evaluation.samples.resize(std::min(kSamples, place.evaluation.samples.size()));
+  read_truths(place.evaluation, {});
+
+  Trial baseline{.id = "float"}, first{.id = kId, .plan = plan};
+  Evaluated in_float = measure(*place.runner->load_file(o.model.string()), place.evaluation, in.env);
+  baseline.measurement = std::move(in_float.measurement);
+  baseline.measurement->size_bytes = in.model_bytes;
+  place.evaluation.reference = std::move(in_float.outputs);
+  const Model model = Quantizer(in.model, {}, o.quantize).quantize(plan);
+  first = evaluate(model, std::move(first), {std::span(&place, 1), in.env});
+  if (!first.measurement) return;
+
+  save_model(model, model_of(o));
+  write_file_atomic(plan_of(o), plan_to_json(plan));
+  StudyHeader header = open.study.header();
+  header.evaluation_samples = std::ssize(place.evaluation.samples);
+  const fs::path file = o.output / "first.jsonl";
+  fs::remove(file);
+  Ending ending = open.ending;
+  std::erase_if(ending.objectives, [](const std::string& name) { return name != "size" && !is_loss(name); });
+  ending.limits.clear();
+  ending.notes.push_back(fmt::format("a first front, on {} samples: int8 weights everywhere; the search goes on",
+                                     place.evaluation.samples.size()));
+  {
+    Study study = Study::open(file, header);
+    study.append(std::move(baseline));
+    study.append(std::move(first));
+    Summary summary = summarize(study, o.output, ending);
+    name_selected(o.output, summary);
+    write_file_atomic(o.output / "summary.json", summary_to_json(summary));
+  }
+  fs::remove(file);
+  in.env.log(LogLevel::kInfo,
+             fmt::format("a first model is there: {}, {} instead of {}; the search goes on", kSelectedFile,
+                         format_bytes(serialized_size(model)), format_bytes(in.model_bytes)));
+}
+
+void remove_first_front(const Inputs& in, const Study& study) {
+  if (study.find(kId)) return;
+  fs::remove(model_of(in.options));
+  fs::remove(plan_of(in.options));
+}
+
+}  // namespace seqto::internal
