@@ -51,6 +51,9 @@ int table_width(const std::vector<TableColumn>& columns, const std::vector<Table
 // One point of the summary: a trial, named files relative to the study's folder.
 struct SummaryPoint {
   Trial trial;
+  // What people call it, taken wherever an id is: "float", "int8", "ort-int8", of the front "1", "2", "3" ... from the
+  // smallest file up.
+  std::string name;
   std::string file, plan_file;  // empty: not written
   double size_reduction_kept = 0;
   // Of the front: the smallest other point of it whose loss the samples cannot tell from this one's (the 95 % interval

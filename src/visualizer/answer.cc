@@ -55,7 +55,7 @@ std::string answer(const Summary& summary) {
     parts.push_back(times(static_cast<double>(before->latency.median_ns), static_cast<double>(after.latency.median_ns),
                           "faster", "slower", "as fast"));
   if (!internal::has_random_data(summary)) parts.push_back(quality(summary, *point));
-  std::string name = point->file.empty() ? point->trial.id : point->file;
+  std::string name = point->file.empty() ? "candidate " + point->name : point->file;
   if (!summary.selected_file.empty()) name = summary.selected_file;
   const bool met = std::ranges::all_of(summary.limits, [](const CheckedLimit& c) { return c.met; });
   std::string first = "Use " + name;

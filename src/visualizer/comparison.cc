@@ -91,6 +91,7 @@ DocumentTable studies_table(const Comparison& c) {
 DocumentTable selected_table(const Comparison& c) {
   DocumentTable table{"Selected points", columns_of(c, {""}, TableColumn::kValue), {}};
   const auto row = [&](const std::string& head, auto cell_of) { table.rows.push_back(selected_row(c, head, cell_of)); };
+  row("name", [](const ComparedStudy&, const SummaryPoint& p) { return p.name; });
   row("id", [](const ComparedStudy&, const SummaryPoint& p) { return p.trial.id; });
   row("size",
       [](const ComparedStudy&, const SummaryPoint& p) { return format_bytes(p.trial.measurement->size_bytes); });

@@ -36,7 +36,10 @@ Json schemes_json(const Summary& summary, const Plan& plan, Json& layers) {
 }
 
 Json point_json(const Summary& summary, const SummaryPoint& point) {
-  Json json{{"id", point.trial.id}, {"file", text_or_null(point.file)}, {"plan", text_or_null(point.plan_file)}};
+  Json json{{"id", point.trial.id},
+            {"name", point.name},
+            {"file", text_or_null(point.file)},
+            {"plan", text_or_null(point.plan_file)}};
   for (const auto* name : {"size_bytes", "size_reduction_kept", "latency_ns", "losses", "metrics"})
     json[name] = nullptr;
   if (const auto& measured = point.trial.measurement) {

@@ -26,10 +26,10 @@ std::string interval(const SummaryPoint& point, const std::string& name) {
               : "-";
 }
 
-// Marks, ids, and the figures of a measured point.
+// Marks, names, and the figures of a measured point.
 std::vector<TableColumn> empty_table(const std::string& loss, bool classes, bool labels, bool intervals) {
   constexpr auto kFigure = TableColumn::kFigure;
-  std::vector<TableColumn> table{{""}, {"id"}, {"size", kFigure}, {"kept", kFigure, 3}, {loss, kFigure, 6}};
+  std::vector<TableColumn> table{{""}, {"name"}, {"size", kFigure}, {"kept", kFigure, 3}, {loss, kFigure, 6}};
   if (intervals) table.push_back({"95 %", kFigure, 1});
   if (classes) table.push_back({"top1_disagr", kFigure, 4});
   if (labels) table.push_back({"top1", kFigure, 2});
@@ -38,7 +38,7 @@ std::vector<TableColumn> empty_table(const std::string& loss, bool classes, bool
 }
 
 TableRow row_of(const Summary& summary, const SummaryPoint& point, bool classes, bool labels, bool intervals) {
-  TableRow row{mark(summary, point), point.trial.id};
+  TableRow row{mark(summary, point), point.name};
   const auto& measured = point.trial.measurement;
   if (!measured) {
     row.push_back("failed");
@@ -81,9 +81,6 @@ std::string device_table(const Summary& summary, const TextStyle& style) {
   const auto table = empty_table(internal::loss_label(loss), classes, labels, intervals);
   std::vector<TableRow> rows;
   for (const auto* point : points) rows.push_back(row_of(summary, *point, classes, labels, intervals));
-  if (style.columns > 0 && table_width(table, rows) > style.columns)
-    for (TableRow& row : rows)
-      if (row[1].size() == 16) row[1] = clip(row[1], 8);  // a hash; names stay whole
 
   std::string text;
   const auto lines = table_lines(table, std::move(rows), style);

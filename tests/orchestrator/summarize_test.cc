@@ -79,12 +79,12 @@ TEST(Summarize, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
   const Summary both = summary_of("both", trials, {{"kl", "size", "latency"}});
   EXPECT_EQ(both.selected, "fast");  // 0.33 * 0.4 is less than 0.3 * 0.5
   EXPECT_EQ(both.judged_by, "top1_disagreement");
-  EXPECT_EQ(answer(both), "Use fast: 3.0 x smaller, 2.5 x faster, 0.1 % of the answers change (0.0 to 0.4 %).");
+  EXPECT_EQ(answer(both), "Use candidate 3: 3.0 x smaller, 2.5 x faster, 0.1 % of the answers change (0.0 to 0.4 %).");
   EXPECT_EQ(summary_of("loose", trials, {.objectives = {"kl", "size"}, .tolerance = 0.02}).selected, "surely not");
   const Summary none = summary_of("none", trials, {.objectives = {"kl", "size"}, .tolerance = 0.001});
   EXPECT_EQ(none.selected, "fast");  // the least loss
   EXPECT_FALSE(none.as_good_as_float);
-  EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is fast:"));
+  EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is candidate 3:"));
 }
 
 TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
@@ -93,6 +93,20 @@ TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
   const Summary summary = summary_of("values", trials, {{"nmse", "size"}});
   EXPECT_EQ(summary.judged_by, "nmse");
   EXPECT_EQ(summary.selected, "good");
+}
+
+TEST(Summarize, CandidatesHaveNumbersAlongTheFront) {
+  const Summary summary =
+      summary_of("names", {trial("float", 1000, 0), trial("published", 280, 0.9), trial("full", 250, 1.0),
+                           trial("b111111111111111", 500, 0.1), trial("a222222222222222", 300, 0.4),
+                           trial("c333333333333333", 600, 0.2)});
+  EXPECT_EQ(summary.baseline.name, "float");
+  EXPECT_EQ(summary.fully_quantized.name, "ort-int8");
+  std::vector<std::string> front, all;
+  for (const SummaryPoint& p : summary.front) front.push_back(p.name);
+  for (const SummaryPoint& p : summary.trials) all.push_back(p.name);
+  EXPECT_EQ(front, (std::vector<std::string>{"int8", "1", "2"}));
+  EXPECT_EQ(all, (std::vector<std::string>{"float", "ort-int8", "int8", "2", "1", "c3333333"}));
 }
 
 // A network of many small layers: scales and zero points weigh more than its weights lose.

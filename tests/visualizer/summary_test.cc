@@ -60,6 +60,7 @@ TEST(SummaryJson, HasTheFieldsOfTheContract) {
 
   const auto& point = json["front"][1];
   EXPECT_EQ(point["id"], "0000000000000010");
+  EXPECT_EQ(point["name"], "1");
   EXPECT_EQ(point["file"], "models/0000000000000010.onnx");
   EXPECT_EQ(point["plan"], "plans/0000000000000010.json");
   EXPECT_EQ(point["size_bytes"], 3650000);
@@ -123,10 +124,10 @@ std::vector<std::string> lines(const std::string& text) {
 TEST(SummaryTable, Wide) {
   const auto table = lines(summary_table(small_summary(), {100}));
   ASSERT_EQ(table.size(), 10U);  // heads, float, full, six points, legend
-  EXPECT_EQ(table[0], "    id                    size     kept      kl  top1_disagr    top1  latency");
-  EXPECT_EQ(table[1], "    float             14.00 MB    0.0 %       0        0.0 %  72.0 %  3.21 ms");
-  EXPECT_EQ(table[2], "    full               3.60 MB  100.0 %   0.462       23.1 %  56.6 %  3.31 ms");
-  EXPECT_EQ(table[5], ">*  0000000000000013   4.46 MB   91.7 %     0.1        5.0 %  68.7 %  3.71 ms");
+  EXPECT_EQ(table[0], "    name       size     kept      kl  top1_disagr    top1  latency");
+  EXPECT_EQ(table[1], "    float  14.00 MB    0.0 %       0        0.0 %  72.0 %  3.21 ms");
+  EXPECT_EQ(table[2], "    int8    3.60 MB  100.0 %   0.462       23.1 %  56.6 %  3.31 ms");
+  EXPECT_EQ(table[5], ">*  3       4.46 MB   91.7 %     0.1        5.0 %  68.7 %  3.71 ms");
   EXPECT_EQ(table[9], "> selected  * among the top three");
 }
 
@@ -137,7 +138,7 @@ TEST(SummaryTable, FitsItsColumns) {
       EXPECT_LE(line.size(), static_cast<size_t>(columns)) << line;
     }
   }
-  EXPECT_EQ(lines(summary_table(summary, {31}))[2], "    full       3.60 MB   0.462");
+  EXPECT_EQ(lines(summary_table(summary, {31}))[2], "    int8    3.60 MB   0.462");
 }
 
 TEST(SummaryTable, WithoutLabelsOrMeasurement) {
@@ -148,10 +149,10 @@ TEST(SummaryTable, WithoutLabelsOrMeasurement) {
   summary.baseline.trial.measurement->latency = {};
   summary.fully_quantized.trial.measurement.reset();
   EXPECT_EQ(summary_table(summary),
-            "    id         size   kept  kl  top1_disagr  latency\n"
+            "    name       size   kept  kl  top1_disagr  latency\n"
             "    float  14.00 MB  0.0 %   0        0.0 %        -\n"
-            "    full     failed      -   -            -        -\n");
-  EXPECT_EQ(summary_table({}), "  id  size  kept  kl  top1_disagr  latency\n");
+            "    int8     failed      -   -            -        -\n");
+  EXPECT_EQ(summary_table({}), "  name  size  kept  kl  top1_disagr  latency\n");
 }
 
 TEST(SummaryTable, MapsAndValuesHaveNoFirstClassUnlessLabelsSaySo) {

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "metrics/loss_fields.h"
+#include "orchestrator/study/name_points.h"
 #include "orchestrator/study/summarize.h"
 #include "seqto/error.h"
 
@@ -196,6 +197,7 @@ Summary report_published(const fs::path& path, const fs::path& dir) {
   Ending ending{.objectives = {"rank_dissimilarity", "size"}};
   s.objectives = ending.objectives;
   static_cast<DeviceFront&>(s) = front_of_trials("as published", trials, ending, dir);
+  name_points(s);
   rank(s, std::span(trials).subspan(1));
   s.sensitivity = file.sensitivity();
   s.evaluations = static_cast<int64_t>(trials.size());

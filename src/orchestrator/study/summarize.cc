@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "orchestrator/study/name_points.h"
 #include "orchestrator/study/recommend.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
@@ -55,7 +56,7 @@ struct Pointer {
   double float_size, full_size;
 
   SummaryPoint operator()(const Trial& trial) const {
-    SummaryPoint p{trial, {}, {}, 0};
+    SummaryPoint p{.trial = trial};
     if (trial.measurement && full_size < float_size)
       p.size_reduction_kept =
           (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
@@ -252,6 +253,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   static_cast<DeviceFront&>(s) = front_on(first_device(study), study.trials(), ending, point);
   for (const std::string& device : other_devices(study))
     s.elsewhere.push_back(front_on(device, trials_on(study, device), ending, point));
+  name_points(s);
   if (auto by_device = notes::kPlacement.in(study)) {
     s.placement = (*by_device)[s.device];
     for (DeviceFront& d : s.elsewhere) d.placement = (*by_device)[d.device];
