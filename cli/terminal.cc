@@ -52,7 +52,7 @@ int columns_of(int descriptor) {
   if (columns >= kFewest) return columns;
   winsize size{};
   const bool known = ::isatty(descriptor) && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0;
-  return known && size.ws_col >= kFewest ? size.ws_col : 100;
+  return known && size.ws_col >= kFewest ? size.ws_col : 80;
 }
 
 bool takes_colours(int descriptor) {

@@ -13,7 +13,7 @@
 
 namespace seqto::cli {
 
-// $COLUMNS, else what the terminal behind the descriptor says, else 100.
+// $COLUMNS, else what the terminal behind the descriptor says, else 80.
 int columns_of(int descriptor);
 
 // Only on a terminal that is not dumb, and not where NO_COLOR is set (no-color.org).

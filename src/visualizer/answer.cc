@@ -15,16 +15,13 @@ namespace {
 // "3.9 x smaller", or that there is nothing to tell apart.
 std::string times(double before, double after, const char* less, const char* more, const char* same) {
   const double ratio = before / after;
-  if (std::abs(ratio - 1) < 0.05) return same;
+  if (std::abs(ratio - 1) < internal::kSame) return same;
   return ratio > 1 ? fmt::format("{:.1f} x {}", ratio, less) : fmt::format("{:.1f} x {}", 1 / ratio, more);
 }
 
-// Bootstrapped samples of which none changed know no spread; so many of none still leave this share possible.
-double most_of_none(int64_t samples) { return 1 - std::pow(0.025, 1 / static_cast<double>(samples)); }
-
 std::string quality(const Summary& summary, const SummaryPoint& point) {
   const std::string& figure = summary.judged_by;
-  auto interval = internal::loss_interval(point, figure);
+  const auto interval = internal::judged_interval(point, figure);
   const double value = internal::loss_of(point, figure);
   const auto with_ends = [&](const std::string& words, auto show) {
     if (!interval) return words;
@@ -32,14 +29,22 @@ std::string quality(const Summary& summary, const SummaryPoint& point) {
     if (low.ends_with(" %")) low.resize(low.size() - 2);
     return fmt::format("{} ({} to {})", words, low, show(interval->high));
   };
-  if (figure == "top1_disagreement") {
-    const int64_t samples = summary.header.evaluation_samples;
-    if (value == 0 && samples > 0) interval = {0, most_of_none(samples)};
+  if (figure == "top1_disagreement")
     return with_ends(fmt::format("{} of the answers change", internal::format_percent(value)),
                      internal::format_percent);
-  }
   return with_ends(fmt::format("{} {}", internal::loss_label(figure), internal::format_figure(value)),
                    internal::format_figure);
+}
+
+// Where even a candidate that changes nothing could not be told to be as good: what to type.
+std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
+  const int64_t samples = internal::counted_samples(point, summary.judged_by);
+  const int64_t needed = internal::samples_for(summary.tolerance);
+  if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed) return "";
+  const StudyHeader& h = summary.header;
+  return fmt::format(" {} samples cannot show {}: give --data {} or more, or --tolerance {:.2g}%.", samples,
+                     internal::format_percent(summary.tolerance), h.calibration_samples + h.search_samples + needed,
+                     std::ceil(1000 * internal::most_of_none(samples)) / 10);
 }
 
 }  // namespace
@@ -63,7 +68,7 @@ std::string answer(const Summary& summary) {
   else if (summary.limits.empty() && !summary.as_good_as_float)
     first = fmt::format("No candidate is surely within {} of float; the nearest is {}",
                         internal::format_percent(summary.tolerance), name);
-  return fmt::format("{}: {}.", first, fmt::join(parts, ", "));
+  return fmt::format("{}: {}.{}", first, fmt::join(parts, ", "), too_few_samples(summary, *point));
 }
 
 }  // namespace seqto

@@ -67,6 +67,37 @@ std::string clip(const std::string& text, int columns) {
   return text;
 }
 
+std::string wrapped(const std::string& text, int columns, const std::string& indent) {
+  if (columns <= 0 || screen_width(text) <= columns) return text + "\n";
+  std::string lines, line;
+  const auto end_line = [&] {
+    lines += clip(line, columns) + "\n";  // a word may be longer than a line
+    line.clear();
+  };
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!line.empty() && screen_width(line) + 1 + screen_width(word) > columns) end_line();
+    line += (line.empty() ? (lines.empty() ? "" : indent) : " ") + word;
+    begin = end + 1;
+  }
+  end_line();
+  return lines;
+}
+
+std::string format_interval(const Interval& interval) {
+  return fmt::format("{:.2g}{}{:.2g}", interval.low == 0 ? 0.0 : interval.low, interval.low < 0 ? " to " : "-",
+                     interval.high == 0 ? 0.0 : interval.high);
+}
+
+std::string format_durations(int64_t low_ns, int64_t high_ns) {
+  std::string low = format_duration(low_ns);
+  const std::string high = format_duration(high_ns);
+  const auto unit = [](const std::string& text) { return text.substr(text.find(' ')); };
+  if (unit(low) == unit(high)) low.resize(low.find(' '));
+  return low + "-" + high;
+}
+
 std::string escape_html(std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -24,8 +24,8 @@ struct Cell {
 };
 
 const std::vector<std::string>& headings() {
-  static const std::vector<std::string> names{"model", "float",   "full",      "selected",     "kept",
-                                              "loss",  "of full", "float run", "selected run", "trials"};
+  static const std::vector<std::string> names{"model", "float",       "int8",       "selected",      "kept",
+                                              "loss",  "int8's loss", "float time", "selected time", "trials"};
   return names;
 }
 
@@ -93,8 +93,8 @@ std::string page(std::span<const OverviewEntry> entries) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
       "<title>{0} models · seqto</title>\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<h1>{0} models</h1>\n"
-      "<p class=\"lead\">{2} of them tuned. Sizes of the float model, the fully quantized one and the selected "
-      "candidate; the share of the size reduction that it keeps; its loss, and that of the fully quantized model; "
+      "<p class=\"lead\">{2} of them tuned. Sizes of the float model, of int8 in every layer and of the selected "
+      "candidate; the share of int8's size reduction that it keeps; its loss, and that of int8; "
       "times of one sample.</p>\n<section><div class=\"wide\"><table>\n<thead><tr>{3}</tr></thead>\n"
       "<tbody>\n{4}</tbody></table></div></section>\n</main>\n</body>\n</html>\n",
       entries.size(), report_css(), tuned, heads, rows);
@@ -104,7 +104,7 @@ std::string page(std::span<const OverviewEntry> entries) {
 
 std::string overview_table(std::span<const OverviewEntry> entries, const TextStyle& style) {
   std::vector<TableColumn> columns{{headings().front(), TableColumn::kName}};
-  // The last columns go first where there is no room; those of the model, its size and full int8's stay.
+  // The last columns go first where there is no room; the model, its size and that of int8 stay.
   for (size_t i = 1; i < headings().size(); ++i)
     columns.push_back({headings()[i], TableColumn::kFigure, i < 3 ? 0 : static_cast<int>(headings().size() - i)});
   std::vector<TableRow> rows;

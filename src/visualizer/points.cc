@@ -1,6 +1,7 @@
 #include "visualizer/points.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -101,6 +102,33 @@ std::optional<Interval> loss_interval(const SummaryPoint& point, const std::stri
   const auto& intervals = point.trial.measurement->intervals;
   const auto found = intervals.find(name);
   return found == intervals.end() ? std::nullopt : std::optional(found->second);
+}
+
+double most_of_none(int64_t samples) { return 1 - std::pow(0.025, 1 / static_cast<double>(samples)); }
+
+int64_t samples_for(double share) {
+  return share > 0 && share < 1 ? static_cast<int64_t>(std::ceil(std::log(0.025) / std::log1p(-share))) : 0;
+}
+
+int64_t counted_samples(const SummaryPoint& point, const std::string& figure) {
+  if (!point.trial.measurement) return 0;
+  const Measurement& m = *point.trial.measurement;
+  const bool is_share = is_task_metric(figure) ? figure == "f1" || figure == "top1" || figure == "top5" || figure == "accuracy"
+                                               : figure == "top1_disagreement";
+  const auto samples = m.samples.find(figure == "f1" ? "top1" : figure);
+  return is_share && samples != m.samples.end() ? std::ssize(samples->second) : 0;
+}
+
+std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure) {
+  const auto interval = loss_interval(point, figure);
+  const bool spreads = interval && (interval->low < 0 || interval->high > 0);
+  const int64_t samples = counted_samples(point, figure);
+  if (spreads || samples == 0 || loss_of(point, figure) != 0) return interval;
+  return Interval{0, most_of_none(samples)};
+}
+
+bool as_fast(const Latency& a, const Latency& b) {
+  return std::abs(static_cast<double>(a.median_ns) / static_cast<double>(b.median_ns) - 1) < kSame;
 }
 
 int64_t float_layers(const Summary& summary, const Plan& plan) {

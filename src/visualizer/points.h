@@ -33,6 +33,19 @@ bool has_classes(const Measurement& measurement, const std::string& loss);
 double loss_of(const SummaryPoint& point, const std::string& name);
 std::optional<Interval> loss_interval(const SummaryPoint& point, const std::string& name);
 
+// How far a figure that candidates are judged by can be trusted. Resamples of samples of which none changed know no
+// spread; so many of none still leave a share of most_of_none() possible.
+std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure);
+// The upper end of the exact 95 % interval of a share (Clopper and Pearson 1934) that no sample showed.
+double most_of_none(int64_t samples);
+// How many samples are needed for it to be at most `share`.
+int64_t samples_for(double share);
+// Whether the figure is a share of the samples, and of how many; 0: it is not.
+int64_t counted_samples(const SummaryPoint& point, const std::string& figure);
+
+constexpr double kSame = 0.05;  // sizes and times whose ratio is so near to 1 are called the same
+bool as_fast(const Latency& a, const Latency& b);
+
 // Quantizable layers that stay float32; -1 when the summary has no layers.
 int64_t float_layers(const Summary& summary, const Plan& plan);
 

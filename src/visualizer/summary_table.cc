@@ -1,99 +1,147 @@
-// The terminal's table. Where there is little room, it leaves out what is least missed.
+// The terminal's table and what its words mean. Where there is little room, it leaves out what is least missed.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "seqto/report.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"
+#include "visualizer/table_rows.h"
 
 namespace seqto {
 namespace {
 
 using internal::clip;
+using internal::ShownPoint;
 
-std::string mark(const Summary& summary, const SummaryPoint& point) {
-  const std::string& id = point.trial.id;
-  return fmt::format("{}{}{}", id == summary.selected ? ">" : " ", internal::rank(summary, id) ? "*" : " ",
-                     point.alike.empty() ? "" : "~");
+constexpr double kNoisy = 1.5;  // nine runs in ten differ by so much: their median alone tells little
+
+const Measurement* measured(const SummaryPoint& point) {
+  return point.trial.measurement ? &*point.trial.measurement : nullptr;
 }
 
-// "0.0084-0.0121"; nothing where the samples say nothing of it.
-std::string interval(const SummaryPoint& point, const std::string& name) {
-  const auto ends = internal::loss_interval(point, name);
-  return ends ? fmt::format("{}{}{}", internal::format_figure(ends->low), ends->low < 0 ? " to " : "-",
-                            internal::format_figure(ends->high))
-              : "-";
+bool is_noisy(const SummaryPoint& point) {
+  const Measurement* m = measured(point);
+  return m && static_cast<double>(m->latency.p90_ns) > kNoisy * static_cast<double>(m->latency.p10_ns);
 }
 
-// Marks, names, and the figures of a measured point.
-std::vector<TableColumn> empty_table(const std::string& loss, bool classes, bool labels, bool intervals) {
-  constexpr auto kFigure = TableColumn::kFigure;
-  std::vector<TableColumn> table{{""}, {"name"}, {"size", kFigure}, {"kept", kFigure, 3}, {loss, kFigure, 6}};
-  if (intervals) table.push_back({"95 %", kFigure, 1});
-  if (classes) table.push_back({"top1_disagr", kFigure, 4});
-  if (labels) table.push_back({"top1", kFigure, 2});
-  table.push_back({"latency", kFigure, 5});
-  return table;
-}
+// What a table of these points has columns for.
+struct Columns {
+  std::string loss;
+  bool classes = true, labels = false, intervals = false, spreads = false;
 
-TableRow row_of(const Summary& summary, const SummaryPoint& point, bool classes, bool labels, bool intervals) {
-  TableRow row{mark(summary, point), point.name};
-  const auto& measured = point.trial.measurement;
-  if (!measured) {
-    row.push_back("failed");
-    row.resize(empty_table("", classes, labels, intervals).size(), "-");
-    return row;
+  Columns(const Summary& summary, const std::vector<ShownPoint>& rows) : loss(internal::loss_name(summary)) {
+    for (const ShownPoint& row : rows) {
+      const Measurement* m = measured(*row.point);
+      if (m && !internal::has_classes(*m, loss)) classes = false;
+      labels |= m && m->metrics.contains("top1");
+      intervals |= internal::loss_interval(*row.point, loss).has_value();
+      spreads |= is_noisy(*row.point);
+    }
   }
-  row.push_back(format_bytes(measured->size_bytes));
-  row.push_back(internal::format_percent(point.size_reduction_kept));
-  const std::string loss = internal::loss_name(summary);
-  row.push_back(internal::format_figure(internal::loss_of(point, loss)));
-  if (intervals) row.push_back(interval(point, loss));
-  if (classes) row.push_back(internal::format_percent(measured->losses.top1_disagreement));
-  if (labels) {
-    const auto top1 = measured->metrics.find("top1");
-    row.push_back(top1 == measured->metrics.end() ? "-" : internal::format_percent(top1->second));
+
+  std::vector<TableColumn> titles() const {
+    constexpr auto kFigure = TableColumn::kFigure;
+    std::vector<TableColumn> table{
+        {"    name"}, {"size", kFigure}, {"kept", kFigure, 4}, {internal::loss_label(loss), kFigure, 7}};
+    if (intervals) table.push_back({"95 %", kFigure, 1});
+    if (classes) table.push_back({"changed", kFigure, 5});
+    if (labels) table.push_back({"top1", kFigure, 3});
+    table.push_back({"latency", kFigure, 6});
+    if (spreads) table.push_back({"p10-p90", kFigure, 2});
+    return table;
   }
-  row.push_back(measured->latency.median_ns > 0 ? format_duration(measured->latency.median_ns) : "-");
-  return row;
+};
+
+std::string named(const Summary& summary, const ShownPoint& row) {
+  const std::string& id = row.point->trial.id;
+  return fmt::format("{}{}{} {}", id == summary.selected ? ">" : " ", internal::rank(summary, id) ? "*" : " ",
+                     row.folded > 0 ? "~" : " ", row.point->name);
+}
+
+TableRow cells(const Summary& summary, const ShownPoint& row, const Columns& columns) {
+  const SummaryPoint& point = *row.point;
+  const Measurement* m = measured(point);
+  if (!m) {
+    TableRow failed{named(summary, row), "failed"};
+    failed.resize(columns.titles().size(), "-");
+    return failed;
+  }
+  TableRow cells{named(summary, row), format_bytes(m->size_bytes), internal::format_percent(point.size_reduction_kept),
+                 internal::format_figure(internal::loss_of(point, columns.loss))};
+  const auto ends = internal::loss_interval(point, columns.loss);
+  if (columns.intervals) cells.push_back(ends ? internal::format_interval(*ends) : "-");
+  if (columns.classes) cells.push_back(internal::format_percent(m->losses.top1_disagreement));
+  if (columns.labels) {
+    const auto top1 = m->metrics.find("top1");
+    cells.push_back(top1 == m->metrics.end() ? "-" : internal::format_percent(top1->second));
+  }
+  const Latency& t = m->latency;
+  cells.push_back(t.median_ns > 0 ? format_duration(t.median_ns) : "-");
+  if (columns.spreads) cells.push_back(t.median_ns > 0 ? internal::format_durations(t.p10_ns, t.p90_ns) : "-");
+  return cells;
+}
+
+// What is known of the front beside these rows.
+std::string more(const Summary& summary, const std::vector<ShownPoint>& rows) {
+  const auto shown = [&](const SummaryPoint& point) {
+    return std::ranges::any_of(rows, [&](const ShownPoint& row) { return row.point->trial.id == point.trial.id; });
+  };
+  const auto count = std::ranges::count_if(summary.front, [&](const SummaryPoint& point) { return !shown(point); });
+  return count > 0 ? fmt::format("    {} more in report.html\n", count) : "";
 }
 
 std::string device_table(const Summary& summary, const TextStyle& style) {
-  std::vector<const SummaryPoint*> points;
-  const auto add = [&](const SummaryPoint& point) {
-    const auto same = [&](const SummaryPoint* other) { return other->trial.id == point.trial.id; };
-    if (!point.trial.id.empty() && std::none_of(points.begin(), points.end(), same)) points.push_back(&point);
-  };
-  add(summary.baseline);
-  add(summary.fully_quantized);
-  for (const auto& point : summary.front) add(point);
-
-  const std::string loss = internal::loss_name(summary);
-  const bool labels = std::ranges::any_of(points, [](const SummaryPoint* point) {
-    return point->trial.measurement && point->trial.measurement->metrics.contains("top1");
-  });
-  const bool classes = std::ranges::none_of(points, [&](const SummaryPoint* point) {
-    return point->trial.measurement && !internal::has_classes(*point->trial.measurement, loss);
-  });
-  const bool intervals = std::ranges::any_of(
-      points, [&](const SummaryPoint* point) { return internal::loss_interval(*point, loss).has_value(); });
-  const auto table = empty_table(internal::loss_label(loss), classes, labels, intervals);
+  const std::vector<ShownPoint> points = internal::shown_points(summary);
+  const Columns columns(summary, points);
   std::vector<TableRow> rows;
-  for (const auto* point : points) rows.push_back(row_of(summary, *point, classes, labels, intervals));
-
+  for (const ShownPoint& row : points) rows.push_back(cells(summary, row, columns));
   std::string text;
-  const auto lines = table_lines(table, std::move(rows), style);
+  const auto lines = table_lines(columns.titles(), std::move(rows), style);
   for (size_t i = 0; i < lines.size(); ++i) {
-    const bool selected = i > 0 && points[i - 1]->trial.id == summary.selected;
+    const bool selected = i > 0 && points[i - 1].point->trial.id == summary.selected;
     text += (selected ? painted(lines[i], Colour::kChosen, style) : lines[i]) + "\n";
   }
-  return text;
+  return text + more(summary, points);
+}
+
+// What marks and columns of the tables mean.
+std::string legend(const Summary& summary, const TextStyle& style) {
+  const std::vector<ShownPoint> points = internal::shown_points(summary);
+  const Columns columns(summary, points);
+  std::vector<std::string> marks{"> use this one"}, words;
+  if (!summary.top.empty()) marks.emplace_back("* nearest to the ideal");
+  if (std::ranges::any_of(points, [](const ShownPoint& row) { return row.folded > 0; }))
+    marks.emplace_back("~ larger ones are no better");
+  const std::string& full = summary.fully_quantized.name;
+  if (full == "ort-int8") words.emplace_back("ort-int8: all layers by onnxruntime's defaults");
+  if (!full.empty()) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
+  words.push_back(fmt::format("{}: against float, 0 is equal", internal::loss_label(columns.loss)));
+  if (columns.classes) words.emplace_back("changed: answers unlike float's");
+  return internal::wrapped(fmt::format("{}", fmt::join(marks, "  ")), style.columns) +
+         internal::wrapped(fmt::format("{}", fmt::join(words, "; ")), style.columns);
 }
 
 // A line of its own, cut where there is no room.
 std::string shown(const std::string& line, const TextStyle& style) {
   return (style.columns > 0 ? clip(line, style.columns) : line) + "\n";
+}
+
+// A sentence where what was timed cannot be told apart, or not be trusted.
+std::string latency_doubt(const Summary& summary, const TextStyle& style) {
+  const SummaryPoint* selected = internal::find_point(summary, summary.selected);
+  const Measurement* before = measured(summary.baseline);
+  const Measurement* after = selected ? measured(*selected) : nullptr;
+  if (!before || !after || before->latency.median_ns == 0 || after->latency.median_ns == 0) return "";
+  const Latency &a = before->latency, &b = after->latency;
+  const bool overlap = !internal::as_fast(a, b) && std::max(a.p10_ns, b.p10_ns) < std::min(a.p90_ns, b.p90_ns);
+  if (!overlap && !is_noisy(summary.baseline) && !is_noisy(*selected)) return "";
+  return internal::wrapped(
+      fmt::format("latency, p10-p90: float {}, {} {}: {}", internal::format_durations(a.p10_ns, a.p90_ns),
+                  selected->name, internal::format_durations(b.p10_ns, b.p90_ns),
+                  overlap ? "they overlap" : "the machine was noisy"),
+      style.columns);
 }
 
 // "blocks.3: int8 float32": the scheme of each device's selected candidate.
@@ -122,23 +170,17 @@ std::string differing_choices(const Summary& summary, const TextStyle& style) {
 
 std::string summary_table(const Summary& summary, const TextStyle& style) {
   std::string text = answer(summary);
-  if (const size_t colon = text.find(": ");
-      style.columns > 0 && text.size() > static_cast<size_t>(style.columns) && colon != text.npos)
-    text = clip(text.substr(0, colon + 1), style.columns) + "\n" + clip("  " + text.substr(colon + 2), style.columns);
-  if (!text.empty()) text += "\n\n";
-  if (!summary.elsewhere.empty()) text += fmt::format("on {}:\n", summary.device);
+  if (!text.empty()) text = internal::wrapped(text, style.columns, "  ") + "\n";
+  if (!summary.elsewhere.empty()) text += shown(fmt::format("on {}:", summary.device), style);
   text += device_table(summary, style);
   for (const auto& device : summary.elsewhere)
-    text += fmt::format("on {}:\n{}", device.device, device_table(internal::on_device(summary, device), style));
+    text += shown(fmt::format("on {}:", device.device), style) +
+            device_table(internal::on_device(summary, device), style);
   if (!summary.elsewhere.empty()) text += differing_choices(summary, style);
   if (internal::has_random_data(summary))
-    text += shown("random inputs: sizes and latencies mean something, losses do not", style);
-  if (!summary.selected.empty()) text += shown("> selected  * among the top three", style);
-  if (std::ranges::any_of(summary.front, [](const SummaryPoint& point) { return !point.alike.empty(); }))
-    text += shown(fmt::format("~ {} samples cannot tell its {} from a smaller one's", summary.header.evaluation_samples,
-                              is_task_metric(internal::loss_name(summary)) ? internal::loss_name(summary) : "loss"),
-                  style);
-  return text;
+    text += internal::wrapped("random inputs: sizes and latencies mean something, losses do not", style.columns);
+  if (!summary.selected.empty()) text += legend(summary, style);
+  return text + latency_doubt(summary, style);
 }
 
 }  // namespace seqto

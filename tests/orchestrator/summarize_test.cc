@@ -87,6 +87,31 @@ TEST(Summarize, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
   EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is candidate 3:"));
 }
 
+// Resamples of samples that agree know no spread: what so few of them leave possible counts.
+TEST(Summarize, FewSamplesCannotShowThatNothingChanges) {
+  const auto with_samples = [](size_t count) {
+    std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0.9), trial("one", 300, 0.1),
+                              trial("larger", 400, 0.05)};
+    for (Trial& t : trials) {
+      const bool changes = t.id == "full";
+      t.measurement->samples["top1_disagreement"] = std::vector<double>(count, changes);
+      t.measurement->intervals["top1_disagreement"] = {changes ? 1.0 : 0, changes ? 1.0 : 0};
+    }
+    return trials;
+  };
+  const Summary many = summary_of("many", with_samples(472));
+  EXPECT_TRUE(many.as_good_as_float);
+  EXPECT_EQ(many.selected, "one");
+  EXPECT_EQ(answer(many), "Use candidate 1: 3.3 x smaller, 0.0 % of the answers change (0.0 to 0.8 %).");
+  const Summary few = summary_of("few", with_samples(60));
+  EXPECT_FALSE(few.as_good_as_float);
+  EXPECT_EQ(few.selected, "one");  // the cheapest of those that lose least
+  EXPECT_EQ(answer(few),
+            "No candidate is surely within 1.0 % of float; the nearest is candidate 1: 3.3 x smaller, 0.0 % of the "
+            "answers change (0.0 to 6.0 %). 60 samples cannot show 1.0 %: give --data 368 or more, or --tolerance "
+            "6%.");
+}
+
 TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
   std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0), trial("good", 500, 0)};
   trials[1].measurement->losses.nmse = 0.2, trials[2].measurement->losses.nmse = 0.003;
@@ -116,8 +141,7 @@ TEST(Summarize, NothingIsKeptOfNoReduction) {
   ASSERT_EQ(summary.front.size(), 1u);
   EXPECT_EQ(summary.front[0].size_reduction_kept, 0);
   ASSERT_EQ(summary.notes.size(), 1u);
-  EXPECT_EQ(summary.notes[0],
-            "the fully quantized model has 1.20 kB, the float one 1.00 kB: there is no size reduction to keep");
+  EXPECT_EQ(summary.notes[0], "int8 has 1.20 kB, float 1.00 kB: there is no size reduction to keep");
 }
 
 TEST(Summarize, OfThreeObjectivesTheOutlineIsOfTwo) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "seqto/search.h"
+#include "visualizer/points.h"
 
 namespace seqto::internal {
 namespace {
@@ -22,11 +22,8 @@ std::string judged_by(const Measurement& baseline, const std::vector<std::string
 
 // How much worse than float it may be, as far as the samples tell.
 double worst(const SummaryPoint& point, const std::string& figure) {
-  if (const auto drop = point.drops.find(figure); is_task_metric(figure) && drop != point.drops.end())
-    return drop->second.interval ? drop->second.interval->high : drop->second.value;
-  const Measurement& m = *point.trial.measurement;
-  const auto interval = m.intervals.find(figure);
-  return interval != m.intervals.end() ? interval->second.high : objective(m, figure);
+  const auto interval = judged_interval(point, figure);
+  return interval ? interval->high : loss_of(point, figure);
 }
 
 double share(double value, double of) { return of > 0 && value > 0 ? value / of : 1; }
