@@ -10,10 +10,14 @@ namespace {
 
 constexpr double kRuined = 1.0 / 3;  // of the answers changed
 
+}  // namespace
+
 bool is_ruined(const SummaryPoint& point, const std::string& loss) {
   const auto& m = point.trial.measurement;
   return m && has_classes(*m, loss) && m->losses.top1_disagreement > kRuined;
 }
+
+namespace {
 
 bool is_chosen(const Summary& summary, const SummaryPoint& point) {
   return point.trial.id == summary.selected || rank(summary, point.trial.id) > 0;
