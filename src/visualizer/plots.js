@@ -34,7 +34,7 @@ var plots = (function () {
   function figure(value) {
     if (typeof value !== 'number') return '\u2013';
     var short = +value.toPrecision(3);
-    return short !== 0 && (Math.abs(short) < 1e-3 || Math.abs(short) >= 1e5) ? short.toExponential().replace('e+', 'e') :
+    return short !== 0 && (Math.abs(short) < 1e-4 || Math.abs(short) >= 1e5) ? short.toExponential().replace('e+', 'e') :
                                                                                String(short);
   }
   function power(exponent) {
@@ -83,7 +83,10 @@ var plots = (function () {
     if (all) Object.keys(p.metrics).forEach(function (name) { known(name, p.metrics[name]); });
     if (all && p.float_layers >= 0) row('left in float by the plan', p.float_layers);
     if (p.excluded) row('exclusion list', p.excluded);
-    if (p.alike) row('not told apart from', p.alike);
+    if (p.alike) {
+      var other = data.points.filter(function (q) { return q.id === p.alike && q.study === p.study; })[0];
+      row('not told apart from', other ? pointName(other) : p.alike);
+    }
     if (all && p.mcnemar) row('as often right as float: McNemar\u2019s p', p.mcnemar);
     return '<b>' + escape(pointName(p)) + '</b>' + escape(marks) + '<table>' + rows.join('') + '</table>';
   }
@@ -365,7 +368,8 @@ var plots = (function () {
       });
       return '<b>' + escape(shorten(item.data.bar.group.layers.join(', '), 80)) + '</b><br>alone in ' + lines.join('<br>');
     };
-    option.grid.bottom = 34;
+    option.grid.top = how.title ? 84 : 34;
+    option.grid.right = 44;
     option.yAxis = axis(theme, {type: 'category', data: bars.map(function (b) { return b.name; }), splitLine: {show: false},
                                 axisTick: {show: false}, axisLabel: {interval: 0, hideOverlap: false, fontSize: 11}});
     option.xAxis = withName(theme, {type: 'value', axisLabel: {formatter: tick}, splitNumber: how.narrow ? 2 : 5},

@@ -263,6 +263,18 @@ def check_ticks(dom):
     assert figures and all(len(figure) <= 6 and "e" not in figure for figure in figures), texts
 
 
+def check_overview(browser, page):
+    """However long the names, every figure is in sight at 1100 pixels."""
+    measured = page.with_name("measured.html")
+    script = """<script>var box = document.querySelector('.wide');
+document.body.setAttribute('data-hidden', box.scrollWidth - box.clientWidth);</script></body>"""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    measured.write_text(script.join(text.rsplit("</body>", 1)))
+    dom, said = browse(browser, measured, "--dump-dom", "--window-size=1100,900")
+    assert "CONSOLE" not in said, said
+    assert 'data-hidden="0"' in dom, re.search(r'data-hidden="[^"]*"', dom)
+
+
 def check_svgs(folder):
     for plot in PLOTS:
         if not (folder / "plots" / f"{plot}.svg").exists():
@@ -292,6 +304,7 @@ def main():
         for report in reports:
             check_page(browser, report / "report.html", 10 if report.name.endswith(("small", "decades", "many")) else 0)
         check_touched(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
+        check_overview(browser, pathlib.Path(out) / "seqto_overview" / "index.html")
         for width in (1280, 400):
             check_first_screen(browser, pathlib.Path(out) / "seqto_report_small", width)
         ruined = pathlib.Path(out) / "seqto_report_ruined" / "report.html"

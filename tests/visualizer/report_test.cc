@@ -187,6 +187,16 @@ TEST(Report, Comparison) {
   EXPECT_EQ(nlohmann::json::parse(read_file(dir / "comparison.json"))["studies"][0]["selected"], "0000000000000013");
 }
 
+TEST(Report, OverviewOfLongNames) {
+  const std::string name = "a_network_from_some_exporter/with_a_name/that_nobody_would_type_but_a_program_does_v2_opset17";
+  const OverviewEntry entries[] = {{name, small_summary(), ""}, {kHostile + name, {}, "no " + kHostile}};
+  const auto dir = folder("overview");
+  write_overview(entries, dir);
+  const auto page = read_file(dir / "index.html");
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_NE(page.find("<td class=\"model\"><a href=\"./a_network"), std::string::npos);
+}
+
 TEST(ReportData, CannotLeaveItsScriptElement) {
   auto summary = small_summary();
   summary.sensitivity.activations[0].tensor = "</script>\xE2\x80\xA8<!--\xFF";
