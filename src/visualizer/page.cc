@@ -140,7 +140,7 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
   if (has("layer_losses"))
     page += plot_section("layer_losses", "Loss by layer",
                          fmt::format("{} that a group of layers adds when it alone is quantized; the colour is its "
-                                     "scheme in the selected candidate. At most 20, the largest.",
+                                     "scheme in the selected candidate. + 2: with two more layers. At most 20, the largest.",
                                      text(summary.what_if->loss)));
   page += layer_view_section(summary) + layers_table(summary) + devices_section(summary) + what_if_section(summary) +
           trials_table(summary);

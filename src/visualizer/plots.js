@@ -231,7 +231,7 @@ var plots = (function () {
     function scatter(name, color, symbol, size, items, label, position) {
       return {
         name: name, type: 'scatter', data: items, symbol: symbol, symbolSize: size, itemStyle: {color: color}, z: 5,
-        cursor: 'default', labelLayout: {moveOverlap: 'shiftY'},
+        cursor: 'default', labelLayout: {hideOverlap: true},
         label: {show: !!label, position: position, color: color, fontFamily: font, fontWeight: 600,
                 formatter: label, textBorderColor: theme.card, textBorderWidth: 3}
       };
@@ -313,7 +313,7 @@ var plots = (function () {
     });
     function marks(name, color, symbol, size, test, label) {
       return {name: name, type: 'scatter', data: points.filter(test).map(scale.place), symbol: symbol, symbolSize: size, z: 5,
-              cursor: 'default', itemStyle: {color: color},
+              cursor: 'default', labelLayout: {hideOverlap: true}, itemStyle: {color: color},
               label: {show: !!label, position: 'top', color: color, fontFamily: font, fontWeight: 600,
                       formatter: function (item) { return pointName(item.data.point); }, textBorderColor: theme.card, textBorderWidth: 3}};
     }
@@ -561,7 +561,7 @@ var plots = (function () {
                                     axisLabel: {formatter: function (x) { return figure(x); }, showMinLabel: false,
                                                 showMaxLabel: false}}, below('value'));
     option.yAxis = axis(theme, {type: 'log', min: least, axisLine: {onZero: false}, name: 'values  (log)', nameTextStyle: {align: 'left'},
-                                axisLabel: {formatter: function (y) { return y < 1 ? '' : y < 1e4 ? figure(y) : y.toExponential(); }}});
+                                axisLabel: {formatter: function (y) { return y < 1 ? '' : y < 1e4 ? figure(y) : tick(y); }}});
     option.series = [bars];
     return option;
   }

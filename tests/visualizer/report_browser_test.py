@@ -308,7 +308,9 @@ def main():
         for width in (1280, 400):
             check_first_screen(browser, pathlib.Path(out) / "seqto_report_small", width)
         ruined = pathlib.Path(out) / "seqto_report_ruined" / "report.html"
-        check_ticks(browse(browser, ruined, "--dump-dom")[0])
+        dom = browse(browser, ruined, "--dump-dom")[0]
+        check_ticks(dom)
+        assert "Measured, as candidate 3: kl 0.100, 4.46 MB" in dom, "what-if tells what was measured of the same plan"
         check_looks(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         check_comparison(browser, pathlib.Path(out) / "seqto_comparison" / "comparison.html")
         check_layers(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
