@@ -29,7 +29,8 @@ std::string comparison(double loss, const SummaryPoint& reference, double other)
   if (!(other > 0) || std::isnan(loss) || loss == other) return "";
   const double lower = 1 - loss / other;
   // Nearer to none than a percentage with one place tells.
-  if (loss > 0 && lower > 0.995) return fmt::format(", {:.0f} x lower than {}", two_digits(other / loss), text(reference.name));
+  if (loss > 0 && lower > 0.995)
+    return fmt::format(", {:.0f} x lower than {}", two_digits(other / loss), text(reference.name));
   return fmt::format(", {} {} than {}", format_percent(std::abs(lower)), lower < 0 ? "higher" : "lower",
                      text(reference.name));
 }
@@ -140,14 +141,16 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
   if (has("layer_losses"))
     page += plot_section("layer_losses", "Loss by layer",
                          fmt::format("{} that a group of layers adds when it alone is quantized; the colour is its "
-                                     "scheme in the selected candidate. + 2: with two more layers. At most 20, the largest.",
+                                     "scheme in the selected candidate. + 2: with two more layers. At most 20, the "
+                                     "largest.",
                                      text(summary.what_if->loss)));
   page += layer_view_section(summary) + layers_table(summary) + devices_section(summary) + what_if_section(summary) +
           trials_table(summary);
   if (has("sensitivity"))
     page += plot_section("sensitivity", "Errors of the tensors",
-                         "In the published order: activations by score, then weights. qdq_err: a tensor before and after "
-                       "its own rounding; xmodel_err: the float model&#39;s tensor and the quantized model&#39;s.");
+                         "In the published order: activations by score, then weights. qdq_err: a tensor before and "
+                         "after its own rounding; xmodel_err: the float model&#39;s tensor and the quantized "
+                         "model&#39;s.");
   page += errors_table(summary);
   page += placements_section(summary) + provenance(summary);
   page += "</main>\n<script type=\"application/json\" id=\"data\">" + data_json + "</script>\n";

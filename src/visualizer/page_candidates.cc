@@ -88,7 +88,8 @@ std::string side_row(const Summary& summary, const SummaryPoint& point, bool cla
 
 // Whether the runs do not tell which of the two is faster.
 bool overlap(const Latency& a, const Latency& b) {
-  return a.median_ns > 0 && b.median_ns > 0 && !as_fast(a, b) && std::max(a.p10_ns, b.p10_ns) < std::min(a.p90_ns, b.p90_ns);
+  return a.median_ns > 0 && b.median_ns > 0 && !as_fast(a, b) &&
+         std::max(a.p10_ns, b.p10_ns) < std::min(a.p90_ns, b.p90_ns);
 }
 
 // A column of the table of all, and whether only `all columns` shows it.
@@ -98,7 +99,8 @@ struct Column {
 };
 
 std::string hidden(std::string cells) {
-  for (size_t at = 0; (at = cells.find("<td", at)) != std::string::npos; at += 3) cells.insert(at + 3, " class=\"more\"");
+  for (size_t at = 0; (at = cells.find("<td", at)) != std::string::npos; at += 3)
+    cells.insert(at + 3, " class=\"more\"");
   return cells;
 }
 
@@ -172,8 +174,9 @@ std::string chosen_section(const Summary& summary) {
   std::string heads, rows, doubt;
   if (measured(&summary.baseline) && shown[0]->trial.id == summary.selected &&
       overlap(summary.baseline.trial.measurement->latency, shown[0]->trial.measurement->latency))
-    doubt = fmt::format("<p class=\"hint\">The latencies of float and {} overlap: their difference may be the machine's "
-                        "noise.</p>\n", text(shown[0]->name));
+    doubt = fmt::format(
+        "<p class=\"hint\">The latencies of float and {} overlap: their difference may be the machine's noise.</p>\n",
+        text(shown[0]->name));
   std::vector<std::string> names{"candidate", "size", "latency", loss_label(loss)};
   if (classes) names.emplace_back("answers changed");
   names.emplace_back("layers");
