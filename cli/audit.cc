@@ -81,13 +81,16 @@ void add_audit(Command app, Context& context) {
   add_hub_flags(word, f->hub);
   word.add_option("--reference", f->reference,
                   "The float model to take losses against; without: this model as it runs here");
-  word.add_option("--plan", f->plan, "The plan that the model was made by").check_file();
+  word.add_option("--plan", f->plan, "The plan that the model was made by, also as DIR:3 of a study");
   word.add_option("--plan-out", f->plan_out, "Write the plan with reduce_range for the layers that saturated");
   word.add_option("--min-saturated", f->min_saturated,
                   "Share of a layer's outputs from which the plan reduces its range (0: any)")
       .check_range(0.0, 1.0);
   add_print_config_flag(word);
-  word.callback([=, &context] { audit_command(*f, context); });
+  word.callback([=, &context] {
+    f->plan = plan_file(f->plan);
+    audit_command(*f, context);
+  });
 }
 
 }  // namespace seqto::cli

@@ -98,7 +98,7 @@ void add_check(Command app, Context& context) {
   add_config_flag(word);
   word.add_option("subject", f->subject, "Folder of a study, or an ONNX file or hub:NAME with --reference and --data")
       .required();
-  word.add_option("--id", f->id, "Of a study: selected, fully_quantized, or an id").capture_default_str();
+  word.add_option("--id", f->id, "Of a study: selected, a name (1, 2, 3 ...), or an id or its beginning").capture_default_str();
   word.add_option("--reference", f->pair.reference, "The float model that an ONNX file came from, or hub:NAME");
   add_model_pair_flags(word, f->pair);
   word.get_option("--device").description("Where the model runs; of a study: one of its devices (default: its first)");

@@ -1,5 +1,13 @@
 #include "hub_flags.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "seqto/error.h"
+#include "seqto/gate.h"
+
 namespace seqto::cli {
 
 void add_hub_flags(Command word, HubOptions& o) {
@@ -13,7 +21,33 @@ void add_hub_flags(Command word, HubOptions& o) {
   word.add_flag("--offline", o.offline, "Use what the hub's cache holds, and no network");
 }
 
+namespace {
+
+// DIR:3, where DIR is a study's folder.
+std::optional<StudyFiles> of_study(const std::string& asked) {
+  const size_t colon = asked.rfind(':');
+  if (colon == asked.npos || std::filesystem::exists(asked)) return {};
+  const std::filesystem::path dir = asked.substr(0, colon);
+  if (!std::filesystem::exists(dir / "summary.json")) return {};
+  return files_in_study(dir, asked.substr(colon + 1));
+}
+
+std::string written(const std::string& asked, const std::filesystem::path& file) {
+  if (!file.empty()) return file.string();
+  throw Error(Code::kInvalidInput, fmt::format("[study] {} found, which was not written; a candidate with a file "
+                                               "expected; summary.json names the files",
+                                               asked));
+}
+
+}  // namespace
+
+std::string plan_file(const std::string& asked) {
+  const auto files = of_study(asked);
+  return files ? written(asked, files->plan) : asked;
+}
+
 std::string model_file(const std::string& asked, const HubOptions& hub, const Context& context) {
+  if (const auto files = of_study(asked)) return written(asked, files->model);
   return fetch_model(asked, false, hub, context.env).model.string();
 }
 

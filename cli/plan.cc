@@ -45,14 +45,15 @@ void convert_command(const Flags& f, const Context& context) {
   const Dialect to = parse_dialect(f.to);
   const Model model = load_for_quantizing(model_file(f.model, f.hub, context), {}, context.env);
   ForeignPlan plan;
-  if (!f.input.empty()) plan = load_plan(f.input, f.from, model, context);
+  const std::string input = plan_file(f.input);
+  if (!f.input.empty()) plan = load_plan(input, f.from, model, context);
   if (!f.quantized.empty()) {
     const Model quantized = infer_shapes(load_model(model_file(f.quantized, f.hub, context)));
     if (f.input.empty()) plan.plan = plan_of(model, quantized);
     plan.encodings = encodings_of(model, quantized);
   }
   PlanText text = write_plan(plan, to, model);
-  if (!f.input.empty() && has_recipe(f.input))
+  if (!f.input.empty() && has_recipe(input))
     text.notes.emplace_back("the plan's recipe (options, ranges, corrections) is not part of what is written");
   say(text.notes, context);
   write_text(text.text, f.output);
@@ -83,7 +84,7 @@ void add_plan(Command app, Context& context) {
   const Command convert =
       word.add_subcommand("convert", "A plan from one dialect to another (docs/reference/dialects.md)");
   const char* kDialects = "seqto|onnxruntime|nncf|tensorrt|aimet|quark";
-  convert.add_option("input", f->input, "File to read; without: the plan that --quantized was made by");
+  convert.add_option("input", f->input, "File to read, or DIR:3 of a study; without: the plan that --quantized was made by");
   convert.add_option("--model", f->model, "The float model that the plan is for: ONNX file, or hub:NAME").required();
   convert.add_option("--from", f->from, "Dialect of the file; default: seen in it").type_name(kDialects);
   convert.add_option("--to", f->to, "Dialect to write").type_name(kDialects).required();

@@ -167,7 +167,8 @@ void add_quantize(Command app, Context& context) {
   word.add_option("-o,--output", f->output, "ONNX file to write");
   word.add_option(
       "--plan", f->plan,
-      "Plan: which layer gets which scheme; ours or in another tool's dialect (docs/reference/dialects.md)");
+      "Plan: which layer gets which scheme; DIR:3 of a study, ours or in another tool's dialect "
+      "(docs/reference/dialects.md)");
   word.add_flag("--explain", f->explain, "Say for every layer what was done and why");
   word.add_flag(
       "--print-encoding", f->print_encoding,
@@ -181,6 +182,7 @@ void add_quantize(Command app, Context& context) {
       .capture_default_str();
   add_print_config_flag(word);
   word.callback([=, &context] {
+    f->plan = plan_file(f->plan);
     f->weight_type_given = word.count("--weight-type") > 0;
     if (f->model.empty()) take_deployment_default(*f, word.count("--mode") > 0);
     else if (f->output.empty()) miss_option("--output");

@@ -115,7 +115,7 @@ void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::pa
   write_comparison(comparison, output);
   if (context.json) fmt::print("{}", comparison_to_json(comparison));
   else
-    fmt::print("{}comparison: {}\n", comparison_text(comparison, stdout_style()),
+    fmt::print("{}comparison: {}\n", comparison_text(comparison, summary_style()),
                (output / "comparison.html").string());
 }
 
@@ -207,8 +207,7 @@ void add_tune(Command app, Context& context) {
       .capture_default_str();
   word.add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv").delimiter(',');
   word.add_option("--exclude-from", f->exclude_from,
-                  "Also what this plan leaves in float; ours or in another tool's dialect (docs/reference/dialects.md)")
-      .check_file();
+                  "Also what this plan leaves in float; DIR:3 of a study, ours or in another tool's dialect (docs/reference/dialects.md)");
   word.add_flag("--resume,!--no-resume", o.resume, "Go on with the study in the folder (default), or start anew");
   add_print_config_flag(word, &f->devices);
   word.callback([=, &context] {
@@ -241,7 +240,7 @@ void add_tune(Command app, Context& context) {
                     "[tune] --exclude-from for a model that is no file found; the plan names the layers of "
                     "one; give that model's file");
       const Model model = load_for_quantizing(f->model, options.quantize, context.env);
-      for (auto& layer : float_layers(f->exclude_from, model, context)) options.exclude.push_back(std::move(layer));
+      for (auto& layer : float_layers(plan_file(f->exclude_from), model, context)) options.exclude.push_back(std::move(layer));
     }
     tune_models(f->model, f->all, context);
   });

@@ -34,12 +34,20 @@ struct GateResult {
 bool passed(const GateResult& result);  // every limit is met
 
 // --- from a study
-// The point `id` of DIR/summary.json: "selected", "fully_quantized", or an id; its files need not be there.
+// The point `id` of DIR/summary.json, called as in files_in_study(); its files need not be there.
 // `device`: one of the study's, empty: its first. "selected" is then that device's, and its figures are those that
 // were measured there. Throws Error{kInvalidInput}: no study, no such device or point (with those that there are), a
 // failed one.
 Measured measured_in_study(const std::filesystem::path& dir, const std::string& id = "selected",
                            const std::string& device = "");
+
+// The files of a point of DIR/summary.json; empty: not written. `called`: "selected", "fully_quantized", a name (1, 2, 3
+// ...), an id, or at least four digits that no other id begins with. Throws Error{kInvalidInput}: no such point, or
+// several, with those that there are.
+struct StudyFiles {
+  std::filesystem::path model, plan;
+};
+StudyFiles files_in_study(const std::filesystem::path& dir, const std::string& called);
 
 // --- from two files
 // Losses, task metrics where the data have labels, and `metrics`; sizes; intervals by bootstrap

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "metrics/loss_fields.h"
+#include "metrics/study_point.h"
 #include "seqto/error.h"
 #include "seqto/gate.h"
 #include "seqto/metrics.h"
@@ -19,23 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-const Json* find_point(const Json& summary, const std::string& id) {
-  const Json* found = nullptr;
-  auto look = [&](const Json& point) {
-    if (point.value("id", "") == id) found = &point;
-  };
-  look(summary.at("baseline"));
-  look(summary.at("fully_quantized"));
-  for (const Json& point : summary.at("front")) look(point);
-  return found;
-}
-
-std::vector<std::string> ids(const Json& summary) {
-  std::vector<std::string> all{summary.at("fully_quantized").at("id")};
-  for (const Json& point : summary.at("front")) all.push_back(point.at("id"));
-  return all;
-}
-
 // Null stands for what is not a number.
 double number(const Json& value) {
   return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
@@ -45,7 +29,7 @@ Measurement measurement_of(const Json& point) {
   Measurement m;
   point.at("size_bytes").get_to(m.size_bytes);
   const Json& latency = point.at("latency_ns");
-  m.latency = {latency.at("median"), latency.at("p10"), latency.at("p90")};
+  if (!latency.is_null()) m.latency = {latency.at("median"), latency.at("p10"), latency.at("p90")};
   for (const LossField& field : kLossFields)
     m.losses.*field.value = number(point.at("losses").at(std::string(field.name)));
   for (const auto& [name, value] : point.at("metrics").items()) m.metrics[name] = number(value);
@@ -79,26 +63,20 @@ const Json& front_on(const fs::path& dir, const Json& summary, const std::string
 
 Measured measured(const fs::path& dir, const Json& summary, const std::string& asked, const std::string& device) {
   const Json& front = front_on(dir, summary, device);
-  const std::string id = asked == "selected"          ? front.at("selected").get<std::string>()
-                         : asked == "fully_quantized" ? front.at("fully_quantized").at("id").get<std::string>()
-                                                      : asked;
-  const Json* point = find_point(front, id);
-  if (!point)
-    throw Error(Code::kInvalidInput, fmt::format("[check] the candidate {} found; selected, fully_quantized or one of "
-                                                 "{} expected; {} lists them",
-                                                 id, fmt::join(ids(front), ", "), (dir / "summary.json").string()));
-  if (point->at("size_bytes").is_null())
+  const Json& point = internal::point_called(front, asked, "check");
+  const std::string id = point.at("id");
+  if (point.at("size_bytes").is_null())
     throw Error(Code::kInvalidInput,
                 fmt::format("[check] the candidate {} failed: {}; one that was measured was expected; choose another",
-                            id, point->value("failure", "")));
+                            id, point.value("failure", "")));
   const StudyHeader header = Study::read(dir / "study.jsonl").header();
   const Json environment = summary.value("environment", Json::object());
   auto text = [&](const char* name) { return environment.is_object() ? environment.value(name, "") : ""; };
   Measured m;
   m.candidate = id;
-  m.model_sha256 = hash_of(dir, *point);
+  m.model_sha256 = hash_of(dir, point);
   m.reference_sha256 = header.model_sha256;
-  m.recipe_json = Json{{"options", summary.at("options")}, {"layers", point->at("layers")}}.dump();
+  m.recipe_json = Json{{"options", summary.at("options")}, {"layers", point.at("layers")}}.dump();
   m.data = header.data_fingerprint;
   m.random_inputs = summary.at("options").is_object() && summary["options"].value("data", "") == "random";
   m.runner = text("runtime");
@@ -107,9 +85,9 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
   m.machine = text("cpu");
   m.seqto = text("seqto");
   m.loss = followed_loss(summary.at("objectives").get<std::vector<std::string>>());
-  m.figures = figures_of(measurement_of(*point), measurement_of(front.at("baseline")));
+  m.figures = figures_of(measurement_of(point), measurement_of(front.at("baseline")));
   // Samples, which pair a candidate with the original, are not in the summary; what came of them is.
-  const Json drops = point->value("drops", Json::object());
+  const Json drops = point.value("drops", Json::object());
   for (const auto& [name, drop] : drops.items())
     if (const auto figure = m.figures.find(name + "_drop"); figure != m.figures.end() && !drop.at("interval").is_null())
       figure->second.interval = Interval{drop["interval"].at(0), drop["interval"].at(1)};

@@ -45,8 +45,8 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
   if (const auto& measured = point.trial.measurement) {
     json["size_bytes"] = measured->size_bytes;
     json["size_reduction_kept"] = point.size_reduction_kept;
-    json["latency_ns"] = {
-        {"median", measured->latency.median_ns}, {"p10", measured->latency.p10_ns}, {"p90", measured->latency.p90_ns}};
+    if (const Latency& t = measured->latency; t.median_ns > 0)
+      json["latency_ns"] = {{"median", t.median_ns}, {"p10", t.p10_ns}, {"p90", t.p90_ns}};
     json["losses"] = Json::object();
     for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured->losses.*field.value;
     json["metrics"] = measured->metrics;
@@ -102,6 +102,7 @@ void write_front(Json& json, const Summary& summary) {
 std::string summary_to_json(const Summary& summary) {
   const auto& header = summary.header;
   Json json;
+  json["answer"] = answer(summary);  // what a reader sees first
   json["schema_version"] = 1;
   json["model"] = {
       {"path", header.model_path}, {"sha256", header.model_sha256}, {"size_bytes", header.model_size_bytes}};

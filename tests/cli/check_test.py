@@ -214,7 +214,28 @@ class Study(Folder):
             self.assertEqual((code, found["candidate"]), (0, full["id"]))
         code, _, said = check(self.study, "--id", "nobody", "--max-size", "1MB")
         self.assertEqual(code, INVALID)
-        self.assertIn(full["id"], said)
+        self.assertIn(full["name"], said)
+
+    def test_points_by_name_and_by_the_beginning_of_an_id(self):
+        point = next(p for p in self.summary["front"] if p["name"] == "1")
+        for called in ("1", point["id"], point["id"][:6]):
+            code, found, said = check(self.study, "--id", called, "--max-size", point["size_bytes"])
+            self.assertEqual((code, found and found["candidate"]), (0, point["id"]), said)
+        self.assertEqual(check(self.study, "--id", point["id"][:3], "--max-size", "1MB")[0], INVALID)  # may be a number
+
+    def test_files_by_the_name_of_their_point(self):
+        point = next(p for p in self.summary["front"] if p["name"] == "1")
+        done = models.seqto("inspect", f"{self.study}:1", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        layers = json.loads(models.seqto("inspect", self.study / point["file"], "--json").stdout)["layers"]
+        self.assertEqual(json.loads(done.stdout)["layers"], layers)
+        made = self.dir / "again.onnx"
+        done = models.seqto("quantize", models.DIGITS, "--plan", f"{self.study}:{point['id'][:5]}", "-o", made)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(made.read_bytes(), (self.study / point["file"]).read_bytes())
+        done = models.seqto("inspect", f"{self.study}:nobody")
+        self.assertEqual(done.returncode, INVALID)
+        self.assertIn("one of float", done.stderr)
 
     def test_lock(self):
         lock = self.dir / "study.lock.json"

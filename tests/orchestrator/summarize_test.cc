@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "seqto/error.h"
@@ -179,6 +181,54 @@ std::vector<std::string> ids(const std::vector<SummaryPoint>& points) {
 }
 
 // What is shown is what points are chosen by: not the figures that the search saw before they were timed again.
+// A column holds times of one moment: a point that was not timed beside the others shows none.
+TEST(Summarize, LatenciesOfOtherMomentsAreNotShown) {
+  const std::vector<Trial> trials{timed_trial("float", 1000, 0, 1000), timed_trial("full", 250, 1.0, 500),
+                                  timed_trial("timed", 400, 0.5, 400), timed_trial("later", 500, 0.1, 30)};
+  Ending ending{{"kl", "size"}};
+  for (const char* id : {"float", "full", "timed"}) ending.latencies["cpu"][id] = {600, 600, 600};
+  const Summary summary = summary_of("moments", trials, ending);
+  EXPECT_EQ(ids(summary.front), (std::vector<std::string>{"full", "timed", "later"}));
+  EXPECT_EQ(summary.front[1].trial.measurement->latency.median_ns, 600);
+  EXPECT_EQ(summary.front[2].trial.measurement->latency.median_ns, 0);
+  EXPECT_NE(summary_to_json(summary).find("\"latency_ns\": null"), std::string::npos);
+  // Where it is an objective, no time is not a short one.
+  ending.objectives = {"kl", "size", "latency"};
+  EXPECT_EQ(ids(summary_of("untimed", trials, ending).front), (std::vector<std::string>{"full", "timed"}));
+}
+
+// The published strategy has objectives of its own; what is shown of its front is not dominated either.
+TEST(Summarize, NoShownPointIsDominatedAsShown) {
+  std::vector<Trial> trials{timed_trial("float", 1000000, 0, 1000), timed_trial("full", 250000, 0, 500)};
+  for (int i = 0; i < 40; ++i) {
+    trials.push_back(timed_trial("t" + std::to_string(i), 300000 + 7919 * i % 600000, 0, 400 + 37 * i % 500));
+    trials.back().measurement->losses.rank_dissimilarity = 0.001 * (1 + (i * 53 + 60) % 97);
+    trials.back().measurement->losses.kl = 0.01 * (1 + (i * 29 + 50) % 89);
+  }
+  trials[1].measurement->losses.rank_dissimilarity = trials[1].measurement->losses.kl = 0.9;
+  const std::vector<std::vector<std::string>> searches{
+      {"kl", "size"}, {"kl", "size", "latency"}, {"rank_dissimilarity", "size"}};
+  for (const auto& objectives : searches) {
+    Ending ending{objectives};
+    for (size_t i = 0; i < trials.size(); ++i) {
+      const auto ns = static_cast<int64_t>(300 + 61 * i % 400);
+      ending.latencies["cpu"][trials[i].id] = {ns, ns, ns};
+    }
+    const Summary summary = summary_of("dominated", trials, ending);
+    ASSERT_GT(summary.front.size(), 3u);
+    const auto shown = [&](const SummaryPoint& p) {
+      Point figures;
+      for (const std::string& name : objectives) figures.push_back(objective(*p.trial.measurement, name));
+      return figures;
+    };
+    for (const SummaryPoint& a : summary.front)
+      for (const SummaryPoint& b : summary.front) EXPECT_FALSE(dominates(shown(b), shown(a))) << a.name;
+    const std::vector<std::string> front = ids(summary.front);
+    for (const std::string& id : summary.top) EXPECT_TRUE(std::ranges::count(front, id)) << id;
+    EXPECT_TRUE(std::ranges::count(front, summary.selected));
+  }
+}
+
 TEST(Summarize, TheFrontIsOfTheFiguresThatAreShown) {
   const std::vector<Trial> trials{
       timed_trial("float", 1000, 0, 1000),      timed_trial("full", 250, 1.0, 500),
@@ -219,7 +269,8 @@ TEST(Summarize, EachDeviceHasAFrontOfItsOwnFigures) {
                             timed_trial("a", 400, 0.5, 400), timed_trial("b", 300, 0.4, 900)};
   for (Trial& t : trials) t.elsewhere["other"] = Outcome{t.measurement, {}};
   Ending ending{{"kl", "size", "latency"}};
-  ending.latencies["other"]["a"] = {901, 901, 901};
+  for (const auto& [id, ns] : std::map<std::string, int64_t>{{"float", 1000}, {"full", 500}, {"a", 901}, {"b", 900}})
+    ending.latencies["other"][id] = {ns, ns, ns};
   const Summary summary = summary_of("devices", trials, ending);
   EXPECT_EQ(ids(summary.front), (std::vector<std::string>{"full", "b", "a"}));
   ASSERT_EQ(summary.elsewhere.size(), 1u);

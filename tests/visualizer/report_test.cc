@@ -140,7 +140,8 @@ TEST(Report, LossesByLayerAndARuinedPoint) {
     const LayerId& layer = summary.layers[static_cast<size_t>(i)].id;
     Plan plan;
     plan.schemes[layer] = Scheme::kInt8;
-    what_if.groups.push_back({{layer}, {{}, {.scheme = {Scheme::kInt8}, .loss = 0.01 * i, .bytes_saved = 9, .plan = plan}}});
+    const WhatIf::Choice int8{.scheme = {Scheme::kInt8}, .loss = 0.01 * i, .bytes_saved = 9, .plan = plan};
+    what_if.groups.push_back({{layer}, {{}, int8}});
   }
   summary.what_if = what_if;
   auto& ruined = *summary.front[1].trial.measurement;

@@ -111,13 +111,15 @@ void find_drops(DeviceFront& d) {
 }
 
 // With the latencies of those that were timed again: the front, and what is chosen from it, are of the figures that are
-// shown.
+// shown. The others have none: theirs are of other moments.
 std::vector<Trial> as_shown(std::vector<Trial> trials, const std::string& device, const Ending& ending) {
   const auto known = ending.latencies.find(device);
   if (known == ending.latencies.end()) return trials;
   for (Trial& t : trials)
-    if (const auto timed = known->second.find(t.id); timed != known->second.end() && t.measurement)
-      t.measurement->latency = timed->second;
+    if (t.measurement) {
+      const auto timed = known->second.find(t.id);
+      t.measurement->latency = timed == known->second.end() ? Latency() : timed->second;
+    }
   return trials;
 }
 
@@ -204,8 +206,15 @@ std::vector<Trial> trials_on(const Study& study, const std::string& device) {
 }
 
 std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives) {
+  const auto is_timed = [](const Trial& t) { return t.measurement && t.measurement->latency.median_ns > 0; };
+  const bool by_latency =
+      std::ranges::find(objectives, "latency") != objectives.end() && std::ranges::any_of(trials, is_timed);
   std::vector<Point> points;
-  for (const Trial& t : trials) points.push_back(point_of(t, objectives));
+  for (const Trial& t : trials) {
+    points.push_back(point_of(t, objectives));
+    // Of a run that ended before it was timed beside the others: it cannot compete.
+    if (by_latency && !is_timed(t)) points.back().assign(objectives.size(), std::numeric_limits<double>::quiet_NaN());
+  }
   std::vector<size_t> front = pareto_front(points);
   std::erase_if(front, [&](size_t i) { return trials[i].id == "float" || trials[i].id == "published"; });
   std::stable_sort(front.begin(), front.end(), [&](size_t a, size_t b) {

@@ -70,8 +70,9 @@ std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& en
                                [&](const SummaryPoint& p) { return p.trial.id == id && p.trial.measurement; });
   };
   if (measured("full")) add("full");
-  if (!searched) {
+  if (!searched && ending.limits.empty()) {
     std::ranges::for_each(found.top, add);
+    add(found.selected);
     return ids;
   }
   if (measured("published")) add("published");

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/machine.h"
+#include "orchestrator/study/remove_files.h"
 
 namespace seqto::internal {
 namespace {
@@ -39,7 +40,7 @@ OpenStudy open_study(const Inputs& in) {
                            .search_samples = std::ssize(split.search),
                            .evaluation_samples = std::ssize(split.evaluation)};
   const std::filesystem::path file = o.output / "study.jsonl";
-  if (!o.resume) std::filesystem::remove(file);
+  if (!o.resume) remove_study(o.output);
   OpenStudy open{Study::open(file, header), {.objectives = o.objectives, .notes = in.notes, .limits = o.limits, .tolerance = o.tolerance}};
   if (const size_t trials = open.study.trials().size(); trials > 0)
     in.env.log(LogLevel::kInfo, fmt::format("going on after {} trials", trials));
