@@ -121,8 +121,9 @@ struct ReportOptions {
   // plots/*.svg, some half a second's work; false: those that are there are removed, the page has the same plots.
   bool plots = true;
 };
-// report.html (one file, no network), plots/front.svg, plots/sensitivity.svg, plots/exclusion.svg and, of several
-// devices, plots/devices.svg below `dir`; each written to a temporary name, then renamed.
+// report.html (one file, no network) and below plots/ front.svg, latency.svg, layer_losses.svg, sensitivity.svg,
+// exclusion.svg and devices.svg, where the study has something to show in them; each written to a temporary name, then
+// renamed.
 void write_report(const Summary& summary, const std::filesystem::path& dir, const ReportOptions& options = {});
 
 // "13.97 MB", "3.21 ms", "0.0462": the only place where units become text.

@@ -6,13 +6,7 @@
   var WIDTH = 168, HEIGHT = 40, SVG = 'http://www.w3.org/2000/svg';
   var nodes = [], edges = [], svg, where = {x: 0, y: 0, scale: 1}, whole, current = -1;
 
-  // [light, dark] of each scheme; a layer also tells its scheme in words.
-  var COLOURS = {
-    float32: ['#e3eef0', '#2b3a3f'], float16: ['#bfe3d0', '#1f5a41'], int8: ['#c5dcf7', '#1f4a7d'],
-    int8_dynamic: ['#f9dfb8', '#6b4a12'], int8_weights: ['#dfd0f2', '#4f3a73'], int4_weights: ['#f4c9dd', '#742c52'],
-    int8w_int16a: ['#d7e6a8', '#4c5a16']
-  };
-  function colour(scheme) { return (COLOURS[scheme] || ['#dddddd', '#555555'])[page.theme() === plots.dark ? 1 : 0]; }
+  function colour(scheme) { return plots.schemeColour(scheme, page.theme()); }
 
   function make(name, attributes, parent) {
     var made = document.createElementNS(SVG, name);

@@ -11,13 +11,15 @@ namespace seqto::internal {
 
 std::string text(std::string_view raw) { return escape_html(raw); }
 
+std::string sort_head(const std::string& name, bool more) {
+  std::string shown = text(name);
+  for (size_t at = 0; (at = shown.find('_', at)) != std::string::npos; ++at) shown.insert(at + 1, "<wbr>");
+  return fmt::format("<th scope=\"col\"{}><button>{}</button></th>", more ? " class=\"more\"" : "", shown);
+}
+
 std::string heads(const std::vector<std::string>& names) {
   std::string row;
-  for (const auto& name : names) {
-    auto shown = text(name);
-    for (size_t at = 0; (at = shown.find('_', at)) != std::string::npos; ++at) shown.insert(at + 1, "<wbr>");
-    row += fmt::format("<th scope=\"col\"><button>{}</button></th>", shown);
-  }
+  for (const auto& name : names) row += sort_head(name);
   return "<thead><tr>" + row + "</tr></thead>";
 }
 
@@ -46,15 +48,16 @@ std::string colours_switch() {
          "value=\"dark\">dark</option></select></p>\n";
 }
 
-std::string plot_section(const std::string& id, const std::string& heading, const std::string& hint) {
+std::string plot_section(const std::string& id, const std::string& heading, const std::string& hint,
+                         const std::string& below) {
   const bool scaled = id == "front" || id == "fronts";
   return fmt::format(
       "<section>{3}<h2>{1}</h2>\n<p class=\"hint\">{2}</p>\n<div class=\"plot\" id=\"{0}\" role=\"img\" "
       "aria-label=\"{1}: a plot; its figures are in the tables of this page\"></div>\n<noscript><p>Without scripts, "
       "see <a href=\"plots/{0}.svg\">plots/{0}.svg</a>.</p>"
-      "</noscript></section>\n",
+      "</noscript>{4}</section>\n",
       id, heading, hint,
-      scaled ? "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>" : "");
+      scaled ? "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>" : "", below);
 }
 
 bool measured(const SummaryPoint* point) { return point && point->trial.measurement.has_value(); }

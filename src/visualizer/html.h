@@ -14,6 +14,8 @@ std::string text(std::string_view raw);
 
 // The head of a table that sorts: a button a column.
 std::string heads(const std::vector<std::string>& names);
+// One of them; `more`: shown with all columns alone.
+std::string sort_head(const std::string& name, bool more = false);
 
 // A figure that sorts by its value, whatever its text; NaN gives an empty cell.
 std::string cell(double value, const std::string& shown);
@@ -25,8 +27,10 @@ std::string script(std::string_view code);
 std::string page_head(const std::string& title);
 // The choice between light and dark; page.js shows it.
 std::string colours_switch();
-// A frame that page.js draws a plot into; plots of a loss have a switch for its scale. `hint` is HTML.
-std::string plot_section(const std::string& id, const std::string& heading, const std::string& hint);
+// A frame that page.js draws a plot into; plots of a loss have a switch for its scale. `hint`, and `below` behind the
+// plot, are HTML.
+std::string plot_section(const std::string& id, const std::string& heading, const std::string& hint,
+                         const std::string& below = "");
 
 // Whether the point has figures; null: no.
 bool measured(const SummaryPoint* point);

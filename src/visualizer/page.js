@@ -117,6 +117,13 @@ var page = (function () {
     });
   });
 
+  var columns = document.getElementById('all-columns');
+  if (columns) {
+    columns.addEventListener('change', function () {
+      document.getElementById('trials').classList.toggle('all', columns.checked);
+    });
+  }
+
   // A candidate's point and its row in the table show each other.
   var rows = {}, pointed = [], front;
   all('#trials tr[data-id]', function (row) {
@@ -139,18 +146,19 @@ var page = (function () {
     data.points.forEach(function (p) {
       if (p.id !== id) return;
       choice.value = id;
-      document.getElementById('point').innerHTML = p.size === undefined ? '' : plots.describe(p, data);
+      document.getElementById('point').innerHTML = p.size === undefined ? '' : plots.describe(p, data, true);
       if (p.failure) document.getElementById('point').textContent = p.failure;
     });
   }
   function choosePoint(id) {
-    if (choice) showPoint(id);
+    if (choice) {
+      showPoint(id);
+      // It is below the plot: what is out of sight comes up, no further.
+      document.getElementById('one-point').scrollIntoView({block: 'nearest'});
+    }
     all('#trials tr.pointed', function (row) { row.classList.remove('pointed'); });
     var row = rows['$' + id];
-    if (row) {
-      row.classList.add('pointed');
-      row.scrollIntoView({block: 'nearest'});
-    }
+    if (row) row.classList.add('pointed');
     pointed.forEach(function (listener) { listener(id); });
   }
 
@@ -168,12 +176,12 @@ var page = (function () {
     document.getElementById('one-point').hidden = false;
   }
 
-  ['front', 'fronts', 'devices', 'sensitivity', 'exclusion'].forEach(function (name) {
+  ['front', 'fronts', 'latency', 'layer_losses', 'devices', 'sensitivity', 'exclusion'].forEach(function (name) {
     var box = document.getElementById(name);
     if (!box) return;
     var plot = add(box, name, function (how) { return plots[name](data, how); });
-    if (name !== 'front' || !plot.chart) return;
-    front = plot;
+    if ((name !== 'front' && name !== 'latency') || !plot.chart) return;
+    if (name === 'front') front = plot;
     plot.chart.on('click', function (item) {
       if (item.data && item.data.point) choosePoint(item.data.point.id);
     });

@@ -7,6 +7,10 @@
 
 namespace seqto::internal {
 
+// The selected candidate, the top three and what they are compared with, a row each.
+std::string chosen_section(const Summary& summary);
+// Every candidate with every figure; the columns that are asked for least are folded away.
+std::string trials_table(const Summary& summary);
 std::string devices_section(const Summary& summary);
 std::string placements_section(const Summary& summary);
 // The view of single layers, which layer_view.js fills from report_data_json().

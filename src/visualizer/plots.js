@@ -9,6 +9,15 @@ var plots = (function () {
   var dark = {text: '#e8edf2', muted: '#a3b0bd', grid: '#313c47', card: '#1a222b', trial: '#6f7f8f', front: '#6db3ff',
               top: '#ffa454', float: '#6fd08c', full: '#d39bea', second: '#ff917a', third: '#75838f',
               times: ['#4aa8ff', '#a5dcf0', '#ffc06a', '#ff6a5c']};
+  // [light, dark] of each scheme; what is coloured also tells its scheme in words.
+  var schemes = {
+    float32: ['#e3eef0', '#2b3a3f'], float16: ['#bfe3d0', '#1f5a41'], int8: ['#c5dcf7', '#1f4a7d'],
+    int8_dynamic: ['#f9dfb8', '#6b4a12'], int8_weights: ['#dfd0f2', '#4f3a73'], int4_weights: ['#f4c9dd', '#742c52'],
+    int8w_int16a: ['#d7e6a8', '#4c5a16']
+  };
+  function schemeColour(scheme, theme) {
+    return (schemes[scheme] || ['#dddddd', '#555555'])[theme === dark ? 1 : 0];
+  }
   // No quoted names: ECharts writes the font into an attribute as it is.
   var font = 'system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif';
   // Equal tensors give hundreds of dB; drawn as they are they would flatten all others.
@@ -25,7 +34,20 @@ var plots = (function () {
   function figure(value) {
     if (typeof value !== 'number') return '\u2013';
     var short = +value.toPrecision(3);
-    return short !== 0 && Math.abs(short) < 1e-3 ? short.toExponential() : String(short);
+    return short !== 0 && (Math.abs(short) < 1e-4 || Math.abs(short) >= 1e5) ? short.toExponential().replace('e+', 'e') :
+                                                                               String(short);
+  }
+  function power(exponent) {
+    return '10' + String(exponent).replace(/./g, function (c) {
+      return c === '-' ? '\u207b' : '\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079'.charAt(c);
+    });
+  }
+  // What stands at an axis: "0.02", "3 \u00d7 10\u207b\u2074", never a row of noughts.
+  function tick(value) {
+    var size = Math.abs(value);
+    if (value === 0 || (size >= 1e-3 && size < 1e5)) return String(+value.toPrecision(6));
+    var parts = value.toExponential(2).split('e'), front = String(+parts[0]);
+    return (front === '1' ? '' : front + ' \u00d7 ') + power(Number(parts[1]));
   }
 
   function measured(data) {
@@ -33,31 +55,39 @@ var plots = (function () {
   }
 
   function pointName(p) {
-    return {float: 'float', full: 'fully quantized', trial: p.id}[p.kind];
+    return p.name || p.id;
   }
 
-  // The tooltip of a point; ECharts takes HTML, so every text is escaped.
-  function describe(p, data) {
+  // The figures of a point as a table, all or those of a tooltip; ECharts takes HTML, so every text is escaped.
+  function describe(p, data, all) {
     var rows = [];
     function row(name, value) {
       rows.push('<tr><th scope="row" style="padding-right:1em;opacity:.75;font-weight:400;text-align:left">' + escape(name) +
                 '</th><td style="text-align:right">' +
                 escape(value) + '</td></tr>');
     }
-    var marks = (p.selected ? ' \u00b7 selected' : '') + (p.rank ? ' \u00b7 top ' + p.rank : '');
-    row('size', p.size_text);
-    row('reduction kept', p.kept_text);
     function known(name, value) {
       var ends = (p.intervals || {})[name];
       row(name, figure(value) + (ends ? ' (' + figure(ends[0]) + ' to ' + figure(ends[1]) + ')' : ''));
     }
-    Object.keys(p.losses).forEach(function (name) { known(name, p.losses[name]); });
-    Object.keys(p.metrics).forEach(function (name) { known(name, p.metrics[name]); });
+    var marks = (p.selected ? ' \u00b7 selected' : '') + (p.rank ? ' \u00b7 top ' + p.rank : '');
+    if (all) row('id', p.id);
+    row('size', p.size_text);
+    if (all) row('reduction kept', p.kept_text);
     row('latency', p.latency_text);
-    if (p.float_layers >= 0) row('layers in float', p.float_layers);
+    var losses = Object.keys(p.losses);
+    losses.forEach(function (name) {
+      if (all || name === data.loss || name === 'top1_disagreement') known(name, p.losses[name]);
+    });
+    if (losses.indexOf(data.loss) < 0) row(data.loss, figure(p.loss));
+    if (all) Object.keys(p.metrics).forEach(function (name) { known(name, p.metrics[name]); });
+    if (all && p.float_layers >= 0) row('left in float by the plan', p.float_layers);
     if (p.excluded) row('exclusion list', p.excluded);
-    if (p.alike) row('not told apart from', p.alike);
-    if (p.mcnemar) row('as often right as float: McNemar\u2019s p', p.mcnemar);
+    if (p.alike) {
+      var other = data.points.filter(function (q) { return q.id === p.alike && q.study === p.study; })[0];
+      row('not told apart from', other ? pointName(other) : p.alike);
+    }
+    if (all && p.mcnemar) row('as often right as float: McNemar\u2019s p', p.mcnemar);
     return '<b>' + escape(pointName(p)) + '</b>' + escape(marks) + '<table>' + rows.join('') + '</table>';
   }
 
@@ -73,7 +103,7 @@ var plots = (function () {
                itemWidth: 16, itemHeight: 12,
                pageTextStyle: {color: theme.muted}, pageIconColor: theme.muted,
                textStyle: {color: theme.text, fontFamily: font}},
-      grid: {left: how.title ? 20 : 4, right: how.narrow ? 6 : 24, top: how.title ? 104 : 62, bottom: 34,
+      grid: {left: how.title ? 20 : 4, right: how.narrow ? 18 : 24, top: how.title ? 104 : 62, bottom: 34,
              containLabel: true},
       tooltip: {confine: true, backgroundColor: theme.card, borderColor: theme.grid,
                 textStyle: {color: theme.text, fontFamily: font, fontSize: 13}}
@@ -118,39 +148,90 @@ var plots = (function () {
   // may be below 0.
   function wantsLog(data) {
     if (measured(data).some(function (p) { return p.loss < 0; })) return false;
-    var losses = measured(data).filter(function (p) { return p.loss > 0 && (p.front || p.kind === 'full'); })
+    var losses = measured(data).filter(function (p) { return p.loss > 0 && !p.ruined && (p.front || p.kind === 'full'); })
                                .map(function (p) { return p.loss; });
     return losses.length > 2 && Math.max.apply(null, losses) > 100 * Math.min.apply(null, losses);
   }
 
-  // The axis of a loss, and where a point stands on it and on that of sizes.
-  function lossScale(data, points, how) {
+  // On a logarithmic axis all of one kind.
+  function logTick(least) {
+    return least >= 1e-2 ? tick : function (value) { return value === 1 ? '1' : power(Math.round(Math.log(value) / Math.LN10)); };
+  }
+  // Ends of a linear axis and its step, at round figures.
+  function round(low, high) {
+    var step = Math.pow(10, Math.floor(Math.log((high - low) / 4 || 1) / Math.LN10));
+    [1, 2, 5, 10].some(function (times) {
+      if ((high - low) / (times * step) > 8) return false;
+      step *= times;
+      return true;
+    });
+    return {min: Math.floor(low / step + 1e-9) * step, max: Math.ceil(high / step - 1e-9) * step, interval: step};
+  }
+
+  // What an axis has to hold: the front and the models it is compared with. Others, a ruined point of the front and a
+  // reference that is far worse than all of it stand at the axis's end.
+  function limiting(points, log) {
+    var best = points.filter(function (p) { return (p.front || p.selected || p.rank) && !p.ruined; });
+    var worst = Math.max.apply(null, best.map(function (p) { return p.loss; }));
+    var shown = best.concat(points.filter(function (p) {
+      return p.kind !== 'trial' && best.length && p.loss <= worst * (log ? 1000 : 5);
+    }));
+    return shown.length ? shown : points;
+  }
+
+  // The axis of a loss, and where a point stands on it and on that of sizes, or of what `across` gives.
+  function lossScale(data, points, how, across) {
     var log = how.log === undefined ? wantsLog(data) : how.log;
     var positive = points.filter(function (p) { return p.loss > 0; }).map(function (p) { return p.loss; });
     log = log && positive.length > 0;
+    var shown = limiting(points, log), losses = shown.map(function (p) { return p.loss; });
+    var worst = Math.max.apply(null, losses), ends;
     // A logarithm has no place for a loss of 0: it is drawn at the lower end of the axis, and the axis says so.
-    var lowest = log ? Math.pow(10, Math.floor(Math.log(Math.min.apply(null, positive)) / Math.LN10 - 0.3)) :
-                       Math.min.apply(null, points.map(function (p) { return p.loss; }).concat(0));
-    var word = log && positive.length < points.length ? data.loss + '  (log; 0 at the lower end)' :
-               log ? data.loss + '  (log)' : data.loss;
+    if (log) {
+      ends = {min: Math.pow(10, Math.floor(Math.log(Math.min.apply(null, positive)) / Math.LN10 - 0.3)),
+              max: Math.pow(10, Math.ceil(Math.log(Math.max(worst, Math.min.apply(null, positive))) / Math.LN10 + 0.05))};
+    } else {
+      ends = round(Math.min.apply(null, losses.concat(0)), Math.max.apply(null, losses.concat(0)) * 1.04 || 1);
+    }
+    var beyond = points.filter(function (p) { return p.loss > ends.max; }).length;
+    var words = [];
+    if (log) words.push('log');
+    if (log && positive.length < points.length) words.push('0 at the lower end');
+    if (beyond) words.push(beyond + ' above, at the upper end');
+    across = across || function (p) { return p.size / data.unit.bytes; };
+    var named = {type: log ? 'log' : 'value', name: data.loss + (words.length ? '  (' + words.join('; ') + ')' : ''),
+                 min: ends.min, max: ends.max, nameTextStyle: {align: 'left'}, axisLabel: {formatter: log ? logTick(ends.min) : tick}};
+    if (ends.interval) named.interval = ends.interval;
     return {
       place: function (p) {
-        return {value: [p.size / data.unit.bytes, log ? Math.max(p.loss, lowest) : p.loss], point: p};
+        return {value: [across(p), Math.min(ends.max, log ? Math.max(p.loss, ends.min) : p.loss)], point: p};
       },
-      axis: axis(how.theme, {type: log ? 'log' : 'value', name: word, min: lowest, nameTextStyle: {align: 'left'},
-                             axisLabel: {formatter: figure}})
+      axis: axis(how.theme, named)
     };
+  }
+
+  // The axis below: as far as the front and the models it is compared with.
+  function acrossAxis(theme, points, across, name) {
+    var shown = points.filter(function (p) { return p.front || p.selected || p.rank || p.kind !== 'trial'; });
+    var values = (shown.length ? shown : points).map(across), low = Math.min.apply(null, values), high = Math.max.apply(null, values);
+    var room = (high - low) * 0.04 || high * 0.1 || 1;
+    low = low - room < (high - low) / 4 ? 0 : low - room;
+    var ends = round(low, high + room);
+    return withName(theme, {type: 'value', min: ends.min, max: ends.max, interval: ends.interval, axisLabel: {formatter: tick}},
+                    below(name));
   }
 
   function front(data, how) {
     var theme = how.theme, points = measured(data), title = data.model + ': ' + data.loss + ' against size';
     if (!points.length) return nothing(how, title, 'no measured candidates');
-    var scale = lossScale(data, points, how);
+    var across = function (p) { return p.size / data.unit.bytes; };
+    var sizes = acrossAxis(theme, points, across, 'size in ' + data.unit.name);
+    var scale = lossScale(data, points, how, function (p) { return Math.min(sizes.max, Math.max(sizes.min, across(p))); });
     function only(test) { return points.filter(test).map(scale.place); }
     function scatter(name, color, symbol, size, items, label, position) {
       return {
         name: name, type: 'scatter', data: items, symbol: symbol, symbolSize: size, itemStyle: {color: color}, z: 5,
-        cursor: 'default',
+        cursor: 'default', labelLayout: {hideOverlap: true},
         label: {show: !!label, position: position, color: color, fontFamily: font, fontWeight: 600,
                 formatter: label, textBorderColor: theme.card, textBorderWidth: 3}
       };
@@ -178,21 +259,22 @@ var plots = (function () {
       series.push(scatter('front', theme.front, 'circle', 11, members));
     }
     series.push(scatter('top three', theme.top, 'diamond', 15, only(function (p) { return p.rank > 0; }),
-                        function (item) { return String(item.data.point.rank); }, aside));
+                        function (item) { return pointName(item.data.point); }, aside));
     if (timed) series[series.length - 1].itemStyle = {color: 'transparent', borderColor: theme.top, borderWidth: 2};
     var chosen = scatter('selected', theme.top, 'circle', 25, only(function (p) { return p.selected; }));
     chosen.itemStyle = {color: 'transparent', borderColor: theme.top, borderWidth: 2};
     chosen.z = 4;
     series.push(chosen);
-    series.push(scatter('fully quantized', theme.full, 'rect', 11, only(function (p) { return p.kind === 'full'; }),
-                        'fully quantized', [16, -9]));
+    points.filter(function (p) { return p.kind === 'full'; }).forEach(function (p) {
+      series.push(scatter(pointName(p), theme.full, 'rect', 11, [scale.place(p)], pointName(p), [16, -9]));
+    });
     series.push(scatter('float', theme.float, 'triangle', 13, only(function (p) { return p.kind === 'float'; }), 'float',
                         how.narrow ? 'top' : [-32, -12]));
 
     var option = frame(how, title);
     option.tooltip.trigger = 'item';
     option.tooltip.formatter = function (item) { return item.data.point ? describe(item.data.point, data) : ''; };
-    option.xAxis = withName(theme, {type: 'value', scale: true, boundaryGap: ['4%', '6%'], min: notBelowZero}, below('size in ' + data.unit.name));
+    option.xAxis = sizes;
     option.yAxis = scale.axis;
     option.series = series;
     if (timed) {
@@ -214,6 +296,90 @@ var plots = (function () {
   function timeUnit(points) {
     var most = Math.max.apply(null, points.map(function (p) { return p.latency || 0; }));
     return most < 1e6 ? {name: '\u00b5s', ns: 1e3} : {name: 'ms', ns: 1e6};
+  }
+
+  // What was timed in turn: the front and the models it is compared with. The line: no other is better in both.
+  function latency(data, how) {
+    var theme = how.theme, title = data.model + ': ' + data.loss + ' against latency';
+    var points = measured(data).filter(function (p) { return p.latency > 0 && (p.front || p.kind !== 'trial'); });
+    if (!points.length) return nothing(how, title, 'no latencies');
+    var unit = timeUnit(points), across = function (p) { return p.latency / unit.ns; };
+    var times = acrossAxis(theme, points, across, 'latency in ' + unit.name + ' a sample');
+    var scale = lossScale(data, points, how, across), least = Infinity, best = [];
+    points.slice().sort(function (a, b) { return a.latency - b.latency || a.loss - b.loss; }).forEach(function (p) {
+      if (p.loss >= least) return;
+      least = p.loss;
+      best.push(scale.place(p));
+    });
+    function marks(name, color, symbol, size, test, label) {
+      return {name: name, type: 'scatter', data: points.filter(test).map(scale.place), symbol: symbol, symbolSize: size, z: 5,
+              cursor: 'default', labelLayout: {hideOverlap: true}, itemStyle: {color: color},
+              label: {show: !!label, position: 'top', color: color, fontFamily: font, fontWeight: 600,
+                      formatter: function (item) { return pointName(item.data.point); }, textBorderColor: theme.card, textBorderWidth: 3}};
+    }
+    var spread = {name: 'p10 to p90', type: 'line', data: [], symbol: 'none', silent: true, z: 1,
+                  lineStyle: {color: theme.trial, width: 1.5, opacity: 0.7}, itemStyle: {color: theme.trial}};
+    points.forEach(function (p) {
+      if (!p.latency_ends) return;
+      var y = scale.place(p).value[1];
+      p.latency_ends.forEach(function (ns) { spread.data.push([Math.min(times.max, Math.max(times.min, ns / unit.ns)), y]); });
+      spread.data.push(['-', '-']);
+    });
+    var option = frame(how, title);
+    option.tooltip.trigger = 'item';
+    option.tooltip.formatter = function (item) { return item.data.point ? describe(item.data.point, data) : ''; };
+    option.xAxis = times;
+    option.yAxis = scale.axis;
+    var ring = marks('selected', theme.top, 'circle', 25, function (p) { return p.selected; });
+    ring.itemStyle = {color: 'transparent', borderColor: theme.top, borderWidth: 2};
+    option.series = [
+      spread,
+      {name: 'least ' + data.loss + ' at each latency', type: 'line', step: 'end', data: best, symbol: 'none', z: 3,
+       itemStyle: {color: theme.front}, lineStyle: {color: theme.front, width: 1.5}},
+      marks('front', theme.front, 'circle', 9, function (p) { return p.front && !p.rank && p.kind === 'trial'; }),
+      marks('top three', theme.top, 'diamond', 15, function (p) { return p.rank > 0 && p.kind === 'trial'; }, true), ring,
+      marks('float', theme.float, 'triangle', 13, function (p) { return p.kind === 'float'; }, true)
+    ];
+    points.forEach(function (p) {
+      if (p.kind === 'full') option.series.push(marks(pointName(p), theme.full, 'rect', 11, function (q) { return q === p; }, true));
+    });
+    return option;
+  }
+
+  // What each group of layers adds to the loss when it alone is quantized, in the first scheme that it can have.
+  function layerLosses(data, how) {
+    var theme = how.theme, known = data.what_if, title = data.model + ': ' + known.loss + ' of single groups of layers';
+    var selected = data.points.filter(function (p) { return p.selected; })[0];
+    var chosen = selected && (known.plans || {})[selected.id], first = {};
+    var bars = known.groups.map(function (group, g) {
+      var alone = group.choices[1] || group.choices[0], more = group.layers.length - 1;
+      first[alone.scheme] = true;
+      return {value: alone.loss || 0, scheme: chosen ? group.choices[chosen[g]].scheme : 'float32', group: group,
+              name: shorten(group.layers[0], how.narrow ? 14 : 32) + (more ? ' + ' + more : '')};
+    });
+    bars.sort(function (a, b) { return b.value - a.value; });
+    bars = bars.slice(0, 20).reverse();
+    var kinds = bars.map(function (b) { return b.scheme; }).filter(function (s, i, all) { return all.indexOf(s) === i; }).sort();
+    var option = frame(how, title);
+    option.tooltip.trigger = 'item';
+    option.tooltip.formatter = function (item) {
+      var lines = item.data.bar.group.choices.slice(1).map(function (choice) {
+        return escape(choice.scheme) + ': ' + figure(choice.loss || 0);
+      });
+      return '<b>' + escape(shorten(item.data.bar.group.layers.join(', '), 80)) + '</b><br>alone in ' + lines.join('<br>');
+    };
+    option.grid.top = how.title ? 84 : 34;
+    option.grid.right = 44;
+    option.yAxis = axis(theme, {type: 'category', data: bars.map(function (b) { return b.name; }), splitLine: {show: false},
+                                axisTick: {show: false}, axisLabel: {interval: 0, hideOverlap: false, fontSize: 11}});
+    option.xAxis = withName(theme, {type: 'value', axisLabel: {formatter: tick}, splitNumber: how.narrow ? 2 : 5},
+                            below(known.loss + ', alone in ' + Object.keys(first).join(' or ')));
+    option.series = kinds.map(function (scheme) {
+      return {name: scheme, type: 'bar', stack: 'loss', barCategoryGap: '25%',
+              itemStyle: {color: schemeColour(scheme, theme), borderColor: theme.muted, borderWidth: 1},
+              data: bars.map(function (b) { return b.scheme === scheme ? {value: b.value, bar: b} : '-'; })};
+    });
+    return option;
   }
 
   // The fronts of several studies; points know theirs by its position in data.studies.
@@ -323,11 +489,9 @@ var plots = (function () {
 
   function exclusion(data, how) {
     var theme = how.theme, trials = data.points.filter(function (p) { return p.kind !== 'float'; });
-    // Strategies without an exclusion list are shown in the order of their trials.
-    var list = 2 * trials.filter(function (p) { return p.excluded > 0; }).length > trials.length;
-    var title = data.model + ': ' + data.loss + ' and size ' + (list ? 'as the exclusion list grows' : 'of each trial');
+    var title = data.model + ': ' + data.loss + ' and size as the exclusion list grows';
     if (!measured({points: trials}).length) return nothing(how, title, 'no measured candidates');
-    function position(p) { return list ? p.excluded : p.number; }
+    function position(p) { return p.excluded; }
     trials.sort(function (a, b) { return position(a) - position(b) || a.number - b.number; });
 
     function line(name, color, shape, axisIndex, value, dashed) {
@@ -348,11 +512,11 @@ var plots = (function () {
                                           '<b>' + escape(p.id) + '</b><br>' + escape(shorten(p.failure || 'failed', 200));
     };
     option.xAxis = withName(theme, {type: 'value', minInterval: 1, min: 'dataMin', max: 'dataMax', splitLine: {show: false}},
-                            below(list ? 'entries in the exclusion list' : 'trial'));
+                            below('entries in the exclusion list'));
     option.yAxis = [
       axis(theme, {type: 'value', name: data.loss,
                    min: function (range) { return Math.min(0, range.min); },
-                   nameTextStyle: {align: 'left', color: theme.front}, axisLabel: {color: theme.front, formatter: figure}}),
+                   nameTextStyle: {align: 'left', color: theme.front}, axisLabel: {color: theme.front, formatter: tick}}),
       axis(theme, {type: 'value', name: 'size in ' + data.unit.name, scale: true, splitLine: {show: false},
                    nameTextStyle: {align: 'right', color: theme.second}, axisLabel: {color: theme.second}})
     ];
@@ -360,6 +524,11 @@ var plots = (function () {
       line(data.loss, theme.front, 'circle', 0, function (p) { return p.loss; }),
       line('size', theme.second, 'rect', 1, function (p) { return p.size / data.unit.bytes; }, true)
     ];
+    // As in the published plot: where the list stands for a candidate of the front, those of the top three by name.
+    option.series[0].markLine = {silent: true, symbol: 'none', data: trials.filter(function (p) { return p.front; }).map(function (p) {
+      return {xAxis: position(p), label: {show: p.rank > 0, formatter: pointName(p), color: theme.top, fontWeight: 600},
+              lineStyle: {color: p.rank ? theme.top : theme.trial, type: 'dashed', width: p.rank ? 1.5 : 1}};
+    })};
     if (!how.narrow) option.grid.right = 12;
     return option;
   }
@@ -392,10 +561,10 @@ var plots = (function () {
                                     axisLabel: {formatter: function (x) { return figure(x); }, showMinLabel: false,
                                                 showMaxLabel: false}}, below('value'));
     option.yAxis = axis(theme, {type: 'log', min: least, axisLine: {onZero: false}, name: 'values  (log)', nameTextStyle: {align: 'left'},
-                                axisLabel: {formatter: function (y) { return y < 1 ? '' : y < 1e4 ? figure(y) : y.toExponential(); }}});
+                                axisLabel: {formatter: function (y) { return y < 1 ? '' : y < 1e4 ? figure(y) : tick(y); }}});
     option.series = [bars];
     return option;
   }
 
-  return {describe: describe, front: front, fronts: fronts, devices: devices, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
+  return {describe: describe, schemeColour: schemeColour, front: front, latency: latency, layer_losses: layerLosses, fronts: fronts, devices: devices, histogram: histogram, figure: figure, pointName: pointName, sensitivity: sensitivity, exclusion: exclusion, wantsLog: wantsLog, light: light, dark: dark};
 })();

@@ -1,5 +1,7 @@
 #include "seqto/report.h"
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "visualizer/page.h"
 #include "visualizer/report_data.h"
@@ -9,15 +11,13 @@ namespace seqto {
 
 void write_report(const Summary& summary, const std::filesystem::path& dir, const ReportOptions& options) {
   const auto data = internal::report_data_json(summary);
-  std::vector<std::string> plots{"front", "sensitivity", "exclusion"};
-  if (!summary.elsewhere.empty()) plots.emplace_back("devices");
+  const std::vector<std::string> plots = options.plots ? internal::plot_names(summary) : std::vector<std::string>();
   const auto file = [&](const std::string& plot) { return dir / "plots" / (plot + ".svg"); };
-  if (options.plots) {
-    const auto svgs = internal::draw_svgs(data, plots);
-    for (size_t i = 0; i < plots.size(); ++i) write_file_atomic(file(plots[i]), svgs[i]);
-  } else {
-    for (const auto& plot : plots) std::filesystem::remove(file(plot));
-  }
+  // Those of a study that was there before may say nothing of this one.
+  for (const char* plot : {"front", "latency", "layer_losses", "sensitivity", "exclusion", "devices"})
+    if (std::ranges::find(plots, plot) == plots.end()) std::filesystem::remove(file(plot));
+  const auto svgs = plots.empty() ? std::vector<std::string>() : internal::draw_svgs(data, plots);
+  for (size_t i = 0; i < plots.size(); ++i) write_file_atomic(file(plots[i]), svgs[i]);
   write_file_atomic(dir / "report.html", internal::render_page(summary, data));
 }
 

@@ -9,6 +9,7 @@
 #include "visualizer/format.h"
 #include "visualizer/layer_data.h"
 #include "visualizer/points.h"
+#include "visualizer/table_rows.h"
 
 namespace seqto::internal {
 namespace {
@@ -21,6 +22,7 @@ using Json = nlohmann::ordered_json;
 Json point_data(const Summary& summary, const SummaryPoint& point, const std::string& loss) {
   const Trial& trial = point.trial;
   Json json{{"id", trial.id},
+            {"name", point.name.empty() ? trial.id : point.name},
             {"number", trial.number},
             {"excluded", trial.excluded.size()},
             {"float_layers", float_layers(summary, trial.plan)},
@@ -42,11 +44,16 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
   json["loss"] = loss_of(point, loss);
   json["latency"] = measured.latency.median_ns;
   json["latency_text"] = measured.latency.median_ns > 0 ? format_duration(measured.latency.median_ns) : "not measured";
+  if (measured.latency.p90_ns > 0) json["latency_ends"] = {measured.latency.p10_ns, measured.latency.p90_ns};
+  json["ruined"] = is_ruined(point, loss);
   json["losses"] = Json::object();
   for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured.losses.*field.value;
   json["metrics"] = measured.metrics;
   json["intervals"] = Json::object();
   for (const auto& [name, interval] : measured.intervals) json["intervals"][name] = {interval.low, interval.high};
+  // Samples of which none changed still leave some share possible.
+  if (const auto interval = judged_interval(point, "top1_disagreement"); interval && json["kind"] != "float")
+    json["intervals"]["top1_disagreement"] = {interval->low, interval->high};
   if (!point.alike.empty()) json["alike"] = point.alike;
   if (point.mcnemar) json["mcnemar"] = format_figure(*point.mcnemar);
   return json;
@@ -109,6 +116,24 @@ Json what_if_data(const Summary& summary) {
 }
 
 }  // namespace
+
+std::vector<std::string> plot_names(const Summary& summary) {
+  std::vector<std::string> names{"front"};
+  const auto timed = [](const SummaryPoint& p) {
+    return p.trial.measurement && p.trial.measurement->latency.median_ns > 0;
+  };
+  if (std::ranges::find(summary.objectives, "latency") != summary.objectives.end() &&
+      std::ranges::any_of(summary.front, timed))
+    names.emplace_back("latency");
+  if (summary.what_if && !summary.what_if->groups.empty()) names.emplace_back("layer_losses");
+  if (!summary.sensitivity.activations.empty() || !summary.sensitivity.weights.empty())
+    names.emplace_back("sensitivity");
+  // Strategies that search follow no list: their candidates have no order to be drawn in.
+  if (std::ranges::any_of(summary.trials, [](const auto& point) { return !point.trial.excluded.empty(); }))
+    names.emplace_back("exclusion");
+  if (!summary.elsewhere.empty()) names.emplace_back("devices");
+  return names;
+}
 
 std::string report_data_json(const Summary& summary) {
   const auto loss = loss_name(summary);

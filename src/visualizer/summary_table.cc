@@ -115,7 +115,11 @@ std::string legend(const Summary& summary, const TextStyle& style) {
   if (std::ranges::any_of(points, [](const ShownPoint& row) { return row.folded > 0; }))
     marks.emplace_back("~ larger ones are no better");
   const std::string& full = summary.fully_quantized.name;
-  if (full == "ort-int8") words.emplace_back("ort-int8: all layers by onnxruntime's defaults");
+  if (full == "ort-int8") {
+    const bool both = std::ranges::any_of(points, [](const ShownPoint& row) { return row.point->name == "int8"; });
+    words.emplace_back(both ? "int8: all layers; ort-int8: by onnxruntime's defaults"
+                            : "ort-int8: all layers by onnxruntime's defaults");
+  }
   if (!full.empty()) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
   words.push_back(fmt::format("{}: against float, 0 is equal", internal::loss_label(columns.loss)));
   if (columns.classes) words.emplace_back("changed: answers unlike float's");

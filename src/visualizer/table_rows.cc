@@ -10,10 +10,14 @@ namespace {
 
 constexpr double kRuined = 1.0 / 3;  // of the answers changed
 
+}  // namespace
+
 bool is_ruined(const SummaryPoint& point, const std::string& loss) {
   const auto& m = point.trial.measurement;
   return m && has_classes(*m, loss) && m->losses.top1_disagreement > kRuined;
 }
+
+namespace {
 
 bool is_chosen(const Summary& summary, const SummaryPoint& point) {
   return point.trial.id == summary.selected || rank(summary, point.trial.id) > 0;
@@ -25,6 +29,13 @@ bool is_faster(const Summary& summary, const SummaryPoint& point, const SummaryP
   return point.trial.measurement->latency.median_ns < than.trial.measurement->latency.p10_ns;
 }
 
+// Neither smaller than the float model nor faster: a front of three objectives holds such points by chance.
+bool is_idle(const Summary& summary, const SummaryPoint& point) {
+  const auto& before = summary.baseline.trial.measurement;
+  return before && point.trial.measurement->size_bytes >= before->size_bytes &&
+         !is_faster(summary, point, summary.baseline);
+}
+
 // The front, with what cannot be told from a smaller point folded into that.
 std::vector<ShownPoint> distinct(const Summary& summary) {
   const std::string loss = loss_name(summary);
@@ -32,7 +43,7 @@ std::vector<ShownPoint> distinct(const Summary& summary) {
   for (const SummaryPoint& point : summary.front) {
     const std::string& id = point.trial.id;
     if (id == summary.baseline.trial.id || id == summary.fully_quantized.trial.id) continue;
-    if (is_ruined(point, loss) && id != summary.selected) continue;
+    if ((is_ruined(point, loss) || is_idle(summary, point)) && id != summary.selected) continue;
     const auto smaller = std::ranges::find_if(rows, [&](const ShownPoint& row) {
       return row.point->trial.id == point.alike && !is_faster(summary, point, *row.point);
     });

@@ -29,9 +29,25 @@
       cells[3].textContent = bytes(choice.bytes_saved);
       cells[4].textContent = known.latency_ns ? time(choice.ns_saved) : '\u2013';
     });
+    var told = measuredAs(loss, ns);
     at('figures').textContent = 'Expected: ' + known.loss + ' ' + figure(loss) + ', ' + bytes(known.size_bytes - saved) +
       (known.latency_ns ? ', ' + time(known.latency_ns - ns) + ' a sample' : '') + '; ' + changed + ' of ' +
-      known.groups.length + ' groups quantized.';
+      known.groups.length + ' groups quantized.' + told;
+  }
+
+  // Of a plan that is a candidate's, what was measured of it; and that the two differ, where they do.
+  function measuredAs(loss, ns) {
+    var same = data.points.filter(function (point) {
+      var plan = (known.plans || {})[point.id];
+      return plan && plan.every(function (choice, g) { return String(choice) === selects[g].value; });
+    })[0];
+    if (!same) return '';
+    var expected = known.latency_ns - ns, off = known.latency_ns && same.latency > 0 && Math.abs(same.latency / expected - 1) > 0.1;
+    return ' Measured, as candidate ' + plots.pointName(same) + ': ' + known.loss + ' ' +
+      figure(same.losses[known.loss] === undefined ? same.loss : same.losses[known.loss]) + ', ' + same.size_text +
+      (same.latency > 0 ? ', ' + same.latency_text + ' a sample' : '') + '.' +
+      (off ? ' The expected time is ' + Math.abs(Math.round(100 * (expected / same.latency - 1))) + ' % too ' +
+             (expected > same.latency ? 'long' : 'short') + ': go by what was measured.' : '');
   }
 
   function begin() {
@@ -59,7 +75,7 @@
   option(start, '', 'float');
   data.points.forEach(function (point) {
     if (!(known.plans || {})[point.id]) return;
-    option(start, point.id, point.id + ', ' + point.size_text + (point.selected ? ', selected' : ''));
+    option(start, point.id, plots.pointName(point) + ', ' + point.size_text + (point.selected ? ', selected' : ''));
     if (point.selected) start.value = point.id;
   });
   known.groups.forEach(function (group, g) {

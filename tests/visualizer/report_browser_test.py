@@ -1,5 +1,7 @@
 """Opens the reports of seqto_visualizer_test in a browser: plots drawn, no errors, no foreign script run."""
 
+import html
+import json
 import os
 import pathlib
 import re
@@ -15,6 +17,9 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
     "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000",
 ]
+
+
+PLOTS = ("front", "latency", "layer_losses", "sensitivity", "exclusion")
 
 
 def browse(browser, page, *more):
@@ -36,7 +41,9 @@ def check_page(browser, page, at_least):
     dom, said = browse(browser, page, "--dump-dom")
     errors = [line for line in said.splitlines() if "CONSOLE" in line]
     assert not errors, errors
-    for plot in ("front", "sensitivity", "exclusion"):
+    for plot in PLOTS:
+        if plot != "front" and f'<div class="plot" id="{plot}"' not in page.read_text():
+            continue  # the study says nothing of it
         shapes, texts = marks(dom, plot)
         print(f"{page.parent.name}: #{plot}: {shapes} shapes, {texts} texts")
         assert shapes >= at_least and texts >= 1, (plot, shapes, texts)
@@ -66,7 +73,7 @@ TOUCH = """<script>
   document.body.appendChild(copy);
 });
 document.getElementById('log').click();
-var sizes = document.querySelectorAll('#trials th button')[2];
+var sizes = document.querySelectorAll('#trials th button')[3];
 sizes.click(); sizes.click();
 </script></body>"""
 
@@ -77,7 +84,7 @@ def check_touched(browser, page):
     dom, said = browse(browser, touched, "--dump-dom")
     assert "CONSOLE" not in said, said
     for plot in ("front", "exclusion"):
-        assert "reduction kept</th>" in dom.split(f'id="touched_{plot}"')[1].split('id="touched_')[0], plot
+        assert "size</th>" in dom.split(f'id="touched_{plot}"')[1].split('id="touched_')[0], plot
     assert "<b>&lt;script&gt;alert(\"x\")&lt;/script&gt;&amp;'_out</b>" in dom, "tooltip of the hostile tensor"
     rows = re.findall(r"<code>(\w+)</code>", re.search(r'id="trials".*?</table>', dom, re.S)[0])
     assert rows[-1] == "full" and rows[:2] == ["0000000000000015", "float"], rows  # what has no size counts as most
@@ -162,8 +169,8 @@ def check_looks(browser, page):
     assert 'data-pointed="0000000000000013"' in dom
     assert "data-node=" in dom.split('id="graph"', 1)[1].split("</svg>")[0], "paper shows the graph too"
     point = re.search(r'id="point".*?</div>', dom, re.S)[0]
-    assert "0000000000000013</b>" in point and ">0.031<" in point, "with McNemar's p"
-    assert re.search(r'data-tip="fully quantized', dom), re.search(r'data-tip="[^"]*"', dom)
+    assert "3</b>" in point and ">0000000000000013<" in point and ">0.031<" in point, "with McNemar's p"
+    assert re.search(r'data-tip="int8', dom), re.search(r'data-tip="[^"]*"', dom)
     assert re.search(r'id="layer-scheme"[^>]*>int8: ', dom), "the layers are those of the point that was chosen"
     assert 'data-theme="dark"' in dom and 'fill="#e8edf2"' in dom.split('id="front"')[1].split("</svg>")[0]
 
@@ -200,8 +207,79 @@ chart.dispatchAction({type: 'showTip', seriesIndex: 3, dataIndex: 1});
     assert ">second: <b>" in dom, "the tooltip tells the study"
 
 
+# What a reader sees first, and where the page is after a click on each point of the front.
+FIRST = """<script>
+window.addEventListener('load', function () {
+  var told = document.body, front = document.getElementById('front'), chart = echarts.getInstanceByDom(front), most = 0;
+  function tell(name, value) { told.setAttribute('data-' + name, value); }
+  tell('width', innerWidth);
+  tell('overflow', document.documentElement.scrollWidth - innerWidth);
+  tell('answer-ends', document.getElementById('answer').getBoundingClientRect().bottom / innerHeight);
+  tell('front-begins', front.getBoundingClientRect().top / innerHeight);
+  window.scrollTo(0, front.getBoundingClientRect().top);
+  chart.getOption().series.forEach(function (series) {
+    series.data.forEach(function (item) {
+      if (!item.point) return;
+      var before = scrollY;
+      chart.trigger('click', {data: item});
+      most = Math.max(most, Math.abs(scrollY - before) / innerHeight);
+    });
+  });
+  tell('scrolled', most);
+  var shown = document.querySelectorAll('#trials thead th'), seen = 0;
+  shown.forEach(function (head) { seen += head.offsetWidth > 0; });
+  document.getElementById('all-columns').click();
+  tell('columns', seen + ' of ' + shown.length);
+  tell('overflow-all', document.documentElement.scrollWidth - innerWidth);
+});
+</script></body>"""
+
+
+def check_first_screen(browser, folder, width):
+    page = folder / f"first_{width}.html"
+    page.write_text(FIRST.join((folder / "report.html").read_text().rsplit("</body>", 1)))
+    dom, said = browse(browser, page, "--dump-dom", f"--window-size={width},900")
+    assert "CONSOLE" not in said, said
+    sentence = html.unescape(re.search(r'<p id="answer">(.*?)</p>', dom)[1])
+    assert sentence == json.loads((folder / "summary.json").read_text())["answer"], sentence
+
+    def told(name):
+        return float(re.search(rf'data-{name}="([^"]*)"', dom)[1])
+
+    assert told("width") <= width + 100, told("width")  # no window of the browser's is narrower than 500
+    assert told("overflow") <= 0 and told("overflow-all") <= 0, (told("overflow"), told("overflow-all"))
+    assert told("answer-ends") < 0.5 and told("front-begins") < 1, (told("answer-ends"), told("front-begins"))
+    assert told("scrolled") < 1, told("scrolled")
+    seen, of = map(int, re.search(r'data-columns="(\d+) of (\d+)"', dom).groups())
+    assert seen <= 7 < of, (seen, of)
+    check_ticks(dom)
+
+
+def check_ticks(dom):
+    """Figures at the axes of the front: none long, all sizes within the models' own."""
+    svg = re.search(r'<div[^>]*id="front".*?(<svg.*?</svg>)', dom, re.S)[1]
+    texts = re.findall(r"<text\b[^>]*>([^<]*)</text>", svg)
+    figures = [text for text in texts if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", text)]
+    assert figures and all(len(figure) <= 6 and "e" not in figure for figure in figures), texts
+
+
+def check_overview(browser, page):
+    """However long the names, every figure is in sight at 1100 pixels."""
+    measured = page.with_name("measured.html")
+    script = """<script>var box = document.querySelector('.wide');
+document.body.setAttribute('data-hidden', box.scrollWidth - box.clientWidth);</script></body>"""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    measured.write_text(script.join(text.rsplit("</body>", 1)))
+    dom, said = browse(browser, measured, "--dump-dom", "--window-size=1100,900")
+    assert "CONSOLE" not in said, said
+    assert 'data-hidden="0"' in dom, re.search(r'data-hidden="[^"]*"', dom)
+
+
 def check_svgs(folder):
-    for plot in ("front", "sensitivity", "exclusion"):
+    for plot in PLOTS:
+        if not (folder / "plots" / f"{plot}.svg").exists():
+            assert plot != "front"
+            continue
         root = xml.parse(folder / "plots" / f"{plot}.svg").getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg", root.tag
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
@@ -226,6 +304,13 @@ def main():
         for report in reports:
             check_page(browser, report / "report.html", 10 if report.name.endswith(("small", "decades", "many")) else 0)
         check_touched(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
+        check_overview(browser, pathlib.Path(out) / "seqto_overview" / "index.html")
+        for width in (1280, 400):
+            check_first_screen(browser, pathlib.Path(out) / "seqto_report_small", width)
+        ruined = pathlib.Path(out) / "seqto_report_ruined" / "report.html"
+        dom = browse(browser, ruined, "--dump-dom")[0]
+        check_ticks(dom)
+        assert "Measured, as candidate 3: kl 0.100, 4.46 MB" in dom, "what-if tells what was measured of the same plan"
         check_looks(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         check_comparison(browser, pathlib.Path(out) / "seqto_comparison" / "comparison.html")
         check_layers(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")

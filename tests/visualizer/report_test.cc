@@ -31,7 +31,10 @@ size_t count(const std::string& text, const std::string& piece) {
 
 TEST(Report, IsOnePageWithoutNetworkAndWithoutForeignScripts) {
   const auto dir = folder("report_small");
-  write_report(small_summary(), dir);
+  auto summary = small_summary();
+  summary.judged_by = "top1_disagreement";
+  write_report(summary, dir);
+  write_file_atomic(dir / "summary.json", summary_to_json(summary));  // for report_browser_test.py
   const auto page = read_file(dir / "report.html");
   for (const auto* scheme : {"http:", "https:", "//"}) {
     for (const auto* attribute : {"src=\"", "href=\"", "src='", "href='"}) {
@@ -44,8 +47,9 @@ TEST(Report, IsOnePageWithoutNetworkAndWithoutForeignScripts) {
   EXPECT_EQ(page.find("<op>"), std::string::npos);
   EXPECT_EQ(count(page, "</script>"), 7U);  // the data, ECharts, plots.js, page.js, layer_view.js, dagre, graph_view.js
   EXPECT_NE(page.find("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;&amp;&#39;"), std::string::npos);
-  EXPECT_NE(page.find("78.4 % lower than fully quantized"), std::string::npos);
-  EXPECT_NE(page.find("4 of its layers stay in float"), std::string::npos);
+  EXPECT_NE(page.find("<p id=\"answer\">" + answer(summary) + "</p>"), std::string::npos);
+  EXPECT_NE(page.find("78.4 % lower than int8"), std::string::npos);
+  EXPECT_NE(page.find("7 int8, 1 float32"), std::string::npos) << "the layers as they are written";
 }
 
 TEST(Report, SvgFilesShowThePlots) {
@@ -53,7 +57,7 @@ TEST(Report, SvgFilesShowThePlots) {
   write_report(small_summary(), dir);
   const auto front = read_file(dir / "plots/front.svg");
   EXPECT_TRUE(front.starts_with("<svg "));
-  EXPECT_NE(front.find("fully quantized"), std::string::npos);
+  EXPECT_NE(front.find(">int8</text>"), std::string::npos);
   EXPECT_NE(front.find("size in MB"), std::string::npos);
   EXPECT_GT(count(front, "<path"), 20U);
   const auto sensitivity = read_file(dir / "plots/sensitivity.svg");
@@ -64,12 +68,15 @@ TEST(Report, SvgFilesShowThePlots) {
   EXPECT_NE(read_file(dir / "plots/exclusion.svg").find("entries in the exclusion list"), std::string::npos);
 }
 
-// Nothing measured, nothing analysed: the plots say so.
+// Nothing measured: the plot says so. Nothing analysed: there is none, nor that of a study before.
 TEST(Report, EmptySummary) {
   const auto dir = folder("report_empty");
+  write_report(small_summary(), dir);
+  EXPECT_TRUE(std::filesystem::exists(dir / "plots/exclusion.svg"));
   write_report({}, dir);
+  EXPECT_FALSE(std::filesystem::exists(dir / "plots/exclusion.svg"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "plots/sensitivity.svg"));
   EXPECT_NE(read_file(dir / "plots/front.svg").find("no measured candidates"), std::string::npos);
-  EXPECT_NE(read_file(dir / "plots/sensitivity.svg").find("no error analysis"), std::string::npos);
   EXPECT_NE(read_file(dir / "report.html").find("No candidate was selected"), std::string::npos);
 }
 
@@ -117,10 +124,38 @@ TEST(Report, LatenciesAndDevices) {
   const auto front = read_file(dir / "plots/front.svg");
   EXPECT_NE(front.find("least kl at each size"), std::string::npos);
   EXPECT_NE(front.find("ms a sample"), std::string::npos);
+  EXPECT_NE(read_file(dir / "plots/latency.svg").find("least kl at each latency"), std::string::npos);
   const auto devices = read_file(dir / "plots/devices.svg");
   EXPECT_NE(devices.find("latency in ms a sample"), std::string::npos);
   EXPECT_NE(devices.find("&lt;b&gt;other"), std::string::npos);
   EXPECT_EQ(read_file(dir / "report.html").find("<b>other</b>"), std::string::npos);
+}
+
+// What a search knows of single groups; a point of the front that is ruined leaves the axes as they are.
+TEST(Report, LossesByLayerAndARuinedPoint) {
+  auto summary = small_summary();
+  for (auto& trial : summary.trials) trial.trial.excluded.clear();
+  WhatIf what_if{.loss = "kl", .size_bytes = 14000000, .latency_ns = 0, .groups = {}};
+  for (int i = 0; i < 8; ++i) {
+    const LayerId& layer = summary.layers[static_cast<size_t>(i)].id;
+    Plan plan;
+    plan.schemes[layer] = Scheme::kInt8;
+    const WhatIf::Choice int8{.scheme = {Scheme::kInt8}, .loss = 0.01 * i, .bytes_saved = 9, .plan = plan};
+    what_if.groups.push_back({{layer}, {{}, int8}});
+  }
+  summary.what_if = what_if;
+  auto& ruined = *summary.front[1].trial.measurement;
+  ruined.losses.kl = 1e10;
+  ruined.losses.top1_disagreement = 0.9;
+  const auto dir = folder("report_ruined");
+  write_report(summary, dir);
+  const auto front = read_file(dir / "plots/front.svg");
+  EXPECT_NE(front.find("1 above, at the upper end"), std::string::npos);
+  EXPECT_EQ(front.find("0000000000<"), std::string::npos);
+  const auto layers = read_file(dir / "plots/layer_losses.svg");
+  EXPECT_NE(layers.find("kl, alone in int8"), std::string::npos);
+  EXPECT_NE(layers.find(">float32</text>"), std::string::npos) << "the selected point's schemes tell the colours";
+  EXPECT_FALSE(std::filesystem::exists(dir / "plots/exclusion.svg"));
 }
 
 TEST(Report, ManyTrials) {
@@ -151,6 +186,16 @@ TEST(Report, Comparison) {
   EXPECT_NE(page.find("they are &lt;different&gt;"), std::string::npos);
   EXPECT_NE(read_file(dir / "plots/fronts.svg").find("second"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(read_file(dir / "comparison.json"))["studies"][0]["selected"], "0000000000000013");
+}
+
+TEST(Report, OverviewOfLongNames) {
+  const std::string name = "a_network_from_some_exporter/with_a_name/that_nobody_types_but_a_program_does_v2";
+  const OverviewEntry entries[] = {{name, small_summary(), ""}, {kHostile + name, {}, "no " + kHostile}};
+  const auto dir = folder("overview");
+  write_overview(entries, dir);
+  const auto page = read_file(dir / "index.html");
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_NE(page.find("<td class=\"model\"><a href=\"./a_network"), std::string::npos);
 }
 
 TEST(ReportData, CannotLeaveItsScriptElement) {

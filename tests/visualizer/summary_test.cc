@@ -157,6 +157,9 @@ Summary long_front() {
     if (i == 2 || i == 3 || i == 20) point.alike = "hash1";
     summary.front.push_back(point);
   }
+  summary.front.push_back(summary.front.back());  // larger than float, and no faster
+  summary.front.back().trial.id = "hash30", summary.front.back().name = "31";
+  summary.front.back().trial.measurement->size_bytes = 14100000;
   summary.top = {"hash20", "hash10", "hash11"};
   summary.selected = "hash12";
   return summary;
@@ -173,7 +176,7 @@ TEST(SummaryTable, AtMostTwelveRows) {
   EXPECT_EQ(table.at(3).substr(0, 4), "  ~ ");
   EXPECT_EQ(table.at(7).substr(0, 4), ">   ");
   EXPECT_EQ(table.at(10).substr(0, 4), " *  ");
-  EXPECT_EQ(table.at(13), "    20 more in report.html");
+  EXPECT_EQ(table.at(13), "    21 more in report.html");
 }
 
 TEST(SummaryTable, WhatIsFasterIsNotFolded) {
