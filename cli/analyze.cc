@@ -80,8 +80,10 @@ void add_analyze(Command app, Context& context) {
   auto f = std::make_shared<WordFlags>();
   const Command word = add_word(app, "analyze", "How much each tensor suffers from quantization", *f, true);
   add_quantizer(word, *f);
-  word.add_option("--quantized", f->quantized, "The quantized model, of any tool and form; default: quantized here");
-  word.add_flag("--per-channel-detail", f->channels, "Also every channel: outputs of weights, axis 1 of activations");
+  word.under("Input").add_option("--quantized", f->quantized,
+                                 "The quantized model, of any tool and form; default: quantized here");
+  word.under("Output").add_flag("--per-channel-detail", f->channels,
+                                "Also every channel: outputs of weights, axis 1 of activations");
   add_print_config_flag(word);
   word.callback([=, &context] { analyze_command(*f, context); });
 }

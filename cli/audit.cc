@@ -70,20 +70,19 @@ void audit_command(const Flags& f, const Context& context) {
 
 void add_audit(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  const Command word =
-      app.add_subcommand("audit",
-                         "Would a quantized model give the same on processors without VNNI? Which layers "
-                         "saturate there (docs/reference/audit.md)");
+  const Command word = app.add_subcommand("audit", "Would a quantized model give the same on processors without VNNI?");
   add_config_flag(word);
   word.add_option("model", f->model, "ONNX file in QDQ form, or hub:NAME, as `seqto quantize` writes it").required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device);
   add_hub_flags(word, f->hub);
-  word.add_option("--reference", f->reference,
-                  "The float model to take losses against; without: this model as it runs here");
-  word.add_option("--plan", f->plan, "The plan that the model was made by, also as DIR:3 of a study");
-  word.add_option("--plan-out", f->plan_out, "Write the plan with reduce_range for the layers that saturated");
-  word.add_option("--min-saturated", f->min_saturated,
+  word.under("Input").add_option("--reference", f->reference,
+                                 "The float model to take losses against; without: this model as it runs here");
+  word.under("Input").add_option("--plan", f->plan, "The plan that the model was made by, also as DIR:3");
+  word.under("Output").add_option("--plan-out", f->plan_out,
+                                  "Write the plan with reduce_range for the layers that saturated");
+  word.under("Output")
+      .add_option("--min-saturated", f->min_saturated,
                   "Share of a layer's outputs from which the plan reduces its range (0: any)")
       .check_range(0.0, 1.0);
   add_print_config_flag(word);

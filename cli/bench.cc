@@ -51,19 +51,23 @@ void add_bench(Command app, Context& context) {
   add_device_flags(word, f->device);
   add_hub_flags(word, f->hub);
   BenchOptions& o = f->options;
-  word.add_option("--launches", o.launches, "Times that fresh worker processes are started")
+  word.under("Time")
+      .add_option("--launches", o.launches, "Times that fresh worker processes are started")
       .check_range(1, 1000)
       .capture_default_str();
-  word.add_option("--rounds", o.rounds, "Rounds of each launch, the models in turn")
+  word.under("Time")
+      .add_option("--rounds", o.rounds, "Rounds of each launch, the models in turn")
       .check_range(2, 1000000)
       .capture_default_str();
-  word.add_option("--repeats", o.repeats, "Runs of a model in a round that count, after one that does not")
+  word.under("Time")
+      .add_option("--repeats", o.repeats, "Runs of a model in a round that count, after one that does not")
       .check_range(1, 1000000)
       .capture_default_str();
-  word.add_option("--max-time", o.max_time_seconds, "Seconds after which rounds end early (0: no limit)")
+  word.under("Time")
+      .add_option("--max-time", o.max_time_seconds, "Seconds after which rounds end early (0: no limit)")
       .check_not_negative()
       .capture_default_str();
-  word.add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
+  word.under("Output").add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);
   word.callback([=, &context] { bench_command(*f, context); });
 }

@@ -25,9 +25,10 @@ void add_calibrate(Command app, Context& context) {
   auto f = std::make_shared<WordFlags>();
   const Command word = add_word(app, "calibrate", "The ranges of a model's tensors over the data", *f, true);
   add_quantize_flags(word, f->quantize);
-  word.add_option("-o,--output", f->output, "JSON file to write").required();
+  word.under("Output").add_option("-o,--output", f->output, "JSON file to write").required();
   auto table = std::make_shared<std::string>();
-  word.add_option("--tensorrt-table", *table, "Also write TensorRT's tables: PREFIX.json, .flatbuffers, .cache");
+  word.under("Output").add_option("--tensorrt-table", *table,
+                                  "Also write TensorRT's tables: PREFIX.json, .flatbuffers, .cache");
   add_print_config_flag(word);
   word.callback([=, &context] { calibrate_command(*f, *table, context); });
 }

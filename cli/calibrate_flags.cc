@@ -8,21 +8,22 @@ namespace seqto::cli {
 
 void add_calibrate_flags(Command word, CalibrateFlags& f) {
   CalibrateOptions& o = f.options;
-  word.add_option("--method", f.method, "How ranges are found (docs/design/calibration.md)")
+  word.add_option("--calibration-method,--method", f.method, "Ranges of activations, as entropy or mse")
       .type_name("minmax|moving_average|entropy|percentile|mse|distribution")
       .capture_default_str();
-  word.add_option("--tensor-method", f.tensor_methods, "PATTERN=METHOD: another method for some tensors")
+  const Command detail = word.in_detail();
+  detail.add_option("--tensor-method", f.tensor_methods, "PATTERN=METHOD: another method for some tensors")
       .delimiter(',');
-  word.add_flag("--exact-ranges,!--fast-ranges", o.exact,
-                "Exactly onnxruntime's ranges | one pass over the optimised model, equal but for rounding");
-  word.add_option("--symmetric-ranges", f.symmetric_ranges, "true or false; default: true for percentile")
+  detail.add_flag("--exact-ranges,!--fast-ranges", o.exact,
+                  "Exactly onnxruntime's ranges | one pass over the optimised model, equal but for rounding");
+  detail.add_option("--symmetric-ranges", f.symmetric_ranges, "true or false; default: true for percentile")
       .check_one_of({"true", "false"});
-  word.add_option("--percentile", o.percentile, "Percent of the values that stay inside").capture_default_str();
-  word.add_option("--bins", o.bins, "Bins of the histograms (0: 2048, of entropy 512)").capture_default_str();
-  word.add_option("--quantized-bins", o.quantized_bins, "Steps that entropy reckons with").capture_default_str();
-  word.add_option("--moving-average-constant", o.moving_average_constant, "Weight of a new chunk")
+  detail.add_option("--percentile", o.percentile, "Percent of the values that stay inside").capture_default_str();
+  detail.add_option("--bins", o.bins, "Bins of the histograms (0: 2048, of entropy 512)").capture_default_str();
+  detail.add_option("--quantized-bins", o.quantized_bins, "Steps that entropy reckons with").capture_default_str();
+  detail.add_option("--moving-average-constant", o.moving_average_constant, "Weight of a new chunk")
       .capture_default_str();
-  word.add_option("--chunk-samples", o.chunk_samples, "Samples averaged before they move the range (0: all)")
+  detail.add_option("--chunk-samples", o.chunk_samples, "Samples averaged before they move the range (0: all)")
       .capture_default_str();
 }
 

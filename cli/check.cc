@@ -98,19 +98,25 @@ void add_check(Command app, Context& context) {
   add_config_flag(word);
   word.add_option("subject", f->subject, "Folder of a study, or an ONNX file or hub:NAME with --reference and --data")
       .required();
-  word.add_option("--id", f->id, "Of a study: selected, a name (1, 2, 3 ...), or an id or its beginning").capture_default_str();
-  word.add_option("--reference", f->pair.reference, "The float model that an ONNX file came from, or hub:NAME");
+  word.under("Input")
+      .add_option("--id", f->id, "Of a study: selected, a name (1, 2 ...), or an id")
+      .capture_default_str();
+  word.under("Input").add_option("--reference", f->pair.reference,
+                                 "The float model that an ONNX file came from, or hub:NAME");
   add_model_pair_flags(word, f->pair);
   word.get_option("--device").description("Where the model runs; of a study: one of its devices (default: its first)");
   add_limit_flags(word, f->limits);
   add_metric_flags(word, f->metrics);
-  word.add_flag("--confident", f->options.confident, "The whole 95 % interval of a figure has to meet its limit");
-  word.add_option("--lock", f->lock, "Where all limits are met: keep the figures in this file");
-  word.add_option("--against", f->against, "No figure may be worse than this lock file's interval of it");
-  word.add_flag("--no-latency", f->no_latency, "Of an ONNX file, --lock and --against: take no latencies");
-  word.add_option("--junit", f->junit, "Also as JUnit XML, a test case for each limit");
-  word.add_option("--markdown", f->markdown, "Also as Markdown");
-  word.add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
+  word.under("Limits").add_flag("--confident", f->options.confident,
+                                "The whole 95 % interval of a figure has to meet its limit");
+  word.under("Limits").add_option("--lock", f->lock, "Where all limits are met: keep the figures in this file");
+  word.under("Limits").add_option("--against", f->against,
+                                  "No figure may be worse than this lock file's interval of it");
+  word.under("Limits").in_detail().add_flag("--no-latency", f->no_latency,
+                                            "Of an ONNX file, --lock and --against: take no latencies");
+  word.under("Output").add_option("--junit", f->junit, "Also as JUnit XML, a test case for each limit");
+  word.under("Output").add_option("--markdown", f->markdown, "Also as Markdown");
+  word.under("Output").add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);
   word.callback([=, &context] {
     f->device_given = word.count("--device") > 0;

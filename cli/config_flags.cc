@@ -156,12 +156,12 @@ std::vector<Setting> in_force(const CLI::App* word, const std::vector<std::strin
 void add_config_flag(Command word) {
   word.add_option_function<std::string>(
           "--config", [word](const std::string& file) { apply_file(word.get(), file); },
-          "TOML file with flags by their names (docs/reference/config.md); flags on the command line come before it")
+          "TOML file of flags by their names; the command line comes before it")
       .type_name("FILE");
 }
 
 void add_print_config_flag(Command word, const std::vector<std::string>* several) {
-  word.add_flag_callback(
+  word.in_detail().add_flag_callback(
       "--print-config",
       [word, several] {
         fmt::print("{}", config_to_toml(in_force(word.get(), several)));

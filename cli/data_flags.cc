@@ -86,21 +86,20 @@ void add_fix_input_flag(Command word, std::map<std::string, double>& inputs) {
 
 void add_data_flags(Command word, DataFlags& f, bool required) {
   DatasetOptions& o = f.options;
-  const Option data = word.add_option(
-      "--data", f.path, "Folder of images, audio, .npz, .npy, test_data_set_<n>, or random (docs/guide/data.md)");
+  const Command input = word.under("Input"), detail = input.in_detail();
+  const Option data =
+      input.add_option("--data", f.path, "Folder of images or audio, .npz, .npy, test_data_set_<n>, random");
   if (required) data.required();
-  word.add_option("--labels", o.labels,
-                  "CSV with the columns file,label or file,target; an .npz of targets; boxes (docs/guide/data.md)");
-  word.add_option("--preprocess", o.preprocess, "What is done to images (docs/reference/preprocess.md)")
-      .type_name("imagenet|unit|none|FILE");
-  word.add_option("--samples", o.samples, "Use the first N samples (0: all)").check_not_negative();
-  word.add_option("--random-samples", o.random_samples, "Use K samples drawn at random").check_not_negative();
-  word.add_option("--seed", o.seed, "Seed of the drawing, of random data, and of strategies that draw plans");
-  add_dim_flag(word, o.dims);
-  add_numbers(word, "--input", "NAME=NUMBER of an input that is the same in every sample; may be repeated",
+  input.add_option("--labels", o.labels, "CSV of file,label or file,target; .npz of targets; boxes");
+  input.add_option("--preprocess", o.preprocess, "Of images").type_name("imagenet|unit|none|FILE");
+  input.add_option("--samples", o.samples, "Use the first N samples (0: all)").check_not_negative();
+  detail.add_option("--random-samples", o.random_samples, "Use K samples drawn at random").check_not_negative();
+  detail.add_option("--seed", o.seed, "Seed of the drawing, of random data, and of strategies that draw plans");
+  add_dim_flag(detail, o.dims);
+  add_numbers(detail, "--input", "NAME=NUMBER of an input that is the same in every sample; may be repeated",
               o.constants);
-  add_audio_flags(word, o.audio);
-  add_recurrent_flags(word, o);
+  add_audio_flags(detail, o.audio);
+  add_recurrent_flags(detail, o);
 }
 
 std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,

@@ -37,7 +37,8 @@ void add_provider_options(const std::vector<std::string>& pairs, RunnerOptions& 
 }  // namespace
 
 void add_device_flags(Command word, DeviceFlags& f, std::vector<std::string>* several) {
-  const char* help = "Where to run: one of these, tvm:TARGET, ... (docs/guide/devices.md); list tells which are there";
+  const Command device_word = word.under("Device"), detail = device_word.in_detail();
+  const char* help = "Where to run (docs/guide/devices.md); list: what is there";
   // At once, so that `--device list` needs nothing else; each occurrence comes by itself then.
   auto take = [&f, several, given = false](const std::string& device) mutable {
     if (device == "list") {
@@ -48,18 +49,21 @@ void add_device_flags(Command word, DeviceFlags& f, std::vector<std::string>* se
     if (several && !std::exchange(given, true)) several->clear();
     if (several) several->push_back(device);
   };
-  word.add_option_function<std::string>("--device", take, std::string(help) + (several ? "; may be given again" : ""))
+  device_word.add_option_function<std::string>("--device", take, std::string(help) + (several ? "; repeatable" : ""))
       .trigger_on_parse()
       .type_name("cpu|cuda|tensorrt|openvino|webgpu|xnnpack|coreml|qnn|list")
       .default_str(f.device);
-  word.add_option("--runtime-library", f.options.library, "ONNX Runtime's library; default: $SEQTO_ORT_LIBRARY, ...");
-  word.add_option_function<std::vector<std::string>>(
+  detail.add_option("--runtime-library", f.options.library, "ONNX Runtime's library; default: $SEQTO_ORT_LIBRARY, ...");
+  detail
+      .add_option_function<std::vector<std::string>>(
           "--provider-option", [&f](const std::vector<std::string>& pairs) { add_provider_options(pairs, f.options); },
           "KEY=VALUE for the provider of the device; may be given several times")
       .one_value_each()  // what follows is not another
       .type_name("KEY=VALUE");
-  word.add_option("--threads", f.options.threads, "Threads of the runtime").check_range(1, 1024).capture_default_str();
-  add_tvm_flags(word, f);
+  device_word.add_option("--threads", f.options.threads, "Threads of the runtime")
+      .check_range(1, 1024)
+      .capture_default_str();
+  add_tvm_flags(detail, f);
 }
 
 void add_tvm_flags(Command word, DeviceFlags& f) {
@@ -77,24 +81,26 @@ void add_tvm_flags(Command word, DeviceFlags& f) {
 void add_quantize_flags(Command word, QuantizeFlags& f) {
   constexpr const char* kTypes = "int8|uint8|int16|uint16|int4|uint4";
   QuantizeOptions& o = f.options;
-  word.add_option("--activation-type", f.activation_type, "Type of activations of static layers")
-      .type_name(kTypes)
-      .capture_default_str();
-  word.add_option("--weight-type", f.weight_type, "Type of weights of static layers")
-      .type_name(kTypes)
-      .capture_default_str();
-  word.add_flag("--per-channel", o.per_channel, "One scale per output channel of a weight");
-  word.add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
-  word.add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
-  word.add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
+  const Command scheme = word.under("Scheme"), detail = scheme.in_detail();
+  scheme.add_option("--activation-type", f.activation_type, "Activations").type_name(kTypes).capture_default_str();
+  scheme.add_option("--weight-type", f.weight_type, "Weights").type_name(kTypes).capture_default_str();
+  scheme.add_flag("--per-channel", o.per_channel, "One scale per output channel of a weight");
+  scheme.add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
+  detail.add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
+  detail.add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
       .check_one_of({"true", "false"});
-  word.add_option("--weight-clipping", f.weight_clipping, "none, or mse: ranges with the smallest error of each weight")
+  detail
+      .add_option("--weight-clipping", f.weight_clipping, "none, or mse: ranges with the smallest error of each weight")
       .check_one_of({"none", "mse"})
       .capture_default_str();
-  add_calibrate_flags(word, f.calibrate);
-  word.add_option("--op-types", o.op_types, "Quantize these op types only").delimiter(',');
-  word.add_option("--include", o.include, "Quantize these nodes only").delimiter(',');
-  add_qdq_flags(word, f);
+  add_calibrate_flags(word.under("Ranges"), f.calibrate);
+  scheme.add_option("--op-types-to-quantize,--op-types", o.op_types, "These op types only")
+      .type_name("TYPES")
+      .delimiter(',');
+  scheme.add_option("--nodes-to-quantize,--include", o.include, "These nodes only, names or globs")
+      .type_name("NAMES")
+      .delimiter(',');
+  add_qdq_flags(detail, f);
 }
 
 namespace {

@@ -17,9 +17,11 @@ std::vector<std::string> split_at_commas(const std::string& text) {
 
 }  // namespace
 
-void add_group_flags(Command word, GroupFlags& f) {
+void add_group_flags(Command any, GroupFlags& f) {
+  const Command word = any.under("Search").in_detail();
   word.add_option("--group", f.merged, "PATTERN,PATTERN: layers that take one decision; may be repeated")
-      .expected_once_each();
+      .expected_once_each()
+      .type_name("PATTERNS");
   word.add_option("--groups", f.file, "JSON file of groups, as `seqto inspect --json` prints them").check_file();
 }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "commands.h"
+#include "help_text.h"
 #include "seqto/error.h"
-#include "word_tree.h"
 
 namespace seqto::cli {
 namespace {
@@ -30,11 +30,15 @@ void require_words(const Word& root, const std::vector<std::string>& names) {
 
 void add_help(Command app) {
   auto names = std::make_shared<std::vector<std::string>>();
+  auto all = std::make_shared<bool>(false), markdown = std::make_shared<bool>(false);
   const Command word = app.add_subcommand("help", "All words, or one of them with its flags: `seqto help tune`");
   word.add_option("word", *names, "As tune, or hub list");
-  word.callback([names, app] {
-    require_words(describe(app), *names);
-    fmt::print("{}", app.help_of(*names));
+  word.add_flag("--all", *all, "Its flags in detail too");
+  word.add_flag("--markdown", *markdown, "The reference of all words, docs/reference/cli.md");
+  word.callback([=] {
+    const Word root = describe(app);
+    require_words(root, *names);
+    fmt::print("{}", *markdown ? reference_page(root) : help_text(describe(app, *names), *all));
   });
 }
 

@@ -10,7 +10,8 @@
 
 namespace seqto::cli {
 
-void add_hub_flags(Command word, HubOptions& o) {
+void add_hub_flags(Command any, HubOptions& o) {
+  const Command word = any.under("Model hub").in_detail();
   word.add_option("--hub-url", o.url,
                   "Where the hub's files lie; default: $SEQTO_HUB_URL, else the ONNX Model Zoo's mirror")
       .type_name("URL");

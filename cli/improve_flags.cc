@@ -5,12 +5,9 @@
 
 namespace seqto::cli {
 
-void add_improve_flags(Command word, ImproveFlags& f) {
-  word.add_flag(
-      "--improve", f.improve,
-      "What helps most on average, for some more time: --rounding learned, with static or dynamic layers "
-      "--center --equalize --unify-concat --float-unlike-concat too, with 16-bit activations --headroom-16-bits 2 "
-      "for the first two");
+void add_improve_flags(Command any, ImproveFlags& f) {
+  const Command improvers_of = any.under("Improvers"), word = improvers_of.in_detail();
+  improvers_of.add_flag("--improve", f.improve, "What helps most, for some more time (docs/design/accuracy.md)");
   std::map<std::string_view, const Improver*> by_flag;  // the order of the help
   for (const Improver& i : improvers())
     if (i.help) by_flag[i.flag] = &i;

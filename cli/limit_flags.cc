@@ -104,20 +104,19 @@ double parse_share(const char* flag, const std::string& text) {
 }
 
 void add_limit_flags(Command word, LimitFlags& f) {
-  word.add_option("--max-size", f.max_size, "10MB, 300k, or a share of the original's size: 30%").type_name("SIZE");
-  word.add_option("--max-latency", f.max_latency, "5ms, 800us, or a share of the original's: 80%").type_name("TIME");
+  const Command limits = word.under("Limits");
+  limits.add_option("--max-size", f.max_size, "10MB, 300k, or a share of the original's size: 30%").type_name("SIZE");
+  limits.add_option("--max-latency", f.max_latency, "5ms, 800us, or a share of the original's: 80%").type_name("TIME");
   add_quality_limit_flags(word, f);
 }
 
 void add_quality_limit_flags(Command word, LimitFlags& f) {
   auto several = [&](const char* flag, std::vector<std::string>& values, const char* help) {
-    word.add_option(flag, values, help).one_value_each().type_name("[NAME=]VALUE");
+    word.under("Limits").add_option(flag, values, help).one_value_each().type_name("VALUE");
   };
-  several("--max-loss", f.max_loss,
-          "Of a loss, without a NAME of the one that the outputs call for: kl, mse or nmse; may be repeated");
-  several("--min-accuracy", f.min_accuracy, "Of a task metric, top1 where no NAME is given; may be repeated");
-  several("--max-accuracy-drop", f.max_accuracy_drop,
-          "How far a task metric, top1 where no NAME is given, may be below the original's; may be repeated");
+  several("--max-loss", f.max_loss, "A loss, or NAME=VALUE for one by its name");
+  several("--min-accuracy", f.min_accuracy, "A task metric: top1, or NAME=VALUE");
+  several("--max-accuracy-drop", f.max_accuracy_drop, "How far a task metric may fall: top1, or NAME=VALUE");
 }
 
 }  // namespace seqto::cli

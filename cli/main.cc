@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 
 #include "commands.h"
+#include "help_text.h"
 #include "seqto/error.h"
 #include "terminal.h"
 
@@ -60,6 +62,17 @@ std::string what_is_unknown(const CLI::App& app) {
                      word.get_parent() ? " " + word.get_name() : "", did_you_mean(name, flags_of(&word)));
 }
 
+class HelpTexts : public CLI::FormatterBase {
+ public:
+  std::string make_help(const CLI::App* word, std::string, CLI::AppFormatMode mode) const override {
+    std::vector<std::string> path;
+    const CLI::App* root = word;
+    for (; root->get_parent(); root = root->get_parent()) path.insert(path.begin(), root->get_name());
+    // The handle can change a parser; describe() does not.
+    return cli::help_text(cli::describe(const_cast<CLI::App*>(root), path), mode == CLI::AppFormatMode::All);
+  }
+};
+
 // Prints what is to be said; returns the exit code.
 int answer(const CLI::App& app, const CLI::ParseError& error) {
   const auto is = [&](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
@@ -73,14 +86,31 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
   } else if (lacks && about_word) {
     fmt::print(stderr, "{}", app.help());
   } else {
-    const int code = app.exit(error);
-    if (code == 0 || error.get_name() == "RuntimeError") return code;  // the latter: the word has told all itself
+    if (asks || error.get_name() == "RuntimeError") return app.exit(error);  // the latter: the word has told all itself
+    const std::string word = last_word(app).get_parent() ? " " + last_word(app).get_name() : "";
+    const std::string what = is(CLI::ExitCodes::ExtrasError)
+                                 ? fmt::format("'{}' found and not expected", fmt::join(app.remaining(true), " "))
+                                 : error.what();
+    fmt::print(stderr, "seqto{}: {}\nRun `seqto{} --help` for what it takes.\n", word, what, word);
   }
   return static_cast<int>(Code::kUsage);
 }
 
+// `seqto config.json` is `seqto tune --config config.json`: the published tool takes its configuration alone.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && (words[0].ends_with(".json") || words[0].ends_with(".toml")) &&
+      std::filesystem::is_regular_file(words[0]))
+    words.insert(words.begin(), {"tune", "--config"});
+  std::ranges::reverse(words);  // as the parser takes them
+  return words;
+}
+
 int run(int argc, char** argv, cli::ProgressLine& line) {
   CLI::App app{"Finds which layers of an ONNX model to quantize, and how.", "seqto"};
+  app.formatter(std::make_shared<HelpTexts>());
+  app.set_help_flag("-h,--help", "The flags that most need");
+  app.set_help_all_flag("--help-all", "All flags");
   app.set_version_flag("--version", "seqto " SEQTO_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
@@ -116,7 +146,7 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   cli::add_help(&app);
   cli::add_version(&app);
   try {
-    app.parse(argc, argv);
+    app.parse(arguments(argc, argv));
     return 0;
   } catch (const CLI::ParseError& error) {
     return answer(app, error);

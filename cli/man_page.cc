@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "commands.h"
-#include "word_tree.h"
+#include "help_text.h"
 
 namespace seqto::cli {
 namespace {
@@ -22,21 +22,8 @@ std::string escaped(const std::string& text) {
   return all.starts_with('.') || all.starts_with('\'') ? "\\&" + all : all;
 }
 
-std::string value_of(const Flag& flag) {
-  const bool listed = flag.type.find('|') == std::string::npos && !flag.choices.empty();
-  return listed ? fmt::format("{}", fmt::join(flag.choices, "|")) : flag.type;
-}
-
 std::string entry(const Flag& flag) {
-  std::vector<std::string> names;
-  for (const auto& name : flag.names) names.push_back("\\fB" + escaped(name) + "\\fR");
-  std::string text = fmt::format(".TP\n{}", fmt::join(names, ", "));
-  const bool positional = !flag.names.front().starts_with('-');
-  if (!positional && !flag.type.empty()) text += " \\fI" + escaped(value_of(flag)) + "\\fR";
-  text += "\n" + escaped(flag.description);
-  if (!flag.standard.empty() && flag.standard != "[]") text += escaped(fmt::format(" [{}]", flag.standard));
-  if (flag.required && !positional) text += " (required)";
-  return text + "\n";
+  return fmt::format(".TP\n.B {}\n{}\n", escaped(shown_name(flag)), escaped(shown_text(flag)));
 }
 
 std::string synopsis(const Word& word) {
@@ -46,9 +33,23 @@ std::string synopsis(const Word& word) {
     text += (positional.required ? name : "[" + name + "]") + "\n";
   }
   for (const Flag& flag : word.flags)
-    if (flag.required)
-      text += fmt::format("\\fB{}\\fR \\fI{}\\fR\n", escaped(flag.names.back()), escaped(value_of(flag)));
+    if (flag.required) text += fmt::format("\\fB{}\\fR\n", escaped(shown_name(flag)));
   return text + "[options]\n";
+}
+
+// Flags that several words take are described once, behind all words.
+std::string section(const Word& word, const SharedFlags& shared) {
+  std::string text = fmt::format(".SS {}\n{}\n.PP\n{}", escaped(word.path), escaped(word.description), synopsis(word));
+  std::vector<Flag> common;
+  for (const Flag& positional : word.positionals) text += entry(positional);
+  for (const Flag& flag : word.flags) {
+    if (shared.holds(flag)) common.push_back(flag);
+    else text += entry(flag);
+  }
+  std::vector<std::string> headings = headings_of(common);
+  std::erase(headings, "Options");
+  if (!headings.empty()) text += fmt::format(".PP\nShared flags: {}.\n", fmt::join(headings, ", "));
+  return text;
 }
 
 constexpr const char* kTail = R"(.SH EXIT STATUS
@@ -103,14 +104,14 @@ std::string man_page(const Word& root) {
   text += ".SH OPTIONS\n";
   for (const Flag& flag : root.flags) text += entry(flag);
   text += ".SH COMMANDS\n";
-  for (const Word* word : all_words(root)) {
-    if (word->path.empty()) continue;
-    text += fmt::format(".SS {}\n{}", escaped(word->path), escaped(word->description) + "\n");
-    if (!word->words.empty()) continue;
-    text += ".PP\n" + synopsis(*word);
-    for (const Flag& positional : word->positionals) text += entry(positional);
-    for (const Flag& flag : word->flags)
-      if (flag.names.back() != "--help") text += entry(flag);
+  const SharedFlags shared = shared_flags(root);
+  for (const Word* word : all_words(root))
+    if (!word->path.empty() && word->words.empty()) text += section(*word, shared);
+  text += ".SH SHARED FLAGS\n";
+  for (const std::string& heading : headings_of(shared.flags)) {
+    text += fmt::format(".SS {}\n", escaped(heading));
+    for (const Flag& flag : shared.flags)
+      if (subject_of(flag) == heading) text += entry(flag);
   }
   return text + kTail;
 }

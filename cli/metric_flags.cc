@@ -2,10 +2,9 @@
 
 namespace seqto::cli {
 
-void add_metric_flags(Command word, MetricOptions& options) {
-  word.add_option("--metric", options.metrics,
-                  "Task metric: accuracy, mae, rmse, nme, map50, some with a file that says how outputs are read, as "
-                  "map50=FILE.json; may be repeated (docs/reference/metrics.md)")
+void add_metric_flags(Command any, MetricOptions& options) {
+  const Command goal = any.under("Goal"), word = goal.in_detail();
+  goal.add_option("--metric", options.metrics, "Task metric, as accuracy (docs/reference/metrics.md)")
       .one_value_each()
       .type_name("NAME[=FILE]");
   word.add_option("--metric-command", options.commands,

@@ -21,7 +21,9 @@ void add_model_pair_flags(Command word, ModelPairFlags& f) {
   add_data_flags(word, f.data, false);
   add_device_flags(word, f.device);
   add_hub_flags(word, f.hub);
-  word.add_option("--reference-device", f.reference_device, "Where the reference runs; --device is the candidate's")
+  word.under("Device")
+      .in_detail()
+      .add_option("--reference-device", f.reference_device, "Where the reference runs; --device is the candidate's")
       .capture_default_str();
 }
 

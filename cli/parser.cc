@@ -11,7 +11,10 @@ namespace seqto::cli {
 Option Option::required(bool required) const { return option_->required(required); }
 Option Option::description(const std::string& text) const { return option_->description(text); }
 Option Option::type_name(const std::string& name) const { return option_->type_name(name); }
-Option Option::group(const std::string& heading) const { return option_->group(heading); }
+Option Option::in_detail() const {
+  const std::string heading = option_->get_group();
+  return heading.ends_with(kInDetail) ? option_ : option_->group(heading + kInDetail);
+}
 Option Option::default_str(const std::string& text) const { return option_->default_str(text); }
 Option Option::capture_default_str() const { return option_->capture_default_str(); }
 
@@ -44,6 +47,21 @@ Option Option::check_file() const { return option_->check(CLI::ExistingFile); }
 Option Option::check_folder() const { return option_->check(CLI::ExistingDirectory); }
 Option Option::read_size() const { return option_->transform(CLI::AsSizeValue(true)); }
 
+Command Command::under(std::string heading) const {
+  Command same = *this;
+  same.heading_ = std::move(heading);
+  return same;
+}
+Command Command::in_detail() const {
+  Command same = *this;
+  same.in_detail_ = true;
+  return same;
+}
+Option Command::grouped(CLI::Option* option) const {
+  const Option added = option->group(heading_);
+  return in_detail_ ? added.in_detail() : added;
+}
+
 Command Command::add_subcommand(const std::string& name, const std::string& help) const {
   return app_->add_subcommand(name, help);
 }
@@ -52,7 +70,7 @@ void Command::callback(std::function<void()> work) const { app_->callback(std::m
 
 template <class T>
 Option Command::add_option(const std::string& names, T& value, const std::string& help) const {
-  return app_->add_option(names, value, help);
+  return grouped(app_->add_option(names, value, help));
 }
 template Option Command::add_option(const std::string&, int&, const std::string&) const;
 template Option Command::add_option(const std::string&, int64_t&, const std::string&) const;
@@ -70,7 +88,7 @@ template Option Command::add_option(const std::string&, std::optional<std::strin
 template <class T>
 Option Command::add_option_function(const std::string& names, const std::function<void(const T&)>& take,
                                     const std::string& help) const {
-  return app_->add_option_function<T>(names, take, help);
+  return grouped(app_->add_option_function<T>(names, take, help));
 }
 template Option Command::add_option_function(const std::string&, const std::function<void(const bool&)>&,
                                              const std::string&) const;
@@ -81,28 +99,18 @@ template Option Command::add_option_function(const std::string&,
                                              const std::string&) const;
 
 Option Command::add_flag(const std::string& names, bool& value, const std::string& help) const {
-  return app_->add_flag(names, value, help);
+  return grouped(app_->add_flag(names, value, help));
 }
 Option Command::add_flag_function(const std::string& names, const std::function<void(int64_t)>& take,
                                   const std::string& help) const {
-  return app_->add_flag_function(names, take, help);
+  return grouped(app_->add_flag_function(names, take, help));
 }
 Option Command::add_flag_callback(const std::string& name, const std::function<void()>& work,
                                   const std::string& help) const {
-  return app_->add_flag_callback(name, work, help);
+  return grouped(app_->add_flag_callback(name, work, help));
 }
 
 Option Command::get_option(const std::string& name) const { return app_->get_option(name); }
-std::string Command::help_of(const std::vector<std::string>& words) const {
-  const CLI::App* at = app_;
-  std::string path = app_->get_name();
-  for (const std::string& word : words) {
-    at = at->get_subcommand(word);
-    path += " " + word;
-  }
-  // Not at->help(), which is that of the word being parsed.
-  return at->get_formatter()->make_help(at, path, CLI::AppFormatMode::Normal);
-}
 size_t Command::count(const std::string& name) const {
   const CLI::Option* option = app_->get_option_no_throw(name);
   return option ? option->count() : 0;

@@ -22,7 +22,8 @@ class Option {
   Option required(bool required = true) const;
   Option description(const std::string& text) const;
   Option type_name(const std::string& name) const;
-  Option group(const std::string& heading) const;
+  // Listed by --help-all alone, under the same heading.
+  Option in_detail() const;
   Option default_str(const std::string& text) const;
   Option capture_default_str() const;  // what the variable holds now is shown as the default
 
@@ -50,10 +51,17 @@ class Option {
   CLI::Option* option_;
 };
 
+// What the heading of a flag ends with that --help leaves to --help-all.
+inline constexpr const char* kInDetail = ", in detail";
+
 // A handle on a word, or on the program itself; to be copied freely. Variables given to it must outlive the parsing.
 class Command {
  public:
   Command(CLI::App* app) : app_(app) {}
+
+  // The same word; flags added through it are listed below this heading, or by --help-all alone. Both may be said.
+  Command under(std::string heading) const;
+  Command in_detail() const;
 
   Command add_subcommand(const std::string& name, const std::string& help) const;
   void require_subcommand() const;
@@ -71,7 +79,6 @@ class Command {
   Option add_flag_callback(const std::string& name, const std::function<void()>& work, const std::string& help) const;
 
   Option get_option(const std::string& name) const;
-  std::string help_of(const std::vector<std::string>& words) const;  // of a word below; they must exist
   size_t count(const std::string& name) const;  // how often it was given; 0 also where there is no such option
 
   void hide() const;                // from --help
@@ -82,7 +89,11 @@ class Command {
   CLI::App* get() const { return app_; }
 
  private:
+  Option grouped(CLI::Option* option) const;
+
   CLI::App* app_;
+  std::string heading_ = "Options";
+  bool in_detail_ = false;
 };
 
 // Thrown from callbacks. All is said and done: exit code 0.

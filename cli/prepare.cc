@@ -91,7 +91,7 @@ void add_prepare(Command app, Context& context) {
   const Command word =
       app.add_subcommand("prepare", "Names, opset, optimization by the runtime, BatchNormalization folding, shapes");
   word.add_option("model", f->path, kModelHelp).required();
-  word.add_option("-o,--output", f->output, "File to write").required();
+  word.under("Output").add_option("-o,--output", f->output, "File to write").required();
   word.add_option("--opset,--min-opset", f->options.min_opset, "Convert older opsets up to this one; 0: leave")
       .capture_default_str();
   word.add_flag("--skip-optimization", f->skip_optimization, "Without the runtime's basic optimization");
@@ -102,7 +102,8 @@ void add_prepare(Command app, Context& context) {
   const Option dequantize =
       word.add_flag("--dequantize", f->dequantize,
                     "Turn a quantized model back to float first; without the runtime's optimization then");
-  word.add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
+  word.under("Output")
+      .add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
       .needs(dequantize);
   add_dim_flag(word, f->dims);
   add_fix_input_flag(word, f->fixed_inputs);

@@ -5,24 +5,19 @@ namespace seqto::cli {
 
 void add_qdq_flags(Command word, QuantizeFlags& f) {
   QuantizeOptions& o = f.options;
-  const char* group = "In detail";
-  auto flag = [&](const char* name, bool& field, const char* help) { word.add_flag(name, field, help).group(group); };
-  auto option = [&](const char* name, auto& field, const char* help) {
-    return word.add_option(name, field, help).group(group);
-  };
+  auto flag = [&](const char* name, bool& field, const char* help) { word.add_flag(name, field, help); };
+  auto option = [&](const char* name, auto& field, const char* help) { return word.add_option(name, field, help); };
   flag("--restricted-asymmetric-activations", o.restricted_asymmetric_activations, "uint8: zero point 0 or 128 only");
   option("--min-real-range", o.min_real_range, "Widen ranges to at least this");
   option("--headroom-16-bits", f.headroom_16_bits,
          "Ranges of 16-bit activations times this: what lies beyond them is cut off (default: 1, with --improve 2)")
       .check_range(1.0, 1024.0);
   word.add_flag_function(
-          "--unify-concat,!--no-unify-concat", [&f](int64_t given) { f.unify_concat = given > 0; },
-          "What only a Concat reads gets its output's scale: rounded once (default: with --improve)")
-      .group(group);
+      "--unify-concat,!--no-unify-concat", [&f](int64_t given) { f.unify_concat = given > 0; },
+      "What only a Concat reads gets its output's scale: rounded once (default: with --improve)");
   word.add_flag_function(
-          "--float-unlike-concat,!--no-float-unlike-concat", [&f](int64_t given) { f.float_unlike_concat = given > 0; },
-          "A Concat of boxes and scores, or the like, at the end of a model stays float (default: with --improve)")
-      .group(group);
+      "--float-unlike-concat,!--no-float-unlike-concat", [&f](int64_t given) { f.float_unlike_concat = given > 0; },
+      "A Concat of boxes and scores, or the like, at the end of a model stays float (default: with --improve)");
   flag("--force-quantize-no-input-check", o.force_quantize_no_input_check,
        "Quantize Reshape, Transpose, ... even if their input is float");
   flag("--keep-removable-activations", o.keep_removable_activations, "Keep every Relu and Clip");
@@ -40,9 +35,8 @@ void add_qdq_flags(Command word, QuantizeFlags& f) {
       .delimiter(',');
   option("--tensor-overrides", f.tensor_overrides, "JSON file: types and scales of single tensors").check_file();
   word.add_option_function<bool>(
-          "--matmul-const-b-only", [&o](bool value) { o.matmul_const_b_only = value; },
-          "QOperator and dynamic: MatMul of two activations stays float (default: dynamic alone)")
-      .group(group);
+      "--matmul-const-b-only", [&o](bool value) { o.matmul_const_b_only = value; },
+      "QOperator and dynamic: MatMul of two activations stays float (default: dynamic alone)");
   flag("--enable-subgraph", o.enable_subgraph, "QOperator and dynamic: also the bodies of If, Loop and Scan");
   flag("--nnapi-sigmoid", o.nnapi_sigmoid, "QOperator: Sigmoid's output gets scale 1/256, zero point 0");
   option("--compat", f.compat, "onnxruntime: follow it also in its oddities, see docs/reference/compatibility.md")

@@ -160,24 +160,23 @@ void take_deployment_default(WordFlags& f, bool mode_given) {
 void add_quantize(Command app, Context& context) {
   auto f = std::make_shared<WordFlags>();
   const Command word = add_word(app, "quantize", "One quantized model", *f, false);
-  add_quantizer(word, *f);
-  add_improve_flags(word, f->improve);
-  word.get_option("model").required(false).description(
-      "ONNX file, or hub:NAME; without: artifacts/model.onnx to artifacts/model.int8.onnx, dynamic");
-  word.add_option("-o,--output", f->output, "ONNX file to write");
-  word.add_option(
-      "--plan", f->plan,
-      "Plan: which layer gets which scheme; DIR:3 of a study, ours or in another tool's dialect "
-      "(docs/reference/dialects.md)");
-  word.add_flag("--explain", f->explain, "Say for every layer what was done and why");
-  word.add_flag(
-      "--print-encoding", f->print_encoding,
-      "Print everything that was decided as JSON: parameters of tensors, codes as hashes (docs/reference/formats.md)");
-  add_weight_flags(word, f->weights);
-  word.add_option("--mode", f->mode, "static, dynamic, weights, float16")
+  const Command output = word.under("Output"), scheme = word.under("Scheme");
+  scheme.add_option("--mode", f->mode, "What all layers get")
       .check_one_of({"static", "dynamic", "weights", "float16"})
       .capture_default_str();
-  word.add_option("--format", f->format, "How static layers are written")
+  output.add_option("-o,--output", f->output, "ONNX file to write");
+  scheme.add_option("--plan", f->plan, "A scheme for each layer: DIR:3, or a file (docs/reference/dialects.md)");
+  output.add_flag("--explain", f->explain, "Say for every layer what was done and why");
+  output
+      .add_flag("--print-encoding", f->print_encoding,
+                "Print everything that was decided as JSON: parameters of tensors, codes as hashes "
+                "(docs/reference/formats.md)")
+      .in_detail();
+  add_quantizer(word, *f);
+  add_improve_flags(word, f->improve);
+  word.get_option("model").required(false).description("ONNX file or hub:NAME; without: artifacts/model.onnx, dynamic");
+  add_weight_flags(word, f->weights);
+  scheme.add_option("--format,--quant-format", f->format, "How static layers are written")
       .type_name("qdq|qoperator")
       .capture_default_str();
   add_print_config_flag(word);

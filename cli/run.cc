@@ -72,7 +72,7 @@ void run_command(const Flags& flags, const Context& context) {
 void add_run(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
   const Command word = add_word(app, "run", "A model's raw outputs over the data", f->word, true);
-  word.add_option("-o,--output", f->word.output, ".npz to write, one array per output").required();
+  word.under("Output").add_option("-o,--output", f->word.output, ".npz to write, one array per output").required();
   add_metric_flags(word, f->metrics);
   add_print_config_flag(word);
   word.callback([=, &context] { run_command(*f, context); });

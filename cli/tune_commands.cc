@@ -48,7 +48,8 @@ struct WorkerFlags {
   RunnerOptions& options;
 };
 
-void add_worker_flags(Command word, WorkerFlags& f) {
+void add_worker_flags(Command any, WorkerFlags& f) {
+  const Command word = any.under("Device").in_detail();
   word.add_flag("--in-process", f.in_process,
                 "Run candidates in this process, not in a worker: a crash of the runtime then ends the run");
   word.add_option("--worker-memory", f.options.worker_memory_bytes,
@@ -62,7 +63,8 @@ void add_worker_flags(Command word, WorkerFlags& f) {
       .capture_default_str();
 }
 
-void add_many_models_flags(Command word, TuneAllOptions& o) {
+void add_many_models_flags(Command any, TuneAllOptions& o) {
+  const Command word = any.under("Model hub").in_detail();
   word.add_option("--hub-first", o.hub_first,
                   "Of the models that a glob finds, those from this position of the hub's list");
   word.add_option("--hub-last", o.hub_last, "... to this one");
@@ -139,76 +141,82 @@ void add_tune(Command app, Context& context) {
   TuneOptions& o = f->all.tune;
   const Command word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
   add_config_flag(word);
-  word.add_option(
-          "model", f->model,
-          "ONNX file, folder of them, hub:NAME, hub:NAME@OPSET or a glob as hub:*net*@12 (docs/guide/many_models.md)")
-      .required();
+  word.add_option("model", f->model, "ONNX file, a folder of them, hub:NAME, or a glob of the hub").required();
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device, &f->devices);
   add_worker_flags(word, f->worker);
-  add_quantize_flags(word, f->quantize);
+  add_quantize_flags(word.in_detail(), f->quantize);
   add_improve_flags(word, f->improve);
   add_hub_flags(word, f->all.hub);
   add_many_models_flags(word, f->all);
   add_group_flags(word, f->groups);
+  const Command goal = word.under("Goal"), search = word.under("Search"), time = word.under("Time");
+  const Command input = word.under("Input");
+  goal.add_option("--objectives", o.objectives, "What to minimise; default: kl,size,latency")
+      .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|size|latency", fmt::join(loss_names(), "|")))
+      .delimiter(',');
   add_limit_flags(word, f->limits);
-  word.add_option("--tolerance", f->tolerance,
-                  "How much worse than float the selected model may be where no limit is set: changed answers, or the "
-                  "drop of a task metric")
+  goal.add_option("--tolerance", f->tolerance, "How much worse the selected model may be, if no limit is set")
       .type_name("SHARE")
       .capture_default_str();
   add_metric_flags(word, o.metrics);
-  word.add_option("-o,--output", o.output, "Folder for the results").required();
-  word.add_option("--strategy", o.strategy, "How the search goes (docs/design/search.md); incremental: as published")
+  word.under("Output").add_option("-o,--output", o.output, "Folder for the results").required();
+  search.in_detail()
+      .add_option("--strategy", o.strategy, "How the search goes (docs/design/search.md)")
       .type_name("chain|incremental|dynamic_program|greedy_revert|sensitivity_list|nsga2|random")
       .capture_default_str();
-  word.add_option(
-          "--schemes", o.schemes,
-          "Schemes to choose from, also with fields, as int8+method=mse (by default those worth it for the objectives)")
+  search.add_option("--schemes", o.schemes, "To choose from, also with fields, as int8+per_channel=false")
       .type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
       .delimiter(',');
-  word.add_option("--objectives", o.objectives,
-                  "What to minimise: a loss, or how much worse a task metric gets, also one of --metric-command; size; "
-                  "latency (default: kl,size,latency; kl,size for incremental)")
-      .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|size|latency", fmt::join(loss_names(), "|")))
-      .delimiter(',');
-  word.add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this").capture_default_str();
-  word.add_option("--search-evaluations", o.search_evaluations,
+  search.in_detail()
+      .add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")
+      .capture_default_str();
+  time.in_detail()
+      .add_option("--search-evaluations", o.search_evaluations,
                   "Trials on search samples (0: the strategy's own measure)")
       .check_not_negative()
       .capture_default_str();
-  word.add_flag(
+  search.in_detail().add_flag(
       "--racing,!--no-racing", o.racing,
       "Run candidates on as many search samples as tell enough of them (default), or on all (docs/design/search.md)");
-  word.add_option("--max-front", o.max_front, "Plans of the search that are measured for the report, at most")
+  search.in_detail()
+      .add_option("--max-front", o.max_front, "Plans of the search that are measured for the report, at most")
       .check_positive()
       .capture_default_str();
-  word.add_option("--jobs", o.jobs, "Candidates that the search measures side by side (0: as there are cores)")
+  time.in_detail()
+      .add_option("--jobs", o.jobs, "Candidates that the search measures side by side (0: as there are cores)")
       .check_not_negative()
       .capture_default_str();
-  word.add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
-  word.add_option("--max-time", o.max_time_seconds, "Stop after so many seconds (0: no limit)");
-  word.add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges").capture_default_str();
-  word.add_option("--search-samples", o.search_samples,
-                  "Samples for the search, half of them to confirm what it finds (default: at most 64)");
-  word.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
-      .capture_default_str();
-  word.add_option("--audit-samples", o.audit_samples,
+  time.in_detail().add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
+  time.add_option("--max-time", o.max_time_seconds, "Seconds of the whole run (0: no limit)");
+  input.add_option("--calibration-samples", o.calibration_samples, "Samples for the ranges").capture_default_str();
+  input.in_detail().add_option("--search-samples", o.search_samples,
+                               "Samples for the search, half of them to confirm what it finds (default: at most 64)");
+  input.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)");
+  search.in_detail()
+      .add_option("--audit-samples", o.audit_samples,
                   "Audit the selected point on so many samples: would it be the same on x86 without VNNI? (0: no)")
       .check_not_negative();
-  word.add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
+  word.under("Device")
+      .in_detail()
+      .add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
       .check_positive()
       .capture_default_str();
-  word.add_option("--calibration-data", o.calibration_data,
+  input.in_detail()
+      .add_option("--calibration-data", o.calibration_data,
                   "Data of its own for the ranges; --data is then the evaluation's alone")
       .type_name("PATH");
-  word.add_option("--ranking-data", o.ranking_data, "Data of its own for the ranking").type_name("PATH");
-  word.add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
+  input.in_detail().add_option("--ranking-data", o.ranking_data, "Data of its own for the ranking").type_name("PATH");
+  input.in_detail()
+      .add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
       .capture_default_str();
-  word.add_option("--exclude", o.exclude, "Keep in float: globs on node names, or op:Conv").delimiter(',');
-  word.add_option("--exclude-from", f->exclude_from,
-                  "Also what this plan leaves in float; DIR:3 of a study, ours or in another tool's dialect (docs/reference/dialects.md)");
-  word.add_flag("--resume,!--no-resume", o.resume, "Go on with the study in the folder (default), or start anew");
+  search.add_option("--exclude,--nodes-to-exclude", o.exclude, "Stay in float: names, globs or op:TYPE")
+      .type_name("NAMES")
+      .delimiter(',');
+  search.in_detail()
+      .add_option("--exclude-from", f->exclude_from,
+                  "Also what this plan leaves in float; ours or in another tool's dialect (docs/reference/dialects.md)");
+  time.add_flag("--resume,!--no-resume", o.resume, "Go on with the folder's study (default), or begin anew");
   add_print_config_flag(word, &f->devices);
   word.callback([=, &context] {
     TuneOptions& options = f->all.tune;

@@ -91,20 +91,24 @@ void add_validate(Command app, Context& context) {
       "its "
       "test "
       "data");
-  word.add_option("--abs-tol", f->options.abs_tol, "The largest difference that any value may have")
+  word.under("Limits")
+      .add_option("--abs-tol", f->options.abs_tol, "The largest difference that any value may have")
       .check_not_negative()
       .capture_default_str();
-  word.add_option("--mean-tol", f->options.mean_tol, "The largest mean difference of an output")
+  word.under("Limits")
+      .add_option("--mean-tol", f->options.mean_tol, "The largest mean difference of an output")
       .check_not_negative()
       .capture_default_str();
-  word.add_option("--min-top1-agreement", f->options.min_top1_agreement,
+  word.under("Limits")
+      .add_option("--min-top1-agreement", f->options.min_top1_agreement,
                   "The smallest share of samples with the same first class (0: any)")
       .check_range(0.0, 1.0);
   add_metric_flags(word, f->metrics);
   add_quality_limit_flags(word, f->limits);
-  word.add_flag("--confident", f->options.gate.confident, "The whole 95 % interval of a figure has to meet its limit");
-  word.add_option("--worst", f->options.worst, "Samples to list, worst first").capture_default_str();
-  word.add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
+  word.under("Limits").add_flag("--confident", f->options.gate.confident,
+                                "The whole 95 % interval of a figure has to meet its limit");
+  word.under("Output").add_option("--worst", f->options.worst, "Samples to list, worst first").capture_default_str();
+  word.under("Output").add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);
   word.callback([=, &context] {
     // Who limits what matters does not ask for equal values as well.

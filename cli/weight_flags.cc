@@ -6,12 +6,12 @@
 
 namespace seqto::cli {
 
-void add_weight_flags(Command word, WeightFlags& f) {
-  word.add_option("--weight-bits", f.bits, "Of --mode weights: 8, 4 or 2")
-      .check_one_of({2, 4, 8})
-      .capture_default_str();
-  word.add_option("--weight-block-size", f.block_size,
-                  "Weights that share a scale; 0: a whole channel (default: 0 with 8 bits, 128 with 4)")
+void add_weight_flags(Command any, WeightFlags& f) {
+  const Command weights = any.under("Weights"), word = weights.in_detail();
+  weights.add_option("--weight-bits", f.bits, "Of --mode weights").check_one_of({2, 4, 8}).capture_default_str();
+  weights
+      .add_option("--weight-block-size", f.block_size,
+                  "Weights that share a scale; 0: a channel (default: 0, with 4 bits 128)")
       .check_not_negative();
   word.add_option("--int4-format", f.int4_format, "How 4-bit weights are written: matmulnbits, qdq, folded")
       .check_one_of({"matmulnbits", "qdq", "folded"})

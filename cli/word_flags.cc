@@ -29,8 +29,11 @@ Model load_model_of(const WordFlags& f, const Context& context) {
 Workbench open_workbench(const WordFlags& f, const Model& model, const std::string& asked_by, bool once,
                          const Context& context) {
   if (f.data.path.empty())
-    throw Error(Code::kUsage,
-                fmt::format("[quantize] {} without --data found; it runs the model on samples", asked_by));
+    throw Error(
+        Code::kUsage,
+        fmt::format("[quantize] {} without --data found; samples expected; give --data, or take --mode weights or "
+                    "--mode dynamic, which need none",
+                    asked_by));
   DatasetOptions options = f.data.options;
   if (once) options.cache_bytes = 0;
   Workbench bench{open_dataset(f.data.path, model.graph.free_inputs(), options), {}, nullptr};
@@ -58,9 +61,12 @@ Command add_word(Command app, const char* name, const char* help, WordFlags& f, 
 
 void add_quantizer(Command word, WordFlags& f) {
   add_quantize_flags(word, f.quantize);
-  word.add_option("--ranges", f.ranges, "Calibration cache, as `seqto calibrate` or onnxruntime writes it");
-  word.add_option("--exclude", f.exclude, "Names of nodes to leave in float").delimiter(',');
-  word.add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`");
+  word.under("Input").add_option("--ranges", f.ranges, "Ranges that `seqto calibrate` or onnxruntime wrote");
+  word.under("Scheme")
+      .add_option("--exclude,--nodes-to-exclude", f.exclude, "Stay in float: names, globs or op:TYPE")
+      .type_name("NAMES")
+      .delimiter(',');
+  word.under("Input").add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`").in_detail();
 }
 
 }  // namespace seqto::cli

@@ -33,13 +33,15 @@ bool allows_file(const Flag& flag) {
 }
 
 Flag flag_of(const CLI::Option& option) {
-  Flag flag{.description = option.get_description(),
+  Flag flag{.heading = option.get_group(),
+            .description = option.get_description(),
             .standard = option.get_default_str(),
             .required = option.get_required(),
             .repeated = option.get_items_expected_max() > 1,
             .delimiter = option.get_delimiter()};
   if (option.get_positional()) {
     flag.names.push_back(option.get_name(true));
+    flag.heading = "Input";
   } else {
     for (const auto& name : option.get_snames()) flag.names.push_back("-" + name);
     for (const auto& name : option.get_lnames()) flag.names.push_back("--" + name);
@@ -48,6 +50,11 @@ Flag flag_of(const CLI::Option& option) {
   if (valueless) {
     flag.standard.clear();
     return flag;
+  }
+  const auto& longs = option.get_lnames();
+  for (size_t i = 1; i < longs.size(); ++i) {
+    flag.aliases.push_back(flag.names.back());
+    flag.names.pop_back();
   }
   const std::string type = option.get_type_name();
   flag.choices = choices_in(type);
@@ -75,6 +82,16 @@ void collect(const Word& word, std::vector<const Word*>& found) {
 }  // namespace
 
 Word describe(Command app) { return word_of(*app.get(), ""); }
+
+Word describe(Command app, const std::vector<std::string>& path) {
+  const CLI::App* at = app.get();
+  std::string name;
+  for (const std::string& word : path) {
+    at = at->get_subcommand(word);
+    name += (name.empty() ? "" : " ") + word;
+  }
+  return word_of(*at, name);
+}
 
 std::vector<const Word*> all_words(const Word& root) {
   std::vector<const Word*> found;

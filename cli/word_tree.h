@@ -9,7 +9,9 @@
 namespace seqto::cli {
 
 struct Flag {
-  std::vector<std::string> names;  // "-o", "--output"; of a positional its name alone
+  std::vector<std::string> names;    // "-o", "--output"; of a positional its name alone
+  std::vector<std::string> aliases;  // older or other tools' names of a flag with a value
+  std::string heading;
   std::string description;
   std::string type;                  // "TEXT", "INT", "FILE" ...; empty: takes no value
   std::vector<std::string> choices;  // values that have names; the type may allow others
@@ -17,6 +19,8 @@ struct Flag {
   bool required = false, repeated = false;
   char delimiter = 0;       // between several values in one argument
   bool takes_file = false;  // a path makes sense as its value
+
+  bool in_detail() const { return heading.ends_with(kInDetail); }
 };
 
 struct Word {
@@ -28,6 +32,9 @@ struct Word {
 
 // Words that are not listed in --help are left out.
 Word describe(Command app);
+
+// One word alone, by its path from the program; it must exist.
+Word describe(Command app, const std::vector<std::string>& path);
 
 // The word itself and all below it.
 std::vector<const Word*> all_words(const Word& root);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <sstream>
 
 #include "runner/reconnecting_session.h"
 #include "runner/tvm_compile.h"
@@ -16,6 +17,27 @@
 
 namespace seqto::internal {
 namespace {
+
+bool is_there(const std::string& program) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (program.find('/') != std::string::npos) return fs::exists(program, error);
+  const char* variable = std::getenv("PATH");
+  std::istringstream folders(variable ? variable : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (fs::exists(fs::path(folder) / program, error)) return true;
+  return false;
+}
+
+std::string required_executable(const RunnerOptions& options) {
+  const std::string program = tvm_executable(options);
+  if (is_there(program)) return program;
+  throw Error(
+      Code::kUnavailable,
+      fmt::format("[tvm] no program {} found; it was expected beside seqto or in PATH; make it with `./dev setup "
+                  "tvm` and `./dev build`, or name it in SEQTO_TVM_WORKER",
+                  program));
+}
 
 class TvmRunner : public Runner {
  public:
@@ -50,7 +72,7 @@ class TvmRunner : public Runner {
  private:
   std::vector<std::string> command() const {
     std::vector<std::string> words{
-        tvm_executable(options_),        "worker", "--device", name_, "--kind", device_.target.kind, "--threads",
+        required_executable(options_),   "worker", "--device", name_, "--kind", device_.target.kind, "--threads",
         std::to_string(options_.threads)};
     if (!device_.server.empty()) words.insert(words.end(), {"--rpc", device_.server, "--key", device_.key});
     if (!device_.tracker.empty()) words.insert(words.end(), {"--tracker", device_.tracker, "--key", device_.key});

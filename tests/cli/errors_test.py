@@ -265,7 +265,7 @@ class Errors(unittest.TestCase):
     # --- usage
 
     def test_usage(self):
-        self.fails(USAGE, ["subcommand"])
+        self.fails(USAGE, ["words:"])
         self.fails(USAGE, ["model"], "inspect")
         self.tune_fails(USAGE, ["--frobnicate"], self.model, self.data, "--frobnicate")
         self.fails(USAGE, ["'magic'", "incremental", "chain"], "tune", self.model, "--data", self.data, "-o", self.out,

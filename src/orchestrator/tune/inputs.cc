@@ -57,6 +57,7 @@ void open_model(Inputs& in) {
   for (const DetailedScheme& scheme : detailed_schemes(o))
     if (!scheme.fields.empty()) take_form(in, tunable_form(in.model, o.quantize, uniform_plan(in.model, scheme)));
   require_quantizable(in.model);
+  for (const auto& patterns : o.groups.together) expand_patterns(patterns, in.model);  // a wrong name is found now
   for (const Node& node : in.model.graph.nodes)
     if (std::ranges::binary_search(excluded, node.name)) o.quantize.exclude.push_back(node.name);
 }
