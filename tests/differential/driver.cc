@@ -50,9 +50,8 @@ Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options, bool 
   if (model.opset() >= needed) return model;
   Model converted = infer_shapes(convert_opset(model, needed));
   if (typed)
-    std::erase_if(converted.graph.value_info, [unknown = untyped(model.graph)](const ValueInfo& v) {
-      return unknown.contains(v.name);
-    });
+    std::erase_if(converted.graph.value_info,
+                  [unknown = untyped(model.graph)](const ValueInfo& v) { return unknown.contains(v.name); });
   return converted;
 }
 
