@@ -15,14 +15,18 @@ from _ratios import header
 
 
 SETS, CALIBRATION, EVALUATION = 5, 50, 256
-CASES = ["digits", "resnet8", "resnet20", "dscnn_kws", "mobilenet_v1_025", "squeezenet11", "shufflenetv2_x05", "vit_pgd",
-         "tiny_encoder", "tiny_lm"]
-ROWS = [  # name, flags without, flags with
-    ("refine_ranges", [], ["--refine-ranges"]),
-    ("smooth_quant", [], ["--smooth-quant"]),
-    ("smooth_alpha auto", ["--smooth-quant"], ["--smooth-quant", "--smooth-alpha", "auto"]),
-]
 FAST = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
+SMALL = ["digits", "resnet8", "dscnn_kws", "tiny_encoder"]
+TRANSFORMERS = ["tiny_encoder", "tiny_lm", "vit_pgd"]  # what smoothing is for
+DYNAMIC = ["--mode", "dynamic"]
+ROWS = [  # name, cases, flags without, flags with
+    ("refine_ranges", SMALL, FAST, [*FAST, "--refine-ranges"]),
+    ("smooth_alpha auto", TRANSFORMERS, [*FAST, "--smooth-quant"], [*FAST, "--smooth-quant", "--smooth-alpha", "auto"]),
+    ("smooth_alpha auto, dynamic", TRANSFORMERS, [*DYNAMIC, "--smooth-quant"],
+     [*DYNAMIC, "--smooth-quant", "--smooth-alpha", "auto"]),
+    ("smooth_quant", TRANSFORMERS, FAST, [*FAST, "--smooth-quant"]),
+    ("smooth_quant, dynamic", TRANSFORMERS, DYNAMIC, [*DYNAMIC, "--smooth-quant"]),
+]
 
 
 def case_files(name):
@@ -53,20 +57,22 @@ def kl(model, candidate, data):
 def measured(model, data, work, seed, flags):
     out = os.path.join(work, "candidate.onnx")
     subprocess.run([os.environ["SEQTO_BINARY"], "-q", "quantize", model, *data, "--random-samples", str(CALIBRATION), "--seed",
-                    str(seed), *FAST, *flags, "-o", out], check=True, stdout=subprocess.DEVNULL)
+                    str(seed), *flags, "-o", out], check=True, stdout=subprocess.DEVNULL)
     return kl(model, out, data)
 
 
 def main():
-    wanted = os.environ.get("SEQTO_BENCH_CASE")
+    wanted = [name for name in os.environ.get("SEQTO_BENCH_CASE", "").split(",") if name]
     lines = ["| improver | case | ratio, median | least | most | pays in |", "|---|---|---|---|---|---|"]
     print("\n".join(lines), flush=True)
-    for row, without, with_it in ROWS:
+    seen = []
+    for row, cases, without, with_it in ROWS:
         logs = []
-        for name in wanted.split(",") if wanted else CASES:
+        for name in cases:
             model, data = case_files(name)
-            if not model:
+            if not model or (wanted and name not in wanted):
                 continue
+            seen.append(name)
             ratios = []
             with tempfile.TemporaryDirectory() as work:
                 for seed in range(1, SETS + 1):
@@ -85,7 +91,7 @@ def main():
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "improvers.md")
         with open(path, "w") as file:
-            file.write("# improvers\n\n" + header("improvers --write", wanted.split(",") if wanted else CASES, "bench/improvers.py"))
+            file.write("# improvers\n\n" + header("improvers --write", list(dict.fromkeys(seen)), "bench/improvers.py"))
             file.write("\n".join(lines) + "\n")
     return 0
 

@@ -10,6 +10,7 @@
 //     -> {"status": "ok", ...}   the arithmetic alone
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,13 +32,27 @@ std::optional<T> optional_of(const json& j, const char* key) {
   return j[key].get<T>();
 }
 
+// Tensors of which the file tells no type.
+std::set<std::string> untyped(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Node& n : graph.nodes) names.insert(n.outputs.begin(), n.outputs.end());
+  for (const auto* list : {&graph.value_info, &graph.outputs})
+    for (const ValueInfo& v : *list) names.erase(v.name);
+  return names;
+}
+
 // The opsets that onnxruntime's quantizer converts to by itself; nodes stay unnamed here, as in it, where "" in a list
 // of names hits all of them. `typed`: the file holds what ONNX's inference, which that quantizer asks, knows of tensors
-// behind operators of com.microsoft; infer_shapes() tells more.
+// behind operators of com.microsoft; infer_shapes() tells more, also where it is asked for the tensors of a new opset.
 Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options, bool typed) {
   if (!typed) model = infer_shapes(model);
   int64_t needed = options.block_size > 0 || internal::uses_16_bits(options) ? 21 : model.opset() < 10 ? 11 : 0;
-  return model.opset() < needed ? infer_shapes(convert_opset(model, needed)) : model;
+  if (model.opset() >= needed) return model;
+  Model converted = infer_shapes(convert_opset(model, needed));
+  if (typed)
+    std::erase_if(converted.graph.value_info,
+                  [unknown = untyped(model.graph)](const ValueInfo& v) { return unknown.contains(v.name); });
+  return converted;
 }
 
 json quantize_model(const json& request) {

@@ -115,6 +115,21 @@ TEST(Quantizer, CandidatesShareTheirWeights) {
   EXPECT_FALSE(equal(a, b));
 }
 
+// The first Gemm's C has to become [2] for scales of its own; the second, which stays float, reads it as a matrix.
+TEST(Quantizer, ARowThatIsSpreadKeepsItsShapeForOtherReaders) {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,2] x) => (float[1,1] y) <float[2,2] w = {1, 2, 3, 4}, float[1,2] c = {5, 6}> {
+      [first] h = Gemm<transB = 1>(x, w, c)
+      [second] y = Gemm<transB = 1>(h, c)
+    })");
+  Quantizer quantizer(infer_shapes(model), {{"x", {-1, 1}}, {"h", {-9, 9}}, {"y", {-9, 9}}}, {.per_channel = true});
+  Model q = quantizer.quantize_excluding({"second"});
+  ASSERT_NE(q.graph.initializer("c"), nullptr);
+  EXPECT_EQ(q.graph.initializer("c")->dims(), (std::vector<int64_t>{1, 2}));
+  EXPECT_NO_THROW(check_model(q));
+}
+
 TEST(Quantizer, WhatItCannotDoIsAnError) {
   EXPECT_THROW(Quantizer(conv_relu(), {}, {}).quantize_excluding({}), Error);  // no ranges
   Quantizer no_kernels(conv_relu(), kRanges, {.activation_type = DataType::kInt8, .weight_type = DataType::kUint8});

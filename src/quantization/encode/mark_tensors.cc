@@ -161,6 +161,9 @@ class Marker {
     std::string input = n.inputs[0], weight_name = n.inputs[1], original = n.inputs[2];
     std::string actual = bias(i, original, input, weight_name);
     if (!actual.empty()) marks_.biases.back().columns = columns;
+    // Spread to a row for this layer alone: another reader may need the shape as it is.
+    if (columns > 0 && actual == original && options_.quantize_bias && index_.read_count(original) > 1)
+      actual = own_copy(i, actual);
     float beta = node(i).float_attribute("beta", 1.0f);
     if (beta == 1.0f) return;
     // onnxruntime resets beta to 1 and quantizes C unscaled; we scale C.
