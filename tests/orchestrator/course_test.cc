@@ -8,7 +8,7 @@
 namespace seqto::internal {
 namespace {
 
-struct Run {
+struct Told {
   int64_t now = 1'000'000'000;
   std::vector<Progress> told;
   Env env{.progress = [this](const Progress& p) { told.push_back(p); }, .now_ns = [this] { return now; }};
@@ -22,7 +22,7 @@ Forecast of(double calibrate, double improve, double search) {
 }
 
 TEST(Course, NumbersTheStepsThatThereAre) {
-  Run run;
+  Told run;
   {
     Course course(run.env, 0);
     course.expect(of(10, 0, 20));
@@ -38,7 +38,7 @@ TEST(Course, NumbersTheStepsThatThereAre) {
 }
 
 TEST(Course, ASharePassesOverItsPasses) {
-  Run run;
+  Told run;
   Course course(run.env, 0);
   course.expect(of(1, 40, 1));
   begin_step(Step::kImprove, course.env(), 2);
@@ -53,7 +53,7 @@ TEST(Course, ASharePassesOverItsPasses) {
 }
 
 TEST(Course, TheEndMovesByAndByAndStaysWithinTheLimit) {
-  Run run;
+  Told run;
   Course course(run.env, 60);
   course.expect(of(5, 0, 40));
   begin_step(Step::kSearch, course.env());

@@ -7,6 +7,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from testing.models import seqto  # noqa: E402
 
@@ -95,11 +97,13 @@ def main():
         print("KL: published %.3g, full %.3g" % (kl("published"), kl("full")))
         assert kl("full") < kl("published")
         # What tune writes is what quantize writes.
-        alone = folder / "alone.onnx"
-        result = seqto("quantize", EXAMPLE / "model.onnx", *DATA, "--samples", "32", "-o", alone, *IMPROVERS)
+        alone, first = folder / "alone.onnx", folder / "first.npz"
+        arrays = np.load(EXAMPLE / "digits.npz")
+        np.savez(first, **{name: arrays[name][:32] for name in arrays.files})
+        result = seqto("quantize", EXAMPLE / "model.onnx", "--data", first, "-o", alone, *IMPROVERS)
         assert result.returncode == 0, result.stderr
         assert (whole / "models" / "full.onnx").read_bytes() == alone.read_bytes()
-        result = seqto("quantize", EXAMPLE / "model.onnx", *DATA, "--samples", "32", "-o", alone, "--activation-type", "int8")
+        result = seqto("quantize", EXAMPLE / "model.onnx", "--data", first, "-o", alone, "--activation-type", "int8")
         assert (whole / "models" / "published.onnx").read_bytes() == alone.read_bytes()
         losses = lambda t: {k: v["losses"] for k, v in t.items()}
         assert losses(trials(parts)) == losses(found)

@@ -69,7 +69,7 @@ class RecipesTest(unittest.TestCase):
 
     def test_searches(self):
         """Types, granularity, rounding and own biases are in the plan; nothing is said of them on the command line."""
-        study = self.tune("searched", *SEARCH)
+        study = self.tune("searched", *SEARCH, "--rounding", "learned")
         self.check(study)
         types = {json.loads(p.read_text())["recipe"]["quantize"]["per_channel"] for p in study.glob("plans/*.json")
                  if "recipe" in json.loads(p.read_text())}
@@ -95,7 +95,7 @@ class RecipesTest(unittest.TestCase):
         self.check(self.tune("fields", *SEARCH, "--schemes", schemes, "--rounding", "learned"))
 
     def test_biases_of_single_plans(self):
-        study = self.tune("own", *SEARCH, "--improve", "--objectives", "kl,size", "--schemes", "int8,float32")
+        study = self.tune("own", *SAMPLES, "--search-evaluations", 60, "--evaluation-samples", 100, "--improve", "--objectives", "kl,size", "--schemes", "int8,float32", "--seed", 1)
         plans = self.check(study, needs_data=True)
         self.assertIn(2, [len(json.loads(p.read_text())["recipe"]["corrections"]) for p in plans], "shared and own ones")
 
@@ -107,7 +107,7 @@ class RecipesTest(unittest.TestCase):
                              "int8_dynamic,float32"))
 
     def test_a_plan_goes_nowhere_without_its_files(self):
-        study = self.tune("out", *SEARCH)
+        study = self.tune("out", *SEARCH, "--rounding", "learned")
         plan = study / "plans/full.json"
         recipe = json.loads(plan.read_text())["recipe"]
         ranges = recipe["ranges"][""]["file"]
@@ -132,7 +132,7 @@ class RecipesTest(unittest.TestCase):
         self.assertIn("--data", self.quantize(alone, code=USAGE)[1])
 
     def test_flags_go_before_the_plan_and_are_not_silent(self):
-        study = self.tune("out", *SEARCH)
+        study = self.tune("out", *SEARCH, "--rounding", "learned")
         plan, expected = study / "plans/full.json", (study / "models/full.onnx").read_bytes()
         own = json.loads(plan.read_text())["recipe"]["quantize"]
         self.assertEqual((own["activation_type"], own["per_channel"]), ("uint8", True))
@@ -146,7 +146,7 @@ class RecipesTest(unittest.TestCase):
         self.assertIn("calibration", self.quantize(plan, *DATA, "--method", "mse", code=USAGE)[1])
 
     def test_other_data_and_other_models_are_learned_anew(self):
-        study = self.tune("out", *SEARCH)
+        study = self.tune("out", *SEARCH, "--rounding", "learned")
         plan, expected = study / "plans/full.json", (study / "models/full.onnx").read_bytes()
         arrays = dict(np.load(models.DIGITS_DATA))
         other_data = self.dir / "other.npz"
