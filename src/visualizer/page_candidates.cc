@@ -169,8 +169,10 @@ std::string chosen_section(const Summary& summary) {
   add(&summary.baseline);
   if (shown.empty()) return "";
   const std::string loss = loss_name(summary);
-  const bool classes =
-      std::ranges::all_of(shown, [&](const auto* p) { return has_classes(*p->trial.measurement, loss); });
+  const bool classes = std::ranges::all_of(shown, [&](const auto* p) {
+    const Measurement& m = *p->trial.measurement;
+    return has_classes(m, loss) && !std::isnan(m.losses.top1_disagreement);
+  });
   std::string heads, rows, doubt;
   if (measured(&summary.baseline) && shown[0]->trial.id == summary.selected &&
       overlap(summary.baseline.trial.measurement->latency, shown[0]->trial.measurement->latency))

@@ -489,9 +489,11 @@ var plots = (function () {
 
   function exclusion(data, how) {
     var theme = how.theme, trials = data.points.filter(function (p) { return p.kind !== 'float'; });
-    var title = data.model + ': ' + data.loss + ' and size as the exclusion list grows';
+    // Results of the published tool have no lists: their cycles are shown in order.
+    var list = trials.some(function (p) { return p.excluded > 0; });
+    var title = data.model + ': ' + data.loss + ' and size ' + (list ? 'as the exclusion list grows' : 'of each trial');
     if (!measured({points: trials}).length) return nothing(how, title, 'no measured candidates');
-    function position(p) { return p.excluded; }
+    function position(p) { return list ? p.excluded : p.number; }
     trials.sort(function (a, b) { return position(a) - position(b) || a.number - b.number; });
 
     function line(name, color, shape, axisIndex, value, dashed) {
@@ -512,7 +514,7 @@ var plots = (function () {
                                           '<b>' + escape(p.id) + '</b><br>' + escape(shorten(p.failure || 'failed', 200));
     };
     option.xAxis = withName(theme, {type: 'value', minInterval: 1, min: 'dataMin', max: 'dataMax', splitLine: {show: false}},
-                            below('entries in the exclusion list'));
+                            below(list ? 'entries in the exclusion list' : 'trial'));
     option.yAxis = [
       axis(theme, {type: 'value', name: data.loss,
                    min: function (range) { return Math.min(0, range.min); },

@@ -212,7 +212,7 @@ class Results(unittest.TestCase):
         self.assertEqual([(p["id"], p["size_bytes"]) for p in summary["front"]],
                          [("cycle-1", round(900.5 * 1024)), ("full", round(3.43 * 2**20))])
         self.assertIn("40.5", done.stdout.replace("0.405", "40.5"))
-        for name in ("front", "exclusion", "sensitivity"):
+        for name in ("front", "exclusion"):
             self.assertIn("<svg", (out / f"plots/{name}.svg").read_text())
         page = (out / "report.html").read_text()
         self.assertIn("made by the published tool", page)

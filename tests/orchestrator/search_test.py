@@ -262,7 +262,7 @@ class SearchTest(unittest.TestCase):
         self.assertTrue((out / "report.html").exists() and (out / summary["front"][0]["file"]).exists())
         self.assertEqual(list(out.glob("plots/*.svg")), [])
         self.assertEqual(models.seqto("report", out).returncode, 0)
-        self.assertEqual(len(list(out.glob("plots/*.svg"))), 3)
+        self.assertTrue((out / "plots/front.svg").is_file())
 
         summary, more, _ = self.tune("out", *flags)
         self.assertEqual([t["id"] for t in more[:len(first)]], [t["id"] for t in first])
