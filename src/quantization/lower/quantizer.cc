@@ -14,7 +14,6 @@
 #include "quantization/encode/encode_qdq.h"
 #include "quantization/encode/encode_weights.h"
 #include "quantization/encode/operator_rules.h"
-#include "quantization/encode/type_deviations.h"
 #include "quantization/lower/qdq_writer.h"
 #include "quantization/lower/writers.h"
 #include "quantization/plan/layer_fields.h"
@@ -66,10 +65,12 @@ struct Quantizer::Impl {
     if (methods) own = ranges_of_methods(model, index, ranges, named_ranges, fields);
     RangeView view(model, index, own ? *own : ranges, selected, options.unify_concat);
     if (options.format == QuantFormat::kQdq) {
-      if (!any([](const StaticLayer& l) { return l.wide || l.fields; })) return quantize_qdq(options, selected, view);
-      QuantizeOptions effective = static_options(model, index, options, fields);
-      require_opset(index.opset, effective);
-      return quantize_qdq(effective, selected, view);
+      std::optional<QuantizeOptions> effective;
+      if (any([](const StaticLayer& l) { return l.wide || l.fields; }))
+        require_opset(index.opset, effective.emplace(static_options(model, index, options, fields)));
+      const QuantizeOptions& o = effective ? *effective : options;
+      encoding = encode_qdq({model, index, selected, view}, o, cache);
+      return write_qdq(model, index, encoding, o);
     }
     if (wide)
       throw Error(Code::kUsage,
@@ -77,26 +78,7 @@ struct Quantizer::Impl {
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i]) layers.insert(model.graph.nodes[i].name);
     encoding = encode_operators(model, index, layers, {layerwise, &view, cache, write_operator_graph});
-    if (has_unranged_softmax(model, selected, ranges)) encoding.deviate("D34");
     return write_operators(model, encoding);
-  }
-
-  Model quantize_qdq(const QuantizeOptions& effective, const std::vector<bool>& selected, const RangeView& view) {
-    ActivationParams params(view, index, effective);
-    auto bounds = [&](const std::string& tensor) -> std::optional<RealBounds> {
-      auto p = params.original(tensor);
-      if (!p) return {};
-      QuantLimits limits = quant_limits(p->type);
-      double scale = p->scale[0];
-      return RealBounds{(limits.lowest - p->zero_point[0]) * scale, (limits.highest - p->zero_point[0]) * scale, scale,
-                        params.converted(tensor).has_value()};
-    };
-    Marks marks = mark_tensors(model, index, selected, effective, bounds);
-    if (has_float32_scale(model, index, selected, effective, params, marks)) marks.deviate("D17");
-    encoding = encode_qdq(index, std::move(marks), params, effective, cache);
-    if (index.opset < 21 && !effective.use_qdq_contrib_ops && hides_4_bits(effective)) encoding.deviate("D24");
-    if (has_unranged_softmax(model, selected, ranges)) encoding.deviate("D34");
-    return write_qdq(model, index, encoding, effective);
   }
 
   // onnxruntime quantizes them all the same.
