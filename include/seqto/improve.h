@@ -94,16 +94,18 @@ enum class BiasCorrection {
 std::string_view to_string(BiasCorrection correction);        // "none", "fast", "full"
 BiasCorrection parse_bias_correction(std::string_view name);  // throws Error{kUsage}
 
-// What to add to the biases, by layer and output channel, in real values.
-using BiasShifts = std::map<LayerId, std::vector<float>>;
+// A quantized model that is made again with what was found meanwhile. All of it outlives this.
+struct Remade {
+  Quantizer& quantizer;
+  const Plan& plan;
+  std::vector<Corrections> found = {};  // before
 
-// Streams the samples in constant memory; only channel means leave the runtime. `quantized` was made of `float_model`.
-BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction,
-                       const SampleRun& on);
+  Model with(Corrections more) const;
+};
 
-// The quantized model, in QDQ or QOperator form, with shifted biases, int32 biases in their own steps. Shifts of layers
-// that are not in the model, or that it holds in float, have no effect. A bias that several layers share is copied.
-Model shift_biases(const Model& quantized, const BiasShifts& shifts);
+// In QDQ form, beside what was found before. Streams the samples in constant memory; only channel means leave the
+// runtime.
+BiasShifts bias_shifts(const Remade& quantized, BiasCorrection correction, const SampleRun& on);
 
 // --- Rounding learned on data
 //
@@ -130,27 +132,10 @@ struct RoundingOptions {
   std::function<bool()> enough;
 };
 
-struct RoundedLayer {
-  Tensor codes;              // as the model stores them, packed where it packs them, under these scales and zero points
-  std::vector<float> scale;  // one, one an output or one a block
-  std::vector<int32_t> zero_point;  // one, or one a scale
-  std::vector<float> bias;          // the layer's bias in real values; empty: left as it is
-  // Mean squared error of the layer's output on the samples, summed over its channels. `nearest` has a corrected bias
-  // too; `learned` is never larger.
-  double error_nearest = 0, error_learned = 0;
-};
-using Rounding = std::map<LayerId, RoundedLayer>;
-
 // Layers: Conv (1-D, 2-D, grouped), Gemm and MatMul with constant weights of 2 to 16 bits that nothing else reads, in
-// any form that Quantizer writes in float or QDQ, of the same name in both models. `quantized` was made of
-// `float_model`. Others are left alone. Deterministic. Cost: both networks run once or a
-// few times, up to half as often as they are deep where nothing can be kept.
-Rounding learn_rounding(const Model& float_model, const Model& quantized, const SampleRun& on,
-                        const RoundingOptions& = {});
-
-// `quantized` with these codes and biases; its layers may be in QOperator form as well. Layers that it does not hold in
-// this form, type, scale and zero point, are left alone.
-Model apply_rounding(const Model& quantized, const Rounding& rounding);
+// any form that Quantizer writes in float or QDQ. Others are left alone. Deterministic. Cost: both networks run once or
+// a few times, up to half as often as they are deep where nothing can be kept.
+Rounding learn_rounding(const Remade& quantized, const SampleRun& on, const RoundingOptions& = {});
 
 // --- Ranges of activations chosen by what the network makes of them
 //
@@ -161,9 +146,9 @@ Model apply_rounding(const Model& quantized, const Rounding& rounding);
 struct RefineOptions {
   // Samples used at most, evenly spaced; they are held in memory, with the float model's outputs.
   int64_t max_samples = 32;
-  // What is done to a quantized model before it is run, as it will be before it is used: learned codes, corrected
-  // biases. A range is then not chosen because its error happens to make up for another's mean.
-  std::function<Model(const Model&)> corrected;
+  // What a quantized model has as it will be used: learned codes, corrected biases. A range is then not chosen because
+  // its error happens to make up for another's mean.
+  Corrections corrections;
 };
 
 // What a quantized model is made of: Quantizer(model, ranges, options).quantize(plan). All of it outlives this.
@@ -189,7 +174,7 @@ Ranges refine_ranges(const Candidate& candidate, const SampleRun& on, const Refi
 //   model    = rewrite_for(...)        before calibration: center, equalize, smooth
 //   ranges   = calibrate(model, ...)
 //   improved = improve(...)            once: learned rounding, refined ranges, corrected biases
-//   file     = apply(improved.corrections, Quantizer(model, improved.ranges, ...).quantize(plan))
+//   file     = Quantizer(model, improved.ranges, ...).quantize(plan, {improved.corrections})
 //
 // What is found for one plan serves every other plan of the same model too: codes and biases belong to layers of a
 // scheme and its fields (SchemeCorrections). docs/design/accuracy.md tells what each is worth.
@@ -273,13 +258,6 @@ Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeO
 // The rewritings that a layer of this scheme gets: its fields' word, or else that of `improvers`.
 ImproveOptions rewriting_of(const DetailedScheme& scheme, const ImproveOptions& improvers);
 
-// What was found out about the layers.
-struct Corrections {
-  Rounding rounding;
-  BiasShifts shifts;  // on top of the rounding's biases
-
-  bool empty() const { return rounding.empty() && shifts.empty(); }
-};
 // By the scheme, with its fields, whose layers they are for: codes belong to the scales that they were found under.
 using SchemeCorrections = std::map<DetailedScheme, Corrections>;
 
@@ -299,14 +277,11 @@ struct Improved {
 // early (RoundingOptions).
 Improved improve(const Candidate& candidate, const ImproveOptions& improvers, const SampleRun& on,
                  const std::function<bool()>& enough = {});
-// `quantized` with the corrections of those layers that it holds in the form that they were found for.
-Model apply(const Corrections& corrections, Model quantized);
 // Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding
 // are those that it leaves, so a layer that takes them without it is corrected by little.
 Corrections wanted(Corrections found, const Plan& plan, const ImproveOptions& otherwise);
-// Each layer of `plan`, which `quantized` was made of, takes those of its own scheme and fields, unless these refuse
-// them.
-Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan);
+// For each layer of the plan those of its own scheme and fields, unless these refuse them.
+Corrections wanted(const SchemeCorrections& corrections, const Plan& plan);
 // The plan with the fields that make improve() find such corrections for its layers.
 Plan with_fields(const SchemeCorrections& corrections, Plan plan);
 

@@ -98,6 +98,29 @@ const std::vector<std::string>& default_op_types(Scheme scheme = Scheme::kInt8);
 Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
                     const std::map<std::string, Ranges>& named);
 
+// --- What was found about layers, on data (improve.h)
+
+struct RoundedLayer {
+  Tensor codes;              // as a file stores them, packed where it packs them, under these scales and zero points
+  std::vector<float> scale;  // one, one an output or one a block
+  std::vector<int32_t> zero_point;  // one, or one a scale
+  std::vector<float> bias;          // the layer's bias in real values; empty: left as it is
+  // Mean squared error of the layer's output on the samples, summed over its channels. `nearest` has a corrected bias
+  // too; `learned` is never larger.
+  double error_nearest = 0, error_learned = 0;
+};
+using Rounding = std::map<LayerId, RoundedLayer>;
+
+// What to add to the biases, by layer and output channel, in real values.
+using BiasShifts = std::map<LayerId, std::vector<float>>;
+
+struct Corrections {
+  Rounding rounding;
+  BiasShifts shifts;  // on top of the rounding's biases
+
+  bool empty() const { return rounding.empty() && shifts.empty(); }
+};
+
 // Makes candidates of one model. Construction indexes the model once; quantize() then costs milliseconds:
 // quantized weights are made once per (weight, parameters) and shared by all candidates.
 class Quantizer {
@@ -113,11 +136,16 @@ class Quantizer {
   // Ranges for the layers whose LayerOptions::method is `name`, in place of those of that name.
   void add_ranges(const std::string& name, Ranges ranges);
 
-  // The model under the plan. Throws Error{kInvalidInput} where a range is missing, Error{kUsage} where a layer's
-  // scheme has not the field that the plan gives it, or ranges of a name that were not added.
-  Model quantize(const Plan& plan);
+  // The model under the plan, with these codes and biases, one after the other. A bias that several layers share is
+  // copied, and a layer without one gets one. Layers that are float, or whose form, type, scale or zero point are not
+  // those that codes were found for, stay as they are. Throws Error{kInvalidInput} where a range is missing,
+  // Error{kUsage} where a layer's scheme has not the field that the plan gives it, or ranges of a name that were not
+  // added.
+  Model quantize(const Plan& plan, const std::vector<Corrections>& corrections = {});
   // The same with onnxruntime's exclusion list: names that are no node have no effect.
-  Model quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme = Scheme::kInt8);
+  Model quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme = Scheme::kInt8,
+                           const std::vector<Corrections>& corrections = {});
+  const Model& model() const;  // the float one
   // Everything that was decided about the last model; encoding_to_json() of recipe.h tells it.
   std::shared_ptr<const internal::Encoding> encoding() const;
   // Ids of docs/reference/compatibility.md at which the last model deviates from onnxruntime's.

@@ -81,8 +81,7 @@ struct Quantized {
   bool found_anew = false;                     // ranges and corrections come from the data, not from the recipe's files
   std::vector<std::string> deviations, notes;  // as Quantizer tells them
   std::map<LayerId, std::vector<std::string>> layer_deviations;
-  std::shared_ptr<const internal::Encoding> encoding;  // everything that was decided ...
-  Corrections corrections;                             // ... and what then took the place of codes and biases
+  std::shared_ptr<const internal::Encoding> encoding;  // everything that was decided
 };
 std::string encoding_to_json(const Quantized& made);  // docs/reference/formats.md, "Encoding"
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the

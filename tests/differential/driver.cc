@@ -62,11 +62,19 @@ json quantize_model(const json& request) {
   std::vector<std::string> excluded = std::move(options.exclude);
   options.exclude.clear();
   Quantizer quantizer(std::move(model), load_ranges(request.at("ranges").get<std::string>()), options);
-  Model quantized = quantizer.quantize_excluding(excluded, parse_scheme(request.value("scheme", "int8")));
+  const Scheme scheme = parse_scheme(request.value("scheme", "int8"));
+  Model quantized = quantizer.quantize_excluding(excluded, scheme);
   save_model(quantized, request.at("output").get<std::string>());
   json reply{{"deviations", quantizer.deviations()}};
-  if (request.value("read_back", false))
-    reply["unlike"] = internal::ReadBack(*quantizer.encoding(), quantized).unlike();
+  if (!request.value("read_back", false)) return reply;
+  std::vector<std::string> unlike = internal::ReadBack(*quantizer.encoding(), quantized).unlike();
+  const Corrections other = internal::other_codes(*quantizer.encoding(), quantizer.model());
+  const Model corrected = quantizer.quantize_excluding(excluded, scheme, {other});
+  for (const std::string& text : internal::ReadBack(*quantizer.encoding(), corrected).unlike())
+    unlike.push_back(text + ", with corrections");
+  if (!other.empty() && equal(corrected, quantized)) unlike.push_back("the corrections are not in the file");
+  reply["unlike"] = unlike;
+  reply["corrected"] = other.rounding.size();
   return reply;
 }
 

@@ -12,10 +12,29 @@
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic/stored_weights.h"
 #include "quantization/encode/encoding.h"
+#include "quantization/improve/coded_layers.h"
 #include "quantization/read/dequantizer.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
+
+// Some other codes and biases, of layers that can have them.
+inline Corrections other_codes(Encoding encoding, const Model& model) {
+  const GraphView view(model);
+  EncodedLayers layers(encoding, model, view);
+  Corrections other;
+  for (const Node& node : layers.nodes()) {
+    const auto codes = layers.codes_of(node);
+    if (!codes) continue;
+    const CodedWeight& weight = codes->weight;
+    std::vector<int32_t> values = weight.unpacked();
+    for (size_t i = 0; i < values.size(); i += 3) values[i] = values[i] == weight.lowest ? weight.highest : weight.lowest;
+    other.rounding[layer_of(node)] = {weight.packed(values), weight.scale, weight.zero_point, {}};
+    if (const auto layout = weight_layout(node, weight.dims))
+      other.shifts[layer_of(node)].assign(static_cast<size_t>(layout->outputs), 0.5f);
+  }
+  return other;
+}
 
 class ReadBack {
  public:

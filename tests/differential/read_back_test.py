@@ -4,7 +4,7 @@
                       [--all]                   all of the real models
 
 Compared by the driver (read_back.h): scales, zero points and axes of tensors, codes of constants, biases, and the values
-that stored weights stand for.
+that stored weights stand for; then the same with other codes and biases, as learning finds them.
 """
 import argparse
 import json
@@ -51,6 +51,7 @@ def check(label, model, ranges, asked, counts):
     for name, (scheme, options) in asked.items():
         reply = base.ask_driver(dict(where, ranges=str(cache), options=options, output=str(ours), scheme=scheme, read_back=True))
         counts[f"{name}: {reply['status']}"] += 1
+        counts[f"{name}: layers corrected"] += reply.get("corrected", 0)
         failures += [f"{label}, {name}: {text}" for text in reply.get("unlike", [])]
     return failures
 
@@ -86,6 +87,8 @@ def main():
     print(f"{a.count} graphs and the cases in {time.time() - start:.0f} s; {len(failures)} values unlike")
     unseen = [name for name in ("QDQ", "qoperator", "dynamic", *STORED) if counts[f"{name}: ok"] < a.count // 20]
     assert not unseen, f"hardly a graph was written as {unseen}"
+    uncorrected = {name for name in ("QDQ", "qoperator", *STORED) if counts[f"{name}: layers corrected"] < a.count // 20}
+    assert uncorrected <= {"float16"}, f"hardly a layer had other codes as {uncorrected}"
     return 1 if failures else 0
 
 

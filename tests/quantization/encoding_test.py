@@ -72,9 +72,15 @@ def main():
         assert folded
         for name, (codes, *_) in folded.items():
             assert sha256(values[f"{name}_quantized"]) == codes["sha256"], name
-        # Corrections are told apart: they take the place of what was encoded.
-        encoding, _ = encoded(folder, "--bias-correction", "fast", "--rounding", "learned")
-        assert encoding["corrections"]["codes"] and encoding["corrections"]["biases"]
+        # Learned codes and corrected biases are those of the file, too.
+        for flags in ([], ["--format", "qoperator"], ["--mode", "weights"]):
+            plain, _ = encoded(folder, *flags)
+            encoding, values = encoded(folder, "--bias-correction", "fast", "--rounding", "learned", *flags)
+            codes = "weights" if "weights" in flags else "tensors"
+            assert encoding[codes] != plain[codes] and encoding["biases"] != plain.get("biases"), flags
+            assert check_biases(encoding, values) >= 2, flags
+            if codes == "tensors":
+                check_tensors(encoding, values, least_codes=2)
     print("ok")
 
 

@@ -24,12 +24,12 @@ g (float[1,4,5,5] x) => (float[1,4,5,5] y) {
 TEST_F(LearnedRounding, EndsBetweenLayersWhereItIsEnough) {
   const Model model = with_weights(kNetwork);
   Quantizer quantizer(model, calibrate(model, {data(model), samples_, *runner_}), {});
-  const Model quantized = quantizer.quantize(uniform_plan(model, Scheme::kInt8));
-  const Rounding whole = learn_rounding(model, quantized, {data(model), samples_, *runner_});
+  const Plan plan = uniform_plan(model, Scheme::kInt8);
+  const Rounding whole = learn_rounding({quantizer, plan}, {data(model), samples_, *runner_});
   ASSERT_EQ(whole.size(), 3u);
   const auto learned = [&](int steps) {
     int asked = 0;
-    return learn_rounding(model, quantized, {data(model), samples_, *runner_},
+    return learn_rounding({quantizer, plan}, {data(model), samples_, *runner_},
                           {.enough = [&asked, steps] { return asked++ == steps; }});
   };
   EXPECT_TRUE(learned(0).empty());

@@ -117,7 +117,7 @@ class ReducedRange : public RewriteTest {
     if (is_static(scheme)) ranges = calibrate(rewritten, {dataset, samples_, *runner_});
     const Plan plan = uniform_plan(rewritten, scheme, options.exclude);
     Improved improved = improve({rewritten, ranges, options, plan}, improver.options, {dataset, samples_, *runner_});
-    return apply(improved.corrections, Quantizer(rewritten, improved.ranges, options).quantize(plan));
+    return Quantizer(rewritten, improved.ranges, options).quantize(plan, {improved.corrections});
   }
 };
 
@@ -166,7 +166,7 @@ TEST_F(ReducedRange, HoldsForTheLayersWhoseFieldsAskForIt) {
         QuantizeOptions options{.format = format, .activation_type = DataType::kUint8, .weight_clipping = clipping};
         const ImproveOptions learned{.learned_rounding = true};
         const Improved found = improve({model, ranges, options, plan}, learned, {data(model), samples_, *runner_});
-        const Model quantized = apply(found.corrections, Quantizer(model, ranges, options).quantize(plan));
+        const Model quantized = Quantizer(model, ranges, options).quantize(plan, {found.corrections});
         const auto codes = [&](const std::string& weight) -> const Tensor* {
           for (const Node& n : quantized.graph.nodes)
             if (n.name.starts_with(plan.options.begin()->first))
@@ -222,16 +222,17 @@ TEST_F(ReducedRange, CompatKeepsOnnxruntimesCodes) {
 TEST_F(ReducedRange, LearnedCodesOfEightBitsAreNotApplied) {
   const Model model = network();
   Quantizer quantizer(model, calibrate(model, {data(model), samples_, *runner_}), {.reduce_range = true});
-  const Model quantized = quantizer.quantize(uniform_plan(model, Scheme::kInt8));
-  Rounding rounding = learn_rounding(model, quantized, {data(model), samples_, *runner_});
+  const Plan plan = uniform_plan(model, Scheme::kInt8);
+  const Model quantized = quantizer.quantize(plan);
+  Rounding rounding = learn_rounding({quantizer, plan}, {data(model), samples_, *runner_});
   ASSERT_FALSE(rounding.empty());
-  EXPECT_FALSE(equal(apply_rounding(quantized, rounding), quantized));
+  EXPECT_FALSE(equal(quantizer.quantize(plan, {{.rounding = rounding}}), quantized));
   for (auto& [layer, rounded] : rounding) {
     std::vector<int8_t> codes(rounded.codes.values<int8_t>().begin(), rounded.codes.values<int8_t>().end());
     codes[0] = 65;
     rounded.codes = Tensor::from(DataType::kInt8, rounded.codes.dims(), std::move(codes));
   }
-  EXPECT_TRUE(equal(apply_rounding(quantized, rounding), quantized));
+  EXPECT_TRUE(equal(quantizer.quantize(plan, {{.rounding = rounding}}), quantized));
 }
 
 }  // namespace

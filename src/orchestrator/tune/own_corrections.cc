@@ -36,19 +36,23 @@ double OwnCorrections::loss(const Model& candidate) const {
   return steady_loss(measured, c_.loss, objective(measured, c_.loss));
 }
 
-SchemeCorrections OwnCorrections::find_biases(const Plan& plan, const Model& candidate) const {
+Model OwnCorrections::candidate(const Plan& plan, const SchemeCorrections& own) const {
+  return c_.quantizer.quantize(plan, {wanted(c_.corrections, plan), wanted(own, plan)});
+}
+
+SchemeCorrections OwnCorrections::find_biases(const Plan& plan) const {
   SchemeCorrections found;
-  for (auto& [layer, shifts] : bias_shifts(c_.bench.model, candidate, BiasCorrection::kFull,
+  for (auto& [layer, shifts] : bias_shifts({c_.quantizer, plan, {wanted(c_.corrections, plan)}}, BiasCorrection::kFull,
                                            {c_.bench.data, c_.bench.samples, c_.bench.runner, c_.bench.env}))
     found[detailed_scheme(plan, layer)].shifts[layer] = shifts;
   return found;
 }
 
-SchemeCorrections OwnCorrections::find_codes(const Plan& plan, const Model& candidate) const {
+SchemeCorrections OwnCorrections::find_codes(const Plan& plan) const {
   const RoundingOptions options{.max_inputs = improvers_of(c_.bench.options, Scheme::kInt8Weights).max_rounding_inputs};
   SchemeCorrections found;
   for (auto& [layer, rounded] : learn_rounding(
-           c_.bench.model, candidate, {c_.bench.data, c_.bench.samples, c_.bench.runner, c_.bench.env}, options)) {
+           {c_.quantizer, plan, {wanted(c_.corrections, plan)}}, {c_.bench.data, c_.bench.samples, c_.bench.runner, c_.bench.env}, options)) {
     const DetailedScheme scheme = detailed_scheme(plan, layer);
     const auto shared = c_.corrections.find(scheme);
     if (shared != c_.corrections.end() && shared->second.rounding.contains(layer))
@@ -77,31 +81,31 @@ std::filesystem::path OwnCorrections::file_of(const Plan& plan) const {
   return taken(plan) == OwnCorrection::kNone ? std::filesystem::path() : file(plan);
 }
 
-Model OwnCorrections::as_found(const Plan& plan, Model candidate) const {
+Model OwnCorrections::as_found(const Plan& plan) const {
   const OwnCorrection kind = taken(plan);
-  if (kind == OwnCorrection::kNone) return candidate;
+  if (kind == OwnCorrection::kNone) return candidate(plan);
   if (!std::filesystem::exists(file(plan)))
-    save(plan, kind == OwnCorrection::kCodes ? find_codes(plan, candidate) : find_biases(plan, candidate));
-  return apply(load_corrections(file(plan)), std::move(candidate), plan);
+    save(plan, kind == OwnCorrection::kCodes ? find_codes(plan) : find_biases(plan));
+  return candidate(plan, load_corrections(file(plan)));
 }
 
-Model OwnCorrections::corrected(const Plan& plan, Model candidate) {
-  if (notes::own_corrections_of(id_of(plan)).is_in(c_.bench.study)) return as_found(plan, std::move(candidate));
-  if (!serves(plan)) return candidate;
+Model OwnCorrections::corrected(const Plan& plan) {
+  if (notes::own_corrections_of(id_of(plan)).is_in(c_.bench.study)) return as_found(plan);
+  const Model shared = candidate(plan);
+  if (!serves(plan)) return shared;
   OwnCorrection taken = OwnCorrection::kNone;
+  std::optional<Model> best;
   try {
-    double least = loss(candidate);
-    std::optional<Model> best;
+    double least = loss(shared);
     const auto try_out = [&](OwnCorrection kind, const SchemeCorrections& found) {
-      Model other = apply(found, candidate, plan);
+      Model other = candidate(plan, found);
       const double lost = loss(other);
       if (lost >= least) return;
       least = lost, taken = kind, best = std::move(other);
       save(plan, found);
     };
-    try_out(OwnCorrection::kBiases, find_biases(plan, candidate));
-    if (learns(plan, candidate)) try_out(OwnCorrection::kCodes, find_codes(plan, candidate));
-    if (best) candidate = std::move(*best);
+    try_out(OwnCorrection::kBiases, find_biases(plan));
+    if (learns(plan, shared)) try_out(OwnCorrection::kCodes, find_codes(plan));
   } catch (const Error& error) {
     // A candidate that cannot run says so when it is measured.
     if (error.code() != Code::kInvalidInput) throw;
@@ -109,7 +113,7 @@ Model OwnCorrections::corrected(const Plan& plan, Model candidate) {
                      fmt::format("codes and biases of plan {} stay as they are: {}", id_of(plan), error.what()));
   }
   notes::own_corrections_of(id_of(plan)).add(c_.bench.study, taken);
-  return candidate;
+  return best ? std::move(*best) : shared;
 }
 
 }  // namespace seqto::internal

@@ -22,6 +22,7 @@ class OwnCorrections {
   // whether a plan takes its own.
   struct Context {
     Workbench bench;
+    Quantizer& quantizer;
     const SchemeCorrections& corrections;
     const Place& judge;
     std::string loss;
@@ -34,9 +35,9 @@ class OwnCorrections {
   // acceptance samples. Found once for a plan, and kept in the study: its note, and own_corrections/<id>.npz in its
   // folder. Unchanged: where no static layer was corrected; plans of one scheme; QOperator form, which has no outputs
   // in float to look at; short runs. Layers whose fields refuse corrections keep theirs.
-  Model corrected(const Plan& plan, Model candidate);
+  Model corrected(const Plan& plan);
   // The same, where that was found before.
-  Model as_found(const Plan& plan, Model candidate) const;
+  Model as_found(const Plan& plan) const;
   // Where these corrections are; empty for a plan that takes none of its own.
   std::filesystem::path file_of(const Plan& plan) const;
 
@@ -44,9 +45,11 @@ class OwnCorrections {
   OwnCorrection taken(const Plan& plan) const;
   std::string id_of(const Plan& plan) const;  // the candidate's
   bool serves(const Plan& plan) const;
+  // The plan's candidate, its own corrections put in behind those that all share.
+  Model candidate(const Plan& plan, const SchemeCorrections& own = {}) const;
   bool learns(const Plan& plan, const Model& candidate) const;
-  SchemeCorrections find_biases(const Plan& plan, const Model& candidate) const;
-  SchemeCorrections find_codes(const Plan& plan, const Model& candidate) const;
+  SchemeCorrections find_biases(const Plan& plan) const;
+  SchemeCorrections find_codes(const Plan& plan) const;
   void save(const Plan& plan, const SchemeCorrections& found) const;
   double loss(const Model& candidate) const;
   std::filesystem::path file(const Plan& plan) const;

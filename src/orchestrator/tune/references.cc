@@ -66,7 +66,7 @@ void measure_first_plan(const Workbench& w, std::span<const Place> places) {
     return;
   const SchemeCorrections corrections = find_first_corrections(w, scheme);
   trial.id = with_fields(corrections, trial.plan).hash();
-  const Model candidate = apply(corrections, Quantizer(w.model, {}, w.quantize).quantize(trial.plan), trial.plan);
+  const Model candidate = Quantizer(w.model, {}, w.quantize).quantize(trial.plan, {wanted(corrections, trial.plan)});
   w.study.append(evaluate(candidate, std::move(trial), {places, w.env}));
 }
 

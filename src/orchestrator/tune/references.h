@@ -47,7 +47,7 @@ struct References {
   // The plan as its file says it, with what was found for its layers; its hash is the candidate's id.
   Plan written(const Plan& plan) const { return with_fields(learned.corrections, plan); }
   // The model of a plan, one at a time.
-  Model candidate(const Plan& plan) { return apply(learned.corrections, quantizer.quantize(plan), plan); }
+  Model candidate(const Plan& plan) { return quantizer.quantize(plan, {wanted(learned.corrections, plan)}); }
 };
 
 // Trials "float", "published" and "full", and in a hurry that of the search's first plan; notes of what was learned for

@@ -102,10 +102,11 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
     save_model(r.published->model, models / "published.onnx");
     save_recipe(published_recipe(recipe, *r.published, plans), plans / "published.json");
   }
-  const OwnCorrections own({workbench(in, r.base, study.study, time), r.learned.corrections, r.places.front(), {}, {}});
+  const OwnCorrections own(
+      {workbench(in, r.base, study.study, time), r.quantizer, r.learned.corrections, r.places.front(), {}, {}});
   Explained explained;
   for (const Trial* t : kept) {
-    const Model made = own.as_found(t->plan, r.candidate(t->plan));
+    const Model made = own.as_found(t->plan);
     explained[t->id] = explain(r.base.model, made, {.quantize = r.base.quantize, .plan = t->plan});
     save_model(made, models / (t->id + ".onnx"));
     const Plan written = r.written(t->plan);

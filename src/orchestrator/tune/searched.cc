@@ -87,7 +87,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
     return static_cast<double>(serialized_size(candidate)) <= options.max_size_bytes &&
            (!space.latency_of || space.latency_of(plan) <= options.max_latency_ns);
   };
-  OwnCorrections own({w, r.learned.corrections, first, followed_loss(options.objectives), worth_learning});
+  OwnCorrections own({w, r.quantizer, r.learned.corrections, first, followed_loss(options.objectives), worth_learning});
   Searched result;
   result.finished =
       run_search({.inputs = in,
@@ -100,7 +100,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
                       [&](std::span<const Proposal> proposals) {
                         return latencies && o.strategy == "chain" && latencies->learn_from(proposals, options);
                       },
-                  .reported = [&](const Plan& plan) { return own.corrected(plan, r.candidate(plan)); }});
+                  .reported = [&](const Plan& plan) { return own.corrected(plan); }});
   if (searches(o)) note_what_if(space, options, study.study, r.learned.corrections);
   if (latencies) result.prediction_error = latencies->error();
   return result;

@@ -17,6 +17,8 @@ class RangeView {
   RangeView(const Model& model, const GraphView& index, const Ranges& ranges, const std::vector<bool>& selected,
             bool unify_concat);
   const Range* find(const std::string& tensor) const;
+  // Whether the calibration itself has one.
+  bool was_calibrated(const std::string& tensor) const { return ranges_.contains(tensor); }
   // The tensor's range, `times` as wide, but no wider than what can come out of a Relu, Clip or Softmax.
   Range widened(const std::string& tensor, double times) const;
 

@@ -143,7 +143,7 @@ class Encoder {
         if (is_new)
           result_.weights.push_back(
               {.name = name, .form = StoredForm::kFloat16, .stored = {.codes = half(name, *value)}});
-        result_.weights[it->second].readers.push_back({i, k});
+        result_.weights[it->second].readers.push_back({node.name, i, k});
       }
       for (const TypeVariable& v : result_.halves->variables[i])
         for (size_t o : v.outputs) halves.insert(node.outputs[o]);

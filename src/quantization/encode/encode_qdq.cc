@@ -7,6 +7,7 @@
 #include "quantization/arithmetic/stored_weights.h"
 #include "quantization/encode/constant_params.h"
 #include "quantization/encode/encode_qdq.h"
+#include "quantization/encode/type_deviations.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -253,9 +254,23 @@ class Encoder {
 
 }  // namespace
 
-Encoding encode_qdq(const GraphView& view, Marks marks, const ActivationParams& activations,
-                    const QuantizeOptions& options, WeightCache& cache) {
-  return Encoder(view, std::move(marks), activations, options, cache).run();
+Encoding encode_qdq(const StaticNodes& nodes, const QuantizeOptions& options, WeightCache& cache) {
+  const auto& [model, view, selected, ranges] = nodes;
+  const ActivationParams params(ranges, view, options);
+  auto bounds = [&params](const std::string& tensor) -> std::optional<RealBounds> {
+    auto p = params.original(tensor);
+    if (!p) return {};
+    QuantLimits limits = quant_limits(p->type);
+    double scale = p->scale[0];
+    return RealBounds{(limits.lowest - p->zero_point[0]) * scale, (limits.highest - p->zero_point[0]) * scale, scale,
+                      params.converted(tensor).has_value()};
+  };
+  Marks marks = mark_tensors(model, view, selected, options, bounds);
+  if (has_float32_scale(nodes, options, params, marks)) marks.deviate("D17");
+  Encoding encoding = Encoder(view, std::move(marks), params, options, cache).run();
+  if (view.opset < 21 && !options.use_qdq_contrib_ops && hides_4_bits(options)) encoding.deviate("D24");
+  if (has_unranged_softmax(model, ranges, [&](size_t i) { return selected[i]; })) encoding.deviate("D34");
+  return encoding;
 }
 
 }  // namespace seqto::internal

@@ -8,8 +8,15 @@
 
 namespace seqto::internal {
 
-// Throws Error{kInvalidInput} naming the tensor where a range is missing. The marks' deviations are the encoding's.
-Encoding encode_qdq(const GraphView& view, Marks marks, const ActivationParams& activations,
-                    const QuantizeOptions& options, WeightCache& cache);
+// The static layers of a candidate. All of it outlives the encoding of them.
+struct StaticNodes {
+  const Model& model;
+  const GraphView& view;              // of the model
+  const std::vector<bool>& selected;  // by place
+  const RangeView& ranges;            // for the selected ones
+};
+
+// Throws Error{kInvalidInput} naming the tensor where a range is missing.
+Encoding encode_qdq(const StaticNodes& nodes, const QuantizeOptions& options, WeightCache& cache);
 
 }  // namespace seqto::internal

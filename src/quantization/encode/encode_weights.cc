@@ -121,7 +121,8 @@ class Encoder {
     }
     if (!it->second) return false;
     const int level = layerwise_.of(node.name).weight_only.accuracy_level;
-    result_.weights[*it->second].readers.push_back({view_.edges.place(node), site.input, site.transposed, level});
+    result_.weights[*it->second].readers.push_back(
+        {node.name, view_.edges.place(node), site.input, site.transposed, level});
     return true;
   }
 

@@ -48,7 +48,7 @@ struct EncodedTensor {
   }
 };
 
-// A bias as int32 in steps of its layer's input and weight, or in float where only a factor was folded in.
+// A bias as int32 in steps of its layer's input and weight, or in float where it has other values than in the model.
 struct EncodedBias {
   std::string name;
   LayerId layer;
@@ -56,7 +56,8 @@ struct EncodedBias {
   Tensor values;
   DataType float_type = DataType::kFloat;
   bool is_float = false;
-  TensorNames names;  // of operators on codes
+  bool is_added = false;  // its layer had none
+  TensorNames names;      // of operators on codes
 };
 
 // How a weight that is only stored lies in the file: turned back to float when the runtime loads the model (kFolded,
@@ -67,6 +68,7 @@ enum class StoredForm { kFolded, kFloat16, kDequantize, kGather, kMatMulNBits };
 struct EncodedWeight {
   // An input of a node that reads it.
   struct Reader {
+    LayerId layer;
     size_t node = 0, input = 0;  // places
     bool transposed = false;     // through a Transpose
     int accuracy_level = 0;      // of MatMulNBits

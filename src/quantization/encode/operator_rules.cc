@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "quantization/encode/type_deviations.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -95,9 +96,12 @@ Encoding encode_operators(const Model& model, const GraphView& view, const Layer
                           const OperatorContext& context) {
   if (!context.is_static()) validate_dynamic(view.opset, context.options.common());
   const auto encode_node = context.is_static() ? encode_qoperator_node : encode_dynamic_node;
-  return OperatorEncoder(model, view, context).run([&](OperatorEncoder& e, const Node& n) {
+  Encoding encoding = OperatorEncoder(model, view, context).run([&](OperatorEncoder& e, const Node& n) {
     return encode_node(e, n, layers);
   });
+  const auto selected = [&](size_t i) { return layers.contains(model.graph.nodes[i].name); };
+  if (context.ranges && has_unranged_softmax(model, *context.ranges, selected)) encoding.deviate("D34");
+  return encoding;
 }
 
 }  // namespace seqto::internal

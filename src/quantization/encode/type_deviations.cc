@@ -5,11 +5,11 @@
 namespace seqto::internal {
 namespace {
 
-template <class F>
-bool any_softmax(const Model& model, const std::vector<bool>& selected, F fits) {
-  for (size_t i = 0; i < selected.size(); ++i) {
+template <class Selected, class Fits>
+bool any_softmax(const Model& model, const Selected& selected, const Fits& fits) {
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const Node& n = model.graph.nodes[i];
-    if (selected[i] && is_softmax(n) && fits(n.outputs[0])) return true;
+    if (is_softmax(n) && selected(i) && fits(n.outputs[0])) return true;
   }
   return false;
 }
@@ -23,20 +23,20 @@ bool gives_scale(const std::vector<TensorOverride>& overrides) {
 
 }  // namespace
 
-bool has_float32_scale(const Model& model, const GraphView& index, const std::vector<bool>& selected,
-                       const QuantizeOptions& options, const ActivationParams& params, Marks& marks) {
+bool has_float32_scale(const StaticNodes& nodes, const QuantizeOptions& options, const ActivationParams& params,
+                       Marks& marks) {
   auto half = [&](const std::string& tensor) { return params.float_type(tensor) == DataType::kFloat16; };
-  bool found = any_softmax(model, selected, half);
+  bool found = any_softmax(nodes.model, [&](size_t i) { return nodes.selected[i]; }, half);
   marks.tensors.for_each([&](const std::string& name, const Mark& mark) {
     const auto* overrides = overrides_of(options, name);
     const bool given = options.restricted_asymmetric_activations || (overrides && gives_scale(*overrides));
-    found |= given && mark.provider.empty() && !index.is_initializer(name) && half(name);
+    found |= given && mark.provider.empty() && !nodes.view.is_initializer(name) && half(name);
   });
   return found;
 }
 
-bool has_unranged_softmax(const Model& model, const std::vector<bool>& selected, const Ranges& ranges) {
-  return any_softmax(model, selected, [&](const std::string& output) { return !ranges.contains(output); });
+bool has_unranged_softmax(const Model& model, const RangeView& ranges, const std::function<bool(size_t)>& selected) {
+  return any_softmax(model, selected, [&](const std::string& output) { return !ranges.was_calibrated(output); });
 }
 
 }  // namespace seqto::internal

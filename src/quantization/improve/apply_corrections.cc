@@ -1,4 +1,4 @@
-// Corrections put into quantized models: which of them a plan's layers want.
+// Which corrections a plan's layers want.
 #include "seqto/improve.h"
 
 #include <utility>
@@ -17,12 +17,6 @@ void keep_wanted(std::map<LayerId, T>& found, const Plan& plan, std::optional<bo
 }
 
 }  // namespace
-
-Model apply(const Corrections& corrections, Model quantized) {
-  if (!corrections.rounding.empty()) quantized = apply_rounding(quantized, corrections.rounding);
-  if (!corrections.shifts.empty()) quantized = shift_biases(quantized, corrections.shifts);
-  return quantized;
-}
 
 Corrections wanted(Corrections found, const Plan& plan, const ImproveOptions& otherwise) {
   keep_wanted(found.rounding, plan, &LayerOptions::learned_rounding, otherwise.learned_rounding);
@@ -45,8 +39,9 @@ const Corrections* found_for(const DetailedScheme& asked, const SchemeCorrection
   return nullptr;
 }
 
-// What was found for the plan's layers, each by its own scheme and fields, but for those whose fields refuse it.
-Corrections wanted_by(const Plan& plan, const SchemeCorrections& corrections) {
+}  // namespace
+
+Corrections wanted(const SchemeCorrections& corrections, const Plan& plan) {
   Corrections all;
   for (const auto& [layer, scheme] : plan.schemes) {
     const Corrections* found = found_for(detailed_scheme(plan, layer), corrections);
@@ -58,14 +53,8 @@ Corrections wanted_by(const Plan& plan, const SchemeCorrections& corrections) {
   return wanted(std::move(all), plan, {.learned_rounding = true, .bias_correction = BiasCorrection::kFast});
 }
 
-}  // namespace
-
-Model apply(const SchemeCorrections& corrections, Model quantized, const Plan& plan) {
-  return apply(wanted_by(plan, corrections), std::move(quantized));
-}
-
 Plan with_fields(const SchemeCorrections& corrections, Plan plan) {
-  const Corrections all = wanted_by(plan, corrections);
+  const Corrections all = wanted(corrections, plan);
   for (const auto& [layer, rounded] : all.rounding) plan.options[layer].learned_rounding = true;
   for (const auto& [layer, shifts] : all.shifts) plan.options[layer].bias_correction = true;
   return plan;

@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/calibration/channel_means.h"
-#include "quantization/improve/biased_layers.h"
 #include "seqto/error.h"
 #include "seqto/improve.h"
 
@@ -28,25 +28,34 @@ constexpr char kApart[] = "seqto_apart_";
 // A layer in both models.
 struct Matched {
   const Node *original = nullptr, *node = nullptr;
-  const Node* input = nullptr;  // as BiasedLayer::input
+  const Node* input = nullptr;  // the DequantizeLinear before the data; absent: float activations
   size_t rank = 0;              // of the output
 };
 
+// Conv, ConvTranspose and Gemm whose weight is stored as codes and whose bias is a constant, or none.
+bool can_shift(const Node& original, const GraphView& floats) {
+  if (!(has(original, kConv) || is_gemm(original)) || !original.domain.empty()) return false;
+  if (!floats.is_initializer(original.inputs[1])) return false;
+  const auto bias = bias_input(original);
+  if (!bias) return true;
+  auto values = floats.initializers.find(original.inputs[*bias]);
+  return values != floats.initializers.end() && values->second->type() == DataType::kFloat;
+}
+
 std::vector<Matched> match(const Model& float_model, const Model& quantized) {
-  GraphView floats(float_model);
+  const GraphView floats(float_model);
+  const Edges edges(quantized.graph);
   std::unordered_map<LayerId, const Node*> originals;
   for (const Node& n : float_model.graph.nodes) originals[n.name] = &n;
   std::vector<Matched> matched;
-  BiasedLayers layers(quantized);
-  for (const BiasedLayer& layer : layers.all()) {
-    const Node& node = quantized.graph.nodes[layer.node];
+  for (const Node& node : quantized.graph.nodes) {
     auto it = originals.find(node.name);
-    if (it == originals.end() || it->second->op_type != node.op_type) continue;
-    const Node& original = *it->second;
-    auto weight = floats.initializers.find(original.inputs[1]);
-    const auto bias = bias_input(original);
-    if (weight == floats.initializers.end() || (bias && !floats.is_initializer(original.inputs[*bias]))) continue;
-    matched.push_back({&original, &node, layer.input, weight->second->dims().size()});
+    if (it == originals.end() || it->second->op_type != node.op_type || !can_shift(*it->second, floats)) continue;
+    if (has_factors(node) || !edges.producer(node.inputs[1])) continue;
+    const Node* input = edges.producer(node.inputs[0]);
+    if (input && !is_dequantize(*input)) input = nullptr;
+    const Tensor& weight = *floats.initializers.at(it->second->inputs[1]);
+    matched.push_back({it->second, &node, input, weight.dims().size()});
   }
   return matched;
 }
@@ -125,7 +134,8 @@ std::vector<std::vector<size_t>> by_depth(const Model& quantized, const std::vec
   return groups;
 }
 
-// Layer after layer; `means_of` runs a model on the samples, told which layers are not corrected yet.
+// Layer after layer; `means_of` runs the model with such shifts on the samples, told which layers are not corrected
+// yet.
 template <class MeansOf>
 BiasShifts shifts_in_turn(const Model& quantized, const std::vector<Matched>& layers,
                           const std::vector<std::vector<double>>& wanted, const MeansOf& means_of) {
@@ -135,7 +145,7 @@ BiasShifts shifts_in_turn(const Model& quantized, const std::vector<Matched>& la
   for (const auto& group : by_depth(quantized, layers)) {
     std::vector<ChannelTensor> tensors;
     for (size_t i : group) tensors.push_back({layers[i].node->outputs[0], layers[i].rank});
-    auto found = means_of(shift_biases(quantized, shifts), open, tensors);
+    auto found = means_of(shifts, open, tensors);
     for (size_t k = 0; k < group.size(); ++k) {
       const LayerId& layer = layers[group[k]].node->name;
       shifts[layer] = difference(wanted[group[k]], found[k]);
@@ -159,10 +169,11 @@ BiasCorrection parse_bias_correction(std::string_view name) {
   throw Error(Code::kUsage, fmt::format("[quantize] bias correction '{}' found; one of none fast full expected", name));
 }
 
-BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCorrection correction,
-                       const SampleRun& on) {
+BiasShifts bias_shifts(const Remade& remade, BiasCorrection correction, const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;
   if (correction == BiasCorrection::kNone || samples.empty()) return {};
+  const Model& float_model = remade.quantizer.model();
+  const Model quantized = remade.with({});
   std::vector<Matched> matched = match(float_model, quantized);
   if (matched.empty()) return {};
   std::vector<ChannelTensor> outputs;
@@ -178,8 +189,8 @@ BiasShifts bias_shifts(const Model& float_model, const Model& quantized, BiasCor
   Frontier frontier(runner, samples.size());
   return shifts_in_turn(
       quantized, matched, channel_means(float_model, outputs, on),
-      [&](const Model& model, const std::unordered_set<LayerId>& open, std::span<const ChannelTensor> tensors) {
-        return channel_means(frontier, model, open, tensors, on);
+      [&](const BiasShifts& shifts, const std::unordered_set<LayerId>& open, std::span<const ChannelTensor> tensors) {
+        return channel_means(frontier, remade.with({.shifts = shifts}), open, tensors, on);
       });
 }
 

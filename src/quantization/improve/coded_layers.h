@@ -1,14 +1,11 @@
-// Room: quantization/improve. The layers of a model whose weights are stored as codes (coded_weights.h), or read by a
-// QLinear operator, and how their weights lie.
+// Room: quantization/improve. The layers of a quantized model whose weights are stored as codes (coded_weights.h), and
+// how these lie.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "quantization/improve/coded_weights.h"
-#include "seqto/model.h"
-#include "seqto/quantize.h"
+#include "quantization/improve/encoded_layers.h"
 
 namespace seqto::internal {
 
@@ -23,18 +20,16 @@ struct WeightLayout {
 
 struct CodedLayer {
   const Node* node = nullptr;  // of the model
-  LayerId name;                // of the layer, also where the operator that it became has another
   int depth = 0;               // coded layers before it on the longest path
   std::string input;           // produced by a node, or an input of the model
   CodedWeight weight;
-  WeightLayout layout;            // of `weight`
-  std::string bias;               // initializer, int32 or float; empty: none that is the layer's own
-  std::vector<float> bias_scale;  // of an int32 bias
-  bool is_operator = false;       // QLinearConv, QLinearMatMul or QGemm: its input is codes as well
+  WeightLayout layout;  // of `weight`
+  bool has_bias = false;  // of its own
 };
-// Conv of one or two dimensions, Gemm and MatMul in graph order, in these forms, also as MatMulNBits with the Add of a
-// Gemm's bias, whose codes nothing else reads. The model must outlive the result.
-std::vector<CodedLayer> coded_layers(const Model& model);
+// Conv of one or two dimensions, Gemm and MatMul in graph order, in these forms, also as MatMulNBits, whose codes
+// nothing else reads. `quantized`: as the encoding says it. None in QOperator form: their inputs are codes as well. The
+// model must outlive the result.
+std::vector<CodedLayer> coded_layers(const Model& quantized, EncodedLayers& layers);
 
 // How the weights of this node lie, nothing where its attributes are beyond what layers are learned for.
 std::optional<WeightLayout> weight_layout(const Node& node, const std::vector<int64_t>& dims);

@@ -1,27 +1,24 @@
-// Room: quantization/improve. A constant weight as codes, in every form that the writers have: behind DequantizeLinear,
-// also with blocks; in the form that the runtime folds (folded_weights.h), of 8 and of 4 bits; as MatMulNBits reads it.
+// Room: quantization/improve. A constant weight as codes, in every form that an encoding has: behind DequantizeLinear,
+// also with blocks; in the form that the runtime folds, of 8 and of 4 bits; as MatMulNBits reads it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "model/graph_view.h"
+#include "quantization/encode/encoding.h"
 
 namespace seqto::internal {
 
 // real = (code - zero_point) * scale
 struct CodedWeight {
-  std::string codes;                // initializer
+  Tensor codes;                     // as the file holds them
   std::vector<int64_t> dims;        // of the weight; of MatMulNBits outputs x inputs
   std::vector<float> scale;         // one, or one for each part of the weight
   std::vector<int32_t> zero_point;  // one, or as many as scales
   int32_t lowest = 0, highest = 0;  // codes
 
-  // How the codes lie in the initializer.
+  // How the codes lie in their tensor.
   enum class Packing {
     kWhole,   // an element each, 4-bit types too
     kHalves,  // of 4 bits: the second half of them in the high bits of the first half's bytes
@@ -41,35 +38,13 @@ struct CodedWeight {
   // Index of an element's code, and of a code's scale.
   size_t code_at(size_t element) const;
   size_t scale_at(size_t code) const;
-  std::vector<int32_t> unpacked(const Tensor& stored) const;
-  Tensor packed(const Tensor& like, const std::vector<int32_t>& values) const;
+  std::vector<int32_t> unpacked() const;
+  Tensor packed(const std::vector<int32_t>& values) const;
 };
 
-// Finds them in a model, which must outlive it. Initializers of codes that anything else reads are none.
-class CodedWeights {
- public:
-  explicit CodedWeights(const Model& model) : view_(model) {}
-
-  // The weight that a layer reads as this tensor.
-  std::optional<CodedWeight> behind(const std::string& tensor) const;
-  std::optional<CodedWeight> of_nbits(const Node& node) const;
-
-  const GraphView& view() const { return view_; }
-  const Tensor* initializer(const std::string& name) const;
-  bool own_initializer(const std::string& name) const;  // that is read once
-  // What produces a tensor that is read once, where it is of this kind.
-  const Node* own_producer(const std::string& name, bool (*is_kind)(const Node&)) const;
-  // The DequantizeLinear of an initializer, both read once.
-  const Node* own_dequantizer(const std::string& name) const;
-  bool read_once(const std::string& name) const { return view_.edges.uses(name) == 1; }
-
- private:
-  std::optional<CodedWeight> dequantized(const Node& node) const;
-  std::optional<CodedWeight> folded(const std::string& tensor) const;
-  bool read_halves(const std::string& codes, CodedWeight& weight) const;
-  std::optional<std::vector<int64_t>> reshaped_to(const Node* node) const;
-
-  GraphView view_;
-};
+// Of a constant with codes.
+CodedWeight coded_weight(const EncodedTensor& tensor);
+// `dims`: of the float weight.
+CodedWeight coded_weight(const EncodedWeight& weight, const std::vector<int64_t>& dims);
 
 }  // namespace seqto::internal

@@ -27,9 +27,7 @@ struct Improving {
   Improved found;
 
   Candidate now() const { return {candidate.model, found.ranges, candidate.options, candidate.plan}; }
-  Model quantized() const {
-    return Quantizer(candidate.model, found.ranges, candidate.options).quantize(candidate.plan);
-  }
+  Quantizer quantizer() const { return {candidate.model, found.ranges, candidate.options}; }
   bool corrects_all() const { return options.bias_correction != BiasCorrection::kNone; }
 };
 
@@ -42,14 +40,16 @@ bool any_layer(const Plan& plan, const Improver& improver) {
 }
 
 void learn(Improving& i) {
-  i.found.corrections.rounding = learn_rounding(i.candidate.model, i.quantized(), i.on,
-                                                {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
+  Quantizer quantizer = i.quantizer();
+  i.found.corrections.rounding = learn_rounding(
+      {quantizer, i.candidate.plan}, i.on, {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
   i.found.corrections = wanted(std::move(i.found.corrections), i.candidate.plan, i.options);
 }
 
 Corrections with_shifts(const Improving& i, BiasCorrection correction) {
   Corrections found = i.found.corrections;
-  found.shifts = bias_shifts(i.candidate.model, apply(found, i.quantized()), correction, i.on);
+  Quantizer quantizer = i.quantizer();
+  found.shifts = bias_shifts({quantizer, i.candidate.plan, {found}}, correction, i.on);
   return wanted(std::move(found), i.candidate.plan, i.options);
 }
 
@@ -72,8 +72,7 @@ void refine(Improving& i) {
   // As it will be in the file: a cheap stand-in for the correction that follows.
   if (i.corrects_all() || any_layer(i.candidate.plan, improvers().back()))
     meanwhile = with_shifts(i, BiasCorrection::kFast);
-  i.found.ranges =
-      refine_ranges(i.now(), i.on, {.corrected = [&](const Model& candidate) { return apply(meanwhile, candidate); }});
+  i.found.ranges = refine_ranges(i.now(), i.on, {.corrections = std::move(meanwhile)});
 }
 
 bool serves_codes(Scheme scheme) { return is_static(scheme) || is_weight_only(scheme); }
@@ -287,6 +286,12 @@ Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeO
 }
 
 // --- after calibration
+
+Model Remade::with(Corrections more) const {
+  std::vector<Corrections> all = found;
+  all.push_back(std::move(more));
+  return quantizer.quantize(plan, all);
+}
 
 Improved improve(const Candidate& candidate, const ImproveOptions& options, const SampleRun& on,
                  const std::function<bool()>& enough) {

@@ -92,12 +92,11 @@ Trust best_trust(const Task& task, const std::vector<float>& weights) {
   return candidates[index_of_least(errors)];
 }
 
-// `stored`: the codes as they are, which keep what is no weight.
-RoundedLayer round_layer(Task& task, const Tensor& stored, Trust trust, const std::vector<float>& weights) {
+RoundedLayer round_layer(Task& task, Trust trust, const std::vector<float>& weights) {
   const WeightLayout& l = task.layer.layout;
   const CodedWeight& w = task.layer.weight;
   RoundedLayer result;
-  std::vector<int32_t> codes = w.unpacked(stored);
+  std::vector<int32_t> codes = w.unpacked();  // what is no weight stays
   int64_t outputs = l.outputs / l.groups;
   for (int64_t g = 0; g < l.groups; ++g) {
     Moments& moments = task.even[static_cast<size_t>(g)];
@@ -112,66 +111,36 @@ RoundedLayer round_layer(Task& task, const Tensor& stored, Trust trust, const st
     result.error_nearest += r.error_nearest;
     result.error_learned += r.error_learned;
   }
-  if (task.layer.bias.empty()) result.bias.clear();
-  result.codes = w.packed(stored, codes);
+  if (!task.layer.has_bias) result.bias.clear();
+  result.codes = w.packed(codes);
   result.scale = w.scale;
   result.zero_point = w.zero_point;
   return result;
 }
 
-// Where a model's initializers stand, by name.
-using Places = std::unordered_map<std::string, size_t>;
-Places places_of(const Model& model) {
-  Places places;
-  for (size_t i = 0; i < model.graph.initializers.size(); ++i) places[model.graph.initializers[i].name] = i;
-  return places;
-}
-
-void replace(Model& model, const Places& places, const CodedLayer& layer, const RoundedLayer& rounded) {
-  const auto tensor = [&](const std::string& name) -> Tensor& {
-    return model.graph.initializers[places.at(name)].tensor;
-  };
-  tensor(layer.weight.codes) = rounded.codes;
-  if (rounded.bias.empty() || layer.bias.empty()) return;
-  Tensor& bias = tensor(layer.bias);
-  if (layer.bias_scale.empty()) {
-    bias = float_tensor(bias.dims(), rounded.bias);
-    return;
-  }
-  std::vector<int32_t> codes;
-  for (size_t o = 0; o < rounded.bias.size(); ++o) {
-    double step = layer.bias_scale[layer.bias_scale.size() == 1 ? 0 : o];
-    codes.push_back(to_int32(rounded.bias[o] / step));
-  }
-  bias = Tensor::from(DataType::kInt32, bias.dims(), std::move(codes));
-}
-
-// Codes of 7 bits take none of 8, as a study from before may have learned them.
-bool keeps_limits(const RoundedLayer& learned, const CodedWeight& weight) {
-  return weight.packing != CodedWeight::Packing::kWhole || code_limits(learned.codes).highest <= weight.highest;
-}
-
 class Learner {
  public:
-  Learner(const Model& float_model, const Model& quantized, const SampleRun& on, const RoundingOptions& options)
-      : float_model_(float_model),
-        floats_(float_model),
-        quantized_(quantized),
+  Learner(const Remade& remade, const SampleRun& on, const RoundingOptions& options)
+      : float_model_(remade.quantizer.model()),
+        floats_(float_model_),
+        remade_(remade),
+        quantized_(remade.with({})),
         data_(on.data),
         samples_(on.samples.first(std::min(on.samples.size(), static_cast<size_t>(options.max_samples)))),
         options_(options),
         env_(on.env),
         original_(on.runner, samples_.size()),
         coded_(on.runner, samples_.size()) {
-    for (const Node& n : float_model.graph.nodes) nodes_[n.name] = &n;
-    places_ = places_of(quantized_);
+    for (const Node& n : float_model_.graph.nodes) nodes_[n.name] = &n;
   }
 
   Rounding run() {
     // Of a copy: quantized_ changes while the layers are learned.
     const Model before = quantized_;
+    Encoding encoding = *remade_.quantizer.encoding();
+    EncodedLayers layers(encoding, float_model_, floats_);
     std::map<int, std::vector<Task>> levels;
-    for (CodedLayer& layer : coded_layers(before))
+    for (CodedLayer& layer : coded_layers(before, layers))
       if (auto task = make_task(std::move(layer))) levels[task->layer.depth].push_back(std::move(*task));
     for (const auto& [depth, tasks] : levels)
       for (const Task& t : tasks) open_originals_.insert(t.original->name), open_coded_.insert(t.layer.node->name);
@@ -182,6 +151,7 @@ class Learner {
       env_.progress({"round", done++, static_cast<int64_t>(levels.size()), ""});
       collect(tasks);
       for (Task& task : tasks) learn(task, result);
+      quantized_ = remade_.with({.rounding = result});
       for (const Task& t : tasks) open_originals_.erase(t.original->name), open_coded_.erase(t.layer.node->name);
       tasks.clear();
     }
@@ -192,8 +162,7 @@ class Learner {
  private:
   std::optional<Task> make_task(CodedLayer layer) const {
     if (options_.max_inputs > 0 && layer.layout.inputs > options_.max_inputs) return {};
-    if (layer.is_operator) return {};
-    auto node = nodes_.find(layer.name);
+    auto node = nodes_.find(layer.node->name);
     if (node == nodes_.end() || !is_of(*node->second, *layer.node)) return {};
     const Node& original = *node->second;
     auto weight = floats_.initializers.find(original.inputs[1]);
@@ -242,20 +211,19 @@ class Learner {
   void learn(Task& task, Rounding& result) {
     env_.stop_if_cancelled("round");
     std::vector<float> weights = to_floats(*task.weight);
-    const Tensor stored = quantized_.graph.initializers[places_.at(task.layer.weight.codes)].tensor;
     Trust trust = best_trust(task, weights);
-    RoundedLayer rounded = round_layer(task, stored, trust, weights);
+    RoundedLayer rounded = round_layer(task, trust, weights);
     env_.log(
         LogLevel::kDebug,
         fmt::format("rounding of {}: squared error {:.4g} instead of {:.4g}, ridge {}, damping {}",
                     task.layer.node->name, rounded.error_learned, rounded.error_nearest, trust.ridge, trust.damping));
-    replace(quantized_, places_, task.layer, rounded);
     result[task.layer.node->name] = std::move(rounded);
   }
 
   const Model& float_model_;
   GraphView floats_;
-  Model quantized_;
+  const Remade& remade_;
+  Model quantized_;  // with what was learned so far
   const Dataset& data_;
   std::span<const int64_t> samples_;
   RoundingOptions options_;
@@ -263,30 +231,12 @@ class Learner {
   Frontier original_, coded_;                                // the two models up to the layers that are learned next
   std::unordered_set<LayerId> open_originals_, open_coded_;  // not learned yet
   std::unordered_map<std::string, const Node*> nodes_;
-  Places places_;  // in quantized_
 };
 
 }  // namespace
 
-Rounding learn_rounding(const Model& float_model, const Model& quantized, const SampleRun& on,
-                        const RoundingOptions& options) {
-  return Learner(float_model, quantized, on, options).run();
-}
-
-Model apply_rounding(const Model& quantized, const Rounding& rounding) {
-  Model result = quantized;
-  const Places places = places_of(result);
-  for (const CodedLayer& layer : coded_layers(quantized)) {
-    auto it = rounding.find(layer.name);
-    if (it == rounding.end()) continue;
-    const Tensor* codes = &quantized.graph.initializers[places.at(layer.weight.codes)].tensor;
-    const RoundedLayer& learned = it->second;
-    bool same = learned.codes.type() == codes->type() && learned.codes.dims() == codes->dims() &&
-                learned.scale == layer.weight.scale && learned.zero_point == layer.weight.zero_point &&
-                keeps_limits(learned, layer.weight);
-    if (same) replace(result, places, layer, learned);
-  }
-  return result;
+Rounding learn_rounding(const Remade& quantized, const SampleRun& on, const RoundingOptions& options) {
+  return Learner(quantized, on, options).run();
 }
 
 }  // namespace seqto

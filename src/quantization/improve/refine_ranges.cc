@@ -112,8 +112,8 @@ class Refiner {
 
   Ranges run(const std::vector<std::string>& tensors) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    present_ = quantizer_.quantize(plan_);
-    auto errors = judge_.errors(corrected(present_), {kInfinity, kInfinity});
+    present_ = quantizer_.quantize(plan_, {options_.corrections});
+    auto errors = judge_.errors(present_, {kInfinity, kInfinity});
     if (!errors) return ranges_;  // the outputs hold NaN, or there is nothing to compare
     errors_ = *errors;
     int64_t done = 0;
@@ -126,10 +126,6 @@ class Refiner {
   }
 
  private:
-  Model corrected(const Model& candidate) const {
-    return options_.corrected ? options_.corrected(candidate) : candidate;
-  }
-
   void refine(const std::string& tensor) {
     const Range given = ranges_.at(tensor);
     bool low = given.lowest < 0, high = given.highest > 0;
@@ -158,12 +154,12 @@ class Refiner {
   // Keeps the range where it helps.
   Outcome try_range(const std::string& tensor, Range range) {
     quantizer_.set_range(tensor, range);
-    Model candidate = quantizer_.quantize(plan_);
+    Model candidate = quantizer_.quantize(plan_, {options_.corrections});
     if (equal(candidate, present_)) {
       quantizer_.set_range(tensor, ranges_.at(tensor));
       return Outcome::kSame;
     }
-    auto errors = judge_.errors(corrected(candidate), errors_);
+    auto errors = judge_.errors(candidate, errors_);
     if (errors && sum(*errors) < (1 - kLeastGain) * sum(errors_)) {
       env_.log(LogLevel::kDebug, fmt::format("range of {}: {:.4g} to {:.4g}, error {:.4g} instead of {:.4g}", tensor,
                                              range.lowest, range.highest, sum(*errors), sum(errors_)));
@@ -182,7 +178,7 @@ class Refiner {
   const Judge& judge_;
   const RefineOptions& options_;
   const Env& env_;
-  Model present_;  // with the ranges as they are now, not corrected
+  Model present_;  // with the ranges as they are now
   HalfErrors errors_{};
 };
 

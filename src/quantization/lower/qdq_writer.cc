@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/sort_nodes.h"
+#include "quantization/lower/writers.h"
 #include "quantization/plan/overrides.h"
 
 namespace seqto::internal {
@@ -143,25 +144,20 @@ class Writer {
   }
 
   void write_bias(const EncodedBias& bias) {
+    if (bias.is_float) return;
     dropped_.insert(bias.name);
-    if (bias.is_float) {
-      added_.push_back({bias.name, bias.values});
-      return;
-    }
     std::string code = bias.name + "_quantized";
     int64_t scales = std::ssize(bias.scale);
     added_.push_back({code, bias.values});
     added_.push_back({code + "_scale", scale_tensor(bias.scale, {scales}, bias.float_type)});
-    std::vector<int64_t> zero_dims = scales > 1 ? std::vector<int64_t>{scales} : std::vector<int64_t>{};
-    added_.push_back({code + "_zero_point",
-                      Tensor::from(DataType::kInt32, zero_dims, std::vector<int32_t>(static_cast<size_t>(scales), 0))});
-    Node node{bias.name + "_DequantizeLinear",
-              "DequantizeLinear",
-              domain_,
-              {code, code + "_scale", code + "_zero_point"},
-              {bias.name},
-              {},
+    Node node{bias.name + "_DequantizeLinear", "DequantizeLinear", domain_, {code, code + "_scale"}, {bias.name}, {},
               {}};
+    if (!bias.is_added) {
+      std::vector<int64_t> zero_dims = scales > 1 ? std::vector<int64_t>{scales} : std::vector<int64_t>{};
+      std::vector<int32_t> zeros(static_cast<size_t>(scales), 0);
+      node.inputs.push_back(code + "_zero_point");
+      added_.push_back({node.inputs.back(), Tensor::from(DataType::kInt32, zero_dims, std::move(zeros))});
+    }
     if (scales > 1) node.set_attribute({"axis", int64_t{0}});
     new_nodes_.push_back(std::move(node));
   }
@@ -229,6 +225,7 @@ class Writer {
     for (const Initializer& i : graph_.new_initializers)
       if (!dropped_.contains(i.name)) graph.initializers.push_back(i);
     for (Initializer& i : added_) graph.initializers.push_back(std::move(i));
+    write_float_biases(graph, encoding_);
     std::erase_if(graph.inputs, [&](const ValueInfo& v) { return dropped_.contains(v.name); });
     if (!options_.add_qdq_pair_to_weight) drop_unused_initializers(graph);
     sort_nodes(graph);

@@ -14,7 +14,7 @@
 #include "quantization/encode/encode_qdq.h"
 #include "quantization/encode/encode_weights.h"
 #include "quantization/encode/operator_rules.h"
-#include "quantization/encode/type_deviations.h"
+#include "quantization/improve/correct_encoding.h"
 #include "quantization/lower/qdq_writer.h"
 #include "quantization/lower/writers.h"
 #include "quantization/plan/layer_fields.h"
@@ -43,7 +43,7 @@ struct Quantizer::Impl {
   }
 
   // `always`: through the writer of this scheme even where no layer of the plan has it.
-  Model quantize(const Plan& plan, Scheme always);
+  Model quantize(const Plan& plan, Scheme always, const std::vector<Corrections>& corrections);
 
   // What each node is given, as far as it can have it.
   std::vector<Decision> decisions(const Plan& plan) const;
@@ -53,11 +53,17 @@ struct Quantizer::Impl {
   }
 
   // `result`, whose static layers are written, with all others.
-  Model with_steps(Model result, const std::map<Scheme, LayerSet>& layers, const LayerwiseOptions& layerwise);
+  Model with_steps(Model result, const std::map<Scheme, LayerSet>& layers, const LayerwiseOptions& layerwise,
+                   const std::vector<Corrections>& corrections);
+
+  Encoding corrected(Encoding step, const std::vector<Corrections>& corrections) const {
+    for (const Corrections& found : corrections) correct(step, model, index, found);
+    return step;
+  }
 
   // `layers`: of bodies.
   Model quantize_static(const Plan& plan, const std::vector<bool>& selected, LayerSet layers,
-                        const LayerwiseOptions& layerwise) {
+                        const LayerwiseOptions& layerwise, const std::vector<Corrections>& corrections) {
     std::vector<StaticLayer> fields = static_layers(model, plan, selected);
     auto any = [&](auto has) { return std::any_of(fields.begin(), fields.end(), has); };
     bool wide = any([](const StaticLayer& l) { return l.wide; });
@@ -66,37 +72,21 @@ struct Quantizer::Impl {
     if (methods) own = ranges_of_methods(model, index, ranges, named_ranges, fields);
     RangeView view(model, index, own ? *own : ranges, selected, options.unify_concat);
     if (options.format == QuantFormat::kQdq) {
-      if (!any([](const StaticLayer& l) { return l.wide || l.fields; })) return quantize_qdq(options, selected, view);
-      QuantizeOptions effective = static_options(model, index, options, fields);
-      require_opset(index.opset, effective);
-      return quantize_qdq(effective, selected, view);
+      std::optional<QuantizeOptions> effective;
+      if (any([](const StaticLayer& l) { return l.wide || l.fields; }))
+        require_opset(index.opset, effective.emplace(static_options(model, index, options, fields)));
+      const QuantizeOptions& o = effective ? *effective : options;
+      encoding = corrected(encode_qdq({model, index, selected, view}, o, cache), corrections);
+      return write_qdq(model, index, encoding, o);
     }
     if (wide)
       throw Error(Code::kUsage,
                   "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i]) layers.insert(model.graph.nodes[i].name);
-    encoding = encode_operators(model, index, layers, {layerwise, &view, cache, write_operator_graph});
-    if (has_unranged_softmax(model, selected, ranges)) encoding.deviate("D34");
+    encoding = corrected(encode_operators(model, index, layers, {layerwise, &view, cache, write_operator_graph}),
+                         corrections);
     return write_operators(model, encoding);
-  }
-
-  Model quantize_qdq(const QuantizeOptions& effective, const std::vector<bool>& selected, const RangeView& view) {
-    ActivationParams params(view, index, effective);
-    auto bounds = [&](const std::string& tensor) -> std::optional<RealBounds> {
-      auto p = params.original(tensor);
-      if (!p) return {};
-      QuantLimits limits = quant_limits(p->type);
-      double scale = p->scale[0];
-      return RealBounds{(limits.lowest - p->zero_point[0]) * scale, (limits.highest - p->zero_point[0]) * scale, scale,
-                        params.converted(tensor).has_value()};
-    };
-    Marks marks = mark_tensors(model, index, selected, effective, bounds);
-    if (has_float32_scale(model, index, selected, effective, params, marks)) marks.deviate("D17");
-    encoding = encode_qdq(index, std::move(marks), params, effective, cache);
-    if (index.opset < 21 && !effective.use_qdq_contrib_ops && hides_4_bits(effective)) encoding.deviate("D24");
-    if (has_unranged_softmax(model, selected, ranges)) encoding.deviate("D34");
-    return write_qdq(model, index, encoding, effective);
   }
 
   // onnxruntime quantizes them all the same.
@@ -168,7 +158,7 @@ std::vector<Decision> Quantizer::Impl::decisions(const Plan& plan) const {
   return result;
 }
 
-Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
+Model Quantizer::Impl::quantize(const Plan& asked, Scheme always, const std::vector<Corrections>& corrections) {
   encoding = {};
   std::vector<Decision> decided = decisions(asked);
   std::vector<std::string> notes = settle_shared_weights(model, shared, options, decided);
@@ -204,16 +194,17 @@ Model Quantizer::Impl::quantize(const Plan& asked, Scheme always) {
   layers[always];
   const bool has_static = any_static(layers);
   if (has_static) validate_static_types(options);
-  Model result = has_static ? quantize_static(plan, selected, layers[Scheme::kInt8], layerwise) : model;
+  Model result = model;
+  if (has_static) result = quantize_static(plan, selected, layers[Scheme::kInt8], layerwise, corrections);
   encoding.layers = std::move(written);
   encoding.notes = std::move(notes);
   note_left_float(asked);
   if (has_static) give_back_weights(result, model, plan.schemes);
-  return with_steps(std::move(result), layers, layerwise);
+  return with_steps(std::move(result), layers, layerwise, corrections);
 }
 
 Model Quantizer::Impl::with_steps(Model result, const std::map<Scheme, LayerSet>& layers,
-                                  const LayerwiseOptions& layerwise) {
+                                  const LayerwiseOptions& layerwise, const std::vector<Corrections>& corrections) {
   // One after the other, each about the model that the one before left.
   auto lower = [&](Encoding step, auto write) {
     result = write(std::move(result), step);
@@ -224,7 +215,9 @@ Model Quantizer::Impl::with_steps(Model result, const std::map<Scheme, LayerSet>
   };
   if (any_static(layers) && !options.compat_onnxruntime) lower(encode_clips(result), write_clips);
   auto stored = [&](Scheme scheme) {
-    return [&, scheme](const LayerSet& names) { return encode_weights(result, scheme, names, layerwise, cache); };
+    return [&, scheme](const LayerSet& names) {
+      return corrected(encode_weights(result, scheme, names, layerwise, cache), corrections);
+    };
   };
   auto dynamic = [&](const LayerSet& names) {
     const GraphView view(result);
@@ -262,9 +255,12 @@ void Quantizer::add_ranges(const std::string& name, Ranges ranges) {
   impl_->named_ranges.insert_or_assign(name, std::move(ranges));
 }
 
-Model Quantizer::quantize(const Plan& plan) { return impl_->quantize(plan, Scheme::kFloat32); }
+Model Quantizer::quantize(const Plan& plan, const std::vector<Corrections>& corrections) {
+  return impl_->quantize(plan, Scheme::kFloat32, corrections);
+}
 
-Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme) {
+Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme,
+                                    const std::vector<Corrections>& corrections) {
   Impl& q = *impl_;
   std::unordered_set<std::string> out(excluded.begin(), excluded.end());
   Plan plan;
@@ -273,8 +269,10 @@ Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Sc
   for (const LayerId& inner : q.body_layers(scheme, [&](const LayerId& name) { return !out.contains(name); }))
     plan.schemes[inner] = scheme;
   // Writers sort and clean up also where every layer is excluded, as onnxruntime does.
-  return q.quantize(plan, scheme);
+  return q.quantize(plan, scheme, corrections);
 }
+
+const Model& Quantizer::model() const { return impl_->model; }
 
 const std::vector<std::string>& Quantizer::deviations() const { return impl_->encoding.deviations; }
 const std::vector<std::string>& Quantizer::notes() const { return impl_->encoding.notes; }

@@ -4,6 +4,7 @@
 // DequantizeLinear, which runtimes keep because it marks a quantized layer, they cost no time at run.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -165,6 +166,29 @@ class Writer {
 
 }  // namespace
 
-Model write_weights(const Model& model, const Encoding& encoding) { return Writer(model).run(encoding.weights); }
+void write_float_biases(Graph& graph, const Encoding& encoding) {
+  std::unordered_map<std::string, const EncodedBias*> written;
+  std::unordered_map<LayerId, const EncodedBias*> own;
+  for (const EncodedBias& bias : encoding.biases)
+    if (bias.is_float) written[bias.name] = own[bias.layer] = &bias;
+  if (written.empty()) return;
+  std::erase_if(graph.inputs, [&](const ValueInfo& v) { return written.contains(v.name); });
+  for (Initializer& i : graph.initializers)
+    if (auto it = written.find(i.name); it != written.end()) i.tensor = it->second->values, written.erase(it);
+  // Those that are left belong to one layer each.
+  for (const EncodedBias& bias : encoding.biases)
+    if (written.contains(bias.name)) graph.initializers.push_back({bias.name, bias.values});
+  for (Node& node : graph.nodes)
+    if (auto it = own.find(node.name); it != own.end() && written.contains(it->second->name)) {
+      node.inputs.resize(std::max<size_t>(node.inputs.size(), 3));
+      node.inputs[2] = it->second->name;
+    }
+}
+
+Model write_weights(const Model& model, const Encoding& encoding) {
+  Model result = Writer(model).run(encoding.weights);
+  write_float_biases(result.graph, encoding);
+  return result;
+}
 
 }  // namespace seqto::internal

@@ -13,6 +13,8 @@ Graph write_operator_graph(Graph graph, const Encoding& encoding);
 Model write_clips(Model model, const Encoding& encoding);
 // What encode_weights() decided.
 Model write_weights(const Model& model, const Encoding& encoding);
+// Values of biases that stay in float, whatever the form around them.
+void write_float_biases(Graph& graph, const Encoding& encoding);
 // What encode_halves() decided.
 Model write_float16(const Model& model, const Encoding& encoding);
 

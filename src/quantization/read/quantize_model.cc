@@ -83,11 +83,7 @@ Plan without_corrections(Plan plan) {
 }  // namespace
 
 std::string encoding_to_json(const Quantized& made) {
-  nlohmann::json encoding = internal::to_json(*made.encoding);
-  for (const auto& [layer, rounded] : made.corrections.rounding)
-    encoding["corrections"]["codes"][layer] = internal::shape_to_json(rounded.codes);
-  for (const auto& [layer, shifts] : made.corrections.shifts) encoding["corrections"]["biases"][layer] = shifts;
-  return encoding.dump(1);
+  return internal::to_json(*made.encoding).dump(1);
 }
 
 Model recipe_form(const Model& model, const Recipe& recipe) {
@@ -123,17 +119,11 @@ Quantized quantize_model(const Model& model, const std::string& sha256, const Re
   Learned learned = anew ? found_anew(made.float_model, rewritten, *data, *on) : stored(made.float_model, rewritten);
   Quantizer quantizer(made.float_model, std::move(learned.ranges), made.options);
   for (auto& [method, ranges] : learned.named) quantizer.add_ranges(method, std::move(ranges));
-  made.model = recipe.everywhere ? quantizer.quantize_excluding({}, *recipe.everywhere)
-                                 : quantizer.quantize(without_corrections(learned.plan));
-  made.corrections = learned.own;
-  for (const SchemeCorrections& found : learned.shared) {
-    made.model = apply(found, std::move(made.model), recipe.plan);
-    for (const auto& [scheme, corrections] : found) {
-      made.corrections.rounding.insert(corrections.rounding.begin(), corrections.rounding.end());
-      made.corrections.shifts.insert(corrections.shifts.begin(), corrections.shifts.end());
-    }
-  }
-  made.model = apply(learned.own, std::move(made.model));
+  std::vector<Corrections> corrections;
+  for (const SchemeCorrections& found : learned.shared) corrections.push_back(wanted(found, recipe.plan));
+  corrections.push_back(std::move(learned.own));
+  made.model = recipe.everywhere ? quantizer.quantize_excluding({}, *recipe.everywhere, corrections)
+                                 : quantizer.quantize(without_corrections(learned.plan), corrections);
   made.deviations = quantizer.deviations();
   made.notes = quantizer.notes();
   made.layer_deviations = quantizer.layer_deviations();
