@@ -12,8 +12,8 @@ constexpr const char* kModelHelp = "ONNX file, hub:NAME, or a study's DIR:3";
 
 void add_hub_flags(Command word, HubOptions& options);
 
-// The file that a model's name stands for: a candidate's where it is DIR:3, DIR:selected or DIR:<id> of a study, fetched
-// where it is hub:NAME; "" stays.
+// The file that a model's name stands for: a candidate's where it is DIR:3, DIR:selected or DIR:<id> of a study,
+// fetched where it is hub:NAME; "" stays.
 std::string model_file(const std::string& asked, const HubOptions& hub, const Context& context);
 // The same of a plan.
 std::string plan_file(const std::string& asked);

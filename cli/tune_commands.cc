@@ -117,7 +117,7 @@ void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::pa
   write_comparison(comparison, output);
   if (context.json) fmt::print("{}", comparison_to_json(comparison));
   else
-    fmt::print("{}comparison: {}\n", comparison_text(comparison, summary_style()),
+    fmt::print("{}comparison: {}\n", comparison_text(comparison, stdout_style()),
                (output / "comparison.html").string());
 }
 
@@ -162,8 +162,9 @@ void add_tune(Command app, Context& context) {
   add_worker_flags(word, f->worker);
   add_quantize_flags(word.in_detail(), f->quantize);
   add_improve_flags(word, f->improve);
-  word.under("Time").add_flag("--quick", f->improve.quick,
-                "A first look: nothing is improved, 16 samples to search on and 64 to judge (unless told otherwise)");
+  word.under("Time").add_flag(
+      "--quick", f->improve.quick,
+      "A first look: nothing is improved, 16 samples to search on and 64 to judge (unless told otherwise)");
   add_hub_flags(word, f->all.hub);
   add_many_models_flags(word, f->all);
   add_group_flags(word, f->groups);

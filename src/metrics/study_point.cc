@@ -47,10 +47,10 @@ const Json& point_called(const Json& front, const std::string& called, const std
     const std::string name = name_of(*point), id = point->value("id", "");
     names.push_back(name == id || begun.empty() ? name : fmt::format("{} ({})", name, id));
   }
-  throw Error(Code::kInvalidInput,
-              fmt::format("[{}] the candidate {} found{}; selected, fully_quantized or one of {} expected; choose one",
-                          verb, called, begun.empty() ? "" : ", which is the beginning of several ids",
-                          fmt::join(names, ", ")));
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[{}] the candidate {} found{}; selected, fully_quantized or one of {} expected; choose one", verb,
+                  called, begun.empty() ? "" : ", which is the beginning of several ids", fmt::join(names, ", ")));
 }
 
 }  // namespace internal

@@ -56,8 +56,8 @@ std::string plot_section(const std::string& id, const std::string& heading, cons
       "aria-label=\"{1}: a plot; its figures are in the tables of this page\"></div>\n<noscript><p>Without scripts, "
       "see <a href=\"plots/{0}.svg\">plots/{0}.svg</a>.</p>"
       "</noscript>{4}</section>\n",
-      id, heading, hint,
-      scaled ? "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>" : "", below);
+      id, heading, hint, scaled ? "<label class=\"switch\"><input type=\"checkbox\" id=\"log\"> log scale</label>" : "",
+      below);
 }
 
 bool measured(const SummaryPoint* point) { return point && point->trial.measurement.has_value(); }

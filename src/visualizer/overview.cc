@@ -74,8 +74,9 @@ std::string link_to(const std::string& name) {
 
 std::string html_row(const OverviewEntry& e) {
   if (!e.summary)
-    return fmt::format("<tr class=\"failed\"><td class=\"model\">{}</td><td class=\"reason\" colspan=\"{}\">{}</td></tr>\n",
-                       escape_html(e.name), headings().size() - 1, escape_html(e.failure));
+    return fmt::format(
+        "<tr class=\"failed\"><td class=\"model\">{}</td><td class=\"reason\" colspan=\"{}\">{}</td></tr>\n",
+        escape_html(e.name), headings().size() - 1, escape_html(e.failure));
   std::string row = fmt::format("<td class=\"model\"><a href=\"{}\">{}</a></td>", link_to(e.name), escape_html(e.name));
   for (const Cell& c : cells(*e.summary))
     row += fmt::format("<td data-value=\"{}\">{}</td>", escape_html(c.value.empty() ? c.text : c.value),

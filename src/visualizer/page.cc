@@ -48,9 +48,9 @@ std::string lead(const Summary& summary) {
   if (!measured(selected)) return words + "No candidate was selected.";
   const double value = loss_of(*selected, loss);
   if (!std::isnan(value))
-    words += fmt::format(
-        "Candidate {} has a {} of {}{}. ", text(selected->name), text(loss_label(loss)), format_figure(value),
-        comparison(value, summary.fully_quantized, loss_of(summary.fully_quantized, loss)));
+    words += fmt::format("Candidate {} has a {} of {}{}. ", text(selected->name), text(loss_label(loss)),
+                         format_figure(value),
+                         comparison(value, summary.fully_quantized, loss_of(summary.fully_quantized, loss)));
   return words;
 }
 

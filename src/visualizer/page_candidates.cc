@@ -49,8 +49,7 @@ std::string schemes(const Summary& summary, const SummaryPoint& point) {
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
   std::ranges::stable_sort(sorted, [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string words;
-  for (const auto& [scheme, count] : sorted)
-    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", count, scheme);
+  for (const auto& [scheme, count] : sorted) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", count, scheme);
   return words;
 }
 
@@ -122,9 +121,8 @@ std::vector<std::string> figures(const SummaryPoint& point, const std::vector<st
   std::vector<std::string> cells{
       cell(static_cast<double>(m->size_bytes), format_bytes(m->size_bytes)),
       cell(point.size_reduction_kept, format_percent(point.size_reduction_kept)),
-      m->latency.median_ns > 0
-          ? cell(static_cast<double>(m->latency.median_ns), format_duration(m->latency.median_ns))
-          : empty_cell()};
+      m->latency.median_ns > 0 ? cell(static_cast<double>(m->latency.median_ns), format_duration(m->latency.median_ns))
+                               : empty_cell()};
   for (const auto& field : kLossFields)
     cells.push_back(cell(m->losses.*field.value, format_figure(m->losses.*field.value)));
   for (const auto& key : metrics) {
@@ -159,8 +157,8 @@ std::string trial_row(const Summary& summary, const SummaryPoint& point, const s
 std::string chosen_section(const Summary& summary) {
   std::vector<const SummaryPoint*> shown;
   const auto add = [&](const SummaryPoint* point) {
-    if (measured(point) && std::ranges::find(shown, point->trial.id, [](const auto* p) { return p->trial.id; }) ==
-                               shown.end())
+    if (measured(point) &&
+        std::ranges::find(shown, point->trial.id, [](const auto* p) { return p->trial.id; }) == shown.end())
       shown.push_back(point);
   };
   add(find_point(summary, summary.selected));

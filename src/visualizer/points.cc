@@ -113,8 +113,9 @@ int64_t samples_for(double share) {
 int64_t counted_samples(const SummaryPoint& point, const std::string& figure) {
   if (!point.trial.measurement) return 0;
   const Measurement& m = *point.trial.measurement;
-  const bool is_share = is_task_metric(figure) ? figure == "f1" || figure == "top1" || figure == "top5" || figure == "accuracy"
-                                               : figure == "top1_disagreement";
+  const bool is_share = is_task_metric(figure)
+                            ? figure == "f1" || figure == "top1" || figure == "top5" || figure == "accuracy"
+                            : figure == "top1_disagreement";
   const auto samples = m.samples.find(figure == "f1" ? "top1" : figure);
   return is_share && samples != m.samples.end() ? std::ssize(samples->second) : 0;
 }

@@ -129,8 +129,7 @@ std::vector<std::string> plot_names(const Summary& summary) {
   if (!summary.sensitivity.activations.empty() || !summary.sensitivity.weights.empty())
     names.emplace_back("sensitivity");
   // Strategies that search follow no list: their candidates have no order to be drawn in.
-  if (!summary.what_if && !summary.trials.empty())
-    names.emplace_back("exclusion");
+  if (!summary.what_if && !summary.trials.empty()) names.emplace_back("exclusion");
   if (!summary.elsewhere.empty()) names.emplace_back("devices");
   return names;
 }

@@ -178,8 +178,8 @@ std::string summary_table(const Summary& summary, const TextStyle& style) {
   if (!summary.elsewhere.empty()) text += shown(fmt::format("on {}:", summary.device), style);
   text += device_table(summary, style);
   for (const auto& device : summary.elsewhere)
-    text += shown(fmt::format("on {}:", device.device), style) +
-            device_table(internal::on_device(summary, device), style);
+    text +=
+        shown(fmt::format("on {}:", device.device), style) + device_table(internal::on_device(summary, device), style);
   if (!summary.elsewhere.empty()) text += differing_choices(summary, style);
   if (internal::has_random_data(summary))
     text += internal::wrapped("random inputs: sizes and latencies mean something, losses do not", style.columns);

@@ -28,7 +28,8 @@ inline Corrections other_codes(Encoding encoding, const Model& model) {
     if (!codes) continue;
     const CodedWeight& weight = codes->weight;
     std::vector<int32_t> values = weight.unpacked();
-    for (size_t i = 0; i < values.size(); i += 3) values[i] = values[i] == weight.lowest ? weight.highest : weight.lowest;
+    for (size_t i = 0; i < values.size(); i += 3)
+      values[i] = values[i] == weight.lowest ? weight.highest : weight.lowest;
     other.rounding[layer_of(node)] = {weight.packed(values), weight.scale, weight.zero_point, {}};
     if (const auto layout = weight_layout(node, weight.dims))
       other.shifts[layer_of(node)].assign(static_cast<size_t>(layout->outputs), 0.5f);

@@ -49,9 +49,10 @@ class Digits : public testing::Test {
 // Half of the plans timed, or few rounds of all, are no ground to go on from.
 TEST_F(Digits, AnInterruptionWhilePlansAreTimedLeavesNoModelOfLatencies) {
   std::atomic<bool> cancelled = false;
+  std::atomic<int> told = 0;
   Env env;
   env.progress = [&](const Progress& p) {
-    if (p.note == "plans to predict latencies from" && p.done == 3) cancelled = true;
+    if (p.note == "plans to predict latencies from" && ++told == 3) cancelled = true;
   };
   env.cancelled = [&] { return cancelled.load(); };
   try {

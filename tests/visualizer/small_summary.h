@@ -17,7 +17,8 @@ inline SummaryPoint measured_point(const std::string& id, int64_t number, int64_
   point.size_reduction_kept = static_cast<double>(14000000 - size) / (14000000 - 3600000);
   Measurement measured;
   measured.size_bytes = size;
-  measured.latency = {.median_ns = 3210000 + 100000 * number, .p10_ns = 3100000 + 100000 * number, .p90_ns = 3400000 + 100000 * number};
+  measured.latency = {
+      .median_ns = 3210000 + 100000 * number, .p10_ns = 3100000 + 100000 * number, .p90_ns = 3400000 + 100000 * number};
   measured.losses = {.kl = kl,
                      .top1_disagreement = kl / 2,
                      .top5_disagreement = kl,

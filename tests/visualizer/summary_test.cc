@@ -172,7 +172,8 @@ TEST(SummaryTable, AtMostTwelveRows) {
   std::vector<std::string> names;
   for (size_t i = 1; i <= 12; ++i) names.push_back(name_of(table.at(i)));
   // 1 changes two answers in five; 3 and 4 are folded into 2; 21 would be, but is among the top three.
-  EXPECT_EQ(names, (std::vector<std::string>{"float", "int8", "2", "8", "11", "12", "13", "15", "20", "21", "25", "30"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"float", "int8", "2", "8", "11", "12", "13", "15", "20", "21", "25", "30"}));
   EXPECT_EQ(table.at(3).substr(0, 4), "  ~ ");
   EXPECT_EQ(table.at(7).substr(0, 4), ">   ");
   EXPECT_EQ(table.at(10).substr(0, 4), " *  ");

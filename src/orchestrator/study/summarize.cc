@@ -281,9 +281,9 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.notes = ending.notes;
   // Many small layers: their scales and zero points weigh more than what their weights lose.
   if (point.full_size >= point.float_size)
-    s.notes.push_back(fmt::format(
-        "{} has {}, float {}: there is no size reduction to keep", s.fully_quantized.name,
-        format_bytes(static_cast<int64_t>(point.full_size)), format_bytes(static_cast<int64_t>(point.float_size))));
+    s.notes.push_back(fmt::format("{} has {}, float {}: there is no size reduction to keep", s.fully_quantized.name,
+                                  format_bytes(static_cast<int64_t>(point.full_size)),
+                                  format_bytes(static_cast<int64_t>(point.float_size))));
   return s;
 }
 

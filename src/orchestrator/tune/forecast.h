@@ -6,7 +6,7 @@
 
 namespace seqto::internal {
 
-// Within a factor of two on the networks that it was fitted to. A step that a study has behind it counts as any other.
+// Rough: off by up to four times on a machine with other work; the line of progress corrects it. A step that a study has behind it counts as any other.
 Forecast forecast(const Inputs& inputs);
 
 }  // namespace seqto::internal

@@ -51,8 +51,9 @@ SchemeCorrections OwnCorrections::find_biases(const Plan& plan) const {
 SchemeCorrections OwnCorrections::find_codes(const Plan& plan) const {
   const RoundingOptions options{.max_inputs = improvers_of(c_.bench.options, Scheme::kInt8Weights).max_rounding_inputs};
   SchemeCorrections found;
-  for (auto& [layer, rounded] : learn_rounding(
-           {c_.quantizer, plan, {wanted(c_.corrections, plan)}}, {c_.bench.data, c_.bench.samples, c_.bench.runner, c_.bench.env}, options)) {
+  for (auto& [layer, rounded] :
+       learn_rounding({c_.quantizer, plan, {wanted(c_.corrections, plan)}},
+                      {c_.bench.data, c_.bench.samples, c_.bench.runner, c_.bench.env}, options)) {
     const DetailedScheme scheme = detailed_scheme(plan, layer);
     const auto shared = c_.corrections.find(scheme);
     if (shared != c_.corrections.end() && shared->second.rounding.contains(layer))

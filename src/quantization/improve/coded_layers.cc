@@ -53,8 +53,7 @@ std::vector<CodedLayer> coded_layers(const Model& quantized, EncodedLayers& laye
       if (auto it = depths.find(name); it != depths.end()) depth = std::max(depth, it->second);
     });
     const auto node = encoded.find(n.name);
-    const bool computed =
-        !n.inputs.empty() && (view.edges.producer(n.inputs[0]) || view.inputs.contains(n.inputs[0]));
+    const bool computed = !n.inputs.empty() && (view.edges.producer(n.inputs[0]) || view.inputs.contains(n.inputs[0]));
     if (auto layer = node != encoded.end() && computed ? coded_layer(*node->second, n, layers) : std::nullopt) {
       layer->depth = depth++;
       result.push_back(std::move(*layer));

@@ -23,7 +23,7 @@ struct CodedLayer {
   int depth = 0;               // coded layers before it on the longest path
   std::string input;           // produced by a node, or an input of the model
   CodedWeight weight;
-  WeightLayout layout;  // of `weight`
+  WeightLayout layout;    // of `weight`
   bool has_bias = false;  // of its own
 };
 // Conv of one or two dimensions, Gemm and MatMul in graph order, in these forms, also as MatMulNBits, whose codes

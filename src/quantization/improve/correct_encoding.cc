@@ -44,8 +44,7 @@ void shift(EncodedLayers& layers, const Node& node, const std::vector<float>& by
   if (bias->scale.size() != 1 && bias->scale.size() != by.size()) return;
   const auto old = bias->values.values<int32_t>();
   std::vector<int32_t> codes;
-  for (size_t c = 0; c < by.size(); ++c)
-    codes.push_back(to_int32(old[c] + static_cast<double>(by[c]) / bias->step(c)));
+  for (size_t c = 0; c < by.size(); ++c) codes.push_back(to_int32(old[c] + static_cast<double>(by[c]) / bias->step(c)));
   layers.replace(node, *bias, Tensor::from(DataType::kInt32, bias->values.dims(), std::move(codes)));
 }
 

@@ -103,6 +103,7 @@ std::optional<EncodedLayers::Bias> EncodedLayers::bias_of(const Node& node) cons
     const EncodedBias& found = encoding_.biases[it->second];
     return Bias{name, found.values, found.scale, name == own || uses(name) == 1};
   }
+  if (tensor(name)) return {};  // an override of its type: it is held as codes like any constant
   const Tensor* values = nullptr;
   if (encoding_.graph)
     for (const Initializer& i : encoding_.graph->new_initializers)

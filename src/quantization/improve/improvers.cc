@@ -41,8 +41,8 @@ bool any_layer(const Plan& plan, const Improver& improver) {
 
 void learn(Improving& i) {
   Quantizer quantizer = i.quantizer();
-  i.found.corrections.rounding = learn_rounding(
-      {quantizer, i.candidate.plan}, i.on, {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
+  i.found.corrections.rounding = learn_rounding({quantizer, i.candidate.plan}, i.on,
+                                                {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
   i.found.corrections = wanted(std::move(i.found.corrections), i.candidate.plan, i.options);
 }
 
@@ -60,7 +60,8 @@ void correct(Improving& i) {
 // Of layers that are too wide to learn, of another kind, or that there was no time for.
 void correct_the_rest(Improving& i) {
   Corrections& found = i.found.corrections;
-  Corrections rest{.shifts = bias_shifts(i.candidate.model, apply(found, i.quantized()), BiasCorrection::kFast, i.on)};
+  Quantizer quantizer = i.quantizer();
+  Corrections rest{.shifts = bias_shifts({quantizer, i.candidate.plan, {found}}, BiasCorrection::kFast, i.on)};
   rest = wanted(std::move(rest), i.candidate.plan, {.bias_correction = BiasCorrection::kFast});
   for (auto& [layer, shift] : rest.shifts)
     if (!found.rounding.contains(layer)) found.shifts.emplace(layer, std::move(shift));

@@ -150,8 +150,8 @@ class Writer {
     int64_t scales = std::ssize(bias.scale);
     added_.push_back({code, bias.values});
     added_.push_back({code + "_scale", scale_tensor(bias.scale, {scales}, bias.float_type)});
-    Node node{bias.name + "_DequantizeLinear", "DequantizeLinear", domain_, {code, code + "_scale"}, {bias.name}, {},
-              {}};
+    Node node{
+        bias.name + "_DequantizeLinear", "DequantizeLinear", domain_, {code, code + "_scale"}, {bias.name}, {}, {}};
     if (!bias.is_added) {
       std::vector<int64_t> zero_dims = scales > 1 ? std::vector<int64_t>{scales} : std::vector<int64_t>{};
       std::vector<int32_t> zeros(static_cast<size_t>(scales), 0);

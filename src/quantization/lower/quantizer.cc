@@ -84,8 +84,8 @@ struct Quantizer::Impl {
                   "[quantize] scheme int8w_int16a found; QOperator form has 8-bit types only; use --format qdq");
     for (size_t i = 0; i < selected.size(); ++i)
       if (selected[i]) layers.insert(model.graph.nodes[i].name);
-    encoding = corrected(encode_operators(model, index, layers, {layerwise, &view, cache, write_operator_graph}),
-                         corrections);
+    encoding =
+        corrected(encode_operators(model, index, layers, {layerwise, &view, cache, write_operator_graph}), corrections);
     return write_operators(model, encoding);
   }
 

@@ -82,9 +82,7 @@ Plan without_corrections(Plan plan) {
 
 }  // namespace
 
-std::string encoding_to_json(const Quantized& made) {
-  return internal::to_json(*made.encoding).dump(1);
-}
+std::string encoding_to_json(const Quantized& made) { return internal::to_json(*made.encoding).dump(1); }
 
 Model recipe_form(const Model& model, const Recipe& recipe) {
   Model result = model;
