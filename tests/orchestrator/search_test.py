@@ -56,7 +56,7 @@ class SearchTest(unittest.TestCase):
             self.assertTrue(low <= p["losses"]["kl"] <= high)
             self.assertTrue((self.dir / "out" / p["file"]).exists())
             self.assertEqual((self.dir / "out" / p["file"]).stat().st_size, p["size_bytes"])
-        self.assertIn("95 %", done.stdout)
+        self.assertIn("changed", done.stdout)
 
     def test_latencies_that_a_search_follows_are_learned_from_plans_timed_in_turn(self):
         summary, all_trials, _ = self.tune("out", "--schemes", "int8,int8_weights,float32")
