@@ -18,7 +18,8 @@ constexpr double kRuinedAnswers = 0.1, kRuinedLoss = 0.1;
 
 std::string in_words(const std::string& figure, double value, const Judged& on) {
   const std::string samples =
-      fmt::format("{} {} samples", on.samples.size(), on.held_back ? "held-back" : "calibration");
+      fmt::format("{} {} sample{}", on.samples.size(), on.held_back ? "held-back" : "calibration",
+                  on.samples.size() == 1 ? "" : "s");
   if (figure == "top1_disagreement") return fmt::format("differs from float on {:.0f} % of {}", 100 * value, samples);
   return fmt::format("loses {} {:.2g} against float on {}", figure, value, samples);
 }

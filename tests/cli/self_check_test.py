@@ -1,0 +1,44 @@
+"""quantize measures what it wrote: on samples held back from calibration, in words and as JSON."""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+
+class SelfCheck(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-self-check-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def quantize(self, *flags):
+        done = models.seqto("quantize", models.DIGITS, "--data", models.DIGITS_DATA, "-o", self.dir / "q.onnx", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_held_back(self):
+        self.assertIn("differs from float on 0 % of 16 held-back samples", self.quantize().stderr)
+        check = json.loads(self.quantize("--json").stdout)["check"]
+        self.assertEqual((check["figure"], check["samples"], check["held_back"], check["ruined"]),
+                         ("top1_disagreement", 16, True, False))
+        self.assertIn("of 1 held-back sample\n", self.quantize("--samples", 4).stderr)
+
+    def test_quick(self):
+        self.assertNotIn("differs from float", self.quantize("--quick").stderr)
+        self.assertNotIn("check", json.loads(self.quantize("--quick", "--json").stdout))
+
+    def test_ruin_is_said_with_a_way_out(self):
+        said = self.quantize("--activation-type", "uint4", "--weight-type", "int4").stderr
+        self.assertRegex(said, r"warning: differs from float on \d\d % of 16 calibration samples; try --improve")
+
+    def test_slow_convolutions_are_said(self):
+        self.assertRegex(self.quantize("--mode", "dynamic").stderr, r"warning: \d+ convolutions .* --mode static")
+
+
+if __name__ == "__main__":
+    unittest.main()
