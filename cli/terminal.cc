@@ -94,11 +94,14 @@ std::vector<std::string> ProgressLine::parts(const Progress& p) const {
   } else {
     std::string text{p.verb};
     if (p.total > 0 && terminal_) text += fmt::format(" {}", bar(share, 16));
-    parts.push_back(text + (p.total > 0 ? fmt::format(" {}/{}", p.done, p.total) : fmt::format(" {}", p.done)));
+    // The hub fetches bytes; all others count samples, candidates, rounds.
+    const bool bytes = p.verb == "fetch";
+    const auto count = [&](int64_t n) { return bytes ? format_bytes(n) : std::to_string(n); };
+    parts.push_back(text + " " + count(p.done) + (p.total > 0 ? "/" + count(p.total) : ""));
     const double seconds = std::chrono::duration<double>(marks_.back().time - marks_.front().time).count();
     const auto steps = static_cast<double>(p.done - marks_.front().done);
     if (seconds > 0 && steps > 0) {
-      parts.push_back(rate_text(steps / seconds));
+      parts.push_back(bytes ? format_bytes(std::llround(steps / seconds)) + "/s" : rate_text(steps / seconds));
       if (p.total > p.done) parts.push_back(end_text(seconds / steps * static_cast<double>(p.total - p.done)));
     }
   }

@@ -144,6 +144,10 @@ class List(HubTest):
 
 
 class Fetch(HubTest):
+    def test_progress_is_told_as_people_read_sizes(self):
+        done = models.seqto("hub", "fetch", "Net", env=self.env)
+        self.assertRegex(done.stderr, r"fetch [\d.]+ [kM]?B/[\d.]+ [kM]?B")
+
     def test_once(self):
         path = self.hub.add("Net", BODY)
         self.assertEqual(self.fetched(), self.fetched())
