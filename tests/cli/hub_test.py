@@ -145,6 +145,7 @@ class List(HubTest):
 
 class Fetch(HubTest):
     def test_progress_is_told_as_people_read_sizes(self):
+        self.hub.add("Net", BODY)
         done = models.seqto("hub", "fetch", "Net", env=self.env)
         self.assertRegex(done.stderr, r"fetch [\d.]+ [kM]?B/[\d.]+ [kM]?B")
 
