@@ -29,11 +29,8 @@ Model load_model_of(const WordFlags& f, const Context& context) {
 Workbench open_workbench(const WordFlags& f, const Model& model, const std::string& asked_by, bool once,
                          const Context& context) {
   if (f.data.path.empty())
-    throw Error(
-        Code::kUsage,
-        fmt::format("[quantize] {} without --data found; samples expected; give --data, or take --mode weights or "
-                    "--mode dynamic, which need none",
-                    asked_by));
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] {} without --data found; samples expected; give --data", asked_by));
   DatasetOptions options = f.data.options;
   if (once) options.cache_bytes = 0;
   if (!f.quantize.compat.empty()) options.order = SampleOrder::kGiven;

@@ -41,10 +41,9 @@ bool passed(const GateResult& result);  // every limit is met
 Measured measured_in_study(const std::filesystem::path& dir, const std::string& id = "selected",
                            const std::string& device = "");
 
-// The files of a point of DIR/summary.json; empty: not written. `called`: "selected", "fully_quantized", a name (1, 2,
-// 3
-// ...), an id, or at least four digits that no other id begins with. Throws Error{kInvalidInput}: no such point, or
-// several, with those that there are.
+// The files of a point of DIR/summary.json; empty: not written. `called`: "selected", "fully_quantized", a name (1,
+// 2, 3 ...), an id, or at least four digits that no other id begins with. Throws Error{kInvalidInput}: no such point,
+// or several, with those that there are.
 struct StudyFiles {
   std::filesystem::path model, plan;
 };

@@ -16,38 +16,38 @@
 namespace seqto::internal {
 namespace {
 
-// Operators on codes, most of which ONNX has no schema for. Of `inputs`, one letter each: x is needed, . may be absent;
-// what is beyond them may be absent, too.
+// Operators on codes, most of which ONNX has no schema for. Of `inputs`, one character each: 1 is needed, . may be
+// absent; what is beyond them may be absent, too.
 struct Arity {
   std::string_view op_type, inputs;
   int outputs = 1;
 };
 constexpr std::array kArities{
-    Arity{"QuantizeLinear", "xx"},
-    Arity{"DequantizeLinear", "xx"},
-    Arity{"DynamicQuantizeLinear", "x", 3},
-    Arity{"QLinearConv", "xxxxxxxx"},
-    Arity{"QLinearMatMul", "xxxxxxxx"},
-    Arity{"QGemm", "xxxxxx"},
-    Arity{"QLinearAdd", "xx.xx.x"},
-    Arity{"QLinearMul", "xx.xx.x"},
-    Arity{"QLinearSigmoid", "xx.x"},
-    Arity{"QLinearLeakyRelu", "xx.x"},
-    Arity{"QLinearAveragePool", "xx.x"},
-    Arity{"QLinearGlobalAveragePool", "xxxxx"},
-    Arity{"QLinearReduceMean", "xx.x"},
-    Arity{"QLinearSoftmax", "xx.xx"},
-    Arity{"QLinearConcat", "xxxxx"},
-    Arity{"QLinearWhere", "xxxxxxxxx"},
-    Arity{"MatMulInteger", "xx"},
-    Arity{"ConvInteger", "xx"},
-    Arity{"DynamicQuantizeMatMul", "xxx"},
-    Arity{"MatMulIntegerToFloat", "xxxx"},
-    Arity{"DynamicQuantizeLSTM", "xxx.....xxxx"},
-    Arity{"QAttention", "xxxxx"},
-    Arity{"QEmbedLayerNormalization", "x.xx.xx.xx.xx"},
-    Arity{"MatMulNBits", "xxx"},
-    Arity{"GatherBlockQuantized", "xxx"},
+    Arity{"QuantizeLinear", "11"},
+    Arity{"DequantizeLinear", "11"},
+    Arity{"DynamicQuantizeLinear", "1", 3},
+    Arity{"QLinearConv", "11111111"},
+    Arity{"QLinearMatMul", "11111111"},
+    Arity{"QGemm", "111111"},
+    Arity{"QLinearAdd", "11.11.1"},
+    Arity{"QLinearMul", "11.11.1"},
+    Arity{"QLinearSigmoid", "11.1"},
+    Arity{"QLinearLeakyRelu", "11.1"},
+    Arity{"QLinearAveragePool", "11.1"},
+    Arity{"QLinearGlobalAveragePool", "11111"},
+    Arity{"QLinearReduceMean", "11.1"},
+    Arity{"QLinearSoftmax", "11.11"},
+    Arity{"QLinearConcat", "11111"},
+    Arity{"QLinearWhere", "111111111"},
+    Arity{"MatMulInteger", "11"},
+    Arity{"ConvInteger", "11"},
+    Arity{"DynamicQuantizeMatMul", "111"},
+    Arity{"MatMulIntegerToFloat", "1111"},
+    Arity{"DynamicQuantizeLSTM", "111.....1111"},
+    Arity{"QAttention", "11111"},
+    Arity{"QEmbedLayerNormalization", "1.11.11.11.11"},
+    Arity{"MatMulNBits", "111"},
+    Arity{"GatherBlockQuantized", "111"},
 };
 
 // The least and the greatest rank of an input, which ONNX compares during shape inference alone.
@@ -225,10 +225,10 @@ class GraphChecker {
   void check_arity(const onnx::NodeProto& node, const Arity& arity) const {
     for (size_t k = 0; k < arity.inputs.size(); ++k) {
       int i = static_cast<int>(k);
-      if (arity.inputs[k] == 'x' && (i >= node.input_size() || node.input(i).empty()))
+      if (arity.inputs[k] == '1' && (i >= node.input_size() || node.input(i).empty()))
         fail(
             fmt::format("{} without input {} found", spoken(node), k),
-            fmt::format("at least {} inputs were expected", std::count(arity.inputs.begin(), arity.inputs.end(), 'x')));
+            fmt::format("at least {} inputs were expected", std::count(arity.inputs.begin(), arity.inputs.end(), '1')));
     }
     if (node.output_size() < arity.outputs)
       fail(fmt::format("{} with {} outputs found", spoken(node), node.output_size()),

@@ -85,12 +85,6 @@ std::string side_row(const Summary& summary, const SummaryPoint& point, bool cla
                      row);
 }
 
-// Whether the runs do not tell which of the two is faster.
-bool overlap(const Latency& a, const Latency& b) {
-  return a.median_ns > 0 && b.median_ns > 0 && !as_fast(a, b) &&
-         std::max(a.p10_ns, b.p10_ns) < std::min(a.p90_ns, b.p90_ns);
-}
-
 // A column of the table of all, and whether only `all columns` shows it.
 struct Column {
   std::string name;
@@ -173,7 +167,7 @@ std::string chosen_section(const Summary& summary) {
   });
   std::string heads, rows, doubt;
   if (measured(&summary.baseline) && shown[0]->trial.id == summary.selected &&
-      overlap(summary.baseline.trial.measurement->latency, shown[0]->trial.measurement->latency))
+      times_overlap(summary.baseline.trial.measurement->latency, shown[0]->trial.measurement->latency))
     doubt = fmt::format(
         "<p class=\"hint\">The latencies of float and {} overlap: their difference may be the machine's noise.</p>\n",
         text(shown[0]->name));

@@ -132,6 +132,11 @@ bool as_fast(const Latency& a, const Latency& b) {
   return std::abs(static_cast<double>(a.median_ns) / static_cast<double>(b.median_ns) - 1) < kSame;
 }
 
+bool times_overlap(const Latency& a, const Latency& b) {
+  return a.median_ns > 0 && b.median_ns > 0 && !as_fast(a, b) &&
+         std::max(a.p10_ns, b.p10_ns) < std::min(a.p90_ns, b.p90_ns);
+}
+
 int64_t float_layers(const Summary& summary, const Plan& plan) {
   if (summary.layers.empty()) return -1;
   return std::count_if(summary.layers.begin(), summary.layers.end(), [&](const Layer& layer) {

@@ -45,6 +45,8 @@ int64_t counted_samples(const SummaryPoint& point, const std::string& figure);
 
 constexpr double kSame = 0.05;  // sizes and times whose ratio is so near to 1 are called the same
 bool as_fast(const Latency& a, const Latency& b);
+// Whether the runs do not tell which of the two is faster, though one seems to be.
+bool times_overlap(const Latency& a, const Latency& b);
 
 // Quantizable layers that stay float32; -1 when the summary has no layers.
 int64_t float_layers(const Summary& summary, const Plan& plan);

@@ -139,7 +139,7 @@ std::string latency_doubt(const Summary& summary, const TextStyle& style) {
   const Measurement* after = selected ? measured(*selected) : nullptr;
   if (!before || !after || before->latency.median_ns == 0 || after->latency.median_ns == 0) return "";
   const Latency &a = before->latency, &b = after->latency;
-  const bool overlap = !internal::as_fast(a, b) && std::max(a.p10_ns, b.p10_ns) < std::min(a.p90_ns, b.p90_ns);
+  const bool overlap = internal::times_overlap(a, b);
   if (!overlap && !is_noisy(summary.baseline) && !is_noisy(*selected)) return "";
   return internal::wrapped(
       fmt::format("latency, p10-p90: float {}, {} {}: {}", internal::format_durations(a.p10_ns, a.p90_ns),

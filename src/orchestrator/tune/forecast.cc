@@ -5,7 +5,9 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "model/graph_view.h"
 #include "orchestrator/tune/improvements.h"
+#include "quantization/improve/coded_layers.h"
 
 namespace seqto::internal {
 namespace {
@@ -32,22 +34,19 @@ struct Width {
 };
 
 std::vector<Width> widths(const Model& model) {
-  std::unordered_map<std::string_view, const Tensor*> weights;
-  for (const Initializer& i : model.graph.initializers) weights[i.name] = &i.tensor;
+  const GraphView view(model);
   std::unordered_map<LayerId, std::vector<int64_t>> shapes;
   for (Layer& layer : layers(model)) shapes[layer.id] = std::move(layer.output_shape);
   std::vector<Width> result;
   for (const Node& node : model.graph.nodes) {
-    const bool is_conv = node.op_type == "Conv";
-    if (!is_conv && node.op_type != "Gemm" && node.op_type != "MatMul") continue;
-    const auto found = node.inputs.size() > 1 ? weights.find(node.inputs[1]) : weights.end();
-    if (found == weights.end() || found->second->dims().size() < 2) continue;
-    const std::vector<int64_t>&dims = found->second->dims(), &shape = shapes[node.name];
-    Width w{.outputs = std::max(1.0, static_cast<double>(is_conv ? dims.front() : dims.back()))};
-    w.inputs = static_cast<double>(found->second->element_count()) / w.outputs;
-    // Without the batch and the channels.
-    for (size_t i = 1; i < shape.size(); ++i)
-      if (i != (is_conv ? 1 : shape.size() - 1)) w.positions *= static_cast<double>(std::max<int64_t>(1, shape[i]));
+    const Tensor* weight = node.inputs.size() > 1 ? view.constant(node.inputs[1]) : nullptr;
+    const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
+    if (!layout) continue;
+    Width w{.inputs = static_cast<double>(layout->inputs), .outputs = static_cast<double>(layout->outputs)};
+    double values = 1;  // of a sample
+    for (size_t i = 1; i < shapes[node.name].size(); ++i)
+      values *= static_cast<double>(std::max<int64_t>(1, shapes[node.name][i]));
+    w.positions = std::max(1.0, values / w.outputs);
     result.push_back(w);
   }
   return result;

@@ -81,8 +81,7 @@ std::optional<Study> begun_study(const TuneOptions& o) {
 
 // What nobody asked for is as the study has it that the run goes on with: one that was begun in the data set's own
 // order, or without improvers, goes on so.
-void go_on_as_begun(TuneOptions& o) {
-  const auto study = begun_study(o);
+void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
   if (!study) return;
   const nlohmann::json own = parse_json_if_any(study->header().options_json);
   if (!own.is_object()) return;
@@ -122,12 +121,12 @@ SampleCounts counts(const Split& split) {
 
 // Times a sample of the float model on the first device. Where the time is limited, tells `time` of it, and takes as
 // many samples as the time lasts for. Recurrent sequences stay whole. A study that has begun keeps its samples.
-void take_fewer_samples(Inputs& in, TimeBudget& time) {
+void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudget& time) {
   const TuneOptions& o = in.options;
   const Dataset& data = *in.samples.data;
   Split& split = in.samples.split;
   std::optional<SampleCounts> begun;
-  if (const auto study = begun_study(o)) begun = notes::kFewerSamples.in(*study).value_or(SampleCounts());
+  if (study) begun = notes::kFewerSamples.in(*study).value_or(SampleCounts());
   const SampleCounts all = counts(split);
   SampleCounts wanted = all;
   {
@@ -165,7 +164,8 @@ std::vector<Tensor> first_inputs(const Inputs& in) {
 
 Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env) {
   Inputs in{.options = resolved(asked), .env = env, .chose_objectives = !asked.objectives.empty()};
-  go_on_as_begun(in.options);
+  const std::optional<Study> begun = begun_study(in.options);
+  go_on_as_begun(in.options, begun);
   const TuneOptions& o = in.options;
   validate(o);
   Starting starting = start_runners(o, env);
@@ -177,7 +177,7 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env) {
   for (size_t i = 0; i < o.devices.size(); ++i)
     in.devices.push_back({o.devices[i], carry_states(starting[i].get(), in.model, o.dataset)});
   in.samples = open_samples(o, in.model.graph.free_inputs());
-  take_fewer_samples(in, time);
+  take_fewer_samples(in, begun, time);
   env.log(LogLevel::kInfo, in_words(in.samples));
   std::ranges::copy(in.samples.split.notes, std::back_inserter(in.notes));
   if (in.samples.data->is_random()) {
