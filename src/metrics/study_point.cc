@@ -20,7 +20,9 @@ constexpr size_t kFewestDigits = 4;  // 12 is a name, and the thirteenth of twel
 
 std::vector<const Json*> points_of(const Json& front) {
   std::vector<const Json*> points{&front.at("baseline"), &front.at("fully_quantized")};
-  for (const Json& point : front.at("front")) points.push_back(&point);
+  for (const char* list : {"front", "others"})
+    if (const auto found = front.find(list); found != front.end())
+      for (const Json& point : *found) points.push_back(&point);
   return points;
 }
 

@@ -81,6 +81,13 @@ void write_front(Json& json, const Summary& summary) {
   json["fully_quantized"] = point_json(summary, summary.fully_quantized);
   json["front"] = Json::array();
   for (const auto& point : summary.front) json["front"].push_back(point_json(summary, point));
+  json["others"] = Json::array();  // what DIR:NAME may mean beside these
+  for (const SummaryPoint* point : internal::points(summary)) {
+    const std::string& id = point->trial.id;
+    const bool listed =
+        id == summary.baseline.trial.id || id == summary.fully_quantized.trial.id || internal::on_front(summary, id);
+    if (!listed && !point->file.empty()) json["others"].push_back(point_json(summary, *point));
+  }
   json["top"] = summary.top;
   json["selected"] = text_or_null(summary.selected);
   json["selected_file"] = text_or_null(summary.selected_file);

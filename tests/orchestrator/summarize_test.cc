@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
+#include <string>
 
 #include "seqto/error.h"
+#include "seqto/gate.h"
 #include "seqto/plan.h"
 #include "seqto/tune.h"
 
@@ -17,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace internal;
+using namespace std::string_literals;
 
 Trial trial(const std::string& id, int64_t size_bytes, double kl) {
   Trial t;
@@ -134,6 +138,28 @@ TEST(Summarize, CandidatesHaveNumbersAlongTheFront) {
   for (const SummaryPoint& p : summary.trials) all.push_back(p.name);
   EXPECT_EQ(front, (std::vector<std::string>{"int8", "1", "2"}));
   EXPECT_EQ(all, (std::vector<std::string>{"float", "ort-int8", "int8", "2", "1", "c3333333"}));
+}
+
+// DIR:NAME takes every candidate that has a file: int8 too, where onnxruntime's model or a smaller one beats it.
+TEST(Summarize, CandidatesOffTheFrontAreNamedInTheSummary) {
+  const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_others";
+  fs::remove_all(dir);
+  fs::create_directories(dir / "models");
+  for (const char* id : {"full", "published", "b111111111111111"}) std::ofstream(dir / "models" / (id + ".onnx"s)) << id;
+  {
+    Study study = Study::open(dir / "study.jsonl", {});
+    for (const Trial& t : {trial("float", 1000, 0), trial("published", 280, 0.9), trial("full", 310, 1.0),
+                           trial("b111111111111111", 300, 0.4), trial("c333333333333333", 600, 0.5)})
+      study.append(t);
+    std::ofstream(dir / "summary.json") << summary_to_json(summarize(study, dir, {{"kl", "size"}}));
+  }
+  EXPECT_EQ(files_in_study(dir, "int8").model, dir / "models/full.onnx");
+  EXPECT_EQ(files_in_study(dir, "full").model, dir / "models/full.onnx");
+  EXPECT_EQ(files_in_study(dir, "ort-int8").model, dir / "models/published.onnx");
+  EXPECT_EQ(files_in_study(dir, "1").model, dir / "models/b111111111111111.onnx");
+  EXPECT_EQ(measured_in_study(dir, "int8").figures.at("size_bytes").value, 310);
+  EXPECT_THROW(files_in_study(dir, "c3333333"), Error);  // it has no file
+  fs::remove_all(dir);
 }
 
 // A network of many small layers: scales and zero points weigh more than its weights lose.
