@@ -103,6 +103,9 @@ struct Summary : DeviceFront {  // of the first device, which the search follows
   int64_t value_samples = 0;                                  // on so many of them
   std::map<std::string, std::vector<LayerReport>> explained;  // layers of the front's points, by the points' ids
   std::optional<WhatIf> what_if;                              // of strategies that search
+  // The flag that left samples out of those that candidates are judged on: "--max-time" or "--evaluation-samples";
+  // empty: all that the data have were taken.
+  std::string fewer_samples_by;
   std::string selected_file;  // the selected model by a name that stays: models/selected.onnx; empty: not written
   int64_t evaluations = 0;
   double wall_seconds = 0;

@@ -42,8 +42,13 @@ std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
   const int64_t needed = internal::samples_for(summary.tolerance);
   if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed) return "";
   const StudyHeader& h = summary.header;
-  return fmt::format(" {} samples cannot show {}: give --data {} or more, or --tolerance {:.2g}%.", samples,
-                     internal::format_percent(summary.tolerance), h.calibration_samples + h.search_samples + needed,
+  const std::string& by = summary.fewer_samples_by;
+  const std::string more = by.empty()
+                               ? fmt::format("--data {} or more", h.calibration_samples + h.search_samples + needed)
+                           : by == "--max-time" ? "more --max-time, or none, with another --output"
+                                                : fmt::format("{} {} or more, with another --output", by, needed);
+  return fmt::format(" {} samples cannot show {}: give {}, or --tolerance {:.2g}%.", samples,
+                     internal::format_percent(summary.tolerance), more,
                      std::ceil(1000 * internal::most_of_none(samples)) / 10);
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -118,6 +119,33 @@ TEST(Summarize, FewSamplesCannotShowThatNothingChanges) {
             "6%.");
 }
 
+// More data would not help where a flag left samples of it out.
+TEST(Summarize, AdviceNamesTheFlagThatLeftSamplesOut) {
+  const auto advice = [](const StudyHeader& header, const std::optional<SampleCounts>& fewer) {
+    const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_advice";
+    fs::remove_all(dir);
+    Study study = Study::open(dir / "study.jsonl", header);
+    if (fewer) notes::kFewerSamples.add(study, *fewer);
+    std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0.9), trial("one", 300, 0.1)};
+    for (Trial& t : trials) {
+      t.measurement->samples["top1_disagreement"] = std::vector<double>(60, t.id == "full");
+      t.measurement->losses.top1_disagreement = t.id == "full";
+      study.append(t);
+    }
+    const std::string said = answer(summarize(study, dir, {{"kl", "size"}}));
+    fs::remove_all(dir);
+    return said.substr(said.find("give "));
+  };
+  StudyHeader header;
+  header.evaluation_samples = 60;
+  EXPECT_EQ(advice(header, {}), "give --data 368 or more, or --tolerance 6%.");
+  EXPECT_EQ(advice(header, SampleCounts{8, 8, 60, 300}),
+            "give more --max-time, or none, with another --output, or --tolerance 6%.");
+  EXPECT_EQ(advice(header, SampleCounts{8, 8, 60, 0}), "give --data 368 or more, or --tolerance 6%.");
+  header.options_json = R"({"evaluation_samples": 60})";
+  EXPECT_EQ(advice(header, {}), "give --evaluation-samples 368 or more, with another --output, or --tolerance 6%.");
+}
+
 TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
   std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0), trial("good", 500, 0)};
   trials[1].measurement->losses.nmse = 0.2, trials[2].measurement->losses.nmse = 0.003;
@@ -145,7 +173,8 @@ TEST(Summarize, CandidatesOffTheFrontAreNamedInTheSummary) {
   const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_others";
   fs::remove_all(dir);
   fs::create_directories(dir / "models");
-  for (const char* id : {"full", "published", "b111111111111111"}) std::ofstream(dir / "models" / (id + ".onnx"s)) << id;
+  for (const char* id : {"full", "published", "b111111111111111"})
+    std::ofstream(dir / "models" / (id + ".onnx"s)) << id;
   {
     Study study = Study::open(dir / "study.jsonl", {});
     for (const Trial& t : {trial("float", 1000, 0), trial("published", 280, 0.9), trial("full", 310, 1.0),

@@ -87,8 +87,11 @@ static void from_json(const json& j, TensorValues& v) {
 
 namespace internal {
 
-static void to_json(json& j, const SampleCounts& c) { j = {c.calibration, c.search, c.evaluation}; }
-static void from_json(const json& j, SampleCounts& c) { c = {j.at(0), j.at(1), j.at(2)}; }
+static void to_json(json& j, const SampleCounts& c) { j = {c.calibration, c.search, c.evaluation, c.not_evaluated}; }
+static void from_json(const json& j, SampleCounts& c) {
+  c = {j.at(0), j.at(1), j.at(2)};
+  if (j.size() > 3) j[3].get_to(c.not_evaluated);
+}
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NotedValues, samples, tensors)
 

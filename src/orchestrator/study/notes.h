@@ -35,6 +35,7 @@ struct Note {
 // Of the data set's samples, so many.
 struct SampleCounts {
   int64_t calibration = 0, search = 0, evaluation = 0;
+  int64_t not_evaluated = 0;  // that were there to judge on, and were left out
   bool operator==(const SampleCounts&) const = default;
 };
 

@@ -179,6 +179,15 @@ DeviceFront front_on(const std::string& device, std::vector<Trial> measured_tria
   return d;
 }
 
+// The flag but for which candidates were judged on more samples.
+std::string fewer_samples_by(const Study& study) {
+  const auto fewer = notes::kFewerSamples.in(study);
+  if (fewer && fewer->not_evaluated > 0) return "--max-time";
+  const auto options = parse_json_if_any(study.header().options_json);
+  const int64_t asked = options.is_object() ? options.value("evaluation_samples", int64_t{0}) : 0;
+  return asked > 0 && asked <= study.header().evaluation_samples ? "--evaluation-samples" : "";
+}
+
 // As the options of the study name it.
 std::string first_device(const Study& study) {
   auto options = parse_json_if_any(study.header().options_json);
@@ -275,6 +284,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.value_samples = values.samples;
   s.explained = notes::kExplained.in(study).value_or(Explained());
   s.what_if = notes::kWhatIf.in(study);
+  s.fewer_samples_by = fewer_samples_by(study);
   if (std::filesystem::exists(dir / kSelectedFile)) s.selected_file = kSelectedFile;
   s.evaluations = static_cast<int64_t>(study.trials().size());
   s.wall_seconds = ending.wall_seconds;

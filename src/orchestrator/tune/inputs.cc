@@ -150,6 +150,7 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
   const SampleCounts taken = counts(split);
   if (taken == all) return;
   in.fewer_samples = taken;
+  in.fewer_samples->not_evaluated = all.evaluation - taken.evaluation;
   in.notes.push_back(fmt::format(
       "--max-time lasts for {} of {} samples to calibrate, {} of {} to search on and {} of {} to evaluate on; more "
       "time in another folder takes them all",
