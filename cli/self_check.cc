@@ -3,18 +3,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <cmath>
 
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 #include "seqto/report.h"
+#include "seqto/tune.h"
 #include "seqto/validate.h"
 
 namespace seqto::cli {
 namespace {
 
+// Run in both models they take less time than calibrating on 50, the default.
 constexpr int64_t kMost = 16;
-constexpr double kRuinedAnswers = 0.1, kRuinedLoss = 0.1;
+
+// By the tolerance of `tune`: a model that changes that share of the answers changes so many of these in less than one
+// case of twenty. Of 16 answers it is two, of four or fewer one.
+bool is_ruined(double changed_share, int64_t samples) {
+  constexpr double kRare = 0.05;
+  const double share = TuneOptions().tolerance, kept = 1 - share;
+  const auto changed = std::llround(changed_share * static_cast<double>(samples));
+  double exactly = std::pow(kept, samples), fewer = 0;  // that many change, by the binomial distribution
+  for (int64_t k = 0; k < changed; ++k) {
+    fewer += exactly;
+    exactly *= static_cast<double>(samples - k) / static_cast<double>(k + 1) * share / kept;
+  }
+  return 1 - fewer < kRare;
+}
+
+// Ten times what `tune` takes for as good as float: the error is a tenth of the outputs' own power.
+const double kRuinedLoss = 10 * TuneOptions().tolerance;
 
 std::string in_words(const std::string& figure, double value, const Judged& on) {
   const std::string samples =
@@ -64,7 +82,7 @@ std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& benc
   SelfCheck check{.figure = loss == "kl" ? "top1_disagreement" : loss, .on = on};
   check.value = loss == "kl" ? losses.top1_disagreement : loss == "mse" ? losses.mse : losses.nmse;
   // Of one number the loss has the number's scale: what is left of it has none.
-  check.ruined = loss == "kl" ? check.value > kRuinedAnswers : losses.nmse > kRuinedLoss;
+  check.ruined = loss == "kl" ? is_ruined(check.value, std::ssize(on.samples)) : losses.nmse > kRuinedLoss;
   check.text = in_words(check.figure, check.value, on);
   return check;
 }
