@@ -74,7 +74,10 @@ Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Conte
   const Model loaded = load_model(file);
   const std::string sha256 = model_sha256(file, loaded);
   Model model = recipe_form(loaded, recipe);
-  if (f.prepare) model = prepare(model).model;
+  if (f.prepare) {
+    model = prepare(model).model;
+    recipe.rewritten.reset();  // it is of the model before
+  }
   for (LayerId& layer : expand_patterns(f.exclude, model)) recipe.quantize.exclude.push_back(std::move(layer));
   if (!f.ranges.empty()) recipe.ranges[""] = {f.ranges, ""};
   Workbench bench;

@@ -40,6 +40,9 @@ struct Recipe {
   CalibrateOptions calibrate;
   std::vector<int64_t> calibration_samples;        // of the data; those that it has not are left out
   SampleOrder sample_order = SampleOrder::kGiven;  // that DatasetOptions::samples were taken in
+  // The float model after that, an ONNX file, where a study keeps it: its own plans then need no data. Unset: it is
+  // rewritten again.
+  std::optional<StoredFile> rewritten;
   // What ranges and corrections were found on: model_sha256() and samples_sha256(). Empty: nothing was found yet.
   std::string model_sha256, samples_sha256;
   std::map<std::string, StoredFile> ranges;  // by LayerOptions::method; "": those of layers without one
@@ -85,9 +88,9 @@ struct Quantized {
 };
 std::string encoding_to_json(const Quantized& made);  // docs/reference/formats.md, "Encoding"
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
-// recipe's own model, and its own samples where data are given, ranges and corrections are those of the recipe's files;
+// recipe's own model, and its own samples where data are given, all that was learned is that of the recipe's files;
 // for another model or other samples they are found anew, on those of `calibration_samples` that the data have. Throws
-// Error{kUsage} where data are needed and not given: for another model, or to rewrite the model.
+// Error{kUsage} where data are needed and not given: for another model, or to rewrite the model anew.
 Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
                          const std::optional<RecipeData>& data = {}, const Env& env = {});
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -16,6 +17,7 @@ from onnx import numpy_helper
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 
+CASES = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", models.SOURCE / "../shared/cases")).resolve()
 SAMPLES = ["--calibration-samples", 32]
 SEARCH = [*SAMPLES, "--search-samples", 24, "--evaluation-samples", 40, "--search-evaluations", 30]
 DATA = ["--data", models.DIGITS_DATA]
@@ -51,7 +53,7 @@ class RecipesTest(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stderr)
         return out.read_bytes() if out.exists() else None, done.stderr
 
-    def check(self, study, needs_data=False):
+    def check(self, study, model=models.DIGITS, data=DATA):
         plans = [p for p in sorted((study / "plans").glob("*.json"))
                  if "schemes" in json.loads(p.read_text()) and p.stem != "float"]
         summary = json.loads((study / "summary.json").read_text())
@@ -60,11 +62,8 @@ class RecipesTest(unittest.TestCase):
             if re.fullmatch("[0-9a-f]{16}", plan.stem):
                 self.assertEqual(plan_hash(json.loads(plan.read_text())), plan.stem, "a plan's file is named by its hash")
             expected = (study / "models" / f"{plan.stem}.onnx").read_bytes()
-            self.assertEqual(self.quantize(plan, *DATA)[0], expected, f"{study.name} {plan.stem}")
-            if not needs_data:
-                self.assertEqual(self.quantize(plan)[0], expected, f"{study.name} {plan.stem}, without data")
-            elif plan.stem != "published":
-                self.assertIn("--data", self.quantize(plan, code=USAGE)[1])
+            self.assertEqual(self.quantize(plan, *data, model=model)[0], expected, f"{study.name} {plan.stem}")
+            self.assertEqual(self.quantize(plan, model=model)[0], expected, f"{study.name} {plan.stem}, without data")
         return plans
 
     def test_searches(self):
@@ -76,7 +75,26 @@ class RecipesTest(unittest.TestCase):
         self.assertIn(True, types, "a search writes per channel")
 
     def test_improved_searches(self):
-        self.check(self.tune("improved", *SEARCH, "--improve", "--bias-correction", "full"), needs_data=True)
+        """The float model was rewritten; its plans know how without the data."""
+        self.check(self.tune("improved", *SEARCH, "--bias-correction", "full"))
+
+    def test_the_default(self):
+        study = self.tune("default", "--search-evaluations", 30)
+        plans = self.check(study)
+        names = {json.loads(p.read_text())["recipe"].get("rewritten", {}).get("file") for p in plans}
+        self.assertEqual(len(names - {None}), 1, "all plans share the rewritten model")
+        self.tune("default", "--search-evaluations", 30, "--no-resume", "--schemes", "int8_weights,float32", "--no-improve")
+        self.assertEqual(list(study.glob("plans/rewritten-*")), [], "a study that is begun anew removes it")
+
+    @unittest.skipUnless((CASES / "resnet8").is_dir(), f"no cases at {CASES}")
+    def test_a_trained_network(self):
+        case = CASES / "resnet8"
+        flags = json.loads((case / "case.json").read_text())
+        data = ["--data", case / flags["data"], "--labels", case / flags["labels"], "--preprocess", case / flags["preprocess"]]
+        study = self.dir / "resnet8"
+        done = models.seqto("-q", "tune", case / "model.onnx", *data, "--samples", 120, "--search-evaluations", 20, "-o", study)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check(study, case / "model.onnx", [*data, "--samples", 120])
 
     def test_a_model_that_there_was_no_time_to_rewrite(self):
         """The study says so; its plans go by the model that it had."""
@@ -95,8 +113,8 @@ class RecipesTest(unittest.TestCase):
         self.check(self.tune("fields", *SEARCH, "--schemes", schemes, "--rounding", "learned"))
 
     def test_biases_of_single_plans(self):
-        study = self.tune("own", *SAMPLES, "--search-evaluations", 60, "--evaluation-samples", 100, "--improve", "--objectives", "kl,size", "--schemes", "int8,float32", "--seed", 1)
-        plans = self.check(study, needs_data=True)
+        study = self.tune("own", *SAMPLES, "--search-evaluations", 60, "--evaluation-samples", 100, "--improve", "--objectives", "kl,size", "--schemes", "int8,float32")
+        plans = self.check(study)
         self.assertIn(2, [len(json.loads(p.read_text())["recipe"]["corrections"]) for p in plans], "shared and own ones")
 
     def test_published_procedure(self):

@@ -18,12 +18,13 @@ TEST(RemoveStudy, TakesWhatItListsAndNothingElse) {
   write("study.jsonl",
         "{\"study\":1,\"header\":{}}\n{\"trial\":{\"id\":\"float\"}}\n{\"trial\":{\"id\":\"ab12\"}}\n"
         "{\"trial\":{\"id\":\"../../outside\"}}\n{\"trial\":{\"id\":");  // torn
-  for (const char* name :
-       {"models/float.onnx", "models/ab12.onnx", "models/ab12.onnx.data", "models/selected.onnx", "models/mine.onnx",
-        "plans/float.json", "plans/ranges-1.json", "plans/notes.json", "own_corrections/ab12.npz", "report.html"})
+  for (const char* name : {"models/float.onnx", "models/ab12.onnx", "models/ab12.onnx.data", "models/selected.onnx",
+                           "models/mine.onnx", "plans/float.json", "plans/ranges-1.json", "plans/rewritten-1.onnx",
+                           "plans/notes.json", "own_corrections/ab12.npz", "report.html"})
     write(name, "x");
   write("plans/ab12.json",
-        R"({"recipe": {"ranges": {"": {"file": "ranges-1.json"}}, "corrections": [{"file": "../report.html"}]}})");
+        R"({"recipe": {"ranges": {"": {"file": "ranges-1.json"}}, "corrections": [{"file": "../report.html"}],
+               "rewritten": {"file": "rewritten-1.onnx"}}})");
   internal::remove_study(dir);
   std::set<std::string> left;
   for (const auto& entry : fs::recursive_directory_iterator(dir))

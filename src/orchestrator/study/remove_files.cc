@@ -29,14 +29,17 @@ std::set<std::string> candidates(const fs::path& study) {
   return ids;
 }
 
-// The files of ranges and corrections that a plan's recipe names.
+// The files of ranges, corrections and the rewritten model that a plan's recipe names.
 void remove_stored(const fs::path& plan) {
   const auto value = parse_json_if_any(read_file(plan));
   if (!value.is_object() || !value.contains("recipe") || !value["recipe"].is_object()) return;
+  const auto remove = [&](const nlohmann::json& stored) {
+    if (stored.is_object() && stored.contains("file") && stored["file"].is_string() && is_name(stored["file"]))
+      fs::remove(plan.parent_path() / stored["file"].get<std::string>());
+  };
   for (const char* key : {"ranges", "corrections"})
-    for (const auto& stored : value["recipe"].value(key, nlohmann::json::array()))
-      if (stored.is_object() && stored.contains("file") && stored["file"].is_string() && is_name(stored["file"]))
-        fs::remove(plan.parent_path() / stored["file"].get<std::string>());
+    for (const auto& stored : value["recipe"].value(key, nlohmann::json::array())) remove(stored);
+  remove(value["recipe"].value("rewritten", nlohmann::json()));
 }
 
 }  // namespace

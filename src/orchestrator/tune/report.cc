@@ -49,6 +49,9 @@ StoredFile store_corrections(const fs::path& folder, const fs::path& file) {
   return store(folder, "corrections", ".npz", read_file(file));
 }
 
+// Beyond what one protobuf holds a plan needs the data again.
+constexpr int64_t kLargestRewritten = int64_t{1} << 31;
+
 // What all plans of the study have in common. What was learned goes to the folder of the plans.
 Recipe study_recipe(const Inputs& in, const References& r) {
   const TuneOptions& o = in.options;
@@ -69,6 +72,8 @@ Recipe study_recipe(const Inputs& in, const References& r) {
   const auto folder = o.output / "plans";
   for (const auto& [method, ranges] : r.learned.in_use) recipe.ranges[method] = store_ranges(folder, ranges);
   if (!r.learned.corrections.empty()) recipe.corrections.push_back(store_corrections(folder, corrections_file(o)));
+  if (r.base.original && serialized_size(r.base.model) < kLargestRewritten)
+    recipe.rewritten = store(folder, "rewritten", ".onnx", serialize(r.base.model));
   return recipe;
 }
 
@@ -85,6 +90,7 @@ Recipe published_recipe(const Recipe& study, const Published& published, const f
   recipe.plan = published.plan;
   recipe.quantize = {};
   recipe.corrections.clear();
+  recipe.rewritten.reset();
   recipe.ranges = {{"", store_ranges(folder, published.ranges)}};
   // Where the study rewrote the model, the original was calibrated for this alone.
   if (study.improvers.rewrites()) recipe.calibrate = {};

@@ -71,6 +71,19 @@ Learned found_anew(const Model& model, const Recipe& recipe, const RecipeData& d
                                         reason));
 }
 
+// As it is quantized; what is rewritten may get layers that `options` leave out. `stored`: it was written before.
+Model float_model(const Model& model, const Recipe& recipe, QuantizeOptions& options,
+                  const std::optional<StoredFile>& stored, const std::optional<SampleRun>& on) {
+  if (!rewrites(recipe)) return model;
+  if (stored) {
+    Model rewritten = load_model(stored->path);
+    rewritten.external_files = model.external_files;  // whose size it is compared with
+    return rewritten;
+  }
+  if (recipe.rewritten_for) return rewrite_for(model, recipe.improvers, options, *recipe.rewritten_for, *on);
+  return rewrite_for(model, recipe.improvers, options, recipe.plan, *on);
+}
+
 // The quantizer itself knows nothing of corrections.
 Plan without_corrections(Plan plan) {
   for (auto& [layer, fields] : plan.options) {
@@ -99,7 +112,7 @@ Quantized quantize_model(const Model& model, const std::string& sha256, const Re
                          const std::optional<RecipeData>& data, const Env& env) {
   const bool own_model = sha256 == recipe.model_sha256;
   if (!data && !own_model) ask_for_data("that was made for another model (model_sha256)");
-  if (!data && rewrites(recipe)) ask_for_data("that rewrites the model before calibration");
+  if (!data && rewrites(recipe) && !recipe.rewritten) ask_for_data("that rewrites the model before calibration");
   std::vector<int64_t> samples;
   if (data) samples = calibration_samples(recipe, data->data);
   const bool anew =
@@ -108,10 +121,7 @@ Quantized quantize_model(const Model& model, const std::string& sha256, const Re
   std::optional<SampleRun> on;
   if (data) on.emplace(SampleRun{data->data, samples, data->runner, env});
   Quantized made{.options = recipe.quantize, .found_anew = anew};
-  if (!rewrites(recipe)) made.float_model = model;
-  else if (recipe.rewritten_for)
-    made.float_model = rewrite_for(model, recipe.improvers, made.options, *recipe.rewritten_for, *on);
-  else made.float_model = rewrite_for(model, recipe.improvers, made.options, recipe.plan, *on);
+  made.float_model = float_model(model, recipe, made.options, anew ? std::nullopt : recipe.rewritten, on);
   Recipe rewritten = recipe;
   rewritten.quantize = made.options;
   Learned learned = anew ? found_anew(made.float_model, rewritten, *data, *on) : stored(made.float_model, rewritten);

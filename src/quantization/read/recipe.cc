@@ -75,6 +75,7 @@ json to_json(const Recipe& r) {
   if (r.sample_order != SampleOrder::kGiven) j["sample_order"] = to_string(r.sample_order);
   for (const auto& [method, file] : r.ranges) j["ranges"][method] = to_json(file);
   for (const StoredFile& file : r.corrections) j["corrections"].push_back(to_json(file));
+  if (r.rewritten) j["rewritten"] = to_json(*r.rewritten);
   return j;
 }
 
@@ -94,6 +95,7 @@ Recipe from_json(const json& j, const fs::path& plan_file) {
   r.samples_sha256 = j.at("samples_sha256").get<std::string>();
   for (const auto& [method, entry] : j.at("ranges").items()) r.ranges[method] = stored_file(entry, plan_file);
   for (const json& entry : j.at("corrections")) r.corrections.push_back(stored_file(entry, plan_file));
+  if (j.contains("rewritten")) r.rewritten = stored_file(j["rewritten"], plan_file);
   return r;
 }
 
@@ -120,6 +122,7 @@ StoredFile store_ranges(const fs::path& folder, const Ranges& ranges) {
 void save_recipe(const Recipe& recipe, const fs::path& plan_file) {
   for (const auto& [method, file] : recipe.ranges) copy_beside(file, plan_file.parent_path());
   for (const StoredFile& file : recipe.corrections) copy_beside(file, plan_file.parent_path());
+  if (recipe.rewritten) copy_beside(*recipe.rewritten, plan_file.parent_path());
   json plan = internal::parse_json(plan_to_json(recipe.plan));
   plan[kRecipe] = to_json(recipe);
   write_file_atomic(plan_file, plan.dump(1));
