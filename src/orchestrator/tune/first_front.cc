@@ -6,7 +6,6 @@
 
 #include "base/files.h"
 #include "orchestrator/study/summarize.h"
-#include "orchestrator/tune/evaluate.h"
 #include "orchestrator/tune/report.h"
 #include "seqto/plan.h"
 #include "seqto/report.h"
@@ -17,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kLargest = 20'000'000;
-constexpr size_t kSamples = 32;
 
 // All that there is to choose from: it stands where summaries have the fully quantized model.
 constexpr const char* kId = "full";
@@ -27,38 +25,30 @@ fs::path plan_of(const TuneOptions& o) { return o.output / "plans" / (std::strin
 
 }  // namespace
 
-void write_first_front(const Inputs& in, const OpenStudy& open) {
+void write_first_front(const Inputs& in, const OpenStudy& open, const Place& place, const Measurement& in_float) {
   const TuneOptions& o = in.options;
   const Plan plan = uniform_plan(in.model, Scheme::kInt8Weights, o.quantize.exclude);
   if (!searches(o) || !o.dataset.states.empty() || in.model_bytes > kLargest || !open.study.trials().empty() ||
       plan.schemes.empty())
     return;
-  Place place{.device = in.devices.front().name, .runner = in.devices.front().runner.get()};
-  place.evaluation.data = in.samples.data.get();
-  place.evaluation.samples = in.samples.split.evaluation;
-  place.evaluation.samples.resize(std::min(kSamples, place.evaluation.samples.size()));
-  read_truths(place.evaluation, {});
-
-  Trial baseline{.id = "float"}, first{.id = kId, .plan = plan};
-  Evaluated in_float = measure(*place.runner->load_file(o.model.string()), place.evaluation, in.env);
-  baseline.measurement = std::move(in_float.measurement);
+  Trial baseline{.id = "float", .measurement = in_float}, first{.id = kId, .plan = plan, .part = Part::kSearch};
   baseline.measurement->size_bytes = in.model_bytes;
-  place.evaluation.reference = std::move(in_float.outputs);
   const Model model = Quantizer(in.model, {}, o.quantize).quantize(plan);
   first = evaluate(model, std::move(first), {std::span(&place, 1), in.env});
   if (!first.measurement) return;
+  first.part = Part::kEvaluation;  // those are judged by, as long as there are no others
 
   save_model(model, model_of(o));
   write_file_atomic(plan_of(o), plan_to_json(plan));
   StudyHeader header = open.study.header();
-  header.evaluation_samples = std::ssize(place.evaluation.samples);
+  header.evaluation_samples = std::ssize(place.search.samples);
   const fs::path file = o.output / "first.jsonl";
   fs::remove(file);
   Ending ending = open.ending;
   std::erase_if(ending.objectives, [](const std::string& name) { return name != "size" && !is_loss(name); });
   ending.limits.clear();
   ending.notes.push_back(fmt::format("a first front, on {} samples: int8 weights everywhere; the search goes on",
-                                     place.evaluation.samples.size()));
+                                     place.search.samples.size()));
   {
     Study study = Study::open(file, header);
     study.append(std::move(baseline));

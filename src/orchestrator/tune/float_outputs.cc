@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "orchestrator/tune/first_front.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -83,6 +84,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
       const Measurement measured = measure_reference(*part, *session, in.env);
       if (part == &place.acceptance) require_metrics(measured, in.options.objectives, "acceptance");
       if (part->truths.empty() && part->labels.empty()) put_uncertain_first(*part);
+      if (part == &place.search) write_first_front(in, study, place, measured);
     }
     Measurement measured = measure_reference(place.evaluation, *session, in.env);
     require_metrics(measured, in.options.objectives, "evaluation");

@@ -4,7 +4,6 @@
 
 #include "base/files.h"
 #include "orchestrator/study/summarize.h"
-#include "orchestrator/tune/first_front.h"
 #include "orchestrator/tune/forecast.h"
 #include "orchestrator/tune/report.h"
 #include "seqto/error.h"
@@ -29,7 +28,6 @@ Summary tune(const TuneOptions& asked, const Env& outer) {
   course.expect(steps);
   env.log(LogLevel::kInfo, in_words(steps, asked.max_time_seconds));
   OpenStudy study = open_study(inputs);
-  write_first_front(inputs, study);
   References references = measure_references(inputs, study, time);
   const Searched searched = search(inputs, study, references, time);
   const Report report = close(inputs, study, references, searched, time);
