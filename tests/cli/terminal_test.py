@@ -75,8 +75,14 @@ class Case(unittest.TestCase):
 
 class Shown(Case):
     def test_progress_and_table(self):
+        begin = time.monotonic()
         terminal = Terminal(*self.tune(), columns=80)
         self.assertEqual(terminal.finish(), 0, terminal.text)
+        took = time.monotonic() - begin
+        said = re.search(r"about (?:(\d+):(\d\d) min|(\d+) s) in all", terminal.text)
+        seconds = int(said[3] or 60 * int(said[1] or 0) + int(said[2] or 0))
+        # Other work may come and go while this runs.
+        self.assertTrue(seconds / 3 < took < 3 * seconds, (said[0], took))
         shown = [ESCAPE.sub("", part) for part in terminal.text.split("\r")]
         steps = [part.rstrip() for part in shown if part.startswith("step ")]
         line = r"step ([1-6]) of 6, [a-z ]+ [━─]{10} \d+ %, (\d+ s left|ends \d\d:\d\d)(, best kl \S+ at [\d.]+ kB|, [a-z ]+)?"

@@ -1,92 +1,183 @@
 #include "orchestrator/tune/forecast.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <array>
 #include <unordered_map>
 
 #include "model/graph_view.h"
+#include "orchestrator/tune/evaluate.h"
 #include "orchestrator/tune/improvements.h"
+#include "orchestrator/tune/search_space.h"
 #include "quantization/improve/coded_layers.h"
+#include "quantization/improve/round_weights.h"
 
 namespace seqto::internal {
 namespace {
 
-// Of a run with one thread.
-struct Costs {
-  double observed = 5;        // times a sample: with every tensor looked at
-  double rewriting = 6;       // times that: to center and to equalize
-  double evaluations = 5;     // of a search, for each layer
-  double search_share = 0.5;  // of a search sample, as racing and shared prefixes leave it
-  double candidate = 0.01;    // seconds to make and to load one
-  double layer = 0.03;        // seconds to learn the smallest
-  double moments = 1e-10;     // seconds for each square of a layer's inputs, times rows
-  double codes = 1e-9;        // ... times outputs, and times inputs
-  double passes = 3;          // over the samples, to learn a scheme
-  double timed_seconds = 12;  // of plans, before and while a search follows latencies
-  double finalists = 15;
-  double start = 0.5, closing = 2;  // seconds: loading; files, pages and plots
+// Seconds of work on samples: some whatever their number, and some for each.
+struct Line {
+  double start = 0, each = 0;
+  double of(double samples) const { return start + each * samples; }
 };
 
-// Of a layer whose rounding is learned: weights of one output, outputs, positions of a sample.
-struct Width {
-  double inputs = 0, outputs = 0, positions = 1;
+// What a run does often, done once or twice on this machine.
+struct Pace {
+  Line calibrating;         // and rewriting the float model
+  Line evaluating;          // a candidate, which is made and loaded: the mean of int8 and int8_weights
+  double learning_row = 0;  // a square of a layer's inputs, times a row of what it reads
 };
 
-std::vector<Width> widths(const Model& model) {
+double seconds(const Env& env, const auto& work) {
+  const int64_t begin = env.clock_ns();
+  work();
+  return static_cast<double>(env.clock_ns() - begin) / 1e9;
+}
+
+// `work` on one sample and on some more, as many as run in a twentieth of a second. Other work of the machine may fall
+// on any of them: the middle of three counts.
+Line timed(const Inputs& in, const Env& env, const auto& work) {
+  const auto more = static_cast<size_t>(std::clamp(0.05 / std::max(in.sample_seconds, 1e-6), 2.0, 32.0));
+  const auto middle = [&](size_t samples) {
+    std::array<double, 3> times;
+    for (double& time : times) time = seconds(env, [&] { work(samples); });
+    std::ranges::sort(times);
+    return times[1];
+  };
+  const double one = middle(1), each = std::max(0.0, (middle(1 + more) - one) / static_cast<double>(more));
+  return {std::max(0.0, one - each), each};
+}
+
+// Some two hundred runs of a sample: where a limit lasts for no more than so many times that, it is the forecast.
+bool is_worth_timing(const Inputs& in) {
+  constexpr double kRuns = 200, kTimes = 20;
+  const double limit = in.options.max_time_seconds;
+  return limit <= 0 || kTimes * kRuns * in.sample_seconds < limit;
+}
+
+double timed_learning_row(const Env& env) {
+  constexpr Eigen::Index kInputs = 128, kOutputs = 32, kRows = 4096;
+  const Eigen::MatrixXf inputs = Eigen::MatrixXf::Random(kInputs, kRows);
+  const Eigen::MatrixXf outputs = Eigen::MatrixXf::Random(kOutputs, kRows);
+  Moments moments(kInputs, kOutputs);
+  return seconds(env, [&] { moments.add(inputs, outputs); }) / (kInputs * kInputs * kRows);
+}
+
+Pace measured(const Inputs& in) {
+  const TuneOptions& o = in.options;
+  Env quiet = in.env;
+  quiet.progress = [](const Progress&) {};
+  quiet.log = [](LogLevel, std::string_view) {};
+  const auto first = [](const std::vector<int64_t>& part, size_t count) {
+    return std::span(part).first(std::min(count, part.size()));
+  };
+  Model model;
+  QuantizeOptions quantize;
+  Ranges ranges;
+  Pace pace{.learning_row = timed_learning_row(quiet)};
+  pace.calibrating = timed(in, quiet, [&](size_t count) {
+    const SampleRun on{*in.samples.data, first(in.samples.split.calibration, count), *in.runner, quiet};
+    quantize = o.quantize;
+    model = in.model;
+    if (o.improvers.rewrites()) model = rewrite_for(model, o.improvers, quantize, quantized_scheme(o), on);
+    ranges = calibrate(model, on, calibration_of(o));
+  });
+  Place place{.device = in.devices.front().name, .runner = in.devices.front().runner.get()};
+  place.evaluation.data = in.samples.data.get();
+  Quantizer quantizer(model, std::move(ranges), quantize);
+  for (const Scheme scheme : {quantized_scheme(o), Scheme::kInt8Weights}) {
+    const Plan plan = uniform_plan(model, scheme, quantize.exclude);
+    quantizer.quantize(plan);  // the codes of the weights, which candidates share
+    const Line line = timed(in, quiet, [&](size_t count) {
+      const auto some = first(in.samples.split.evaluation, count);
+      place.evaluation.samples = {some.begin(), some.end()};
+      evaluate(quantizer.quantize(plan), {}, {std::span(&place, 1), quiet});
+    });
+    pace.evaluating.start += line.start / 2, pace.evaluating.each += line.each / 2;
+  }
+  return pace;
+}
+
+// To learn the rounding of one scheme. Each layer takes a candidate that is made anew.
+double learning_seconds(const Model& model, double samples, const Pace& pace) {
+  // A weight's codes cost as much for each output and input as the moments do for ten rows.
+  constexpr double kCodes = 10;
+  constexpr double kPositions = 256;  // of a sample, at least (learned_rounding.cc)
   const GraphView view(model);
   std::unordered_map<LayerId, std::vector<int64_t>> shapes;
   for (Layer& layer : layers(model)) shapes[layer.id] = std::move(layer.output_shape);
-  std::vector<Width> result;
+  double seconds = 0;
   for (const Node& node : model.graph.nodes) {
     const Tensor* weight = node.inputs.size() > 1 ? view.constant(node.inputs[1]) : nullptr;
     const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
-    if (!layout) continue;
-    Width w{.inputs = static_cast<double>(layout->inputs), .outputs = static_cast<double>(layout->outputs)};
+    if (!layout || layout->inputs > kWidestUnasked) continue;
+    const auto inputs = static_cast<double>(layout->inputs), outputs = static_cast<double>(layout->outputs);
     double values = 1;  // of a sample
     for (size_t i = 1; i < shapes[node.name].size(); ++i)
       values *= static_cast<double>(std::max<int64_t>(1, shapes[node.name][i]));
-    w.positions = std::max(1.0, values / w.outputs);
-    result.push_back(w);
-  }
-  return result;
-}
-
-double learning_seconds(const Model& model, double samples, const Costs& c) {
-  double seconds = 0;
-  for (const Width& w : widths(model)) {
-    if (w.inputs > kWidestUnasked) continue;
-    const double rows = std::min(w.positions * samples, std::max(32 * w.inputs, 32768.0));
-    seconds += c.layer + w.inputs * w.inputs * (c.moments * rows + c.codes * (w.outputs + w.inputs));
+    const RoundingOptions limits;
+    const double wanted =
+        std::min(static_cast<double>(limits.rows_per_weight) * inputs, static_cast<double>(limits.max_rows));
+    const double rows = std::min(std::max(1.0, values / outputs) * samples, std::max(wanted, kPositions * samples));
+    const auto groups = static_cast<double>(layout->groups);
+    seconds += pace.evaluating.start +
+               pace.learning_row * inputs * inputs * (groups * rows + kCodes * (outputs + groups * inputs));
   }
   return seconds;
+}
+
+// What the strategy itself says; the published one goes through all layers.
+double evaluations(const Inputs& in, const SearchSpace& space, int64_t front) {
+  const TuneOptions& o = in.options;
+  const StrategyOptions options{
+      .objectives = o.objectives, .evaluations = o.search_evaluations, .front = front, .racing = o.racing};
+  const int64_t all = searches(o) ? make_strategy(o.strategy, space, options)->expected() - front
+                                  : std::ssize(uniform_plan(in.model, quantized_scheme(o), o.quantize.exclude).schemes);
+  return static_cast<double>(o.max_evaluations > 0 ? std::min(all, o.max_evaluations) : all);
+}
+
+// Before a search that follows latencies, and while it goes on.
+double timing_seconds(const TuneOptions& o, const Pace& pace) {
+  constexpr SearchTuning kTuning;
+  constexpr double kRuns = 2 * 21, kMost = 10;  // of each plan; seconds (predicted_latencies.cc, time_budget.h)
+  constexpr double kTimes = 6;                  // at first, of the chain, while plans are swapped, three of the report
+  const double plans = kTuning.timed_mixed + static_cast<double>(o.schemes.size()) + 1;
+  return kTimes * std::min(kMost, plans * pace.evaluating.of(kRuns));
 }
 
 }  // namespace
 
 Forecast forecast(const Inputs& in) {
-  constexpr Costs c;
   const TuneOptions& o = in.options;
   const Split& split = in.samples.split;
   const double sample = in.sample_seconds;
+  const Pace pace = is_worth_timing(in) ? measured(in) : Pace{{0, sample}, {0, sample}};
   const auto count = [](const std::vector<int64_t>& part) { return static_cast<double>(part.size()); };
-  const double calibration = count(split.calibration), search = count(split.search) / 2;
-  const double judged = sample * count(split.evaluation);
+  const double calibration = count(split.calibration), judging = pace.evaluating.of(count(split.evaluation));
+  const double passing = pace.calibrating.each * calibration;
+  const SearchSpace space = search_space(in.model, o.quantize, o);
+  const double wanted = evaluations(in, space, o.max_front);
+  const double front = std::min(static_cast<double>(o.max_front), wanted);
   Forecast f;
-  f.of(Step::kFloat) = c.start + judged + 2 * sample * search;
-  f.of(Step::kCalibrate) = sample * calibration * c.observed * (o.improvers.rewrites() ? c.rewriting : 1);
+  f.of(Step::kFloat) = sample * (count(split.evaluation) + count(split.search));
+  f.of(Step::kCalibrate) = pace.calibrating.of(calibration);
   const auto learned = static_cast<double>(schemes_that_learn(o));
-  f.of(Step::kImprove) =
-      learned * (learning_seconds(in.model, calibration, c) + c.passes * sample * calibration) + 2 * judged;
-  const auto groups = static_cast<double>(uniform_plan(in.model, Scheme::kInt8Weights).schemes.size());
-  const double wanted = o.search_evaluations > 0 ? static_cast<double>(o.search_evaluations) : c.evaluations * groups;
-  const double front = static_cast<double>(std::min<int64_t>(o.max_front, static_cast<int64_t>(wanted)));
-  f.of(Step::kSearch) = searches(o)
-                            ? wanted * (c.candidate + c.search_share * sample * search) / o.jobs + front * judged
-                            : wanted * (c.candidate + judged);
-  if (searches(o) && by_latency(o)) f.of(Step::kSearch) += c.timed_seconds;
-  f.of(Step::kExplain) = c.closing + Closing::of(o, sample).analysis;
-  if (searches(o) || !by_latency(o)) f.of(Step::kTime) = 31 * 2 * sample * (searches(o) ? c.finalists : 5);
+  f.of(Step::kImprove) = learned * (learning_seconds(in.model, calibration, pace) + passing) + 2 * judging;
+  if (o.improvers.rewrites()) f.of(Step::kImprove) += pace.calibrating.of(calibration);  // of the model as it came
+  if (searches(o)) {
+    // A candidate that differs in one layer runs from there on: on average half of the model (prefixes.h).
+    const double looking = pace.evaluating.of(count(split.search) / 2 / 2);
+    // Biases of a plan's own: layer after layer, as learning goes.
+    const double own = learned > 0 ? pace.evaluating.start * static_cast<double>(space.groups.size()) + passing : 0;
+    f.of(Step::kSearch) = wanted * looking / static_cast<double>(o.jobs) + front * (own + judging);
+    if (by_latency(o)) f.of(Step::kSearch) += timing_seconds(o, pace);
+  } else {
+    f.of(Step::kSearch) = wanted * judging;
+  }
+  const Closing closing = Closing::of(o, sample);
+  f.of(Step::kExplain) = closing.analysis + closing.drawing + front * pace.evaluating.start;
+  constexpr double kReferences = 3, kTimed = 31 * 2;  // runs of a model (finalists.cc)
+  const double finalists = (searches(o) ? front : 3) + kReferences;
+  if (searches(o) || !by_latency(o)) f.of(Step::kTime) = finalists * pace.evaluating.of(kTimed);
   return f;
 }
 

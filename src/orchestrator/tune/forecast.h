@@ -1,4 +1,5 @@
-// Room: orchestrator/tune. How long each step of a run will take, from what a sample takes and how big the layers are.
+// Room: orchestrator/tune. How long each step of a run will take, from what a candidate, a sample and a layer take
+// here.
 #pragma once
 
 #include "orchestrator/tune/course.h"
@@ -6,7 +7,9 @@
 
 namespace seqto::internal {
 
-// Rough: off by up to four times on a machine with other work; the line of progress corrects it. A step that a study has behind it counts as any other.
+// Calibrates on a few samples, makes a candidate in int8 and one in int8_weights, and counts how often a run does each;
+// a sample or two where --max-time is short. The line of progress corrects it as the run goes on. A step that a study
+// has behind it counts as any other.
 Forecast forecast(const Inputs& inputs);
 
 }  // namespace seqto::internal

@@ -56,7 +56,7 @@ std::map<std::string, Ranges> named_ranges(const Workbench& w, const Ranges& ran
 void measure_first_plan(const Workbench& w, std::span<const Place> places) {
   if (w.options.strategy != "chain" || !is_hurried(w.options) || by_latency(w.options)) return;
   const DetailedScheme scheme{Scheme::kInt8Weights, {}};
-  const SearchSpace space = search_space(w);
+  const SearchSpace space = search_space(w.model, w.quantize, w.options);
   const Assignments assignments(space);
   Trial trial;
   trial.plan = assignments.plan(assignments.uniform(scheme));

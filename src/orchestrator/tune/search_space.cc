@@ -8,24 +8,24 @@
 
 namespace seqto::internal {
 
-SearchSpace search_space(const Workbench& w) {
+SearchSpace search_space(const Model& model, const QuantizeOptions& quantize, const TuneOptions& o) {
   std::unordered_map<LayerId, std::vector<Scheme>> possible;
   std::unordered_set<LayerId> weighted;
-  for (Layer& layer : layers(w.model)) {
+  for (Layer& layer : layers(model)) {
     if (layer.weight_bytes > 0) weighted.insert(layer.id);
     possible[layer.id] = std::move(layer.schemes);
   }
-  const std::unordered_set<LayerId> left_out(w.quantize.exclude.begin(), w.quantize.exclude.end());
-  const std::vector<DetailedScheme> schemes = detailed_schemes(w.options);
-  SearchSpace space{.model = &w.model, .exclusion_order = {}, .scheme = quantized_scheme(w.options)};
-  for (std::vector<LayerId>& members : groups(w.model, w.options.groups)) {
+  const std::unordered_set<LayerId> left_out(quantize.exclude.begin(), quantize.exclude.end());
+  const std::vector<DetailedScheme> schemes = detailed_schemes(o);
+  SearchSpace space{.model = &model, .exclusion_order = {}, .scheme = quantized_scheme(o)};
+  for (std::vector<LayerId>& members : groups(model, o.groups)) {
     SearchGroup group{.layers = {}, .choices = {{}}, .schemes = {DetailedScheme()}};
     for (LayerId& layer : members)
       if (!left_out.contains(layer)) group.layers.push_back(std::move(layer));
     const bool has_weights = std::ranges::any_of(group.layers, [&](const auto& l) { return weighted.contains(l); });
     for (const DetailedScheme& scheme : schemes) {
       if (scheme.scheme == Scheme::kFloat32) continue;
-      if (scheme.scheme == Scheme::kFloat16 && !has_weights && !w.quantize.float16.compute) continue;
+      if (scheme.scheme == Scheme::kFloat16 && !has_weights && !quantize.float16.compute) continue;
       Plan choice;
       for (const LayerId& layer : group.layers) {
         if (const auto& all = possible[layer]; std::ranges::find(all, scheme.scheme) == all.end()) continue;

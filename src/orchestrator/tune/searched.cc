@@ -64,7 +64,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
   const TuneOptions& o = in.options;
   begin_step(Step::kSearch, in.env);
   const Workbench w = workbench(in, r.base, study.study, time);
-  SearchSpace space = search_space(w);
+  SearchSpace space = search_space(r.base.model, r.base.quantize, o);
   // Its order is that of the published search.
   if (!searches(o)) space.exclusion_order = exclusion_order(ranked(in, study.study, r, in.env), r.base.model);
   for (const auto& [id, scheme] : r.full.schemes) space.layers.push_back(id);
