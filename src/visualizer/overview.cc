@@ -24,8 +24,8 @@ struct Cell {
 };
 
 const std::vector<std::string>& headings() {
-  static const std::vector<std::string> names{"model", "float",       "int8",       "selected",      "kept",
-                                              "loss",  "int8's loss", "float time", "selected time", "trials"};
+  static const std::vector<std::string> names{"model", "float",       "int8",       "selected", "kept",
+                                              "loss",  "int8's loss", "float time", "its time", "trials"};
   return names;
 }
 
@@ -105,9 +105,9 @@ std::string page(std::span<const OverviewEntry> entries) {
 
 std::string overview_table(std::span<const OverviewEntry> entries, const TextStyle& style) {
   std::vector<TableColumn> columns{{headings().front(), TableColumn::kName}};
-  // The last columns go first where there is no room; the model, its size and that of int8 stay.
-  for (size_t i = 1; i < headings().size(); ++i)
-    columns.push_back({headings()[i], TableColumn::kFigure, i < 3 ? 0 : static_cast<int>(headings().size() - i)});
+  // Where there is no room, 1 goes first; the model, its size and that of int8 stay.
+  constexpr int kStays[] = {0, 0, 0, 7, 3, 6, 2, 4, 5, 1};
+  for (size_t i = 1; i < headings().size(); ++i) columns.push_back({headings()[i], TableColumn::kFigure, kStays[i]});
   std::vector<TableRow> rows;
   for (const auto& e : entries) {
     rows.push_back({e.name});

@@ -198,6 +198,13 @@ TEST(Report, OverviewOfLongNames) {
   EXPECT_NE(page.find("<td class=\"model\"><a href=\"./a_network"), std::string::npos);
 }
 
+TEST(Report, OverviewHasTimesAt80Columns) {
+  const OverviewEntry entries[] = {{"a_network_from_some_exporter", small_summary(), ""}};
+  const std::string table = overview_table(entries, {.columns = 80}), titles = table.substr(0, table.find('\n'));
+  for (const char* title : {"selected", "loss", "float time", "its time"})
+    EXPECT_NE(titles.find(title), std::string::npos) << table;
+}
+
 TEST(ReportData, CannotLeaveItsScriptElement) {
   auto summary = small_summary();
   summary.sensitivity.activations[0].tensor = "</script>\xE2\x80\xA8<!--\xFF";
