@@ -14,8 +14,8 @@
 
 namespace seqto {
 
-// A launch starts a fresh worker process for each model; a round lets each of them run in turn, in an order that
-// changes from round to round: one run to warm the caches, then `repeats` that count.
+// A launch starts a fresh worker process for each model. A round lets each of them run in turn: one run to warm the
+// caches, then `repeats` that count. The order changes from round to round.
 struct BenchOptions {
   // Where a process's memory happens to lie moves latencies by some percent; launches average that.
   int launches = 5;

@@ -51,12 +51,12 @@ struct CalibrateOptions {
   // Op types whose float inputs and outputs are observed; empty: the quantizer's default list.
   std::vector<std::string> op_types;
   CalibrationMethod method = CalibrationMethod::kMinMax;
-  // A method of their own for some tensors: pattern (* and ?) and method, the first that fits counts.
+  // Another method for some tensors: pattern (* and ?) and method, the first that fits counts.
   std::vector<std::pair<std::string, CalibrationMethod>> tensor_methods;
   // True: the float model runs as it is written; min-max, moving average, percentile, distribution and entropy with
   // bins = quantized_bins are then onnxruntime's to the bit. The last two read the samples twice, percentile where its
   // tails are long or rounding decides. False: one pass over the model as the runtime optimises it, which is two to
-  // three times faster; values differ by the rounding of the runtime's kernels, thresholds by at most a bin.
+  // three times faster. Values differ by the rounding of the runtime's kernels, thresholds by at most a bin.
   bool exact = true;
   // Makes the range of min-max and moving average symmetric around 0, and the threshold of mse and percentile one for
   // both signs. Unset: true for percentile, as in onnxruntime, else false.

@@ -122,12 +122,12 @@ struct DatasetOptions {
 };
 
 // `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first
-// axis: samples), an .npy, a folder of ONNX's test_data_set_<n> (input_<n>.pb, output_<n>.pb), or the word "random"
-// (100 samples unless options.samples says more or fewer), a .wav or .flac file or a folder of them. `inputs` are the
-// model's inputs without initializers. See docs/guide/data.md. Throws Error{kInvalidInput}: nothing there, folder
-// empty, image unreadable, shape or channel mismatch (checked on the first sample at once), labels that name missing
-// files, several inputs but one array, an open dimension of random inputs that is no batch and has no size;
-// Error{kUsage}: dims or constants that fit no input.
+// axis: samples), or an .npy. It may be a folder of ONNX's test_data_set_<n> (input_<n>.pb, output_<n>.pb), the word
+// "random" (100 samples unless options.samples says more or fewer), or audio (.wav, .flac, a folder of them). `inputs`
+// are the model's inputs without initializers. See docs/guide/data.md. Throws Error{kInvalidInput}: nothing there,
+// folder empty, image unreadable, shape or channel mismatch (checked on the first sample at once). Also for labels that
+// name missing files, several inputs but one array, or an open dimension of random inputs, no batch, without a size.
+// Throws Error{kUsage}: dims or constants that fit no input.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 
@@ -135,8 +135,8 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
 // runtime optimizes it (prepare.h). Throws Error{kUsage} where there is no such input or a dimension is open.
 Model with_constant_inputs(Model model, const std::map<std::string, double>& values);
 
-// All indices, drawn by the seed so that the first so many hold each kind of sample in its share: of a folder that is
-// sorted by class, some of every class. Sequences stay together, in their order.
+// All indices, drawn by the seed. The first so many hold each kind of sample in its share: of a folder that is sorted
+// by class, some of every class. Sequences stay together, in their order.
 std::vector<int64_t> mixed_order(const Dataset& data, uint64_t seed = 0);
 // Of the labels or classes that are known.
 int64_t count_kinds(const Dataset& data);

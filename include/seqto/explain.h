@@ -16,7 +16,7 @@ namespace seqto {
 // --- Why is this layer float? The scheme of every layer, read off the graph, with a reason
 //
 // Schemes are found in the model itself (DequantizeLinear at the inputs, integer operators, stored weights), whoever
-// wrote it, so a report says what is in the file and not what was asked for.
+// wrote it. So a report says what is in the file and not what was asked for.
 
 struct LayerReport {
   LayerId name;

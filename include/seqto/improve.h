@@ -23,8 +23,8 @@ namespace seqto {
 //
 // The file stays a plain one of the same size, with the same operators.
 //
-// Before calibration a model can be rewritten into an equal one that is easier to quantize (center, equalize, smooth);
-// after quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/design/accuracy.md
+// Before calibration a model can be rewritten into an equal one that is easier to quantize (center, equalize, smooth).
+// After quantization the biases can take up the layers' mean error (bias_shifts, shift_biases). docs/design/accuracy.md
 // tells what each is worth on real models.
 
 using LayerPredicate = std::function<bool(const LayerId&)>;
@@ -35,20 +35,20 @@ struct RewriteOptions {
   LayerPredicate readers;
   // The weights will have a scale for each output channel; depthwise layers then take up any difference.
   bool per_channel = false;
-  // Op types whose outputs will be quantized: behind them smoothing's Mul would come too late, and none is added; nor
-  // is a division folded through such a Relu, whose input is quantized with values that its output does not show.
+  // Op types whose outputs will be quantized. Smoothing's Mul would come too late behind them, and none is added. No
+  // division is folded through such a Relu, whose input is quantized with values that its output does not show.
   std::vector<std::string> quantized_ops;
   // How much of the difference between an activation's channels smoothing moves into the weights: 0 evens out the
-  // weights alone, 1 the activations alone. Unset: for each activation the one from 0.3 to 0.9 under which its layers'
-  // outputs come nearest to the float ones on a few samples, or none where that is nearer.
+  // weights alone, 1 the activations alone. Unset: each activation gets the one from 0.3 to 0.9, or none, under which
+  // its layers' outputs come nearest to the float ones on a few samples.
   std::optional<double> smooth_alpha = 0.5;
 };
 
 // --- centering ---------------------------------------------------------------------------------
 
-// The same function with channels that lie around zero, so that one scale need not span their offsets (the shift of Wei
-// et al. 2023, Outlier Suppression+, for convolutions): a layer that writes a tensor lowers each channel by the middle
-// of its range on the samples, in its bias, and the layers that read it take that back in theirs. Where tensors are
+// The same function with channels around zero, so that one scale need not span their offsets (the shift of Wei et al.
+// 2023, Outlier Suppression+, for convolutions). A layer that writes a tensor lowers each channel, in its bias, by the
+// middle of its range on the samples. The layers that read it take that back in their biases. Where tensors are
 // linked by Add, all of them come as near to the middle as they can. Readers: Gemm, and Conv without padding, whose
 // border would not be moved; so it is mostly the linear bottlenecks of mobile networks that change. One pass over the
 // samples; no operator is added. Biases then carry more: let the quantized layers' errors of the mean be corrected
@@ -57,22 +57,22 @@ Model center(const Model& model, const SampleRun& on, const RewriteOptions& = {}
 
 // --- equalization ------------------------------------------------------------------------------
 
-// The same function with channels that share a scale better (Nagel et al. 2019, section 4.1, who even out ranges):
-// where a layer writes what others read through operators that let a positive factor pass (Relu, pooling, Add of two
-// such tensors) or that only move values (Concat, Split, a channel shuffle, Slice, Pad with zeros, Flatten), each
-// channel is divided by a factor there and its weights multiplied here. The factors are those under which rounding
-// tensors and weights to 8 bits is expected to change least of what the reading layers write
-// (src/quantization/channel_noise.h); what a channel may reach is told from the largest values of all samples, not from
-// the very largest alone, which others will exceed. Through a Clip(0, b) only as far as the samples leave room below b,
-// no channel being taken to reach less than half of what the largest one does: on other samples the model may then cut
-// off values that lie above all that were seen, as quantization does. One pass over the samples; no operator is added.
+// The same function with channels that share a scale better (Nagel et al. 2019, section 4.1, who even out ranges). The
+// layer that writes a tensor divides each channel by a factor; the layers that read it multiply their weights. Between
+// them may be operators that let a positive factor pass (Relu, pooling, Add of two such tensors), or that only move
+// values (Concat, Split, a channel shuffle, Slice, Pad with zeros, Flatten). Rounding tensors and weights to 8 bits is
+// expected to change the outputs of the reading layers least under these factors (channel_noise.h). The largest values
+// of all samples tell what a channel may reach; the very largest alone would not, since others will exceed it. A
+// Clip(0, b) lets factors pass as far as the samples leave room below b. No channel is taken to reach less than half of
+// what the largest one does: on other samples the model may cut off values above all that were seen, as quantization
+// does. One pass over the samples; no operator is added.
 Model equalize(const Model& model, const SampleRun& on, const RewriteOptions& = {});
 
 // --- smoothing ---------------------------------------------------------------------------------
 
 // The same function with activations of MatMul and Gemm that have no outlier channels (Xiao et al. 2022, SmoothQuant):
 // channel k is divided by max|X_k|^alpha / max|W_k|^(1-alpha), the weights multiplied. The division is folded into the
-// normalization, Mul, MatMul, Gemm or Conv that X comes from, also through Relu, Transpose and the Add of a bias; where
+// normalization, Mul, MatMul, Gemm or Conv that X comes from, also through Relu, Transpose and the Add of a bias. Where
 // X has another reader, or comes from anything else, a Mul named `<X>_smooth` is added in front of its layers. Weights
 // that other nodes share or that are inputs of the model stay as they are. One pass over the samples in constant
 // memory.
@@ -112,8 +112,8 @@ BiasShifts bias_shifts(const Remade& quantized, BiasCorrection correction, const
 // Each weight goes up or down so that its layer's output, not the weight itself, comes nearest to the float model's.
 // The layers are taken in the order of the graph. A layer's inputs are those that it really gets, from the quantized
 // layers before it; the target is its output in the float model. Both enter as second moments, collected in one pass
-// for each depth of the graph. A pass goes on from the values that finished layers gave, where those of all samples
-// take 192 MiB at most, so memory has a bound whatever the number of samples. Given the moments the answer is closed:
+// for each depth of the graph. A pass goes on from the values that finished layers gave, where these take 192 MiB at
+// most for all samples; so memory has a bound. Given the moments the answer is closed:
 // successive rounding along a Cholesky factor (as OBQ and GPTQ do; Nagel et al. 2020 state the objective), a few sweeps
 // of coordinate descent, and a bias that takes up what is left of the mean. How far the moments are trusted is chosen
 // for each layer by what is learned on half of the samples and judged by the other half. Scales and zero points stay,
@@ -160,10 +160,10 @@ struct Candidate {
 };
 // The candidate's ranges with some of them narrowed, for the static layers of its plan.
 //
-// In the order of the graph, each range's ends are tried at 0.9, 0.8 ... of where they lie: both together, then the
-// upper and the lower alone, as long as it helps. What helps: the squared error of all outputs, each relative to the
-// float output's own square, summed over the samples, falls by half a percent, and falls on either half of the samples;
-// what serves one half alone would not serve others.
+// In graph order the ends of each range are tried at 0.9, 0.8 ... of their values, as long as it helps: both together,
+// then the upper and the lower alone. It helps where the squared error of all outputs falls by half a
+// percent, each relative to the float output's square, summed over the samples. It has to fall on either half of the
+// samples: a range that serves one half alone would not serve others.
 //
 // Cost: three or more quantized models for each tensor, loaded and run on the samples. Deterministic.
 // Throws Error{kInvalidInput} as Quantizer does.
@@ -235,8 +235,8 @@ bool asks(const Plan& plan, ImproverKind kind);
 // As in "center, equalize or smooth_quant".
 std::string field_names(ImproverKind kind);
 
-// The recommended ones for layers of this scheme: centering and equalization serve quantized activations alone, and not
-// those of 16 bits, whose channels fit one scale anyway.
+// The recommended ones for layers of this scheme. Centering and equalization serve activations of 8 bits alone: with 16
+// bits all channels fit one scale anyway.
 ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
 // The same with ImproveOptions::max_rounding_inputs: what a command does that nobody told what to do.
 ImproveOptions default_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
@@ -270,8 +270,8 @@ struct Improved {
   Ranges ranges;
   Corrections corrections;
 };
-// For the layers of the candidate's plan, with its fields: a layer gets a learned rounding or a corrected bias where
-// its field or else `improvers` says so; biases fast where only fields ask. For QOperator form they are found on the
+// For the layers of the candidate's plan, with its fields. A layer gets a learned rounding or a corrected bias where
+// its field or else `improvers` says so; biases fast where only fields ask. For QOperator form all are found on the
 // QDQ form, and serve both. Ranges may be empty where the plan has no static layers; they serve all of them, so
 // LayerOptions::method is to be resolved before and taken out (ranges_under). `enough` ends the learning of roundings
 // early (RoundingOptions).
@@ -280,7 +280,7 @@ Improved improve(const Candidate& candidate, const ImproveOptions& improvers, co
 // Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding
 // are those that it leaves, so a layer that takes them without it is corrected by little.
 Corrections wanted(Corrections found, const Plan& plan, const ImproveOptions& otherwise);
-// For each layer of the plan those of its own scheme and fields, unless these refuse them.
+// For each layer of the plan what was found for its scheme and fields, unless these refuse it.
 Corrections wanted(const SchemeCorrections& corrections, const Plan& plan);
 // The plan with the fields that make improve() find such corrections for its layers.
 Plan with_fields(const SchemeCorrections& corrections, Plan plan);

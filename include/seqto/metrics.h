@@ -29,8 +29,8 @@ struct Outputs {
   size_t place = 0;             // among the model's outputs
   std::vector<Outputs> others;  // the model's further float outputs that have the same dims for every sample
   std::span<const float> row(int64_t i) const { return {values.data() + i * columns, static_cast<size_t>(columns)}; }
-  // How many values one set of class scores has: all of a sample's, or where more than one axis of its output is longer
-  // than 1 those along the last axis, so that [1, tokens, classes] is a row for each token.
+  // How many values one set of class scores has: all of a sample's. Where more than one axis of its output is longer
+  // than 1, the last axis is one: [1, tokens, classes] is a row for each token.
   int64_t classes() const;
   void append(std::span<const float> row);
 };
@@ -44,10 +44,10 @@ struct Losses {
   double rank_dissimilarity = 0;  // (1 - weightedtau of the two top-5 lists) / 2, as published
   double mse = 0;
   double cosine = 0;  // 1 - cosine similarity
-  // Normalized mean squared error, of all float outputs: their mean of the mean over their channels of
-  // min(1, sum (found - wanted)^2 / S), S being the mean over the samples of sum wanted^2. Outputs of three axes and
-  // more have channels: the second or the last axis, whichever is shorter, so that neither boxes in pixels hide what
-  // happens to scores nor the first head what happens to the others. 1: nothing is left of it.
+  // Normalized mean squared error: the mean over all float outputs and their channels of
+  // min(1, sum (found - wanted)^2 / S), where S is the mean over the samples of sum wanted^2. Outputs of three axes and
+  // more have channels: the second or the last axis, whichever is shorter. So boxes in pixels do not hide the errors of
+  // scores, nor the first head the errors of others. 1: nothing is left of it.
   double nmse = 0;
   // By how much the probability of the float model's first class changes: mean of |p - q| over the rows, p and q being
   // the softmaxes of both.
@@ -66,9 +66,9 @@ struct DefaultLoss {
   std::string name = "kl", reason;
 };
 DefaultLoss default_loss(const Outputs& reference, size_t states = 0, bool class_rows = false);
-// Whether the last axis of the first output holds class scores wherever the output has several axes: it comes from a
-// Softmax or LogSoftmax over that axis, or, in a model that reads token ids (integers), from a matrix product with
-// nothing behind it but a bias, one factor or a cap. Features leave through a normalization, boxes through a Concat.
+// Whether the last axis of the first output holds class scores where the output has several axes. It does where it
+// comes from a Softmax or LogSoftmax over that axis. A model of token ids (integers) may end in a matrix product,
+// behind it a bias, one factor or a cap. Features leave through a normalization, boxes through a Concat.
 bool gives_class_rows(const Model& model);
 
 // Of the objectives of a search, "size" and "latency" among them.
@@ -76,15 +76,15 @@ std::vector<std::string> loss_names();
 bool is_loss(const std::string& objective);
 bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
 // The loss that a search follows: the first of the objectives that is one, else a stand-in for the first task metric,
-// which is flat between its steps: "kl" for metrics of classes, "mse" for those of the first output's values, "nmse"
-// for boxes and commands, which may look at all outputs.
+// which is flat between its steps. It is "kl" for metrics of classes, "mse" where they read the first output's values,
+// "nmse" for boxes and commands, which may look at all outputs.
 std::string followed_loss(const std::vector<std::string>& objectives);
 
-// The KL that noise as the candidate's costs on inputs as sure as the reference's, of whose rows (of class scores) the
-// candidate has the first: to second order, noise d on the logits costs half of its variance under p =
-// softmax(reference). Here the noise of every row is laid upon every reference, and the loudest fifth of the noises
-// counts as the next one below: of a few dozen rows most of the mean KL lies on a handful that happen to be unsure or
-// loud, while this is the mean over all pairs. It ranks candidates by what they lose on other samples better than their
+// The KL that the candidate's noise costs on inputs as sure as the reference's. The candidate has the first of the
+// reference's rows (of class scores). To second order, noise d on the logits costs half of its variance under p =
+// softmax(reference). Here every row's noise is laid upon every reference; the loudest fifth counts as the next one
+// below. Of a few dozen rows a handful, unsure or loud by chance, make up most of the mean KL; this is the mean over
+// all pairs. It ranks candidates by what they lose on other samples better than their
 // KL does (docs/design/search.md). Nothing where something is not finite, or the pairs are too many.
 std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candidate);
 
@@ -108,8 +108,8 @@ struct Measurement {
   std::set<std::string> lower_is_better;  // those of them that are errors
   // Of losses and metrics, by name.
   std::map<std::string, Interval> intervals;
-  // What pairs two candidates sample by sample, to six digits: the losses "kl" and "top1_disagreement" and those that
-  // were asked for, where labels exist "top1" and "top5" (1: right), and metrics that are means.
+  // What pairs two candidates sample by sample, to six digits: "kl", "top1_disagreement" and losses that were asked
+  // for; with labels "top1" and "top5" (1: right); metrics that are means.
   std::map<std::string, std::vector<double>> samples;
   // What pairs them in other metrics ("f1"): their values on resamples of the samples, to six digits.
   std::map<std::string, std::vector<double>> replicates;
@@ -128,8 +128,8 @@ double drop(const Measurement& measurement, const Measurement& baseline, const s
 class PairedFigure {
  public:
   PairedFigure(std::span<const Measurement* const> of, const std::string& name);
-  // The 95 % interval of the figure of `of`[a] less that of `of`[b]; nothing where one of them has neither `samples`
-  // nor `replicates` of the name, or not as many as the other.
+  // The 95 % interval of the figure of `of`[a] less the figure of `of`[b]. Nothing where one of them has neither
+  // `samples` nor `replicates` of the name, or not as many as the other.
   std::optional<Interval> difference(size_t a, size_t b) const;
 
  private:
@@ -187,7 +187,7 @@ struct StudyHeader {
 class Study {
  public:
   // Opens DIR/study.jsonl, creating it with `header` when absent.
-  // Throws Error{kInvalidInput} naming what differs when it is a study of something else, when DIR is not
+  // Throws Error{kInvalidInput} when it is a study of something else, naming what differs. Also when DIR is not
   // writable, or when another Study, in this process or another, has the file open.
   static Study open(const std::filesystem::path& file, const StudyHeader& header);
   // Reads without the right to append; for reports.
@@ -242,8 +242,8 @@ struct Answers {
 
 struct Score {
   double value = 0;
-  // How far it can be trusted, one of: the samples' own values, where it is their mean; what it is on resamples of the
-  // samples, as for_each_resample() draws them, as many for all models; nothing.
+  // How far it can be trusted. Either the samples' own values, where it is their mean; or what it is on resamples of
+  // the samples, as for_each_resample() draws them, as many for all models; or nothing.
   std::vector<double> samples, replicates;
 };
 

@@ -23,7 +23,7 @@ namespace internal {
 class MappedValues;
 }
 
-// Numbers are those of ONNX's TensorProto.DataType.
+// The numbers are from ONNX's TensorProto.DataType.
 enum class DataType : int32_t {
   kUndefined = 0,
   kFloat = 1,
@@ -76,7 +76,7 @@ class Tensor {
   int64_t element_count() const;
   bool is_float() const { return type_ == DataType::kFloat || type_ == DataType::kFloat16; }
 
-  // The elements; T must have the element's size. Data is aligned for T; where a file has it at an odd address, this
+  // The elements; T must have the element's size. Data is aligned for T. Where a file has it at an odd address, this
   // costs a copy, made once for all copies of this tensor and kept as long as they live.
   template <class T>
   std::span<const T> values() const {
@@ -233,7 +233,7 @@ Model infer_shapes(const Model& model);
 // Gives every unnamed node the name `node_<index>` as the published tool does, and every repeated name a suffix.
 void name_nodes(Model& model);
 
-// Puts the nodes into topological order, as ONNX asks, as close to the present one as can be; some exporters and
+// Puts the nodes into topological order, as ONNX asks, as close to the present one as can be. Some exporters and
 // converters (to float16) leave them otherwise, and runtimes take that. False where they were in order. A cycle stays
 // one.
 bool sort_nodes(Model& model);

@@ -48,7 +48,7 @@ struct ConvertOverride : ParamsOverride {
 
 struct TensorOverride : ParamsOverride {
   // Initializers only: per channel of this axis. A single entry with an axis gives type, symmetry, range type and
-  // scale to all channels; its rmin and rmax are those of channel 0, as in onnxruntime.
+  // scale to all channels; its rmin and rmax are of channel 0, as in onnxruntime.
   std::optional<int64_t> axis;
   std::optional<ConvertOverride> convert;  // activations only
 
@@ -117,7 +117,7 @@ struct Float16Options {
 // "Static" is int8 and int8w_int16a.
 //
 // A tensor has one form for all layers that read and write it. Where layers want an activation differently, the form
-// with more bits counts; with equal bits that of a layer whose field is set, first those that read the tensor, in graph
+// with more bits counts. With equal bits a layer whose field is set decides; readers come first, in graph
 // order. The layers in another type then read what they did not ask for, and where the types of a layer's activations
 // differ, runtimes compute it in float. So give layers that belong together (groups()) the same fields.
 // QuantizeOptions::tensor_overrides go before.
@@ -222,14 +222,14 @@ Plan plan_from_json(const std::string& text);  // throws Error{kInvalidInput}
 //
 // Every layer that takes any scheme is in exactly one group. The rule:
 //
-//  - A layer with constant weights (Conv, ConvTranspose, Gemm, MatMul, Gather, recurrent layers, Attention ...) founds
-//  a
-//    group. Layers that read the same weight are in the same group, also where one reads it through a Transpose.
-//  - A layer without weights goes to the latest layer, in graph order, that it reads a float tensor from: an activation
-//    function, a bias Add or a normalization to its layer, as the runtime fuses them; pooling, Reshape and others that
-//    keep their input's parameters to where these come from. A boundary between two schemes is then where one tensor
-//    passes from one layer with weights to the next, and costs one conversion there.
-//  - AveragePool, GlobalAveragePool and ReduceMean found groups of their own: to round a mean anew loses what averaging
+//  - A layer with constant weights (Conv, ConvTranspose, Gemm, MatMul, Gather, recurrent layers, Attention ...) begins
+//    a group. Layers that read the same weight are in the same group.
+//    That holds also where one reads it through a Transpose.
+//  - A layer without weights goes to the latest layer, in graph order, that it reads a float tensor from. The runtime
+//    fuses activation functions, bias Adds and normalizations with it; pooling, Reshape and others keep its parameters.
+//    A boundary between two schemes is then where a tensor passes from one layer with weights to the next. It costs one
+//    conversion there.
+//  - AveragePool, GlobalAveragePool and ReduceMean begin groups: to round a mean anew loses what averaging
 //    gained.
 //  - A residual Add or a Concat goes to the latest of its branches. It does not join them: a network of residual blocks
 //    would melt into one group. Each branch that has another scheme costs one conversion.

@@ -1,6 +1,6 @@
 // Room: quantization. Schemes, plans, and the writer of quantized models.
 //
-// The rules are those of onnxruntime's static quantizer; docs/reference/compatibility.md lists by id where we deviate.
+// The rules are onnxruntime's (its static quantizer); docs/reference/compatibility.md lists by id where we deviate.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct QuantizeOptions {
   // Ours: what only a Concat reads takes over the range of its output. It is then rounded once instead of twice, and
   // the runtime's Concat copies.
   bool unify_concat = false;
-  // Ours: a Concat that leaves one of its inputs fewer than 16 of its output's steps (boxes in pixels beside scores)
-  // stays in float where nothing that could be quantized computes with the whole of it.
+  // Ours. A Concat may leave one of its inputs fewer than 16 of its output's steps (boxes in pixels beside scores). It
+  // then stays in float where nothing that could be quantized computes with the whole of it.
   bool float_unlike_concat = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
@@ -76,9 +76,9 @@ struct QuantizeOptions {
 std::string quantize_options_to_json(const QuantizeOptions& options);
 QuantizeOptions quantize_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
 
-// Sets types and granularity to those that are fast on x86: uint8 activations and int8 weights, per channel, in 7 bits
-// where the processor lacks VNNI instructions, which add products in pairs that 8 bits overflow. For "cpu" on x86
-// alone.
+// Sets the types and the granularity that are fast on x86: uint8 activations and int8 weights, per channel. Where the
+// processor lacks VNNI instructions, products are added in pairs that 8 bits overflow: weights get 7 bits. For "cpu" on
+// x86 alone.
 void take_fast_types(QuantizeOptions& options, const std::string& device = "cpu");
 
 // The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for
@@ -86,14 +86,14 @@ void take_fast_types(QuantizeOptions& options, const std::string& device = "cpu"
 // initializers (not with compat_onnxruntime, which takes such weights for activations). Nothing else is changed; the
 // actions say what was.
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options);
-// The same as searches and their plans see it: with what the fields of the plan need, and BatchNormalization folded
-// into the layer before, which no quantized layer can be fused with (not with compat_onnxruntime).
+// The same as searches and their plans see it: with what the fields of the plan need. BatchNormalization, which no
+// quantized layer can be fused with, is folded into the layer before (not with compat_onnxruntime).
 Prepared tunable_form(const Model& model, const QuantizeOptions& options, const Plan& plan = {});
 
 // The op types that are quantized when QuantizeOptions::op_types is empty.
 const std::vector<std::string>& default_op_types(Scheme scheme = Scheme::kInt8);
 
-// `ranges` with those of `named` where static layers of the plan have a method: what Quantizer does with add_ranges,
+// `ranges`, in which `named` counts where static layers of the plan have a method: as Quantizer does with add_ranges,
 // for work that takes one set of ranges. Throws Error{kUsage} for a method that `named` has not.
 Ranges ranges_under(const Plan& plan, const Model& model, const Ranges& ranges,
                     const std::map<std::string, Ranges>& named);
@@ -133,7 +133,7 @@ class Quantizer {
 
   // The range of a tensor in the candidates from now on.
   void set_range(const std::string& tensor, Range range);
-  // Ranges for the layers whose LayerOptions::method is `name`, in place of those of that name.
+  // Ranges for the layers whose LayerOptions::method is `name`, in place of any before of that name.
   void add_ranges(const std::string& name, Ranges ranges);
 
   // The model under the plan, with these codes and biases, one after the other. A bias that several layers share is

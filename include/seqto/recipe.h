@@ -32,15 +32,15 @@ struct Recipe {
   // was folded. ONNX's converter gives other names in one step than in two.
   std::vector<int64_t> opsets;
   bool fold_batch_norms = true;
-  // Before calibration the float model is rewritten with center, equalize and smooth, everywhere, for layers of
-  // `rewritten_for`, or, where it is unset, for those layers of the plan whose fields or `improvers` say so. The other
-  // improvers are what finds corrections anew.
+  // Before calibration the float model is rewritten with center, equalize and smooth: everywhere, for layers of
+  // `rewritten_for`. Where that is unset, for the layers of the plan whose fields or `improvers` say so. The other
+  // improvers find corrections anew.
   ImproveOptions improvers;
   std::optional<Scheme> rewritten_for = Scheme::kInt8;
   CalibrateOptions calibrate;
   std::vector<int64_t> calibration_samples;        // of the data; those that it has not are left out
   SampleOrder sample_order = SampleOrder::kGiven;  // that DatasetOptions::samples were taken in
-  // The float model after that, an ONNX file, where a study keeps it: its own plans then need no data. Unset: it is
+  // The float model after that, an ONNX file, where a study keeps it: the study's plans then need no data. Unset: it is
   // rewritten again.
   std::optional<StoredFile> rewritten;
   // What ranges and corrections were found on: model_sha256() and samples_sha256(). Empty: nothing was found yet.
@@ -88,8 +88,8 @@ struct Quantized {
 };
 std::string encoding_to_json(const Quantized& made);  // docs/reference/formats.md, "Encoding"
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
-// recipe's own model, and its own samples where data are given, all that was learned is that of the recipe's files;
-// for another model or other samples they are found anew, on those of `calibration_samples` that the data have. Throws
+// recipe's own model, and its own samples where data are given, the recipe's files hold all that was learned. For
+// another model or other samples it is learned anew, on the `calibration_samples` that the data have. Throws
 // Error{kUsage} where data are needed and not given: for another model, or to rewrite the model anew.
 Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
                          const std::optional<RecipeData>& data = {}, const Env& env = {});

@@ -56,8 +56,8 @@ struct SummaryPoint {
   std::string name;
   std::string file, plan_file;  // empty: not written
   double size_reduction_kept = 0;
-  // Of the front: the smallest other point of it whose loss the samples cannot tell from this one's (the 95 % interval
-  // of the paired difference holds 0), so that nothing is known to be gained by being larger; empty: none.
+  // Of the front: its smallest other point whose loss the samples cannot tell from this one's (the 95 % interval of the
+  // paired difference holds 0). Nothing is known to be gained by being larger. Empty: none.
   std::string alike;
   // How much worse each task metric is than the float model's on the same samples, whichever direction is worse. Of the
   // fully quantized model and the front with the interval of the paired difference, where something pairs them.
@@ -72,13 +72,13 @@ struct DeviceFront {
   std::string device;
   SummaryPoint baseline, fully_quantized;
   std::vector<SummaryPoint> front;  // by size, ascending
-  // Ids of those of the front that no candidate beats in size and loss alone, by size: the line of the plot. With a
+  // Ids of the front's points that no candidate beats in size and loss alone, by size: the line of the plot. With a
   // third objective the front holds more.
   std::vector<std::string> outline;
   std::vector<std::string> top;  // ids, at most three
   // An id: what to use. Where no limits were set, the cheapest of the front that is as good as float: `judged_by`, by
-  // the upper end of its 95 % interval, is at most `tolerance`. Cheapest: the least product of size and latency, as
-  // shares of the float model's, of those of them that are objectives. Where none is as good, what loses least.
+  // the upper end of its 95 % interval, is at most `tolerance`. Cheapest: the least product of size and latency, where
+  // they are objectives, as shares of the float model's. Where none is as good, what loses least.
   std::string selected;
   std::string judged_by;  // top1_disagreement where outputs have classes, a task metric (its drop), or a loss
   double tolerance = 0;
@@ -125,8 +125,8 @@ struct ReportOptions {
   bool plots = true;
 };
 // report.html (one file, no network) and below plots/ front.svg, latency.svg, layer_losses.svg, sensitivity.svg,
-// exclusion.svg and devices.svg, where the study has something to show in them; each written to a temporary name, then
-// renamed.
+// exclusion.svg and devices.svg, where the study has something to show in them. Each is written to a temporary name,
+// then renamed.
 void write_report(const Summary& summary, const std::filesystem::path& dir, const ReportOptions& options = {});
 
 // "13.97 MB", "3.21 ms", "0.0462": the only place where units become text.

@@ -27,7 +27,7 @@ class DeviceGone : public Error {
 
 struct SessionOptions {
   // Whether the runtime may rewrite the graph. Calibration and error analysis run it as written, so that the
-  // numbers are those of the graph that is quantized.
+  // numbers are of the graph that is quantized.
   enum class Optimization { kNone, kAll };
   Optimization optimization = Optimization::kAll;
 };
@@ -62,7 +62,7 @@ class Session {
   // each way, however many they are.
   virtual std::vector<TimedOutputs> run_many(std::span<const std::vector<Tensor>> samples);
   // Nanoseconds of each of `repeats` runs of the same inputs, one after the other, as near to the device as the runtime
-  // can measure: a link, and what copies inputs and outputs, does not count where that can be told apart.
+  // can measure. A link, and copies of inputs and outputs, do not count where that can be told apart.
   virtual std::vector<int64_t> time(std::span<const Tensor> inputs, int repeats);
   // From another thread: a run() that is under way ends soon with Error{kInterrupted}; nothing happens when there is
   // none, or when the runtime cannot be stopped.
@@ -104,7 +104,7 @@ class Runner {
   // As load(), from a file on disk, read by the runtime itself.
   virtual std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& = {}) = 0;
   // The model as the runtime's basic optimization leaves it: constants folded, superfluous nodes gone, normalizations
-  // and additions folded into the layer before; ops of ONNX only, equal results on every device. Weights lie in unnamed
+  // and additions folded into the layer before. Ops of ONNX only; equal results on every device. Weights are in unnamed
   // temporary files, mapped. Throws Error{kInvalidInput} as load().
   virtual Model optimized(const Model& model) = 0;
   // Which part of the device runs which node of the graph that the runtime made of the model: `runs` of them on
@@ -123,8 +123,8 @@ struct RunnerOptions {
   // Of ONNX Runtime's execution providers, handed on as they are: {"device_id", "0"}.
   std::map<std::string, std::string> provider_options;
   // --- worker processes (docs/reference/worker_protocol.md)
-  // Sessions live in child processes: what makes the runtime crash, hang or eat memory is an Error of the session, and
-  // the next load() finds a fresh worker.
+  // Sessions live in child processes. A runtime that crashes, hangs or eats memory is an Error of the session; the next
+  // load() finds a fresh worker.
   bool isolated = false;
   // The executable `seqto`; empty: $SEQTO_WORKER, `seqto` on PATH. The command names itself.
   std::string worker;
@@ -145,8 +145,8 @@ struct RunnerOptions {
 // `device`: "cpu", or a provider of ONNX Runtime: "cuda", "tensorrt", "openvino", "webgpu", "xnnpack", "coreml", "qnn";
 // or TVM: "tvm:TARGET", "tvm+rpc:HOST:PORT:KEY:TARGET", "tvm+tracker:HOST:PORT:KEY:TARGET".
 // Sets ORT_DISABLE_TELEMETRY=1 in the process's environment, unless it is set, before the runtime is loaded.
-// Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), no worker can be started, or
-// the provider is missing, does not start, or leaves a convolution to the CPU.
+// Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), or no worker can be started.
+// Also when the provider is missing, does not start, or leaves a convolution to the CPU.
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& = {}, const Env& = {});
 
 // What a verb looks at: samples of a data set, and what runs them. All of it outlives the call.
@@ -168,16 +168,16 @@ std::vector<DeviceStatus> list_devices(const RunnerOptions& = {});
 // --- Recurrent models: states that go from one sample to the next
 
 // `runner`, whose sessions carry the states of options.states; `runner` itself where there are none. `model` is the
-// float model: it tells the shapes of the states, which are zeros of the state input's shape at the start (an open
-// batch is 1, other open dimensions need options.dims).
+// float model: it tells the shapes of the states. At the start they are zeros of the state input's shape (an open batch
+// is 1, other open dimensions need options.dims).
 //
-// Each session has states of its own: a quantized model drifts by its own errors, as it will in use. A run goes on from
-// the states that the run before left when its sample is the next of the same sequence; a sample that is run again
-// starts where it started; every other sample starts at zero. So the first sample of a part (calibration, evaluation)
-// starts at zero, and results depend on the samples alone, not on threads or processes. Models that are loaded may have
-// other inputs and outputs than `model`, but the states' among them; states that are no output (a model cut open to
-// look inside) are made one and hidden; a part of a model that does not compute them gets those of `model`, which runs
-// beside it.
+// Each session has separate states: a quantized model drifts by its errors, as it will in use. A run goes on from the
+// states of the run before when its sample is the next of the same sequence. A sample that is run again starts where it
+// started; every other sample starts at zero. So the first sample of a part (calibration, evaluation) starts at zero.
+// Results depend on the samples alone, not on threads or processes. Models that are loaded may have other inputs and
+// outputs than `model`, but the states' among them. States that are no output (a model cut open to look inside) are
+// made one and hidden. A part of a model may not compute them: `model` then runs beside it and
+// gives them.
 //
 // Samples come from open_dataset() with the same options. run_many() runs them one after the other: each needs the
 // states of the one before.
@@ -199,8 +199,8 @@ void serve_worker(Runner& runner, int in, int out, const ServeOptions& options);
 // For a worker that has no runner: answers the first request with the reason.
 void serve_refusal(const Error& reason, int in, int out);
 
-// The executable `seqto-tvm`, whose word `serve` makes a machine a device of others: options.tvm_worker, else
-// $SEQTO_TVM_WORKER, else the one beside this process's own executable, else `seqto-tvm`, to be found on PATH.
+// The executable `seqto-tvm`, whose word `serve` makes a machine a device of others. It is options.tvm_worker, else
+// $SEQTO_TVM_WORKER, else the one beside this process's executable, else `seqto-tvm` on PATH.
 std::string tvm_executable(const RunnerOptions& options = {});
 
 }  // namespace seqto

@@ -39,8 +39,8 @@ struct Selection {
   size_t index = 0;                  // of the points
   std::vector<CheckedLimit> limits;  // of that point
 };
-// Of the points that meet all limits, the one nearest to the ideal of the objectives that have none, over all points
-// (of all objectives, where each has one): with limits on size and latency, what loses least within them. Where none
+// Of the points that meet all limits, the one nearest to the ideal, over all points, of the objectives that have none
+// (of all, where each has one). With limits on size and latency that is what loses least within them. Where none
 // meets them, the one whose figures are least beyond their bounds, relative to these and summed. Where latency is an
 // objective, points that are slower than the baseline are passed over while there are others. Nothing for no points.
 // Throws Error{kInvalidInput} for a limit on what was not measured.
@@ -108,8 +108,8 @@ struct StrategyOptions {
   std::vector<std::string> objectives{"kl", "size"};
   // On search and acceptance samples together; 0: the strategy's own measure, some 5 for each group.
   int64_t evaluations = 0;
-  // chain: how much is over of the time that the search had left when this was first asked, before the one-in
-  // evaluations, which get half of it; empty: there is no limit.
+  // chain: how much is over of the time that the search had left when this was first asked. That is before the one-in
+  // evaluations, which get half of it. Empty: there is no limit.
   std::function<double()> time_spent;
   int64_t front = 24;  // points that are measured for the report, at most
   uint64_t seed = 0;
@@ -139,11 +139,11 @@ struct SearchSpace {
   std::function<int64_t(const Plan&)> size_of;    // bytes of the candidate's file; needs no run
   std::function<double(const Plan&)> latency_of;  // predicted, nanoseconds a sample; may be empty
 };
-// "incremental": the published procedure. Trial 0 is the fully quantized model, then the exclusion list grows by one
-// entry of the order a trial; it stops at the threshold or when the list is used up. Candidates that are equal
+// "incremental": the published procedure. Trial 0 is the fully quantized model. Then the exclusion list grows by one
+// entry of the order a trial, until the threshold or the end of the list. Candidates that are equal
 // to the one before are the caller's to skip (see tune.h).
-// "chain": one group and scheme at a time from the float side, then the whole chain of plans of least loss for their
-// cost, then moves around it that fresh samples must confirm (docs/design/search.md).
+// "chain" (docs/design/search.md): one group and scheme at a time from the float side, then the chain of plans of least
+// loss for their cost, then moves around it that fresh samples must confirm.
 // Throws Error{kUsage} listing the names when unknown.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const SearchSpace& space, const StrategyOptions& = {});
 

@@ -21,8 +21,8 @@ struct TuneOptions {
   // --- input
   std::filesystem::path model;
   std::filesystem::path data;
-  // Samples of their own for the ranges and for the error analysis; empty: those of `data` that come first. With the
-  // former all of `data` is the evaluation's; dataset.labels, samples and random_samples are those of `data` alone.
+  // Other samples for the ranges and for the error analysis; empty: the first ones of `data`. With the former all of
+  // `data` is the evaluation's; dataset.labels, samples and random_samples are about `data` alone.
   std::filesystem::path calibration_data, ranking_data;
   DatasetOptions dataset;
   // --- search
@@ -33,8 +33,8 @@ struct TuneOptions {
   // Choose the selected point of the front, and whether there is one that will do; the search itself looks for the
   // front.
   std::vector<Limit> limits;
-  // Without limits the selected point may be so much worse than float: the share of changed answers, the drop of a task
-  // metric that is an objective, or the loss where outputs have no classes.
+  // How much worse than float the selected point may be, without limits. It is a share of changed answers, the drop of
+  // a task metric that is an objective, or the loss where outputs have no classes.
   double tolerance = 0.01;
   // Beside those that labels bring by themselves.
   MetricOptions metrics;
@@ -63,16 +63,16 @@ struct TuneOptions {
   // --- quantizer; the published settings
   QuantizeOptions quantize;
   // Strategies other than incremental write static layers in the types that are fast on the device, whatever `quantize`
-  // says of types and granularity: on x86 uint8 activations and int8 weights, per channel, in 7 bits where the
-  // processor lacks VNNI instructions.
+  // says of types and granularity. On x86 these are uint8 activations and int8 weights, per channel, in 7 bits where
+  // the processor lacks VNNI instructions.
   bool fast_types = true;
   CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says
   // Found once for each scheme, on the calibration samples with every layer in it, and applied to every candidate; the
   // published reference goes without. A resumed run takes them from the folder: corrections.npz, and the study's
   // ranges.
   ImproveOptions improvers;
-  // Strategies other than incremental also learn the rounding of int8_weights and correct the biases of int4_weights,
-  // and of layers too wide to learn, whatever `improvers` says; with max_time_seconds below 300 biases alone. Not with
+  // Strategies other than incremental also learn the rounding of int8_weights, and correct the biases of int4_weights
+  // and of layers too wide to learn, whatever `improvers` says. With max_time_seconds below 300 biases alone; not with
   // random or recurrent data.
   bool correct_weights = true;
   // --- device
@@ -157,7 +157,7 @@ std::vector<Setting> read_config(const std::filesystem::path& path);
 std::string config_to_toml(std::span<const Setting> settings);
 
 // The published tool's config.json (https://github.com/luludak/SeQTO) as settings of `tune`, with paths relative to the
-// file, and what is to be said about it: keys that mean nothing here. docs/reference/config.md has the table.
+// file; warnings name the keys that mean nothing here. docs/reference/config.md has the table.
 struct PublishedConfig {
   std::vector<Setting> settings;
   std::vector<std::string> warnings;

@@ -30,7 +30,7 @@ double worse_end(const Figure& figure, bool high_is_worse);
 // "top1_drop" ...: how much worse a metric is than the reference's. Ratios are to the reference, the float model.
 using Figures = std::map<std::string, Figure>;
 // Of a measurement; ratios and drops are to the float model's. What was not measured, or is not a number, is left out.
-// Intervals are the measurement's, of drops those of the paired difference; of latencies the spread of the runs.
+// Intervals are the measurement's; drops have the paired difference's, latencies the spread of the runs.
 Figures figures_of(const Measurement& measurement, const Measurement& baseline);
 // By its name alone: true for metrics that are shares of right answers.
 bool higher_is_better(const std::string& figure);
@@ -104,7 +104,7 @@ struct SampleParity {
   int64_t incomparable = 0;
 };
 
-// Losses, and task metrics: those of labels, and those that were asked for.
+// Losses, and task metrics: what labels give, and what was asked for.
 struct TaskParity {
   Measurement reference, candidate;
   std::map<std::string, Figure> drops;  // how much worse each metric is, with the interval of the paired difference
@@ -137,7 +137,7 @@ struct ParitySide {
 };
 // Runs both on one sample after the other, all of them; without metrics and limits memory stays constant. Throws
 // Error{kInvalidInput} as Runner::load_file() and Session::run(), and where an output is no tensor of numbers or its
-// size differs; with metrics and limits as Metric::score() and check(), and where the first output is not float.
+// size differs. With metrics and limits also as Metric::score() and check(), and where the first output is not float.
 Parity validate(const ParitySide& reference, const ParitySide& candidate, const ParityOptions& = {}, const Env& = {});
 // The same, without metrics and limits, against what the data say that the model answered (Sample::expected: ONNX's
 // test data); `reference` is then the word "the data". Throws Error{kInvalidInput} where they do not tell every output.
