@@ -100,10 +100,11 @@ struct Remade {
   const Plan& plan;
   std::vector<Corrections> found = {};  // before
 
+  // Layers among operators on codes are written in pairs: their inputs can then be looked at.
   Model with(Corrections more) const;
 };
 
-// In QDQ form, beside what was found before. Streams the samples in constant memory; only channel means leave the
+// Beside what was found before. Streams the samples in constant memory; only channel means leave the
 // runtime.
 BiasShifts bias_shifts(const Remade& quantized, BiasCorrection correction, const SampleRun& on);
 
@@ -133,8 +134,8 @@ struct RoundingOptions {
 };
 
 // Layers: Conv (1-D, 2-D, grouped), Gemm and MatMul with constant weights of 2 to 16 bits that nothing else reads, in
-// any form that Quantizer writes in float or QDQ. Others are left alone. Deterministic. Cost: both networks run once or
-// a few times, up to half as often as they are deep where nothing can be kept.
+// any form that Quantizer writes. Others are left alone. Deterministic. Cost: both networks run once or a few times, up
+// to half as often as they are deep where nothing can be kept.
 Rounding learn_rounding(const Remade& quantized, const SampleRun& on, const RoundingOptions& = {});
 
 // --- Ranges of activations chosen by what the network makes of them
@@ -271,10 +272,9 @@ struct Improved {
   Corrections corrections;
 };
 // For the layers of the candidate's plan, with its fields. A layer gets a learned rounding or a corrected bias where
-// its field or else `improvers` says so; biases fast where only fields ask. For QOperator form all are found on the
-// QDQ form, and serve both. Ranges may be empty where the plan has no static layers; they serve all of them, so
-// LayerOptions::method is to be resolved before and taken out (ranges_under). `enough` ends the learning of roundings
-// early (RoundingOptions).
+// its field or else `improvers` says so; biases fast where only fields ask. Ranges may be empty where the plan has no
+// static layers; they serve all of them, so LayerOptions::method is to be resolved before and taken out (ranges_under).
+// `enough` ends the learning of roundings early (RoundingOptions).
 Improved improve(const Candidate& candidate, const ImproveOptions& improvers, const SampleRun& on,
                  const std::function<bool()>& enough = {});
 // Those alone that the plan's fields, or else `otherwise`, ask for. Shifts that were found beside a learned rounding

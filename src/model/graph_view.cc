@@ -6,9 +6,11 @@
 
 namespace seqto::internal {
 
-Edges::Edges(const Graph& graph) : first_(graph.nodes.data()) {
-  ends_.reserve(graph.nodes.size() * 2);
-  for (const Node& node : graph.nodes) {
+Edges::Edges(std::span<const Node> nodes, std::span<const ValueInfo> outputs, const std::vector<bool>& removed)
+    : first_(nodes.data()) {
+  ends_.reserve(nodes.size() * 2);
+  for (const Node& node : nodes) {
+    if (!removed.empty() && removed[place(node)]) continue;
     for (const auto& name : node.outputs)
       if (!name.empty()) ends_[name].producer = &node;
     for (const auto& name : node.inputs)
@@ -17,7 +19,7 @@ Edges::Edges(const Graph& graph) : first_(graph.nodes.data()) {
       if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value))
         for (const auto& name : opaque->captures) ++ends_[name].others;
   }
-  for (const ValueInfo& v : graph.outputs) ++ends_[v.name].others;
+  for (const ValueInfo& v : outputs) ++ends_[v.name].others;
 }
 
 const Edges::Ends* Edges::find(const std::string& tensor) const {

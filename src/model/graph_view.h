@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,7 +18,10 @@ namespace seqto::internal {
 // Who makes and who reads each tensor.
 class Edges {
  public:
-  explicit Edges(const Graph& graph);
+  explicit Edges(const Graph& graph) : Edges(graph.nodes, graph.outputs) {}
+  // Of such nodes but the removed ones, with `outputs` read by the graph's caller.
+  explicit Edges(std::span<const Node> nodes, std::span<const ValueInfo> outputs = {},
+                 const std::vector<bool>& removed = {});
 
   // Null for inputs, initializers and what does not exist.
   const Node* producer(const std::string& tensor) const;

@@ -30,13 +30,15 @@ import operator_deviations  # noqa: E402
 import operator_graphs  # noqa: E402
 import oracle  # noqa: E402
 
-FAILED_ONCE = (271246, 504459, 700473, 700523, 701012, 704034, 708183, 903815, 906180, 5004258)  # seeds whose mends every run looks at
+FAILED_ONCE = (271246, 504459, 700473, 700523, 701012, 704034, 708183, 881158, 903815, 906180, 5004258)  # seeds whose mends every run looks at
 FORMS = ("qoperator", "dynamic")
 # The runtime makes this operator of a float AveragePool between a pair, with dilations, which it does not have; it moves a
 # Transpose through a float Resize, whose linear kernel then refuses the order of the scales (seed 5003769); it takes what is
-# added to a MatMulInteger of one column for a bias, also where it has more values (dynamic, seed 6007729).
+# added to a MatMulInteger of one column for a bias, also where it has more values (dynamic, seed 6007729). Behind what moves
+# values it adds a pair with the output_dtype of int8, which it forgets when it makes uint8 of int8 (qoperator, seed 881158:
+# D54, which QDQ form goes around; the file is onnxruntime's own and runs without the optimizer).
 RUNTIME_FAULTS = (*base.RUNTIME_FAULTS, 'QLinearAveragePool, "com.microsoft"', "ScalesValidation 'Linear' mode only supports",
-                  "bias tensor's element count must equal B's last dimension")
+                  "bias tensor's element count must equal B's last dimension", "output_dtype INT8 does not match y_zero_point type UINT8")
 MOVED = ("Split", "Pad", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Transpose", "Gather", "ArgMax")
 EXPECTED = {  # operators that equal models must show, one at least for every entry of onnxruntime's registries
     "qoperator": ["QLinearConv", "QGemm", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearLeakyRelu", "QLinearSigmoid",

@@ -1,5 +1,5 @@
-"""Corrections in QOperator form: the codes and biases of the QDQ file, layer by layer, and outputs nearer to the float
-model's than without."""
+"""Corrections in QOperator form: outputs nearer to the float model's than without. Each form is looked at as it is
+written. Where the same tensors are quantized, codes and biases are those of the QDQ file, layer by layer."""
 import json
 import os
 import sys
@@ -69,7 +69,8 @@ def kl(reference, candidate):
     return float((np.exp(p) * (p - q)).sum(1).mean())
 
 
-def check(folder, model, x, evaluation, common):
+def check(folder, model, x, evaluation, common, same=CORRECTIONS):
+    """`same`: the corrections that find the same in both forms."""
     data, files = folder / "data.npz", {}
     np.savez(data, **{onnx.load(model).graph.input[0].name: x})
     reference, losses = outputs(model, evaluation), {}
@@ -86,7 +87,9 @@ def check(folder, model, x, evaluation, common):
                 assert (theirs is None) == (ours is None), (flags, layer)
                 if theirs is None:
                     continue
-                assert theirs.dtype == ours.dtype and np.array_equal(theirs, ours), (flags, layer, theirs, ours)
+                assert theirs.dtype == ours.dtype and theirs.shape == ours.shape, (flags, layer)
+                if flags in same or not flags:
+                    assert np.array_equal(theirs, ours), (flags, layer, theirs, ours)
         onnx.checker.check_model(str(files["qoperator"]))
         losses[" ".join(flags) or "plain"] = kl(reference, outputs(files["qoperator"], evaluation))
     return losses
@@ -119,9 +122,10 @@ def main():
         name = model.graph.input[0].name
         x = np.concatenate([s[name] for s in cases.inputs(case, info, model, 80)])
         uint8 = ["--activation-type", "uint8", "--per-channel"]
-        losses = check(Path(scratch), case / info["model"], x[:30], x[30:], uint8)
+        # An operator between the layers rounds in one form and not in the other: they read other inputs.
+        losses = check(Path(scratch), case / info["model"], x[:30], x[30:], uint8, same=CORRECTIONS[:1])
         print("resnet20", losses)
-        assert losses["--rounding learned --bias-correction full"] < losses["plain"], losses
+        assert all(losses[" ".join(flags)] < losses["plain"] for flags in CORRECTIONS[1:]), losses
     return 0
 
 

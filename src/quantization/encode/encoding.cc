@@ -117,6 +117,7 @@ json to_json(const Encoding& encoding) {
       if (encoding.graph->removed[i]) j["removed"].push_back(encoding.graph->nodes[i].name);
   j["deviations"] = encoding.deviations;
   j["notes"] = encoding.notes;
+  j["hash"] = sha256_hex(j.dump()).substr(0, 16);
   return j;
 }
 

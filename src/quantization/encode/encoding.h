@@ -1,5 +1,5 @@
 // Room: quantization/encode. Everything that was decided about one candidate, before a file is written. A value: it can
-// be printed, compared and hashed; its hash names the candidate.
+// be printed, compared and hashed. Candidates are named by their plans (docs/design/decisions/0013-ids.md).
 #pragma once
 
 #include <map>
@@ -129,7 +129,7 @@ struct Encoding {
   void deviate(const std::string& id, const LayerId& layer = "");
 };
 
-// With hashes in place of codes.
+// With hashes in place of codes, and its own: of all the rest.
 nlohmann::json to_json(const Encoding& encoding);
 nlohmann::json shape_to_json(const Tensor& tensor);  // type, dims, hash
 

@@ -1,8 +1,8 @@
 // What depends on all readers of a tensor, or on what the runtime cannot load: blocks, axes that a user asked for,
 // 4-bit activations behind Relu, Clip and MaxPool.
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "model/op_traits.h"
@@ -52,13 +52,9 @@ class Settler {
   // to behind it, for which there is no kernel. It brings them there through operators that only move values. Behind
   // an integer Conv it moves a Transpose through the second pair of a conversion to 4 bits.
   void settle_activations() {
+    edges_.emplace(marks_.nodes, std::span<const ValueInfo>{}, marks_.removed);
     for (const Node& n : marks_.nodes) {
-      if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
-      for (const auto& output : n.outputs) producers_[output] = &n;
-      if (!n.inputs.empty() && (moves_values(n) || is_max_pool(n))) movers_[n.inputs[0]].push_back(&n);
-    }
-    for (const Node& n : marks_.nodes) {
-      if (marks_.removed[static_cast<size_t>(&n - marks_.nodes.data())]) continue;
+      if (marks_.removed[edges_->place(n)]) continue;
       bool pool = is_max_pool(n);
       if (is_conv(n) && is_8_bits(activation_type_of(options_, n.outputs[0]))) leave_4_bits(n.outputs[0], n);
       if (is_conv(n) && n.inputs.size() > 1 && !is_4_bit_weight(n.inputs[1]) && comes_in_4_bits(n.inputs[0]))
@@ -77,8 +73,8 @@ class Settler {
 
   bool comes_in_4_bits(const std::string& tensor) {
     if (marks_.tensors.contains(tensor)) return has_4_bits(tensor);
-    const auto it = producers_.find(tensor);
-    return it != producers_.end() && moves_values(*it->second) && comes_in_4_bits(it->second->inputs[0]);
+    const Node* producer = edges_->producer(tensor);
+    return producer && moves_values(*producer) && comes_in_4_bits(producer->inputs[0]);
   }
 
   // From behind an int8 pair to behind an operator that only moves values the runtime takes a pair of its own, with an
@@ -108,14 +104,15 @@ class Settler {
 
   void leave_before(const std::string& tensor, const Node& n) {
     leave_4_bits(tensor, n);
-    if (auto it = producers_.find(tensor); it != producers_.end() && moves_values(*it->second))
-      leave_before(it->second->inputs[0], n);
+    if (const Node* producer = edges_->producer(tensor); producer && moves_values(*producer))
+      leave_before(producer->inputs[0], n);
   }
 
   void leave_behind(const std::string& tensor, const Node& n) {
     leave_4_bits(tensor, n);
-    if (auto it = movers_.find(tensor); it != movers_.end())
-      for (const Node* mover : it->second) leave_behind(mover->outputs[0], n);
+    for (const Node* reader : edges_->readers(tensor))
+      if (reader->inputs[0] == tensor && (moves_values(*reader) || is_max_pool(*reader)))
+        leave_behind(reader->outputs[0], n);
   }
 
   void leave_4_bits(const std::string& tensor, const Node& n) {
@@ -214,8 +211,7 @@ class Settler {
   Marks& marks_;
   const GraphView& index_;
   const QuantizeOptions& options_;
-  std::unordered_map<std::string, const Node*> producers_;
-  std::unordered_map<std::string, std::vector<const Node*>> movers_;  // by what they move
+  std::optional<Edges> edges_;  // that marking left
 };
 
 }  // namespace

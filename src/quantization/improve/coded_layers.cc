@@ -32,7 +32,7 @@ std::optional<CodedLayer> coded_layer(const Node& node, const Node& written, Enc
   if (!codes) return {};
   CodedWeight& weight = codes->weight;
   const auto layout = is_nbits(written) ? std::optional(WeightLayout{1, weight.dims[0], weight.dims[1], false})
-                                        : weight_layout(node, weight.dims);
+                                        : weight_layout(qoperator_form(node) ? written : node, weight.dims);
   if (!layout) return {};
   const auto bias = layers.bias_of(node);
   return CodedLayer{&written, 0, written.inputs[0], std::move(weight), *layout, bias && bias->holds(layout->outputs)};
@@ -42,8 +42,7 @@ std::optional<CodedLayer> coded_layer(const Node& node, const Node& written, Enc
 
 std::vector<CodedLayer> coded_layers(const Model& quantized, EncodedLayers& layers) {
   std::unordered_map<LayerId, const Node*> encoded;
-  for (const Node& n : layers.nodes())
-    if (!qoperator_form(n)) encoded[n.name] = &n;
+  for (const Node& n : layers.nodes()) encoded[layer_of(n)] = &n;
   const GraphView view(quantized);
   std::vector<CodedLayer> result;
   std::unordered_map<std::string, int> depths;

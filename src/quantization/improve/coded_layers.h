@@ -27,8 +27,8 @@ struct CodedLayer {
   bool has_bias = false;  // of its own
 };
 // Conv of one or two dimensions, Gemm and MatMul in graph order, in these forms, also as MatMulNBits, whose codes
-// nothing else reads. `quantized`: as the encoding says it. None in QOperator form: their inputs are codes as well. The
-// model must outlive the result.
+// nothing else reads. `quantized`: as the encoding says it, operators on codes in pairs (operators_in_pairs.h). It must
+// outlive the result.
 std::vector<CodedLayer> coded_layers(const Model& quantized, EncodedLayers& layers);
 
 // How the weights of this node lie, nothing where its attributes are beyond what layers are learned for.

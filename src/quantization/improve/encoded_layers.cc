@@ -28,17 +28,7 @@ EncodedLayers::EncodedLayers(Encoding& encoding, const Model& model, const Graph
   for (size_t i = 0; i < encoding.biases.size(); ++i) biases_[encoding.biases[i].name] = i;
   for (size_t i = 0; i < encoding.weights.size(); ++i)
     for (const EncodedWeight::Reader& reader : encoding.weights[i].readers) weights_[reader.layer].push_back(i);
-  if (!encoding.graph) return;
-  for (size_t i = 0; i < nodes().size(); ++i)
-    if (encoding.graph->removed.empty() || !encoding.graph->removed[i])
-      for_each_read(nodes()[i], [&](const std::string& name) { ++uses_[name]; });
-  for (const ValueInfo& output : model.graph.outputs) ++uses_[output.name];
-}
-
-size_t EncodedLayers::uses(const std::string& name) const {
-  if (!encoding_.graph) return view_.edges.uses(name);
-  auto it = uses_.find(name);
-  return it == uses_.end() ? 0 : it->second;
+  if (encoding.graph) edges_.emplace(nodes(), model.graph.outputs, encoding.graph->removed);
 }
 
 const EncodedTensor* EncodedLayers::tensor(const std::string& name) const {

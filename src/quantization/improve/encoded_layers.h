@@ -51,7 +51,7 @@ class EncodedLayers {
   size_t bias_input_of(const Node& node) const;  // 0: it can have none
   const EncodedTensor* tensor(const std::string& name) const;
   const EncodedWeight* weight_of(const Node& node) const;
-  size_t uses(const std::string& name) const;
+  size_t uses(const std::string& name) const { return (edges_ ? *edges_ : view_.edges).uses(name); }
   // A bias that no other layer reads: float, or int32 in these steps.
   void give(const Node& node, Tensor values, std::vector<float> scale, bool is_new);
   std::optional<float> input_scale(const Node& node) const;
@@ -62,7 +62,7 @@ class EncodedLayers {
   // By name, those of operators by that of their codes; of operators also by that of the scale.
   std::unordered_map<std::string, size_t> tensors_, biases_;
   std::unordered_map<LayerId, std::vector<size_t>> weights_;  // by layer
-  std::unordered_map<std::string, size_t> uses_;              // in the encoding's graph
+  std::optional<Edges> edges_;                                // of the encoding's graph
 };
 
 // The name that a layer of the float model has; of operators on codes it is another one.

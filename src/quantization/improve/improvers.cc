@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "quantization/arithmetic/arithmetic.h"
+#include "quantization/improve/operators_in_pairs.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -291,22 +292,15 @@ Model rewrite_for(const Model& model, const ImproveOptions& improvers, QuantizeO
 Model Remade::with(Corrections more) const {
   std::vector<Corrections> all = found;
   all.push_back(std::move(more));
-  return quantizer.quantize(plan, all);
+  return internal::operators_in_pairs(quantizer.quantize(plan, all));
 }
 
 Improved improve(const Candidate& candidate, const ImproveOptions& options, const SampleRun& on,
                  const std::function<bool()>& enough) {
-  // Layers in QOperator form have no inputs in float that could be looked at: what is found for their QDQ form, which
-  // rounds in the same places, are codes and biases of both.
   bool cut = false;
   const std::function<bool()> ends = enough ? [&] { return cut = enough(); } : enough;
-  QuantizeOptions in_pairs = candidate.options;
-  in_pairs.format = QuantFormat::kQdq;
-  Improving improving{.candidate = {candidate.model, candidate.ranges, in_pairs, candidate.plan},
-                      .options = options,
-                      .on = on,
-                      .enough = ends,
-                      .found = {candidate.ranges, {}}};
+  Improving improving{
+      .candidate = candidate, .options = options, .on = on, .enough = ends, .found = {candidate.ranges, {}}};
   if (on.samples.empty()) return std::move(improving.found);
   for (const Improver& i : kImprovers)
     if (i.improve && (i.asked(options) || any_layer(candidate.plan, i))) i.improve(improving);

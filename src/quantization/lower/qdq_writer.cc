@@ -19,14 +19,9 @@ class Writer {
         encoding_(encoding),
         graph_(*encoding.graph),
         options_(options),
+        edges_(graph_.nodes, model.graph.outputs, graph_.removed),
         nodes_(graph_.nodes) {
     if (in_contrib_domain(options, view.opset)) domain_ = "com.microsoft";
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      for (const auto& name : nodes_[i].inputs)
-        if (!name.empty()) readers_[name].push_back(i);
-      for (const auto& name : nodes_[i].outputs)
-        if (!name.empty()) producers_[name].push_back(i);
-    }
   }
 
   Model run() {
@@ -181,11 +176,7 @@ class Writer {
   }
 
   void replace_inputs_of(size_t i, const std::string& from, const std::string& to) {
-    for (auto& name : nodes_[i].inputs)
-      if (name == from) {
-        name = to;
-        readers_[to].push_back(i);
-      }
+    std::ranges::replace(nodes_[i].inputs, from, to);
   }
 
   void replace_inputs_by_name(const std::unordered_set<std::string>& nodes, const std::string& from,
@@ -195,22 +186,12 @@ class Writer {
   }
 
   void replace_inputs(const std::string& from, const std::string& to) {
-    auto it = readers_.find(from);
-    if (it == readers_.end()) return;
-    std::vector<size_t> nodes = std::move(it->second);
-    readers_.erase(it);
-    for (size_t i : nodes)
-      for (auto& name : nodes_[i].inputs)
-        if (name == from) name = to;
-    readers_[to] = std::move(nodes);
+    for (const Node* reader : edges_.readers(from)) replace_inputs_of(edges_.place(*reader), from, to);
   }
 
   void replace_outputs(const std::string& from, const std::string& to) {
-    auto it = producers_.find(from);
-    if (it == producers_.end()) return;
-    for (size_t i : it->second)
-      for (auto& name : nodes_[i].outputs)
-        if (name == from) name = to;
+    if (const Node* producer = edges_.producer(from))
+      std::ranges::replace(nodes_[edges_.place(*producer)].outputs, from, to);
   }
 
   Model assemble() {
@@ -244,9 +225,8 @@ class Writer {
   const Encoding& encoding_;
   const EncodedGraph& graph_;
   const QuantizeOptions& options_;
-  std::vector<Node> nodes_;
-  // By place, since the edges change while the model is written.
-  std::unordered_map<std::string, std::vector<size_t>> readers_, producers_;
+  const Edges edges_;        // as the encoding has them
+  std::vector<Node> nodes_;  // as they are written
   std::unordered_set<std::string> dropped_;
   std::vector<Node> new_nodes_;
   std::vector<Initializer> added_;
