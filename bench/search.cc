@@ -32,9 +32,10 @@
 #include "orchestrator/tune/search_space.h"
 #include "search/strategies/archive.h"
 #include "search/strategies/assignments.h"
-#include "search/tuning.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
+
+#include "search_tuning.h"
 
 #ifdef SEQTO_HAS_CBC
 #include "ilp.h"

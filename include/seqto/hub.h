@@ -23,9 +23,7 @@ struct HubOptions {
   std::string manifest;
   // Empty: $SEQTO_HUB_CACHE, else $XDG_CACHE_HOME/seqto/hub, else ~/.cache/seqto/hub.
   std::filesystem::path cache;
-  bool offline = false;       // the cache alone; what is not there is an error
-  int attempts = 5;           // of one file; each goes on where the one before was cut
-  double stall_seconds = 30;  // without a byte: the attempt has failed
+  bool offline = false;  // the cache alone; what is not there is an error
 };
 
 // An input or output as the manifest has it; a dimension is a number, a name, or "?".

@@ -74,6 +74,7 @@ bool gives_class_rows(const Model& model);
 // Of the objectives of a search, "size" and "latency" among them.
 std::vector<std::string> loss_names();
 bool is_loss(const std::string& objective);
+bool is_cost(const std::string& objective);         // "size" or "latency"
 bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
 // The loss that a search follows: the first of the objectives that is one, else a stand-in for the first task metric,
 // which is flat between its steps. It is "kl" for metrics of classes, "mse" where they read the first output's values,

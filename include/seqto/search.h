@@ -98,10 +98,8 @@ struct SearchTuning {
 
 struct StrategyOptions {
   SearchTuning tuning;
-  // incremental: stop when the last trial's loss `threshold_loss` is at most this; the published stop is
-  // rank_dissimilarity <= 0.
+  // incremental: stop when the last trial's rank_dissimilarity is at most this, as published.
   double threshold = 0;
-  std::string threshold_loss = "rank_dissimilarity";
   // The others: what they minimise. A loss or a task metric, and "size" or "latency" or both. Where there is a task
   // metric, plans are found by followed_loss(), and those that the report has are chosen by both; acceptance trials
   // have to hold the metric.

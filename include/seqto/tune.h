@@ -51,7 +51,6 @@ struct TuneOptions {
   // --- samples, never overlapping. Fewer than asked for are divided in the same manner, down to eight.
   // Strategies other than incremental take them in SampleOrder::kMixed, whatever `dataset` says; a study that was begun
   // in the data set's own order goes on in it. Not with quantize.compat_onnxruntime.
-  bool mixed_samples = true;
   std::optional<int64_t> calibration_samples;  // unset: 50, or half of the data if that is less
   // Half of them to search on, half to confirm on; unset: 64, or a third of what calibration leaves if that is less;
   // none for strategy incremental, which decides on the evaluation's samples.

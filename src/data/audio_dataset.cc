@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "data/convert.h"
 #include "data/datasets.h"
 #include "data/labels.h"
@@ -34,8 +34,7 @@ struct Place {
 };
 
 bool is_audio_name(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string extension = internal::lower(path.extension().string());
   return !path.filename().string().starts_with('.') && (extension == ".wav" || extension == ".flac");
 }
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <mutex>
 #include <system_error>
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "data/convert.h"
 #include "data/datasets.h"
 #include "data/labels.h"
@@ -30,8 +30,7 @@ struct ImageFile {
 };
 
 bool is_image_name(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string extension = internal::lower(path.extension().string());
   const bool hidden = path.filename().string().starts_with('.');
   return !hidden && (extension == ".jpg" || extension == ".jpeg" || extension == ".png");
 }

@@ -16,9 +16,9 @@ bool is_loss(const std::string& objective) {
   return std::ranges::any_of(kLossFields, [&](const LossField& field) { return field.name == objective; });
 }
 
-bool is_task_metric(const std::string& objective) {
-  return objective != "size" && objective != "latency" && !is_loss(objective);
-}
+bool is_cost(const std::string& objective) { return objective == "size" || objective == "latency"; }
+
+bool is_task_metric(const std::string& objective) { return !is_cost(objective) && !is_loss(objective); }
 
 std::string followed_loss(const std::vector<std::string>& objectives) {
   if (const auto loss = std::ranges::find_if(objectives, is_loss); loss != objectives.end()) return *loss;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/descriptor.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "metrics/loss_fields.h"
@@ -35,22 +36,17 @@ class Study::File {
   explicit File(const std::filesystem::path& path)
       // Close-on-exec: a worker process must not hold the lock after us.
       : path_(path.string()), descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
-    if (descriptor_ < 0) fail("cannot be opened for writing", "choose another folder");
+    if (descriptor_.get() < 0) fail("cannot be opened for writing", "choose another folder");
     // A file system without locks is used without them.
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      ::close(descriptor_);
+    if (flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       throw Error(Code::kInvalidInput,
                   fmt::format("[study] {} is being written by another run; one at a time expected; wait for it or "
                               "choose another folder",
                               path_));
-    }
   }
-  ~File() { ::close(descriptor_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
 
   void truncate(size_t size_bytes) {
-    if (ftruncate(descriptor_, static_cast<off_t>(size_bytes)) != 0) fail("cannot be cut", "look at the disk");
+    if (ftruncate(descriptor_.get(), static_cast<off_t>(size_bytes)) != 0) fail("cannot be cut", "look at the disk");
   }
 
   // One write: a killed process leaves the whole line or a torn end that open() cuts off. There is no fsync:
@@ -58,10 +54,10 @@ class Study::File {
   void append(std::string line) {
     line += '\n';
     struct stat before{};
-    if (fstat(descriptor_, &before) != 0) fail("cannot be read", "look at the disk");
+    if (fstat(descriptor_.get(), &before) != 0) fail("cannot be read", "look at the disk");
     ssize_t written;
     do {
-      written = ::write(descriptor_, line.data(), line.size());
+      written = ::write(descriptor_.get(), line.data(), line.size());
     } while (written < 0 && errno == EINTR);
     if (written == static_cast<ssize_t>(line.size())) return;
     if (written >= 0) {
@@ -78,7 +74,7 @@ class Study::File {
   }
 
   std::string path_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 Study::Study() = default;

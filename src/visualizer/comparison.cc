@@ -158,8 +158,7 @@ std::string plot_data(const Comparison& c) {
     const Summary& summary = c.studies[s].summary;
     names.push_back(c.studies[s].name);
     for (const SummaryPoint* point : internal::points(summary)) {
-      const SummaryPoint* best = find_point(summary, point->trial.id);
-      Json json = point_data(summary, best ? *best : *point, loss);
+      Json json = point_data(summary, *point, loss);
       json["study"] = s;
       if (point->trial.measurement) most = std::max(most, point->trial.measurement->size_bytes);
       points.push_back(std::move(json));

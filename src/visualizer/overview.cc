@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "metrics/loss_fields.h"
 #include "visualizer/assets.h"
 #include "visualizer/format.h"
@@ -63,21 +64,13 @@ std::vector<Cell> cells(const Summary& s) {
           {std::to_string(s.evaluations), ""}};
 }
 
-std::string link_to(const std::string& name) {
-  std::string path;
-  for (unsigned char c : name) {
-    bool plain = std::isalnum(c) || std::string_view("-._~").find(static_cast<char>(c)) != std::string_view::npos;
-    path += plain ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
-  }
-  return "./" + path + "/report.html";
-}
-
 std::string html_row(const OverviewEntry& e) {
   if (!e.summary)
     return fmt::format(
         "<tr class=\"failed\"><td class=\"model\">{}</td><td class=\"reason\" colspan=\"{}\">{}</td></tr>\n",
         escape_html(e.name), headings().size() - 1, escape_html(e.failure));
-  std::string row = fmt::format("<td class=\"model\"><a href=\"{}\">{}</a></td>", link_to(e.name), escape_html(e.name));
+  std::string row = fmt::format("<td class=\"model\"><a href=\"./{}/report.html\">{}</a></td>",
+                                percent_encoded(e.name, "-._~"), escape_html(e.name));
   for (const Cell& c : cells(*e.summary))
     row += fmt::format("<td data-value=\"{}\">{}</td>", escape_html(c.value.empty() ? c.text : c.value),
                        escape_html(c.text));

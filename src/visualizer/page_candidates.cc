@@ -195,10 +195,7 @@ std::string trials_table(const Summary& summary) {
   const auto shown = columns(summary, metrics, outcomes);
   std::string head, rows;
   for (const Column& column : shown) head += sort_head(column.name, column.more);
-  for (const auto* point : all) {
-    const auto* best = find_point(summary, point->trial.id);
-    rows += trial_row(summary, best ? *best : *point, metrics, shown);
-  }
+  for (const auto* point : all) rows += trial_row(summary, *point, metrics, shown);
   return fmt::format(
       "<section class=\"long\"><label class=\"switch\"><input type=\"checkbox\" id=\"all-columns\"> all "
       "columns</label><h2>All {} candidates</h2>\n<p class=\"hint\">A blue edge: on the front. Select a heading to "

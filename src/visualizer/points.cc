@@ -14,7 +14,8 @@ std::vector<const SummaryPoint*> points(const Summary& summary) {
   std::vector<const SummaryPoint*> all;
   std::unordered_set<std::string> seen;
   const auto add = [&](const SummaryPoint& point) {
-    if (!point.trial.id.empty() && seen.insert(point.trial.id).second) all.push_back(&point);
+    if (!point.trial.id.empty() && seen.insert(point.trial.id).second)
+      all.push_back(find_point(summary, point.trial.id));
   };
   add(summary.baseline);
   add(summary.fully_quantized);
@@ -24,7 +25,6 @@ std::vector<const SummaryPoint*> points(const Summary& summary) {
 }
 
 const SummaryPoint* find_point(const Summary& summary, const std::string& id) {
-  // The front's entry first: it names its files.
   const auto is_it = [&](const SummaryPoint& point) { return point.trial.id == id; };
   for (const auto* list : {&summary.front, &summary.trials}) {
     const auto found = std::find_if(list->begin(), list->end(), is_it);
@@ -69,11 +69,9 @@ int rank(const Summary& summary, const std::string& id) {
   return found == summary.top.end() ? 0 : static_cast<int>(found - summary.top.begin()) + 1;
 }
 
-std::string loss_name(const Summary& summary) {
-  for (const auto& name : summary.objectives) {
-    if (name != "size" && name != "latency") return name;
-  }
-  return "kl";
+std::string loss_name(const std::vector<std::string>& objectives) {
+  const auto loss = std::ranges::find_if_not(objectives, is_cost);
+  return loss == objectives.end() ? "kl" : *loss;
 }
 
 bool has_classes(const Measurement& measurement, const std::string& loss) {

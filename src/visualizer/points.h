@@ -11,8 +11,9 @@
 
 namespace seqto::internal {
 
-// Baseline, fully quantized, all trials and the front, each id once.
+// Baseline, fully quantized, all trials and the front, each id once, as find_point() has it.
 std::vector<const SummaryPoint*> points(const Summary& summary);
+// The front's entry first: it knows more, as the files' names. Null: there is none.
 const SummaryPoint* find_point(const Summary& summary, const std::string& id);
 bool on_front(const Summary& summary, const std::string& id);
 // The same study as one of its other devices saw it.
@@ -23,8 +24,9 @@ std::vector<LayerId> where_choices_differ(const Summary& summary);
 // 1, 2 or 3; 0: not among the top.
 int rank(const Summary& summary, const std::string& id);
 
-// The objective that the plots show against size: the first that is neither size nor latency, else "kl".
-std::string loss_name(const Summary& summary);
+// The objective that the plots show against size: the first that is no cost, else "kl".
+std::string loss_name(const std::vector<std::string>& objectives);
+inline std::string loss_name(const Summary& summary) { return loss_name(summary.objectives); }
 // As the reports call it: "kl", "accuracy drop".
 std::string loss_label(const std::string& name);
 // Whether what is measured has a first class to speak of: maps, boxes and values have none, unless labels say so.

@@ -1,8 +1,9 @@
 #include "visualizer/report_data.h"
 
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/json.h"
 #include "metrics/loss_fields.h"
@@ -84,8 +85,7 @@ Json devices_data(const Summary& summary, const std::string& loss) {
     const Summary seen = on_device(summary, device);
     for (const SummaryPoint* point : internal::points(seen)) {
       if (!point->trial.measurement || point->trial.measurement->latency.median_ns <= 0) continue;
-      const auto* best = find_point(seen, point->trial.id);
-      points.push_back(point_data(seen, best ? *best : *point, loss));
+      points.push_back(point_data(seen, *point, loss));
       points.back()["study"] = names.size();
     }
     names.push_back(device.device);
@@ -139,10 +139,7 @@ std::string report_data_json(const Summary& summary) {
   Json data{{"model", model_name(summary)}, {"loss", loss_label(loss)}, {"unit", size_unit(largest(summary))}};
   data["timed"] = std::ranges::find(summary.objectives, "latency") != summary.objectives.end();
   data["points"] = Json::array();
-  for (const auto* point : points(summary)) {
-    const auto* best = find_point(summary, point->trial.id);  // the front's entry knows more
-    data["points"].push_back(point_data(summary, best ? *best : *point, loss));
-  }
+  for (const auto* point : points(summary)) data["points"].push_back(point_data(summary, *point, loss));
   data["activations"] = Json::array();
   for (const auto& error : summary.sensitivity.activations) {
     data["activations"].push_back({{"tensor", error.tensor},
@@ -165,19 +162,8 @@ std::string report_data_json(const Summary& summary) {
 std::string safe_dump(const Json& data) {
   std::string safe;
   for (const char c : data.dump(-1, ' ', true, Json::error_handler_t::replace)) {
-    switch (c) {  // in JSON these stand inside strings only
-      case '<':
-        safe += "\\u003c";
-        break;
-      case '>':
-        safe += "\\u003e";
-        break;
-      case '&':
-        safe += "\\u0026";
-        break;
-      default:
-        safe += c;
-    }
+    if (c == '<' || c == '>' || c == '&') safe += fmt::format("\\u{:04x}", c);  // in JSON inside strings only
+    else safe += c;
   }
   return safe;
 }

@@ -92,7 +92,6 @@ TEST_F(IncrementalTest, StopsAtTheThreshold) {
   EXPECT_TRUE(strategy()->next(study).empty());
   EXPECT_TRUE(make_strategy("incremental", space_, {.threshold = 0.1})->next(study).empty());
   EXPECT_FALSE(make_strategy("incremental", space_, {.threshold = -1})->next(study).empty());
-  EXPECT_TRUE(make_strategy("incremental", space_, {.threshold_loss = "kl"})->next(study).empty());
 }
 
 TEST_F(IncrementalTest, FailureIsACycleDone) {
@@ -132,8 +131,6 @@ TEST_F(IncrementalTest, UnknownNamesAreListed) {
             "[tune] strategy 'greedy' found; one of chain, incremental, dynamic_program, sensitivity_list, "
             "greedy_revert, nsga2, "
             "random expected; did you mean 'greedy_revert'?");
-  EXPECT_TRUE(message("incremental", {.threshold_loss = "size"})
-                  .starts_with("[tune] threshold loss 'size' found; one of kl, top1_disagreement, "));
 }
 
 }  // namespace

@@ -19,10 +19,12 @@
 namespace seqto::internal {
 namespace {
 
+constexpr int kAttempts = 5;  // without progress
+
 // One request: from the file's present end, if the server can do that, else from its beginning.
 class Attempt {
  public:
-  Attempt(const Download& file, const HubOptions& options, const Env& env)
+  Attempt(const Download& file, const Env& env)
       : file_(file),
         env_(env),
         c_(curl()),
@@ -44,7 +46,7 @@ class Attempt {
     set(CURLOPT_REDIR_PROTOCOLS, static_cast<long>(secure ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
     set(CURLOPT_CONNECTTIMEOUT, 30L);
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-    set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(options.stall_seconds)));
+    set(CURLOPT_LOW_SPEED_TIME, 30L);  // without a byte: the attempt has failed
     set(CURLOPT_NOPROGRESS, 0L);
     set(CURLOPT_XFERINFODATA, this);
     set(
@@ -144,7 +146,7 @@ void pause(double seconds, const Env& env) {
 
 }  // namespace
 
-Downloaded download(const Download& file, const HubOptions& options, const Env& env) {
+Downloaded download(const Download& file, const Env& env) {
   if (!file.url.starts_with("http://") && !file.url.starts_with("https://"))
     throw Error(Code::kUsage,
                 fmt::format("[hub] the URL {} found; one that begins with https:// or http:// was expected; "
@@ -153,21 +155,20 @@ Downloaded download(const Download& file, const HubOptions& options, const Env& 
   Downloaded result;
   int64_t furthest = -1;
   double wait = 0.25;
-  for (int failed = 0; failed < std::max(1, options.attempts);) {
-    Attempt attempt(file, options, env);
+  for (int failed = 0;;) {
+    Attempt attempt(file, env);
     result.failure = attempt.run();
     result.resumed |= attempt.resumed();
     if (result.failure.empty() || attempt.final()) return result;
     bool further = attempt.size() > furthest;  // a link that is cut again and again still gets there
     furthest = std::max(furthest, attempt.size());
     failed = further ? 1 : failed + 1;
-    if (failed >= options.attempts) break;
+    if (failed == kAttempts) return result;
     env.log(LogLevel::kInfo,
             fmt::format("{}: {}; trying again from byte {}", file.url, result.failure, attempt.size()));
     pause(wait, env);
     wait = further ? 0.25 : std::min(8.0, 2 * wait);
   }
-  return result;
 }
 
 }  // namespace seqto::internal

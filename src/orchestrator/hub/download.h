@@ -21,8 +21,8 @@ struct Downloaded {
 };
 
 // Redirects are followed, never from https to http. A cut connection is taken up again where it was cut, up to
-// options.attempts times without progress. What the network or the server cannot do is a failure; throws Error: kUsage
+// five times without progress. What the network or the server cannot do is a failure; throws Error: kUsage
 // (no such URL), kInvalidInput (too long, no room), kUnavailable (no libcurl), kInterrupted.
-Downloaded download(const Download& file, const HubOptions& options, const Env& env);
+Downloaded download(const Download& file, const Env& env);
 
 }  // namespace seqto::internal

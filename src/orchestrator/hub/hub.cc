@@ -9,6 +9,7 @@
 #include "base/file_lock.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "orchestrator/hub/download.h"
 #include "orchestrator/hub/hub_manifest.h"
 #include "orchestrator/hub/unpack.h"
@@ -43,16 +44,6 @@ fs::path default_cache() {
               "--hub-cache");
 }
 
-// "a b.onnx" as a part of a URL.
-std::string escaped(const std::string& path) {
-  std::string result;
-  for (unsigned char c : path) {
-    bool plain = std::isalnum(c) || std::string_view("-._~/").find(static_cast<char>(c)) != std::string_view::npos;
-    result += plain ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
-  }
-  return result;
-}
-
 // The place of a file in the cache, as onnx.hub has it: <path>/<sha256>_<name>.
 fs::path place_of(const HubFile& file, const HubOptions& options) {
   fs::path path(file.path);
@@ -80,11 +71,11 @@ void ensure(const HubFile& file, const fs::path& place, const HubOptions& option
                 fmt::format("[hub] {} is not in the cache {}; with --offline it was expected there; "
                             "fetch it once without",
                             file.path, options.cache.string()));
-  Download task{options.url + "/" + escaped(file.path), with_suffix(place, ".part"), file.size_bytes,
+  Download task{options.url + "/" + percent_encoded(file.path, "-._~/"), with_suffix(place, ".part"), file.size_bytes,
                 file.size_bytes > 0};
   std::string found;
   for (bool again = true; again;) {
-    Downloaded got = download(task, options, env);
+    Downloaded got = download(task, env);
     if (!got.failure.empty()) unreachable(task.url, got.failure);
     again = got.resumed;  // parts of two files may be the reason
     found = sha256_file(task.to);
@@ -149,7 +140,7 @@ std::vector<HubModel> list_hub(const HubOptions& given, const Env& env) {
   if (!o.offline) {
     fs::path fresh = with_suffix(copy, ".part");
     fs::remove(fresh);  // it has no hash, so half of one is never gone on from
-    Downloaded got = download({o.manifest, fresh, kMaxManifestBytes}, o, env);
+    Downloaded got = download({o.manifest, fresh, kMaxManifestBytes}, env);
     if (got.failure.empty()) {
       auto models = hub_from_json(read_file(fresh), o.manifest);
       fs::rename(fresh, copy);

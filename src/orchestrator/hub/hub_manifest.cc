@@ -9,18 +9,15 @@
 
 #include "base/json.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "orchestrator/hub/unpack.h"
 #include "seqto/error.h"
 
 namespace seqto {
 namespace {
 
+using internal::lower;
 using nlohmann::json;
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 // One entry; every complaint names the manifest and the entry.
 class Entry {

@@ -33,8 +33,9 @@ class ResultFile {
   }
 
   std::vector<Trial> trials() const {
-    auto losses = numbers("/dissimilarities"), seconds = numbers("/benchmarks/quantized");
-    auto sizes = this->sizes("/size/quantized");
+    const auto number = [this](const json& value) { return number_of(value); };
+    const auto losses = list("/dissimilarities", number), seconds = list("/benchmarks/quantized", number);
+    const auto sizes = list("/size/quantized", [this](const json& value) { return size_of(value); });
     if (losses.empty() || losses.size() != sizes.size() || losses.size() != seconds.size())
       fail(fmt::format("{} dissimilarities, {} sizes and {} times", losses.size(), sizes.size(), seconds.size()),
            "one of each for every candidate");
@@ -51,7 +52,7 @@ class ResultFile {
   Sensitivity sensitivity() const {
     Sensitivity s;
     // Its scores are those of the published order; what they were made of is not in the file.
-    for (const auto& [name, score] : pairs("/activations"))
+    for (const auto& [name, score] : list("/activations", [this](const json& value) { return scored(value); }))
       s.activations.push_back({.tensor = name, .qdq_err = kUnknown, .xmodel_err = kUnknown, .score = score});
     return s;
   }
@@ -81,10 +82,11 @@ class ResultFile {
     return value.get<double>();
   }
 
-  std::vector<double> numbers(const char* pointer) const {
-    std::vector<double> list;
-    for (const json& value : at(pointer)) list.push_back(number_of(value));
-    return list;
+  template <class Read>
+  std::vector<std::invoke_result_t<Read, const json&>> list(const char* pointer, Read read) const {
+    std::vector<std::invoke_result_t<Read, const json&>> values;
+    for (const json& value : at(pointer)) values.push_back(read(value));
+    return values;
   }
 
   // "3.43 MB", units of 1024.
@@ -102,38 +104,27 @@ class ResultFile {
       fail(value.dump(), "a size as in 3.43 MB");
     return std::llround(number * factor);
   }
-  std::vector<int64_t> sizes(const char* pointer) const {
-    std::vector<int64_t> list;
-    for (const json& value : at(pointer)) list.push_back(size_of(value));
-    return list;
+
+  std::string name_of(const json& value) const {
+    if (!value.is_string()) fail(value.dump(), "the name of a node or tensor");
+    return value.get<std::string>();
   }
 
-  std::vector<std::string> texts(const char* pointer) const {
-    std::vector<std::string> list;
-    for (const json& value : at(pointer)) {
-      if (!value.is_string()) fail(value.dump(), "the name of a node or tensor");
-      list.push_back(value.get<std::string>());
-    }
-    return list;
-  }
-
-  std::vector<std::pair<std::string, double>> pairs(const char* pointer) const {
-    std::vector<std::pair<std::string, double>> list;
-    for (const json& pair : at(pointer)) {
-      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) fail(pair.dump(), "a pair of name and error");
-      list.emplace_back(pair[0].get<std::string>(), pair[1].is_number() ? pair[1].get<double>() : kUnknown);
-    }
-    return list;
+  std::pair<std::string, double> scored(const json& pair) const {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) fail(pair.dump(), "a pair of name and error");
+    return {pair[0].get<std::string>(), pair[1].is_number() ? pair[1].get<double>() : kUnknown};
   }
 
   // What each candidate left in float: the exclusions in their order; those that changed nothing made no candidate.
   std::vector<std::vector<std::string>> exclusions(size_t candidates) const {
-    std::vector<std::string> all = texts("/excluded_nodes"), skipped = texts("/skipped_nodes"), so_far;
+    const auto name = [this](const json& value) { return name_of(value); };
+    const auto all = list("/excluded_nodes", name), skipped = list("/skipped_nodes", name);
+    std::vector<std::string> so_far;
     std::vector<std::vector<std::string>> steps{{}};
     auto next = skipped.begin();
-    for (const auto& name : all) {
-      so_far.push_back(name);
-      if (next != skipped.end() && *next == name) ++next;
+    for (const std::string& excluded : all) {
+      so_far.push_back(excluded);
+      if (next != skipped.end() && *next == excluded) ++next;
       else steps.push_back(so_far);
     }
     // A run that began with exclusions of its own, or that was cut, does not tell which candidate had which.

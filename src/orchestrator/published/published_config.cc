@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "seqto/error.h"
 #include "seqto/tune.h"
 
@@ -17,11 +18,11 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using Kind = Setting::Kind;
 
-// What each image goes through, in the form of docs/reference/preprocess.md. The published tool tells them apart by parts
-// of the name, in this order.
+// What each image goes through, in the form of docs/reference/preprocess.md. The published tool tells them apart by
+// parts of the name, in this order.
 std::string preprocessing(std::string name) {
   constexpr const char* kNormalized = R"("mean":[0.485,0.456,0.406],"std":[0.229,0.224,0.225]})";
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  name = internal::lower(name);
   auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
   if (has("disable_preprocessing")) return "none";
   if (has("_to_")) name = name.substr(0, name.find("_to_"));  // library_torch_to_keras: as in torch

@@ -10,6 +10,7 @@
 #include "orchestrator/study/summarize.h"
 #include "seqto/error.h"
 #include "seqto/tune.h"
+#include "visualizer/points.h"
 
 namespace seqto {
 namespace {
@@ -92,15 +93,9 @@ std::vector<std::string> warnings_of(const Studies& studies) {
   return warnings;
 }
 
-std::string loss_of(const Summary& summary) {
-  for (const std::string& name : summary.objectives)
-    if (name != "size" && name != "latency") return name;
-  return "kl";
-}
-
 // The first study's loss, size, and latency where all have it.
 std::vector<std::string> common_objectives(const Studies& studies) {
-  std::vector<std::string> objectives{loss_of(studies.front().summary), "size"};
+  std::vector<std::string> objectives{internal::loss_name(studies.front().summary), "size"};
   const auto timed = [](const ComparedStudy& s) {
     return std::ranges::find(s.summary.objectives, "latency") != s.summary.objectives.end();
   };

@@ -8,16 +8,10 @@
 namespace seqto::internal {
 namespace {
 
-bool is_cost(const std::string& objective) { return objective == "size" || objective == "latency"; }
-
 std::string judged_by(const Measurement& baseline, const std::vector<std::string>& objectives) {
-  const auto found = std::ranges::find_if_not(objectives, is_cost);
-  const std::string loss = found == objectives.end() ? "kl" : *found;
+  const std::string loss = loss_name(objectives);
   if (is_task_metric(loss)) return loss;
-  const std::string followed = followed_loss({loss});
-  const bool values = followed == "mse" || followed == "nmse";
-  if (values && !baseline.metrics.contains("top1")) return "nmse";  // relative to the outputs' own size
-  return "top1_disagreement";
+  return has_classes(baseline, loss) ? "top1_disagreement" : "nmse";  // relative to the outputs' own size
 }
 
 // How much worse than float it may be, as far as the samples tell.

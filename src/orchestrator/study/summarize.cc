@@ -12,6 +12,7 @@
 #include "orchestrator/study/recommend.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
+#include "visualizer/points.h"
 
 namespace seqto::internal {
 namespace {
@@ -67,13 +68,6 @@ struct Pointer {
   }
 };
 
-// The first objective that is no cost; empty: there is none.
-std::string loss_among(const std::vector<std::string>& objectives) {
-  const auto is_cost = [](const std::string& name) { return name == "size" || name == "latency"; };
-  const auto loss = std::ranges::find_if_not(objectives, is_cost);
-  return loss == objectives.end() ? "" : *loss;
-}
-
 // `front` is sorted by size.
 void find_alike(std::vector<SummaryPoint>& front, const std::string& loss) {
   std::vector<const Measurement*> measured;
@@ -85,11 +79,12 @@ void find_alike(std::vector<SummaryPoint>& front, const std::string& loss) {
         front[i].alike = front[j].trial.id;
 }
 
-void find_drops(DeviceFront& d) {
+void compare_with_float(DeviceFront& d) {
   const auto& baseline = d.baseline.trial.measurement;
   if (!baseline) return;
   const auto value = [&](SummaryPoint& p) {
     if (p.trial.id == d.baseline.trial.id || !p.trial.measurement) return;
+    p.mcnemar = mcnemar(*p.trial.measurement, *baseline);
     for (const auto& [name, _] : p.trial.measurement->metrics)
       if (baseline->metrics.contains(name)) p.drops[name].value = drop(*p.trial.measurement, *baseline, name);
   };
@@ -152,30 +147,22 @@ DeviceFront front_on(const std::string& device, std::vector<Trial> measured_tria
     d.front.push_back(point(trials[i]));
     points.push_back(point_of(trials[i], ending.objectives));
   }
-  if (const std::string loss = loss_among(ending.objectives); !loss.empty()) {
-    find_alike(d.front, loss);
-    // As in the front itself, the float model competes and is not listed.
-    std::vector<Point> flat;
-    for (const SummaryPoint& p : d.front) flat.push_back(point_of(p.trial, {loss, "size"}));
-    flat.push_back(point_of(baseline, {loss, "size"}));
-    for (size_t i : pareto_front(flat))
-      if (i < d.front.size()) d.outline.push_back(d.front[i].trial.id);
-  }
+  const std::string loss = loss_name(ending.objectives);
+  find_alike(d.front, loss);
+  // As in the front itself, the float model competes and is not listed.
+  std::vector<Point> flat;
+  for (const SummaryPoint& p : d.front) flat.push_back(point_of(p.trial, {loss, "size"}));
+  flat.push_back(point_of(baseline, {loss, "size"}));
+  for (size_t i : pareto_front(flat))
+    if (i < d.front.size()) d.outline.push_back(d.front[i].trial.id);
   for (size_t i : nearest_to_ideal(points, 3)) d.top.push_back(d.front[i].trial.id);
   if (baseline.measurement && full.measurement)
     d.hypervolume =
         scaled_hypervolume(points, point_of(baseline, ending.objectives), point_of(full, ending.objectives));
   for (const Trial& t : trials)
     if (t.part == Part::kEvaluation) d.trials.push_back(point(t));
-  find_drops(d);
+  compare_with_float(d);
   choose(d, ending);
-  const auto compare = [&](SummaryPoint& p) {
-    if (p.trial.id != baseline.id && p.trial.measurement && baseline.measurement)
-      p.mcnemar = mcnemar(*p.trial.measurement, *baseline.measurement);
-  };
-  compare(d.fully_quantized);
-  std::ranges::for_each(d.front, compare);
-  std::ranges::for_each(d.trials, compare);
   return d;
 }
 

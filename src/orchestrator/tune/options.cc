@@ -131,7 +131,6 @@ void validate(const TuneOptions& o) {
   if (o.search_samples && searches(o) && *o.search_samples < 2)
     usage(fmt::format("{} search samples found; at least 2 expected: one to search on, one to confirm on",
                       *o.search_samples));
-  const auto is_cost = [](const std::string& name) { return name == "size" || name == "latency"; };
   if (std::ranges::all_of(o.objectives, is_cost))
     usage(fmt::format("the objectives {} found; a loss or a task metric beside them expected, as in kl,size",
                       fmt::join(o.objectives, ", ")));
@@ -173,8 +172,7 @@ TuneOptions resolved(TuneOptions o) {
       if (i.kind == ImproverKind::kModel) o.improvers.*i.option = wanted[0].*i.option;
   }
   if (searches(o) && o.fast_types) take_fast_types(o.quantize, o.devices.front());
-  if (searches(o) && o.mixed_samples && o.data != "random" && !o.quantize.compat_onnxruntime)
-    o.dataset.order = SampleOrder::kMixed;
+  if (searches(o) && o.data != "random" && !o.quantize.compat_onnxruntime) o.dataset.order = SampleOrder::kMixed;
   if (o.jobs <= 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     o.jobs = std::max(1, cores / std::max(1, o.runner.threads));

@@ -8,8 +8,7 @@ namespace {
 
 // Of the figure of a limit: "size" of "size_ratio".
 bool bounds(const Limit& limit, const std::string& objective) {
-  const bool is_cost = objective == "size" || objective == "latency";
-  if (is_cost) return limit.figure.starts_with(objective + "_");
+  if (is_cost(objective)) return limit.figure.starts_with(objective + "_");
   return limit.figure == objective || limit.figure == objective + "_drop";
 }
 

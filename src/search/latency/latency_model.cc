@@ -19,14 +19,19 @@ namespace {
 constexpr int kRuns = 15;
 enum : size_t { kFloat, kInt8, kConversions, kRest, kCommon };  // features of every plan
 
+std::unordered_map<LayerId, size_t> groups_by_layer(const std::vector<SearchGroup>& groups) {
+  std::unordered_map<LayerId, size_t> result;
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const LayerId& layer : groups[g].layers) result[layer] = g;
+  return result;
+}
+
 // Finds the group of a node of the runtime's graph: its name begins with the name of a layer or of one of its outputs,
 // after which the runtime wrote what it made of it ("conv1_nchwc", "conv1_token_4").
 class Owners {
  public:
   Owners(const Model& model, const std::vector<SearchGroup>& groups) {
-    std::unordered_map<LayerId, size_t> group_of;
-    for (size_t g = 0; g < groups.size(); ++g)
-      for (const LayerId& layer : groups[g].layers) group_of[layer] = g;
+    const auto group_of = groups_by_layer(groups);
     for (const Node& node : model.graph.nodes) {
       const auto group = group_of.find(node.name);
       if (group == group_of.end()) continue;
@@ -80,9 +85,7 @@ double conversion_cost(const std::vector<NodePlacement>& profile,
 }  // namespace
 
 LatencyModel::LatencyModel(const Model& model, const std::vector<SearchGroup>& groups) : groups_(groups) {
-  std::unordered_map<LayerId, size_t> group_of;
-  for (size_t g = 0; g < groups_.size(); ++g)
-    for (const LayerId& layer : groups_[g].layers) group_of[layer] = g;
+  const auto group_of = groups_by_layer(groups_);
   const auto elements = tensor_elements(model);
   const Edges edges(model.graph);
   for (const Node& node : model.graph.nodes)

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace seqto::internal {
 
 Archive::Archive(const SearchSpace& space, const StrategyOptions& options)
     : space_(space), tuning_(options.tuning), max_size_(options.max_size_bytes), max_latency_(options.max_latency_ns) {
-  for (const std::string& name : options.objectives) {
-    if (name == "size") by_size_ = true;
-    else if (name == "latency") by_latency_ = true;
-  }
+  const auto asked = [&](const char* name) { return std::ranges::count(options.objectives, name) > 0; };
+  by_latency_ = asked("latency") && space.latency_of;
+  by_size_ = asked("size") || !by_latency_;
   loss_ = followed_loss(options.objectives);
   if (auto found = std::ranges::find_if(options.objectives, is_task_metric); found != options.objectives.end())
     metric_ = *found;
-  if (!space.latency_of) by_latency_ = false;
-  if (!by_latency_) by_size_ = true;
   // The front says nothing of what is no objective.
   if (!by_size_) max_size_ = std::numeric_limits<double>::infinity();
   if (!by_latency_) max_latency_ = std::numeric_limits<double>::infinity();
@@ -56,79 +54,66 @@ void Archive::update(const Study& study) {
     if (trial.id == "published" || trial.id == "float") continue;  // made with other options, or the reference itself
     std::optional<Assignment> assignment = read(trial.plan);
     if (!assignment) continue;
-    const auto [place, is_new] = by_hash_.try_emplace(trial.plan.hash(), entries_.size());
+    const auto [place, is_new] = places_.try_emplace(*assignment, entries_.size());
     if (is_new) {
-      Entry entry{.assignment = std::move(*assignment), .step = trial.step};
+      Entry entry{.assignment = *std::move(assignment), .step = trial.step};
       if (by_latency_) entry.latency = space_.latency_of(trial.plan);
       entries_.push_back(std::move(entry));
     }
     Entry& entry = entries_[place->second];
     if (trial.measurement) entry.size = static_cast<double>(trial.measurement->size_bytes);
-    std::optional<double>& loss = trial.part == Part::kSearch       ? entry.search
-                                  : trial.part == Part::kAcceptance ? entry.acceptance
-                                                                    : entry.evaluation;
-    loss = trial.measurement ? objective(*trial.measurement, loss_) : std::numeric_limits<double>::infinity();
-    if (trial.part == Part::kAcceptance && !metric_.empty() && trial.measurement)
-      entry.metric = objective(*trial.measurement, metric_);
+    const double loss =
+        trial.measurement ? objective(*trial.measurement, loss_) : std::numeric_limits<double>::infinity();
+    if (trial.part == Part::kEvaluation) {
+      entry.evaluation = loss;
+      continue;
+    }
+    const bool is_search = trial.part == Part::kSearch;
     // The search's samples are the first half of them.
     const int64_t all = study.header().search_samples;
-    if (trial.part == Part::kEvaluation) continue;
-    const bool is_search = trial.part == Part::kSearch;
-    read_losses(loss, trial, is_search ? all - all / 2 : all / 2);
-    (is_search ? entry.search_mean : entry.acceptance_mean) = *loss;
-    if (trial.measurement) loss = steady_loss(*trial.measurement, loss_, *loss);
+    const double mean = entry.means[trial.part] = mean_of(trial, loss, is_search ? all - all / 2 : all / 2);
+    (is_search ? entry.search : entry.acceptance) =
+        trial.measurement ? steady_loss(*trial.measurement, loss_, mean) : mean;
+    if (!is_search && !metric_.empty() && trial.measurement) entry.metric = objective(*trial.measurement, metric_);
   }
 }
 
-// `all`: samples of the trial's part.
-void Archive::read_losses(std::optional<double>& loss, const Trial& trial, int64_t all) {
-  if (!trial.measurement || !std::isfinite(*loss)) return;
+// Its loss over all the samples of its part: of so many.
+double Archive::mean_of(const Trial& trial, double loss, int64_t all) {
+  if (!trial.measurement || !std::isfinite(loss)) return loss;
   const auto found = trial.measurement->samples.find(loss_);
-  if (!races() || found == trial.measurement->samples.end() || found->second.empty()) return;
+  if (!races() || found == trial.measurement->samples.end() || found->second.empty()) return loss;
   const std::vector<double>& losses = found->second;
   Difficulty& difficulty = difficulty_[trial.part];
-  if (std::ssize(losses) < all) {
-    loss = extrapolated(losses, difficulty);
-  } else if (*loss > 0) {
+  if (std::ssize(losses) < all) return extrapolated(losses, difficulty);
+  if (loss > 0) {
     // Plans that lose much say most of it.
     difficulty.resize(losses.size());
-    for (size_t i = 0; i < losses.size(); ++i) difficulty[i] += losses[i] / std::sqrt(*loss);
+    for (size_t i = 0; i < losses.size(); ++i) difficulty[i] += losses[i] / std::sqrt(loss);
   }
+  return loss;
 }
 
 const Entry* Archive::find(const Assignment& assignment) const {
-  const auto found = std::ranges::find(entries_, assignment, &Entry::assignment);
-  return found == entries_.end() ? nullptr : &*found;
+  const auto found = places_.find(assignment);
+  return found == places_.end() ? nullptr : &entries_[found->second];
 }
 
-bool Archive::measured(const Assignment& assignment, Part part) const {
-  const Entry* entry = find(assignment);
-  if (!entry) return false;
-  switch (part) {
-    case Part::kSearch:
-      return entry->search.has_value();
-    case Part::kAcceptance:
-      return entry->acceptance.has_value();
-    case Part::kEvaluation:
-      break;
-  }
-  return entry->evaluation.has_value();
+Point Archive::point(const Entry& entry, double loss) const {
+  Point point;
+  if (by_size_) point.push_back(entry.size);
+  if (by_latency_) point.push_back(entry.latency);
+  point.push_back(loss);
+  return point;
 }
 
-Point Archive::costs(const Entry& entry) const {
-  Point costs;
-  if (by_size_) costs.push_back(entry.size);
-  if (by_latency_) costs.push_back(entry.latency);
-  return costs;
-}
-
-template <class Has, class PointOf>
-std::vector<const Entry*> Archive::front_by(Has has, PointOf point_of) const {
+template <class Has, class LossOf>
+std::vector<const Entry*> Archive::front_by(Has has, LossOf loss_of) const {
   std::vector<const Entry*> candidates;
   std::vector<Point> points;
   for (const Entry& entry : entries_) {
     if (!has(entry)) continue;
-    Point point = point_of(entry);
+    Point point = this->point(entry, std::invoke(loss_of, entry));
     if (!std::ranges::all_of(point, [](double value) { return std::isfinite(value); })) continue;
     candidates.push_back(&entry);
     points.push_back(std::move(point));
@@ -138,26 +123,17 @@ std::vector<const Entry*> Archive::front_by(Has has, PointOf point_of) const {
   return front;
 }
 
-Point Archive::point(const Entry& entry, double loss) const {
-  Point point = costs(entry);
-  point.push_back(loss);
-  return point;
-}
-
 std::vector<const Entry*> Archive::front() const {
   const bool any = std::ranges::any_of(entries_, &Entry::confirmed);
-  return front_by([any](const Entry& e) { return any ? e.confirmed() : e.search.has_value(); },
-                  [this](const Entry& e) { return point(e, e.joint_loss()); });
+  return front_by([any](const Entry& e) { return any ? e.confirmed() : e.search.has_value(); }, &Entry::joint_loss);
 }
 
 std::vector<const Entry*> Archive::search_front() const {
-  return front_by([](const Entry& e) { return e.search.has_value(); },
-                  [this](const Entry& e) { return point(e, *e.search); });
+  return front_by([](const Entry& e) { return e.search.has_value(); }, [](const Entry& e) { return *e.search; });
 }
 
 std::vector<const Entry*> Archive::metric_front() const {
-  return front_by([](const Entry& e) { return e.confirmed() && e.metric; },
-                  [this](const Entry& e) { return point(e, *e.metric); });
+  return front_by([](const Entry& e) { return e.confirmed() && e.metric; }, [](const Entry& e) { return *e.metric; });
 }
 
 bool Archive::race(std::span<Proposal> proposals) const {
@@ -169,9 +145,7 @@ bool Archive::race(std::span<Proposal> proposals) const {
   const auto difficulty = std::make_shared<const Difficulty>(known->second);
   auto rivals = std::make_shared<std::vector<Rival>>();
   for (const Entry* entry : part == Part::kSearch ? search_front() : front())
-    if (part == Part::kSearch ? entry->search : entry->acceptance)
-      rivals->push_back(
-          {{entry->size, entry->latency}, part == Part::kSearch ? entry->search_mean : entry->acceptance_mean});
+    if (entry->on(part)) rivals->push_back({{entry->size, entry->latency}, entry->means.at(part)});
   for (Proposal& proposal : proposals) {
     const double latency = by_latency_ ? space_.latency_of(proposal.plan) : 0;
     proposal.enough = [=, name = loss_, tuning = tuning_](std::span<const Losses> each, int64_t size_bytes) {

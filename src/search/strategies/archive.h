@@ -5,7 +5,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "search/strategies/assignments.h"
@@ -19,13 +18,16 @@ struct Entry {
   // By Part; absent: not measured there. Infinite where the candidate failed. What left a race has an estimate of the
   // mean over all samples of the part.
   std::optional<double> search, acceptance, evaluation;
-  double search_mean = 0, acceptance_mean = 0;  // as the samples have it: those above are steady_loss()
-  std::optional<double> metric;                 // the task metric that is an objective, on the acceptance samples
-  double size = 0, latency = 0;                 // the latency is predicted; 0 where it is no objective
+  std::map<Part, double> means;  // as the samples of search and acceptance have it: those above are steady_loss()
+  std::optional<double> metric;  // the task metric that is an objective, on the acceptance samples
+  double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
 
   // On search and acceptance samples together, which are equally many.
   double joint_loss() const { return acceptance ? (*search + *acceptance) / 2 : *search; }
   bool confirmed() const { return search && acceptance; }
+  const std::optional<double>& on(Part part) const {
+    return part == Part::kSearch ? search : part == Part::kAcceptance ? acceptance : evaluation;
+  }
 };
 
 class Archive {
@@ -37,12 +39,15 @@ class Archive {
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry* find(const Assignment& assignment) const;
-  bool measured(const Assignment& assignment, Part part) const;
+  bool measured(const Assignment& assignment, Part part) const {
+    const Entry* entry = find(assignment);
+    return entry && entry->on(part);
+  }
   // Trials on search and acceptance samples.
   int64_t evaluations() const { return evaluations_; }
 
-  // What is minimised beside the loss: the entry's size, its latency, or both.
-  Point costs(const Entry& entry) const;
+  // What is minimised: the entry's size, its latency, or both; and the loss.
+  Point point(const Entry& entry, double loss) const;
   // Whether objectives of the search have bounds, and whether these costs are within `share` of them.
   bool bounded() const { return std::isfinite(max_size_) || std::isfinite(max_latency_); }
   bool is_within(double size, double latency, double share = 1) const {
@@ -69,25 +74,24 @@ class Archive {
 
  private:
   std::optional<Assignment> read(const Plan& plan) const;
-  Point point(const Entry& entry, double loss) const;
-  template <class Has, class PointOf>
-  std::vector<const Entry*> front_by(Has has, PointOf point_of) const;
+  template <class Has, class LossOf>
+  std::vector<const Entry*> front_by(Has has, LossOf loss_of) const;
 
   // The samples come in the order of what KL costs there; losses that are 0 or 1 would need most of them.
   bool races() const { return loss_ == "kl"; }
-  void read_losses(std::optional<double>& loss, const Trial& trial, int64_t all);
+  double mean_of(const Trial& trial, double loss, int64_t all);
 
   const SearchSpace& space_;
   const SearchTuning tuning_;
   std::string loss_;
   std::string metric_;  // empty: no task metric is an objective
-  bool by_size_ = false, by_latency_ = false;
+  bool by_latency_, by_size_;
   double max_size_, max_latency_;
   size_t seen_ = 0;
   int64_t evaluations_ = 0;
   std::map<Part, Difficulty> difficulty_;
   std::vector<Entry> entries_;
-  std::unordered_map<std::string, size_t> by_hash_;
+  std::map<Assignment, size_t> places_;  // of the entries
 };
 
 }  // namespace seqto::internal

@@ -41,15 +41,14 @@ class Chain : public Strategy {
 
   int64_t budget() const {
     if (options_.evaluations > 0) return options_.evaluations;
-    // Where latency counts, the plans of interest mix static layers with others, whose losses do not add up; small
-    // models are quick to measure.
     return std::ssize(one_in_choices()) +
            static_cast<int64_t>(tuning_.moves * static_cast<double>(assignments_.groups()));
   }
 
   size_t batch() const { return static_cast<size_t>(tuning_.batch); }
 
-  void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const char* step) const {
+  // Where it is not measured yet.
+  void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const std::string& step) const {
     if (!archive_.measured(assignment, part)) proposals.push_back({assignments_.plan(assignment), {}, part, step, {}});
   }
 
@@ -66,14 +65,12 @@ class Chain : public Strategy {
 
   // Groups and their choices. A scheme that loses next to nothing everywhere needs no look at single groups.
   std::vector<std::pair<size_t, int>> one_in_choices() const {
-    std::set<DetailedScheme> harmless;
-    if (uniform_loss(archive_, assignments_, Scheme::kFloat16) <
-        tuning_.harmless * mildest_loss(archive_, assignments_))
-      harmless.insert(Scheme::kFloat16);
+    const bool harmless = uniform_loss(archive_, assignments_, Scheme::kFloat16) <
+                          tuning_.harmless * mildest_loss(archive_, assignments_);
     std::vector<std::pair<size_t, int>> choices;
     for (size_t g = 0; g < assignments_.groups(); ++g)
       for (int c = 1; c < static_cast<int>(assignments_.choices(g)); ++c)
-        if (!harmless.contains(assignments_.scheme(g, c))) choices.emplace_back(g, c);
+        if (!harmless || assignments_.scheme(g, c) != Scheme::kFloat16) choices.emplace_back(g, c);
     return choices;
   }
 
@@ -90,10 +87,7 @@ class Chain : public Strategy {
       if (choices.size() > most) choices.resize(most);
     }
     std::vector<Assignment> result;
-    for (const auto& [group, choice] : choices) {
-      result.push_back(assignments_.all_float());
-      result.back()[group] = choice;
-    }
+    for (const auto& [group, choice] : choices) (result.emplace_back(assignments_.all_float()))[group] = choice;
     return result;
   }
 
@@ -182,8 +176,7 @@ class Chain : public Strategy {
   std::vector<Proposal> confirm() {
     std::vector<Proposal> proposals;
     for (const Entry* entry : archive_.search_front())
-      if (!entry->acceptance)
-        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kAcceptance, entry->step, {}});
+      add(proposals, entry->assignment, Part::kAcceptance, entry->step);
     // The first few tell what is lost where.
     if (races() && !archive_.race(proposals) && proposals.size() > batch()) proposals.resize(batch());
     return proposals;
@@ -196,7 +189,7 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     const size_t count = std::min(batch(), static_cast<size_t>(left));
     for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))
-      proposals.push_back({assignments_.plan(assignment), {}, Part::kSearch, "swap", {}});
+      add(proposals, assignment, Part::kSearch, "swap");
     if (races()) archive_.race(proposals);
     return proposals;
   }
@@ -204,8 +197,7 @@ class Chain : public Strategy {
   std::vector<Proposal> finish() {
     std::vector<Proposal> proposals;
     for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
-      if (!entry->evaluation)
-        proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, entry->step, {}});
+      add(proposals, entry->assignment, Part::kEvaluation, entry->step);
     const bool any =
         std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.evaluation && !e.step.empty(); });
     if (proposals.empty() && !any) return uniform();  // the time was over before anything was looked at

@@ -14,11 +14,7 @@ template <class Value>
 void thin_out(std::vector<const Entry*>& front, const Archive& archive, size_t count, Value value) {
   if (front.size() <= count) return;
   std::vector<Point> points;
-  for (const Entry* entry : front) {
-    Point point = archive.costs(*entry);
-    point.push_back(value(*entry));
-    points.push_back(std::move(point));
-  }
+  for (const Entry* entry : front) points.push_back(archive.point(*entry, value(*entry)));
   points = scaled(points);
   const Point reference(points[0].size(), 110);
   while (front.size() > count) {

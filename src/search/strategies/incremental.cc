@@ -13,7 +13,7 @@ bool is_reference(const Trial& trial) { return trial.id == "float" || trial.id =
 class Incremental : public Strategy {
  public:
   Incremental(const SearchSpace& space, const StrategyOptions& options)
-      : layers_(space.layers), scheme_(space.scheme), options_(options) {
+      : layers_(space.layers), scheme_(space.scheme), threshold_(options.threshold) {
     std::unordered_set<std::string> seen;
     for (const std::string& entry : space.exclusion_order) {
       if (seen.insert(entry).second) order_.push_back(entry);
@@ -45,7 +45,7 @@ class Incremental : public Strategy {
   bool stopped(const Study& study) const {
     for (const Trial& trial : study.trials() | std::views::reverse) {
       if (is_reference(trial)) continue;
-      if (trial.measurement) return objective(*trial.measurement, options_.threshold_loss) <= options_.threshold;
+      if (trial.measurement) return trial.measurement->losses.rank_dissimilarity <= threshold_;
     }
     return false;
   }
@@ -62,7 +62,7 @@ class Incremental : public Strategy {
   std::vector<LayerId> layers_;
   Scheme scheme_;
   std::vector<std::string> order_;  // without repetitions
-  StrategyOptions options_;
+  double threshold_;
   std::optional<size_t> cursor_;  // entries to exclude in the next proposal; unset: look at the study first
 };
 

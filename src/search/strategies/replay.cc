@@ -23,8 +23,7 @@ std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
         proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search", {}});
       if (races()) {
         // A few at a time, so that later ones race against what the earlier ones came to.
-        if (const auto heat = static_cast<size_t>(options_.tuning.batch); proposals.size() > heat)
-          proposals.resize(heat);
+        proposals.resize(std::min(proposals.size(), static_cast<size_t>(options_.tuning.batch)));
         archive_.race(proposals);
       }
       return proposals;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "metrics/loss_fields.h"
 #include "search/strategies/strategies.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
@@ -26,24 +25,16 @@ constexpr std::array kStrategies{
     StrategyEntry{"random", make_random},
 };
 
-// The entry of that name, or Error{kUsage} listing the names.
-template <class Table>
-const auto& look_up(const Table& table, const std::string& name, std::string_view what) {
-  const auto entry = std::ranges::find(table, name, [](const auto& candidate) { return candidate.name; });
-  if (entry != table.end()) return *entry;
-  std::vector<std::string> names;
-  for (const auto& candidate : table) names.emplace_back(candidate.name);
-  throw Error(Code::kUsage, fmt::format("[tune] {} '{}' found; one of {} expected{}", what, name,
-                                        fmt::join(names, ", "), did_you_mean(name, names)));
-}
-
 }  // namespace
 
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const SearchSpace& space,
                                         const StrategyOptions& options) {
-  const StrategyEntry& entry = look_up(kStrategies, name, "strategy");
-  look_up(kLossFields, options.threshold_loss, "threshold loss");
-  return entry.make(space, options);
+  const auto entry = std::ranges::find(kStrategies, name, &StrategyEntry::name);
+  if (entry != kStrategies.end()) return entry->make(space, options);
+  std::vector<std::string> names;
+  for (const StrategyEntry& known : kStrategies) names.emplace_back(known.name);
+  throw Error(Code::kUsage, fmt::format("[tune] strategy '{}' found; one of {} expected{}", name,
+                                        fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
 }  // namespace seqto

@@ -1,8 +1,22 @@
-#include "search/tuning.h"
+// The constants of a search by name, so that search.cc can take each away.
+#pragma once
 
-namespace seqto::internal {
+#include <array>
+#include <string_view>
+#include <vector>
 
-const std::vector<TuningConstant>& tuning_constants() {
+#include "seqto/search.h"
+
+namespace seqto {
+
+struct TuningConstant {
+  std::string_view name;
+  double SearchTuning::* value;
+  std::array<double, 2> others;  // what `./dev bench search --ablate` sets it to
+  bool of_latencies = false;     // of what predicts them
+};
+
+inline const std::vector<TuningConstant>& tuning_constants() {
   using T = SearchTuning;
   static const std::vector<TuningConstant> kConstants{
       {"moves", &T::moves, {1, 8}},
@@ -22,4 +36,4 @@ const std::vector<TuningConstant>& tuning_constants() {
   return kConstants;
 }
 
-}  // namespace seqto::internal
+}  // namespace seqto
