@@ -41,7 +41,7 @@ bool any_layer(const Plan& plan, const Improver& improver) {
 
 void learn(Improving& i) {
   Quantizer quantizer = i.quantizer();
-  i.found.corrections.rounding = learn_rounding({quantizer, i.candidate.plan}, i.on,
+  i.found.corrections.rounding = learn_rounding({quantizer, i.candidate.plan, {i.found.corrections}}, i.on,
                                                 {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
   i.found.corrections = wanted(std::move(i.found.corrections), i.candidate.plan, i.options);
 }
