@@ -79,8 +79,8 @@ Forecast forecast(const Inputs& in) {
   f.of(Step::kImprove) =
       learned * (learning_seconds(in.model, calibration, c) + c.passes * sample * calibration) + 2 * judged;
   const auto groups = static_cast<double>(uniform_plan(in.model, Scheme::kInt8Weights).schemes.size());
-  const double wanted = o.search_evaluations > 0 ? static_cast<double>(o.search_evaluations) : c.evaluations * groups;
-  const double front = static_cast<double>(std::min<int64_t>(o.max_front, static_cast<int64_t>(wanted)));
+  const double wanted = o.search.evaluations > 0 ? static_cast<double>(o.search.evaluations) : c.evaluations * groups;
+  const double front = static_cast<double>(std::min<int64_t>(o.search.front, static_cast<int64_t>(wanted)));
   f.of(Step::kSearch) = searches(o)
                             ? wanted * (c.candidate + c.search_share * sample * search) / o.jobs + front * judged
                             : wanted * (c.candidate + judged);
