@@ -1,4 +1,4 @@
-"""What an improver is worth beside what it is used with: KL of uniform static int8 with it over that without, on five sets of
+"""What an improver is worth beside what it is used with: KL of uniform static int8, or as the row says, with it over that without, on five sets of
 calibration samples of every case, generated network and example that has data. Below 1 it pays. Both sides of a row in one run.
 
 usage: ./dev bench improvers [--write]     (SEQTO_BENCH_CASE=resnet8,dscnn_kws for some cases; --write: into bench/results)
@@ -19,6 +19,7 @@ FAST = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
 SMALL = ["digits", "resnet8", "dscnn_kws", "tiny_encoder"]
 TRANSFORMERS = ["tiny_encoder", "tiny_lm", "vit_pgd"]  # what smoothing is for
 DYNAMIC = ["--mode", "dynamic"]
+INT4 = ["--mode", "weights", "--weight-type", "int4", "--rounding", "nearest"]
 ROWS = [  # name, cases, flags without, flags with
     ("refine_ranges", SMALL, FAST, [*FAST, "--refine-ranges"]),
     ("smooth_alpha auto", TRANSFORMERS, [*FAST, "--smooth-quant"], [*FAST, "--smooth-quant", "--smooth-alpha", "auto"]),
@@ -26,6 +27,7 @@ ROWS = [  # name, cases, flags without, flags with
      [*DYNAMIC, "--smooth-quant", "--smooth-alpha", "auto"]),
     ("smooth_quant", TRANSFORMERS, FAST, [*FAST, "--smooth-quant"]),
     ("smooth_quant, dynamic", TRANSFORMERS, DYNAMIC, [*DYNAMIC, "--smooth-quant"]),
+    ("scale_search, int4", TRANSFORMERS, INT4, [*INT4, "--scale-search"]),
 ]
 
 

@@ -318,7 +318,7 @@ TuneOptions options_for(const fs::path& model, const fs::path& data) {
   TuneOptions options;
   options.model = model;
   options.data = data;
-  options.objectives = {"kl", "size", "latency"};
+  options.search.objectives = {"kl", "size", "latency"};
   options.search_samples = 2;       // the splits are made here
   options.correct_weights = false;  // minutes a network, and the same for all that is compared
   return options;

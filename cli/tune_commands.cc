@@ -126,7 +126,8 @@ bool improves_unasked(const TuneOptions& o) {
   const auto is_static = [](const std::string& name) {
     return quantizes_activations(parse_detailed_scheme(name).scheme);
   };
-  const bool follows_latency = o.objectives.empty() || std::ranges::find(o.objectives, "latency") != o.objectives.end();
+  const bool follows_latency =
+      o.search.objectives.empty() || std::ranges::find(o.search.objectives, "latency") != o.search.objectives.end();
   return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
          o.dataset.states.empty() && (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, is_static));
 }
@@ -170,7 +171,7 @@ void add_tune(Command app, Context& context) {
   add_group_flags(word, f->groups);
   const Command goal = word.under("Goal"), search = word.under("Search"), time = word.under("Time");
   const Command input = word.under("Input");
-  goal.add_option("--objectives", o.objectives, "What to minimise; default: kl,size,latency")
+  goal.add_option("--objectives", o.search.objectives, "What to minimise; default: kl,size,latency")
       .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|size|latency", fmt::join(loss_names(), "|")))
       .delimiter(',');
   add_limit_flags(word, f->limits);
@@ -187,18 +188,18 @@ void add_tune(Command app, Context& context) {
       .type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
       .delimiter(',');
   search.in_detail()
-      .add_option("--threshold", o.threshold, "Stop when rank_dissimilarity is at most this")
+      .add_option("--threshold", o.search.threshold, "Stop when rank_dissimilarity is at most this")
       .capture_default_str();
   time.in_detail()
-      .add_option("--search-evaluations", o.search_evaluations,
+      .add_option("--search-evaluations", o.search.evaluations,
                   "Trials on search samples (0: the strategy's own measure)")
       .check_not_negative()
       .capture_default_str();
   search.in_detail().add_flag(
-      "--racing,!--no-racing", o.racing,
+      "--racing,!--no-racing", o.search.racing,
       "Run candidates on as many search samples as tell enough of them (default), or on all (docs/design/search.md)");
   search.in_detail()
-      .add_option("--max-front", o.max_front, "Plans of the search that are measured for the report, at most")
+      .add_option("--max-front", o.search.front, "Plans of the search that are measured for the report, at most")
       .check_positive()
       .capture_default_str();
   time.in_detail()
@@ -218,7 +219,7 @@ void add_tune(Command app, Context& context) {
       .check_not_negative();
   word.under("Device")
       .in_detail()
-      .add_option("--chunk", o.chunk_samples, "Samples that go to a device behind a link in one message")
+      .add_option("--chunk", o.message_samples, "Samples that go to a device behind a link in one message")
       .check_positive()
       .capture_default_str();
   input.in_detail()

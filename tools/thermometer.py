@@ -56,6 +56,28 @@ def long_sentences():
     return count
 
 
+# A struct of options as a whole: its members stand below, none of its functions.
+OPTIONS = re.compile(r"^struct (\w+Options)\b[^;{]*\{(.*?)^\};", re.M | re.S)
+MEMBER = re.compile(r"^  ([\w:][\w:<>, *]*?)[ *]+(\w+)(?: = [^;]*|\{[^;]*\})?((?:, \w+(?: = [^;,]+)?)*);", re.M)
+# A layer's word against the options of all: the double is what it is for, and unset fields mean the other struct's.
+OVERRIDES = {"LayerOptions"}
+# Not a setting but what the work is about.
+SUBJECTS = {"Plan", "std::optional<Plan>", "Corrections", "Metrics"}
+
+
+def doubled_fields():
+    """Names of fields that two structs of options have; a member that is such a struct is how one contains the other."""
+    owners = collections.defaultdict(list)
+    for header in files("include/seqto/*.h"):
+        for struct, body in OPTIONS.findall(re.sub(r"//[^\n]*", "", header.read_text())):
+            for kind, first, others in MEMBER.findall(body) if struct not in OVERRIDES else ():
+                if kind.endswith("Options") or kind in SUBJECTS:
+                    continue
+                for name in [first, *re.findall(r", (\w+)", others)]:
+                    owners[name].append(struct.removesuffix("Options"))
+    return [f"{name} ({', '.join(structs)})" for name, structs in sorted(owners.items()) if len(structs) > 1]
+
+
 def main():
     src = sources("src/*")
     folders = collections.Counter(p.parent.relative_to(ROOT).as_posix() for p in src)
@@ -73,6 +95,7 @@ def main():
     functions = wide_functions()
     headers = files("include/seqto/*.h")
     fields = sum(len(re.findall(r"^  [\w:<>, *]+ \w+(?: = [^;]+)?(?:, \w+(?: = [^;]+)?)*;", p.read_text(), re.M)) for p in headers)
+    doubled = doubled_fields()
     flags = sum(len(re.findall(r"add_(?:option|flag)\w*\(", p.read_text())) for p in sources("cli/*"))
     rows = [
         ("lines of src", lines(src)),
@@ -85,6 +108,7 @@ def main():
         ("private maps of producers and readers", f"{len(maps)}: {', '.join(sorted(set(maps)))}" if maps else 0),
         ("public headers", len(headers)),
         ("fields in them", fields),
+        ("fields in two option structs", f"{len(doubled)}: {', '.join(doubled)}" if doubled else 0),
         ("definitions of flags in cli", flags),
         ("lines of README", lines(files("README.md"))),
         (f"sentences over {MOST_WORDS} words in README and docs", long_sentences()),

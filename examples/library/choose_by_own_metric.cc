@@ -45,7 +45,7 @@ int choose(const char* model_path, const char* data_path, const char* dir, doubl
   options.model = model_path;
   options.data = data_path;
   options.output = dir;
-  options.objectives = {"kl", "size"};
+  options.search.objectives = {"kl", "size"};
   options.max_evaluations = 80;
   Env env;
   env.progress = [](const Progress& p) {

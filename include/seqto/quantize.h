@@ -114,11 +114,23 @@ using Rounding = std::map<LayerId, RoundedLayer>;
 // What to add to the biases, by layer and output channel, in real values.
 using BiasShifts = std::map<LayerId, std::vector<float>>;
 
+// Other scales and zero points for a weight that is only stored, as many as it has, and its codes under them.
+struct RescaledLayer {
+  Tensor codes;  // as a file stores them
+  std::vector<float> scale;
+  std::vector<int32_t> zero_point;
+  std::vector<float> scale_before;  // what they were found for
+  // Squared error of the weight, each input's part times its mean square; `after` is never larger.
+  double error_before = 0, error_after = 0;
+};
+using Rescaling = std::map<LayerId, RescaledLayer>;
+
 struct Corrections {
-  Rounding rounding;
+  Rescaling scales;
+  Rounding rounding;  // under these scales
   BiasShifts shifts;  // on top of the rounding's biases
 
-  bool empty() const { return rounding.empty() && shifts.empty(); }
+  bool empty() const { return scales.empty() && rounding.empty() && shifts.empty(); }
 };
 
 // Makes candidates of one model. Construction indexes the model once; quantize() then costs milliseconds:

@@ -12,6 +12,7 @@
 #include "seqto/metrics.h"
 #include "seqto/plan.h"
 #include "seqto/report.h"
+#include "seqto/search.h"
 
 namespace seqto {
 
@@ -29,7 +30,9 @@ struct TuneOptions {
   std::string strategy = "chain";
   // To choose from; float32 is always one. Empty: those that are worth it for the strategy and its objectives.
   std::vector<std::string> schemes;
-  std::vector<std::string> objectives;  // empty: kl, size and latency; kl and size for incremental
+  // What StrategyOptions says, but for what the study itself sets: seed (dataset.seed), time_spent and the bounds
+  // (max_time_seconds, limits). Empty objectives: kl, size and latency; kl and size for incremental.
+  StrategyOptions search{.objectives = {}};
   // Choose the selected point of the front, and whether there is one that will do; the search itself looks for the
   // front.
   std::vector<Limit> limits;
@@ -40,11 +43,7 @@ struct TuneOptions {
   MetricOptions metrics;
   // Samples of the evaluation on which the selected point is audited (validate.h); what it found is a note. 0: none.
   int64_t audit_samples = 0;
-  double threshold = 0;
   GroupOptions groups;               // layers to keep together, beside those that must be
-  int64_t search_evaluations = 0;    // on search samples; 0: the strategy's own measure
-  bool racing = true;                // candidates leave when a few search samples tell enough of them
-  int64_t max_front = 24;            // plans of the search that are measured for the report
   int64_t max_evaluations = 0;       // trials of any kind; 0: no limit
   double max_time_seconds = 0;       // of the whole run; what it left out is among the notes; 0: no limit
   std::vector<std::string> exclude;  // globs on node names or "op:Conv": float in every candidate
@@ -57,7 +56,7 @@ struct TuneOptions {
   std::optional<int64_t> search_samples;
   int64_t evaluation_samples = 0;  // 0: all that is left
   // Samples that go to a device behind a link in one message, and are repeated together when it breaks.
-  int64_t chunk_samples = 1;
+  int64_t message_samples = 1;
   int64_t ranking_samples = 10;  // of the calibration samples, for the error analysis
   // --- quantizer; the published settings
   QuantizeOptions quantize;

@@ -26,7 +26,7 @@ class Digits : public testing::Test {
     const fs::path digits = fs::path(SEQTO_SOURCE_DIR) / "examples" / "digits";
     o.model = digits / "model.onnx";
     o.data = digits / "digits.npz";
-    o.objectives = {"kl", "size", "latency"};
+    o.search.objectives = {"kl", "size", "latency"};
     o.schemes = {"int8", "int8_weights"};
     o.calibration_samples = 8;
     o.search_samples = 8;

@@ -40,14 +40,14 @@ TEST(Tune, KeepsSevenBitWeightsToSevenBits) {
   options.calibration_samples = 32;
   options.evaluation_samples = 64;
   options.output = dir;
-  options.objectives = {"kl", "size", "latency"};
+  options.search.objectives = {"kl", "size", "latency"};
   options.schemes = {"int8", "int8_weights", "float32"};
   options.improvers = recommended_improvers();
   // As fast_types sets them on a processor without VNNI.
   options.fast_types = false;
   options.quantize.activation_type = DataType::kUint8;
   options.quantize.per_channel = options.quantize.reduce_range = true;
-  options.search_evaluations = 40;
+  options.search.evaluations = 40;
   // Plans within it get codes of their own.
   options.limits = {{.figure = "size_ratio", .bound = 0.5, .at_most = true, .asked_by = "--max-size"}};
   const Summary summary = tune(options);

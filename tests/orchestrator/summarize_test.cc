@@ -360,7 +360,7 @@ TEST(Tune, InvariantsHoldOnTheSample) {
   options.calibration_samples = 32;
   options.evaluation_samples = 64;
   options.output = dir;
-  options.objectives = {"kl", "size"};
+  options.search.objectives = {"kl", "size"};
   Summary summary = tune(options);
   std::set<std::string> ids;
   for (const SummaryPoint& p : summary.trials) EXPECT_TRUE(ids.insert(p.trial.id).second) << p.trial.id;

@@ -93,12 +93,12 @@ TEST(TimeBudget, AStepEndsWithItsTime) {
 TEST(Closing, KeepsMoreForASlowModelAndForLatency) {
   Clock clock;
   const TimeBudget none(0, clock.env), short_time(6, clock.env);
-  TuneOptions options{.objectives = {"kl", "size"}, .max_front = 4, .ranking_samples = 10};
+  TuneOptions options{.search = {.objectives = {"kl", "size"}, .front = 4}, .ranking_samples = 10};
   const Closing fast = Closing::of(options, 0.001), slow = Closing::of(options, 0.1);
   EXPECT_DOUBLE_EQ(fast.kept(options, none), 0.196 + 1);
   EXPECT_DOUBLE_EQ(slow.kept(options, none), 19.6 + 1);
   EXPECT_DOUBLE_EQ(slow.kept(options, short_time), 1);
-  options.objectives.emplace_back("latency");
+  options.search.objectives.emplace_back("latency");
   EXPECT_DOUBLE_EQ(fast.kept(options, none), 0.196 + 1 + 4 * (0.062 + 0.005));
 }
 

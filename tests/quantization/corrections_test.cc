@@ -26,6 +26,8 @@ TEST(Corrections, ComeBackFromAFile) {
       Tensor::from(DataType::kUint4, {1, 2}, std::vector<uint8_t>{0xf1}), {1}, {0}, {}, 1, 1};
   wanted.shifts = {{"/a/Conv", {1, 2}}, {"other", {3}}};
   all[Scheme::kInt4Weights].shifts = {{"/a/Conv", {7}}};
+  all[Scheme::kInt4Weights].scales["/a/MatMul"] = {
+      Tensor::from(DataType::kUint4, {1, 2}, std::vector<uint8_t>{0x2e}), {0.5f, 2}, {7, 9}, {0.625f, 2.5f}, 4, 3};
   const DetailedScheme detailed = parse_detailed_scheme("int8+method=percentile:99.99+per_channel=false");
   all[detailed].shifts = {{"/a/Conv", {9}}};
   save_corrections(all, file);
@@ -33,6 +35,12 @@ TEST(Corrections, ComeBackFromAFile) {
   ASSERT_EQ(read.size(), 3u);
   EXPECT_EQ(read[detailed].shifts, all[detailed].shifts);
   EXPECT_EQ(read[Scheme::kInt4Weights].shifts, all[Scheme::kInt4Weights].shifts);
+  const RescaledLayer& scales = read[Scheme::kInt4Weights].scales.at("/a/MatMul");
+  const RescaledLayer& saved = all[Scheme::kInt4Weights].scales.at("/a/MatMul");
+  EXPECT_TRUE(scales.codes.equals(saved.codes));
+  EXPECT_EQ(std::tie(scales.scale, scales.zero_point, scales.scale_before, scales.error_before, scales.error_after),
+            std::tie(saved.scale, saved.zero_point, saved.scale_before, saved.error_before, saved.error_after));
+  EXPECT_TRUE(read[Scheme::kInt4Weights].rounding.empty());
   const Corrections& found = read[Scheme::kInt8Weights];
   EXPECT_EQ(found.shifts, wanted.shifts);
   ASSERT_EQ(found.rounding.size(), 4u);
@@ -44,7 +52,7 @@ TEST(Corrections, ComeBackFromAFile) {
   }
   save_corrections({}, file);
   EXPECT_TRUE(load_corrections(file).empty()) << "a study that found none goes on";
-  for (const char* name : {"x", "shifts:x", "int9/shifts:x", "int8/x"}) {
+  for (const char* name : {"x", "shifts:x", "int9/shifts:x", "int8/x", "int8/rescaled_x", "int8/rescaled_errors:x"}) {
     save_npz(file, std::vector<Initializer>{{name, float_tensor({1}, {1})}});
     EXPECT_THROW(load_corrections(file), Error) << name;
   }

@@ -19,7 +19,7 @@ std::vector<Place> places_of(const Inputs& in) {
     Place& place = places.emplace_back(Place{.device = device.name, .runner = device.runner.get()});
     place.evaluation.data = in.samples.data.get();
     place.evaluation.samples = split.evaluation;
-    place.evaluation.chunk_samples = static_cast<size_t>(o.chunk_samples);
+    place.evaluation.chunk_samples = static_cast<size_t>(o.message_samples);
   }
   const auto half = split.search.begin() + static_cast<ptrdiff_t>((split.search.size() + 1) / 2);
   Place& first = places.front();
@@ -30,7 +30,7 @@ std::vector<Place> places_of(const Inputs& in) {
   const Metrics metrics = make_metrics(o.metrics);
   for (Place& place : places) read_truths(place.evaluation, metrics);
   // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
-  if (std::ranges::any_of(o.objectives, is_task_metric)) read_truths(first.acceptance, judging_metrics(o));
+  if (std::ranges::any_of(o.search.objectives, is_task_metric)) read_truths(first.acceptance, judging_metrics(o));
   return places;
 }
 
@@ -82,12 +82,12 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     for (EvaluationData* part : {&place.search, &place.acceptance}) {
       if (part->samples.empty()) continue;
       const Measurement measured = measure_reference(*part, *session, in.env);
-      if (part == &place.acceptance) require_metrics(measured, in.options.objectives, "acceptance");
+      if (part == &place.acceptance) require_metrics(measured, in.options.search.objectives, "acceptance");
       if (part->truths.empty() && part->labels.empty()) put_uncertain_first(*part);
       if (part == &place.search) write_first_front(in, study, place, measured);
     }
     Measurement measured = measure_reference(place.evaluation, *session, in.env);
-    require_metrics(measured, in.options.objectives, "evaluation");
+    require_metrics(measured, in.options.search.objectives, "evaluation");
     const bool is_first = &place == &places.front();
     if (is_first) note_intervals(measured, study.ending);
     require_finite(place);

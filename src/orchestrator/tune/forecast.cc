@@ -128,8 +128,8 @@ double learning_seconds(const Model& model, double samples, const Pace& pace) {
 // What the strategy itself says; the published one goes through all layers.
 double evaluations(const Inputs& in, const SearchSpace& space, int64_t front) {
   const TuneOptions& o = in.options;
-  const StrategyOptions options{
-      .objectives = o.objectives, .evaluations = o.search_evaluations, .front = front, .racing = o.racing};
+  StrategyOptions options = o.search;
+  options.front = front;
   const int64_t all = searches(o) ? make_strategy(o.strategy, space, options)->expected() - front
                                   : std::ssize(uniform_plan(in.model, quantized_scheme(o), o.quantize.exclude).schemes);
   return static_cast<double>(o.max_evaluations > 0 ? std::min(all, o.max_evaluations) : all);
@@ -155,8 +155,8 @@ Forecast forecast(const Inputs& in) {
   const double calibration = count(split.calibration), judging = pace.evaluating.of(count(split.evaluation));
   const double passing = pace.calibrating.each * calibration;
   const SearchSpace space = search_space(in.model, o.quantize, o);
-  const double wanted = evaluations(in, space, o.max_front);
-  const double front = std::min(static_cast<double>(o.max_front), wanted);
+  const double wanted = evaluations(in, space, o.search.front);
+  const double front = std::min(static_cast<double>(o.search.front), wanted);
   Forecast f;
   f.of(Step::kFloat) = sample * (count(split.evaluation) + count(split.search));
   f.of(Step::kCalibrate) = pace.calibrating.of(calibration);

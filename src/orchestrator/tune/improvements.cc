@@ -103,7 +103,8 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
     if (i.option && !i.serves(scheme)) result.*i.option = false;
   if (!corrects_weights(o)) return result;
   if (!is_hurried(o)) {
-    result.learned_rounding = true;
+    for (const Improver& i : improvers())
+      if (i.recommended && i.recommended(scheme, {})) result.*i.option = true;
     result.max_rounding_inputs = kWidestUnasked;
   } else if (result.bias_correction == BiasCorrection::kNone) {
     result.bias_correction = BiasCorrection::kFast;

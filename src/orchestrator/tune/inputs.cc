@@ -164,7 +164,7 @@ std::vector<Tensor> first_inputs(const Inputs& in) {
 }
 
 Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env) {
-  Inputs in{.options = resolved(asked), .env = env, .chose_objectives = !asked.objectives.empty()};
+  Inputs in{.options = resolved(asked), .env = env, .chose_objectives = !asked.search.objectives.empty()};
   const std::optional<Study> begun = begun_study(in.options);
   go_on_as_begun(in.options, begun);
   const TuneOptions& o = in.options;

@@ -42,7 +42,7 @@ OpenStudy open_study(const Inputs& in) {
   const std::filesystem::path file = o.output / "study.jsonl";
   if (!o.resume) remove_study(o.output);
   OpenStudy open{Study::open(file, header),
-                 {.objectives = o.objectives, .notes = in.notes, .limits = o.limits, .tolerance = o.tolerance}};
+                 {.objectives = o.search.objectives, .notes = in.notes, .limits = o.limits, .tolerance = o.tolerance}};
   if (const size_t trials = open.study.trials().size(); trials > 0)
     in.env.log(LogLevel::kInfo, fmt::format("going on after {} trials", trials));
   if (const auto before = notes::kEnding.in(open.study)) open.ending.wall_seconds = before->wall_seconds;

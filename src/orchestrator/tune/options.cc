@@ -37,7 +37,9 @@ bool folds_batch_norms(const TuneOptions& o) {
   return searches(o) || std::ranges::any_of(detailed_schemes(o), [](const auto& s) { return !s.fields.empty(); });
 }
 
-bool by_latency(const TuneOptions& o) { return std::ranges::find(o.objectives, "latency") != o.objectives.end(); }
+bool by_latency(const TuneOptions& o) {
+  return std::ranges::find(o.search.objectives, "latency") != o.search.objectives.end();
+}
 
 CalibrateOptions calibration_of(const TuneOptions& o) {
   CalibrateOptions c = o.calibrate;
@@ -58,7 +60,7 @@ Metrics judging_metrics(const TuneOptions& o) {
   asked.command_resamples = 0;  // intervals are of what is reported
   Metrics judges = make_metrics(asked);
   std::erase_if(judges, [&](const auto& metric) {
-    return std::ranges::find(o.objectives, metric->name()) == o.objectives.end();
+    return std::ranges::find(o.search.objectives, metric->name()) == o.search.objectives.end();
   });
   return judges;
 }
@@ -80,7 +82,7 @@ std::string options_json(const TuneOptions& o) {
   if (json c = parse_json(calibrate_options_to_json(calibration_of(o))); !c.empty()) j["calibration"] = c;
   if (json i = parse_json(improve_options_to_json(o.improvers)); !i.empty()) j["improvers"] = i;
   if (corrects_weights(o)) j["correct_weights"] = true;
-  if (searches(o) && !o.racing) j["racing"] = false;
+  if (searches(o) && !o.search.racing) j["racing"] = false;
   const bool mixed = o.dataset.order == SampleOrder::kMixed;
   if (mixed) j["sample_order"] = to_string(o.dataset.order);
   if (o.dataset.seed != 0 && (mixed || o.strategy == "random" || o.strategy == "nsga2")) j["seed"] = o.dataset.seed;
@@ -102,7 +104,7 @@ void validate(const TuneOptions& o) {
   auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
   if (o.calibration_samples && *o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
     usage(fmt::format("{} calibration samples found; at least 1 expected", *o.calibration_samples));
-  if (o.chunk_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.chunk_samples));
+  if (o.message_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.message_samples));
   if (o.audit_samples < 0) usage(fmt::format("{} audit samples found; 0 or more expected", o.audit_samples));
   if (o.audit_samples > 0 && !o.dataset.states.empty())
     usage("an audit of a model with recurrent states found; leave --audit-samples out");
@@ -127,17 +129,18 @@ void validate(const TuneOptions& o) {
   for (const auto& device : o.devices)
     if (std::count(o.devices.begin(), o.devices.end(), device) > 1)
       usage(fmt::format("device {} found more than once; name each once", device));
-  if (o.max_front < 1) usage(fmt::format("a front of {} points found; at least 1 expected", o.max_front));
+  if (o.search.front < 1) usage(fmt::format("a front of {} points found; at least 1 expected", o.search.front));
   if (o.search_samples && searches(o) && *o.search_samples < 2)
     usage(fmt::format("{} search samples found; at least 2 expected: one to search on, one to confirm on",
                       *o.search_samples));
-  if (std::ranges::all_of(o.objectives, is_cost))
+  if (std::ranges::all_of(o.search.objectives, is_cost))
     usage(fmt::format("the objectives {} found; a loss or a task metric beside them expected, as in kl,size",
-                      fmt::join(o.objectives, ", ")));
+                      fmt::join(o.search.objectives, ", ")));
   std::vector<std::string> metrics{"top1", "top5", "f1"};
   for (const auto& metric : make_metrics(o.metrics)) metrics.push_back(metric->name());
-  for (const auto& name : o.objectives) {
-    if (std::ranges::count(o.objectives, name) > 1) usage(fmt::format("objective {} found twice; once expected", name));
+  for (const auto& name : o.search.objectives) {
+    if (std::ranges::count(o.search.objectives, name) > 1)
+      usage(fmt::format("objective {} found twice; once expected", name));
     if (!is_task_metric(name) || std::ranges::find(metrics, name) != metrics.end()) continue;
     std::vector<std::string> names{"size", "latency"};
     std::ranges::copy(loss_names(), std::back_inserter(names));
@@ -149,9 +152,9 @@ void validate(const TuneOptions& o) {
 }
 
 TuneOptions resolved(TuneOptions o) {
-  if (o.objectives.empty()) {
-    o.objectives = {"kl", "size"};
-    if (searches(o)) o.objectives.emplace_back("latency");
+  if (o.search.objectives.empty()) {
+    o.search.objectives = {"kl", "size"};
+    if (searches(o)) o.search.objectives.emplace_back("latency");
   }
   // Those that need no file need no asking either.
   const std::vector<std::string> known = task_metric_names();
@@ -159,7 +162,7 @@ TuneOptions resolved(TuneOptions o) {
     return std::ranges::any_of(o.metrics.metrics,
                                [&](const std::string& m) { return m.substr(0, m.find('=')) == name; });
   };
-  for (const std::string& name : o.objectives)
+  for (const std::string& name : o.search.objectives)
     if (std::ranges::find(known, name) != known.end() && !asked(name)) o.metrics.metrics.push_back(name);
   if (o.schemes.empty()) {
     if (!searches(o)) o.schemes = {"int8", "float32"};

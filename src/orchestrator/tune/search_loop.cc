@@ -130,7 +130,7 @@ int64_t SearchLoop::reserved_trials() const {
   // Uniform plans are reported from the start.
   const int64_t found =
       std::ranges::count_if(trials(), [](const Trial& t) { return t.part == Part::kSearch && t.step != "uniform"; });
-  return std::min(found, o_.max_evaluations > 0 ? std::min(o_.max_front, o_.max_evaluations / 3) : o_.max_front);
+  return std::min(found, o_.max_evaluations > 0 ? std::min(o_.search.front, o_.max_evaluations / 3) : o_.search.front);
 }
 
 size_t SearchLoop::allowed_trials(bool reserve) const {
@@ -194,7 +194,7 @@ void SearchLoop::tell(const Trial& trial, int64_t expected) const {
   const auto is_reported = [](const Trial& t) { return t.part == Part::kEvaluation; };
   const int64_t reported = std::ranges::count_if(trials(), is_reported) + is_reported(trial);
   const int64_t count = std::ssize(trials()) + 1, done = count + reported * (units - 1);
-  const int64_t reports = searches(o_) ? std::max<int64_t>(0, o_.max_front - reported) : 0;
+  const int64_t reports = searches(o_) ? std::max<int64_t>(0, o_.search.front - reported) : 0;
   // A search may find more to try than it expected; its last step alone says that it is the last.
   if (total > 0) total = done + std::max<int64_t>(1, std::max<int64_t>(0, total - count - reports) + reports * units);
   s_.inputs.env.progress({"evaluate", done, total, best_so_far(trials(), trial, s_.study.ending.objectives)});

@@ -37,13 +37,10 @@ std::unique_ptr<PredictedLatencies> predicted_latencies(const Workbench& w, cons
 StrategyOptions strategy_options(const Inputs& in, const OpenStudy& study, const SearchSpace& space,
                                  const TimeBudget& time) {
   const TuneOptions& o = in.options;
-  StrategyOptions options{.threshold = o.threshold,
-                          .objectives = study.ending.objectives,
-                          .evaluations = o.search_evaluations,
-                          .time_spent = time.search_spent(Closing::now(o, time).kept(o, time)),
-                          .front = o.max_front,
-                          .seed = o.dataset.seed,
-                          .racing = o.racing};
+  StrategyOptions options = o.search;
+  options.objectives = study.ending.objectives;
+  options.time_spent = time.search_spent(Closing::now(o, time).kept(o, time));
+  options.seed = o.dataset.seed;
   set_bounds(options, o.limits, space);
   return options;
 }

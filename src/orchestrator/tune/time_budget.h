@@ -166,7 +166,7 @@ struct Closing {
   double timing_of(size_t finalists) const { return timing * static_cast<double>(finalists) / 15; }
   // What a search keeps for it.
   double kept(const TuneOptions& o, const TimeBudget& time) const {
-    return time.closing(analysis + drawing + (by_latency(o) ? timing * static_cast<double>(o.max_front) : 0));
+    return time.closing(analysis + drawing + (by_latency(o) ? timing * static_cast<double>(o.search.front) : 0));
   }
 };
 

@@ -46,7 +46,8 @@ Corrections wanted(const SchemeCorrections& corrections, const Plan& plan) {
   for (const auto& [layer, scheme] : plan.schemes) {
     const Corrections* found = found_for(detailed_scheme(plan, layer), corrections);
     if (!found) continue;
-    const auto& [rounding, shifts] = *found;
+    const auto& [scales, rounding, shifts] = *found;
+    if (auto it = scales.find(layer); it != scales.end()) all.scales.insert(*it);
     if (auto it = rounding.find(layer); it != rounding.end()) all.rounding.insert(*it);
     if (auto it = shifts.find(layer); it != shifts.end()) all.shifts.insert(*it);
   }

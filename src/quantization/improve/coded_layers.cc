@@ -35,13 +35,30 @@ std::optional<CodedLayer> coded_layer(const Node& node, const Node& written, Enc
                                         : weight_layout(qoperator_form(node) ? written : node, weight.dims);
   if (!layout) return {};
   const auto bias = layers.bias_of(node);
-  return CodedLayer{&written, 0, written.inputs[0], std::move(weight), *layout, bias && bias->holds(layout->outputs)};
+  return CodedLayer{.node = &written,
+                    .input = written.inputs[0],
+                    .weight = std::move(weight),
+                    .layout = *layout,
+                    .has_bias = bias && bias->holds(layout->outputs),
+                    .is_stored = codes->whole != nullptr};
+}
+
+// Gemm and MatMul may have become MatMulNBits.
+std::optional<FloatLayer> float_layer(const CodedLayer& layer, const Node& original, const GraphView& floats) {
+  const Node& node = *layer.node;
+  if (node.op_type != original.op_type && !(has(original, kMatrixProduct) && is_nbits(node))) return {};
+  const auto weight = floats.initializers.find(original.inputs[1]);
+  if (weight == floats.initializers.end() || weight->second->type() != DataType::kFloat) return {};
+  const auto layout = weight_layout(original, weight->second->dims());
+  if (!layout || layout->outputs != layer.layout.outputs || layout->inputs != layer.layout.inputs) return {};
+  return FloatLayer{&original, weight->second, *layout};
 }
 
 }  // namespace
 
 std::vector<CodedLayer> coded_layers(const Model& quantized, EncodedLayers& layers) {
-  std::unordered_map<LayerId, const Node*> encoded;
+  std::unordered_map<LayerId, const Node*> encoded, originals;
+  for (const Node& n : layers.model().graph.nodes) originals[n.name] = &n;
   for (const Node& n : layers.nodes()) encoded[layer_of(n)] = &n;
   const GraphView view(quantized);
   std::vector<CodedLayer> result;
@@ -55,6 +72,8 @@ std::vector<CodedLayer> coded_layers(const Model& quantized, EncodedLayers& laye
     const bool computed = !n.inputs.empty() && (view.edges.producer(n.inputs[0]) || view.inputs.contains(n.inputs[0]));
     if (auto layer = node != encoded.end() && computed ? coded_layer(*node->second, n, layers) : std::nullopt) {
       layer->depth = depth++;
+      if (auto it = originals.find(n.name); it != originals.end())
+        layer->original = float_layer(*layer, *it->second, layers.floats());
       result.push_back(std::move(*layer));
     }
     for (const auto& name : n.outputs) depths[name] = depth;

@@ -2,6 +2,7 @@
 // how these lie.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,22 @@ struct WeightLayout {
   }
 };
 
+// A layer of the float model with a constant float weight.
+struct FloatLayer {
+  const Node* node = nullptr;
+  const Tensor* weight = nullptr;
+  WeightLayout layout;  // of that weight
+};
+
 struct CodedLayer {
   const Node* node = nullptr;  // of the model
   int depth = 0;               // coded layers before it on the longest path
   std::string input;           // produced by a node, or an input of the model
   CodedWeight weight;
-  WeightLayout layout;    // of `weight`
-  bool has_bias = false;  // of its own
+  WeightLayout layout;                 // of `weight`
+  bool has_bias = false;               // of its own
+  bool is_stored = false;              // the weight only: its scales can be others
+  std::optional<FloatLayer> original;  // nothing where it has no such weight, or another shape
 };
 // Conv of one or two dimensions, Gemm and MatMul in graph order, in these forms, also as MatMulNBits, whose codes
 // nothing else reads. `quantized`: as the encoding says it, operators on codes in pairs (operators_in_pairs.h). It must

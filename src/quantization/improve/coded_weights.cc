@@ -149,4 +149,18 @@ CodedWeight coded_weight(const EncodedWeight& weight, const std::vector<int64_t>
   return w;
 }
 
+void store(const CodedWeight& weight, StoredWeight& stored) {
+  stored.codes = weight.codes.reshaped(stored.codes.dims());
+  stored.scale = float_tensor(stored.scale.dims(), weight.scale);
+  Tensor& zero = stored.zero_point;
+  if (zero.bytes().empty()) return;
+  if (weight.packing != CodedWeight::Packing::kRows) {
+    zero = codes_tensor(zero.type(), zero.dims(), weight.zero_point);
+    return;
+  }
+  const std::vector<uint8_t> codes(weight.zero_point.begin(), weight.zero_point.end());
+  const auto middle = static_cast<uint8_t>(1 << (weight.bits - 1));
+  zero = Tensor::from(DataType::kUint8, zero.dims(), pack_bits(codes, weight.dims[0], weight.bits, middle));
+}
+
 }  // namespace seqto::internal

@@ -46,5 +46,7 @@ struct CodedWeight {
 CodedWeight coded_weight(const EncodedTensor& tensor);
 // `dims`: of the float weight.
 CodedWeight coded_weight(const EncodedWeight& weight, const std::vector<int64_t>& dims);
+// Codes, scales and zero points of `weight`, which was made of `stored` and has as many of each.
+void store(const CodedWeight& weight, StoredWeight& stored);
 
 }  // namespace seqto::internal

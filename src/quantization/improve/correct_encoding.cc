@@ -12,6 +12,18 @@ bool keeps_limits(const Tensor& codes, const CodedWeight& weight) {
          code_limits(codes).highest <= weight.highest;
 }
 
+void rescale(EncodedLayers& layers, const Node& node, const RescaledLayer& found) {
+  const auto present = layers.codes_of(node);
+  if (!present || !present->whole) return;
+  CodedWeight weight = present->weight;
+  const bool same = found.codes.type() == weight.codes.type() && found.codes.dims() == weight.codes.dims() &&
+                    found.scale_before == weight.scale && found.scale.size() == weight.scale.size() &&
+                    found.zero_point.size() == weight.zero_point.size();
+  if (!same) return;
+  weight.codes = found.codes, weight.scale = found.scale, weight.zero_point = found.zero_point;
+  store(weight, *present->whole);
+}
+
 void round(EncodedLayers& layers, const Node& node, const RoundedLayer& learned) {
   const auto present = layers.codes_of(node);
   if (!present) return;
@@ -53,6 +65,9 @@ void shift(EncodedLayers& layers, const Node& node, const std::vector<float>& by
 void correct(Encoding& encoding, const Model& model, const GraphView& view, const Corrections& corrections) {
   if (corrections.empty()) return;
   EncodedLayers layers(encoding, model, view);
+  for (const Node& node : layers.nodes())
+    if (auto it = corrections.scales.find(layer_of(node)); it != corrections.scales.end())
+      rescale(layers, node, it->second);
   for (const Node& node : layers.nodes())
     if (auto it = corrections.rounding.find(layer_of(node)); it != corrections.rounding.end())
       round(layers, node, it->second);

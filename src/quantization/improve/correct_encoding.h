@@ -1,4 +1,5 @@
-// Room: quantization/improve. Codes and biases that were found for layers, put into what was decided about them.
+// Room: quantization/improve. Codes, scales and biases that were found for layers, put into what was decided about
+// them.
 #pragma once
 
 #include "model/graph_view.h"

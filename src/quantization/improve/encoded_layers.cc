@@ -60,7 +60,7 @@ std::optional<EncodedLayers::Codes> EncodedLayers::codes_of(const Node& node) {
   if (!found || found->readers.size() != 1 || found->stored.scale.type() != DataType::kFloat) return {};
   if (found->readers[0].transposed && found->form != StoredForm::kMatMulNBits) return {};
   auto& stored = encoding_.weights[static_cast<size_t>(found - encoding_.weights.data())].stored;
-  return Codes{&stored.codes, coded_weight(*found, view_.constant(found->name)->dims())};
+  return Codes{&stored.codes, coded_weight(*found, view_.constant(found->name)->dims()), &stored};
 }
 
 bool EncodedLayers::takes_bias(const Node& node) const {

@@ -24,8 +24,11 @@ class EncodedLayers {
   struct Codes {
     Tensor* stored;  // in the encoding
     CodedWeight weight;
+    StoredWeight* whole = nullptr;  // of one that is only stored: its scales can be others
   };
   std::optional<Codes> codes_of(const Node& node);
+  const Model& model() const { return model_; }
+  const GraphView& floats() const { return view_; }
   // Whether a layer with such a weight, whoever else reads it, can take another bias.
   bool takes_bias(const Node& node) const;
 

@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "base/json.h"
+#include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
+#include "quantization/improve/coded_layers.h"
 #include "quantization/improve/operators_in_pairs.h"
 #include "seqto/error.h"
 
 namespace seqto {
 
+using internal::GraphView;
 using internal::Improving;
 using nlohmann::json;
 
@@ -40,9 +43,33 @@ bool any_layer(const Plan& plan, const Improver& improver) {
   return std::ranges::any_of(plan.options, [&](const auto& layer) { return improver.asked(layer.second); });
 }
 
+bool learns(const Improving& i, const Node& node, const GraphView& view) {
+  const auto fields = i.candidate.plan.options.find(node.name);
+  const bool asked = i.options.learned_rounding;
+  if (!(fields == i.candidate.plan.options.end() ? asked : fields->second.learned_rounding.value_or(asked)))
+    return false;
+  const Tensor* weight = internal::has(node, internal::kProduct) ? view.constant(node.inputs[1]) : nullptr;
+  const auto layout = weight ? internal::weight_layout(node, weight->dims()) : std::nullopt;
+  const int64_t most = i.options.max_rounding_inputs;
+  return layout && (most == 0 || layout->inputs <= most);
+}
+
+// Of layers whose rounding will not be learned, which makes more of the scales that there are; before those behind them
+// learn to make up for their errors.
+void search(Improving& i) {
+  const GraphView view(i.candidate.model);
+  Plan rest = i.candidate.plan;
+  for (const Node& node : i.candidate.model.graph.nodes)
+    if (rest.schemes.contains(node.name) && learns(i, node, view))
+      rest.schemes.erase(node.name), rest.options.erase(node.name);
+  if (rest.schemes.empty()) return;
+  Quantizer quantizer = i.quantizer();
+  i.found.corrections.scales = search_scales({quantizer, rest}, i.on);
+}
+
 void learn(Improving& i) {
   Quantizer quantizer = i.quantizer();
-  i.found.corrections.rounding = learn_rounding({quantizer, i.candidate.plan}, i.on,
+  i.found.corrections.rounding = learn_rounding({quantizer, i.candidate.plan, {i.found.corrections}}, i.on,
                                                 {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
   i.found.corrections = wanted(std::move(i.found.corrections), i.candidate.plan, i.options);
 }
@@ -114,6 +141,13 @@ constexpr Improver kImprovers[] = {
      .field = &LayerOptions::smooth_quant,
      .serves = quantizes_activations,
      .rewrite = smooth},
+    {.name = "scale_search",
+     .kind = ImproverKind::kEncoding,
+     .flag = "--scale-search",
+     .help = "Search the scales of weights alone, where no rounding is learned, by how large their inputs are",
+     .option = &ImproveOptions::scale_search,
+     .serves = is_weight_only,
+     .improve = search},
     {.name = "rounding",
      .kind = ImproverKind::kEncoding,
      .flag = "--rounding learned",

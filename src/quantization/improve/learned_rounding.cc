@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "model/graph_view.h"
@@ -29,13 +28,10 @@ constexpr int64_t kPositions = 256;
 // A layer to learn, with what is collected for it.
 struct Task {
   CodedLayer layer;
-  const Node* original = nullptr;  // in the float model
-  const Tensor* weight = nullptr;
-  WeightLayout layout;  // of that weight
   bool has_bias = false;
   std::vector<Moments> even, odd;  // one a group; samples in turn
   void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
-    LayerRows rows = layer_rows(*layer.node, weight->dims(), input, output,
+    LayerRows rows = layer_rows(*layer.node, layer.original->weight->dims(), input, output,
                                 {positions, static_cast<uint64_t>(sample) * 2654435761u});
     const WeightLayout& l = layer.layout;
     auto& halves = sample % 2 ? odd : even;
@@ -52,7 +48,8 @@ MatrixXd group_weights(const Task& task, const std::vector<float>& values, int64
   int64_t outputs = l.outputs / l.groups;
   MatrixXd weight(outputs, l.inputs);
   for (int64_t o = 0; o < outputs; ++o)
-    for (int64_t i = 0; i < l.inputs; ++i) weight(o, i) = values[task.layout.at(group * outputs + o, i)];
+    for (int64_t i = 0; i < l.inputs; ++i)
+      weight(o, i) = values[task.layer.original->layout.at(group * outputs + o, i)];
   return weight;
 }
 
@@ -130,9 +127,7 @@ class Learner {
         options_(options),
         env_(on.env),
         original_(on.runner, samples_.size()),
-        coded_(on.runner, samples_.size()) {
-    for (const Node& n : float_model_.graph.nodes) nodes_[n.name] = &n;
-  }
+        coded_(on.runner, samples_.size()) {}
 
   Rounding run() {
     // Of a copy: quantized_ changes while the layers are learned.
@@ -143,7 +138,8 @@ class Learner {
     for (CodedLayer& layer : coded_layers(before, layers))
       if (auto task = make_task(std::move(layer))) levels[task->layer.depth].push_back(std::move(*task));
     for (const auto& [depth, tasks] : levels)
-      for (const Task& t : tasks) open_originals_.insert(t.original->name), open_coded_.insert(t.layer.node->name);
+      for (const Task& t : tasks)
+        open_originals_.insert(t.layer.original->node->name), open_coded_.insert(t.layer.node->name);
     Rounding result;
     int64_t done = 0;
     for (auto& [depth, tasks] : levels) {
@@ -152,7 +148,8 @@ class Learner {
       collect(tasks);
       for (Task& task : tasks) learn(task, result);
       quantized_ = remade_.with({.rounding = result});
-      for (const Task& t : tasks) open_originals_.erase(t.original->name), open_coded_.erase(t.layer.node->name);
+      for (const Task& t : tasks)
+        open_originals_.erase(t.layer.original->node->name), open_coded_.erase(t.layer.node->name);
       tasks.clear();
     }
     env_.progress({"round", done, done, ""});
@@ -162,20 +159,9 @@ class Learner {
  private:
   std::optional<Task> make_task(CodedLayer layer) const {
     if (options_.max_inputs > 0 && layer.layout.inputs > options_.max_inputs) return {};
-    auto node = nodes_.find(layer.node->name);
-    if (node == nodes_.end() || !is_of(*node->second, *layer.node)) return {};
-    const Node& original = *node->second;
-    auto weight = floats_.initializers.find(original.inputs[1]);
-    if (weight == floats_.initializers.end() || weight->second->type() != DataType::kFloat) return {};
-    auto layout = weight_layout(original, weight->second->dims());
-    if (!layout || layout->outputs != layer.layout.outputs || layout->inputs != layer.layout.inputs) return {};
-    const bool has_bias = bias_input(original).has_value();
-    return Task{std::move(layer), &original, weight->second, *layout, has_bias, {}, {}};
-  }
-
-  // Gemm and MatMul may have become MatMulNBits.
-  static bool is_of(const Node& original, const Node& node) {
-    return node.op_type == original.op_type || (has(original, kMatrixProduct) && is_nbits(node));
+    if (!layer.original) return {};
+    const bool has_bias = bias_input(*layer.original->node).has_value();
+    return Task{std::move(layer), has_bias, {}, {}};
   }
 
   void collect(std::vector<Task>& tasks) {
@@ -183,7 +169,7 @@ class Learner {
     std::vector<std::string> names, computed, targets;
     for (const ValueInfo& v : quantized_.graph.free_inputs()) names.push_back(v.name);
     for (const Task& t : tasks) {
-      targets.push_back(t.original->outputs[0]);
+      targets.push_back(t.layer.original->node->outputs[0]);
       if (std::ranges::find(names, t.layer.input) != names.end()) continue;
       names.push_back(t.layer.input);
       computed.push_back(t.layer.input);
@@ -210,7 +196,7 @@ class Learner {
 
   void learn(Task& task, Rounding& result) {
     env_.stop_if_cancelled("round");
-    std::vector<float> weights = to_floats(*task.weight);
+    std::vector<float> weights = to_floats(*task.layer.original->weight);
     Trust trust = best_trust(task, weights);
     RoundedLayer rounded = round_layer(task, trust, weights);
     env_.log(
@@ -230,7 +216,6 @@ class Learner {
   const Env& env_;
   Frontier original_, coded_;                                // the two models up to the layers that are learned next
   std::unordered_set<LayerId> open_originals_, open_coded_;  // not learned yet
-  std::unordered_map<std::string, const Node*> nodes_;
 };
 
 }  // namespace
