@@ -228,7 +228,7 @@ ForeignPlan read_aimet(const json& file, const Model& model) {
   return result;
 }
 
-PlanText write_aimet(const ForeignPlan& plan) {
+PlanText write_aimet(const ForeignPlan& plan, const Model&) {
   if (plan.encodings.empty())
     throw Error(
         Code::kUsage,
