@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "model/op_traits.h"
 #include "quantization/dialects/dialects.h"

@@ -1,7 +1,5 @@
 #include "seqto/explain.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>

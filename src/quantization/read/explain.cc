@@ -7,7 +7,6 @@
 #include <unordered_set>
 
 #include "model/op_traits.h"
-#include "model/sort_nodes.h"
 #include "quantization/plan/layer_names.h"
 #include "quantization/read/layer_form.h"
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "model/op_traits.h"
-#include "model/sort_nodes.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/plan/layer_names.h"
 
