@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cfloat>
 #include <cmath>
-#include <limits>
 
 #include "model/float16.h"
 #include "quantization/arithmetic/channels.h"

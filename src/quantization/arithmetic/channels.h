@@ -28,6 +28,19 @@ struct Strides {
 };
 Strides strides(const std::vector<int64_t>& dims, std::optional<int64_t> axis);
 
+// A float tensor whose channels are divided or multiplied by these factors.
+template <class T>
+Tensor scaled(const Tensor& tensor, size_t axis, const std::vector<T>& factors, bool divide) {
+  const size_t inner = strides(tensor.dims(), static_cast<int64_t>(axis)).inner;
+  const auto in = tensor.values<float>();
+  std::vector<float> out(in.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    const T f = factors[i / inner % factors.size()];
+    out[i] = static_cast<float>(divide ? in[i] / f : in[i] * f);
+  }
+  return float_tensor(tensor.dims(), std::move(out));
+}
+
 struct ChannelRanges {
   std::vector<float> low, high;  // infinity and -infinity where a channel has no number
 };

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "model/op_traits.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/arithmetic/stored_weights.h"
 
 namespace seqto::internal {
@@ -93,8 +94,7 @@ std::optional<Values> slice(const Values& v, const std::vector<Values>& in) {
   int64_t rank = std::ssize(v.dims), axis = static_cast<int64_t>(in[3].data[0]);
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank) return {};
-  int64_t length = v.dims[static_cast<size_t>(axis)], inner = 1;
-  for (int64_t d = axis + 1; d < rank; ++d) inner *= v.dims[static_cast<size_t>(d)];
+  const auto length = v.dims[static_cast<size_t>(axis)], inner = static_cast<int64_t>(strides(v.dims, axis).inner);
   auto bound = [&](double x) { return std::clamp<int64_t>(static_cast<int64_t>(x < 0 ? x + length : x), 0, length); };
   int64_t first = bound(in[1].data[0]), last = bound(in[2].data[0]);
   Values out{v.type, v.dims, {}};

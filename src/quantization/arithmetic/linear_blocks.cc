@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quantization/arithmetic/kernels.h"
+#include "quantization/arithmetic/channels.h"
 
 namespace seqto::internal {
 
 Blocks::Blocks(const std::vector<int64_t>& dims, int64_t axis, int64_t block_size)
     : size(static_cast<size_t>(block_size)) {
-  for (size_t d = 0; d < dims.size(); ++d) {
-    auto extent = static_cast<size_t>(dims[d]);
-    if (static_cast<int64_t>(d) < axis) outer *= extent;
-    else if (static_cast<int64_t>(d) == axis) along = extent;
-    else inner *= extent;
-  }
+  const Strides s = strides(dims, axis);
+  outer = s.outer, along = s.channels, inner = s.inner;
   count = (along + size - 1) / size;
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "quantization/arithmetic/nbits.h"
 
 namespace seqto::internal {
 namespace {
@@ -16,17 +16,15 @@ void append_bytes(std::string& key, const std::vector<T>& values) {
 Tensor last_dims_exchanged(const Tensor& codes) {
   std::vector<int64_t> dims = codes.dims();
   size_t rank = dims.size();
-  size_t rows = static_cast<size_t>(dims[rank - 2]), columns = static_cast<size_t>(dims[rank - 1]);
+  const int64_t rows = dims[rank - 2], columns = dims[rank - 1];
   std::swap(dims[rank - 2], dims[rank - 1]);
   std::span<const uint8_t> in = codes.values<uint8_t>();
-  std::vector<uint8_t> out(in.size());
-  constexpr size_t kTile = 64;  // both sides of a tile stay in the nearest cache
-  for (size_t base = 0; base < in.size(); base += rows * columns)
-    for (size_t r0 = 0; r0 < rows; r0 += kTile)
-      for (size_t c0 = 0; c0 < columns; c0 += kTile)
-        for (size_t r = r0; r < std::min(rows, r0 + kTile); ++r)
-          for (size_t c = c0; c < std::min(columns, c0 + kTile); ++c)
-            out[base + c * rows + r] = in[base + r * columns + c];
+  std::vector<uint8_t> out;
+  out.reserve(in.size());
+  for (; !in.empty(); in = in.subspan(static_cast<size_t>(rows * columns))) {
+    const auto turned = transposed(in.first(static_cast<size_t>(rows * columns)), rows, columns);
+    out.insert(out.end(), turned.begin(), turned.end());
+  }
   return Tensor::from(codes.type(), std::move(dims), std::move(out));
 }
 

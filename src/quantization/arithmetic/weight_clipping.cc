@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "model/float16.h"
-#include "quantization/arithmetic/arithmetic.h"
+#include "quantization/arithmetic/channels.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -22,16 +22,10 @@ struct Channel {
 
 std::vector<Channel> channels_of(const Tensor& weight, const std::optional<int64_t>& axis) {
   std::vector<float> values = to_floats(weight);
-  size_t count = 1, inner = values.size();
-  if (axis) {
-    size_t a = static_cast<size_t>(*axis < 0 ? *axis + static_cast<int64_t>(weight.dims().size()) : *axis);
-    count = static_cast<size_t>(weight.dims()[a]);
-    inner = 1;
-    for (size_t d = a + 1; d < weight.dims().size(); ++d) inner *= static_cast<size_t>(weight.dims()[d]);
-  }
-  std::vector<Channel> channels(count);
+  const Strides s = strides(weight.dims(), axis && *axis < 0 ? *axis + std::ssize(weight.dims()) : axis);
+  std::vector<Channel> channels(s.channels);
   for (size_t i = 0; i < values.size(); ++i) {
-    Channel& c = channels[i / inner % count];
+    Channel& c = channels[i / s.inner % s.channels];
     c.values.push_back(values[i]);
     c.low = std::min(c.low, values[i]);
     c.high = std::max(c.high, values[i]);

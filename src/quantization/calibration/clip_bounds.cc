@@ -2,6 +2,12 @@
 
 namespace seqto::internal {
 
+RealBounds real_bounds(const QuantParams& params) {
+  const QuantLimits limits = quant_limits(params.type);
+  const double scale = params.scale[0], zero_point = params.zero_point[0];
+  return {(limits.lowest - zero_point) * scale, (limits.highest - zero_point) * scale, scale};
+}
+
 bool within_clip(const Node& activation, const GraphView& index, const RealBounds& bounds) {
   auto known = clip_bounds(activation, index);
   if (!known) return false;

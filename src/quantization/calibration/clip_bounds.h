@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/graph_view.h"
+#include "quantization/arithmetic/arithmetic.h"
 
 namespace seqto::internal {
 
@@ -10,6 +11,9 @@ struct RealBounds {
   double lowest = 0, highest = 0, step = 1;
   bool converted = false;
 };
+
+// With one scale.
+RealBounds real_bounds(const QuantParams& params);
 
 // True when no value that a tensor with these bounds can take would be changed by the Relu or Clip.
 bool within_clip(const Node& activation, const GraphView& index, const RealBounds& bounds);

@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-
 #include "base/files.h"
 #include "base/json.h"
 #include "seqto/error.h"

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "model/op_traits.h"
 #include "quantization/dialects/dialects.h"
@@ -228,7 +227,7 @@ ForeignPlan read_aimet(const json& file, const Model& model) {
   return result;
 }
 
-PlanText write_aimet(const ForeignPlan& plan) {
+PlanText write_aimet(const ForeignPlan& plan, const Model&) {
   if (plan.encodings.empty())
     throw Error(
         Code::kUsage,

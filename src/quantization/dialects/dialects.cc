@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "base/json.h"
 #include "seqto/error.h"
@@ -14,7 +14,26 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 6> kNames{"seqto", "onnxruntime", "nncf", "tensorrt", "aimet", "quark"};
+// As Dialect has them.
+struct Row {
+  std::string_view name;
+  ForeignPlan (*read)(const json& file, const Model& model) = nullptr;  // null: a text that is no JSON, or our own
+  PlanText (*write)(const ForeignPlan& plan, const Model& model) = nullptr;
+};
+constexpr Row kDialects[] = {{"seqto"},
+                             {"onnxruntime", internal::read_onnxruntime, internal::write_onnxruntime},
+                             {"nncf", internal::read_nncf, internal::write_nncf},
+                             {"tensorrt", nullptr, internal::write_tensorrt},
+                             {"aimet", internal::read_aimet, internal::write_aimet},
+                             {"quark", internal::read_quark, internal::write_quark}};
+
+const Row& row_of(Dialect dialect) { return kDialects[static_cast<size_t>(dialect)]; }
+
+std::vector<std::string> names() {
+  std::vector<std::string> result;
+  for (const Row& row : kDialects) result.emplace_back(row.name);
+  return result;
+}
 
 bool has_any(const json& object, std::initializer_list<const char*> keys) {
   return object.is_object() &&
@@ -49,14 +68,13 @@ bool is_layer_precisions(const std::string& text) {
 
 }  // namespace
 
-std::string_view to_string(Dialect dialect) { return kNames[static_cast<size_t>(dialect)]; }
+std::string_view to_string(Dialect dialect) { return row_of(dialect).name; }
 
 Dialect parse_dialect(std::string_view name) {
-  const auto* it = std::find(kNames.begin(), kNames.end(), name);
-  if (it != kNames.end()) return static_cast<Dialect>(it - kNames.begin());
-  const std::vector<std::string> known(kNames.begin(), kNames.end());
+  const Row* row = std::ranges::find(kDialects, name, &Row::name);
+  if (row != std::end(kDialects)) return static_cast<Dialect>(row - kDialects);
   throw Error(Code::kUsage, fmt::format("[plan] dialect '{}' found; one of {} was expected{}", name,
-                                        fmt::join(known, ", "), did_you_mean(name, known)));
+                                        fmt::join(names(), ", "), did_you_mean(name, names())));
 }
 
 Dialect detect_dialect(const std::string& text) {
@@ -80,59 +98,30 @@ Dialect detect_dialect(const std::string& text) {
       Code::kInvalidInput,
       fmt::format("[plan] a text in no known dialect found; one of {} was expected (docs/reference/dialects.md); check "
                   "the file, or say --from",
-                  fmt::join(kNames, ", ")));
+                  fmt::join(names(), ", ")));
 }
 
 ForeignPlan read_plan(const std::string& text, Dialect dialect, const Model& model) {
   if (dialect == Dialect::kSeqto) return {plan_from_json(text), {}, {}};
   if (dialect == Dialect::kTensorrt) return internal::read_tensorrt(text, model);
   try {
-    const json file = internal::parse_json(text);
-    switch (dialect) {
-      case Dialect::kNncf:
-        return internal::read_nncf(file, model);
-      case Dialect::kQuark:
-        return internal::read_quark(file, model);
-      case Dialect::kAimet:
-        return internal::read_aimet(file, model);
-      default:
-        return internal::read_onnxruntime(file, model);
-    }
+    return row_of(dialect).read(internal::parse_json(text), model);
   } catch (const json::exception& error) {
     throw Error(Code::kInvalidInput, fmt::format("[plan] {}; {}'s form was expected, see docs/reference/dialects.md",
                                                  error.what(), to_string(dialect)));
   }
 }
 
-namespace {
-
-PlanText written(const ForeignPlan& plan, Dialect dialect, const Model& model) {
-  switch (dialect) {
-    case Dialect::kOnnxruntime:
-      return internal::write_onnxruntime(plan, model);
-    case Dialect::kNncf:
-      return internal::write_nncf(plan, model);
-    case Dialect::kTensorrt:
-      return internal::write_tensorrt(plan, model);
-    case Dialect::kAimet:
-      return internal::write_aimet(plan);
-    case Dialect::kQuark:
-      return internal::write_quark(plan, model);
-    default:
-      break;
-  }
-  PlanText result{plan_to_json(plan.plan), {}};
-  if (!plan.encodings.empty())
-    result.notes.push_back(fmt::format("{} encodings of tensors have no place in a plan; onnxruntime's dialect has one",
-                                       plan.encodings.size()));
-  return result;
-}
-
-}  // namespace
-
 PlanText write_plan(const ForeignPlan& plan, Dialect dialect, const Model& model) {
-  PlanText result = written(plan, dialect, model);
-  if (dialect != Dialect::kSeqto && !plan.plan.options.empty())
+  if (dialect == Dialect::kSeqto) {
+    PlanText own{plan_to_json(plan.plan), {}};
+    if (!plan.encodings.empty())
+      own.notes.push_back(fmt::format("{} encodings of tensors have no place in a plan; onnxruntime's dialect has one",
+                                      plan.encodings.size()));
+    return own;
+  }
+  PlanText result = row_of(dialect).write(plan, model);
+  if (!plan.plan.options.empty())
     result.notes.push_back(fmt::format("the fields of {} layers' schemes have no place in {}'s dialect",
                                        plan.plan.options.size(), to_string(dialect)));
   return result;

@@ -53,6 +53,6 @@ PlanText write_onnxruntime(const ForeignPlan& plan, const Model& model);
 PlanText write_nncf(const ForeignPlan& plan, const Model& model);
 PlanText write_quark(const ForeignPlan& plan, const Model& model);
 PlanText write_tensorrt(const ForeignPlan& plan, const Model& model);
-PlanText write_aimet(const ForeignPlan& plan);
+PlanText write_aimet(const ForeignPlan& plan, const Model& model);
 
 }  // namespace seqto::internal

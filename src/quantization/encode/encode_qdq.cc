@@ -27,8 +27,7 @@ class Encoder {
     encode_biases();
     result_.graph = EncodedGraph{std::move(marks_.nodes), std::move(marks_.removed), std::move(marks_.new_initializers),
                                  std::move(marks_.receivers)};
-    result_.deviations = std::move(marks_.deviations);
-    result_.layer_deviations = std::move(marks_.layer_deviations);
+    static_cast<Deviations&>(result_) = std::move(marks_);
     return std::move(result_);
   }
 
@@ -260,10 +259,9 @@ Encoding encode_qdq(const StaticNodes& nodes, const QuantizeOptions& options, We
   auto bounds = [&params](const std::string& tensor) -> std::optional<RealBounds> {
     auto p = params.original(tensor);
     if (!p) return {};
-    QuantLimits limits = quant_limits(p->type);
-    double scale = p->scale[0];
-    return RealBounds{(limits.lowest - p->zero_point[0]) * scale, (limits.highest - p->zero_point[0]) * scale, scale,
-                      params.converted(tensor).has_value()};
+    RealBounds bounds = real_bounds(*p);
+    bounds.converted = params.converted(tensor).has_value();
+    return bounds;
   };
   Marks marks = mark_tensors(model, view, selected, options, bounds);
   if (has_float32_scale(nodes, options, params, marks)) marks.deviate("D17");

@@ -91,7 +91,7 @@ void Encoding::add(Encoding step) {
     for (const std::string& id : ids) deviate(id, layer);
 }
 
-void Encoding::deviate(const std::string& id, const LayerId& layer) {
+void Deviations::deviate(const std::string& id, const LayerId& layer) {
   auto add = [&](std::vector<std::string>& ids) {
     if (std::ranges::find(ids, id) == ids.end()) ids.emplace_back(id);
   };

@@ -109,7 +109,15 @@ struct EncodedHalves {
 // Takes either type and gives no float: it reads what there is.
 bool takes_either_type(const Node& node);
 
-struct Encoding {
+// Ids of docs/reference/compatibility.md: all of them, and those that belong to a layer.
+struct Deviations {
+  std::vector<std::string> deviations;
+  std::map<LayerId, std::vector<std::string>> layer_deviations;
+
+  void deviate(const std::string& id, const LayerId& layer = "");
+};
+
+struct Encoding : Deviations {
   std::map<LayerId, DetailedScheme> layers;  // those that are not float, as they are written
   std::optional<EncodedGraph> graph;         // where layers are static or dynamic
   std::vector<EncodedTensor> tensors;        // in the order in which they are written
@@ -117,16 +125,12 @@ struct Encoding {
   std::vector<EncodedClip> clips;       // of the model with its static layers
   std::optional<EncodedHalves> halves;  // where layers compute in float16
   std::vector<EncodedWeight> weights;   // in the order in which they are read
-  // Ids of docs/reference/compatibility.md: all of them, and those that belong to a layer.
-  std::vector<std::string> deviations;
-  std::map<LayerId, std::vector<std::string>> layer_deviations;
-  std::vector<std::string> notes;  // what was asked for and not done, and constants that were changed to fit
+  std::vector<std::string> notes;       // what was asked for and not done, and constants that were changed to fit
 
   // One with parameters of its own.
   EncodedTensor& add_tensor(const std::string& name, const QuantParams& params);
   // What a later step decided about other layers; not its graph, clips and halves, whose places are of its model.
   void add(Encoding step);
-  void deviate(const std::string& id, const LayerId& layer = "");
 };
 
 // With hashes in place of codes, and its own: of all the rest.

@@ -1,8 +1,6 @@
 // The op rules. Section numbers and ids (D1 ...) are those of docs/reference/compatibility.md.
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <limits>
 #include <map>
 
 #include "quantization/arithmetic/arithmetic.h"

@@ -1,16 +1,6 @@
 #include "quantization/encode/marks.h"
 
-#include <algorithm>
-
 namespace seqto::internal {
-
-void Marks::deviate(const char* id, const LayerId& layer) {
-  auto add = [&](std::vector<std::string>& ids) {
-    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.emplace_back(id);
-  };
-  add(deviations);
-  if (!layer.empty()) add(layer_deviations[layer]);
-}
 
 Mark* MarkMap::find(const std::string& name) {
   auto it = index_.find(name);

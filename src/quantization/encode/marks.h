@@ -12,6 +12,7 @@
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/calibration/clip_bounds.h"
+#include "quantization/encode/encoding.h"
 #include "seqto/quantize.h"
 
 namespace seqto::internal {
@@ -56,7 +57,7 @@ class MarkMap {
   std::unordered_map<std::string, size_t> index_;
 };
 
-struct Marks {
+struct Marks : Deviations {
   std::vector<Node> nodes;    // the graph's nodes with the edges that marking changed
   std::vector<bool> removed;  // Relu/Clip made superfluous
   MarkMap tensors;
@@ -64,10 +65,6 @@ struct Marks {
   std::vector<Initializer> new_initializers;                       // copies of biases
   std::unordered_map<std::string, float> beta;                     // bias -> factor to fold into it
   std::unordered_map<std::string, std::vector<size_t>> receivers;  // marked nodes that read a tensor, once an edge
-  std::vector<std::string> deviations;
-  std::map<LayerId, std::vector<std::string>> layer_deviations;  // those that belong to a layer
-
-  void deviate(const char* id, const LayerId& layer = "");
 };
 
 using BoundsOf = std::function<std::optional<RealBounds>(const std::string& tensor)>;

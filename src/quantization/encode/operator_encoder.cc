@@ -120,9 +120,7 @@ bool lists_op_type(const QuantizeOptions& options, Scheme scheme, const Node& n)
 std::optional<RealBounds> bounds_of(const QuantizedTensor& tensor) {
   const QuantParams& p = tensor.params;
   if (p.scale.size() != 1 || p.axis || p.type == DataType::kInt32) return {};
-  QuantLimits limits = quant_limits(p.type);
-  double scale = p.scale[0];
-  return RealBounds{(limits.lowest - p.zero_point[0]) * scale, (limits.highest - p.zero_point[0]) * scale, scale};
+  return real_bounds(p);
 }
 
 // --- quantized forms
@@ -363,9 +361,8 @@ void OperatorEncoder::encode_constants() {
   std::unordered_set<std::string> read;
   for (const Node& n : graph_.nodes) for_each_read(n, [&](const std::string& name) { read.insert(name); });
   const std::unordered_set<std::string> own(graph_.order.begin(), graph_.order.end());  // not those of bodies
-  std::erase_if(result_.tensors, [&](const EncodedTensor& t) {
-    return own.contains(t.names.scale) && !read.contains(t.names.scale);
-  });
+  std::erase_if(result_.tensors,
+                [&](const EncodedTensor& t) { return own.contains(t.names.scale) && !read.contains(t.names.scale); });
   std::vector<std::string> order;
   for (const Constant& c : constants_) {
     const QuantizedTensor& q = *c.quantized;

@@ -1,7 +1,5 @@
 #include "quantization/encode/qoperator_layers.h"
 
-#include <algorithm>
-
 namespace seqto::internal {
 namespace {
 

@@ -1,6 +1,5 @@
 // The op rules of QOperator form: operators on codes, with parameters from the ranges.
 // Ids (D1 ...) are those of docs/reference/compatibility.md.
-#include <cmath>
 #include <unordered_map>
 
 #include "model/op_traits.h"

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "model/op_traits.h"
-#include "quantization/arithmetic/arithmetic.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/improve/channel_groups.h"
 #include "quantization/improve/channel_shifts.h"
 #include "seqto/improve.h"
@@ -105,11 +105,7 @@ class Centerer {
     const Tensor& weight = weights_.at(n.inputs[1]);
     const size_t out = written_axis(n, weight)->axis, in = read_axis(n, weight)->axis;
     const auto& dims = weight.dims();
-    auto stride = [&](size_t axis) {
-      size_t size = 1;
-      for (size_t d = axis + 1; d < dims.size(); ++d) size *= static_cast<size_t>(dims[d]);
-      return size;
-    };
+    auto stride = [&](size_t axis) { return strides(dims, static_cast<int64_t>(axis)).inner; };
     const size_t outputs = static_cast<size_t>(dims[out]), out_stride = stride(out), in_stride = stride(in);
     std::vector<double> result(outputs);
     auto values = weight.values<float>();

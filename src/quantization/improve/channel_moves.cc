@@ -5,7 +5,6 @@
 #include <set>
 
 #include "model/op_traits.h"
-#include "model/sort_nodes.h"
 
 namespace seqto::internal {
 namespace {

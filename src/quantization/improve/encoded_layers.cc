@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "model/op_traits.h"
-#include "model/sort_nodes.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/plan/qoperator_forms.h"
 

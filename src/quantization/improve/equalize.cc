@@ -5,6 +5,7 @@
 
 #include "model/op_traits.h"
 #include "model/sort_nodes.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/improve/channel_groups.h"
 #include "quantization/improve/channel_noise.h"
 #include "seqto/improve.h"
@@ -23,22 +24,7 @@ constexpr double kSmallestFactor = 1.0 / 16;  // below a Clip's bound
 // Of a weight, evenly spaced: how the others would be rounded differs little.
 constexpr size_t kMostRows = 128;
 
-size_t inner_size(const Tensor& t, size_t axis) {
-  size_t size = 1;
-  for (size_t d = axis + 1; d < t.dims().size(); ++d) size *= static_cast<size_t>(t.dims()[d]);
-  return size;
-}
-
-Tensor scaled(const Tensor& tensor, size_t axis, const std::vector<double>& factors, bool divide) {
-  size_t inner = inner_size(tensor, axis);
-  auto in = tensor.values<float>();
-  std::vector<float> out(in.size());
-  for (size_t i = 0; i < in.size(); ++i) {
-    double f = factors[i / inner % factors.size()];
-    out[i] = static_cast<float>(divide ? in[i] / f : in[i] * f);
-  }
-  return float_tensor(tensor.dims(), std::move(out));
-}
+size_t inner_size(const Tensor& t, size_t axis) { return strides(t.dims(), static_cast<int64_t>(axis)).inner; }
 
 // By channel.
 std::vector<double> factors_of(const ChannelGroup::Layer& layer, const std::vector<double>& factors) {

@@ -21,17 +21,6 @@ using namespace internal;
 
 constexpr const char* kSuffix = "_smooth";
 
-Tensor scaled(const Tensor& tensor, size_t axis, const std::vector<float>& factors, bool divide) {
-  size_t inner = strides(tensor.dims(), static_cast<int64_t>(axis)).inner;
-  auto in = tensor.values<float>();
-  std::vector<float> out(in.size());
-  for (size_t i = 0; i < in.size(); ++i) {
-    float f = factors[i / inner % factors.size()];
-    out[i] = divide ? in[i] / f : in[i] * f;
-  }
-  return float_tensor(tensor.dims(), std::move(out));
-}
-
 class Smoother {
  public:
   Smoother(const Model& model, const RewriteOptions& options) : model_(model), options_(options) {

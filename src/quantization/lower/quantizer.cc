@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -93,9 +92,7 @@ struct Quantizer::Impl {
   void note_left_float(const Plan& plan) {
     for (const auto& [layer, id] : eligible.left_float()) {
       auto it = plan.schemes.find(layer);
-      if (it == plan.schemes.end() || !is_static(it->second)) continue;
-      encoding.deviate(id);
-      encoding.layer_deviations[layer].emplace_back(id);
+      if (it != plan.schemes.end() && is_static(it->second)) encoding.deviate(id, layer);
     }
   }
 
@@ -115,29 +112,24 @@ namespace {
 
 // A weight that a static layer shares is quantized for all its readers, as onnxruntime does. Layers that the plan gives
 // another scheme than static or float read it as it was.
-void give_back_weights(Model& result, const Model& original, const std::map<LayerId, Scheme>& schemes) {
+void give_back_weights(Model& result, const Model& original, const GraphView& view,
+                       const std::map<LayerId, Scheme>& schemes) {
   std::unordered_map<std::string, const Node*> nodes;
   for (const Node& n : original.graph.nodes) nodes[n.name] = &n;
-  std::unordered_map<std::string, const Tensor*> weights;
-  for (const Initializer& i : original.graph.initializers)
-    if (i.tensor.is_float()) weights[i.name] = &i.tensor;
-  std::unordered_set<std::string> constants;
-  for (const Initializer& i : original.graph.initializers) constants.insert(i.name);
-  for (const Initializer& i : result.graph.initializers) weights.erase(i.name);  // still there
+  std::unordered_set<std::string> present;
+  for (const Initializer& i : result.graph.initializers) present.insert(i.name);
   for (Node& node : result.graph.nodes) {
     auto scheme = schemes.find(node.name);
     auto before = nodes.find(node.name);
     if (scheme == schemes.end() || before == nodes.end()) continue;
-    if (scheme->second == Scheme::kInt8 || scheme->second == Scheme::kInt8wInt16a || scheme->second == Scheme::kFloat32)
-      continue;
+    if (is_static(scheme->second) || scheme->second == Scheme::kFloat32) continue;
     const auto& inputs = before->second->inputs;
     for (size_t k = 0; k < node.inputs.size() && k < inputs.size(); ++k) {
-      if (node.inputs[k] == inputs[k] || !constants.contains(inputs[k])) continue;
+      if (node.inputs[k] == inputs[k] || !view.is_initializer(inputs[k])) continue;
       node.inputs[k] = inputs[k];
-      if (auto it = weights.find(inputs[k]); it != weights.end()) {
-        result.graph.initializers.push_back({inputs[k], *it->second});
-        weights.erase(it);
-      }
+      if (const Tensor& weight = *view.initializers.at(inputs[k]);
+          weight.is_float() && present.insert(inputs[k]).second)
+        result.graph.initializers.push_back({inputs[k], weight});
     }
   }
 }
@@ -199,7 +191,7 @@ Model Quantizer::Impl::quantize(const Plan& asked, Scheme always, const std::vec
   encoding.layers = std::move(written);
   encoding.notes = std::move(notes);
   note_left_float(asked);
-  if (has_static) give_back_weights(result, model, plan.schemes);
+  if (has_static) give_back_weights(result, model, index, plan.schemes);
   return with_steps(std::move(result), layers, layerwise, corrections);
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,7 @@ constexpr std::array<std::pair<Scheme, std::string_view>, 7> kSchemes{{{Scheme::
                                                                        {Scheme::kInt8Weights, "int8_weights"},
                                                                        {Scheme::kInt4Weights, "int4_weights"},
                                                                        {Scheme::kInt8wInt16a, "int8w_int16a"}}};
+constexpr std::array<std::string_view, 3> kInt4Formats{"matmulnbits", "qdq", "folded"};  // as Int4Format has them
 
 }  // namespace
 
@@ -44,6 +46,15 @@ QuantFormat parse_quant_format(std::string_view name) {
   for (QuantFormat format : {QuantFormat::kQdq, QuantFormat::kQoperator})
     if (to_string(format) == name) return format;
   throw Error(Code::kUsage, fmt::format("[quantize] format '{}' found; one of qdq qoperator expected", name));
+}
+
+std::string_view to_string(Int4Format format) { return kInt4Formats[static_cast<size_t>(format)]; }
+
+Int4Format parse_int4_format(std::string_view name) {
+  const auto* found = std::ranges::find(kInt4Formats, name);
+  if (found != kInt4Formats.end()) return static_cast<Int4Format>(found - kInt4Formats.begin());
+  throw Error(Code::kUsage,
+              fmt::format("[quantize] 4-bit format '{}' found; matmulnbits, qdq or folded expected", name));
 }
 
 const std::vector<std::string>& default_op_types(Scheme scheme) {

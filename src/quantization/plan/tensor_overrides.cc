@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -28,57 +27,70 @@ DataType quant_type(const std::string& name) {
   return parse_data_type(name);
 }
 
-void check_keys(const json& entry, std::initializer_list<std::string_view> more) {
-  static constexpr std::array<std::string_view, 7> kKnown{"quant_type", "scale",        "zero_point", "symmetric",
-                                                          "rmin",       "reduce_range", "rmax"};
-  for (const auto& [key, value] : entry.items()) {
-    bool known = std::find(kKnown.begin(), kKnown.end(), key) != kKnown.end() ||
-                 std::find(more.begin(), more.end(), key) != more.end();
-    if (!known) throw Error(Code::kInvalidInput, fmt::format("key '{}' is unknown", key));
+// Calls f(key, field) for every field; Override is one of those of plan.h, const or not.
+template <class Override, class F>
+void for_each_field(Override& o, F f) {
+  f("quant_type", o.quant_type);
+  f("scale", o.scale);
+  f("zero_point", o.zero_point);
+  f("symmetric", o.symmetric);
+  f("reduce_range", o.reduce_range);
+  f("rmin", o.rmin);
+  f("rmax", o.rmax);
+  if constexpr (requires { o.recv_nodes; }) f("recv_nodes", o.recv_nodes);
+  if constexpr (requires { o.convert; }) {
+    f("axis", o.axis);
+    f("convert", o.convert);
+    f("per_channel", o.per_channel);
+    f("weight_clipping", o.weight_clipping);
+    f("block_size", o.block_size);
   }
 }
 
+template <class Override>
+Override read_override(const json& entry);
+template <class Override>
+json override_json(const Override& o);
+
 template <class T>
-void read(const json& entry, const char* key, std::optional<T>& field) {
-  if (auto it = entry.find(key); it != entry.end() && !it->is_null()) field = it->get<T>();
+void read(const json& value, std::optional<T>& field) {
+  if (!value.is_null()) field = value.get<T>();
 }
-
-void read_params(const json& entry, ParamsOverride& o) {
-  if (auto it = entry.find("quant_type"); it != entry.end()) o.quant_type = quant_type(it->get<std::string>());
-  read(entry, "scale", o.scale);
-  read(entry, "zero_point", o.zero_point);
-  read(entry, "symmetric", o.symmetric);
-  read(entry, "reduce_range", o.reduce_range);
-  read(entry, "rmin", o.rmin);
-  read(entry, "rmax", o.rmax);
+void read(const json& value, std::optional<DataType>& field) { field = quant_type(value.get<std::string>()); }
+void read(const json& value, std::optional<WeightClipping>& field) {
+  field = parse_weight_clipping(value.get<std::string>());
 }
+void read(const json& value, std::optional<ConvertOverride>& field) { field = read_override<ConvertOverride>(value); }
 
-TensorOverride read_override(const json& entry) {
-  check_keys(entry, {"axis", "convert", "per_channel", "weight_clipping", "block_size"});
-  TensorOverride o;
-  read_params(entry, o);
-  read(entry, "axis", o.axis);
-  read(entry, "per_channel", o.per_channel);
-  if (auto it = entry.find("weight_clipping"); it != entry.end())
-    o.weight_clipping = parse_weight_clipping(it->get<std::string>());
-  read(entry, "block_size", o.block_size);
-  if (auto it = entry.find("convert"); it != entry.end()) {
-    check_keys(*it, {"recv_nodes"});
-    read_params(*it, o.convert.emplace());
-    read(*it, "recv_nodes", o.convert->recv_nodes);
+template <class T>
+json to_json(const T& value) {
+  return value;
+}
+json to_json(DataType type) { return to_string(type); }
+json to_json(WeightClipping clipping) { return to_string(clipping); }
+json to_json(const ConvertOverride& convert) { return override_json(convert); }
+
+template <class Override>
+Override read_override(const json& entry) {
+  Override o;
+  for (const auto& [key, value] : entry.items()) {
+    bool known = false;
+    for_each_field(o, [&](const char* name, auto& field) {
+      if (key != name) return;
+      known = true;
+      read(value, field);
+    });
+    if (!known) throw Error(Code::kInvalidInput, fmt::format("key '{}' is unknown", key));
   }
   return o;
 }
 
-json params_json(const ParamsOverride& o) {
+template <class Override>
+json override_json(const Override& o) {
   json j = json::object();
-  if (o.quant_type) j["quant_type"] = to_string(*o.quant_type);
-  if (o.scale) j["scale"] = *o.scale;
-  if (o.zero_point) j["zero_point"] = *o.zero_point;
-  if (o.symmetric) j["symmetric"] = *o.symmetric;
-  if (o.reduce_range) j["reduce_range"] = *o.reduce_range;
-  if (o.rmin) j["rmin"] = *o.rmin;
-  if (o.rmax) j["rmax"] = *o.rmax;
+  for_each_field(o, [&](const char* name, const auto& field) {
+    if (field) j[name] = to_json(*field);
+  });
   return j;
 }
 
@@ -93,7 +105,7 @@ TensorOverrides tensor_overrides_from_json(const std::string& text) {
       tensor = name;
       if (!entries.is_array()) throw Error(Code::kInvalidInput, "no list was found");
       auto& list = overrides[name];
-      for (const json& entry : entries) list.push_back(read_override(entry));
+      for (const json& entry : entries) list.push_back(read_override<TensorOverride>(entry));
     }
   } catch (const std::exception& error) {
     throw Error(Code::kInvalidInput,
@@ -108,18 +120,7 @@ std::string tensor_overrides_to_json(const TensorOverrides& overrides) {
   json j = json::object();
   for (const auto& [name, entries] : overrides) {
     json list = json::array();
-    for (const TensorOverride& o : entries) {
-      json entry = params_json(o);
-      if (o.axis) entry["axis"] = *o.axis;
-      if (o.per_channel) entry["per_channel"] = *o.per_channel;
-      if (o.weight_clipping) entry["weight_clipping"] = to_string(*o.weight_clipping);
-      if (o.block_size) entry["block_size"] = *o.block_size;
-      if (o.convert) {
-        entry["convert"] = params_json(*o.convert);
-        if (o.convert->recv_nodes) entry["convert"]["recv_nodes"] = *o.convert->recv_nodes;
-      }
-      list.push_back(std::move(entry));
-    }
+    for (const TensorOverride& o : entries) list.push_back(override_json(o));
     j[name] = std::move(list);
   }
   return j.dump();

@@ -13,8 +13,7 @@ namespace seqto::internal {
 namespace {
 
 void validate_qoperator(const QuantizeOptions& options) {
-  auto is8 = [](DataType t) { return t == DataType::kInt8 || t == DataType::kUint8; };
-  if (!is8(options.activation_type) || !is8(options.weight_type))
+  if (!is_8_bits(options.activation_type) || !is_8_bits(options.weight_type))
     throw Error(Code::kUsage,
                 fmt::format("[quantize] {} activations and {} weights found; QOperator form has 8-bit types "
                             "only; use --format qdq",

@@ -1,7 +1,5 @@
 #include "seqto/explain.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +9,7 @@
 
 #include "model/graph_view.h"
 #include "model/sort_nodes.h"
-#include "quantization/arithmetic/arithmetic.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/read/compare_tensors.h"
 #include "seqto/error.h"
 
@@ -171,11 +169,7 @@ std::vector<WeightError> weight_errors(const Model& float_model, const Compariso
   for (const internal::WeightPair& pair : comparison.weights) {
     const Tensor& original = *floats.initializers.at(pair.tensor);
     std::vector<float> was = internal::to_floats(original), is = internal::to_floats(pair.now);
-    size_t axis = static_cast<size_t>(pair.channel_axis), inner = 1, count = 1;
-    for (size_t d = 0; d < original.dims().size(); ++d) {
-      if (d == axis) count = static_cast<size_t>(original.dims()[d]);
-      if (d > axis) inner *= static_cast<size_t>(original.dims()[d]);
-    }
+    const auto [outer, count, inner] = internal::strides(original.dims(), pair.channel_axis);
     std::vector<double> signal(count), noise(count);
     for (size_t i = 0; i < was.size(); ++i) {
       double difference = static_cast<double>(was[i]) - is[i];

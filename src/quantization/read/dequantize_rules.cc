@@ -1,9 +1,6 @@
 // The float form of every quantized operator.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
-
 #include "model/op_traits.h"
 #include "quantization/arithmetic/fold_constant.h"
 #include "quantization/plan/layer_names.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "model/op_traits.h"
 #include "model/sort_nodes.h"

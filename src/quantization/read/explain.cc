@@ -7,7 +7,6 @@
 #include <unordered_set>
 
 #include "model/op_traits.h"
-#include "model/sort_nodes.h"
 #include "quantization/plan/layer_names.h"
 #include "quantization/read/layer_form.h"
 
@@ -76,9 +75,7 @@ class Explainer {
 
   std::string why_float(const Node& node, const Node& now) const {
     if (std::string why = not_asked_for(node); !why.empty()) return why;
-    auto [known_float, unknown] = float_tensors(node);
-    if (!known_float && unknown.empty()) return "reads and writes no float tensor";
-    if (!known_float) return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
+    if (std::string why = floats_.why_no_floats(node); !why.empty()) return why;
     if (std::string why = scheme_needs(node); !why.empty()) return why;
     if (const int64_t needed = integers_from_opset(node); floats_.index().opset < needed)
       return fmt::format("would be invalid at opset {}: {} takes integers from opset {} on", floats_.index().opset,
@@ -103,19 +100,6 @@ class Explainer {
     if (!options_.plan) return Scheme::kInt8;
     auto it = options_.plan->schemes.find(node.name);
     return it == options_.plan->schemes.end() ? Scheme::kFloat32 : it->second;
-  }
-
-  std::pair<bool, std::string> float_tensors(const Node& node) const {
-    bool found = false;
-    std::string unknown;
-    auto look = [&](const std::string& name) {
-      Kind kind = floats_.input(name).kind;
-      if (kind == Kind::kUnknown && unknown.empty()) unknown = name;
-      else if (kind != Kind::kUnknown && kind != Kind::kOther) found = true;
-    };
-    for (size_t k : data_inputs(node)) look(node.inputs[k]);
-    if (!node.outputs.empty()) look(node.outputs[0]);
-    return {found, unknown};
   }
 
   // The schemes for weights and the dynamic one.

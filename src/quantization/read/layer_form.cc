@@ -6,7 +6,6 @@
 #include <set>
 
 #include "model/op_traits.h"
-#include "model/sort_nodes.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/plan/layer_names.h"
 
@@ -71,6 +70,20 @@ bool LayerForms::is_packed(const std::string& tensor, int depth) const {
   const Node* n = producer(tensor);
   if (!n || depth == kLongestChain || !has(*n, kUnfoldsWeights)) return false;
   return is_bit_shift(*n) || (!n->inputs.empty() && is_packed(n->inputs[0], depth + 1));
+}
+
+std::string LayerForms::why_no_floats(const Node& node) const {
+  std::vector<std::string> tensors;
+  for (size_t k : data_inputs(node)) tensors.push_back(node.inputs[k]);
+  if (!node.outputs.empty()) tensors.push_back(node.outputs[0]);
+  std::string unknown;
+  for (const std::string& tensor : tensors) {
+    const Kind kind = input(tensor).kind;
+    if (kind == Kind::kUnknown && unknown.empty()) unknown = tensor;
+    else if (kind != Kind::kUnknown && kind != Kind::kOther) return "";
+  }
+  if (unknown.empty()) return "reads and writes no float tensor";
+  return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
 }
 
 InputForm LayerForms::input(const std::string& name) const {

@@ -43,6 +43,8 @@ class LayerForms {
   // Quantization's own nodes: they carry a layer, they are none.
   bool is_plumbing(const Node& node) const;
   InputForm input(const std::string& tensor) const;
+  // Why a node that is not known to read or write floats is none for the quantizer; "" for one that does.
+  std::string why_no_floats(const Node& node) const;
   // The node that does what `node` of the float model did; nothing where it was taken out.
   const Node* counterpart(const Node& node) const;
 

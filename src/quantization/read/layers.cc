@@ -55,20 +55,10 @@ std::string why_not(const Node& node, const internal::LayerForms& forms, const i
   const auto& types = default_op_types();
   if (std::find(types.begin(), types.end(), node.op_type) == types.end())
     return fmt::format("op type {} is not in the quantizer's list", node.op_type);
-  std::string unknown;
-  auto tensors = internal::data_inputs(node);
-  for (size_t k : tensors)
+  for (size_t k : internal::data_inputs(node))
     if (const Tensor* value = constant(node.inputs[k]); value && value->is_float() && value->element_count() == 0)
       return fmt::format("'{}' has no elements", node.inputs[k]);
-  for (size_t k = 0; k <= tensors.size(); ++k) {
-    if (k == tensors.size() && node.outputs.empty()) break;
-    const std::string& tensor = k < tensors.size() ? node.inputs[tensors[k]] : node.outputs[0];
-    auto kind = forms.input(tensor).kind;
-    if (kind == internal::InputForm::Kind::kUnknown) unknown = tensor;
-    else if (kind != internal::InputForm::Kind::kOther) return "";
-  }
-  if (unknown.empty()) return "reads and writes no float tensor";
-  return fmt::format("the type of '{}' is not known: shape inference gave none", unknown);
+  return forms.why_no_floats(node);
 }
 
 }  // namespace
