@@ -354,10 +354,10 @@ var plots = (function () {
     var bars = known.groups.map(function (group, g) {
       var alone = group.choices[1] || group.choices[0], more = group.layers.length - 1;
       first[alone.scheme] = true;
-      return {value: alone.loss || 0, scheme: chosen ? group.choices[chosen[g]].scheme : 'float32', group: group,
+      return {value: alone.loss || 0, place: g, scheme: chosen ? group.choices[chosen[g]].scheme : 'float32', group: group,
               name: shorten(group.layers[0], how.narrow ? 14 : 32) + (more ? ' + ' + more : '')};
     });
-    bars.sort(function (a, b) { return b.value - a.value; });
+    bars.sort(function (a, b) { return b.value - a.value || a.place - b.place; });
     bars = bars.slice(0, 20).reverse();
     var kinds = bars.map(function (b) { return b.scheme; }).filter(function (s, i, all) { return all.indexOf(s) === i; }).sort();
     var option = frame(how, title);

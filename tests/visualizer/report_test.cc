@@ -156,6 +156,11 @@ TEST(Report, LossesByLayerAndARuinedPoint) {
   EXPECT_NE(layers.find("kl, alone in int8"), std::string::npos);
   EXPECT_NE(layers.find(">float32</text>"), std::string::npos) << "the selected point's schemes tell the colours";
   EXPECT_FALSE(std::filesystem::exists(dir / "plots/exclusion.svg"));
+
+  for (WhatIf::Group& group : summary.what_if->groups) group.choices[1].loss = 0.01;
+  const auto drawn = [&] { return internal::draw_svgs(internal::report_data_json(summary), {"layer_losses"}).front(); };
+  const std::string first = drawn();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(drawn(), first) << "of equal losses the first layers come first";
 }
 
 TEST(Report, ManyTrials) {
