@@ -10,6 +10,7 @@
 #include "orchestrator/tune/search_space.h"
 #include "quantization/improve/coded_layers.h"
 #include "quantization/improve/round_weights.h"
+#include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
@@ -97,6 +98,17 @@ Pace measured(const Inputs& in) {
   return pace;
 }
 
+Pace pace_of(const Inputs& in) {
+  const Pace by_samples{{0, in.sample_seconds}, {0, in.sample_seconds}};
+  if (!is_worth_timing(in)) return by_samples;
+  try {
+    return measured(in);
+  } catch (const Error& e) {  // the run itself will say what is wrong
+    if (e.code() == Code::kInterrupted) throw;
+    return by_samples;
+  }
+}
+
 // To learn the rounding of one scheme. Each layer takes a candidate that is made anew.
 double learning_seconds(const Model& model, double samples, const Pace& pace) {
   // A weight's codes cost as much for each output and input as the moments do for ten rows.
@@ -150,7 +162,7 @@ Forecast forecast(const Inputs& in) {
   const TuneOptions& o = in.options;
   const Split& split = in.samples.split;
   const double sample = in.sample_seconds;
-  const Pace pace = is_worth_timing(in) ? measured(in) : Pace{{0, sample}, {0, sample}};
+  const Pace pace = pace_of(in);
   const auto count = [](const std::vector<int64_t>& part) { return static_cast<double>(part.size()); };
   const double calibration = count(split.calibration), judging = pace.evaluating.of(count(split.evaluation));
   const double passing = pace.calibrating.each * calibration;

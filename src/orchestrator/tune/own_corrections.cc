@@ -17,8 +17,7 @@ std::filesystem::path OwnCorrections::file(const Plan& plan) const {
 }
 
 bool OwnCorrections::serves(const Plan& plan) const {
-  if (c_.judge.acceptance.samples.empty() || is_hurried(c_.bench.options) || !c_.bench.options.dataset.states.empty() ||
-      c_.bench.quantize.format != QuantFormat::kQdq)
+  if (c_.judge.acceptance.samples.empty() || is_hurried(c_.bench.options) || !c_.bench.options.dataset.states.empty())
     return false;
   const auto corrected = std::ranges::find_if(plan.schemes, [&](const auto& layer) {
     if (!is_static(layer.second)) return false;
