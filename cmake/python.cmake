@@ -56,7 +56,13 @@ nanobind_add_stub(seqto_python_stub MODULE seqto._core OUTPUT "${CMAKE_BINARY_DI
   PYTHON_PATH "${CMAKE_BINARY_DIR}/python" DEPENDS seqto_python)
 
 if(SKBUILD)
-  target_link_options(seqto_python PRIVATE -static-libstdc++ -static-libgcc -s)
+  target_link_options(seqto_python PRIVATE -static-libstdc++ -s)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    # Of an older glibc these are libraries of their own; a newer one has them as empty ones.
+    target_sources(seqto_python PRIVATE "${CMAKE_SOURCE_DIR}/python/old_glibc.c")
+    set_source_files_properties("${CMAKE_SOURCE_DIR}/python/old_glibc.c" PROPERTIES COMPILE_OPTIONS "-fno-builtin;-O1")
+    target_link_options(seqto_python PRIVATE LINKER:--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 LINKER:--as-needed)
+  endif()
   install(TARGETS seqto_python LIBRARY DESTINATION seqto COMPONENT python)
   install(FILES "${CMAKE_BINARY_DIR}/python/seqto/_core.pyi" DESTINATION seqto COMPONENT python)
   get_cmake_property(variables CACHE_VARIABLES)
