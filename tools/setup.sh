@@ -269,7 +269,7 @@ build_pic_libraries() {
   keyring=/usr/share/keyrings/$(. /etc/os-release; echo "$ID")-archive-keyring.gpg
   signed=; [ -e "$keyring" ] && signed="[signed-by=$keyring] "
   apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' | sort -u |
-    awk -v signed="$signed" '$3 == "main" || $3 == "universe" {print "deb-src " signed $1, $2, $3}' >"$work/sources.list"
+    awk -v signed="$signed" '$2 !~ /-/ && ($3 == "main" || $3 == "universe") {print "deb-src " signed $1, $2, $3}' >"$work/sources.list"
   options="-o Dir::Etc::SourceList=$work/sources.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$work/state
     -o Dir::Cache=$work/cache -o APT::Sandbox::User=$(id -un) -o Acquire::Languages=none"
   cd "$work"
