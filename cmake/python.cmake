@@ -7,7 +7,8 @@ endif()
 if(NOT SKBUILD AND EXISTS "${SEQTO_DEPS}/venv/bin/python")
   set(Python_EXECUTABLE "${SEQTO_DEPS}/venv/bin/python")
 endif()
-find_package(Python 3.10 COMPONENTS Interpreter Development.Module)
+# The second component where the stable interface serves all Pythons from 3.12 on.
+find_package(Python 3.10 COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
 if(Python_Interpreter_FOUND AND NOT nanobind_ROOT)
   execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -214,10 +214,9 @@ class Calls(unittest.TestCase):
         self.assertRegex(seqto.tune.__doc__, "max_evaluations: trials of any kind; 0: no limit")
 
     def test_the_log_is_pythons(self):
-        with self.assertLogs("seqto", logging.WARNING) as seen:
-            seqto.tune  # noqa: B018
-            logging.getLogger("seqto").warning("one line at least")
-        self.assertTrue(seen.output)
+        with self.assertLogs("seqto", logging.INFO) as seen, tempfile.TemporaryDirectory() as folder:
+            seqto.tune(MODEL, "random", pathlib.Path(folder) / "out", strategy="incremental", samples=30, max_evaluations=2)
+        self.assertRegex("\n".join(seen.output), "random numbers")
 
     def test_other_threads_go_on(self):
         counted, over = [0], threading.Event()

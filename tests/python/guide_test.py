@@ -22,7 +22,9 @@ class Guide(unittest.TestCase):
         path = package.SOURCE / "docs/guide/python.md"
         blocks = [b for b in pages.Page(path, path.read_text()).blocks() if b.info.split()[0] in ("python", "text")]
         names, printed, ran = {}, "", 0
-        with tempfile.TemporaryDirectory(prefix="seqto-guide-") as folder, contextlib.chdir(folder):
+        self.addCleanup(os.chdir, os.getcwd())
+        with tempfile.TemporaryDirectory(prefix="seqto-guide-") as folder:
+            os.chdir(folder)
             shutil.copytree(package.SOURCE / "examples/digits", "examples/digits")
             for block in blocks:
                 text = "\n".join(block.lines) + "\n"
