@@ -8,6 +8,9 @@
 
 namespace seqto::cli {
 
+// The whole command: parses the words, runs one, ends the process with its exit code.
+[[noreturn]] void run_program(int argc, char** argv);
+
 // What the flags before and after the word set; filled by the parser before run() is called.
 struct Context {
   Env env;

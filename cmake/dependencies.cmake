@@ -6,6 +6,13 @@ endif()
 # seqto_library(NAME HEADER FILE...): target seqto::NAME for the first library found, the static one by preference. A target
 # with the property SEQTO_SHARED_DEPENDENCIES gets the shared one where the static one cannot go into a shared library.
 include(CheckCSourceCompiles)
+if(SKBUILD)
+  # A wheel brings nothing along: what the distribution has no static library of that fits is built by the set-up.
+  if(NOT EXISTS "${SEQTO_DEPS}/pic/lib/libprotobuf.a")
+    message(FATAL_ERROR "The static libraries of a wheel are not in ${SEQTO_DEPS}/pic; run ./dev wheel, or ./dev setup wheel first")
+  endif()
+  list(PREPEND CMAKE_LIBRARY_PATH "${SEQTO_DEPS}/pic/lib")
+endif()
 function(seqto_library name header)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .so .a)
   find_library(SEQTO_${name}_SHARED NAMES ${ARGN} REQUIRED)
@@ -14,9 +21,9 @@ function(seqto_library name header)
   endif()
   find_library(SEQTO_${name}_LIBRARY NAMES ${ARGN} REQUIRED)
   find_path(SEQTO_${name}_INCLUDE NAMES ${header} REQUIRED)
-  # Some distributions compile some of the static ones with -fPIC all the same.
+  # Some distributions compile some of the static ones so that they fit all the same, as long as they show nothing.
   set(CMAKE_REQUIRED_FLAGS "-shared -fPIC")
-  set(CMAKE_REQUIRED_LIBRARIES -Wl,--whole-archive "${SEQTO_${name}_LIBRARY}" -Wl,--no-whole-archive)
+  set(CMAKE_REQUIRED_LIBRARIES -Wl,--whole-archive "${SEQTO_${name}_LIBRARY}" -Wl,--no-whole-archive -Wl,--exclude-libs,ALL)
   set(CMAKE_REQUIRED_QUIET ON)
   check_c_source_compiles("int seqto_test;" SEQTO_${name}_FITS_SHARED)
   if(SEQTO_${name}_FITS_SHARED)
@@ -84,7 +91,9 @@ target_link_libraries(seqto::onnx INTERFACE ONNX::onnx protobuf::libprotobuf)
 
 # Only the headers: the library is loaded at run time, whatever release the user has. The one of the set-up is the default.
 find_path(SEQTO_onnxruntime_INCLUDE onnxruntime_cxx_api.h PATHS "${SEQTO_DEPS}/onnxruntime/include" NO_DEFAULT_PATH REQUIRED)
-file(GLOB onnxruntime_library "${SEQTO_DEPS}/onnxruntime/lib/libonnxruntime.so.*")
+if(NOT SKBUILD)  # a wheel takes that of the package onnxruntime
+  file(GLOB onnxruntime_library "${SEQTO_DEPS}/onnxruntime/lib/libonnxruntime.so.*")
+endif()
 add_library(seqto::onnxruntime_headers INTERFACE IMPORTED)
 target_include_directories(seqto::onnxruntime_headers SYSTEM INTERFACE "${SEQTO_onnxruntime_INCLUDE}")
 target_compile_definitions(seqto::onnxruntime_headers INTERFACE

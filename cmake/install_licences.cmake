@@ -1,5 +1,8 @@
 # Run at installation with `libraries`, paths or patterns of libraries and headers: copies the licences of the distribution's packages that
-# they come from. Where there is no dpkg there is nothing to copy.
+# they come from to `licences` below the prefix. Where there is no dpkg there is nothing to copy.
+if(NOT licences)
+  set(licences share/doc/seqto/licences)
+endif()
 find_program(dpkg_query dpkg-query)
 if(NOT dpkg_query)
   return()
@@ -13,6 +16,6 @@ foreach(file IN LISTS files)
   endif()
   if(owner MATCHES "^([^:,]+)[:,]" AND EXISTS "/usr/share/doc/${CMAKE_MATCH_1}/copyright")
     configure_file("/usr/share/doc/${CMAKE_MATCH_1}/copyright"
-      "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/doc/seqto/licences/${CMAKE_MATCH_1}" COPYONLY)
+      "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${licences}/${CMAKE_MATCH_1}" COPYONLY)
   endif()
 endforeach()

@@ -16,7 +16,8 @@ LARGEST_FOLDER = 45  # files
 # These see the public headers and nothing else of ours.
 OUTSIDE = ["cli", "examples", "python", "tvm"]
 # But for what the server for devices, a CMake project of its own, is built from as well: it needs nothing else of ours.
-SHARED = {"tvm": ["base/locked_folder.h"]}
+# The Python package has the command inside, and rows that are made of the public headers.
+SHARED = {"tvm": ["base/locked_folder.h"], "python": ["commands.h", "option_fields.h"]}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FIRST_LINE = re.compile(r"^// Room: (\w+)\. \S.*\.")

@@ -1,0 +1,232 @@
+#include "data.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "seqto/error.h"
+
+namespace seqto::python {
+namespace {
+
+// Samples in memory.
+class GivenDataset : public Dataset {
+ public:
+  explicit GivenDataset(std::vector<Sample> samples) : samples_(std::move(samples)) {
+    for (size_t i = 0; i < samples_.size(); ++i) samples_[i].name = std::to_string(i);
+    for (size_t i = 0; i < samples_.size(); ++i) samples_[i].position = static_cast<int64_t>(i);
+  }
+  int64_t size() const override { return std::ssize(samples_); }
+  Sample read(int64_t index) const override { return samples_[static_cast<size_t>(index)]; }
+  bool has_labels() const override {
+    return std::ranges::any_of(samples_, [](const Sample& s) { return s.label >= 0; });
+  }
+  std::string fingerprint() const override { return "given by the caller"; }  // of no study: see data_file()
+
+ private:
+  std::vector<Sample> samples_;
+};
+
+[[noreturn]] void fail(const std::string& found, const std::string& expected) {
+  throw Error(Code::kInvalidInput, "[data] " + found + " found; " + expected);
+}
+
+int64_t rank(const ValueInfo& input) { return input.shape ? std::ssize(*input.shape) : -1; }
+
+std::string known_size(const Dimension& d) { return d.value >= 0 ? std::to_string(d.value) : "?"; }
+
+std::string shape_text(const std::vector<int64_t>& dims) {
+  std::string text = "[";
+  for (size_t i = 0; i < dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dims[i]);
+  return text + "]";
+}
+
+void check_shape(const Tensor& tensor, const ValueInfo& input) {
+  if (!input.shape) return;
+  bool fits = std::ssize(tensor.dims()) == rank(input);
+  for (size_t i = 0; fits && i < tensor.dims().size(); ++i)
+    fits = (*input.shape)[i].value < 0 || (*input.shape)[i].value == tensor.dims()[i];
+  if (fits) return;
+  std::string wanted;
+  for (const Dimension& d : *input.shape) wanted += (wanted.empty() ? "" : ", ") + known_size(d);
+  fail("a sample of shape " + shape_text(tensor.dims()) + " for the input '" + input.name + "'",
+       "[" + wanted + "] expected, the first axis being the batch");
+}
+
+// Row `index` of the first axis; `batch`: with an axis of 1 before it.
+Tensor row(const Tensor& all, int64_t index, bool batch) {
+  std::vector<int64_t> dims(all.dims().begin() + 1, all.dims().end());
+  if (batch) dims.insert(dims.begin(), 1);
+  const size_t bytes = all.bytes().size() / static_cast<size_t>(std::max<int64_t>(all.dims()[0], 1));
+  auto owner = std::make_shared<const Tensor>(all);
+  const auto part = owner->bytes().subspan(static_cast<size_t>(index) * bytes, bytes);
+  return Tensor(all.type(), std::move(dims), std::move(owner), part);
+}
+
+std::vector<int64_t> labels_of(nb::handle given) {
+  const Tensor labels = tensor_of(given, DataType::kInt64, false);
+  return {labels.values<int64_t>().begin(), labels.values<int64_t>().end()};
+}
+
+struct Columns {
+  std::vector<Tensor> inputs;   // in the model's order
+  std::vector<int64_t> labels;  // may be empty
+};
+
+Columns columns_of(nb::handle given, std::span<const ValueInfo> inputs, bool copy) {
+  Columns columns;
+  const bool named = nb::hasattr(given, "keys");
+  const bool several = nb::isinstance<nb::tuple>(given) || nb::isinstance<nb::list>(given);
+  nb::list in_order;
+  if (several)
+    for (nb::handle item : nb::borrow<nb::iterable>(given)) in_order.append(item);
+  else if (!named) in_order.append(given);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const char* name = inputs[i].name.c_str();
+    if (named && !nb::cast<bool>(given.attr("__contains__")(name)))
+      fail("data without '" + inputs[i].name + "'", "an array for each input of the model expected");
+    if (!named && i >= in_order.size())
+      fail(std::to_string(in_order.size()) + " arrays for a model of " + std::to_string(inputs.size()) + " inputs",
+           "a dict with an array for each of them expected");
+    columns.inputs.push_back(
+        tensor_of(named ? nb::object(given[name]) : nb::object(in_order[i]), inputs[i].type, copy));
+  }
+  const bool y_is_input = std::ranges::any_of(inputs, [](const ValueInfo& i) { return i.name == "y"; });
+  if (named && !y_is_input && nb::cast<bool>(given.attr("__contains__")("y"))) columns.labels = labels_of(given["y"]);
+  if (!named && in_order.size() > inputs.size()) columns.labels = labels_of(in_order[inputs.size()]);
+  return columns;
+}
+
+// The rows that all columns share; scalars are the same in each.
+int64_t count_rows(const Columns& columns) {
+  int64_t count = -1;
+  for (const Tensor& t : columns.inputs) {
+    if (t.dims().empty()) continue;
+    if (count >= 0 && t.dims()[0] != count)
+      fail("arrays of " + std::to_string(count) + " and " + std::to_string(t.dims()[0]) + " samples",
+           "equally many for every input expected");
+    count = t.dims()[0];
+  }
+  return count;
+}
+
+void append_rows(const Columns& columns, std::span<const ValueInfo> inputs, std::vector<Sample>& samples) {
+  const int64_t count = count_rows(columns);
+  if (!columns.labels.empty() && std::ssize(columns.labels) != count)
+    fail(std::to_string(columns.labels.size()) + " labels for " + std::to_string(count) + " samples",
+         "one for each expected");
+  for (int64_t k = 0; k < count; ++k) {
+    Sample sample;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& all = columns.inputs[i];
+      const bool scalar = all.dims().empty();
+      sample.inputs.push_back(scalar ? all : row(all, k, rank(inputs[i]) != std::ssize(all.dims()) - 1));
+      check_shape(sample.inputs.back(), inputs[i]);
+    }
+    if (!columns.labels.empty()) sample.label = columns.labels[static_cast<size_t>(k)];
+    samples.push_back(std::move(sample));
+  }
+}
+
+// Whether the model takes this batch only as it is.
+bool is_fixed(const Columns& batch, std::span<const ValueInfo> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& shape = inputs[i].shape;
+    const bool has_batch =
+        !batch.inputs[i].dims().empty() && shape && std::ssize(batch.inputs[i].dims()) == rank(inputs[i]);
+    if (has_batch && shape->front().value > 1) return true;
+  }
+  return false;
+}
+
+void append_batch(const Columns& batch, std::span<const ValueInfo> inputs, Batches batches,
+                  std::vector<Sample>& samples) {
+  const bool one = batch.inputs.empty() || batch.inputs[0].dims().empty() || batch.inputs[0].dims()[0] == 1;
+  if (batches == Batches::kSplit && !one && !is_fixed(batch, inputs)) return append_rows(batch, inputs, samples);
+  Sample sample{.inputs = batch.inputs};
+  for (size_t i = 0; i < inputs.size(); ++i) check_shape(sample.inputs[i], inputs[i]);
+  if (batch.labels.size() == 1) sample.label = batch.labels[0];
+  samples.push_back(std::move(sample));
+}
+
+std::vector<Sample> samples_of(nb::handle given, std::span<const ValueInfo> inputs, Batches batches) {
+  std::vector<Sample> samples;
+  if (nb::hasattr(given, "get_next")) {
+    for (nb::object item = given.attr("get_next")(); !item.is_none(); item = given.attr("get_next")())
+      append_batch(columns_of(item, inputs, true), inputs, batches, samples);
+  } else if (nb::hasattr(given, "keys") || nb::hasattr(given, "__array__")) {
+    append_rows(columns_of(given, inputs, false), inputs, samples);
+  } else if (nb::hasattr(given, "__iter__")) {
+    for (nb::handle item : nb::borrow<nb::iterable>(given))
+      append_batch(columns_of(item, inputs, true), inputs, batches, samples);
+  } else {
+    throw nb::type_error("data: a path, an array, a dict of arrays, an iterable of batches or a reader expected");
+  }
+  if (samples.empty()) fail("no samples", "at least one expected; is the reader used up? rewind it, or make a new one");
+  return samples;
+}
+
+// What `samples` and `order` of the options ask for.
+std::vector<Sample> chosen(std::vector<Sample> samples, const DatasetOptions& options) {
+  if (options.samples <= 0 || options.samples >= std::ssize(samples)) return samples;
+  std::vector<int64_t> indices(samples.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  if (options.order == SampleOrder::kMixed) indices = mixed_order(GivenDataset(samples), options.seed);
+  indices.resize(static_cast<size_t>(options.samples));
+  std::ranges::sort(indices);
+  std::vector<Sample> result;
+  for (int64_t i : indices) result.push_back(std::move(samples[static_cast<size_t>(i)]));
+  return result;
+}
+
+// The values of one input in all samples, one behind the other.
+Tensor joined(const std::vector<Sample>& samples, size_t input, const std::string& name) {
+  const Tensor& first = samples[0].inputs[input];
+  const size_t bytes = first.bytes().size();
+  std::vector<std::byte> values(bytes * samples.size());
+  for (size_t k = 0; k < samples.size(); ++k) {
+    const Tensor& t = samples[k].inputs[input];
+    if (t.dims() != first.dims())
+      fail("samples of different shapes for the input '" + name + "'",
+           "equal ones expected; or give a folder or an .npz");
+    std::memcpy(values.data() + k * bytes, t.bytes().data(), bytes);
+  }
+  std::vector<int64_t> dims = first.dims();
+  if (!dims.empty() && dims[0] == 1) dims.erase(dims.begin());
+  dims.insert(dims.begin(), std::ssize(samples));
+  return Tensor::from(first.type(), std::move(dims), std::move(values));
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options,
+                                    Batches batches) {
+  const auto inputs = model.graph.free_inputs();
+  if (is_path(given)) return open_dataset(path_of(given), inputs, options);
+  return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs, batches), options));
+}
+
+std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise) {
+  if (is_path(given)) return path_of(given);
+  const auto inputs = model.graph.free_inputs();
+  const std::vector<Sample> samples = samples_of(given, inputs, Batches::kSplit);
+  std::vector<Initializer> arrays;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    arrays.push_back({inputs.size() == 1 ? "x" : inputs[i].name, joined(samples, i, inputs[i].name)});
+  if (std::ranges::any_of(samples, [](const Sample& s) { return s.label >= 0; })) {
+    std::vector<int64_t> labels;
+    for (const Sample& s : samples) labels.push_back(s.label);
+    arrays.push_back({"y", int64_tensor({std::ssize(labels)}, labels)});
+  }
+  std::filesystem::create_directories(otherwise.parent_path());
+  save_npz(otherwise, arrays);
+  return otherwise;
+}
+
+std::vector<int64_t> all_samples(const Dataset& data) {
+  std::vector<int64_t> samples(static_cast<size_t>(data.size()));
+  std::iota(samples.begin(), samples.end(), 0);
+  return samples;
+}
+
+}  // namespace seqto::python

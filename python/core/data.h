@@ -1,0 +1,33 @@
+// Data from Python: arrays, dicts, iterables of batches, calibration readers.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "seqto/dataset.h"
+#include "values.h"
+
+namespace seqto::python {
+
+enum class Batches {
+  kSplit,  // along their first axis into samples, where the model takes batches of any size
+  kWhole,  // each is one run of the model, as calibration readers mean them
+};
+
+// A path or "random", opened under `options`, or
+//   an array                       samples along its first axis, for the only input
+//   a dict of arrays               one for each input; "y", where that is no input: labels
+//   an iterable, or what has get_next()
+//                                  of dicts, arrays, tuples in the order of the inputs, with labels behind them:
+//                                  batches
+// Arrays share their values with the data set, those of iterables are copied. Throws Error{kInvalidInput} naming the
+// input where something is missing or has another shape.
+std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options = {},
+                                    Batches batches = Batches::kSplit);
+
+// Data that a verb reads from a file: the path that was given, or one that the samples are written to.
+std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise);
+
+std::vector<int64_t> all_samples(const Dataset& data);
+
+}  // namespace seqto::python

@@ -1,0 +1,37 @@
+// The parts of the module seqto._core, each bound by a function, and what calls have in common.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "options.h"
+#include "seqto/runner.h"
+
+namespace seqto::python {
+
+void bind_model(nb::module_& m);     // Model, Layer, Plan, Ranges
+void bind_quantize(nb::module_& m);  // quantize, calibrate, analyze, preprocess, Quantizer
+void bind_study(nb::module_& m);     // tune, report, validate, bench
+void bind_oracle(nb::module_& m);    // what seqto.onnxruntime.quantization calls
+
+// Types in signatures.
+inline constexpr char kModel[] = "seqto._types.ModelLike";
+inline constexpr char kData[] = "seqto._types.DataLike";
+inline constexpr char kProgressType[] = "collections.abc.Callable[[str, int, int, str], object] | None";
+
+// Runtime and worker of the installed packages, where neither a keyword nor the environment names others.
+void find_runtime(RunnerOptions& options);
+
+// What the keywords of data and device say.
+struct Workbench {
+  DatasetOptions dataset;
+  RunnerOptions runner;
+  std::string device = "cpu";
+
+  void take(Keywords& keywords);
+  static void tell(Signature& signature);
+  // To be called by a verb, without the interpreter.
+  std::unique_ptr<Runner> open(const Model& model, const Env& env) const;
+};
+
+}  // namespace seqto::python

@@ -1,0 +1,70 @@
+// What seqto.onnxruntime.quantization calls: onnxruntime's own steps, and no others.
+#include "call.h"
+#include "data.h"
+#include "module.h"
+
+namespace seqto::python {
+namespace {
+
+// onnxruntime's quantizer asks ONNX for the types of tensors, which knows no operator of com.microsoft; what it has no
+// type for stays float.
+Model with_shapes_of_onnx(const Model& model) {
+  Model hidden = model;
+  for (Node& node : hidden.graph.nodes)
+    if (node.domain == "com.microsoft") node.domain = "unknown";
+  hidden.opsets.push_back({"unknown", 1});
+  Model inferred = infer_shapes(hidden);
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) inferred.graph.nodes[i].domain = model.graph.nodes[i].domain;
+  inferred.opsets = model.opsets;
+  return inferred;
+}
+
+Model oracle_model(nb::handle given, int64_t least_opset) {
+  const Model model = with_shapes_of_onnx(model_of(given));
+  return model.opset() >= least_opset ? model : with_shapes_of_onnx(convert_opset(model, least_opset));
+}
+
+// Each batch of the reader is one run.
+Ranges oracle_ranges(const Model& model, nb::handle reader, nb::kwargs keywords) {
+  Keywords k("create_calibrator", keywords);
+  CalibrateOptions options;
+  k.set(options);
+  Workbench bench;
+  bench.take(k);
+  k.refuse_others();
+  const auto data = dataset_of(reader, model, {}, Batches::kWhole);
+  return call(nb::none(), [&](const Env& env) {
+    const auto runner = bench.open(model, env);
+    return calibrate(model, {*data, all_samples(*data), *runner, env}, options);
+  });
+}
+
+// And the ids of docs/reference/compatibility.md at which it deviates. Excluded names that are no node have no effect.
+std::pair<Model, std::vector<std::string>> oracle_quantize(const Model& model, const Ranges& ranges,
+                                                           const std::string& scheme, nb::kwargs keywords) {
+  Keywords k("quantize_static", keywords);
+  QuantizeOptions options;
+  k.set(options);
+  k.refuse_others();
+  const std::vector<std::string> excluded = std::exchange(options.exclude, {});
+  return call(nb::none(), [&](const Env&) {
+    Quantizer quantizer(model, ranges, options);
+    Model made = quantizer.quantize_excluding(excluded, parse_scheme(scheme));
+    return std::pair(std::move(made), quantizer.deviations());
+  });
+}
+
+}  // namespace
+
+void bind_oracle(nb::module_& m) {
+  m.def("oracle_model", &oracle_model, nb::arg("model"), nb::arg("least_opset"),
+        nb::sig((std::string("def oracle_model(model: ") + kModel + ", least_opset: int) -> Model").c_str()));
+  m.def("oracle_ranges", &oracle_ranges, nb::arg("model"), nb::arg("reader"), nb::arg("keywords"),
+        nb::sig("def oracle_ranges(model: Model, reader: typing.Any, **keywords: typing.Any) -> Ranges"));
+  m.def("oracle_quantize", &oracle_quantize, nb::arg("model"), nb::arg("ranges"), nb::arg("scheme"),
+        nb::arg("keywords"),
+        nb::sig("def oracle_quantize(model: Model, ranges: Ranges, scheme: str, **keywords: typing.Any) -> "
+                "tuple[Model, list[str]]"));
+}
+
+}  // namespace seqto::python

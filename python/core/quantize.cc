@@ -1,0 +1,335 @@
+// quantize, calibrate, analyze, preprocess and Quantizer.
+#include <algorithm>
+
+#include "call.h"
+#include "data.h"
+#include "module.h"
+#include "seqto/explain.h"
+#include "seqto/prepare.h"
+#include "seqto/recipe.h"
+
+namespace seqto::python {
+namespace {
+
+// --- quantize: what the command does, by keywords
+
+struct Asked {
+  std::string mode = "static";
+  int64_t weight_bits = 8;
+  std::optional<bool> improve;
+  nb::object plan = nb::none(), ranges = nb::none();
+};
+
+bool names_any(const Keywords& k, std::initializer_list<const char*> names) {
+  return std::ranges::any_of(names, [&](const char* name) { return k.given(name); });
+}
+
+// Who names types, the form of the file or single improvers gets onnxruntime's model under these, bit for bit; who
+// names none gets types that are fast here, and improved.
+bool takes_best(const Keywords& k, const Asked& asked) {
+  return asked.mode == "static" && asked.plan.is_none() &&
+         !names_any(k, {"activation_type", "weight_type", "per_channel", "reduce_range", "symmetric_weights",
+                        "symmetric_activations", "restricted_asymmetric_activations", "tensor_overrides", "format",
+                        "block_size", "add_qdq_pair_to_weight", "compat_onnxruntime", "center", "equalize", "smooth",
+                        "learned_rounding", "refine_ranges", "bias_correction"});
+}
+
+struct QuantizeCall {
+  Asked asked;
+  Workbench bench;
+  Recipe recipe;
+  Model model;
+  std::unique_ptr<Dataset> data;
+  std::optional<Ranges> ranges;
+};
+
+void choose_improvers(QuantizeCall& call, const Keywords& k, bool best) {
+  QuantizeOptions& options = call.recipe.quantize;
+  const bool unasked = best && !call.asked.improve && call.data && !call.data->is_random() && !call.ranges;
+  if (!unasked && !call.asked.improve.value_or(false)) return;
+  ImproveOptions named = call.recipe.improvers;
+  const Scheme scheme = call.asked.mode == "weights" ? Scheme::kInt8Weights : Scheme::kInt8;
+  call.recipe.improvers = unasked ? default_improvers(scheme, options.activation_type)
+                                  : recommended_improvers(scheme, options.activation_type);
+  for (const Improver& i : improvers())
+    if (i.option) call.recipe.improvers.*i.option |= named.*i.option;
+  if (!k.given("headroom_16_bits")) options.headroom_16_bits = kRecommendedHeadroom16Bits;
+  if (!k.given("unify_concat")) options.unify_concat = true;
+  if (!k.given("float_unlike_concat")) options.float_unlike_concat = true;
+}
+
+// Which layers get what: a plan, or all of them by the mode.
+void choose_layers(QuantizeCall& call) {
+  Recipe& recipe = call.recipe;
+  const std::string& mode = call.asked.mode;
+  if (!call.asked.plan.is_none()) {
+    recipe.plan =
+        nb::cast<Plan>(is_path(call.asked.plan) ? nb::type<Plan>().attr("load")(call.asked.plan) : call.asked.plan);
+    if (!recipe.plan.options.empty()) call.model = tunable_form(call.model, recipe.quantize, recipe.plan).model;
+    recipe.rewritten_for.reset();
+  } else if (mode == "static" || mode == "dynamic") {
+    recipe.everywhere = mode == "dynamic" ? Scheme::kInt8Dynamic : Scheme::kInt8;
+    recipe.rewritten_for = recipe.everywhere;
+    require_quantizable(call.model, *recipe.everywhere);
+  } else if (mode == "weights") {
+    recipe.plan = uniform_plan(call.model, call.asked.weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights);
+    widen_tied_weights(recipe.plan, call.model);
+  } else if (mode == "float16") {
+    recipe.plan = uniform_plan(call.model, Scheme::kFloat16);
+  } else {
+    throw Error(Code::kUsage, "[quantize] mode '" + mode + "' found; static, dynamic, weights or float16 expected");
+  }
+}
+
+QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
+  QuantizeCall call;
+  Asked& asked = call.asked;
+  asked.mode = k.pop("mode", asked.mode);
+  asked.weight_bits = k.pop("weight_bits", asked.weight_bits);
+  asked.improve = k.pop("improve", asked.improve);
+  asked.plan = k.pop_object("plan");
+  asked.ranges = k.pop_object("ranges");
+  QuantizeOptions& options = call.recipe.quantize;
+  const bool best = takes_best(k, asked);
+  k.set(options);
+  k.set(call.recipe.calibrate);
+  k.set(call.recipe.improvers);
+  call.bench.take(k);
+  k.refuse_others();
+  if (best) take_fast_types(options, call.bench.device);
+  if (asked.mode == "dynamic") options.activation_type = DataType::kUint8;
+  if (asked.weight_bits == 2) options.weight_only.bits = 2;
+  call.recipe.calibrate.op_types = options.op_types;
+  call.recipe.calibrate.activation_type = options.activation_type;
+  const Model given = model_of(model);
+  refuse_trees(given);
+  call.model = (asked.plan.is_none() ? quantizable_form(given, options) : tunable_form(given, options)).model;
+  options.exclude = expand_patterns(options.exclude, call.model);
+  options.include = expand_patterns(options.include, call.model);
+  choose_layers(call);
+  if (!data.is_none()) call.data = dataset_of(data, call.model, call.bench.dataset);
+  if (!asked.ranges.is_none())
+    call.ranges = is_path(asked.ranges) ? load_ranges(path_of(asked.ranges)) : nb::cast<Ranges>(asked.ranges);
+  choose_improvers(call, k, best);
+  return call;
+}
+
+// What needs no samples still may need ranges: those that were given.
+Quantized without_data(const QuantizeCall& call) {
+  const Recipe& recipe = call.recipe;
+  const bool any_static =
+      recipe.everywhere == Scheme::kInt8 ||
+      std::ranges::any_of(recipe.plan.schemes, [](const auto& layer) { return is_static(layer.second); });
+  if (recipe.improvers.corrects() || rewrites(recipe) || (any_static && !call.ranges))
+    throw Error(Code::kUsage,
+                "[quantize] no data found; static quantization and improvers need samples; give data, or ranges, or "
+                "mode='weights', which needs none");
+  Quantizer quantizer(call.model, call.ranges.value_or(Ranges{}), recipe.quantize);
+  Quantized made{.float_model = call.model, .options = recipe.quantize};
+  made.model =
+      recipe.everywhere ? quantizer.quantize_excluding({}, *recipe.everywhere) : quantizer.quantize(recipe.plan);
+  made.deviations = quantizer.deviations();
+  made.notes = quantizer.notes();
+  made.layer_deviations = quantizer.layer_deviations();
+  made.encoding = quantizer.encoding();
+  return made;
+}
+
+Quantized quantize(nb::handle model, nb::handle data, nb::kwargs keywords) {
+  Keywords k("quantize", keywords);
+  nb::object progress = k.pop_object("progress");
+  QuantizeCall call = read_call(model, data, k);
+  return seqto::python::call(progress, [&](const Env& env) {
+    if (!call.data) return without_data(call);
+    call.recipe.calibration_samples = all_samples(*call.data);
+    const auto runner = call.bench.open(call.model, env);
+    return quantize_model(call.model, "", call.recipe, RecipeData{*call.data, *runner, call.ranges}, env);
+  });
+}
+
+void bind_quantized(nb::module_& m) {
+  nb::class_<Quantized>(m, "Quantized", "A quantized model, and what was decided about it.")
+      .def_ro("model", &Quantized::model)
+      .def_ro("float_model", &Quantized::float_model, "that was quantized: prepared, and rewritten by improvers")
+      .def_ro("notes", &Quantized::notes, "what was asked for and not done; one sentence each")
+      .def_ro("deviations", &Quantized::deviations, "ids of docs/reference/compatibility.md")
+      .def_prop_ro(
+          "encoding", [](const Quantized& q) { return from_json(encoding_to_json(q)); },
+          nb::sig("def encoding(self) -> dict[str, typing.Any]"),
+          "Everything that was decided: docs/reference/formats.md, \"Encoding\".")
+      .def(
+          "save", [](const Quantized& q, const std::filesystem::path& path) { save_model(q.model, path); },
+          nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+          nb::call_guard<nb::gil_scoped_release>());
+}
+
+void bind_quantize_verb(nb::module_& m) {
+  bind_quantized(m);
+  Signature s(
+      std::string("quantize(model: ") + kModel + ", data: " + kData + " | None = None, *", "Quantized",
+      "One quantized model.\n\nWithout keywords that name types or improvers it gets types that are fast on this "
+      "processor, and is improved on the data.\nRaises Error(usage) where data are needed and missing, "
+      "Error(invalid_input) where nothing can be quantized.");
+  s.with("mode", std::string("static"), "what all layers get: static, dynamic, weights or float16")
+      .with("plan", Opaque{"Plan | str | os.PathLike[str] | None"}, "schemes of the layers, in place of the mode")
+      .with("ranges", Opaque{"Ranges | str | os.PathLike[str] | None"}, "in place of a calibration")
+      .with("improve", std::optional<bool>{}, "what helps most, for some more time; None: where no types are named")
+      .with("weight_bits", int64_t{8}, "of mode weights: 8, 4 or 2")
+      .with("progress", Opaque{kProgressType}, "called with verb, done, total and a note")
+      .with_fields<QuantizeOptions>()
+      .with_fields<CalibrateOptions>()
+      .with_fields<ImproveOptions>();
+  Workbench::tell(s);
+  def(
+      m, "quantize", s, [](nb::handle model, nb::handle data, nb::kwargs k) { return quantize(model, data, k); },
+      nb::arg("model"), nb::arg("data") = nb::none(), nb::arg("keywords"));
+}
+
+// --- calibrate
+
+Ranges calibrate_by(nb::handle model, nb::handle data, nb::kwargs keywords) {
+  Keywords k("calibrate", keywords);
+  nb::object progress = k.pop_object("progress");
+  CalibrateOptions options;
+  k.set(options);
+  Workbench bench;
+  bench.take(k);
+  k.refuse_others();
+  QuantizeOptions quantize;
+  quantize.op_types = options.op_types;
+  const Model prepared = quantizable_form(model_of(model), quantize).model;
+  const auto samples = dataset_of(data, prepared, bench.dataset);
+  return call(progress, [&](const Env& env) {
+    const auto runner = bench.open(prepared, env);
+    return calibrate(prepared, {*samples, all_samples(*samples), *runner, env}, options);
+  });
+}
+
+void bind_calibrate(nb::module_& m) {
+  Signature s(std::string("calibrate(model: ") + kModel + ", data: " + kData + ", *", "Ranges",
+              "The ranges of the model's tensors over the data, in constant memory. One calibration serves all plans.\n"
+              "Raises Error(invalid_input) naming tensor and sample where a value is NaN.");
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note").with_fields<CalibrateOptions>();
+  Workbench::tell(s);
+  def(
+      m, "calibrate", s, [](nb::handle model, nb::handle data, nb::kwargs k) { return calibrate_by(model, data, k); },
+      nb::arg("model"), nb::arg("data"), nb::arg("keywords"));
+}
+
+// --- analyze
+
+Sensitivity analyze_by(nb::handle model, nb::handle quantized, nb::handle data, nb::kwargs keywords) {
+  Keywords k("analyze", keywords);
+  nb::object progress = k.pop_object("progress");
+  AnalyzeOptions options;
+  k.set(options);
+  Workbench bench;
+  bench.take(k);
+  k.refuse_others();
+  const Model original = quantizable_form(model_of(model), {}).model, candidate = infer_shapes(model_of(quantized));
+  const auto samples = dataset_of(data, original, bench.dataset);
+  return call(progress, [&](const Env& env) {
+    const auto runner = bench.open(original, env);
+    return analyze(original, candidate, {*samples, all_samples(*samples), *runner, env}, options);
+  });
+}
+
+void bind_analyze(nb::module_& m) {
+  nb::class_<ActivationError>(m, "ActivationError", "How much one activation suffers; dB, larger is better.")
+      .def_ro("tensor", &ActivationError::tensor)
+      .def_ro("qdq_err", &ActivationError::qdq_err, "before and after its own rounding; NaN where it has none")
+      .def_ro("xmodel_err", &ActivationError::xmodel_err, "float model against quantized model")
+      .def_ro("score", &ActivationError::score, "of both, 0 to 1")
+      .def_ro("channels", &ActivationError::channels, "xmodel_err of each, with per_channel_detail");
+  nb::class_<WeightError>(m, "WeightError", "How much one weight suffers; dB, larger is better.")
+      .def_ro("tensor", &WeightError::tensor)
+      .def_ro("sqnr", &WeightError::sqnr)
+      .def_ro("channels", &WeightError::channels, "of each output channel, with per_channel_detail");
+  nb::class_<Sensitivity>(m, "Sensitivity", "How much each tensor suffers from quantization, best first.")
+      .def_ro("activations", &Sensitivity::activations)
+      .def_ro("weights", &Sensitivity::weights);
+  Signature s(std::string("analyze(model: ") + kModel + ", quantized: " + kModel + ", data: " + kData + ", *",
+              "Sensitivity",
+              "How much each tensor of a quantized model suffers, of any tool and form: both models run on the data.");
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note").with_fields<AnalyzeOptions>();
+  Workbench::tell(s);
+  def(
+      m, "analyze", s,
+      [](nb::handle model, nb::handle quantized, nb::handle data, nb::kwargs k) {
+        return analyze_by(model, quantized, data, k);
+      },
+      nb::arg("model"), nb::arg("quantized"), nb::arg("data"), nb::arg("keywords"));
+}
+
+// --- preprocess
+
+Model preprocess_by(nb::handle model, nb::kwargs keywords) {
+  Keywords k("preprocess", keywords);
+  PrepareOptions options;
+  k.set(options);
+  const bool optimize = k.pop("optimize", true);
+  Workbench bench;
+  bench.take(k);
+  k.refuse_others();
+  const Model given = model_of(model);
+  return call(nb::none(), [&](const Env& env) {
+    const auto runner = optimize ? make_runner(bench.device, bench.runner, env) : nullptr;
+    return preprocess(given, runner.get(), options).model;
+  });
+}
+
+void bind_preprocess(nb::module_& m) {
+  Signature s(std::string("preprocess(model: ") + kModel + ", *", "Model",
+              "The model made fit for calibration and quantization: names, opset, shapes, and the runtime's basic "
+              "optimization.");
+  s.with("optimize", true, "have the runtime fold constants and fuse layers").with_fields<PrepareOptions>();
+  s.with("device", std::string("cpu"), "whose runtime optimizes").with_fields<RunnerOptions>();
+  def(
+      m, "preprocess", s, [](nb::handle model, nb::kwargs k) { return preprocess_by(model, k); }, nb::arg("model"),
+      nb::arg("keywords"));
+}
+
+// --- Quantizer
+
+void make_quantizer(Quantizer* self, nb::handle model, nb::handle ranges, nb::kwargs keywords) {
+  Keywords k("Quantizer", keywords);
+  QuantizeOptions options;
+  k.set(options);
+  k.refuse_others();
+  const Model prepared = tunable_form(model_of(model), options).model;
+  options.exclude = expand_patterns(options.exclude, prepared);
+  options.include = expand_patterns(options.include, prepared);
+  new (self) Quantizer(prepared, ranges.is_none() ? Ranges{} : nb::cast<Ranges>(ranges), options);
+}
+
+void bind_quantizer(nb::module_& m) {
+  Signature s(std::string("__init__(self, model: ") + kModel + ", ranges: Ranges | None = None, *", "None",
+              "Ranges are needed for static layers.");
+  s.with_fields<QuantizeOptions>();
+  nb::class_<Quantizer>(m, "Quantizer",
+                        "Makes many candidates of one model: the model is read once, a candidate costs milliseconds.")
+      .def(
+          "__init__",
+          [](Quantizer* self, nb::handle model, nb::handle ranges, nb::kwargs k) {
+            make_quantizer(self, model, ranges, k);
+          },
+          nb::arg("model"), nb::arg("ranges") = nb::none(), nb::arg("keywords"), nb::sig(s.text().c_str()),
+          s.doc().c_str())
+      .def(
+          "quantize", [](Quantizer& q, const Plan& plan) { return q.quantize(plan); }, nb::arg("plan"),
+          nb::call_guard<nb::gil_scoped_release>(), "The model under the plan.")
+      .def_prop_ro("model", &Quantizer::model, "the float one, with the names that plans use")
+      .def_prop_ro("notes", &Quantizer::notes, "of the last plan: what it asked for and did not get");
+}
+
+}  // namespace
+
+void bind_quantize(nb::module_& m) {
+  bind_quantize_verb(m);
+  bind_calibrate(m);
+  bind_analyze(m);
+  bind_preprocess(m);
+  bind_quantizer(m);
+}
+
+}  // namespace seqto::python

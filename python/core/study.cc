@@ -1,0 +1,230 @@
+// tune, report, validate and bench.
+#include <algorithm>
+#include <limits>
+
+#include "call.h"
+#include "data.h"
+#include "module.h"
+#include "seqto/bench.h"
+#include "seqto/report.h"
+#include "seqto/validate.h"
+
+namespace seqto::python {
+namespace {
+
+// --- tune
+
+// A model that a verb reads from a file: the path that was given, or one that it is written to.
+std::filesystem::path model_file(nb::handle given, const std::filesystem::path& otherwise) {
+  if (is_path(given)) return path_of(given);
+  const Model model = model_of(given);
+  std::filesystem::create_directories(otherwise.parent_path());
+  save_model(model, otherwise);
+  return otherwise;
+}
+
+// Activations are quantized, by values that mean something, and the search is free to.
+bool improves_unasked(const TuneOptions& o) {
+  const auto quantizes = [](const std::string& name) {
+    return quantizes_activations(parse_detailed_scheme(name).scheme);
+  };
+  const bool follows_latency = o.objectives.empty() || std::ranges::find(o.objectives, "latency") != o.objectives.end();
+  return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
+         o.dataset.states.empty() && (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, quantizes));
+}
+
+void take_defaults(TuneOptions& o, const Keywords& k, std::optional<bool> improve) {
+  const ImproveOptions named = o.improvers;
+  if (improve.value_or(named == ImproveOptions{} && improves_unasked(o))) {
+    o.improvers = improve ? recommended_improvers(Scheme::kInt8, o.quantize.activation_type)
+                          : default_improvers(Scheme::kInt8, o.quantize.activation_type);
+    if (!k.given("unify_concat")) o.quantize.unify_concat = true;
+  }
+  for (const Improver& i : improvers())
+    if (i.option) o.improvers.*i.option |= named.*i.option;
+  if (o.strategy != "incremental" && !k.given("float_unlike_concat") && !o.quantize.compat_onnxruntime)
+    o.quantize.float_unlike_concat = true;
+  for (const char* name : {"activation_type", "weight_type", "per_channel", "reduce_range", "symmetric_activations"})
+    if (k.given(name) && !k.given("fast_types")) o.fast_types = false;
+}
+
+nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::path& output, nb::kwargs keywords) {
+  Keywords k("tune", keywords);
+  nb::object progress = k.pop_object("progress");
+  const auto improve = k.pop("improve", std::optional<bool>{});
+  TuneOptions o;
+  o.runner.isolated = true;
+  o.devices = {k.pop("device", std::string("cpu"))};
+  k.set(o);
+  k.refuse_others();
+  o.calibrate.op_types = o.quantize.op_types;
+  o.calibrate.activation_type = o.quantize.activation_type;
+  find_runtime(o.runner);
+  o.output = output;
+  o.model = model_file(model, output / "model.onnx");
+  o.data = data_file(data, load_model(o.model), output / "data.npz");
+  take_defaults(o, k, improve);
+  call(progress, [&](const Env& env) { return tune(o, env); });
+  return nb::module_::import_("seqto._study").attr("Study")(output);
+}
+
+void bind_tune(nb::module_& m) {
+  Signature s(std::string("tune(model: ") + kModel + ", data: " + kData + ", output: str | os.PathLike[str], *",
+              "seqto._study.Study",
+              "The main job: finds which layers to quantize, and how. Writes a study with its models, plans and report "
+              "below `output`, and goes on with the one that is there.\nOn Ctrl-C the study keeps what is finished.");
+  TuneOptions defaults;
+  defaults.runner.isolated = true;
+  s.without({"model", "data", "output"})
+      .with("device", std::string("cpu"), "where to run; `devices` names several")
+      .with("improve", std::optional<bool>{}, "what helps most; None: where the search is free to")
+      .with("progress", Opaque{kProgressType}, "called with verb, done, total and a note")
+      .with_fields(defaults);
+  def(
+      m, "tune", s,
+      [](nb::handle model, nb::handle data, const std::filesystem::path& output, nb::kwargs k) {
+        return tune_by(model, data, output, k);
+      },
+      nb::arg("model"), nb::arg("data"), nb::arg("output"), nb::arg("keywords"));
+}
+
+void bind_report(nb::module_& m) {
+  m.def(
+      "study_table", [](const std::filesystem::path& dir) { return summary_table(report(dir)); }, nb::arg("dir"),
+      nb::call_guard<nb::gil_scoped_release>(), nb::sig("def study_table(dir: str | os.PathLike[str]) -> str"),
+      "The table of a study, drawn from study.jsonl, with all its reports.");
+  m.def(
+      "study_files",
+      [](const std::filesystem::path& dir, const std::string& called) {
+        const StudyFiles files = files_in_study(dir, called);
+        return std::pair(files.model.string(), files.plan.string());
+      },
+      nb::arg("dir"), nb::arg("called"),
+      nb::sig("def study_files(dir: str | os.PathLike[str], called: str) -> tuple[str, str]"),
+      "Model and plan of a point, by its name or id.");
+}
+
+// --- validate
+
+// Files of models that were given as values, for verbs that read files; gone with this.
+class Files {
+ public:
+  Files() : folder_(nb::module_::import_("tempfile").attr("TemporaryDirectory")(nb::arg("prefix") = "seqto-")) {}
+  ~Files() { folder_.attr("cleanup")(); }
+  Files(const Files&) = delete;
+  Files& operator=(const Files&) = delete;
+  std::filesystem::path of(nb::handle model) {
+    const auto folder = nb::cast<std::filesystem::path>(folder_.attr("name"));
+    return model_file(model, folder / ("model" + std::to_string(count_++) + ".onnx"));
+  }
+
+ private:
+  nb::object folder_;
+  int count_ = 0;
+};
+
+Parity validate_by(nb::handle reference, nb::handle candidate, nb::handle data, nb::kwargs keywords) {
+  Keywords k("validate", keywords);
+  nb::object progress = k.pop_object("progress");
+  ParityOptions options;
+  MetricOptions metrics;
+  k.set(metrics);
+  k.set(options);
+  // Who limits what matters does not ask for equal values as well.
+  if (!options.limits.empty() && !k.given("abs_tol") && !k.given("mean_tol"))
+    options.abs_tol = options.mean_tol = std::numeric_limits<double>::infinity();
+  options.metrics = make_metrics(metrics);
+  Workbench bench;
+  bench.take(k);
+  k.refuse_others();
+  Files files;
+  const auto first = files.of(reference), second = files.of(candidate);
+  const Model a = load_model(first), b = load_model(second);
+  require_same_signature(a, b);
+  const auto samples = dataset_of(data, a, bench.dataset), others = dataset_of(data, b, bench.dataset);
+  return call(progress, [&](const Env& env) {
+    const auto runner = bench.open(a, env);
+    return validate({first.string(), runner.get(), samples.get()}, {second.string(), runner.get(), others.get()},
+                    options, env);
+  });
+}
+
+void bind_validate(nb::module_& m) {
+  nb::class_<Parity>(m, "Parity", "Two models compared on the same inputs.")
+      .def_prop_ro(
+          "passed", [](const Parity& p) { return passed(p); }, "every output, and every limit")
+      .def_prop_ro("failures", &parity_failures, "what did not pass, one sentence each")
+      .def(
+          "to_dict", [](const Parity& p) { return from_json(parity_to_json(p)); },
+          nb::sig("def to_dict(self) -> dict[str, typing.Any]"), "docs/reference/validate.md")
+      .def("save", &write_parity, nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+           "Writes a page: .html, .md or .json.")
+      .def("__bool__", [](const Parity& p) { return passed(p); })
+      .def("__str__", [](const Parity& p) { return parity_text(p); });
+  Signature s(std::string("validate(reference: ") + kModel + ", candidate: " + kModel + ", data: " + kData + ", *",
+              "Parity", "Whether two models give the same outputs on the data.");
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note")
+      .with_fields<MetricOptions>()
+      .with_fields<ParityOptions>();
+  Workbench::tell(s);
+  def(
+      m, "validate", s,
+      [](nb::handle a, nb::handle b, nb::handle data, nb::kwargs k) { return validate_by(a, b, data, k); },
+      nb::arg("reference"), nb::arg("candidate"), nb::arg("data"), nb::arg("keywords"));
+}
+
+// --- bench
+
+BenchResult bench_by(nb::handle models, nb::handle data, nb::kwargs keywords) {
+  Keywords k("bench", keywords);
+  nb::object progress = k.pop_object("progress");
+  BenchOptions options;
+  k.set(options);
+  k.refuse_others();
+  find_runtime(options.runner);
+  if (options.dataset.samples == 0) options.dataset.samples = 10;
+  Files files;
+  std::vector<std::unique_ptr<Dataset>> samples;
+  std::vector<BenchInput> inputs;
+  for (nb::handle model : nb::borrow<nb::iterable>(models)) {
+    const auto file = files.of(model);
+    samples.push_back(dataset_of(data, load_model(file), options.dataset));
+    inputs.push_back({file.string(), samples.back().get()});
+  }
+  return call(progress, [&](const Env& env) { return bench(inputs, options, env); });
+}
+
+void bind_bench(nb::module_& m) {
+  nb::class_<BenchResult>(m, "BenchResult", "Models timed side by side; the first is what others are compared with.")
+      .def_prop_ro(
+          "latencies_ns",
+          [](const BenchResult& r) {
+            std::vector<int64_t> medians;
+            for (const BenchedModel& model : r.models) medians.push_back(model.p50_ns);
+            return medians;
+          },
+          "the median of each model")
+      .def(
+          "to_dict", [](const BenchResult& r) { return from_json(bench_to_json(r)); },
+          nb::sig("def to_dict(self) -> dict[str, typing.Any]"), "docs/reference/bench_models.md")
+      .def("save", &write_bench, nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+           "Writes a page: .html, .md or .json.")
+      .def("__str__", [](const BenchResult& r) { return bench_text(r); });
+  Signature s(std::string("bench(models: collections.abc.Sequence[") + kModel + "], data: " + kData + " = 'random', *",
+              "BenchResult", "Latency, memory and size of models side by side, each in processes of its own.");
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note").with_fields<BenchOptions>();
+  def(
+      m, "bench", s, [](nb::handle models, nb::handle data, nb::kwargs k) { return bench_by(models, data, k); },
+      nb::arg("models"), nb::arg("data") = "random", nb::arg("keywords"));
+}
+
+}  // namespace
+
+void bind_study(nb::module_& m) {
+  bind_tune(m);
+  bind_report(m);
+  bind_validate(m);
+  bind_bench(m);
+}
+
+}  // namespace seqto::python

@@ -1,0 +1,3 @@
+from ._runtime import run_command
+
+run_command()

@@ -1,0 +1,1 @@
+"""Modules of onnxruntime that seqto takes the place of."""

@@ -1,0 +1,285 @@
+"""The package seqto: models, data in all their forms, verbs, errors, interruptions."""
+
+import _thread
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import package
+import numpy as np
+import onnx
+
+import seqto
+from testing import models
+
+MODEL, DATA = str(models.DIGITS), str(models.DIGITS_DATA)
+ARRAYS = dict(np.load(DATA))
+X = ARRAYS["x"][:48].astype(np.float32)
+TYPES = {"activation_type": "uint8", "weight_type": "int8"}
+
+
+class Reader:
+    def __init__(self, batches):
+        self.batches = iter(batches)
+
+    def get_next(self):
+        return next(self.batches, None)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="seqto-python-")
+        self.addCleanup(scratch.cleanup)
+        self.dir = pathlib.Path(scratch.name)
+
+
+class Models(Folder):
+    def test_one_model_in_four_forms(self):
+        model = seqto.load(MODEL)
+        data = pathlib.Path(MODEL).read_bytes()
+        for other in (pathlib.Path(MODEL), data, onnx.load(MODEL), model):
+            self.assertEqual(seqto.load(other), model)
+        self.assertEqual((model.opset, model.size_bytes), (17, len(data)))
+        self.assertEqual([(v.name, v.type, v.shape) for v in model.inputs], [("x", "float32", (1, 1, 8, 8))])
+        self.assertEqual(onnx.load_from_string(bytes(model)), model.to_onnx())
+        with self.assertRaises(TypeError):
+            seqto.load(3)
+
+    def test_weights_are_shared_and_outlive_the_model(self):
+        model = seqto.load(MODEL)
+        proto = onnx.load(MODEL)
+        for tensor in proto.graph.initializer:
+            if tensor.data_type == onnx.TensorProto.FLOAT:
+                found = model.initializer(tensor.name)
+                np.testing.assert_array_equal(found, onnx.numpy_helper.to_array(tensor))
+        self.assertFalse(found.flags.writeable)
+        del model
+        self.assertTrue(np.isfinite(found).all())
+        with self.assertRaises(KeyError):
+            seqto.load(MODEL).initializer("none")
+
+    def test_plans(self):
+        plan = seqto.uniform_plan(MODEL, "int8", exclude=["op:Gemm"])
+        self.assertEqual(set(plan.schemes.values()), {"int8"})
+        self.assertEqual(seqto.Plan(plan.schemes), plan)
+        detailed = seqto.Plan({"stem": "int8+per_channel=true", "block1_dw": {"scheme": "int8", "per_channel": False}})
+        self.assertEqual(detailed.schemes, {"stem": "int8+per_channel=true", "block1_dw": "int8+per_channel=false"})
+        detailed.save(self.dir / "plan.json")
+        self.assertEqual(seqto.Plan.load(self.dir / "plan.json").hash, detailed.hash)
+        with self.assertRaisesRegex(seqto.Error, "did you mean 'int8'"):
+            seqto.Plan({"stem": "int9"})
+
+
+class Data(unittest.TestCase):
+    def test_all_forms_of_data_give_the_same_ranges(self):
+        wanted = seqto.calibrate(MODEL, X)
+        batches = [{"x": X[i:i + 16]} for i in range(0, 48, 16)]
+        forms = {
+            "dict": {"x": X},
+            "a path, the first of them": DATA,
+            "batches": batches,
+            "a generator": (b for b in batches),
+            "a reader": Reader([{"x": x[None]} for x in X]),
+            "arrays with labels": [(X[i:i + 8], np.zeros(8, int)) for i in range(0, 48, 8)],
+            "of another type": X.astype(np.float64),
+            "not contiguous": np.ascontiguousarray(X.transpose(0, 1, 3, 2)).transpose(0, 1, 3, 2),
+        }
+        for name, data in forms.items():
+            with self.subTest(name):
+                found = seqto.calibrate(MODEL, data, **({"samples": 48} if isinstance(data, str) else {}))
+                self.assertEqual({t: found[t] for t in found}, {t: wanted[t] for t in wanted})
+
+    def test_a_reader_may_fill_one_buffer_again_and_again(self):
+        buffer = np.empty_like(X[:1])
+
+        def batches():
+            for x in X:
+                buffer[0] = x
+                yield {"x": buffer}
+
+        found, wanted = seqto.calibrate(MODEL, batches()), seqto.calibrate(MODEL, X)
+        self.assertEqual(found["x"], wanted["x"])
+
+    def test_what_is_wrong_is_named(self):
+        for data, words in (([], "no samples"), (X[:, :, :4], "8, 8.*expected"), ({"z": X}, "without 'x'"),
+                            ({"x": X, "y": [1]}, "1 labels for 48"), ([{"x": X[0, 0]}], "expected")):
+            with self.assertRaisesRegex(seqto.Error, words) as raised:
+                seqto.calibrate(MODEL, data)
+            self.assertEqual(raised.exception.code, seqto.Code.invalid_input)
+        with self.assertRaises(TypeError):
+            seqto.calibrate(MODEL, 3)
+
+    def test_ranges(self):
+        ranges = seqto.calibrate(MODEL, X, method="percentile", percentile=99.0)
+        with tempfile.TemporaryDirectory() as folder:
+            ranges.save(pathlib.Path(folder) / "ranges.json", "percentile")
+            again = seqto.Ranges.load(pathlib.Path(folder) / "ranges.json")
+        self.assertEqual({t: again[t] for t in again}, {t: ranges[t] for t in ranges})
+        self.assertIn("logits", ranges)
+        with self.assertRaises(KeyError):
+            ranges["none"]
+
+
+class Verbs(Folder):
+    def run_command(self, *words):
+        done = models.seqto("-q", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_quantize_writes_what_the_command_writes(self):
+        np.savez(self.dir / "x.npz", x=X)
+        for flags, keywords in ((["--activation-type", "uint8"], {"activation_type": "uint8"}),
+                                (["--activation-type", "uint8", "--method", "entropy", "--per-channel"],
+                                 {"activation_type": "uint8", "method": "entropy", "per_channel": True}),
+                                (["--equalize", "--exclude", "stem"], {"equalize": True, "exclude": ["stem"]}),
+                                (["--mode", "dynamic"], {"mode": "dynamic"}),
+                                (["--mode", "weights", "--weight-bits", "4"], {"mode": "weights", "weight_bits": 4}),
+                                (["--mode", "float16"], {"mode": "float16"})):
+            with self.subTest(flags):
+                data = None if "mode" in keywords else X
+                given = [] if data is None else ["--data", self.dir / "x.npz"]
+                self.run_command("quantize", MODEL, *given, *flags, "-o", self.dir / "q.onnx")
+                made = seqto.quantize(MODEL, data, **keywords)
+                self.assertEqual(made.model, seqto.load(self.dir / "q.onnx"))
+
+    def test_quantize_improves_unasked(self):
+        plain, better = seqto.quantize(MODEL, X, **TYPES), seqto.quantize(MODEL, X)
+        loss = lambda q: seqto.validate(MODEL, q.model, X, limits={"kl": 1}).to_dict()["limits"][0]["found"]
+        self.assertLess(loss(better), loss(plain))
+        self.assertEqual(set(better.encoding) & {"layers", "biases"}, {"layers", "biases"})
+
+    def test_plans_and_ranges_in_place_of_a_mode(self):
+        ranges, plan = seqto.calibrate(MODEL, X), seqto.uniform_plan(MODEL, "int8", exclude=["op:Gemm"])
+        made = seqto.quantize(MODEL, ranges=ranges, plan=plan, **TYPES)
+        self.assertEqual(seqto.Quantizer(MODEL, ranges, **TYPES).quantize(plan), made.model)
+        with self.assertRaisesRegex(seqto.Error, "no data found") as raised:
+            seqto.quantize(MODEL)
+        self.assertEqual(int(raised.exception.code), 2)
+
+    def test_analyze_validate_bench(self):
+        quantized = seqto.quantize(MODEL, X, **TYPES).model
+        sensitivity = seqto.analyze(MODEL, quantized, X)
+        self.assertGreater(sensitivity.activations[0].score, sensitivity.activations[-1].score)
+        self.assertGreater(sensitivity.weights[0].sqnr, 20)
+        self.assertTrue(seqto.validate(MODEL, MODEL, X))
+        parity = seqto.validate(MODEL, quantized, X)
+        self.assertFalse(parity.passed)
+        self.assertRegex(parity.failures[0], "logits")
+        result = seqto.bench([MODEL, quantized], launches=1, rounds=2)
+        self.assertEqual(len(result.latencies_ns), 2)
+        self.assertGreater(min(result.latencies_ns), 0)
+
+    def test_tune(self):
+        labels = ARRAYS["y"]
+        steps = []
+        study = seqto.tune(seqto.load(MODEL), {"x": ARRAYS["x"], "y": labels}, self.dir / "out", strategy="incremental",
+                           objectives=["kl", "size"], max_evaluations=4, evaluation_samples=40,
+                           progress=lambda verb, done, total, note: steps.append(verb))
+        self.assertEqual(study.summary["evaluations"], 4)
+        self.assertLess(study.int8.size_bytes, study.float.size_bytes)
+        self.assertIn(study.selected.name, [*[p.name for p in study.front], "int8", "float", "ort-int8"])
+        self.assertEqual(study.model("int8").size_bytes, study.int8.size_bytes)
+        self.assertIn("top1", study.float.metrics)
+        self.assertIn(study.answer.split(":")[0], repr(study))
+        self.assertIn("float", str(study))
+        self.assertIn("<svg", study._repr_html_())
+        self.assertTrue(steps)
+        again = seqto.Study(self.dir / "out")
+        self.assertEqual(again.front, study.front)
+        with self.assertRaisesRegex(seqto.Error, "(?s)nosuch"):
+            study.path("nosuch")
+
+
+class Calls(unittest.TestCase):
+    def test_keywords(self):
+        with self.assertRaisesRegex(TypeError, "activaton_type.*did you mean 'activation_type'"):
+            seqto.quantize(MODEL, X, activaton_type="int8")
+        with self.assertRaisesRegex(TypeError, "per_channel.*bool expected"):
+            seqto.quantize(MODEL, X, per_channel="yes")
+        with self.assertRaisesRegex(TypeError, "int4_block_siz.*did you mean 'int4_block_size'"):
+            seqto.quantize(MODEL, mode="weights", weight_only={"int4_block_siz": 32})
+        with self.assertRaisesRegex(seqto.Error, "did you mean 'uint8'"):
+            seqto.quantize(MODEL, X, activation_type="uint9")
+
+    def test_every_option_of_the_library_is_a_keyword(self):
+        signature = seqto.tune.__nb_signature__[0][0]
+        for name in ("strategy", "calibration_samples", "activation_type", "percentile", "learned_rounding", "threads",
+                     "labels", "weight_only", "limits"):
+            self.assertRegex(signature, rf"[ ,]{name}: ")
+        self.assertRegex(seqto.tune.__doc__, "max_evaluations: trials of any kind; 0: no limit")
+
+    def test_the_log_is_pythons(self):
+        with self.assertLogs("seqto", logging.INFO) as seen, tempfile.TemporaryDirectory() as folder:
+            seqto.tune(MODEL, "random", pathlib.Path(folder) / "out", strategy="incremental", samples=30, max_evaluations=2)
+        self.assertRegex("\n".join(seen.output), "random numbers")
+
+    def test_other_threads_go_on(self):
+        counted, over = [0], threading.Event()
+
+        def count():
+            while not over.is_set():
+                counted[0] += 1
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        seqto.quantize(MODEL, X)
+        over.set()
+        thread.join()
+        self.assertGreater(counted[0], 20)
+
+    def test_ctrl_c_and_errors_of_the_callback(self):
+        def interrupt():
+            time.sleep(0.4)
+            _thread.interrupt_main()
+
+        with tempfile.TemporaryDirectory() as folder:
+            threading.Thread(target=interrupt).start()
+            start = time.monotonic()
+            with self.assertRaises(KeyboardInterrupt):
+                seqto.tune(MODEL, DATA, pathlib.Path(folder) / "out", isolated=False)
+            self.assertLess(time.monotonic() - start, 30)
+
+            def refuse(*_):
+                raise ZeroDivisionError("no")
+
+            with self.assertRaises(ZeroDivisionError):
+                seqto.tune(MODEL, DATA, pathlib.Path(folder) / "other", isolated=False, progress=refuse)
+
+
+class Imports(unittest.TestCase):
+    def test_in_any_order_beside_others(self):
+        names = ["onnx", "onnxruntime", "seqto"]
+        use = ("import numpy as np; x = np.zeros((2, 1, 8, 8), np.float32); "
+               f"q = bytes(seqto.quantize({MODEL!r}, x, activation_type='uint8').model); "
+               "onnx.checker.check_model(onnx.load_from_string(q)); onnxruntime.InferenceSession(q)")
+        for order in (names, names[::-1], ["seqto", "onnx", "onnxruntime"], ["onnxruntime", "seqto", "onnx"]):
+            with self.subTest(order):
+                done = subprocess.run([sys.executable, "-c", "; ".join(f"import {n}" for n in order) + "; " + use],
+                                      capture_output=True, text=True, timeout=300)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_imports_neither_numpy_nor_onnx(self):
+        done = subprocess.run([sys.executable, "-c", "import sys, seqto; print('numpy' in sys.modules, 'onnx' in sys.modules)"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.stdout.split(), ["False", "False"], done.stderr)
+
+    def test_shows_one_symbol(self):
+        core = next((package.PACKAGE / "seqto").glob("_core*.so"))
+        shown = subprocess.run(["nm", "-D", "--defined-only", core], capture_output=True, text=True, check=True).stdout
+        self.assertEqual([line.split()[-1] for line in shown.splitlines()], ["PyInit__core"])
+
+    def test_the_command(self):
+        done = subprocess.run([sys.executable, "-m", "seqto", "inspect", MODEL], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.stdout, models.seqto("inspect", MODEL).stdout)
+        done = subprocess.run([sys.executable, "-m", "seqto", "inspekt"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

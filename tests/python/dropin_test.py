@@ -1,0 +1,234 @@
+"""seqto.onnxruntime.quantization beside onnxruntime.quantization: signatures, defaults, and equal models."""
+
+import contextlib
+import copy
+import inspect
+import io
+import logging
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+import package  # noqa: F401
+import numpy as np
+import onnx
+import onnxruntime.quantization as theirs
+
+import seqto
+import seqto.onnxruntime.quantization as ours
+import canonical
+import cases
+import deviations
+import graphs
+import operator_deviations
+import operator_graphs
+import operators_test
+import oracle
+from testing import models
+from testing.samples import Samples
+
+COUNT = int(os.environ.get("SEQTO_DROPIN_COUNT", 40))
+CASES = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", package.SOURCE / "../shared/cases"))
+NAMES = ["quantize_static", "quantize_dynamic", "quantize", "get_qdq_config", "create_calibrator", "quant_pre_process",
+         "StaticQuantConfig", "DynamicQuantConfig", "MinMaxCalibrater", "CalibraterBase", "load_tensors_data",
+         "save_tensors_data"]
+
+
+def silently(function, *arguments, **keywords):
+    with contextlib.redirect_stdout(io.StringIO()), oracle.limit(60):
+        return function(*arguments, **keywords)
+
+
+class Signatures(unittest.TestCase):
+    def test_names_and_defaults(self):
+        for name in NAMES:
+            with self.subTest(name):
+                a, b = (inspect.signature(getattr(module, name)).parameters for module in (theirs, ours))
+                self.assertEqual([(p.name, p.kind, str(p.default)) for p in a.values()],
+                                 [(p.name, p.kind, str(p.default)) for p in b.values()])
+
+    def test_enumerations(self):
+        for name in ("QuantType", "QuantFormat", "CalibrationMethod", "QuantizationMode"):
+            a, b = getattr(theirs, name), getattr(ours, name)
+            self.assertEqual([(e.name, e.value, str(e)) for e in a], [(e.name, e.value, str(e)) for e in b])
+        for kind in theirs.QuantType:
+            self.assertEqual(ours.QuantType[kind.name].tensor_type, kind.tensor_type)
+
+    def test_their_readers_are_readers(self):
+        self.assertIsInstance(Samples([]), ours.CalibrationDataReader)
+
+
+class Pair(unittest.TestCase):
+    """One call through both doors."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="seqto-dropin-")
+        self.addCleanup(scratch.cleanup)
+        self.dir = pathlib.Path(scratch.name)
+        logging.disable(logging.NOTSET)
+        logging.getLogger().setLevel(logging.CRITICAL)
+        self.logged = io.StringIO()
+        handler, log = logging.StreamHandler(self.logged), logging.getLogger("seqto")
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        log.addHandler(handler)
+        self.addCleanup(log.removeHandler, handler)
+
+    def made(self, module, function, model, *arguments, **keywords):
+        """The model that a function writes, or what it raised."""
+        output = self.dir / f"{module.__name__}.onnx"
+        try:
+            silently(getattr(module, function), model, output, *arguments, **keywords)
+            return onnx.load(output)
+        except Exception as error:
+            return error
+
+    def difference(self, a, b):
+        self.assertNotIsInstance(b, Exception, b)
+        return canonical.compare(a, b)
+
+
+class Generated(Pair):
+    def arguments(self, seed, form, model):
+        """Options of both sides, as the differential suite draws them."""
+        if form == "QDQ":
+            o = dict(oracle.random_options(np.random.default_rng([seed, 2]), model), compat_onnxruntime=True)
+            return o, oracle.oracle_arguments(o)
+        o = dict(operators_test.random_options(form.lower(), seed, model), compat_onnxruntime=True)
+        keywords = oracle.oracle_arguments(o)
+        if o["matmul_const_b_only"] is not None:
+            keywords["extra_options"]["MatMulConstBOnly"] = o["matmul_const_b_only"]
+        if o["enable_subgraph"]:
+            keywords["extra_options"]["EnableSubgraph"] = True
+        if form == "dynamic":
+            del keywords["activation_type"]
+        else:
+            keywords["quant_format"] = theirs.QuantFormat.QOperator
+        return o, keywords
+
+    def allowed(self, form, model, inputs, o):
+        """Ids of docs/reference/compatibility.md at which the models may differ."""
+        if form == "dynamic":
+            return operator_deviations.allowed("dynamic", model, {}, o)
+        ranges = oracle.observe(model, inputs, oracle.float_tensors(model, o["op_types"]))
+        if form == "QDQ":
+            return deviations.allowed(model, ranges, o)
+        return operator_deviations.allowed("qoperator", model, ranges, o)
+
+    def run_seed(self, seed, form):
+        case = (graphs if form == "QDQ" else operator_graphs).generate(seed)
+        o, keywords = self.arguments(seed, form, case.model)
+        source = self.dir / "source.onnx"
+        onnx.save(case.model, source)
+        call = ["quantize_dynamic", source] if form == "dynamic" else ["quantize_static", source, Samples(case.inputs)]
+        a = self.made(theirs, *call, **copy.deepcopy(keywords))
+        if isinstance(a, Exception):
+            return "theirs refuses"
+        if form != "dynamic":
+            call[2].rewind()
+        self.logged.truncate(0)
+        b = self.made(ours, *call, **keywords)
+        if isinstance(b, Exception) and deviations.rejects(case.model, o):
+            return "ours refuses"
+        difference = self.difference(a, b)
+        if difference is None:
+            return "equal"
+        reported = set(re.findall(r"\bD\d+\b", self.logged.getvalue()))
+        self.assertTrue(reported, f"seed {seed}, {form}:\n    {difference}")
+        allowed = self.allowed(form, case.model, case.inputs, o)
+        self.assertLessEqual(reported, allowed, f"seed {seed}, {form}: {difference}")
+        return "deviates"
+
+    def test_graphs(self):
+        for form in ("QDQ", "QOperator", "dynamic"):
+            verdicts = {}
+            for seed in range(COUNT):
+                with self.subTest(form=form, seed=seed):
+                    verdict = self.run_seed(seed, form)
+                    verdicts[verdict] = verdicts.get(verdict, 0) + 1
+            print(form, verdicts)
+            self.assertGreater(verdicts.get("equal", 0), COUNT // 3, verdicts)
+
+
+class Calibrated(Pair):
+    """Ranges of one's own: methods, and a real network on real samples."""
+
+    def batches(self):
+        x = np.load(models.DIGITS_DATA)["x"][:40].astype(np.float32)
+        return [{"x": row[None]} for row in x]
+
+    def both(self, model, batches, allowed=(), **keywords):
+        a, b = (self.made(module, "quantize_static", model, Samples(batches), **keywords) for module in (theirs, ours))
+        self.assertNotIsInstance(a, Exception, a)
+        self.assertIsNone(self.difference(a, b))
+
+    def test_methods(self):
+        for method in ("MinMax", "Entropy", "Percentile"):
+            with self.subTest(method):
+                self.both(str(models.DIGITS), self.batches(), calibrate_method=theirs.CalibrationMethod[method])
+        for extra in ({"CalibMovingAverage": True, "CalibMovingAverageConstant": 0.2}, {"CalibTensorRangeSymmetric": True}):
+            with self.subTest(extra):
+                self.both(str(models.DIGITS), self.batches(), extra_options=extra)
+
+    def test_batches_are_run_as_they_are(self):
+        model = onnx.load(models.DIGITS)
+        for value in [*model.graph.input, *model.graph.output]:
+            value.type.tensor_type.shape.dim[0].dim_param = "N"
+        del model.graph.value_info[:]
+        onnx.save(model, self.dir / "open.onnx")
+        x = np.concatenate([b["x"] for b in self.batches()])
+        self.both(str(self.dir / "open.onnx"), [{"x": x[:16]}, {"x": x[16:]}])
+
+    def test_caches_are_each_others(self):
+        for first, second in ((theirs, ours), (ours, theirs)):
+            cache = self.dir / f"{first.__name__}.json"
+            a = self.made(first, "quantize_static", str(models.DIGITS), Samples(self.batches()), calibration_cache_path=cache)
+            b = self.made(second, "quantize_static", str(models.DIGITS), None, calibration_cache_path=cache)
+            self.assertIsNone(self.difference(a, b))
+        refused = self.made(ours, "quantize_static", str(models.DIGITS), None, calibration_cache_path=cache,
+                            calibrate_method=ours.CalibrationMethod.Entropy)
+        self.assertIsInstance(refused, ValueError)
+
+    def test_configurations(self):
+        for module in (theirs, ours):
+            config = module.get_qdq_config(str(models.DIGITS), Samples(self.batches()), per_channel=True,
+                                           nodes_to_exclude=lambda model, node: node.op_type == "Gemm")
+            silently(module.quantize, str(models.DIGITS), str(self.dir / f"{module.__name__}.onnx"), config)
+        a, b = (onnx.load(self.dir / f"{module.__name__}.onnx") for module in (theirs, ours))
+        self.assertIsNone(canonical.compare(a, b))
+
+    def test_overrides(self):
+        tensor = next(l.id for l in seqto.load(str(models.DIGITS)).layers() if l.op_type == "Conv")
+        node = next(n for n in onnx.load(models.DIGITS).graph.node if n.name == tensor)
+        overrides = {node.output[0]: [{"quant_type": theirs.QuantType.QUInt16}],
+                     node.input[0]: [{"scale": np.array(0.1, np.float32), "zero_point": np.array(3, np.int8)}]}
+        self.both(str(models.DIGITS), self.batches(), extra_options={"TensorQuantOverrides": overrides})
+
+    def test_calibrators(self):
+        found = []
+        for module in (theirs, ours):
+            calibrator = silently(module.create_calibrator, str(models.DIGITS), ["Conv"], str(self.dir / "augmented.onnx"),
+                                  module.CalibrationMethod.Percentile, extra_options={"percentile": 99.0})
+            silently(calibrator.collect_data, Samples(self.batches()))
+            data = silently(calibrator.compute_data)
+            found.append({t: tuple(float(np.asarray(v)) for v in data[t].range_value) for t in data.keys()})
+        self.assertEqual(*found)
+
+    def test_pre_process(self):
+        ours.quant_pre_process(str(models.DIGITS), self.dir / "prepared.onnx", skip_symbolic_shape=True)
+        prepared = onnx.load(self.dir / "prepared.onnx")
+        self.assertIn(("onnx.quant.pre_process", "onnxruntime.quant"), [(p.key, p.value) for p in prepared.metadata_props])
+
+    @unittest.skipUnless(CASES.is_dir(), f"no cases in {CASES}")
+    def test_a_real_network(self):
+        for name in [n for n in cases.names(CASES) if n in ("mobilenetv2", "resnet20", "tiny_vit")][:1] or cases.names(CASES)[:1]:
+            model, inputs, _ = cases.load(CASES, name)
+            path = self.dir / "case.onnx"
+            onnx.save(model, path)
+            self.both(str(path), inputs)
+
+
+if __name__ == "__main__":
+    unittest.main()
