@@ -21,8 +21,11 @@ STRUCTS = {
     "metrics.h": ["MetricOptions"],
     "validate.h": ["GateOptions", "ParityOptions"],
     "bench.h": ["BenchOptions"],
+    "search.h": ["StrategyOptions"],
     "tune.h": ["TuneOptions"],
 }
+# What a study sets by itself, and what only an ablation changes.
+LEFT_OUT = {"StrategyOptions": {"tuning", "seed", "max_size_bytes", "max_latency_ns"}}
 DECLARATION = re.compile(r"^(?P<type>[\w:]+(?:<.*>)?)\s+(?P<names>\w+\s*(?:[={,;]).*|\w+;)(?:\s*//\s*(?P<trailing>.*))?$")
 
 
@@ -69,7 +72,7 @@ def fields(text, struct):
             continue
         for declarator in re.split(r",\s*(?=\w+\s*(?:=|\{|,|$))", code[len(kind):].strip()):
             rows.append((re.match(r"\w+", declarator)[0], " ".join(comment)))
-    return rows
+    return [row for row in rows if row[0] not in LEFT_OUT.get(struct, ())]
 
 
 def main():

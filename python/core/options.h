@@ -18,7 +18,7 @@ template <class T>
 concept Flat =
     std::is_same_v<T, DatasetOptions> || std::is_same_v<T, RunnerOptions> || std::is_same_v<T, CalibrateOptions> ||
     std::is_same_v<T, QuantizeOptions> || std::is_same_v<T, ImproveOptions> || std::is_same_v<T, MetricOptions> ||
-    std::is_same_v<T, GateOptions> || std::is_same_v<T, GroupOptions>;
+    std::is_same_v<T, GateOptions> || std::is_same_v<T, GroupOptions> || std::is_same_v<T, StrategyOptions>;
 // A struct that is a dict with its fields as keys.
 template <class T>
 concept Nested = std::is_same_v<T, AudioWindows> || std::is_same_v<T, StateLink> || std::is_same_v<T, StateReset> ||

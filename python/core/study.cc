@@ -28,7 +28,8 @@ bool improves_unasked(const TuneOptions& o) {
   const auto quantizes = [](const std::string& name) {
     return quantizes_activations(parse_detailed_scheme(name).scheme);
   };
-  const bool follows_latency = o.objectives.empty() || std::ranges::find(o.objectives, "latency") != o.objectives.end();
+  const bool follows_latency =
+      o.search.objectives.empty() || std::ranges::find(o.search.objectives, "latency") != o.search.objectives.end();
   return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
          o.dataset.states.empty() && (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, quantizes));
 }
