@@ -1,8 +1,8 @@
 #include "orchestrator/tune/forecast.h"
 
 #include <algorithm>
-#include <array>
 #include <unordered_map>
+#include <vector>
 
 #include "model/graph_view.h"
 #include "orchestrator/tune/evaluate.h"
@@ -35,14 +35,15 @@ double seconds(const Env& env, const auto& work) {
 }
 
 // `work` on one sample and on some more, as many as run in a twentieth of a second. Other work of the machine may fall
-// on any of them: the middle of three counts.
+// on any of them: where they are short, the middle of three counts.
 Line timed(const Inputs& in, const Env& env, const auto& work) {
   const auto more = static_cast<size_t>(std::clamp(0.05 / std::max(in.sample_seconds, 1e-6), 2.0, 32.0));
   const auto middle = [&](size_t samples) {
-    std::array<double, 3> times;
-    for (double& time : times) time = seconds(env, [&] { work(samples); });
+    constexpr double kShort = 0.1;
+    std::vector<double> times{seconds(env, [&] { work(samples); })};
+    while (times.front() < kShort && times.size() < 3) times.push_back(seconds(env, [&] { work(samples); }));
     std::ranges::sort(times);
-    return times[1];
+    return times[times.size() / 2];
   };
   const double one = middle(1), each = std::max(0.0, (middle(1 + more) - one) / static_cast<double>(more));
   return {std::max(0.0, one - each), each};

@@ -64,8 +64,10 @@ Tensor stored_4_bits(DataType type, std::vector<int64_t> dims, std::vector<uint8
 
 // The rows of a matrix's channels.
 std::vector<float> columns(const Matrix& m, const Tensor& weight) {
-  std::vector<float> values = to_floats(weight);
-  return m.rows_are_channels ? values : transposed(std::span<const float>(values), m.k, m.n);
+  if (m.rows_are_channels) return to_floats(weight);
+  // A copy less, of weights that may be large.
+  if (weight.type() == DataType::kFloat) return transposed(weight.values<float>(), m.k, m.n);
+  return transposed(std::span<const float>(to_floats(weight)), m.k, m.n);
 }
 
 class Encoder {
