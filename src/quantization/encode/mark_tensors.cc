@@ -207,15 +207,22 @@ class Marker {
     std::string input = n.inputs[0], output = n.outputs[0];
     if (!is_marked(input)) return;
     if (!options_.symmetric_activations && !options_.keep_removable_activations && replaces_upstream(i)) {
-      for (Node& other : marks_.nodes)
-        for (auto& o : other.outputs)
-          if (o == input) o = output;
+      rename_output(input, output);
       marks_.tensors.erase(input);
       marks_.removed[i] = true;
     } else {
       activation(input);
     }
     if (!excludes_output(n)) activation(output);
+  }
+
+  // Of the producer; where that was removed itself, what is before it has the name too.
+  void rename_output(const std::string& from, const std::string& to) {
+    for (const Node* producer = index_.edges.producer(from); producer;) {
+      const size_t at = index_.edges.place(*producer);
+      std::ranges::replace(node(at).outputs, from, to);
+      producer = marks_.removed[at] ? index_.edges.producer(node(at).inputs[0]) : nullptr;
+    }
   }
 
   bool replaces_upstream(size_t i) {
