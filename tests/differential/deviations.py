@@ -108,8 +108,8 @@ def allowed(model, ranges, o):
         if n.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul") and any(
                 i in initializers and (per_channel(i, o) or "axis" in override(i, o) or o["block_size"]) for i in n.input):
             ids.add("D35")
-        if n.op_type == "MaxPool" and opset(model) >= 12:
-            ids.add("D55")  # where it is left in float
+        if n.op_type == "MaxPool":
+            ids.add("D55")  # where it is left in float; 16- and 4-bit types also raise an opset below 12
         if not selected(n, o) or not n.input:
             continue
         attributes = {a.name: a for a in n.attribute}
