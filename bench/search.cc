@@ -113,7 +113,7 @@ class Network {
     const char* kept = std::getenv("SEQTO_BENCH_LATENCIES");
     const fs::path file = kept ? fs::path(kept) / (name_ + ".json") : fs::path();
     if (kept && fs::exists(file)) notes::kLatencyModel.add(study_.study, read_file(file));
-    space_ = search_space(bench_);
+    space_ = search_space(bench_.model, bench_.quantize, bench_.options);
     space_.size_of = [this](const Plan& plan) { return static_cast<int64_t>(size_of(plan)); };
     latencies_ = PredictedLatencies::of({.bench = bench_,
                                          .groups = space_.groups,
