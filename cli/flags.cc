@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <numeric>
@@ -123,6 +124,12 @@ std::map<std::string, int64_t> axes_by_op_type(const std::vector<std::string>& p
 }
 
 }  // namespace
+
+std::string flag_of(std::string_view field) {
+  std::string flag = "--" + std::string(field);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
 
 QuantizeOptions QuantizeFlags::parsed() const {
   QuantizeOptions o = options;

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "seqto/dialects.h"
 #include "seqto/quantize.h"
+#include "seqto/recipe.h"
 
 namespace seqto::cli {
 
@@ -54,7 +55,12 @@ struct QuantizeFlags {
   // The options with the types parsed. Throws Error{kUsage}.
   QuantizeOptions parsed() const;
   CalibrateOptions calibration() const { return calibrate.parsed(parsed()); }
+  NamedOptions named() const {
+    return {headroom_16_bits.has_value(), unify_concat.has_value(), float_unlike_concat.has_value()};
+  }
 };
+// "--per-channel" of per_channel.
+std::string flag_of(std::string_view field);
 void add_quantize_flags(Command word, QuantizeFlags& flags);
 void add_qdq_flags(Command word, QuantizeFlags& flags);  // the rarer half of them
 

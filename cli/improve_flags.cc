@@ -43,10 +43,7 @@ ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quanti
 }
 
 void ImproveFlags::add_options(QuantizeOptions& options, const QuantizeFlags& given, bool any_16_bits) const {
-  if (!improves() || options.compat_onnxruntime) return;
-  if (!given.headroom_16_bits && any_16_bits) options.headroom_16_bits = kRecommendedHeadroom16Bits;
-  if (!given.unify_concat) options.unify_concat = true;
-  if (!given.float_unlike_concat) options.float_unlike_concat = true;
+  if (improves()) take_recommended(options, given.named(), any_16_bits);
 }
 
 bool ImproveFlags::improves() const { return improve.value_or(unasked && !quick && !names()); }

@@ -191,23 +191,11 @@ void take_deployment_default(WordFlags& f, bool mode_given) {
   if (!mode_given && f.plan.empty()) f.mode = "dynamic";
 }
 
-// Who names types, the form of the file or single improvers gets onnxruntime's model under these, bit for bit; who
-// names none gets types that are fast here, and improved.
+// kTypeFields says whose model is improved and in fast types.
 void take_best_defaults(WordFlags& f, Command word, const Context& context) {
-  constexpr const char* kNamed[] = {"--activation-type",
-                                    "--weight-type",
-                                    "--per-channel",
-                                    "--reduce-range",
-                                    "--symmetric-weights",
-                                    "--symmetric-activations",
-                                    "--restricted-asymmetric-activations",
-                                    "--tensor-overrides",
-                                    "--format",
-                                    "--block-size",
-                                    "--add-qdq-pair-to-weight",
-                                    "--compat",
-                                    "--plan"};
-  const bool named = std::ranges::any_of(kNamed, [&](const char* flag) { return word.count(flag) > 0; });
+  const auto is_named = [&](const char* field) { return word.count(flag_of(field)) > 0; };
+  const bool named = std::ranges::any_of(kTypeFields, is_named) || std::ranges::any_of(kFormFields, is_named) ||
+                     is_named("compat") || is_named("plan");
   if (f.mode != "static" || named || f.improve.names()) return;
   f.quantize.fast_on = f.device.device;
   f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);

@@ -121,17 +121,6 @@ void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::pa
                (output / "comparison.html").string());
 }
 
-// Activations are quantized, by values that mean something, and the search is free to.
-bool improves_unasked(const TuneOptions& o) {
-  const auto is_static = [](const std::string& name) {
-    return quantizes_activations(parse_detailed_scheme(name).scheme);
-  };
-  const bool follows_latency =
-      o.search.objectives.empty() || std::ranges::find(o.search.objectives, "latency") != o.search.objectives.end();
-  return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
-         o.dataset.states.empty() && (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, is_static));
-}
-
 void take_quick_samples(TuneOptions& o) {
   if (!o.search_samples && o.strategy != "incremental") o.search_samples = 16;
   if (o.evaluation_samples == 0) o.evaluation_samples = 64;
@@ -256,9 +245,8 @@ void add_tune(Command app, Context& context) {
     if (options.strategy != "incremental" && !f->quantize.float_unlike_concat && !options.quantize.compat_onnxruntime)
       options.quantize.float_unlike_concat = true;
     options.calibrate = f->quantize.calibration();
-    for (const char* flag :
-         {"--activation-type", "--weight-type", "--per-channel", "--reduce-range", "--symmetric-activations"})
-      if (word.count(flag) > 0) options.fast_types = false;
+    for (const char* field : kTypeFields)
+      if (word.count(flag_of(field)) > 0) options.fast_types = false;
     options.improvers = f->improve.parsed(Scheme::kInt8, options.quantize);
     options.correct_weights = !f->improve.quick && f->improve.improve.value_or(true) &&
                               word.count("--rounding") + word.count("--bias-correction") == 0;

@@ -5,6 +5,7 @@
 // its front; docs/reference/formats.md has the JSON.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -48,6 +49,24 @@ struct Recipe {
   std::map<std::string, StoredFile> ranges;  // by LayerOptions::method; "": those of layers without one
   std::vector<StoredFile> corrections;       // of save_corrections(), applied in this order
 };
+
+// --- What a recipe has where nobody named it
+
+// Who names one of the types gets them as named. Who names a type or a form gets onnxruntime's model under these, bit
+// for bit, and not an improved one in types that are fast here. Fields of QuantizeOptions; flags have dashes.
+inline constexpr std::array kTypeFields{"activation_type", "weight_type", "per_channel", "reduce_range",
+                                        "symmetric_activations"};
+inline constexpr std::array kFormFields{"symmetric_weights", "restricted_asymmetric_activations",
+                                        "tensor_overrides",  "format",
+                                        "block_size",        "add_qdq_pair_to_weight"};
+// What the caller named; it stays.
+struct NamedOptions {
+  bool headroom_16_bits = false, unify_concat = false, float_unlike_concat = false;
+};
+// What goes with recommended improvers; nothing with compat_onnxruntime. `any_16_bits`: activations may have them.
+void take_recommended(QuantizeOptions& options, const NamedOptions& named, bool any_16_bits = true);
+
+// --- As a file
 
 // Copies the stored files beside the plan, unless they are there, and writes the plan with its recipe.
 void save_recipe(const Recipe& recipe, const std::filesystem::path& plan_file);

@@ -86,6 +86,10 @@ struct TuneOptions {
   bool resume = true;
 };
 
+// Whether candidates are worth improving where nobody says: activations are quantized, by values that mean something,
+// and the search is free to.
+bool improves_unasked(const TuneOptions& options);
+
 // Writes study.jsonl, summary.json, report.html, plots/, models/, plans/ below options.output and returns the summary.
 // Resumes a study of the same inputs. Throws Error as the verbs it calls; on cancel the study is left as it is
 // after the last finished trial, with a report of it, and Error{kInterrupted} is thrown.

@@ -2,13 +2,16 @@
 // them.
 #pragma once
 
+#include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "option_fields.h"
 #include "seqto/error.h"
+#include "seqto/recipe.h"
 #include "values.h"
 
 namespace seqto::python {
@@ -166,6 +169,9 @@ class Keywords {
   }
 
   bool given(const char* name) const { return given_.contains(name) || left_.contains(name); }
+  bool given_any(std::span<const char* const> names) const {
+    return std::ranges::any_of(names, [&](const char* name) { return given(name); });
+  }
   template <class T>
   T pop(const char* name, T otherwise) {
     known_.push_back(name);
@@ -272,6 +278,10 @@ class Signature {
 template <class F, class... Arguments>
 void def(nb::module_& m, const char* name, const Signature& signature, F&& function, const Arguments&... arguments) {
   m.def(name, std::forward<F>(function), arguments..., nb::sig(signature.text().c_str()), signature.doc().c_str());
+}
+
+inline NamedOptions named_options(const Keywords& k) {
+  return {k.given("headroom_16_bits"), k.given("unify_concat"), k.given("float_unlike_concat")};
 }
 
 }  // namespace seqto::python

@@ -20,18 +20,11 @@ struct Asked {
   nb::object plan = nb::none(), ranges = nb::none();
 };
 
-bool names_any(const Keywords& k, std::initializer_list<const char*> names) {
-  return std::ranges::any_of(names, [&](const char* name) { return k.given(name); });
-}
-
-// Who names types, the form of the file or single improvers gets onnxruntime's model under these, bit for bit; who
-// names none gets types that are fast here, and improved.
+// kTypeFields says whose model is improved and in fast types.
 bool takes_best(const Keywords& k, const Asked& asked) {
-  return asked.mode == "static" && asked.plan.is_none() &&
-         !names_any(k, {"activation_type", "weight_type", "per_channel", "reduce_range", "symmetric_weights",
-                        "symmetric_activations", "restricted_asymmetric_activations", "tensor_overrides", "format",
-                        "block_size", "add_qdq_pair_to_weight", "compat_onnxruntime", "center", "equalize", "smooth",
-                        "learned_rounding", "refine_ranges", "bias_correction"});
+  const auto is_named = [&](const Improver& improver) { return k.given(improver.name); };
+  return asked.mode == "static" && asked.plan.is_none() && !k.given_any(kTypeFields) && !k.given_any(kFormFields) &&
+         !k.given("compat_onnxruntime") && !k.given("learned_rounding") && std::ranges::none_of(improvers(), is_named);
 }
 
 struct QuantizeCall {
@@ -53,9 +46,7 @@ void choose_improvers(QuantizeCall& call, const Keywords& k, bool best) {
                                   : recommended_improvers(scheme, options.activation_type);
   for (const Improver& i : improvers())
     if (i.option) call.recipe.improvers.*i.option |= named.*i.option;
-  if (!k.given("headroom_16_bits")) options.headroom_16_bits = kRecommendedHeadroom16Bits;
-  if (!k.given("unify_concat")) options.unify_concat = true;
-  if (!k.given("float_unlike_concat")) options.float_unlike_concat = true;
+  take_recommended(options, named_options(k));
 }
 
 // Which layers get what: a plan, or all of them by the mode.

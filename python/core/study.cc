@@ -23,30 +23,22 @@ std::filesystem::path model_file(nb::handle given, const std::filesystem::path& 
   return otherwise;
 }
 
-// Activations are quantized, by values that mean something, and the search is free to.
-bool improves_unasked(const TuneOptions& o) {
-  const auto quantizes = [](const std::string& name) {
-    return quantizes_activations(parse_detailed_scheme(name).scheme);
-  };
-  const bool follows_latency =
-      o.search.objectives.empty() || std::ranges::find(o.search.objectives, "latency") != o.search.objectives.end();
-  return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
-         o.dataset.states.empty() && (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, quantizes));
-}
-
 void take_defaults(TuneOptions& o, const Keywords& k, std::optional<bool> improve) {
   const ImproveOptions named = o.improvers;
   if (improve.value_or(named == ImproveOptions{} && improves_unasked(o))) {
     o.improvers = improve ? recommended_improvers(Scheme::kInt8, o.quantize.activation_type)
                           : default_improvers(Scheme::kInt8, o.quantize.activation_type);
-    if (!k.given("unify_concat")) o.quantize.unify_concat = true;
+    const auto wide = [](const std::string& scheme) { return scheme.find("int16") != std::string::npos; };
+    take_recommended(o.quantize, named_options(k),
+                     wide(std::string(to_string(o.quantize.activation_type))) || std::ranges::any_of(o.schemes, wide));
   }
   for (const Improver& i : improvers())
     if (i.option) o.improvers.*i.option |= named.*i.option;
   if (o.strategy != "incremental" && !k.given("float_unlike_concat") && !o.quantize.compat_onnxruntime)
     o.quantize.float_unlike_concat = true;
-  for (const char* name : {"activation_type", "weight_type", "per_channel", "reduce_range", "symmetric_activations"})
-    if (k.given(name) && !k.given("fast_types")) o.fast_types = false;
+  if (k.given_any(kTypeFields) && !k.given("fast_types")) o.fast_types = false;
+  if (!k.given("correct_weights"))
+    o.correct_weights = improve.value_or(true) && !k.given("learned_rounding") && !k.given("bias_correction");
 }
 
 nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::path& output, nb::kwargs keywords) {

@@ -193,3 +193,16 @@ int64_t search_samples(const TuneOptions& o, int64_t available) {
 }
 
 }  // namespace seqto::internal
+
+namespace seqto {
+
+bool improves_unasked(const TuneOptions& o) {
+  const auto is_static = [](const std::string& name) {
+    return quantizes_activations(parse_detailed_scheme(name).scheme);
+  };
+  const bool follows_latency = o.search.objectives.empty() || std::ranges::count(o.search.objectives, "latency") > 0;
+  return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
+         o.dataset.states.empty() && (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, is_static));
+}
+
+}  // namespace seqto

@@ -119,6 +119,13 @@ StoredFile store_ranges(const fs::path& folder, const Ranges& ranges) {
   return store(folder, "ranges", ".json", internal::tensors_data(bounds, CalibrationMethod::kMinMax).dump());
 }
 
+void take_recommended(QuantizeOptions& options, const NamedOptions& named, bool any_16_bits) {
+  if (options.compat_onnxruntime) return;
+  if (!named.headroom_16_bits && any_16_bits) options.headroom_16_bits = kRecommendedHeadroom16Bits;
+  if (!named.unify_concat) options.unify_concat = true;
+  if (!named.float_unlike_concat) options.float_unlike_concat = true;
+}
+
 void save_recipe(const Recipe& recipe, const fs::path& plan_file) {
   for (const auto& [method, file] : recipe.ranges) copy_beside(file, plan_file.parent_path());
   for (const StoredFile& file : recipe.corrections) copy_beside(file, plan_file.parent_path());
