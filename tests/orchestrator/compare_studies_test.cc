@@ -60,7 +60,8 @@ class CompareStudies : public testing::Test {
     return more;
   }
 
-  fs::path dir_ = fs::temp_directory_path() / "seqto_compare_studies_test";
+  fs::path dir_ = fs::temp_directory_path() /
+                  (std::string("seqto_compare_") + testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(CompareStudies, FrontsLayersAndWhatDiffers) {

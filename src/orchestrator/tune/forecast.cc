@@ -50,7 +50,9 @@ Line timed(const Inputs& in, const Env& env, const auto& work) {
 }
 
 // Some two hundred runs of a sample: where a limit lasts for no more than so many times that, it is the forecast.
-bool is_worth_timing(const Inputs& in) {
+// Nor where a study goes on: how much of it is left is not known.
+bool is_worth_timing(const Inputs& in, const Study& study) {
+  if (!study.trials().empty()) return false;
   constexpr double kRuns = 200, kTimes = 20;
   const double limit = in.options.max_time_seconds;
   return limit <= 0 || kTimes * kRuns * in.sample_seconds < limit;
@@ -99,9 +101,9 @@ Pace measured(const Inputs& in) {
   return pace;
 }
 
-Pace pace_of(const Inputs& in) {
+Pace pace_of(const Inputs& in, const Study& study) {
   const Pace by_samples{{0, in.sample_seconds}, {0, in.sample_seconds}};
-  if (!is_worth_timing(in)) return by_samples;
+  if (!is_worth_timing(in, study)) return by_samples;
   try {
     return measured(in);
   } catch (const Error& e) {  // the run itself will say what is wrong
@@ -159,11 +161,11 @@ double timing_seconds(const TuneOptions& o, const Pace& pace) {
 
 }  // namespace
 
-Forecast forecast(const Inputs& in) {
+Forecast forecast(const Inputs& in, const Study& study) {
   const TuneOptions& o = in.options;
   const Split& split = in.samples.split;
   const double sample = in.sample_seconds;
-  const Pace pace = pace_of(in);
+  const Pace pace = pace_of(in, study);
   const auto count = [](const std::vector<int64_t>& part) { return static_cast<double>(part.size()); };
   const double calibration = count(split.calibration), judging = pace.evaluating.of(count(split.evaluation));
   const double passing = pace.calibrating.each * calibration;

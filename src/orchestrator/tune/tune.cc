@@ -24,10 +24,10 @@ Summary tune(const TuneOptions& asked, const Env& outer) {
   const Env& env = course.env();
   TimeBudget time(asked.max_time_seconds, env);
   const Inputs inputs = open_inputs(asked, time, env);
-  const Forecast steps = forecast(inputs);
+  OpenStudy study = open_study(inputs);
+  const Forecast steps = forecast(inputs, study.study);
   course.expect(steps);
   env.log(LogLevel::kInfo, in_words(steps, asked.max_time_seconds));
-  OpenStudy study = open_study(inputs);
   References references = measure_references(inputs, study, time);
   const Searched searched = search(inputs, study, references, time);
   const Report report = close(inputs, study, references, searched, time);
