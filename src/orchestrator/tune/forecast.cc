@@ -116,7 +116,6 @@ Pace pace_of(const Inputs& in, const Study& study) {
 double learning_seconds(const Model& model, double samples, const Pace& pace) {
   // A weight's codes cost as much for each output and input as the moments do for ten rows.
   constexpr double kCodes = 10;
-  constexpr double kPositions = 256;  // of a sample, at least (learned_rounding.cc)
   const GraphView view(model);
   std::unordered_map<LayerId, std::vector<int64_t>> shapes;
   for (Layer& layer : layers(model)) shapes[layer.id] = std::move(layer.output_shape);
@@ -132,7 +131,8 @@ double learning_seconds(const Model& model, double samples, const Pace& pace) {
     const RoundingOptions limits;
     const double wanted =
         std::min(static_cast<double>(limits.rows_per_weight) * inputs, static_cast<double>(limits.max_rows));
-    const double rows = std::min(std::max(1.0, values / outputs) * samples, std::max(wanted, kPositions * samples));
+    const double rows = std::min(std::max(1.0, values / outputs) * samples,
+                                 std::max(wanted, static_cast<double>(kPositions) * samples));
     const auto groups = static_cast<double>(layout->groups);
     seconds += pace.evaluating.start +
                pace.learning_row * inputs * inputs * (groups * rows + kCodes * (outputs + groups * inputs));
@@ -190,9 +190,10 @@ Forecast forecast(const Inputs& in, const Study& study) {
   }
   const Closing closing = Closing::of(o, sample);
   f.of(Step::kExplain) = closing.analysis + closing.drawing + front * pace.evaluating.start;
-  constexpr double kReferences = 3, kTimed = 31 * 2;  // runs of a model (finalists.cc)
+  constexpr double kReferences = 3;
   const double finalists = (searches(o) ? front : 3) + kReferences;
-  if (searches(o) || !by_latency(o)) f.of(Step::kTime) = finalists * pace.evaluating.of(kTimed);
+  if (searches(o) || !by_latency(o))
+    f.of(Step::kTime) = finalists * (pace.evaluating.start + Closing::of(o, pace.evaluating.each).timing);
   return f;
 }
 

@@ -22,9 +22,6 @@ using namespace internal;
 using Eigen::Index;
 using Eigen::MatrixXd;
 
-// At least so many positions of a sample, for the means.
-constexpr int64_t kPositions = 256;
-
 // A layer to learn, with what is collected for it.
 struct Task {
   CodedLayer layer;

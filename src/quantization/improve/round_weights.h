@@ -22,6 +22,9 @@ struct Moments {
   Moments& operator+=(const Moments& other);
 };
 
+// Moments are of so many positions of a sample at least, for the means.
+inline constexpr int64_t kPositions = 256;
+
 // The weight, outputs x inputs: real value = code * scale; zero points are taken off. A scale may be negative; where it
 // is 0 the code stays 0.
 struct Steps {
