@@ -28,7 +28,7 @@ concept Nested = std::is_same_v<T, AudioWindows> || std::is_same_v<T, StateLink>
                  std::is_same_v<T, WeightOnlyOptions> || std::is_same_v<T, Float16Options>;
 // What no keyword gives: positional arguments, and what is made of other keywords.
 template <class T>
-concept Left = std::is_same_v<T, Metrics>;
+concept Left = std::is_same_v<T, Metrics> || std::is_same_v<T, OwnParts>;
 
 // --- one value: its type in Python, how it is set, and its default as Python writes it
 
