@@ -1,4 +1,6 @@
 // What seqto.onnxruntime.quantization calls: onnxruntime's own steps, and no others.
+#include <nanobind/stl/set.h>
+
 #include "call.h"
 #include "data.h"
 #include "module.h"
@@ -54,6 +56,33 @@ std::pair<Model, std::vector<std::string>> oracle_quantize(const Model& model, c
   });
 }
 
+// The input that MatMulNBitsQuantizer makes blocks of; "" where the node is of another type.
+std::string blocked_input(const Node& node) {
+  if (node.op_type == "MatMul" && node.inputs.size() > 1) return node.inputs[1];
+  return node.op_type == "Gather" && !node.inputs.empty() ? node.inputs[0] : "";
+}
+
+// Blocks of a few bits for constant operands of these op types and nodes.
+std::pair<Model, std::vector<std::string>> oracle_blocks(const Model& given, const std::set<std::string>& op_types,
+                                                         const std::set<std::string>& include,
+                                                         const std::set<std::string>& exclude, nb::kwargs keywords) {
+  Keywords k("MatMulNBitsQuantizer", keywords);
+  QuantizeOptions options{.compat_onnxruntime = true};
+  k.set(options.weight_only);
+  k.refuse_others();
+  return call(nb::none(), [&](const Env&) {
+    const Model model = tunable_form(given, options).model;
+    Plan plan;
+    for (const Node& node : model.graph.nodes)
+      if (!exclude.contains(node.name) && (op_types.contains(node.op_type) || include.contains(node.name)) &&
+          model.graph.initializer(blocked_input(node)))
+        plan.schemes[node.name] = Scheme::kInt4Weights;
+    Quantizer quantizer(model, {}, options);
+    Model made = quantizer.quantize(plan);
+    return std::pair(std::move(made), quantizer.notes());
+  });
+}
+
 }  // namespace
 
 void bind_oracle(nb::module_& m) {
@@ -65,6 +94,10 @@ void bind_oracle(nb::module_& m) {
         nb::arg("keywords"),
         nb::sig("def oracle_quantize(model: Model, ranges: Ranges, scheme: str, **keywords: typing.Any) -> "
                 "tuple[Model, list[str]]"));
+  m.def("oracle_blocks", &oracle_blocks, nb::arg("model"), nb::arg("op_types"), nb::arg("include"), nb::arg("exclude"),
+        nb::arg("keywords"),
+        nb::sig("def oracle_blocks(model: Model, op_types: set[str], include: set[str], exclude: set[str], **keywords: "
+                "typing.Any) -> tuple[Model, list[str]]"));
 }
 
 }  // namespace seqto::python
