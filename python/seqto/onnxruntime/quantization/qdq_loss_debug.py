@@ -87,8 +87,7 @@ def create_weight_matching(float_model_path: str, qdq_model_path: str) -> dict[s
 
 def compute_signal_to_quantization_noice_ratio(x: Arrays | np.ndarray, y: Arrays | np.ndarray) -> float:
     """dB, 20 log10(|x| / |x - y|), over all arrays; larger is better."""
-    a, b = ([v] if hasattr(v, "__array__") else list(v) for v in (x, y))
-    return _core.debug_noise_ratio(a, b)
+    return _core.debug_noise_ratio(*(typing.cast("list[np.ndarray]", [v] if hasattr(v, "__array__") else list(v)) for v in (x, y)))
 
 
 def compute_weight_error(
