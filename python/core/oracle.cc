@@ -1,8 +1,8 @@
 // What seqto.onnxruntime.quantization calls: onnxruntime's own steps, and no others.
 #include <nanobind/stl/set.h>
 
+#include "batches.h"
 #include "call.h"
-#include "data.h"
 #include "module.h"
 
 namespace seqto::python {
@@ -26,18 +26,16 @@ Model oracle_model(nb::handle given, int64_t least_opset) {
   return model.opset() >= least_opset ? model : with_shapes_of_onnx(convert_opset(model, least_opset));
 }
 
-// Each batch of the reader is one run.
-Ranges oracle_ranges(const Model& model, nb::handle reader, nb::kwargs keywords) {
+Ranges oracle_ranges(const Model& model, const Batches& data, nb::kwargs keywords) {
   Keywords k("create_calibrator", keywords);
   CalibrateOptions options;
   k.set(options);
   Workbench bench;
   bench.take(k);
   k.refuse_others();
-  const auto data = dataset_of(reader, model, {}, Batches::kWhole);
   return call(nb::none(), [&](const Env& env) {
     const auto runner = bench.open(model, env);
-    return calibrate(model, {*data, all_samples(*data), *runner, env}, options);
+    return calibrate(model, {data, all_samples(data), *runner, env}, options);
   });
 }
 
@@ -86,10 +84,19 @@ std::pair<Model, std::vector<std::string>> oracle_blocks(const Model& given, con
 }  // namespace
 
 void bind_oracle(nb::module_& m) {
+  nb::class_<Batches>(m, "Batches", "What calibration readers give, in memory while they are few, then in a file.")
+      .def(nb::init<int64_t>(), nb::arg("kept_bytes") = 64 << 20)
+      .def(
+          "append",
+          [](Batches& batches, const Model& model, nb::handle batch) {
+            batches.append(batch_of(batch, model.graph.free_inputs()));
+          },
+          nb::arg("model"), nb::arg("batch"), nb::sig("def append(self, model: Model, batch: typing.Any) -> None"))
+      .def("__len__", &Batches::size);
   m.def("oracle_model", &oracle_model, nb::arg("model"), nb::arg("least_opset"),
         nb::sig((std::string("def oracle_model(model: ") + kModel + ", least_opset: int) -> Model").c_str()));
-  m.def("oracle_ranges", &oracle_ranges, nb::arg("model"), nb::arg("reader"), nb::arg("keywords"),
-        nb::sig("def oracle_ranges(model: Model, reader: typing.Any, **keywords: typing.Any) -> Ranges"));
+  m.def("oracle_ranges", &oracle_ranges, nb::arg("model"), nb::arg("data"), nb::arg("keywords"),
+        nb::sig("def oracle_ranges(model: Model, data: Batches, **keywords: typing.Any) -> Ranges"));
   m.def("oracle_quantize", &oracle_quantize, nb::arg("model"), nb::arg("ranges"), nb::arg("scheme"),
         nb::arg("keywords"),
         nb::sig("def oracle_quantize(model: Model, ranges: Ranges, scheme: str, **keywords: typing.Any) -> "
