@@ -141,26 +141,30 @@ bool is_fixed(const Columns& batch, std::span<const ValueInfo> inputs) {
   return false;
 }
 
-void append_batch(const Columns& batch, std::span<const ValueInfo> inputs, Batches batches,
-                  std::vector<Sample>& samples) {
-  const bool one = batch.inputs.empty() || batch.inputs[0].dims().empty() || batch.inputs[0].dims()[0] == 1;
-  if (batches == Batches::kSplit && !one && !is_fixed(batch, inputs)) return append_rows(batch, inputs, samples);
+Sample whole(const Columns& batch, std::span<const ValueInfo> inputs) {
   Sample sample{.inputs = batch.inputs};
   for (size_t i = 0; i < inputs.size(); ++i) check_shape(sample.inputs[i], inputs[i]);
   if (const std::vector<int64_t> labels = labels_of(batch.truth); labels.size() == 1) sample.label = labels[0];
-  samples.push_back(std::move(sample));
+  return sample;
 }
 
-std::vector<Sample> samples_of(nb::handle given, std::span<const ValueInfo> inputs, Batches batches) {
+// Along the first axis, where the model takes batches of any size.
+void append_batch(const Columns& batch, std::span<const ValueInfo> inputs, std::vector<Sample>& samples) {
+  const bool one = batch.inputs.empty() || batch.inputs[0].dims().empty() || batch.inputs[0].dims()[0] == 1;
+  if (!one && !is_fixed(batch, inputs)) return append_rows(batch, inputs, samples);
+  samples.push_back(whole(batch, inputs));
+}
+
+std::vector<Sample> samples_of(nb::handle given, std::span<const ValueInfo> inputs) {
   std::vector<Sample> samples;
   if (nb::hasattr(given, "get_next")) {
     for (nb::object item = given.attr("get_next")(); !item.is_none(); item = given.attr("get_next")())
-      append_batch(columns_of(item, inputs, true), inputs, batches, samples);
+      append_batch(columns_of(item, inputs, true), inputs, samples);
   } else if (nb::hasattr(given, "keys") || nb::hasattr(given, "__array__")) {
     append_rows(columns_of(given, inputs, false), inputs, samples);
   } else if (nb::hasattr(given, "__iter__")) {
     for (nb::handle item : nb::borrow<nb::iterable>(given))
-      append_batch(columns_of(item, inputs, true), inputs, batches, samples);
+      append_batch(columns_of(item, inputs, true), inputs, samples);
   } else {
     throw nb::type_error("data: a path, an array, a dict of arrays, an iterable of batches or a reader expected");
   }
@@ -201,18 +205,21 @@ Tensor joined(const std::vector<Sample>& samples, size_t input, const std::strin
 
 }  // namespace
 
-std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options,
-                                    Batches batches) {
+std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options) {
   const auto inputs = model.graph.free_inputs();
   if (is_path(given)) return open_dataset(path_of(given), inputs, options);
   if (is_sequence_of_samples(given)) return open_sequence(given, inputs, options);
-  return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs, batches), options));
+  return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs), options));
+}
+
+Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs) {
+  return whole(columns_of(given, inputs, true), inputs);
 }
 
 std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise) {
   if (is_path(given)) return path_of(given);
   const auto inputs = model.graph.free_inputs();
-  const std::vector<Sample> samples = samples_of(given, inputs, Batches::kSplit);
+  const std::vector<Sample> samples = samples_of(given, inputs);
   std::vector<Initializer> arrays;
   for (size_t i = 0; i < inputs.size(); ++i)
     arrays.push_back({inputs.size() == 1 ? "x" : inputs[i].name, joined(samples, i, inputs[i].name)});

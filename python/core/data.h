@@ -9,11 +9,6 @@
 
 namespace seqto::python {
 
-enum class Batches {
-  kSplit,  // along their first axis into samples, where the model takes batches of any size
-  kWhole,  // each is one run of the model, as calibration readers mean them
-};
-
 // A path or "random", opened under `options`, or
 //   an array                       samples along its first axis, for the only input
 //   a dict of arrays               one for each input; "y", where that is no input: labels
@@ -24,8 +19,9 @@ enum class Batches {
 //                                  batches
 // Arrays share their values with the data set, those of iterables are copied. Throws Error{kInvalidInput} naming the
 // input where something is missing or has another shape.
-std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options = {},
-                                    Batches batches = Batches::kSplit);
+std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options = {});
+// A dict, array or tuple as one run of the model; its values are copied.
+Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs);
 
 // Data that a verb reads from a file: the path that was given, or one that the samples are written to.
 std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise);

@@ -85,6 +85,7 @@ NB_MODULE(_core, m) {
   bind_study(m);
   bind_strategy(m);
   bind_oracle(m);
+  bind_loss_debug(m);
   m.def("run_command", &run_command, nb::arg("argv"),
         nb::sig("def run_command(argv: collections.abc.Sequence[str]) -> typing.NoReturn"),
         "Runs the command line and ends the process.");

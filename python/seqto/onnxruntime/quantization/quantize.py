@@ -16,6 +16,7 @@ from .calibrate import (
     load_tensors_data,
     save_tensors_data,
 )
+from .quant_utils import QuantizationMode as QuantizationMode
 from .quant_utils import QuantFormat, QuantType, our_type, quantizer_options
 
 Any = typing.Any
@@ -130,6 +131,7 @@ def _calibrate(model: _core.Model, reader: Any, op_types: Any, method: Any, prov
     options = {ours: extra[theirs] for theirs, ours in _CALIBRATION.items() if theirs in extra}
     calibrator = create_calibrator(typing.cast(Any, model), op_types, calibrate_method=method, providers=providers,
                                    extra_options=options)
+    calibrator.op_types = list(op_types or [])  # none: the default list
     stride = extra.get("CalibStridedMinMax")
     if not stride:
         calibrator.collect_data(reader)
