@@ -85,7 +85,7 @@ std::pair<Model, std::vector<std::string>> oracle_blocks(const Model& given, con
 
 void bind_oracle(nb::module_& m) {
   nb::class_<Batches>(m, "Batches", "What calibration readers give, in memory while they are few, then in a file.")
-      .def(nb::init<int64_t>(), nb::arg("kept_bytes") = 64 << 20)
+      .def(nb::init<int64_t>(), nb::arg("kept_bytes") = 16 << 20)
       .def(
           "append",
           [](Batches& batches, const Model& model, nb::handle batch) {
