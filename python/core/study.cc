@@ -71,7 +71,8 @@ void bind_tune(nb::module_& m) {
   s.without({"model", "data", "output"})
       .with("device", std::string("cpu"), "where to run; `devices` names several")
       .with("improve", std::optional<bool>{}, "what helps most; None: where the search is free to")
-      .with("progress", Opaque{kProgressType}, "called with verb, done, total and a note")
+      .with("progress", Opaque{kProgressType},
+            "called with verb, done, total and a note; True or a class of tqdm's: bars")
       .with_fields(defaults);
   def(
       m, "tune", s,
@@ -156,7 +157,7 @@ void bind_validate(nb::module_& m) {
       .def("__str__", [](const Parity& p) { return parity_text(p); });
   Signature s(std::string("validate(reference: ") + kModel + ", candidate: " + kModel + ", data: " + kData + ", *",
               "Parity", "Whether two models give the same outputs on the data.");
-  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note")
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note; True or a class of tqdm's: bars")
       .with_fields<MetricOptions>()
       .with_fields<ParityOptions>();
   Workbench::tell(s);
@@ -205,7 +206,8 @@ void bind_bench(nb::module_& m) {
       .def("__str__", [](const BenchResult& r) { return bench_text(r); });
   Signature s(std::string("bench(models: collections.abc.Sequence[") + kModel + "], data: " + kData + " = 'random', *",
               "BenchResult", "Latency, memory and size of models side by side, each in processes of its own.");
-  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note").with_fields<BenchOptions>();
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note; True or a class of tqdm's: bars")
+      .with_fields<BenchOptions>();
   def(
       m, "bench", s, [](nb::handle models, nb::handle data, nb::kwargs k) { return bench_by(models, data, k); },
       nb::arg("models"), nb::arg("data") = "random", nb::arg("keywords"));

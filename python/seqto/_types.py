@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 if typing.TYPE_CHECKING:
     from ._core import Model
@@ -29,3 +29,5 @@ class DataReader(typing.Protocol):
 
 ModelLike: typing.TypeAlias = "Model | str | os.PathLike[str] | bytes | ModelProto"
 DataLike: typing.TypeAlias = "str | os.PathLike[str] | Array | Mapping[str, typing.Any] | Iterable[typing.Any] | DataReader"
+# A function of verb, done, total and a note; True or a class of tqdm's: bars.
+ProgressLike: typing.TypeAlias = "Callable[[str, int, int, str], object] | type[typing.Any] | bool"
