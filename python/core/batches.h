@@ -12,7 +12,7 @@ namespace seqto::python {
 class Batches : public Dataset {
  public:
   // Bytes that stay in memory; a test sets less.
-  explicit Batches(int64_t kept_bytes = 64 << 20) : left_(kept_bytes) {}
+  explicit Batches(int64_t kept_bytes = 16 << 20) : left_(kept_bytes) {}
 
   // Throws Error{kInternal} where the temporary folder has no room.
   void append(Sample batch);

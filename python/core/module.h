@@ -19,7 +19,7 @@ void bind_loss_debug(nb::module_& m);  // and its qdq_loss_debug
 // Types in signatures.
 inline constexpr char kModel[] = "seqto._types.ModelLike";
 inline constexpr char kData[] = "seqto._types.DataLike";
-inline constexpr char kProgressType[] = "collections.abc.Callable[[str, int, int, str], object] | None";
+inline constexpr char kProgressType[] = "seqto._types.ProgressLike | None";
 
 // Runtime and worker of the installed packages, where neither a keyword nor the environment names others.
 void find_runtime(RunnerOptions& options);

@@ -4,6 +4,7 @@
 #include "batches.h"
 #include "call.h"
 #include "module.h"
+#include "seqto/improve.h"
 
 namespace seqto::python {
 namespace {
@@ -36,6 +37,25 @@ Ranges oracle_ranges(const Model& model, const Batches& data, nb::kwargs keyword
   return call(nb::none(), [&](const Env& env) {
     const auto runner = bench.open(model, env);
     return calibrate(model, {data, all_samples(data), *runner, env}, options);
+  });
+}
+
+// The model with smoothed activations, and the nodes to exclude: those that were, and what smoothing added.
+std::pair<Model, std::vector<std::string>> oracle_smoothed(const Model& given, const Batches& data, double alpha,
+                                                           nb::kwargs keywords) {
+  Keywords k("SmoothQuant", keywords);
+  QuantizeOptions options;
+  k.set(options);
+  Workbench bench;
+  bench.take(k);
+  k.refuse_others();
+  return call(nb::none(), [&](const Env& env) {
+    Model model = given;
+    name_nodes(model);
+    const auto runner = bench.open(model, env);
+    model = rewrite_for(model, {.smooth = true, .smooth_alpha = alpha}, options, Scheme::kInt8,
+                        {data, all_samples(data), *runner, env});
+    return std::pair(std::move(model), options.exclude);
   });
 }
 
@@ -85,7 +105,7 @@ std::pair<Model, std::vector<std::string>> oracle_blocks(const Model& given, con
 
 void bind_oracle(nb::module_& m) {
   nb::class_<Batches>(m, "Batches", "What calibration readers give, in memory while they are few, then in a file.")
-      .def(nb::init<int64_t>(), nb::arg("kept_bytes") = 64 << 20)
+      .def(nb::init<int64_t>(), nb::arg("kept_bytes") = 16 << 20)
       .def(
           "append",
           [](Batches& batches, const Model& model, nb::handle batch) {
@@ -97,6 +117,10 @@ void bind_oracle(nb::module_& m) {
         nb::sig((std::string("def oracle_model(model: ") + kModel + ", least_opset: int) -> Model").c_str()));
   m.def("oracle_ranges", &oracle_ranges, nb::arg("model"), nb::arg("data"), nb::arg("keywords"),
         nb::sig("def oracle_ranges(model: Model, data: Batches, **keywords: typing.Any) -> Ranges"));
+  m.def(
+      "oracle_smoothed", &oracle_smoothed, nb::arg("model"), nb::arg("data"), nb::arg("alpha"), nb::arg("keywords"),
+      nb::sig("def oracle_smoothed(model: Model, data: Batches, alpha: float, **keywords: typing.Any) -> tuple[Model, "
+              "list[str]]"));
   m.def("oracle_quantize", &oracle_quantize, nb::arg("model"), nb::arg("ranges"), nb::arg("scheme"),
         nb::arg("keywords"),
         nb::sig("def oracle_quantize(model: Model, ranges: Ranges, scheme: str, **keywords: typing.Any) -> "

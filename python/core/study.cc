@@ -76,7 +76,8 @@ void bind_tune(nb::module_& m) {
   defaults.runner.isolated = true;
   s.without({"model", "data", "output"})
       .with("improve", std::optional<bool>{}, "what helps most; None: where the search is free to")
-      .with("progress", Opaque{kProgressType}, "called with verb, done, total and a note");
+      .with("progress", Opaque{kProgressType},
+            "called with verb, done, total and a note; True or a class of tqdm's: bars");
   tell_own_parts(s);
   s.with_fields(defaults);
   def(
@@ -163,7 +164,8 @@ void bind_validate(nb::module_& m) {
       .def("__str__", [](const Parity& p) { return parity_text(p); });
   Signature s(std::string("validate(reference: ") + kModel + ", candidate: " + kModel + ", data: " + kData + ", *",
               "Parity", "Whether two models give the same outputs on the data.");
-  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note");
+  s.with("progress", Opaque{kProgressType},
+         "called with verb, done, total and a note; True or a class of tqdm's: bars");
   tell_metrics(s);
   s.with_fields<MetricOptions>().with_fields<ParityOptions>();
   Workbench::tell(s);
@@ -212,7 +214,8 @@ void bind_bench(nb::module_& m) {
       .def("__str__", [](const BenchResult& r) { return bench_text(r); });
   Signature s(std::string("bench(models: collections.abc.Sequence[") + kModel + "], data: " + kData + " = 'random', *",
               "BenchResult", "Latency, memory and size of models side by side, each in processes of its own.");
-  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note").with_fields<BenchOptions>();
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note; True or a class of tqdm's: bars")
+      .with_fields<BenchOptions>();
   def(
       m, "bench", s, [](nb::handle models, nb::handle data, nb::kwargs k) { return bench_by(models, data, k); },
       nb::arg("models"), nb::arg("data") = "random", nb::arg("keywords"));

@@ -38,6 +38,7 @@ from ._core import (
     validate,
     version,
 )
+from ._encoding import Encoding
 from ._error import Error
 from ._study import Point, Study
 
@@ -47,6 +48,7 @@ __all__ = [
     "ActivationError",
     "BenchResult",
     "Code",
+    "Encoding",
     "Error",
     "Layer",
     "Model",

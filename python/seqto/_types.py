@@ -55,3 +55,5 @@ Device: typing.TypeAlias = "Callable[[Model], Run]"
 MetricFunction: typing.TypeAlias = "Callable[[dict[str, typing.Any], typing.Any], typing.Any]"
 ModelLike: typing.TypeAlias = "Model | str | os.PathLike[str] | bytes | ModelProto"
 DataLike: typing.TypeAlias = "str | os.PathLike[str] | Array | Mapping[str, typing.Any] | Samples | Iterable[typing.Any] | DataReader"
+# A function of verb, done, total and a note; True or a class of tqdm's: bars.
+ProgressLike: typing.TypeAlias = "Callable[[str, int, int, str], object] | type[typing.Any] | bool"

@@ -17,6 +17,7 @@ import package  # noqa: F401
 import numpy as np
 import onnx
 import onnxruntime.quantization as theirs
+from onnx import helper
 
 import seqto
 import seqto.onnxruntime.quantization as ours
@@ -220,6 +221,33 @@ class Calibrated(Pair):
         refused = self.made(ours, "quantize_static", str(models.DIGITS), None, calibration_cache_path=cache,
                             calibrate_method=ours.CalibrationMethod.Entropy)
         self.assertIsInstance(refused, ValueError)
+
+    def test_smoothing(self):
+        rng = np.random.default_rng(0)
+        w = rng.normal(size=(16, 8)).astype(np.float32)
+        nodes = [helper.make_node("Mul", ["x", "gain"], ["g"], "gain_node"), helper.make_node("MatMul", ["g", "w"], ["y"])]
+        gain = np.ones(16, np.float32)
+        gain[3] = 100  # an outlier channel, which the weights hardly read
+        w[3] /= 100
+        float32 = onnx.TensorProto.FLOAT
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", float32, [4, 16])],
+                                  [helper.make_tensor_value_info("y", float32, [4, 8])],
+                                  [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(gain, "gain")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        source, cache = self.dir / "smooth.onnx", self.dir / "smooth.json"
+        onnx.save(model, source)
+        batches = [{"x": rng.normal(size=(4, 16)).astype(np.float32)} for _ in range(20)]
+        run = lambda m: np.concatenate([oracle.session(m, False).run(None, b)[0] for b in batches])
+        errors = []
+        for extra in ({}, {"SmoothQuant": True}, {"SmoothQuant": True, "SmoothQuantAlpha": 0.8}):
+            made = self.made(ours, "quantize_static", source, Samples(batches), extra_options=extra, calibration_cache_path=cache)
+            self.assertNotIsInstance(made, Exception, made)
+            self.assertEqual(json.loads(cache.read_text()).get("smooth_quant", False), bool(extra))
+            errors.append(np.linalg.norm(run(made) - run(model)))
+        self.assertLess(max(errors[1:]), errors[0] / 2)
+        self.assertNotEqual(errors[1], errors[2])
+        refused = self.made(ours, "quantize_static", source, None, extra_options=extra, calibration_cache_path=cache)
+        self.assertRegex(str(refused), "SmoothQuant requires")
 
     def test_configurations(self):
         for module in (theirs, ours):

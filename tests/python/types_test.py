@@ -19,6 +19,9 @@ from seqto.onnxruntime.quantization import CalibrationMethod, QuantType, quantiz
 made: seqto.Quantized = seqto.quantize("m.onnx", np.zeros((4, 3)), activation_type="uint8", method="entropy")
 study = seqto.tune(made.model, {"x": [1.0]}, "out", max_time_seconds=60, limits={"size_bytes": 1e6})
 name: str = study.front[0].name
+scheme: str = made.encoding.layers["stem"]["scheme"]
+seqto.calibrate("m.onnx", "random", progress=True)
+seqto.calibrate("m.onnx", "random", progress=lambda verb, done, total, note: None)
 try:
     seqto.calibrate("m.onnx", "random", samples=3)["x"]
 except seqto.Error as error:

@@ -160,11 +160,12 @@ _METHODS = {"MinMax": "minmax", "Entropy": "entropy", "Percentile": "percentile"
 
 
 def save_tensors_data(tensors_data: TensorsData, path: str | Path, *, smooth_quant: bool = False) -> None:
-    """Writes ranges as onnxruntime's JSON."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    if smooth_quant:
-        raise ValueError("smooth_quant=True found; ranges of a smoothed model serve no other one")
+    """Writes ranges as onnxruntime's JSON; `smooth_quant`: they are those of a smoothed model."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     tensors_data.ranges.save(path, _METHODS[tensors_data.calibration_method.name])
+    if smooth_quant:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "smooth_quant": True}))
 
 
 def load_tensors_data(path: str | Path) -> TensorsData:
