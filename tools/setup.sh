@@ -32,7 +32,7 @@ packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certif
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libturbojpeg0-dev libpng-dev zlib1g-dev duktape-dev nettle-dev
   libxxhash-dev libsndfile1-dev libeigen3-dev libtomlplusplus-dev libcurl4-openssl-dev libarchive-dev
   libgtest-dev libbenchmark-dev"
-[ "$level" = test ] && packages="$packages $(
+[ "$level" = test ] && packages="$packages jq $(
   # Ubuntu's chromium package only points to a snap, which needs a running snapd.
   grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)"
 
@@ -223,7 +223,8 @@ make_test_venv() {
   "$python" -m venv --clear "$deps/venv"
   "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: \
     "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION" "scipy==$SCIPY_VERSION" \
-    "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION" "onnx_ir==$ONNX_IR_VERSION" "nanobind==$NANOBIND_VERSION" "mypy==$MYPY_VERSION"
+    "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION" "onnx_ir==$ONNX_IR_VERSION" "nanobind==$NANOBIND_VERSION" \
+    "mypy==$MYPY_VERSION" "jsonschema==$JSONSCHEMA_VERSION"
   # An oracle of one test, which skips where no wheel is for this Python.
   "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --no-deps \
     "pycocotools==$PYCOCOTOOLS_VERSION" || echo "no pycocotools $PYCOCOTOOLS_VERSION for this Python: left out"
@@ -325,7 +326,7 @@ background echarts "$ECHARTS_VERSION" fetch_echarts
 background dagre "$DAGRE_VERSION" fetch_dagre
 [ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
 scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION, onnx_ir $ONNX_IR_VERSION, pycocotools $PYCOCOTOOLS_VERSION, \
-nanobind $NANOBIND_VERSION, mypy $MYPY_VERSION" make_test_venv
+nanobind $NANOBIND_VERSION, mypy $MYPY_VERSION, jsonschema $JSONSCHEMA_VERSION" make_test_venv
 case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, onnx $ONNX_VERSION, numpy $NUMPY_VERSION" make_tvm_venv ;; esac
 [ "$level" != aarch64 ] || background tvm_aarch64 "apache-tvm $TVM_VERSION, apache-tvm-ffi $TVM_FFI_VERSION" fetch_tvm_aarch64
 [ "$level" != wheel ] || background wheel_tools "scikit-build-core $SCIKIT_BUILD_CORE_VERSION, nanobind $NANOBIND_VERSION, \
