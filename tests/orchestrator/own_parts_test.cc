@@ -175,6 +175,7 @@ TEST_F(OwnPartsTest, GiveWhatTheLibrarysPartsGive) {
 TEST_F(OwnPartsTest, AMetricIsAnObjectiveOnTheSearchSamplesOfAnOwnStrategy) {
   TuneOptions o = options("objective");
   o.search.objectives = {"right", "size"};
+  o.search.evaluations = 0;  // as many as are asked for
   o.own.metrics = {std::make_shared<OwnTop1>()};
   std::vector<Plan> plans;
   struct Watching : OwnSearch {
