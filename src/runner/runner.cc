@@ -7,7 +7,7 @@
 #include "runner/onnxruntime_runner.h"
 #include "runner/providers.h"
 #include "runner/tvm_runner.h"
-#include "runner/worker_runner.h"
+#include "runner/worker/worker_runner.h"
 #include "seqto/error.h"
 
 namespace seqto {
