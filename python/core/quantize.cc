@@ -87,7 +87,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   k.set(call.recipe.improvers);
   call.bench.take(k);
   k.refuse_others();
-  if (best) take_fast_types(options, call.bench.device);
+  if (best) take_fast_types(options, call.bench.device.name);
   if (asked.mode == "dynamic") options.activation_type = DataType::kUint8;
   if (asked.weight_bits == 2) options.weight_only.bits = 2;
   call.recipe.calibrate.op_types = options.op_types;
@@ -269,7 +269,7 @@ Model preprocess_by(nb::handle model, nb::kwargs keywords) {
   k.refuse_others();
   const Model given = model_of(model);
   return call(nb::none(), [&](const Env& env) {
-    const auto runner = optimize ? make_runner(bench.device, bench.runner, env) : nullptr;
+    const auto runner = optimize ? make_runner(bench.device.name, bench.runner, env) : nullptr;
     return preprocess(given, runner.get(), options).model;
   });
 }
