@@ -12,6 +12,8 @@ namespace seqto::python {
 // A path or "random", opened under `options`, or
 //   an array                       samples along its first axis, for the only input
 //   a dict of arrays               one for each input; "y", where that is no input: labels
+//   a sequence: a torch Dataset, or what has __len__ and __getitem__ and is no list or tuple
+//                                  samples that are read one by one, each time they are needed (own_parts.h)
 //   an iterable, or what has get_next()
 //                                  of dicts, arrays, tuples in the order of the inputs, with labels behind them:
 //                                  batches
@@ -23,6 +25,10 @@ Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs);
 
 // Data that a verb reads from a file: the path that was given, or one that the samples are written to.
 std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise);
+
+// One sample, without its name: an array, a dict or a tuple of arrays with an axis of 1 for the batch or without, and
+// label or target behind them or as "y". Its values are copied.
+Sample sample_of(nb::handle item, std::span<const ValueInfo> inputs);
 
 std::vector<int64_t> all_samples(const Dataset& data);
 

@@ -27,10 +27,13 @@ std::vector<Place> places_of(const Inputs& in) {
   first.search.warm_up = first.acceptance.warm_up = false;
   first.search.samples = {split.search.begin(), half};
   first.acceptance.samples = {half, split.search.end()};
-  const Metrics metrics = make_metrics(o.metrics);
+  const Metrics metrics = make_metrics(o.metrics, o.own.metrics);
   for (Place& place : places) read_truths(place.evaluation, metrics);
   // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
-  if (std::ranges::any_of(o.search.objectives, is_task_metric)) read_truths(first.acceptance, judging_metrics(o));
+  if (std::ranges::any_of(o.search.objectives, is_task_metric)) {
+    read_truths(first.acceptance, judging_metrics(o));
+    if (o.own.strategy) read_truths(first.search, judging_metrics(o));
+  }
   return places;
 }
 

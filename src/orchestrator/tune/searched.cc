@@ -72,7 +72,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
 
   const Place& first = r.places.front();
   std::optional<Prefixes> prefixes;
-  if (!first.search.samples.empty() && o.dataset.states.empty()) {
+  if (!first.search.samples.empty() && o.dataset.states.empty() && !is_own_device(o, first.device)) {
     constexpr int64_t kPrefixBytes = 256 << 20;
     prefixes.emplace(r.base.model, *in.samples.data, first.search.samples, *first.runner, kPrefixBytes);
   }
@@ -92,7 +92,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
                   .references = r,
                   .time = time,
                   .prefixes = prefixes ? &*prefixes : nullptr,
-                  .strategy = [&] { return make_strategy(o.strategy, space, options); },
+                  .strategy = [&] { return strategy_of(o, space, options); },
                   .learn =
                       [&](std::span<const Proposal> proposals) {
                         return latencies && o.strategy == "chain" && latencies->learn_from(proposals, options);
