@@ -32,6 +32,8 @@ void add_worker(Command app, Context& context) {
   word.add_option("--blobs", f->serve.blobs, "Folder that holds the blobs; may be given several times")
       .required()
       .check_folder();
+  word.add_flag("--stream", f->serve.stream,
+                "Blobs travel with requests and replies; the folder keeps those that came");
   word.callback([=, &context] {
     // Who drives a worker ends it; there is nothing to save.
     std::signal(SIGINT, SIG_DFL);
