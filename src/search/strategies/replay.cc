@@ -20,7 +20,7 @@ std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
       search();
     } catch (const Pending& pending) {
       for (const Assignment& plan : pending.plans)
-        proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search", {}});
+        proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search"});
       if (races()) {
         // A few at a time, so that later ones race against what the earlier ones came to.
         proposals.resize(std::min(proposals.size(), static_cast<size_t>(options_.tuning.batch)));
@@ -31,7 +31,7 @@ std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
   }
   for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
     if (!entry->evaluation)
-      proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, "search", {}});
+      proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, "search"});
   return proposals;
 }
 
