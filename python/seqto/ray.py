@@ -82,7 +82,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         run(asked.dir, asked.address, dict(label.split("=", 1) for label in asked.label), asked.workers)
-    except (PoolError, BrokenPipeError, ConnectionError, OSError) as error:
+    except ModuleNotFoundError as error:
+        print(f"[ray] {error}; Ray expected; give `pip install seqto[ray]` on this machine and on every node", file=sys.stderr)
+        sys.exit(UNAVAILABLE)
+    except (PoolError, OSError) as error:
         print(f"[ray] {error}", file=sys.stderr)
         sys.exit(UNAVAILABLE)
 

@@ -66,12 +66,13 @@ def command(out, *words):
     info = json.loads((CASE / "case.json").read_text())
     return [BINARY, "tune", str(CASE / info["model"]), "--data", str(CASE / info["data"]), "--labels", str(CASE / info["labels"]),
             "--preprocess", str(CASE / info["preprocess"]), "--objectives", "kl,size", "--quick", "--search-samples", "300",
-            "--no-racing", "--evaluation-samples", "64", "--search-evaluations", "60", "-q", "-o", str(out), *words]
+            "--no-racing", "--evaluation-samples", "64", "--search-evaluations", "60", "-o", str(out), *words]
 
 
 def begin(out):
-    return subprocess.Popen(command(out, "--workers", f"ray:{HEAD}"), env=ENVIRONMENT, start_new_session=True,
-                            stdout=subprocess.DEVNULL)
+    with open(out.with_suffix(".log"), "a") as log:
+        return subprocess.Popen(command(out, "--workers", f"ray:{HEAD}"), env=ENVIRONMENT, start_new_session=True,
+                                stdout=log, stderr=log)
 
 
 def trials(out):
@@ -94,7 +95,7 @@ def wait_for(out, count, run):
 
 
 def check(out, local, run):
-    assert run.wait(600) == 0, run.returncode
+    assert run.wait(600) == 0, out.with_suffix(".log").read_text()
     assert trials(out) == trials(local), "other trials than those of the local run"
     say(f"ended: {len(trials(out))} trials, equal to the local run's")
 
@@ -107,7 +108,8 @@ def kill(pid, what):
 def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="seqto-nodes-"))
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    subprocess.run(command(work / "local"), env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command(work / "local"), env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
     say(f"local run: {len(trials(work / 'local'))} trials")
     start_node("--head", "--port=6399", "--include-dashboard=false")
     second = start_node(f"--address={HEAD}")
