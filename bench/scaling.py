@@ -24,37 +24,38 @@ SOURCE = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
 PYTHON = os.environ.get("SEQTO_RAY_PYTHON") or (sys.executable if importlib.util.find_spec("ray") else None)
 FAKE = str(SOURCE / "bench" / "_scaling_eval.py")
 CASE = pathlib.Path(os.environ["SEQTO_CASES_DIR"]) / "resnet20"
-HEAD = "127.0.0.1:6411"
-ROUNDS, CANDIDATES, ROUND_TRIPS, MANY = 3, 48, 200, 64
+ROUNDS, CANDIDATES, ROUND_TRIPS, MANY = 5, 32, 200, 64
 ENVIRONMENT = dict(os.environ, PYTHONPATH=os.path.join(os.environ["SEQTO_BUILD_DIR"], "python"), SEQTO_WORKER=BINARY,
-                   RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0")
+                   RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0")  # loopback, as seqto.ray
 
 
 def tune(out, *words, **environment):
     info = json.loads((CASE / "case.json").read_text())
     at = lambda name: str(CASE / info[name])
     return subprocess.run([BINARY, "tune", at("model"), "--data", at("data"), "--labels", at("labels"), "--preprocess", at("preprocess"),
-                           "--objectives", "kl,size", "--quick", "--search-samples", "64", "-q", "-o", out, *words],
+                           "--objectives", "kl,size", "--quick", "--search-samples", "300", "-q", "-o", out, *words],
                           check=True, stdout=subprocess.DEVNULL, env=dict(ENVIRONMENT, **environment))
 
 
 class Cluster:
-    """A head of `cpus` on loopback, whose children are `child`."""
+    """One of its own on loopback, of `cpus`, whose children are `child`."""
+
+    SCRIPT = ("import ray, sys; found = ray.init('local', num_cpus=int(sys.argv[1]), include_dashboard=False, object_store_memory=300 << 20, "
+              "log_to_driver=False); print('at', found.address_info['address'], flush=True); sys.stdin.read()")
 
     def __init__(self, cpus, child, **environment):
-        self.environment = dict(ENVIRONMENT, SEQTO_WORKER=child, **environment)
-        self.ray("start", "--head", "--node-ip-address=127.0.0.1", f"--port={HEAD.partition(':')[2]}", f"--num-cpus={cpus}",
-                 "--include-dashboard=false", "--object-store-memory=300000000", "--disable-usage-stats")
-
-    def ray(self, *words):
-        subprocess.run([str(pathlib.Path(PYTHON).parent / "ray"), *words], env=self.environment, check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.head = subprocess.Popen([PYTHON, "-c", self.SCRIPT, str(cpus)], env=dict(ENVIRONMENT, SEQTO_WORKER=child, **environment),
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.address = next(line.split()[1] for line in self.head.stdout if line.startswith("at "))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.ray("stop", "--force")
+        self.head.communicate()
+
+    def bridge(self, study, workers):
+        return Lines([PYTHON, "-m", "seqto.ray", str(study), "--address", self.address, "--workers", str(workers)], workers)
 
 
 class Lines:
@@ -68,7 +69,7 @@ class Lines:
 
     def measure(self, proposals):
         """(seconds, CPU seconds of the command without its children)."""
-        proposals, out = iter(proposals), 0
+        proposals = iter(proposals)
         begin, used = time.monotonic(), cpu_seconds(self.child.pid)
 
         def send(count):
@@ -90,10 +91,6 @@ class Lines:
         self.child.stdout.close()
 
 
-def bridge(study, workers):
-    return Lines([PYTHON, "-m", "seqto.ray", str(study), "--address", HEAD, "--workers", str(workers)], workers)
-
-
 def medians(sides, proposals):
     """Seconds a candidate of each, measured in turn."""
     found = [[side.measure(proposals)[0] / len(proposals) for side in sides] for _ in range(ROUNDS)]
@@ -104,25 +101,22 @@ def medians(sides, proposals):
 
 def two_against_one(study, proposals):
     proposals = list(itertools.islice(itertools.cycle(proposals), CANDIDATES))
-    with Cluster(2, BINARY):
-        alone, = medians([Lines([BINARY, "eval", str(study), "-", "-q"])], proposals)
-        one, = medians([bridge(study, 1)], proposals)
-        two, = medians([bridge(study, 2)], proposals)
-    return alone, one, two
+    with Cluster(3, BINARY) as cluster:  # one or two of the three evaluators measure at a time
+        return medians([Lines([BINARY, "eval", str(study), "-", "-q"]), cluster.bridge(study, 1), cluster.bridge(study, 2)], proposals)
 
 
 def round_trip(study, proposals):
     """Seconds a candidate that takes no time: of a child, and of one behind Ray."""
     proposals = list(itertools.islice(itertools.cycle(proposals), ROUND_TRIPS))
-    with Cluster(2, FAKE):
-        return medians([Lines([FAKE, "eval", str(study), "-"]), bridge(study, 1)], proposals)
+    with Cluster(2, FAKE) as cluster:
+        return medians([Lines([FAKE, "eval", str(study), "-"]), cluster.bridge(study, 1)], proposals)
 
 
 def driver_of_many(study, proposals):
     """(candidates a second, CPU seconds a candidate) of the bridge, evaluations taking a second."""
     proposals = list(itertools.islice(itertools.cycle(proposals), 20 * MANY))
-    with Cluster(MANY, FAKE, SEQTO_FAKE_SECONDS="1"):
-        many = bridge(study, MANY)
+    with Cluster(MANY, FAKE, SEQTO_FAKE_SECONDS="1") as cluster:
+        many = cluster.bridge(study, MANY)
         many.measure(proposals[:2 * MANY])
         seconds, used = many.measure(proposals)
         many.close()

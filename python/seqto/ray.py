@@ -11,7 +11,8 @@ import secrets
 import select
 import signal
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ._bridge import Bridge, PoolError
 from ._shipment import shipment
 
 LOCAL_STORE_BYTES = 256 << 20  # of a cluster on this machine, which is sent the study alone
-UNAVAILABLE = 4  # exit code
+INTERNAL, UNAVAILABLE = 1, 4  # exit codes
 
 
 def connect(address: str) -> None:
@@ -34,7 +35,7 @@ def connect(address: str) -> None:
     ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
 
 
-def run(folder: Path, address: str, labels: dict[str, str], workers: int) -> None:
+def run(folder: Path, address: str, labels: dict[str, str], workers: int, say: Callable[[str], None]) -> None:
     out = os.dup(1)
     os.dup2(2, 1)  # Ray writes to stdout
     connect(address)
@@ -42,13 +43,20 @@ def run(folder: Path, address: str, labels: dict[str, str], workers: int) -> Non
 
     from ._ray_pool import RayPool
 
-    pool = RayPool(shipment(folder), labels, workers)
-    bridge = Bridge(pool, lambda line: write_line(out, line), lambda text: print(text, file=sys.stderr, flush=True))
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)  # from here on Ray tells of every node that dies, at length; it is all in its logs
     try:
-        bridge.run(lines_of(0), lambda: nobody_reads(out))
+        pool = RayPool(shipment(folder), labels, workers)
+        bridge = Bridge(pool, lambda line: write_line(out, line), say)
+        try:
+            bridge.run(lines_of(0), lambda: nobody_reads(out))
+        finally:
+            bridge.end()
+            pool.close()
+    except ray.exceptions.RayError as error:
+        raise PoolError(f"the cluster is gone: {error}") from error
     finally:
-        bridge.end()
-        pool.close()
         ray.shutdown()
 
 
@@ -79,15 +87,20 @@ def main() -> None:
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="of the nodes to use; may be repeated")
     parser.add_argument("--workers", type=int, default=0, help="evaluators, also those that wait for nodes to come (default: what fits)")
     asked = parser.parse_args()
+    said = open(os.dup(2), "w", buffering=1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    labels = dict(label.split("=", 1) for label in asked.label)
     try:
-        run(asked.dir, asked.address, dict(label.split("=", 1) for label in asked.label), asked.workers)
+        run(asked.dir, asked.address, labels, asked.workers, lambda text: print(text, file=said))
     except ModuleNotFoundError as error:
-        print(f"[ray] {error}; Ray expected; give `pip install seqto[ray]` on this machine and on every node", file=sys.stderr)
+        print(f"[ray] {error}; Ray expected; give `pip install seqto[ray]` on this machine and on every node", file=said)
         sys.exit(UNAVAILABLE)
     except (PoolError, OSError) as error:
-        print(f"[ray] {error}", file=sys.stderr)
+        print(f"[ray] {error}", file=said)
         sys.exit(UNAVAILABLE)
+    except Exception:
+        traceback.print_exc(file=said)
+        sys.exit(INTERNAL)
 
 
 if __name__ == "__main__":

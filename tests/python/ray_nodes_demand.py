@@ -1,9 +1,7 @@
-"""Real studies on Ray nodes that die: the trials are those of a local run. By hand, as root or where user namespaces are:
+"""Real studies on Ray nodes that die: the trials are those of a local run. SEQTO_RAY_PYTHON names a Python with Ray.
 
-    SEQTO_RAY_PYTHON=python-with-ray unshare -n -p -f --mount-proc --kill-child python3 tests/python/ray_nodes.py
-
-Two nodes of one CPU each, on the loopback of a namespace of their own. First a child, an actor and a node are killed and
-a node joins; then the driver is killed, with all that it started, and the same command goes on.
+Two nodes of one CPU each, on the loopback of a namespace of their own (as root). First a child, an actor and a node are
+killed and a node joins; then the driver is killed, with all that it started, and the same command goes on.
 """
 import json
 import os
@@ -19,7 +17,7 @@ import time
 SOURCE = pathlib.Path(__file__).parents[2]
 BUILD = pathlib.Path(os.environ.get("SEQTO_BUILD_DIR", SOURCE / "build"))
 BINARY = os.environ.get("SEQTO_BINARY", str(BUILD / "bin/seqto"))
-PYTHON = os.environ["SEQTO_RAY_PYTHON"]
+PYTHON = os.environ.get("SEQTO_RAY_PYTHON", "")
 RAY = str(pathlib.Path(PYTHON).parent / "ray")
 HEAD = "127.0.0.1:6399"
 CASE = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", SOURCE.parent / "shared/cases")) / "resnet20"
@@ -105,6 +103,21 @@ def kill(pid, what):
     say("killed", what)
 
 
+def enter_namespace():
+    """Everything in it dies with it."""
+    unshare = ["unshare", "-n", "-p", "-f", "--mount-proc", "--kill-child"]
+    if not PYTHON or not CASE.is_dir():
+        sys.exit(skipped("SEQTO_RAY_PYTHON and the cases are needed"))
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False).returncode:
+        sys.exit(skipped("no namespaces here"))
+    os.execvp("unshare", [*unshare, "env", "SEQTO_IN_NAMESPACE=1", sys.executable, *sys.argv])
+
+
+def skipped(why):
+    print("skipped:", why)
+    return 77
+
+
 def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="seqto-nodes-"))
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -140,4 +153,6 @@ def main():
 
 START = time.monotonic()
 if __name__ == "__main__":
-    sys.exit(main())
+    if "SEQTO_IN_NAMESPACE" not in os.environ:
+        enter_namespace()
+    main()
