@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "commands.h"
+#include "own_parts.h"
 #include "seqto/error.h"
 
 namespace seqto::python {
@@ -19,18 +20,22 @@ void find_runtime(RunnerOptions& options) {
 void Workbench::take(Keywords& keywords) {
   keywords.set(dataset);
   keywords.set(runner);
-  device = keywords.pop("device", device);
+  if (const nb::object given = keywords.pop_object("device"); !given.is_none()) device = device_of(given);
   find_runtime(runner);
 }
 
 void Workbench::tell(Signature& signature) {
-  signature.with("device", std::string("cpu"), "where to run: cpu, cuda, openvino ... (docs/guide/devices.md)")
+  signature
+      .with("device", Opaque{kDevice, "'cpu'"},
+            "where to run: cpu, cuda, openvino ... (docs/guide/devices.md), or a function that loads a model and gives "
+            "one that runs it")
       .with_fields<DatasetOptions>()
       .with_fields<RunnerOptions>();
 }
 
 std::unique_ptr<Runner> Workbench::open(const Model& model, const Env& env) const {
-  return carry_states(make_runner(device, runner, env), model, dataset);
+  auto made = device.load ? own_device(device.name, *device.load) : make_runner(device.name, runner, env);
+  return carry_states(std::move(made), model, dataset);
 }
 
 namespace {
@@ -39,6 +44,8 @@ namespace {
 void translate(const std::exception_ptr& raised, void* payload) {
   try {
     std::rethrow_exception(raised);
+  } catch (const RaisedByDevice& error) {
+    error.raise();
   } catch (const Error& error) {
     nb::handle type(static_cast<PyObject*>(payload));
     nb::object value = type(error.what());
@@ -80,7 +87,9 @@ NB_MODULE(_core, m) {
   bind_model(m);
   bind_quantize(m);
   bind_study(m);
+  bind_strategy(m);
   bind_oracle(m);
+  bind_loss_debug(m);
   m.def("run_command", &run_command, nb::arg("argv"),
         nb::sig("def run_command(argv: collections.abc.Sequence[str]) -> typing.NoReturn"),
         "Runs the command line and ends the process.");
