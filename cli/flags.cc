@@ -52,7 +52,7 @@ void add_device_flags(Command word, DeviceFlags& f, std::vector<std::string>* se
   };
   device_word.add_option_function<std::string>("--device", take, std::string(help) + (several ? "; repeatable" : ""))
       .trigger_on_parse()
-      .type_name("cpu|cuda|tensorrt|openvino|webgpu|xnnpack|coreml|qnn|list")
+      .type_name("cpu|cuda|tensorrt|openvino|webgpu|xnnpack|coreml|qnn|ssh:HOST|list")
       .default_str(f.device);
   detail.add_option("--runtime-library", f.options.library, "ONNX Runtime's library; default: $SEQTO_ORT_LIBRARY, ...");
   detail

@@ -18,6 +18,8 @@ void add_worker(Command app, Context& context) {
   word.add_option("--blobs", f->serve.blobs, "Folder that holds the blobs; may be given several times")
       .required()
       .check_folder();
+  word.add_flag("--stream", f->serve.stream,
+                "Blobs travel with requests and replies; the folder keeps those that came");
   word.callback([=, &context] {
     end_on_signals();
     int out = keep_stdout();

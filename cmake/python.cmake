@@ -7,6 +7,9 @@ endif()
 if(NOT SKBUILD AND EXISTS "${SEQTO_DEPS}/venv/bin/python")
   set(Python_EXECUTABLE "${SEQTO_DEPS}/venv/bin/python")
 endif()
+if(CMAKE_CROSSCOMPILING)  # beside the library of the other machine's Python
+  file(GLOB Python_INCLUDE_DIR "${SEQTO_DEPS}/python/usr/include/python3.*")
+endif()
 # The second component where the stable interface serves all Pythons from 3.12 on.
 find_package(Python 3.10 COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
 if(Python_Interpreter_FOUND AND NOT nanobind_ROOT)
@@ -53,19 +56,23 @@ set_target_properties(seqto_python PROPERTIES OUTPUT_NAME _core SEQTO_SHARED_DEP
   LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/python/seqto")
 
 # Signatures and documentation for editors and type checkers.
-nanobind_add_stub(seqto_python_stub MODULE seqto._core OUTPUT "${CMAKE_BINARY_DIR}/python/seqto/_core.pyi"
-  PYTHON_PATH "${CMAKE_BINARY_DIR}/python" DEPENDS seqto_python)
+set(stub "${CMAKE_BINARY_DIR}/python/seqto/_core.pyi")
+if(CMAKE_CROSSCOMPILING)  # read off the extension of a build for this machine
+  add_custom_target(seqto_python_stub COMMAND "${CMAKE_COMMAND}" -E copy "${SEQTO_PYTHON_STUB}" "${stub}" VERBATIM)
+else()
+  nanobind_add_stub(seqto_python_stub MODULE seqto._core OUTPUT "${stub}" PYTHON_PATH "${CMAKE_BINARY_DIR}/python" DEPENDS seqto_python)
+endif()
 
 if(SKBUILD)
   target_link_options(seqto_python PRIVATE -static-libstdc++ -s)
-  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|aarch64)$")
     # Of an older glibc these are libraries of their own; a newer one has them as empty ones.
     target_sources(seqto_python PRIVATE "${CMAKE_SOURCE_DIR}/python/old_glibc.c")
     set_source_files_properties("${CMAKE_SOURCE_DIR}/python/old_glibc.c" PROPERTIES COMPILE_OPTIONS "-fno-builtin;-O1")
     target_link_options(seqto_python PRIVATE LINKER:--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 LINKER:--as-needed)
   endif()
   install(TARGETS seqto_python LIBRARY DESTINATION seqto COMPONENT python)
-  install(FILES "${CMAKE_BINARY_DIR}/python/seqto/_core.pyi" DESTINATION seqto COMPONENT python)
+  install(FILES "${stub}" DESTINATION seqto COMPONENT python)
   get_cmake_property(variables CACHE_VARIABLES)
   list(FILTER variables INCLUDE REGEX "^SEQTO_.*_LIBRARY$")
   set(linked /usr/include/CLI/CLI.hpp /usr/include/nlohmann/json.hpp /usr/include/spdlog/spdlog.h /usr/include/toml++/toml.h

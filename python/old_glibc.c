@@ -1,6 +1,5 @@
 // Lets a wheel that was linked with a newer glibc run with 2.28: what that lacks, from what it has. Everything here is
-// hidden inside the extension; whoever asks for one of these names in it gets this one. x86-64 alone, whose first
-// version of glibc is 2.2.5.
+// hidden inside the extension; whoever asks for one of these names in it gets this one.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,10 +11,19 @@
 #include <time.h>
 #include <unistd.h>
 
-// OLD(double, exp, (double x), (x)): exp() by its version of 2.2.5, which does the same in every later glibc.
-#define OLD(type, name, parameters, arguments)               \
-  extern type old_##name parameters;                         \
-  __asm__(".symver old_" #name ", " #name "@GLIBC_2.2.5");   \
+// The first version of glibc on a processor, and what its stat() calls the layout of struct stat.
+#if defined(__x86_64__)
+#define FIRST "GLIBC_2.2.5"
+#define STAT_VERSION 1
+#elif defined(__aarch64__)
+#define FIRST "GLIBC_2.17"
+#define STAT_VERSION 0
+#endif
+
+// OLD(double, exp, (double x), (x)): exp() by its first version, which does the same in every later glibc.
+#define OLD(type, name, parameters, arguments)           \
+  extern type old_##name parameters;                     \
+  __asm__(".symver old_" #name ", " #name "@" FIRST);    \
   type name parameters { return old_##name arguments; }
 
 OLD(double, exp, (double x), (x))
@@ -36,8 +44,8 @@ OLD(int, __pthread_key_create, (pthread_key_t * key, void (*destroy)(void*)), (k
 // 2.33 made functions of what had been inlined calls of these.
 #define OLD_STAT(name, old, stat_type, parameters, arguments)                       \
   extern int old_##old(int version, parameters, struct stat_type* result);          \
-  __asm__(".symver old_" #old ", " #old "@GLIBC_2.2.5");                            \
-  int name(parameters, struct stat_type* result) { return old_##old(1, arguments, result); }
+  __asm__(".symver old_" #old ", " #old "@" FIRST);                                 \
+  int name(parameters, struct stat_type* result) { return old_##old(STAT_VERSION, arguments, result); }
 
 OLD_STAT(stat, __xstat, stat, const char* path, path)
 OLD_STAT(lstat, __lxstat, stat, const char* path, path)

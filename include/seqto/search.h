@@ -164,6 +164,24 @@ struct SearchSpace {
 // loss for their cost, then moves around it that fresh samples must confirm.
 // Throws Error{kUsage} listing the names when unknown.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const SearchSpace& space, const StrategyOptions& = {});
+std::vector<std::string> strategy_names();
+
+// An optimizer that is asked for plans and told what became of them.
+class Proposer {
+ public:
+  virtual ~Proposer() = default;
+  // Plans of the space, to be measured on the search samples, side by side. None: the search is over.
+  virtual std::vector<Plan> ask() = 0;
+  // What each of them came to, before the next ask() and in its order; those that a limit left out are not told.
+  virtual void tell(const Trial& trial) = 0;
+};
+// The search that follows it, for at most options.evaluations plans; 0: until it asks for none. What is reported is
+// chosen as the other strategies do. A plan is measured once: what the study holds is told at once. So a study that
+// goes on asks from the beginning, and is that of one run if the proposer goes by its seed and by what it is told. It
+// is also over after 1,000 times asking in a row that bring no new plan. Throws Error{kUsage} for a plan that is not of
+// the space.
+std::unique_ptr<Strategy> make_strategy(std::unique_ptr<Proposer> proposer, const SearchSpace& space,
+                                        const StrategyOptions& = {});
 
 // --- What a search learned of single groups: enough to try out plans without measuring them
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +20,24 @@
 namespace seqto {
 
 // --- The main job: model and data in, a folder with the front out
+
+// What the caller brings along. It is called in this process, from the threads of the run, wherever candidates run. Its
+// names, and the fingerprint of the data, are the study's: one that goes on has to have them again. An Error makes the
+// candidate at hand a failed trial, as elsewhere; any other exception ends the run as it is, and the study keeps what
+// is finished.
+struct OwnParts {
+  // In place of TuneOptions::data; a sample is read each time that it is needed. What `dataset` says of files, of
+  // samples to take and of states is not for it.
+  std::shared_ptr<const Dataset> data;
+  // Beside those of TuneOptions::metrics: they may be objectives, and are reported.
+  Metrics metrics;
+  // Devices by the names that TuneOptions::devices has for them. Candidates go there one after the other unless `jobs`
+  // says more, whole: without what they share with the float model at their beginning.
+  std::map<std::string, std::function<std::unique_ptr<Runner>(const Env&)>> devices;
+  // What TuneOptions::strategy is the name of: a Strategy, or one that follows a Proposer (search.h). A task metric
+  // that is an objective is measured on its search samples too.
+  std::function<std::unique_ptr<Strategy>(const SearchSpace&, const StrategyOptions&)> strategy;
+};
 
 struct TuneOptions {
   // --- input
@@ -84,6 +105,8 @@ struct TuneOptions {
   // Who measures on search and acceptance samples instead: "ray" or "ray:ADDRESS", or a command that speaks the lines
   // of `seqto eval DIR -`. Empty: this process.
   std::string workers;
+  // --- parts of the caller's own: data, metrics, devices, the strategy
+  OwnParts own;
   // --- output
   std::filesystem::path output;
   bool resume = true;

@@ -67,7 +67,9 @@ void hand_on(const std::deque<std::pair<LogLevel, std::string>>& lines, const st
 
 }  // namespace
 
-void run_beside(const std::function<void(const Env&)>& work, nb::handle progress) {
+void run_beside(const std::function<void(const Env&)>& work, nb::handle asked) {
+  const nb::object progress =
+      asked.is_none() ? nb::none() : nb::module_::import_("seqto._progress").attr("told")(asked);
   Mailbox mailbox;
   std::atomic<bool> cancelled{false};
   Env env;
@@ -100,6 +102,7 @@ void run_beside(const std::function<void(const Env&)>& work, nb::handle progress
       cancelled = true;
     }
   }
+  if (!progress.is(asked) && !progress.is_none()) progress.attr("close")();  // bars of our own
   if (raised) std::rethrow_exception(raised);
   if (mailbox.error()) std::rethrow_exception(mailbox.error());
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "own_parts.h"
 #include "seqto/error.h"
 
 namespace seqto::python {
@@ -64,13 +65,14 @@ Tensor row(const Tensor& all, int64_t index, bool batch) {
 }
 
 std::vector<int64_t> labels_of(nb::handle given) {
+  if (given.is_none()) return {};
   const Tensor labels = tensor_of(given, DataType::kInt64, false);
   return {labels.values<int64_t>().begin(), labels.values<int64_t>().end()};
 }
 
 struct Columns {
-  std::vector<Tensor> inputs;   // in the model's order
-  std::vector<int64_t> labels;  // may be empty
+  std::vector<Tensor> inputs;    // in the model's order
+  nb::object truth{nb::none()};  // labels, or None
 };
 
 Columns columns_of(nb::handle given, std::span<const ValueInfo> inputs, bool copy) {
@@ -92,8 +94,8 @@ Columns columns_of(nb::handle given, std::span<const ValueInfo> inputs, bool cop
         tensor_of(named ? nb::object(given[name]) : nb::object(in_order[i]), inputs[i].type, copy));
   }
   const bool y_is_input = std::ranges::any_of(inputs, [](const ValueInfo& i) { return i.name == "y"; });
-  if (named && !y_is_input && nb::cast<bool>(given.attr("__contains__")("y"))) columns.labels = labels_of(given["y"]);
-  if (!named && in_order.size() > inputs.size()) columns.labels = labels_of(in_order[inputs.size()]);
+  if (named && !y_is_input && nb::cast<bool>(given.attr("__contains__")("y"))) columns.truth = given["y"];
+  if (!named && in_order.size() > inputs.size()) columns.truth = in_order[inputs.size()];
   return columns;
 }
 
@@ -112,9 +114,9 @@ int64_t count_rows(const Columns& columns) {
 
 void append_rows(const Columns& columns, std::span<const ValueInfo> inputs, std::vector<Sample>& samples) {
   const int64_t count = count_rows(columns);
-  if (!columns.labels.empty() && std::ssize(columns.labels) != count)
-    fail(std::to_string(columns.labels.size()) + " labels for " + std::to_string(count) + " samples",
-         "one for each expected");
+  const std::vector<int64_t> labels = labels_of(columns.truth);
+  if (!labels.empty() && std::ssize(labels) != count)
+    fail(std::to_string(labels.size()) + " labels for " + std::to_string(count) + " samples", "one for each expected");
   for (int64_t k = 0; k < count; ++k) {
     Sample sample;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -123,7 +125,7 @@ void append_rows(const Columns& columns, std::span<const ValueInfo> inputs, std:
       sample.inputs.push_back(scalar ? all : row(all, k, rank(inputs[i]) != std::ssize(all.dims()) - 1));
       check_shape(sample.inputs.back(), inputs[i]);
     }
-    if (!columns.labels.empty()) sample.label = columns.labels[static_cast<size_t>(k)];
+    if (!labels.empty()) sample.label = labels[static_cast<size_t>(k)];
     samples.push_back(std::move(sample));
   }
 }
@@ -139,26 +141,30 @@ bool is_fixed(const Columns& batch, std::span<const ValueInfo> inputs) {
   return false;
 }
 
-void append_batch(const Columns& batch, std::span<const ValueInfo> inputs, Batches batches,
-                  std::vector<Sample>& samples) {
-  const bool one = batch.inputs.empty() || batch.inputs[0].dims().empty() || batch.inputs[0].dims()[0] == 1;
-  if (batches == Batches::kSplit && !one && !is_fixed(batch, inputs)) return append_rows(batch, inputs, samples);
+Sample whole(const Columns& batch, std::span<const ValueInfo> inputs) {
   Sample sample{.inputs = batch.inputs};
   for (size_t i = 0; i < inputs.size(); ++i) check_shape(sample.inputs[i], inputs[i]);
-  if (batch.labels.size() == 1) sample.label = batch.labels[0];
-  samples.push_back(std::move(sample));
+  if (const std::vector<int64_t> labels = labels_of(batch.truth); labels.size() == 1) sample.label = labels[0];
+  return sample;
 }
 
-std::vector<Sample> samples_of(nb::handle given, std::span<const ValueInfo> inputs, Batches batches) {
+// Along the first axis, where the model takes batches of any size.
+void append_batch(const Columns& batch, std::span<const ValueInfo> inputs, std::vector<Sample>& samples) {
+  const bool one = batch.inputs.empty() || batch.inputs[0].dims().empty() || batch.inputs[0].dims()[0] == 1;
+  if (!one && !is_fixed(batch, inputs)) return append_rows(batch, inputs, samples);
+  samples.push_back(whole(batch, inputs));
+}
+
+std::vector<Sample> samples_of(nb::handle given, std::span<const ValueInfo> inputs) {
   std::vector<Sample> samples;
   if (nb::hasattr(given, "get_next")) {
     for (nb::object item = given.attr("get_next")(); !item.is_none(); item = given.attr("get_next")())
-      append_batch(columns_of(item, inputs, true), inputs, batches, samples);
+      append_batch(columns_of(item, inputs, true), inputs, samples);
   } else if (nb::hasattr(given, "keys") || nb::hasattr(given, "__array__")) {
     append_rows(columns_of(given, inputs, false), inputs, samples);
   } else if (nb::hasattr(given, "__iter__")) {
     for (nb::handle item : nb::borrow<nb::iterable>(given))
-      append_batch(columns_of(item, inputs, true), inputs, batches, samples);
+      append_batch(columns_of(item, inputs, true), inputs, samples);
   } else {
     throw nb::type_error("data: a path, an array, a dict of arrays, an iterable of batches or a reader expected");
   }
@@ -199,17 +205,21 @@ Tensor joined(const std::vector<Sample>& samples, size_t input, const std::strin
 
 }  // namespace
 
-std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options,
-                                    Batches batches) {
+std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options) {
   const auto inputs = model.graph.free_inputs();
   if (is_path(given)) return open_dataset(path_of(given), inputs, options);
-  return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs, batches), options));
+  if (is_sequence_of_samples(given)) return open_sequence(given, inputs, options);
+  return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs), options));
+}
+
+Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs) {
+  return whole(columns_of(given, inputs, true), inputs);
 }
 
 std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise) {
   if (is_path(given)) return path_of(given);
   const auto inputs = model.graph.free_inputs();
-  const std::vector<Sample> samples = samples_of(given, inputs, Batches::kSplit);
+  const std::vector<Sample> samples = samples_of(given, inputs);
   std::vector<Initializer> arrays;
   for (size_t i = 0; i < inputs.size(); ++i)
     arrays.push_back({inputs.size() == 1 ? "x" : inputs[i].name, joined(samples, i, inputs[i].name)});
@@ -221,6 +231,29 @@ std::filesystem::path data_file(nb::handle given, const Model& model, const std:
   std::filesystem::create_directories(otherwise.parent_path());
   save_npz(otherwise, arrays);
   return otherwise;
+}
+
+Sample sample_of(nb::handle item, std::span<const ValueInfo> inputs) {
+  const Columns one = columns_of(item, inputs, true);
+  Sample sample;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& given = one.inputs[i];
+    std::vector<int64_t> dims = given.dims();
+    if (std::ssize(dims) == rank(inputs[i]) - 1) dims.insert(dims.begin(), 1);
+    sample.inputs.push_back(given.reshaped(std::move(dims)));
+    check_shape(sample.inputs.back(), inputs[i]);
+  }
+  if (one.truth.is_none()) return sample;
+  const nb::object truth = nb::module_::import_("numpy").attr("asarray")(one.truth);
+  const bool whole =
+      std::string("iub").find(nb::cast<std::string>(truth.attr("dtype").attr("kind"))) != std::string::npos;
+  if (whole && nb::cast<int64_t>(truth.attr("size")) == 1) {
+    sample.label = labels_of(truth)[0];
+  } else {
+    const Tensor target = tensor_of(truth, DataType::kFloat, true);
+    sample.target = {target.values<float>().begin(), target.values<float>().end()};
+  }
+  return sample;
 }
 
 std::vector<int64_t> all_samples(const Dataset& data) {

@@ -9,24 +9,26 @@
 
 namespace seqto::python {
 
-enum class Batches {
-  kSplit,  // along their first axis into samples, where the model takes batches of any size
-  kWhole,  // each is one run of the model, as calibration readers mean them
-};
-
 // A path or "random", opened under `options`, or
 //   an array                       samples along its first axis, for the only input
 //   a dict of arrays               one for each input; "y", where that is no input: labels
+//   a sequence: a torch Dataset, or what has __len__ and __getitem__ and is no list or tuple
+//                                  samples that are read one by one, each time they are needed (own_parts.h)
 //   an iterable, or what has get_next()
 //                                  of dicts, arrays, tuples in the order of the inputs, with labels behind them:
 //                                  batches
 // Arrays share their values with the data set, those of iterables are copied. Throws Error{kInvalidInput} naming the
 // input where something is missing or has another shape.
-std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options = {},
-                                    Batches batches = Batches::kSplit);
+std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options = {});
+// A dict, array or tuple as one run of the model; its values are copied.
+Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs);
 
 // Data that a verb reads from a file: the path that was given, or one that the samples are written to.
 std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise);
+
+// One sample, without its name: an array, a dict or a tuple of arrays with an axis of 1 for the batch or without, and
+// label or target behind them or as "y". Its values are copied.
+Sample sample_of(nb::handle item, std::span<const ValueInfo> inputs);
 
 std::vector<int64_t> all_samples(const Dataset& data);
 

@@ -171,6 +171,26 @@ nb::tuple bounds(const Ranges& ranges, const std::string& tensor) {
   return nb::make_tuple(found->second.lowest, found->second.highest);
 }
 
+// As onnxruntime's TensorData calls them.
+nb::dict statistics(const Ranges& ranges, const std::string& tensor) {
+  const auto found = ranges.find(tensor);
+  if (found == ranges.end()) throw nb::key_error(tensor.c_str());
+  const Range& range = found->second;
+  nb::dict dict;
+  const auto set = [&](const char* name, const std::vector<float>& values, std::vector<int64_t> dims) {
+    dict[name] = to_numpy(float_tensor(std::move(dims), values));
+  };
+  set("lowest", {range.lowest}, {}), set("highest", {range.highest}, {});
+  if (range.avg) set("avg", {*range.avg}, {});
+  if (range.std) set("std", {*range.std}, {});
+  if (range.histogram) {
+    const auto& [counts, edges] = *range.histogram;
+    dict["hist"] = to_numpy(int64_tensor({std::ssize(counts)}, counts));
+    set(range.avg ? "hist_edges" : "bins", edges, {std::ssize(edges)});
+  }
+  return dict;
+}
+
 nb::list names_of(const Ranges& ranges) {
   std::vector<std::string> names;
   for (const auto& [name, range] : ranges) names.push_back(name);
@@ -191,6 +211,10 @@ void bind_ranges(nb::module_& m) {
       .def(
           "__iter__", [](const Ranges& ranges) { return nb::iter(names_of(ranges)); },
           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
+      .def("statistics", &statistics, nb::arg("tensor"),
+           nb::sig("def statistics(self, tensor: str) -> dict[str, numpy.ndarray]"),
+           "All that is known of one tensor: lowest, highest, and of the methods that have them avg, std, hist and its "
+           "edges.")
       .def("keys", &names_of, nb::sig("def keys(self) -> list[str]"))
       .def(
           "set", [](Ranges& r, const std::string& name, float lowest, float highest) { r[name] = {lowest, highest}; },
@@ -203,6 +227,14 @@ void bind_ranges(nb::module_& m) {
           nb::arg("path"), nb::arg("method") = "minmax",
           nb::sig("def save(self, path: str | os.PathLike[str], method: str = 'minmax') -> None"),
           "Writes onnxruntime's calibration cache.")
+      .def(
+          "save_tensorrt",
+          [](const Ranges& r, const std::filesystem::path& prefix, const std::string& method) {
+            save_tensorrt_tables(r, prefix, parse_calibration_method(method));
+          },
+          nb::arg("prefix"), nb::arg("method") = "minmax",
+          nb::sig("def save_tensorrt(self, prefix: str | os.PathLike[str], method: str = 'minmax') -> None"),
+          "Writes TensorRT's tables: PREFIX.json, .flatbuffers and .cache.")
       .def_static("load", &load_ranges, nb::arg("path"), nb::sig("def load(path: str | os.PathLike[str]) -> Ranges"),
                   "Reads one, of either program.")
       .def("__repr__", [](const Ranges& r) { return "<seqto.Ranges of " + std::to_string(r.size()) + " tensors>"; });

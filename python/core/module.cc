@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "commands.h"
+#include "own_parts.h"
 #include "seqto/error.h"
 
 namespace seqto::python {
@@ -39,6 +40,8 @@ namespace {
 void translate(const std::exception_ptr& raised, void* payload) {
   try {
     std::rethrow_exception(raised);
+  } catch (const RaisedByDevice& error) {
+    error.raise();
   } catch (const Error& error) {
     nb::handle type(static_cast<PyObject*>(payload));
     nb::object value = type(error.what());
@@ -80,7 +83,9 @@ NB_MODULE(_core, m) {
   bind_model(m);
   bind_quantize(m);
   bind_study(m);
+  bind_strategy(m);
   bind_oracle(m);
+  bind_loss_debug(m);
   m.def("run_command", &run_command, nb::arg("argv"),
         nb::sig("def run_command(argv: collections.abc.Sequence[str]) -> typing.NoReturn"),
         "Runs the command line and ends the process.");

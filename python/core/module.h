@@ -9,15 +9,17 @@
 
 namespace seqto::python {
 
-void bind_model(nb::module_& m);     // Model, Layer, Plan, Ranges
-void bind_quantize(nb::module_& m);  // quantize, calibrate, analyze, preprocess, Quantizer
-void bind_study(nb::module_& m);     // tune, report, validate, bench
-void bind_oracle(nb::module_& m);    // what seqto.onnxruntime.quantization calls
+void bind_model(nb::module_& m);       // Model, Layer, Plan, Ranges
+void bind_quantize(nb::module_& m);    // quantize, calibrate, analyze, preprocess, Quantizer
+void bind_study(nb::module_& m);       // tune, report, validate, bench
+void bind_strategy(nb::module_& m);    // SearchSpace and Trial, what own strategies see
+void bind_oracle(nb::module_& m);      // what seqto.onnxruntime.quantization calls
+void bind_loss_debug(nb::module_& m);  // and its qdq_loss_debug
 
 // Types in signatures.
 inline constexpr char kModel[] = "seqto._types.ModelLike";
 inline constexpr char kData[] = "seqto._types.DataLike";
-inline constexpr char kProgressType[] = "collections.abc.Callable[[str, int, int, str], object] | None";
+inline constexpr char kProgressType[] = "seqto._types.ProgressLike | None";
 
 // Runtime and worker of the installed packages, where neither a keyword nor the environment names others.
 void find_runtime(RunnerOptions& options);

@@ -28,7 +28,7 @@ concept Nested = std::is_same_v<T, AudioWindows> || std::is_same_v<T, StateLink>
                  std::is_same_v<T, WeightOnlyOptions> || std::is_same_v<T, Float16Options>;
 // What no keyword gives: positional arguments, and what is made of other keywords.
 template <class T>
-concept Left = std::is_same_v<T, Metrics>;
+concept Left = std::is_same_v<T, Metrics> || std::is_same_v<T, OwnParts>;
 
 // --- one value: its type in Python, how it is set, and its default as Python writes it
 
@@ -147,9 +147,9 @@ struct Value<std::vector<Limit>> {
   static nb::object get(const std::vector<Limit>&) { return nb::dict(); }
 };
 
-// What the caller reads itself: a type, and None as the default.
+// What the caller reads itself: a type, and the default as Python writes it.
 struct Opaque {
-  std::string type;
+  std::string type, otherwise = "None";
 };
 
 template <Nested T>
@@ -249,7 +249,7 @@ class Signature {
   }
   Signature& with(const char* name, const Opaque& otherwise, const char* about) {
     if (!seen_.insert(name).second) return *this;
-    text_ += std::string(", ") + name + ": " + otherwise.type + " = None";
+    text_ += std::string(", ") + name + ": " + otherwise.type + " = " + otherwise.otherwise;
     doc_ += std::string("    ") + name + ": " + about + "\n";
     return *this;
   }

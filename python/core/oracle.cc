@@ -1,7 +1,10 @@
 // What seqto.onnxruntime.quantization calls: onnxruntime's own steps, and no others.
+#include <nanobind/stl/set.h>
+
+#include "batches.h"
 #include "call.h"
-#include "data.h"
 #include "module.h"
+#include "seqto/improve.h"
 
 namespace seqto::python {
 namespace {
@@ -24,18 +27,35 @@ Model oracle_model(nb::handle given, int64_t least_opset) {
   return model.opset() >= least_opset ? model : with_shapes_of_onnx(convert_opset(model, least_opset));
 }
 
-// Each batch of the reader is one run.
-Ranges oracle_ranges(const Model& model, nb::handle reader, nb::kwargs keywords) {
+Ranges oracle_ranges(const Model& model, const Batches& data, nb::kwargs keywords) {
   Keywords k("create_calibrator", keywords);
   CalibrateOptions options;
   k.set(options);
   Workbench bench;
   bench.take(k);
   k.refuse_others();
-  const auto data = dataset_of(reader, model, {}, Batches::kWhole);
   return call(nb::none(), [&](const Env& env) {
     const auto runner = bench.open(model, env);
-    return calibrate(model, {*data, all_samples(*data), *runner, env}, options);
+    return calibrate(model, {data, all_samples(data), *runner, env}, options);
+  });
+}
+
+// The model with smoothed activations, and the nodes to exclude: those that were, and what smoothing added.
+std::pair<Model, std::vector<std::string>> oracle_smoothed(const Model& given, const Batches& data, double alpha,
+                                                           nb::kwargs keywords) {
+  Keywords k("SmoothQuant", keywords);
+  QuantizeOptions options;
+  k.set(options);
+  Workbench bench;
+  bench.take(k);
+  k.refuse_others();
+  return call(nb::none(), [&](const Env& env) {
+    Model model = given;
+    name_nodes(model);
+    const auto runner = bench.open(model, env);
+    model = rewrite_for(model, {.smooth = true, .smooth_alpha = alpha}, options, Scheme::kInt8,
+                        {data, all_samples(data), *runner, env});
+    return std::pair(std::move(model), options.exclude);
   });
 }
 
@@ -54,17 +74,61 @@ std::pair<Model, std::vector<std::string>> oracle_quantize(const Model& model, c
   });
 }
 
+// The input that MatMulNBitsQuantizer makes blocks of; "" where the node is of another type.
+std::string blocked_input(const Node& node) {
+  if (node.op_type == "MatMul" && node.inputs.size() > 1) return node.inputs[1];
+  return node.op_type == "Gather" && !node.inputs.empty() ? node.inputs[0] : "";
+}
+
+// Blocks of a few bits for constant operands of these op types and nodes.
+std::pair<Model, std::vector<std::string>> oracle_blocks(const Model& given, const std::set<std::string>& op_types,
+                                                         const std::set<std::string>& include,
+                                                         const std::set<std::string>& exclude, nb::kwargs keywords) {
+  Keywords k("MatMulNBitsQuantizer", keywords);
+  QuantizeOptions options{.compat_onnxruntime = true};
+  k.set(options.weight_only);
+  k.refuse_others();
+  return call(nb::none(), [&](const Env&) {
+    const Model model = tunable_form(given, options).model;
+    Plan plan;
+    for (const Node& node : model.graph.nodes)
+      if (!exclude.contains(node.name) && (op_types.contains(node.op_type) || include.contains(node.name)) &&
+          model.graph.initializer(blocked_input(node)))
+        plan.schemes[node.name] = Scheme::kInt4Weights;
+    Quantizer quantizer(model, {}, options);
+    Model made = quantizer.quantize(plan);
+    return std::pair(std::move(made), quantizer.notes());
+  });
+}
+
 }  // namespace
 
 void bind_oracle(nb::module_& m) {
+  nb::class_<Batches>(m, "Batches", "What calibration readers give, in memory while they are few, then in a file.")
+      .def(nb::init<int64_t>(), nb::arg("kept_bytes") = 16 << 20)
+      .def(
+          "append",
+          [](Batches& batches, const Model& model, nb::handle batch) {
+            batches.append(batch_of(batch, model.graph.free_inputs()));
+          },
+          nb::arg("model"), nb::arg("batch"), nb::sig("def append(self, model: Model, batch: typing.Any) -> None"))
+      .def("__len__", &Batches::size);
   m.def("oracle_model", &oracle_model, nb::arg("model"), nb::arg("least_opset"),
         nb::sig((std::string("def oracle_model(model: ") + kModel + ", least_opset: int) -> Model").c_str()));
-  m.def("oracle_ranges", &oracle_ranges, nb::arg("model"), nb::arg("reader"), nb::arg("keywords"),
-        nb::sig("def oracle_ranges(model: Model, reader: typing.Any, **keywords: typing.Any) -> Ranges"));
+  m.def("oracle_ranges", &oracle_ranges, nb::arg("model"), nb::arg("data"), nb::arg("keywords"),
+        nb::sig("def oracle_ranges(model: Model, data: Batches, **keywords: typing.Any) -> Ranges"));
+  m.def(
+      "oracle_smoothed", &oracle_smoothed, nb::arg("model"), nb::arg("data"), nb::arg("alpha"), nb::arg("keywords"),
+      nb::sig("def oracle_smoothed(model: Model, data: Batches, alpha: float, **keywords: typing.Any) -> tuple[Model, "
+              "list[str]]"));
   m.def("oracle_quantize", &oracle_quantize, nb::arg("model"), nb::arg("ranges"), nb::arg("scheme"),
         nb::arg("keywords"),
         nb::sig("def oracle_quantize(model: Model, ranges: Ranges, scheme: str, **keywords: typing.Any) -> "
                 "tuple[Model, list[str]]"));
+  m.def("oracle_blocks", &oracle_blocks, nb::arg("model"), nb::arg("op_types"), nb::arg("include"), nb::arg("exclude"),
+        nb::arg("keywords"),
+        nb::sig("def oracle_blocks(model: Model, op_types: set[str], include: set[str], exclude: set[str], **keywords: "
+                "typing.Any) -> tuple[Model, list[str]]"));
 }
 
 }  // namespace seqto::python

@@ -138,16 +138,18 @@ Quantized quantize(nb::handle model, nb::handle data, nb::kwargs keywords) {
   });
 }
 
+nb::object encoding_of(const Quantized& made) {
+  return nb::module_::import_("seqto._encoding").attr("Encoding")(encoding_to_json(made));
+}
+
 void bind_quantized(nb::module_& m) {
   nb::class_<Quantized>(m, "Quantized", "A quantized model, and what was decided about it.")
       .def_ro("model", &Quantized::model)
       .def_ro("float_model", &Quantized::float_model, "that was quantized: prepared, and rewritten by improvers")
       .def_ro("notes", &Quantized::notes, "what was asked for and not done; one sentence each")
       .def_ro("deviations", &Quantized::deviations, "ids of docs/reference/compatibility.md")
-      .def_prop_ro(
-          "encoding", [](const Quantized& q) { return from_json(encoding_to_json(q)); },
-          nb::sig("def encoding(self) -> dict[str, typing.Any]"),
-          "Everything that was decided: docs/reference/formats.md, \"Encoding\".")
+      .def_prop_ro("encoding", &encoding_of, nb::sig("def encoding(self) -> seqto._encoding.Encoding"),
+                   "Everything that was decided.")
       .def(
           "save", [](const Quantized& q, const std::filesystem::path& path) { save_model(q.model, path); },
           nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
@@ -166,7 +168,8 @@ void bind_quantize_verb(nb::module_& m) {
       .with("ranges", Opaque{"Ranges | str | os.PathLike[str] | None"}, "in place of a calibration")
       .with("improve", std::optional<bool>{}, "what helps most, for some more time; None: where no types are named")
       .with("weight_bits", int64_t{8}, "of mode weights: 8, 4 or 2")
-      .with("progress", Opaque{kProgressType}, "called with verb, done, total and a note")
+      .with("progress", Opaque{kProgressType},
+            "called with verb, done, total and a note; True or a class of tqdm's: bars")
       .with_fields<QuantizeOptions>()
       .with_fields<CalibrateOptions>()
       .with_fields<ImproveOptions>();
@@ -200,7 +203,8 @@ void bind_calibrate(nb::module_& m) {
   Signature s(std::string("calibrate(model: ") + kModel + ", data: " + kData + ", *", "Ranges",
               "The ranges of the model's tensors over the data, in constant memory. One calibration serves all plans.\n"
               "Raises Error(invalid_input) naming tensor and sample where a value is NaN.");
-  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note").with_fields<CalibrateOptions>();
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note; True or a class of tqdm's: bars")
+      .with_fields<CalibrateOptions>();
   Workbench::tell(s);
   def(
       m, "calibrate", s, [](nb::handle model, nb::handle data, nb::kwargs k) { return calibrate_by(model, data, k); },
@@ -242,7 +246,8 @@ void bind_analyze(nb::module_& m) {
   Signature s(std::string("analyze(model: ") + kModel + ", quantized: " + kModel + ", data: " + kData + ", *",
               "Sensitivity",
               "How much each tensor of a quantized model suffers, of any tool and form: both models run on the data.");
-  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note").with_fields<AnalyzeOptions>();
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note; True or a class of tqdm's: bars")
+      .with_fields<AnalyzeOptions>();
   Workbench::tell(s);
   def(
       m, "analyze", s,
@@ -309,6 +314,14 @@ void bind_quantizer(nb::module_& m) {
       .def(
           "quantize", [](Quantizer& q, const Plan& plan) { return q.quantize(plan); }, nb::arg("plan"),
           nb::call_guard<nb::gil_scoped_release>(), "The model under the plan.")
+      .def(
+          "encode",
+          [](Quantizer& q, const Plan& plan) {
+            q.quantize(plan);
+            return encoding_of({.encoding = q.encoding()});
+          },
+          nb::arg("plan"), nb::sig("def encode(self, plan: Plan) -> seqto._encoding.Encoding"),
+          "What quantize() decides.")
       .def_prop_ro("model", &Quantizer::model, "the float one, with the names that plans use")
       .def_prop_ro("notes", &Quantizer::notes, "of the last plan: what it asked for and did not get");
 }

@@ -5,6 +5,7 @@
 #include "call.h"
 #include "data.h"
 #include "module.h"
+#include "own_parts.h"
 #include "seqto/bench.h"
 #include "seqto/report.h"
 #include "seqto/validate.h"
@@ -47,7 +48,7 @@ nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::pat
   const auto improve = k.pop("improve", std::optional<bool>{});
   TuneOptions o;
   o.runner.isolated = true;
-  o.devices = {k.pop("device", std::string("cpu"))};
+  take_own_parts(k, o);
   k.set(o);
   k.refuse_others();
   o.calibrate.op_types = o.quantize.op_types;
@@ -55,7 +56,12 @@ nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::pat
   find_runtime(o.runner);
   o.output = output;
   o.model = model_file(model, output / "model.onnx");
-  o.data = data_file(data, load_model(o.model), output / "data.npz");
+  const Model file = load_model(o.model);
+  if (is_sequence_of_samples(data)) o.own.data = open_sequence(data, file.graph.free_inputs());
+  else o.data = data_file(data, file, output / "data.npz");
+  for (Limit& limit : o.limits)
+    if (std::ranges::any_of(o.own.metrics, [&](const auto& m) { return m->name() == limit.figure; }))
+      limit.at_most = false;
   take_defaults(o, k, improve);
   call(progress, [&](const Env& env) { return tune(o, env); });
   return nb::module_::import_("seqto._study").attr("Study")(output);
@@ -69,10 +75,11 @@ void bind_tune(nb::module_& m) {
   TuneOptions defaults;
   defaults.runner.isolated = true;
   s.without({"model", "data", "output"})
-      .with("device", std::string("cpu"), "where to run; `devices` names several")
       .with("improve", std::optional<bool>{}, "what helps most; None: where the search is free to")
-      .with("progress", Opaque{kProgressType}, "called with verb, done, total and a note")
-      .with_fields(defaults);
+      .with("progress", Opaque{kProgressType},
+            "called with verb, done, total and a note; True or a class of tqdm's: bars");
+  tell_own_parts(s);
+  s.with_fields(defaults);
   def(
       m, "tune", s,
       [](nb::handle model, nb::handle data, const std::filesystem::path& output, nb::kwargs k) {
@@ -121,12 +128,13 @@ Parity validate_by(nb::handle reference, nb::handle candidate, nb::handle data, 
   nb::object progress = k.pop_object("progress");
   ParityOptions options;
   MetricOptions metrics;
+  const Metrics own = take_metrics(k, metrics);
   k.set(metrics);
   k.set(options);
   // Who limits what matters does not ask for equal values as well.
   if (!options.limits.empty() && !k.given("abs_tol") && !k.given("mean_tol"))
     options.abs_tol = options.mean_tol = std::numeric_limits<double>::infinity();
-  options.metrics = make_metrics(metrics);
+  options.metrics = make_metrics(metrics, own);
   Workbench bench;
   bench.take(k);
   k.refuse_others();
@@ -156,9 +164,10 @@ void bind_validate(nb::module_& m) {
       .def("__str__", [](const Parity& p) { return parity_text(p); });
   Signature s(std::string("validate(reference: ") + kModel + ", candidate: " + kModel + ", data: " + kData + ", *",
               "Parity", "Whether two models give the same outputs on the data.");
-  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note")
-      .with_fields<MetricOptions>()
-      .with_fields<ParityOptions>();
+  s.with("progress", Opaque{kProgressType},
+         "called with verb, done, total and a note; True or a class of tqdm's: bars");
+  tell_metrics(s);
+  s.with_fields<MetricOptions>().with_fields<ParityOptions>();
   Workbench::tell(s);
   def(
       m, "validate", s,
@@ -205,7 +214,8 @@ void bind_bench(nb::module_& m) {
       .def("__str__", [](const BenchResult& r) { return bench_text(r); });
   Signature s(std::string("bench(models: collections.abc.Sequence[") + kModel + "], data: " + kData + " = 'random', *",
               "BenchResult", "Latency, memory and size of models side by side, each in processes of its own.");
-  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note").with_fields<BenchOptions>();
+  s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note; True or a class of tqdm's: bars")
+      .with_fields<BenchOptions>();
   def(
       m, "bench", s, [](nb::handle models, nb::handle data, nb::kwargs k) { return bench_by(models, data, k); },
       nb::arg("models"), nb::arg("data") = "random", nb::arg("keywords"));

@@ -6,8 +6,9 @@
     study = seqto.tune("model.onnx", samples, "out")          # the front of loss, size and latency
     print(study)
 
-Models are paths, bytes, onnx.ModelProto or seqto.Model. Data are arrays, dicts of arrays, iterables of batches,
-calibration readers or paths. Every option of the library is a keyword argument; what is wrong raises seqto.Error.
+Models are paths, bytes, onnx.ModelProto or seqto.Model. Data are arrays, dicts of arrays, sequences of samples,
+iterables of batches, calibration readers or paths. Every option of the library is a keyword argument; what is wrong
+raises seqto.Error.
 """
 from ._core import (
     ActivationError,
@@ -20,7 +21,10 @@ from ._core import (
     Quantized,
     Quantizer,
     Ranges,
+    SearchGroup,
+    SearchSpace,
     Sensitivity,
+    Trial,
     ValueInfo,
     WeightError,
     analyze,
@@ -34,6 +38,7 @@ from ._core import (
     validate,
     version,
 )
+from ._encoding import Encoding
 from ._error import Error
 from ._study import Point, Study
 
@@ -43,6 +48,7 @@ __all__ = [
     "ActivationError",
     "BenchResult",
     "Code",
+    "Encoding",
     "Error",
     "Layer",
     "Model",
@@ -52,8 +58,11 @@ __all__ = [
     "Quantized",
     "Quantizer",
     "Ranges",
+    "SearchGroup",
+    "SearchSpace",
     "Sensitivity",
     "Study",
+    "Trial",
     "ValueInfo",
     "WeightError",
     "__version__",

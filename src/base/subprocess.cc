@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -121,7 +122,7 @@ int64_t Subprocess::resident_bytes() const {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-bool write_available(int fd, std::string& text) {
+std::optional<size_t> write_available(int fd, std::string_view text) {
   // A pipe has no flag that says "no signal": SIGPIPE is blocked for this thread and taken away if it came.
   sigset_t pipe_signal, before;
   ::sigemptyset(&pipe_signal);
@@ -134,8 +135,8 @@ bool write_available(int fd, std::string& text) {
     ::sigtimedwait(&pipe_signal, nullptr, &now);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (n > 0) text.erase(0, static_cast<size_t>(n));
-  return error == 0 || error == EAGAIN || error == EINTR;
+  if (error != 0 && error != EAGAIN && error != EINTR) return std::nullopt;
+  return static_cast<size_t>(std::max<ssize_t>(n, 0));
 }
 
 bool read_available(int fd, std::string& text) {

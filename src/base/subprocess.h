@@ -4,7 +4,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -42,9 +44,9 @@ class Subprocess {
   Descriptor input_, output_, errors_;
 };
 
-// Writes as much of `text` as the pipe takes and removes it from the front. False when nobody reads any more; that
-// raises no signal.
-bool write_available(int fd, std::string& text);
+// Writes as much of `text` as the pipe takes now; how much that was. Nothing when nobody reads any more; that raises no
+// signal.
+std::optional<size_t> write_available(int fd, std::string_view text);
 // Appends what can be read now. False at the end.
 bool read_available(int fd, std::string& text);
 

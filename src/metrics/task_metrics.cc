@@ -78,12 +78,17 @@ std::shared_ptr<const Metric> make_command(const std::string& text, const Metric
     throw Error(Code::kUsage, fmt::format("[metric] --metric-command {} found; NAME:max:COMMAND expected, or "
                                           "NAME:min:COMMAND where less is better",
                                           text));
-  static const std::set<std::string> kTaken{"top1", "top5", "f1", "accuracy", "size", "latency"};
-  if (kTaken.contains(name) || kinds().contains(name))
-    throw Error(Code::kUsage,
-                fmt::format("[metric] --metric-command {} found; a name that no metric of seqto has expected", name));
   return internal::make_command_metric(name, better == "max", text.substr(second + 1), options.timeout_seconds,
                                        options.command_resamples);
+}
+
+void require_free(const std::string& name) {
+  static const std::set<std::string> kTaken{"top1", "top5", "f1"};
+  if (name.empty() || kTaken.contains(name) || kinds().contains(name) || is_loss(name) || is_cost(name))
+    throw Error(Code::kUsage,
+                fmt::format("[metric] a metric of your own by the name '{}' found; a name that no figure of seqto has "
+                            "expected",
+                            name));
 }
 
 }  // namespace
@@ -115,7 +120,7 @@ std::vector<std::string> task_metric_names() {
   return names;
 }
 
-Metrics make_metrics(const MetricOptions& options) {
+Metrics make_metrics(const MetricOptions& options, const Metrics& own) {
   Metrics metrics;
   const auto add = [&](std::shared_ptr<const Metric> metric) {
     for (const auto& known : metrics)
@@ -124,7 +129,12 @@ Metrics make_metrics(const MetricOptions& options) {
     metrics.push_back(std::move(metric));
   };
   for (const std::string& text : options.metrics) add(make_metric(text));
-  for (const std::string& text : options.commands) add(make_command(text, options));
+  const auto add_users = [&](std::shared_ptr<const Metric> metric) {
+    require_free(metric->name());
+    add(std::move(metric));
+  };
+  for (const std::string& text : options.commands) add_users(make_command(text, options));
+  std::ranges::for_each(own, add_users);
   return metrics;
 }
 

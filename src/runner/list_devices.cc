@@ -1,8 +1,24 @@
+#include <string_view>
+
+#include "base/run_command.h"
 #include "runner/providers.h"
 #include "seqto/error.h"
 #include "seqto/runner.h"
 
 namespace seqto {
+namespace {
+
+// Which machines there are, only their user knows.
+DeviceStatus linked(const char* device, const char* program, const char* what) {
+  try {
+    run_command({program, program == std::string_view("ssh") ? "-V" : "version"}, 0, plain_env(), "device");
+    return {device, true, what};
+  } catch (const Error& error) {
+    return {device, false, error.what()};
+  }
+}
+
+}  // namespace
 
 std::vector<DeviceStatus> list_devices(const RunnerOptions& options) {
   std::vector<std::string> devices{"cpu"};
@@ -18,6 +34,8 @@ std::vector<DeviceStatus> list_devices(const RunnerOptions& options) {
       result.push_back({device, false, error.what()});
     }
   }
+  result.push_back(linked("ssh:HOST", "ssh", "a worker on a machine that the ssh client reaches"));
+  result.push_back(linked("adb:SERIAL", "adb", "a worker on a device that adb reaches"));
   return result;
 }
 

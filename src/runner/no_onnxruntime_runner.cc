@@ -7,4 +7,6 @@ std::unique_ptr<Runner> make_onnxruntime_runner(const std::string&, const Runner
   throw Error(Code::kUnavailable, "[onnxruntime] built without ONNX Runtime; configure with -DSEQTO_ONNXRUNTIME=ON");
 }
 
+std::string onnxruntime_file(const RunnerOptions&) { return ""; }
+
 }  // namespace seqto::internal

@@ -392,6 +392,12 @@ class OnnxruntimeRunner : public Runner {
 
 }  // namespace
 
+std::string onnxruntime_file(const RunnerOptions& options) {
+  for (const std::string& path : onnxruntime_candidates(options.library, SEQTO_DEFAULT_ORT_LIBRARY))
+    if (std::filesystem::is_regular_file(path)) return std::filesystem::canonical(path);
+  return "";
+}
+
 std::unique_ptr<Runner> make_onnxruntime_runner(const std::string& device, const RunnerOptions& options,
                                                 const Env& env) {
   Library library = find_library(options);

@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
 #include <sstream>
 
-#include "runner/reconnecting_session.h"
+#include "runner/hosted_runner.h"
 #include "runner/tvm_compile.h"
-#include "runner/worker_runner.h"
+#include "runner/worker/worker_runner.h"
 #include "seqto/error.h"
 #include "seqto/runner.h"
 
@@ -39,10 +36,10 @@ std::string required_executable(const RunnerOptions& options) {
                   program));
 }
 
-class TvmRunner : public Runner {
+class TvmRunner : public HostedRunner {
  public:
   TvmRunner(const TvmDevice& device, std::string name, const RunnerOptions& options, const Env& env)
-      : device_(device), name_(std::move(name)), options_(options), env_(env), python_(find_tvm_python(options, env)) {
+      : HostedRunner(options, env), device_(device), name_(std::move(name)), python_(find_tvm_python(options, env)) {
     // Servers lend themselves to one connection at a time, so all sessions share one.
     if (device_.remote()) options_.workers = 1;
     workers_ = make_worker_runner(command(), name_, options_, env_);
@@ -54,11 +51,6 @@ class TvmRunner : public Runner {
   std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
     return load(load_model(path), options);
   }
-  std::unique_ptr<Session> load_observed(const Model& model, std::span<const std::string> tensors, Observer& observer,
-                                         const SessionOptions& options) override {
-    return host().load_observed(model, tensors, observer, options);
-  }
-  Model optimized(const Model& model) override { return host().optimized(model); }
   ProcessMemory memory() override { return workers_->memory(); }
   int threads() const override { return options_.threads; }
   std::string description() const override {
@@ -82,35 +74,13 @@ class TvmRunner : public Runner {
 
   std::unique_ptr<Session> open(const std::string& compiled) {
     if (!device_.remote()) return workers_->load_file(compiled);
-    // Who names a device that is not there should not wait long to learn it.
-    double patience = connected_ ? options_.reconnect_seconds : std::min(kFirstPatience, options_.reconnect_seconds);
-    auto session = std::make_unique<ReconnectingSession>([this, compiled] { return workers_->load_file(compiled); },
-                                                         patience, options_.reconnect_seconds, env_);
-    connected_ = true;
-    return session;
-  }
-
-  static constexpr double kFirstPatience = 5;  // seconds
-
-  Runner& host() {
-    std::lock_guard lock(mutex_);
-    if (!host_) {
-      RunnerOptions here = options_;
-      here.isolated = false;
-      host_ = make_runner("cpu", here, env_);
-    }
-    return *host_;
+    return persistent([this, compiled] { return workers_->load_file(compiled); });
   }
 
   TvmDevice device_;
   std::string name_;
-  RunnerOptions options_;
-  Env env_;
   TvmPython python_;
   std::unique_ptr<Runner> workers_;
-  std::atomic<bool> connected_ = false;  // it was, once
-  std::mutex mutex_;
-  std::unique_ptr<Runner> host_;  // made when it is needed
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
 // Quantizes on request, so that the comparison with onnxruntime can run thousands of cases in one process.
 //
 // A line of JSON on stdin, a line of JSON on stdout:
-//   {"model": path, "ranges": path, "options": {...}, "output": path, "scheme": "int8" | "int8_dynamic", "typed": bool,
-//   "read_back": bool}
+//   {"model": path, "ranges": path, "options": {...}, "output": path, "scheme": "int8" | "int8_dynamic",
+//   "untyped": [tensor ...], "read_back": bool}
 //     fields of options as in QuantizeOptions
+//     untyped: where the file holds the types that ONNX's inference tells: the tensors of which it tells none, even at
+//     the opset that the options need
 //     -> {"status": "ok" | "error", "message": text, "deviations": [id ...], "unlike": [what the file holds otherwise
 //        than its encoding says ...] where "read_back" was asked}
 //   {"function": "scale_zero_point" | "quantize" | "quantize_bias" | "adjust_weight_scale", ...}
@@ -32,33 +34,23 @@ std::optional<T> optional_of(const json& j, const char* key) {
   return j[key].get<T>();
 }
 
-// Tensors of which the file tells no type.
-std::set<std::string> untyped(const Graph& graph) {
-  std::set<std::string> names;
-  for (const Node& n : graph.nodes) names.insert(n.outputs.begin(), n.outputs.end());
-  for (const auto* list : {&graph.value_info, &graph.outputs})
-    for (const ValueInfo& v : *list) names.erase(v.name);
-  return names;
-}
-
 // The opsets that onnxruntime's quantizer converts to by itself; nodes stay unnamed here, as in it, where "" in a list
-// of names hits all of them. `typed`: the file holds what ONNX's inference, which that quantizer asks, knows of tensors
-// behind operators of com.microsoft; infer_shapes() tells more, also where it is asked for the tensors of a new opset.
-Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options, bool typed) {
+// of names hits all of them. infer_shapes() tells more types than ONNX's inference, which that quantizer asks.
+Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options, const json& request) {
+  const bool typed = request.contains("untyped");
   if (!typed) model = infer_shapes(model);
   int64_t needed = options.block_size > 0 || internal::uses_16_bits(options) ? 21 : model.opset() < 10 ? 11 : 0;
   if (model.opset() >= needed) return model;
   Model converted = infer_shapes(convert_opset(model, needed));
-  if (typed)
-    std::erase_if(converted.graph.value_info,
-                  [unknown = untyped(model.graph)](const ValueInfo& v) { return unknown.contains(v.name); });
+  if (!typed) return converted;
+  const std::set<std::string> unknown = request["untyped"];
+  std::erase_if(converted.graph.value_info, [&](const ValueInfo& v) { return unknown.contains(v.name); });
   return converted;
 }
 
 json quantize_model(const json& request) {
   QuantizeOptions options = quantize_options_from_json(request.at("options").dump());
-  Model model = as_onnxruntime_takes_it(load_model(request.at("model").get<std::string>()), options,
-                                        request.value("typed", false));
+  Model model = as_onnxruntime_takes_it(load_model(request.at("model").get<std::string>()), options, request);
   std::vector<std::string> excluded = std::move(options.exclude);
   options.exclude.clear();
   Quantizer quantizer(std::move(model), load_ranges(request.at("ranges").get<std::string>()), options);

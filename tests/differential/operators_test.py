@@ -99,7 +99,7 @@ def compare(form, model, ranges, o, inputs):
         error = f"{type(e).__name__}: {str(e)[:200]}"
     scheme = "int8_dynamic" if form == "dynamic" else "int8"
     options = dict(o, format="qoperator")
-    reply = base.ask_driver(dict(base.for_driver(model, source), ranges=str(cache), options=options, output=str(ours), scheme=scheme))
+    reply = base.ask_driver(dict(base.for_driver(model, source, options), ranges=str(cache), options=options, output=str(ours), scheme=scheme))
     found = reply.get("deviations", [])
     if reply["status"] == "error":
         if why := deviations.rejects(model, o):

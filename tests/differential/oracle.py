@@ -18,6 +18,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationMethod, QuantType, quantize_static
 from onnxruntime.quantization.calibrate import TensorsData, save_tensors_data
+from onnxruntime.quantization.quant_utils import update_opset_version
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 logging.disable(logging.CRITICAL)
@@ -236,6 +237,20 @@ def float_tensors(model, op_types):
     return list(dict.fromkeys(
         t for n in model.graph.node if n.op_type in (op_types or DEFAULT_OPS) for t in itertools.chain(n.input, n.output)
         if types.get(t) in (TensorProto.FLOAT, TensorProto.FLOAT16) and t not in constants))
+
+
+def converted(model, o):
+    """The model at the opset that onnxruntime's quantizer converts it to, where ONNX's converter can."""
+    try:
+        return update_opset_version(model, TYPES[o["weight_type"]], TYPES[o["activation_type"]], overrides_of(o), o["block_size"])
+    except Exception:
+        return model
+
+
+def untyped(model):
+    """The tensors of which the model tells no type."""
+    told = {v.name for v in itertools.chain(model.graph.value_info, model.graph.output)}
+    return sorted({t for n in model.graph.node for t in n.output} - told)
 
 
 def observe(model, inputs, tensors):

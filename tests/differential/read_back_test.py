@@ -46,10 +46,9 @@ def forms(seed, model, static):
 
 def check(label, model, ranges, asked, counts):
     source, cache, _, ours = base.put_down(model, ranges)
-    where = base.for_driver(model, source)
     failures = []
     for name, (scheme, options) in asked.items():
-        reply = base.ask_driver(dict(where, ranges=str(cache), options=options, output=str(ours), scheme=scheme, read_back=True))
+        reply = base.ask_driver(dict(base.for_driver(model, source, options), ranges=str(cache), options=options, output=str(ours), scheme=scheme, read_back=True))
         counts[f"{name}: {reply['status']}"] += 1
         counts[f"{name}: layers corrected"] += reply.get("corrected", 0)
         failures += [f"{label}, {name}: {text}" for text in reply.get("unlike", [])]

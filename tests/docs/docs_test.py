@@ -79,6 +79,30 @@ class Links(unittest.TestCase):
         self.assertGreater(found, 50)
 
 
+class Skill(unittest.TestCase):
+    """SKILL.md, by which an agent uses the command, says nothing that the program does not."""
+
+    TEXT = (SOURCE / "SKILL.md").read_text(encoding="utf-8")
+
+    def rows(self, heading):
+        table = self.TEXT.partition(f"| {heading} |")[2].partition("\n\n")[0]
+        return [re.findall(r"`([^`]+)`|\| (\d+) \|", row)[0] for row in table.splitlines()[2:]]
+
+    def test_its_messages_are_the_programs(self):
+        said = " ".join(path.read_text(encoding="utf-8") for folder in ("src", "cli") for path in (SOURCE / folder).rglob("*.cc"))
+        said = re.sub(r'"\s*"', "", said)
+        messages = [text for text, _ in self.rows("message | do")]
+        self.assertGreater(len(messages), 5)
+        for message in messages:
+            with self.subTest(message=message):
+                self.assertTrue(message in said)
+
+    def test_its_codes_are_the_commands(self):
+        codes = {code for _, code in self.rows("code | do")}
+        page = (SOURCE / "docs/reference/commands.md").read_text(encoding="utf-8")
+        self.assertEqual(codes, set(re.findall(r"^\| (\d+) \|", page, re.M)))
+
+
 class Flags(unittest.TestCase):
     helps = {}
 
@@ -174,6 +198,8 @@ class Reader:
 
 class Commands(unittest.TestCase):
     def check(self, page):
+        if "| jq " in page.text and not shutil.which("jq"):
+            self.skipTest("jq is missing (tools/setup.sh test)")
         reader = Reader(page)
         self.addCleanup(reader.close)
         for block, printed in reader.follow():

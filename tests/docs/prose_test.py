@@ -56,7 +56,7 @@ class Sizes(unittest.TestCase):
             self.assertLessEqual(len(path.read_text(encoding="utf-8").splitlines()), most)
 
     def test_the_guide_has_eleven_pages_of_80_lines(self):
-        found = {path.stem: path for path in (prose.ROOT / "docs/guide").iterdir()}
+        found = {path.stem: path for path in (prose.ROOT / "docs/guide").glob("*.md")}
         self.assertEqual(set(found), GUIDE)
         for path in found.values():
             self.check(path, 80)

@@ -1,6 +1,7 @@
 """The package seqto: models, data in all their forms, verbs, errors, interruptions."""
 
 import _thread
+import json
 import logging
 import os
 import pathlib
@@ -9,7 +10,9 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
+import unittest.mock
 
 import package
 import numpy as np
@@ -151,7 +154,28 @@ class Verbs(Folder):
         plain, better = seqto.quantize(MODEL, X, **TYPES), seqto.quantize(MODEL, X)
         loss = lambda q: seqto.validate(MODEL, q.model, X, limits={"kl": 1}).to_dict()["limits"][0]["found"]
         self.assertLess(loss(better), loss(plain))
-        self.assertEqual(set(better.encoding) & {"layers", "biases"}, {"layers", "biases"})
+        self.assertNotEqual(plain.encoding, better.encoding)
+
+    def test_encodings(self):
+        made = seqto.quantize(MODEL, X, **TYPES)
+        encoding = made.encoding
+        np.savez(self.dir / "x.npz", x=X)
+        printed = models.seqto("-q", "quantize", MODEL, "--data", self.dir / "x.npz", "--activation-type", "uint8",
+                               "--print-encoding", "-o", self.dir / "q.onnx").stdout
+        self.assertEqual(encoding.to_json(), printed.rstrip("\n"))
+        self.assertEqual(encoding.hash, json.loads(printed)["hash"])
+        self.assertEqual(encoding.layers["stem"]["scheme"], "int8")
+        self.assertEqual(encoding.tensors["x"]["type"], "uint8")
+        self.assertIn("stem_clip", encoding.removed)
+        self.assertEqual(encoding.biases["stem_bias"]["layer"], "stem")
+        self.assertEqual((encoding.weights, encoding.deviations, encoding.notes), ({}, [], []))
+        quantizer = seqto.Quantizer(MODEL, seqto.calibrate(MODEL, X), **TYPES)
+        again, other = (quantizer.encode(seqto.uniform_plan(MODEL, "int8", exclude=e)) for e in ([], ["op:Gemm"]))
+        self.assertEqual(again, encoding)
+        self.assertEqual(len({again, encoding, other}), 2)
+        stored = seqto.quantize(MODEL, mode="weights").encoding
+        self.assertIn("stem_weight", stored.weights)
+        self.assertEqual(json.loads(stored.to_json())["hash"], stored.hash)
 
     def test_plans_and_ranges_in_place_of_a_mode(self):
         ranges, plan = seqto.calibrate(MODEL, X), seqto.uniform_plan(MODEL, "int8", exclude=["op:Gemm"])
@@ -217,6 +241,36 @@ class Calls(unittest.TestCase):
         with self.assertLogs("seqto", logging.INFO) as seen, tempfile.TemporaryDirectory() as folder:
             seqto.tune(MODEL, "random", pathlib.Path(folder) / "out", strategy="incremental", samples=30, max_evaluations=2)
         self.assertRegex("\n".join(seen.output), "random numbers")
+
+    def test_progress_in_bars(self):
+        made = []
+
+        class tqdm:  # what is asked of tqdm's own
+            def __init__(self, desc, total):
+                self.desc, self.total, self.n, self.closed = desc, total, 0, False
+                made.append(self)
+
+            def set_postfix_str(self, text, refresh):
+                self.text = text
+
+            def refresh(self):
+                self.drawn = self.n
+
+            def close(self):
+                self.closed = True
+
+        seqto.calibrate(MODEL, X, progress=tqdm)
+        self.assertTrue(made and all(bar.closed and bar.drawn == bar.n for bar in made))
+        seqto.calibrate(MODEL, X, progress=False)
+        with unittest.mock.patch.dict(sys.modules, {"tqdm": None, "tqdm.auto": None}):
+            with self.assertRaisesRegex(TypeError, "needs the package tqdm"):
+                seqto.calibrate(MODEL, X, progress=True)
+        auto = types.ModuleType("tqdm.auto")
+        auto.tqdm = tqdm
+        before = len(made)
+        with unittest.mock.patch.dict(sys.modules, {"tqdm": types.ModuleType("tqdm"), "tqdm.auto": auto}):
+            seqto.quantize(MODEL, X, progress=True)
+        self.assertGreater(len(made), before)
 
     def test_other_threads_go_on(self):
         counted, over = [0], threading.Event()

@@ -2,8 +2,10 @@
 
 import contextlib
 import copy
+import importlib
 import inspect
 import io
+import json
 import logging
 import os
 import pathlib
@@ -15,6 +17,7 @@ import package  # noqa: F401
 import numpy as np
 import onnx
 import onnxruntime.quantization as theirs
+from onnx import helper
 
 import seqto
 import seqto.onnxruntime.quantization as ours
@@ -33,7 +36,9 @@ COUNT = int(os.environ.get("SEQTO_DROPIN_COUNT", 40))
 CASES = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", package.SOURCE / "../shared/cases"))
 NAMES = ["quantize_static", "quantize_dynamic", "quantize", "get_qdq_config", "create_calibrator", "quant_pre_process",
          "StaticQuantConfig", "DynamicQuantConfig", "MinMaxCalibrater", "CalibraterBase", "load_tensors_data",
-         "save_tensors_data"]
+         "save_tensors_data", "write_calibration_table", "calibrate.HistogramCalibrater", "calibrate.EntropyCalibrater",
+         "calibrate.PercentileCalibrater", "calibrate.DistributionCalibrater", "preprocess.quant_pre_process",
+         "quant_utils.load_model_with_shape_infer", "quant_utils.save_and_reload_model_with_shape_infer"]
 
 
 def silently(function, *arguments, **keywords):
@@ -54,7 +59,9 @@ class Signatures(unittest.TestCase):
     def test_names_and_defaults(self):
         for name in NAMES:
             with self.subTest(name):
-                a, b = (inspect.signature(getattr(module, name)).parameters for module in (theirs, ours))
+                *path, name = name.split(".")
+                a, b = (inspect.signature(getattr(importlib.import_module(".".join([module.__name__, *path])), name)).parameters
+                        for module in (theirs, ours))
                 self.assertEqual([(p.name, p.kind, str(p.default)) for p in a.values()],
                                  [(p.name, p.kind, str(p.default)) for p in b.values()])
 
@@ -64,6 +71,19 @@ class Signatures(unittest.TestCase):
             self.assertEqual([(e.name, e.value, str(e)) for e in a], [(e.name, e.value, str(e)) for e in b])
         for kind in theirs.QuantType:
             self.assertEqual(ours.QuantType[kind.name].tensor_type, kind.tensor_type)
+
+    def test_registries(self):
+        for name in ("QDQRegistry", "QLinearOpsRegistry", "IntegerOpsRegistry"):
+            a, b = (getattr(importlib.import_module(f"{module.__name__}.registry"), name) for module in (theirs, ours))
+            self.assertEqual(set(a), set(b))
+
+    def test_helpers_are_theirs(self):
+        a, b = (importlib.import_module(f"{module.__name__}.quant_utils") for module in (theirs, ours))
+        for name in ("QUANT_OP_NAME", "DEQUANT_OP_NAME", "TENSOR_NAME_QUANT_SUFFIX", "QUANT_INPUT_SUFFIX", "ms_domain",
+                     "DEQUANT_OUTPUT_SUFFIX", "MODEL_SIZE_THRESHOLD", "onnx_domain", "find_by_name", "compute_scale_zp"):
+            self.assertEqual(getattr(a, name), getattr(b, name))
+        with self.assertRaisesRegex(ImportError, "quantize_static"):
+            from seqto.onnxruntime.quantization import QDQQuantizer  # noqa: F401
 
     def test_their_readers_are_readers(self):
         self.assertIsInstance(Samples([]), ours.CalibrationDataReader)
@@ -202,6 +222,33 @@ class Calibrated(Pair):
                             calibrate_method=ours.CalibrationMethod.Entropy)
         self.assertIsInstance(refused, ValueError)
 
+    def test_smoothing(self):
+        rng = np.random.default_rng(0)
+        w = rng.normal(size=(16, 8)).astype(np.float32)
+        nodes = [helper.make_node("Mul", ["x", "gain"], ["g"], "gain_node"), helper.make_node("MatMul", ["g", "w"], ["y"])]
+        gain = np.ones(16, np.float32)
+        gain[3] = 100  # an outlier channel, which the weights hardly read
+        w[3] /= 100
+        float32 = onnx.TensorProto.FLOAT
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", float32, [4, 16])],
+                                  [helper.make_tensor_value_info("y", float32, [4, 8])],
+                                  [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(gain, "gain")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        source, cache = self.dir / "smooth.onnx", self.dir / "smooth.json"
+        onnx.save(model, source)
+        batches = [{"x": rng.normal(size=(4, 16)).astype(np.float32)} for _ in range(20)]
+        run = lambda m: np.concatenate([oracle.session(m, False).run(None, b)[0] for b in batches])
+        errors = []
+        for extra in ({}, {"SmoothQuant": True}, {"SmoothQuant": True, "SmoothQuantAlpha": 0.8}):
+            made = self.made(ours, "quantize_static", source, Samples(batches), extra_options=extra, calibration_cache_path=cache)
+            self.assertNotIsInstance(made, Exception, made)
+            self.assertEqual(json.loads(cache.read_text()).get("smooth_quant", False), bool(extra))
+            errors.append(np.linalg.norm(run(made) - run(model)))
+        self.assertLess(max(errors[1:]), errors[0] / 2)
+        self.assertNotEqual(errors[1], errors[2])
+        refused = self.made(ours, "quantize_static", source, None, extra_options=extra, calibration_cache_path=cache)
+        self.assertRegex(str(refused), "SmoothQuant requires")
+
     def test_configurations(self):
         for module in (theirs, ours):
             config = module.get_qdq_config(str(models.DIGITS), Samples(self.batches()), per_channel=True,
@@ -218,14 +265,59 @@ class Calibrated(Pair):
         self.both(str(models.DIGITS), self.batches(), extra_options={"TensorQuantOverrides": overrides})
 
     def test_calibrators(self):
-        found = []
+        for method in ("MinMax", "Entropy", "Percentile"):
+            for op_types in (["Conv"], None):
+                found = []
+                for module in (theirs, ours):
+                    calibrator = silently(module.create_calibrator, str(models.DIGITS), op_types, str(self.dir / "augmented.onnx"),
+                                          module.CalibrationMethod[method], extra_options={"percentile": 99.0})
+                    self.assertTrue(type(calibrator).__name__.startswith(method))
+                    silently(calibrator.collect_data, Samples(self.batches()))
+                    data = silently(calibrator.compute_data)
+                    found.append({t: tuple(np.asarray(v).item() for v in data[t].range_value) for t in data.keys()})
+                self.assertEqual(*found)
+
+    def test_calibrations_as_json(self):
+        made = {}
         for module in (theirs, ours):
-            calibrator = silently(module.create_calibrator, str(models.DIGITS), ["Conv"], str(self.dir / "augmented.onnx"),
-                                  module.CalibrationMethod.Percentile, extra_options={"percentile": 99.0})
-            silently(calibrator.collect_data, Samples(self.batches()))
-            data = silently(calibrator.compute_data)
-            found.append({t: tuple(float(np.asarray(v)) for v in data[t].range_value) for t in data.keys()})
-        self.assertEqual(*found)
+            cache = self.dir / f"{module.__name__}.json"
+            self.made(module, "quantize_static", str(models.DIGITS), Samples(self.batches()), calibration_cache_path=cache)
+            data = made[module] = module.load_tensors_data(cache)
+            folder = self.dir / module.__name__
+            folder.mkdir()
+            silently(module.write_calibration_table, data, str(folder))
+        for name in ("calibration.flatbuffers", "calibration.cache"):
+            self.assertEqual(*((self.dir / module.__name__ / name).read_bytes() for module in (theirs, ours)), name)
+        read = [theirs.TensorsData.from_dict(json.loads((self.dir / module.__name__ / "calibration.json").read_text()))
+                for module in (theirs, ours)]
+        a, b = ({t: [v.item() for v in data[t].range_value] for t in data} for data in read)
+        self.assertEqual(a, b)
+        encoder = importlib.import_module("seqto.onnxruntime.quantization.calibrate").CalibrationCacheEncoder
+        text = json.dumps(made[ours], cls=encoder)
+        self.assertEqual(json.loads(text)["data"].keys(), set(made[theirs].keys()))
+        again = ours.TensorsData.from_dict(json.loads(text))
+        self.assertEqual([again[t].range_value for t in again], [made[ours][t].range_value for t in made[ours]])
+
+    def test_samples_wait_in_a_file(self):
+        batches = [{"x": np.concatenate([b["x"]] * k)} for k, b in enumerate(self.batches(), 1)]
+        model = onnx.load(models.DIGITS)
+        for value in [*model.graph.input, *model.graph.output]:
+            value.type.tensor_type.shape.dim[0].dim_param = "N"
+        del model.graph.value_info[:]
+        onnx.save(model, self.dir / "open.onnx")
+        found = []
+        for kept in (0, 10_000, 1 << 30):
+            calibrator = ours.create_calibrator(str(self.dir / "open.onnx"), calibrate_method=ours.CalibrationMethod.Entropy)
+            calibrator._batches = seqto._core.Batches(kept)
+            calibrator.collect_data(Samples(batches))
+            data = calibrator.compute_data()
+            found.append({t: data[t].range_value for t in data})
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
+        os.environ["TMPDIR"] = "/proc"  # takes no file
+        self.addCleanup(os.environ.pop, "TMPDIR")
+        with self.assertRaisesRegex(seqto.Error, "set TMPDIR"):
+            seqto._core.Batches(0).append(seqto.load(models.DIGITS), self.batches()[0])
 
     def test_pre_process(self):
         ours.quant_pre_process(str(models.DIGITS), self.dir / "prepared.onnx", skip_symbolic_shape=True)

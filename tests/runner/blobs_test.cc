@@ -1,4 +1,4 @@
-#include "runner/blobs.h"
+#include "runner/worker/blobs.h"
 
 #include <gtest/gtest.h>
 

@@ -15,6 +15,7 @@
 #include "base/subprocess.h"
 #include "seqto/error.h"
 #include "seqto/runner.h"
+#include "testing/fake_link.h"
 
 namespace seqto {
 namespace {
@@ -91,6 +92,12 @@ const std::vector<Subject> kRunners{
        return make_runner("cpu", o, env);
      },
      true},
+    {"OnnxruntimeBehindALink",
+     [](RunnerOptions o, const Env& env) {
+       static const FakeLink link(SEQTO_BINARY);
+       return make_runner("adb:board", o, env);
+     },
+     false},  // a time that runs out is the model's fault there: link_runner_test.cc
     {"OpenvinoInWorker",
      [](RunnerOptions o, const Env& env) {
        o.isolated = true;

@@ -107,6 +107,94 @@ def endless():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
+class Linked:
+    """A worker with --stream: no folder is shared."""
+
+    def __init__(self, kept):
+        self.process = subprocess.Popen([models.BINARY, "worker", "--stream", "--blobs", str(kept)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.last = self.sent = 0
+
+    def ask(self, blobs=(), **request):
+        """The reply, and the blobs that came with it. `blobs` are sent before."""
+        for name, data in dict(blobs).items():
+            self.process.stdin.write(json.dumps({"blob": name, "bytes": len(data)}).encode() + b"\n" + data)
+            self.sent += len(data)
+        self.last += 1
+        self.process.stdin.write(json.dumps({"id": self.last, **request}).encode() + b"\n")
+        self.process.stdin.flush()
+        came = {}
+        while True:
+            message = json.loads(self.process.stdout.readline())
+            if "blob" not in message:
+                assert message["id"] == self.last
+                return message, came
+            came[message["blob"]] = self.process.stdout.read(message["bytes"])
+
+    def give(self, blobs, **request):
+        """Asks, gives what is lacking, and asks again."""
+        reply, came = self.ask(**request)
+        if "lacks" in reply:
+            reply, came = self.ask({name: blobs[name] for name in reply["lacks"]}, **request)
+        return reply["ok"], came
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait(60)
+
+
+class OverALink(unittest.TestCase):
+    def setUp(self):
+        self.kept = pathlib.Path(tempfile.mkdtemp(prefix="seqto-protocol-"))
+        self.addCleanup(shutil.rmtree, self.kept)
+        self.weight = np.arange(5000, dtype=np.float32)
+        proto = scaler(5000, self.weight)[0]
+        self.blobs = {"w0": self.weight.tobytes(), "x-1": (self.weight + 1).tobytes()}
+        self.model = {"proto": {"type": "uint8", "dims": [len(proto)], "base64": base64.b64encode(proto).decode()},
+                      "weights": [{"name": "w", "type": "float32", "dims": [5000], "blob": "w0"}]}
+        self.inputs = [{"type": "float32", "dims": [5000], "blob": "x-1"}]
+
+    def run_once(self, worker):
+        loaded, came = worker.give(self.blobs, verb="load", model=self.model)
+        self.assertEqual(came, {})
+        ran, came = worker.give(self.blobs, verb="run", session=loaded["session"], inputs=self.inputs)
+        output, = came.values()
+        self.assertEqual(list(came), [ran["outputs"][0]["blob"]])
+        np.testing.assert_array_equal(np.frombuffer(output, np.float32), self.weight * (self.weight + 1))
+
+    def test_blobs_are_asked_for_and_kept(self):
+        worker = Linked(self.kept)
+        self.assertEqual(worker.ask(verb="load", model=self.model)[0]["lacks"], ["w0"])
+        self.run_once(worker)
+        self.assertEqual(worker.sent, 40000)
+        self.run_once(worker)
+        self.assertEqual(worker.sent, 40000)
+        self.assertEqual(worker.end(), 0)
+        self.assertEqual(sorted(p.name for p in self.kept.iterdir()), ["w0", "x-1"])  # outputs are not
+        later = Linked(self.kept)
+        self.run_once(later)
+        self.assertEqual(later.sent, 0)
+        (self.kept / "x-1").unlink()  # another worker made room
+        self.run_once(later)
+        self.assertEqual(later.sent, 20000)
+        self.assertEqual(later.end(), 0)
+
+    def test_a_blob_cut_short_is_the_end(self):
+        worker = Linked(self.kept)
+        worker.process.stdin.write(b'{"blob": "w0", "bytes": 1000}\n' + b"x" * 999)
+        self.assertEqual(worker.end(), 0)
+        self.assertEqual(list(self.kept.iterdir()), [])
+
+    def test_a_name_that_leads_out_is_refused(self):
+        worker = Linked(self.kept)
+        self.addCleanup(worker.end)
+        worker.process.stdin.write(b'{"blob": "../w0", "bytes": 3}\n')
+        worker.process.stdin.flush()
+        reply = json.loads(worker.process.stdout.readline())
+        self.assertIn("is no name of a blob", reply["error"]["message"])
+
+
 def as_bytes(text):
     return np.frombuffer(text, np.uint8)
 

@@ -1,5 +1,5 @@
 // Workers that crash, hang, eat memory, talk nonsense; what they leave behind.
-#include "runner/worker_runner.h"
+#include "runner/worker/worker_runner.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -32,7 +32,9 @@ std::vector<Place> places_of(const Inputs& in) {
 
 // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
 void read_judges(Place& first, const TuneOptions& o) {
-  if (std::ranges::any_of(o.search.objectives, is_task_metric)) read_truths(first.acceptance, judging_metrics(o));
+  if (std::ranges::none_of(o.search.objectives, is_task_metric)) return;
+  read_truths(first.acceptance, judging_metrics(o));
+  if (o.own.strategy) read_truths(first.search, judging_metrics(o));
 }
 
 Measurement measure_reference(EvaluationData& part, Session& session, const Env& env) {
@@ -83,7 +85,7 @@ void settle_loss(const Inputs& in, const Outputs& outputs, Place& first, Ending&
 
 std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   std::vector<Place> places = places_of(in);
-  const Metrics metrics = make_metrics(in.options.metrics);
+  const Metrics metrics = make_metrics(in.options.metrics, in.options.own.metrics);
   for (Place& place : places) read_truths(place.evaluation, metrics);
   read_judges(places.front(), in.options);
   Trial trial;

@@ -140,12 +140,14 @@ double learning_seconds(const Model& model, double samples, const Pace& pace) {
   return seconds;
 }
 
-// What the strategy itself says; the published one goes through all layers.
+// What the strategy itself says; one of the caller's own is taken to try as many plans as most do. The published one
+// goes through all layers.
 double evaluations(const Inputs& in, const SearchSpace& space, int64_t front) {
   const TuneOptions& o = in.options;
   StrategyOptions options = o.search;
   options.front = front;
-  const int64_t all = searches(o) ? make_strategy(o.strategy, space, options)->expected() - front
+  const std::string strategy = o.own.strategy ? "random" : o.strategy;
+  const int64_t all = searches(o) ? make_strategy(strategy, space, options)->expected() - front
                                   : std::ssize(uniform_plan(in.model, quantized_scheme(o), o.quantize.exclude).schemes);
   return static_cast<double>(o.max_evaluations > 0 ? std::min(all, o.max_evaluations) : all);
 }

@@ -20,12 +20,16 @@ constexpr const char* kRandomData =
 
 using Starting = std::vector<std::future<std::unique_ptr<Runner>>>;
 
+std::unique_ptr<Runner> runner_of(const TuneOptions& o, const std::string& device, const Env& env) {
+  return is_own_device(o, device) ? o.own.devices.at(device)(env) : make_runner(device, o.runner, env);
+}
+
 // A worker takes as long to start as the model to be looked at and this process's own runtime to be loaded.
 Starting start_runners(const TuneOptions& o, const Env& env) {
   Starting starting;
   const auto how = o.runner.isolated ? std::launch::async : std::launch::deferred;
   for (const std::string& device : o.devices)
-    starting.push_back(std::async(how, [&o, &env, device] { return make_runner(device, o.runner, env); }));
+    starting.push_back(std::async(how, [&o, &env, device] { return runner_of(o, device, env); }));
   return starting;
 }
 

@@ -29,7 +29,38 @@ std::vector<ImproveOptions> rewritings(const TuneOptions& o) {
   return distinct;
 }
 
+[[noreturn]] void usage(const std::string& text) { throw Error(Code::kUsage, "[tune] " + text); }
+
+void validate_own_parts(const TuneOptions& o) {
+  if (o.own.strategy) {
+    if (o.strategy.empty() || std::ranges::count(strategy_names(), o.strategy) > 0)
+      usage(fmt::format("a strategy of your own by the name '{}' found; a name that no strategy of seqto has expected",
+                        o.strategy));
+  } else {
+    make_strategy(o.strategy, {});  // an unknown name costs no calibration
+  }
+  for (const auto& [name, make] : o.own.devices)
+    if (std::ranges::count(o.devices, name) == 0)
+      usage(fmt::format("a device of your own '{}' found that is none of the devices {}; its name among them expected",
+                        name, fmt::join(o.devices, ", ")));
+  if (!o.own.data) return;
+  const DatasetOptions& d = o.dataset;
+  if (!o.data.empty()) usage(fmt::format("data of your own and {} found; one of them expected", o.data.string()));
+  const bool alone = o.calibration_data.empty() && o.ranking_data.empty();
+  if (!d.labels.empty() || d.samples > 0 || d.random_samples > 0 || !d.states.empty() ||
+      (alone && (!d.preprocess.empty() || !d.dims.empty() || !d.constants.empty())))
+    usage(
+        "labels, preprocess, samples, random_samples, dims, constants or states found beside data of your own; its "
+        "samples are taken as they are: leave these options out");
+}
+
 }  // namespace
+
+bool is_own_device(const TuneOptions& o, const std::string& device) { return o.own.devices.contains(device); }
+
+std::unique_ptr<Strategy> strategy_of(const TuneOptions& o, const SearchSpace& space, const StrategyOptions& how) {
+  return o.own.strategy ? o.own.strategy(space, how) : make_strategy(o.strategy, space, how);
+}
 
 bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
 
@@ -58,7 +89,7 @@ std::vector<DetailedScheme> detailed_schemes(const TuneOptions& o) {
 Metrics judging_metrics(const TuneOptions& o) {
   MetricOptions asked = o.metrics;
   asked.command_resamples = 0;  // intervals are of what is reported
-  Metrics judges = make_metrics(asked);
+  Metrics judges = make_metrics(asked, o.own.metrics);
   std::erase_if(judges, [&](const auto& metric) {
     return std::ranges::find(o.search.objectives, metric->name()) == o.search.objectives.end();
   });
@@ -76,6 +107,8 @@ std::string options_json(const TuneOptions& o) {
          {"quantize", parse_json(quantize_options_to_json(o.quantize))}};
   if (!o.groups.together.empty()) j["groups"] = o.groups.together;
   if (!o.metrics.empty()) j["metrics"] = parse_json(metric_options_to_json(o.metrics));
+  for (const auto& metric : o.own.metrics) j["own"]["metrics"].push_back(metric->name());
+  for (const auto& [name, make] : o.own.devices) j["own"]["devices"].push_back(name);
   if (o.data == "random") j["data"] = "random";
   for (const StateLink& state : o.dataset.states) j["states"].push_back(state.output + "=" + state.input);
   if (o.devices.size() > 1) j["more_devices"] = std::vector(o.devices.begin() + 1, o.devices.end());
@@ -101,7 +134,6 @@ bool published_settings(const TuneOptions& o) {
 }
 
 void validate(const TuneOptions& o) {
-  auto usage = [](std::string text) { throw Error(Code::kUsage, "[tune] " + std::move(text)); };
   if (o.calibration_samples && *o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
     usage(fmt::format("{} calibration samples found; at least 1 expected", *o.calibration_samples));
   if (o.message_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.message_samples));
@@ -109,7 +141,7 @@ void validate(const TuneOptions& o) {
   if (o.audit_samples > 0 && !o.dataset.states.empty())
     usage("an audit of a model with recurrent states found; leave --audit-samples out");
   if (o.output.empty()) usage("no output folder found; name one with -o DIR");
-  make_strategy(o.strategy, {});  // an unknown name costs no calibration
+  validate_own_parts(o);
   for (const DetailedScheme& s : detailed_schemes(o)) {
     validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
     if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));
@@ -137,7 +169,7 @@ void validate(const TuneOptions& o) {
     usage(fmt::format("the objectives {} found; a loss or a task metric beside them expected, as in kl,size",
                       fmt::join(o.search.objectives, ", ")));
   std::vector<std::string> metrics{"top1", "top5", "f1"};
-  for (const auto& metric : make_metrics(o.metrics)) metrics.push_back(metric->name());
+  for (const auto& metric : make_metrics(o.metrics, o.own.metrics)) metrics.push_back(metric->name());
   for (const auto& name : o.search.objectives) {
     if (std::ranges::count(o.search.objectives, name) > 1)
       usage(fmt::format("objective {} found twice; once expected", name));
@@ -176,6 +208,7 @@ TuneOptions resolved(TuneOptions o) {
   }
   if (searches(o) && o.fast_types) take_fast_types(o.quantize, o.devices.front());
   if (searches(o) && o.data != "random" && !o.quantize.compat_onnxruntime) o.dataset.order = SampleOrder::kMixed;
+  if (o.jobs <= 0 && is_own_device(o, o.devices.empty() ? "" : o.devices.front())) o.jobs = 1;
   if (o.jobs <= 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     o.jobs = std::max(1, cores / std::max(1, o.runner.threads));

@@ -2,6 +2,7 @@
 // that identifies it.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "seqto/metrics.h"
@@ -20,12 +21,15 @@ bool searches(const TuneOptions& options);
 // Whether the study's layers are those of tunable_form(): the published procedure takes the model as it is.
 bool folds_batch_norms(const TuneOptions& options);
 bool by_latency(const TuneOptions& options);  // whether it is an objective
+bool is_own_device(const TuneOptions& options, const std::string& device);
 // Of those that calibration leaves.
 int64_t search_samples(const TuneOptions& options, int64_t available);
 
 // What there is to choose from.
 std::vector<DetailedScheme> detailed_schemes(const TuneOptions& options);
 
+// The caller's own strategy, or the one of that name.
+std::unique_ptr<Strategy> strategy_of(const TuneOptions& options, const SearchSpace& space, const StrategyOptions& how);
 // Of the task metrics asked for, those that are objectives, without intervals.
 Metrics judging_metrics(const TuneOptions& options);
 

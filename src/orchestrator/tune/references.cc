@@ -9,6 +9,7 @@
 #include "orchestrator/tune/float_outputs.h"
 #include "orchestrator/tune/improvements.h"
 #include "orchestrator/tune/search_space.h"
+#include "runner/link.h"
 #include "search/strategies/assignments.h"
 #include "seqto/error.h"
 
@@ -90,7 +91,7 @@ void note_placement(const Inputs& in, References& r, Study& study) {
   const std::vector<Tensor> inputs = first_inputs(in);
   std::map<std::string, std::vector<NodePlacement>> by_device;
   for (const Place& place : r.places) {
-    if (place.device == "cpu") continue;
+    if (computes_on_cpu(place.device)) continue;
     auto nodes = place.runner->placement(r.candidate(r.full), inputs);
     if (nodes.empty()) continue;  // the runtime does not tell
     if (std::ranges::all_of(nodes, [](const NodePlacement& n) { return n.provider == "CPUExecutionProvider"; }))

@@ -15,7 +15,7 @@ namespace {
 // Data sets one after the other.
 class JoinedDataset : public Dataset {
  public:
-  int64_t add(std::unique_ptr<Dataset> part) {  // returns where it begins
+  int64_t add(std::shared_ptr<const Dataset> part) {  // returns where it begins
     int64_t begin = size_;
     size_ += part->size();
     parts_.push_back({begin, std::move(part)});
@@ -48,7 +48,7 @@ class JoinedDataset : public Dataset {
  private:
   struct Part {
     int64_t begin;
-    std::unique_ptr<Dataset> data;
+    std::shared_ptr<const Dataset> data;
   };
   std::vector<Part> parts_;
   int64_t size_ = 0;
@@ -96,8 +96,13 @@ Split divided(const TuneOptions& o, const Dataset& data, int64_t begin) {
   return result;
 }
 
+std::shared_ptr<const Dataset> data_of(const TuneOptions& o, std::span<const ValueInfo> inputs) {
+  if (o.own.data) return o.own.data;
+  return open_dataset(o.data, inputs, o.dataset);
+}
+
 Samples from_one(const TuneOptions& o, std::span<const ValueInfo> inputs) {
-  Samples s{open_dataset(o.data, inputs, o.dataset), {}, {}, 0};
+  Samples s{data_of(o, inputs), {}, {}, 0};
   s.kinds = count_kinds(*s.data);
   s.split = divided(o, *s.data, 0);
   return s;
@@ -122,7 +127,7 @@ Samples from_several(const TuneOptions& o, std::span<const ValueInfo> inputs) {
         static_cast<size_t>(limited(own->size(), o.calibration_samples.value_or(kCalibrationSamples))));
     joined->add(std::move(own));
   }
-  auto data = open_dataset(o.data, inputs, o.dataset);
+  auto data = data_of(o, inputs);
   s.kinds = count_kinds(*data);
   if (o.calibration_data.empty()) {
     s.split = divided(o, *data, joined->size());

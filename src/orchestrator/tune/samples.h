@@ -11,7 +11,7 @@
 namespace seqto::internal {
 
 struct Samples {
-  std::unique_ptr<Dataset> data;  // all of it, one after the other where there are several
+  std::shared_ptr<const Dataset> data;  // all of it, one after the other where there are several
   Split split;
   std::vector<int64_t> ranking;  // for the error analysis
   int64_t kinds = 0;             // classes that are known (Dataset::kind)

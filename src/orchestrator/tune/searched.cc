@@ -105,7 +105,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
                          .reported = [&](const Plan& plan) { return own.corrected(plan); },
                          .before = searches(o) ? std::nullopt : std::optional(study.study.trials().back().plan)});
   const auto strategy = [&]() -> std::unique_ptr<Strategy> {
-    auto whole = make_strategy(o.strategy, space, options);
+    auto whole = strategy_of(o, space, options);
     if (!elsewhere.ends_before_report) return whole;
     return std::make_unique<UpToReport>(std::move(whole));
   };

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "model/float16.h"
+
 namespace seqto::internal {
 namespace {
 
@@ -12,9 +14,12 @@ struct BlockParams {
   float zero_point = 0, highest = 0;  // codes
 };
 
-BlockParams block_params(float low, float high, float middle, float highest, bool symmetric) {
+float to_half_and_back(float x) { return half_to_float(float_to_half(x)); }
+
+BlockParams block_params(float low, float high, const NbitsRule& rule) {
+  const auto middle = static_cast<float>(1 << (rule.bits - 1)), highest = static_cast<float>((1 << rule.bits) - 1);
   BlockParams p{.highest = highest};
-  if (symmetric) {
+  if (rule.symmetric) {
     // The value of larger magnitude gets the lowest code, so that the whole range is used.
     p.scale = (std::fabs(high) > std::fabs(low) ? high : low) / -middle;
     p.zero_point = middle;
@@ -24,6 +29,7 @@ BlockParams block_params(float low, float high, float middle, float highest, boo
     float exact = p.scale != 0.0f ? 0.0f - low / p.scale : low;
     p.zero_point = std::round(std::clamp(exact, 0.0f, highest));
   }
+  if (rule.halves) p.scale = to_half_and_back(p.scale);
   p.reciprocal = p.scale != 0.0f ? 1.0f / p.scale : 0.0f;
   return p;
 }
@@ -50,12 +56,10 @@ void quantize_block(const float* in, uint8_t* codes, int64_t n, const BlockParam
 
 }  // namespace
 
-NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, int64_t block_size, int bits, bool symmetric,
-                         bool round_first) {
-  int64_t length = std::ssize(values) / runs;
+NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, const NbitsRule& rule) {
+  const int64_t length = std::ssize(values) / runs, block_size = rule.block_size;
   NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
   result.codes.resize(static_cast<size_t>(runs * result.blocks * block_size));
-  const auto middle = static_cast<float>(1 << (bits - 1)), highest = static_cast<float>((1 << bits) - 1);
   for (int64_t r = 0; r < runs; ++r)
     for (int64_t b = 0; b < result.blocks; ++b) {
       const float* in = values.data() + r * length + b * block_size;
@@ -65,16 +69,17 @@ NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, int64_t bl
         low = in[i] < low ? in[i] : low;
         high = in[i] > high ? in[i] : high;
       }
-      BlockParams p = block_params(low, high, middle, highest, symmetric);
-      quantize_block(in, result.codes.data() + (r * result.blocks + b) * block_size, n, p, round_first);
+      BlockParams p = block_params(low, high, rule);
+      quantize_block(in, result.codes.data() + (r * result.blocks + b) * block_size, n, p, rule.round_first);
       result.scale.push_back(p.scale);
       result.zero_point.push_back(static_cast<uint8_t>(p.zero_point));
     }
   return result;
 }
 
-NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, int64_t block_size, bool symmetric) {
-  int64_t length = std::ssize(values) / runs;
+NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const NbitsRule& rule) {
+  const int64_t length = std::ssize(values) / runs, block_size = rule.block_size;
+  const auto step = [&](float x) { return rule.halves ? to_half_and_back(x) : x; };
   NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
   result.codes.reserve(values.size());
   for (int64_t r = 0; r < runs; ++r)
@@ -83,18 +88,18 @@ NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, int64_t b
                                   static_cast<size_t>(std::min(block_size, length - begin)));
       auto [low_at, high_at] = std::minmax_element(block.begin(), block.end());
       float low = *low_at, high = *high_at, scale = 0, zero = 8;
-      if (symmetric) {
-        scale = (std::fabs(high) > std::fabs(low) ? high : low) / -8.0f;
+      if (rule.symmetric) {
+        scale = step((std::fabs(high) > std::fabs(low) ? high : low) / -8.0f);
       } else {
         low = std::min(low, 0.0f), high = std::max(high, 0.0f);
-        scale = (high - low) / 15.0f;
-        if (scale != 0.0f) zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 15.0f);
+        scale = step(step(high - low) / 15.0f);
+        if (scale != 0.0f) zero = std::clamp(std::nearbyint(step(-low / scale)), 0.0f, 15.0f);
       }
       for (float v : block) {
         // Symmetric codes are rounded before the middle is added, others after the zero point is.
-        float x = scale == 0.0f ? 8.0f
-                  : symmetric   ? std::nearbyint(v / scale) + 8.0f
-                                : std::nearbyint(v / scale + zero);
+        float x = scale == 0.0f    ? 8.0f
+                  : rule.symmetric ? std::nearbyint(step(v / scale)) + 8.0f
+                                   : std::nearbyint(step(step(v / scale) + zero));
         result.codes.push_back(static_cast<uint8_t>(std::clamp(x, 0.0f, 15.0f)));
       }
       result.scale.push_back(scale);

@@ -17,11 +17,18 @@ struct NbitsRuns {
   std::vector<float> scale;  // [runs, blocks]
   std::vector<uint8_t> zero_point;  // [runs, blocks]; the middle of the range when symmetric
 };
-// `round_first`: round before the zero point is added, as onnxruntime does for DequantizeLinear with blocks.
-NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, int64_t block_size, int bits, bool symmetric,
-                         bool round_first = false);
-// The same in 4 bits with the numbers of onnxruntime's GatherBlockQuantized: divided, rounded half to even.
-NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, int64_t block_size, bool symmetric);
+struct NbitsRule {
+  int64_t block_size = 0;
+  int bits = 4;
+  bool symmetric = false;
+  bool halves = false;  // the weight is in float16, and so are the scales that are written
+  // Round before the zero point is added, as onnxruntime does for DequantizeLinear with blocks.
+  bool round_first = false;
+};
+NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, const NbitsRule& rule);
+// The same in 4 bits with the numbers of onnxruntime's GatherBlockQuantized: divided, rounded half to even; of halves
+// each step is a half.
+NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const NbitsRule& rule);
 
 // `rows` rows of equal length, each packed into whole bytes, low bits first; `fill` where a row ends inside a byte.
 std::vector<uint8_t> pack_bits(std::span<const uint8_t> codes, int64_t rows, int bits, uint8_t fill = 0);

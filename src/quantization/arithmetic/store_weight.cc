@@ -86,7 +86,9 @@ StoredWeight quantize_4(const Tensor& weight, const Cut& cut, bool symmetric) {
   Tensor padded = pad(weight, cut);
   std::vector<float> values = to_floats(padded);
   if (g.before > 1) values = swapped(std::span<const float>(values), g.outer, g.before, g.channels, g.after);
-  NbitsRuns q = quantize_nbits(values, g.outer * g.channels, g.before * g.after, 4, symmetric);
+  NbitsRuns q = quantize_nbits(
+      values, g.outer * g.channels,
+      {.block_size = g.before * g.after, .symmetric = symmetric, .halves = weight.type() == DataType::kFloat16});
   if (g.before > 1) q.codes = swapped(std::span<const uint8_t>(q.codes), g.outer, g.channels, g.before, g.after);
   size_t half = (q.codes.size() + 1) / 2;
   std::vector<uint8_t> packed(q.codes.begin(), q.codes.begin() + static_cast<std::ptrdiff_t>(half));

@@ -76,6 +76,7 @@ class Encoder {
       : model_(model),
         view_(model),
         layerwise_(options),
+        exact_(options.common().compat_onnxruntime),
         cache_(cache),
         transposed_(transposed_weights(model, constant_)) {
     for (const auto* list : {&model.graph.inputs, &model.graph.value_info})
@@ -219,21 +220,30 @@ class Encoder {
     return {.form = form, .stored = std::move(stored), .block_size = block, .axis = m.axis()};
   }
 
-  // A block longer than the sum would be padding.
+  // A block longer than the sum would be padding; onnxruntime pads.
   int64_t block_of(int64_t k) const {
+    if (exact_) return options_.int4_block_size;
     auto shortest = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k)));
     return std::min(options_.int4_block_size, std::max<int64_t>(16, shortest));
   }
 
   bool pays(const Matrix& m, const Tensor& weight) const {
+    if (exact_) return true;
     int64_t block = block_of(m.k), blocks = (m.k + block - 1) / block;
     return m.n * blocks * (block * options_.bits / 8 + 5) + 300 < std::ssize(weight.bytes());
+  }
+
+  NbitsRule rule(const Tensor& weight, int64_t block, int bits = 4) const {
+    return {.block_size = block,
+            .bits = bits,
+            .symmetric = options_.int4_symmetric,
+            .halves = weight.type() == DataType::kFloat16};
   }
 
   EncodedWeight nbits(const std::string& name, const Matrix& m, const Tensor& weight) {
     const int64_t block = block_of(m.k);
     return made(name, StoredForm::kMatMulNBits, m, block, [&] {
-      NbitsRuns q = quantize_nbits(columns(m, weight), m.n, block, options_.bits, options_.int4_symmetric);
+      NbitsRuns q = quantize_nbits(columns(m, weight), m.n, rule(weight, block, options_.bits));
       auto middle = static_cast<uint8_t>(1 << (options_.bits - 1));
       auto zero = pack_bits(q.zero_point, m.n, options_.bits, middle);
       auto bytes = static_cast<int64_t>(block * options_.bits / 8), zeros = std::ssize(zero) / m.n;
@@ -251,7 +261,7 @@ class Encoder {
     int64_t blocks = (dims.back() + options_.int4_block_size - 1) / options_.int4_block_size;
     int64_t rows = weight.element_count() / dims.back();
     bool smaller = weight.element_count() / 2 + rows * blocks * 5 + 300 < std::ssize(weight.bytes());
-    return (axis < 0 ? axis + rank : axis) != rank - 1 && smaller;
+    return (axis < 0 ? axis + rank : axis) != rank - 1 && (smaller || exact_);
   }
 
   DataType type_of_4_bits() const { return options_.int4_symmetric ? DataType::kInt4 : DataType::kUint4; }
@@ -259,7 +269,7 @@ class Encoder {
   EncodedWeight gather(const std::string& name, const Tensor& weight) {
     EncodedWeight result = made(name, StoredForm::kGather, {}, options_.int4_block_size, [&] {
       const int64_t rows = weight.element_count() / weight.dims().back();
-      NbitsRuns q = quantize_gather(to_floats(weight), rows, options_.int4_block_size, options_.int4_symmetric);
+      NbitsRuns q = quantize_gather(to_floats(weight), rows, rule(weight, options_.int4_block_size));
       auto scale_dims = weight.dims();
       scale_dims.back() = q.blocks;
       return std::vector{stored_4_bits(type_of_4_bits(), weight.dims(), q.codes),
@@ -272,11 +282,13 @@ class Encoder {
 
   // For DequantizeLinear.
   EncodedWeight blocks(const std::string& name, const Matrix& m, const Tensor& weight) {
-    const int64_t block = options_.int4_block_size > 0 ? std::min(options_.int4_block_size, m.k) : m.k;
+    const int64_t asked = options_.int4_block_size, block = asked <= 0 ? m.k : exact_ ? asked : std::min(asked, m.k);
     return made(name, StoredForm::kDequantize, m, block, [&] {
       const int64_t blocks = (m.k + block - 1) / block;
       const auto scale_dims = m.rows_are_channels ? std::vector{m.n, blocks} : std::vector{blocks, m.n};
-      NbitsRuns q = quantize_nbits(columns(m, weight), m.n, block, 4, options_.int4_symmetric, true);
+      NbitsRule of_pairs = rule(weight, block);
+      of_pairs.round_first = true;
+      NbitsRuns q = quantize_nbits(columns(m, weight), m.n, of_pairs);
       // Without the padding of the last block, in the weight's own order.
       std::vector<uint8_t> codes;
       for (int64_t r = 0; r < m.n; ++r) {
@@ -308,6 +320,7 @@ class Encoder {
   const Model& model_;
   GraphView view_;
   const LayerwiseOptions& layerwise_;
+  const bool exact_;           // the blocks of onnxruntime's MatMulNBitsQuantizer, also where they make no file smaller
   WeightOnlyOptions options_;  // of the layer that is encoded
   WeightCache& cache_;
   const ConstantOf constant_ = [this](const std::string& name) { return view_.constant(name); };

@@ -74,7 +74,8 @@ void Archive::update(const Study& study) {
     const double mean = entry.means[trial.part] = mean_of(trial, loss, is_search ? all - all / 2 : all / 2);
     (is_search ? entry.search : entry.acceptance) =
         trial.measurement ? steady_loss(*trial.measurement, loss_, mean) : mean;
-    if (!is_search && !metric_.empty() && trial.measurement) entry.metric = objective(*trial.measurement, metric_);
+    if (trial.measurement && trial.measurement->metrics.contains(metric_))
+      entry.metric = objective(*trial.measurement, metric_);
   }
 }
 
@@ -123,17 +124,20 @@ std::vector<const Entry*> Archive::front_by(Has has, LossOf loss_of) const {
   return front;
 }
 
-std::vector<const Entry*> Archive::front() const {
+auto Archive::competing() const {
   const bool any = std::ranges::any_of(entries_, &Entry::confirmed);
-  return front_by([any](const Entry& e) { return any ? e.confirmed() : e.search.has_value(); }, &Entry::joint_loss);
+  return [any](const Entry& e) { return any ? e.confirmed() : e.search.has_value(); };
 }
+
+std::vector<const Entry*> Archive::front() const { return front_by(competing(), &Entry::joint_loss); }
 
 std::vector<const Entry*> Archive::search_front() const {
   return front_by([](const Entry& e) { return e.search.has_value(); }, [](const Entry& e) { return *e.search; });
 }
 
 std::vector<const Entry*> Archive::metric_front() const {
-  return front_by([](const Entry& e) { return e.confirmed() && e.metric; }, [](const Entry& e) { return *e.metric; });
+  return front_by([competes = competing()](const Entry& e) { return competes(e) && e.metric; },
+                  [](const Entry& e) { return *e.metric; });
 }
 
 bool Archive::race(std::span<Proposal> proposals) const {

@@ -19,7 +19,9 @@ struct Entry {
   // mean over all samples of the part.
   std::optional<double> search, acceptance, evaluation;
   std::map<Part, double> means;  // as the samples of search and acceptance have it: those above are steady_loss()
-  std::optional<double> metric;  // the task metric that is an objective, on the acceptance samples
+  // The task metric that is an objective: on the acceptance samples, or on those of the search where it is measured
+  // there.
+  std::optional<double> metric;
   double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
 
   // On search and acceptance samples together, which are equally many.
@@ -39,6 +41,8 @@ class Archive {
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry* find(const Assignment& assignment) const;
+  // The choices of the plan; nothing for one that is not of the space.
+  std::optional<Assignment> read(const Plan& plan) const;
   bool measured(const Assignment& assignment, Part part) const {
     const Entry* entry = find(assignment);
     return entry && entry->on(part);
@@ -61,8 +65,8 @@ class Archive {
   bool by_latency() const { return by_latency_; }
 
   // Entries that no other dominates, by joint loss and costs: of the confirmed ones, or of all while there are none.
-  // By the loss on the search samples alone, confirmed or not. And of the confirmed by the task metric; empty without
-  // one.
+  // By the loss on the search samples alone, confirmed or not. And by the task metric, of the same as front(); empty
+  // without one.
   std::vector<const Entry*> front() const;
   std::vector<const Entry*> search_front() const;
   std::vector<const Entry*> metric_front() const;
@@ -73,7 +77,7 @@ class Archive {
   bool race(std::span<Proposal> proposals) const;
 
  private:
-  std::optional<Assignment> read(const Plan& plan) const;
+  auto competing() const;  // whether an entry is of the front's candidates
   template <class Has, class LossOf>
   std::vector<const Entry*> front_by(Has has, LossOf loss_of) const;
 

@@ -10,5 +10,7 @@ namespace seqto::internal {
 // is an objective, a third of them may be of its front; where the search has bounds, a sixth are the plans within them
 // that lose least, an eighth such with 5 % of room.
 std::vector<const Entry*> finalists(const Archive& archive, size_t count);
+// Those of them that are still to be measured for it.
+std::vector<Proposal> finalists_to_measure(const Archive& archive, const Assignments& assignments, int64_t count);
 
 }  // namespace seqto::internal

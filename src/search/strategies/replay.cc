@@ -12,13 +12,13 @@ Replay::Replay(const SearchSpace& space, const StrategyOptions& options)
 std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
   if (space_.groups.empty()) return {};
   archive_.update(study);
-  std::vector<Proposal> proposals;
   if (!wrap_up) {
     used_ = 0;
     asked_.clear();
     try {
       search();
     } catch (const Pending& pending) {
+      std::vector<Proposal> proposals;
       for (const Assignment& plan : pending.plans)
         proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search"});
       if (races()) {
@@ -29,10 +29,7 @@ std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
       return proposals;
     }
   }
-  for (const Entry* entry : finalists(archive_, static_cast<size_t>(options_.front)))
-    if (!entry->evaluation)
-      proposals.push_back({assignments_.plan(entry->assignment), {}, Part::kEvaluation, "search"});
-  return proposals;
+  return finalists_to_measure(archive_, assignments_, options_.front);
 }
 
 std::vector<double> Replay::losses(std::span<const Assignment> plans) {

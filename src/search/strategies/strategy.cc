@@ -27,12 +27,17 @@ constexpr std::array kStrategies{
 
 }  // namespace
 
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const StrategyEntry& known : kStrategies) names.emplace_back(known.name);
+  return names;
+}
+
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const SearchSpace& space,
                                         const StrategyOptions& options) {
   const auto entry = std::ranges::find(kStrategies, name, &StrategyEntry::name);
   if (entry != kStrategies.end()) return entry->make(space, options);
-  std::vector<std::string> names;
-  for (const StrategyEntry& known : kStrategies) names.emplace_back(known.name);
+  const std::vector<std::string> names = strategy_names();
   throw Error(Code::kUsage, fmt::format("[tune] strategy '{}' found; one of {} expected{}", name,
                                         fmt::join(names, ", "), did_you_mean(name, names)));
 }

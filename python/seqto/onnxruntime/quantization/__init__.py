@@ -16,7 +16,7 @@ from .calibrate import (
     load_tensors_data,
     save_tensors_data,
 )
-from .quant_utils import QuantFormat, QuantizationMode, QuantType
+from .quant_utils import QuantFormat, QuantizationMode, QuantType, write_calibration_table
 from .quantize import (
     DynamicQuantConfig,
     QuantConfig,
@@ -49,4 +49,11 @@ __all__ = [
     "quantize_dynamic",
     "quantize_static",
     "save_tensors_data",
+    "write_calibration_table",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("CudaQuantizer", "QDQQuantizer"):
+        raise ImportError(f"{name} found; seqto has no such class; call quantize_static, or import it from onnxruntime.quantization")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

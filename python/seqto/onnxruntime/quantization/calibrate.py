@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import abc
+import json
 import os
 import typing
 from collections.abc import Iterator, Sequence
@@ -49,9 +50,10 @@ class CalibrationDataReader(metaclass=abc.ABCMeta):
 
 
 class TensorData:
-    """The range of one tensor."""
+    """What calibration found about one tensor: lowest, highest, and with a histogram hist and hist_edges (or bins)."""
 
     def __init__(self, **kwargs: typing.Any) -> None:
+        self._attrs = list(kwargs)
         for name, value in kwargs.items():
             if name not in ("avg", "std", "lowest", "highest", "hist", "hist_edges", "bins"):
                 raise ValueError(f"Unexpected value {name!r}.")
@@ -59,10 +61,30 @@ class TensorData:
 
     lowest: np.ndarray
     highest: np.ndarray
+    avg: np.ndarray
+    std: np.ndarray
 
     @property
     def range_value(self) -> tuple[np.ndarray, np.ndarray]:
         return self.lowest, self.highest
+
+    @property
+    def avg_std(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.avg, self.std
+
+    def to_dict(self) -> dict[str, typing.Any]:
+        return {**{k: getattr(self, k) for k in self._attrs}, "CLS": "TensorData"}
+
+    @classmethod
+    def from_dict(cls, d: typing.Mapping[str, typing.Any]) -> typing.Self:
+        import numpy as np
+
+        def value(v: typing.Any) -> typing.Any:
+            if isinstance(v, typing.Mapping) and v.get("CLS") == "numpy.array":
+                return np.array(v["data"], np.dtype(v["dtype"]))
+            return np.array(v, np.float32) if isinstance(v, (int, float)) else v
+
+        return cls(**{k: value(v) for k, v in d.items() if k != "CLS"})
 
 
 class TensorsData:
@@ -73,7 +95,7 @@ class TensorsData:
         if not isinstance(data, _core.Ranges):
             ranges = _core.Ranges()
             for name, value in data.items():
-                low, high = value if isinstance(value, tuple) else value.range_value
+                low, high = value[:2] if isinstance(value, tuple) else value.range_value
                 ranges.set(name, float(low), float(high))
             data = ranges
         self.ranges = data
@@ -92,10 +114,7 @@ class TensorsData:
         return key in self.ranges
 
     def __getitem__(self, key: str) -> TensorData:
-        import numpy as np
-
-        low, high = self.ranges[key]
-        return TensorData(lowest=np.array(low, np.float32), highest=np.array(high, np.float32))
+        return TensorData(**self.ranges.statistics(key))
 
     def __setitem__(self, key: str, value: TensorData) -> None:
         if key not in self.ranges:
@@ -111,21 +130,46 @@ class TensorsData:
     def items(self) -> list[tuple[str, TensorData]]:
         return [(key, self[key]) for key in self.ranges]
 
+    def to_dict(self) -> dict[str, typing.Any]:
+        return {"CLS": "TensorsData", "data": self.data, "calibration_method": self.calibration_method}
+
+    @classmethod
+    def from_dict(cls, d: typing.Mapping[str, typing.Any]) -> typing.Self:
+        method = d["calibration_method"]
+        if isinstance(method, typing.Mapping):
+            method = CalibrationMethod[method["value"].split(".")[-1]]
+        return cls(method, {k: TensorData.from_dict(v) for k, v in d["data"].items()})
+
+
+class CalibrationCacheEncoder(json.JSONEncoder):
+    """For json.dumps() of the above."""
+
+    def default(self, o: typing.Any) -> typing.Any:
+        import numpy as np
+
+        if isinstance(o, (TensorData, TensorsData)):
+            return o.to_dict()
+        if isinstance(o, CalibrationMethod):
+            return {"CLS": "CalibrationMethod", "value": str(o)}
+        if isinstance(o, np.ndarray):
+            return {"data": o.tolist(), "dtype": str(o.dtype), "CLS": "numpy.array"}
+        return o.item() if isinstance(o, np.generic) else super().default(o)
+
 
 _METHODS = {"MinMax": "minmax", "Entropy": "entropy", "Percentile": "percentile", "Distribution": "distribution"}
 
 
 def save_tensors_data(tensors_data: TensorsData, path: str | Path, *, smooth_quant: bool = False) -> None:
-    """Writes ranges as onnxruntime's JSON."""
-    if smooth_quant:
-        raise ValueError("smooth_quant=True found; ranges of a smoothed model serve no other one")
+    """Writes ranges as onnxruntime's JSON; `smooth_quant`: they are those of a smoothed model."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     tensors_data.ranges.save(path, _METHODS[tensors_data.calibration_method.name])
+    if smooth_quant:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "smooth_quant": True}))
 
 
 def load_tensors_data(path: str | Path) -> TensorsData:
     """Reads them."""
-    import json
-
     if not Path(path).exists():
         raise FileNotFoundError(f"Calibration cache not found: {path}")
     if not Path(path).is_file():
@@ -135,7 +179,8 @@ def load_tensors_data(path: str | Path) -> TensorsData:
 
 
 class CalibraterBase:
-    """Collects samples, and computes the ranges of the model's tensors from them when it is asked to."""
+    """Collects samples, and computes the ranges of the model's tensors from them when it is asked to. Samples beyond 64 MB
+    wait in a temporary file."""
 
     def __init__(
         self,
@@ -149,11 +194,11 @@ class CalibraterBase:
         if per_channel:
             raise ValueError("per_channel=True found; seqto calibrates activations per tensor, as quantize_static does")
         self.model = model_path if isinstance(model_path, _core.Model) else _core.oracle_model(model_path, 0)
-        self.op_types = list(op_types_to_calibrate or [])
-        self.method: typing.Any = CalibrationMethod.MinMax
+        self.op_types = list(op_types_to_calibrate or sorted({layer.op_type for layer in self.model.layers()}))
+        self.calibration_method: typing.Any = CalibrationMethod.MinMax
         self.options: dict[str, typing.Any] = {"symmetric": symmetric}
         self.execution_providers = ["CPUExecutionProvider"]
-        self._batches: list[typing.Any] = []
+        self._batches = _core.Batches()
 
     def set_execution_providers(self, execution_providers: typing.Any = ["CPUExecutionProvider"]) -> None:  # noqa: B006
         self.execution_providers = execution_providers
@@ -164,22 +209,28 @@ class CalibraterBase:
     def create_inference_session(self) -> None:
         """Nothing: the session is made when ranges are computed."""
 
+    def clear_collected_data(self) -> None:
+        self._batches = _core.Batches()
+
     def collect_data(self, data_reader: CalibrationDataReader) -> None:
         before = len(self._batches)
-        while (batch := data_reader.get_next()) is not None:
-            self._batches.append(batch)
+        while batch := data_reader.get_next():
+            self._batches.append(self.model, batch)
         if len(self._batches) == before:
             raise ValueError("No data is collected.")
 
     def compute_data(self) -> TensorsData:
-        if not self._batches:
+        return self._computed(_METHODS[self.calibration_method.name])
+
+    def _computed(self, method: str) -> TensorsData:
+        if not len(self._batches):
             raise ValueError("No data is collected.")
         provider = self.execution_providers[0]
         provider = provider[0] if isinstance(provider, tuple) else provider
         device = provider.removesuffix("ExecutionProvider").lower()
-        ranges = _core.oracle_ranges(self.model, self._batches, op_types=self.op_types, method=_METHODS[self.method.name],
-                                     device=device, threads=len(os.sched_getaffinity(0)), **self.options)
-        return TensorsData(self.method, ranges)
+        ranges = _core.oracle_ranges(self.model, self._batches, op_types=self.op_types, method=method, device=device,
+                                     threads=len(os.sched_getaffinity(0)), **self.options)
+        return TensorsData(self.calibration_method, ranges)
 
 
 class MinMaxCalibrater(CalibraterBase):
@@ -206,19 +257,83 @@ class MinMaxCalibrater(CalibraterBase):
                 self.options["chunk_samples"] = max_intermediate_outputs
 
     def compute_data(self) -> TensorsData:
-        if not self._moving_average:
-            return super().compute_data()
-        method, self.method = self.method, _MovingAverage
-        found = super().compute_data()
-        self.method = found.calibration_method = method
-        return found
+        return self._computed("moving_average" if self._moving_average else "minmax")
 
 
-class _MovingAverage:
-    name = "MovingAverage"
+class HistogramCalibrater(CalibraterBase):
+    """Ranges from histograms; onnxruntime's bins and searches."""
+
+    def __init__(
+        self,
+        model_path: str | Path,
+        op_types_to_calibrate: Sequence[str] | None = None,
+        augmented_model_path: typing.Any = "augmented_model.onnx",
+        use_external_data_format: bool = False,
+        method: str = "percentile",
+        symmetric: bool = False,
+        num_bins: int = 128,
+        num_quantized_bins: int = 2048,
+        percentile: float = 99.999,
+        scenario: str = "same",
+    ) -> None:
+        super().__init__(model_path, op_types_to_calibrate, augmented_model_path, symmetric)
+        if method not in ("entropy", "percentile", "distribution"):
+            raise ValueError("Only 'entropy', 'percentile' and 'distribution' methods are supported")
+        if scenario != "same":
+            raise ValueError(f"scenario={scenario!r} found; seqto has 'same'")
+        self.calibration_method = CalibrationMethod[method.capitalize()]
+        self.options["bins"] = num_bins
+        if method == "entropy":
+            self.options["quantized_bins"] = num_quantized_bins
+        if method == "percentile":
+            self.options["percentile"] = percentile
 
 
-_METHODS["MovingAverage"] = "moving_average"
+class EntropyCalibrater(HistogramCalibrater):
+    def __init__(
+        self,
+        model_path: str | Path,
+        op_types_to_calibrate: Sequence[str] | None = None,
+        augmented_model_path: typing.Any = "augmented_model.onnx",
+        use_external_data_format: bool = False,
+        method: str = "entropy",
+        symmetric: bool = False,
+        num_bins: int = 128,
+        num_quantized_bins: int = 128,
+    ) -> None:
+        super().__init__(model_path, op_types_to_calibrate, augmented_model_path, use_external_data_format, method, symmetric,
+                         num_bins, num_quantized_bins)
+
+
+class PercentileCalibrater(HistogramCalibrater):
+    def __init__(
+        self,
+        model_path: str | Path,
+        op_types_to_calibrate: Sequence[str] | None = None,
+        augmented_model_path: typing.Any = "augmented_model.onnx",
+        use_external_data_format: bool = False,
+        method: str = "percentile",
+        symmetric: bool = False,
+        num_bins: int = 2048,
+        percentile: float = 99.999,
+    ) -> None:
+        super().__init__(model_path, op_types_to_calibrate, augmented_model_path, use_external_data_format, method, symmetric,
+                         num_bins, percentile=percentile)
+
+
+class DistributionCalibrater(HistogramCalibrater):
+    def __init__(
+        self,
+        model_path: str | Path,
+        op_types_to_calibrate: Sequence[str] | None = None,
+        augmented_model_path: typing.Any = "augmented_model.onnx",
+        use_external_data_format: bool = False,
+        method: str = "distribution",
+        num_bins: int = 128,
+        scenario: str = "same",
+    ) -> None:
+        super().__init__(model_path, op_types_to_calibrate, augmented_model_path, use_external_data_format, method,
+                         num_bins=num_bins, scenario=scenario)
 
 
 def create_calibrator(
@@ -231,23 +346,21 @@ def create_calibrator(
     extra_options: typing.Any = {},  # noqa: B006
 ) -> CalibraterBase:
     """The calibrator of a method, with onnxruntime's defaults."""
-    extra = dict(extra_options)
-    calibrator: CalibraterBase
-    if calibrate_method.name == "MinMax":
-        known = ("symmetric", "moving_average", "averaging_constant", "max_intermediate_outputs", "per_channel")
-        calibrator = MinMaxCalibrater(model, op_types_to_calibrate, **{k: extra[k] for k in known if extra.get(k) is not None})
-    else:
-        calibrator = CalibraterBase(model, op_types_to_calibrate)
-        entropy, percentile = calibrate_method.name == "Entropy", calibrate_method.name == "Percentile"
-        calibrator.options["bins"] = extra.get("num_bins", 128 if entropy else 2048)
-        if entropy:
-            calibrator.options["quantized_bins"] = extra.get("num_quantized_bins", 128)
-        if percentile:
-            calibrator.options["percentile"] = extra.get("percentile", 99.999)
-        calibrator.options["symmetric"] = extra.get("symmetric", percentile)
-        if extra.get("scenario", "same") != "same":
-            raise ValueError(f"scenario={extra['scenario']!r} found; seqto has 'same'")
-    calibrator.method = calibrate_method
+    if calibrate_method.name not in _CALIBRATERS:
+        raise ValueError(f"Unsupported calibration method {calibrate_method}")
+    kind, defaults = _CALIBRATERS[calibrate_method.name]
+    options = {k: extra_options.get(k, v) for k, v in defaults.items()}
+    calibrator: CalibraterBase = kind(model, op_types_to_calibrate, augmented_model_path,
+                                      use_external_data_format=use_external_data_format, **options)
     if providers:
         calibrator.set_execution_providers(providers)
     return calibrator
+
+
+_CALIBRATERS: dict[str, tuple[typing.Any, dict[str, typing.Any]]] = {  # with the defaults of their options
+    "MinMax": (MinMaxCalibrater, {"symmetric": False, "moving_average": False, "averaging_constant": 0.01,
+                                  "max_intermediate_outputs": None, "per_channel": False}),
+    "Entropy": (EntropyCalibrater, {"num_bins": 128, "num_quantized_bins": 128, "symmetric": False}),
+    "Percentile": (PercentileCalibrater, {"num_bins": 2048, "percentile": 99.999, "symmetric": True}),
+    "Distribution": (DistributionCalibrater, {"num_bins": 2048, "scenario": "same"}),
+}

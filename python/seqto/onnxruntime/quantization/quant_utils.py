@@ -1,8 +1,31 @@
-"""onnxruntime's enumerations, and how its options are called here."""
+"""onnxruntime's enumerations and helpers, and how its options are called here.
+
+Helpers that are not here (find_by_name, compute_scale_zp ...) are onnxruntime's own, taken from there when asked for.
+"""
 from __future__ import annotations
 
 import typing
 from enum import Enum
+from pathlib import Path
+
+from ... import _core
+
+if typing.TYPE_CHECKING:
+    from .calibrate import TensorsData
+
+onnx_domain, ms_domain = "ai.onnx", "com.microsoft"
+QUANT_OP_NAME, DEQUANT_OP_NAME = "QuantizeLinear", "DequantizeLinear"
+QUANT_INPUT_SUFFIX, DEQUANT_OUTPUT_SUFFIX = "_QuantizeLinear_Input", "_DequantizeLinear_Output"
+TENSOR_NAME_QUANT_SUFFIX = "_quantized"
+MODEL_SIZE_THRESHOLD = 2**31
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    import onnxruntime.quantization.quant_utils as theirs  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    return getattr(theirs, name)
 
 
 class _Named(Enum):
@@ -90,3 +113,26 @@ def quantizer_options(extra: typing.Mapping[str, typing.Any], **options: typing.
     if extra.get("TensorQuantOverrides"):
         options["tensor_overrides"] = plain(extra["TensorQuantOverrides"])
     return {**options, "compat_onnxruntime": True}
+
+
+def load_model_with_shape_infer(model_path: str | Path) -> typing.Any:
+    """An onnx.ModelProto with the shapes that onnxruntime's quantizer asks for; needs the package onnx."""
+    model = _core.oracle_model(model_path, 0).to_onnx()
+    if all(p.key != "onnx.infer" for p in model.metadata_props):
+        entry = model.metadata_props.add()
+        entry.key, entry.value = "onnx.infer", "onnxruntime.quant"
+    return model
+
+
+def save_and_reload_model_with_shape_infer(model: typing.Any) -> typing.Any:
+    return load_model_with_shape_infer(model)
+
+
+def write_calibration_table(calibration_cache: TensorsData | typing.Mapping[str, typing.Any], dir: str | Path = ".") -> None:
+    """TensorRT's tables, in calibration.json, calibration.flatbuffers and calibration.cache of the folder."""
+    from .calibrate import _METHODS, CalibrationMethod, TensorsData
+
+    data = calibration_cache
+    if not isinstance(data, TensorsData):
+        data = TensorsData(getattr(data, "calibration_method", CalibrationMethod.MinMax), dict(data.items()))
+    data.ranges.save_tensorrt(Path(dir, "calibration"), _METHODS[data.calibration_method.name])

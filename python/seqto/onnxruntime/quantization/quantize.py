@@ -16,6 +16,7 @@ from .calibrate import (
     load_tensors_data,
     save_tensors_data,
 )
+from .quant_utils import QuantizationMode as QuantizationMode
 from .quant_utils import QuantFormat, QuantType, our_type, quantizer_options
 
 Any = typing.Any
@@ -130,26 +131,43 @@ def _calibrate(model: _core.Model, reader: Any, op_types: Any, method: Any, prov
     options = {ours: extra[theirs] for theirs, ours in _CALIBRATION.items() if theirs in extra}
     calibrator = create_calibrator(typing.cast(Any, model), op_types, calibrate_method=method, providers=providers,
                                    extra_options=options)
+    calibrator.op_types = list(op_types or [])  # none: the default list
     stride = extra.get("CalibStridedMinMax")
-    if not stride:
+    if isinstance(reader, _core.Batches):
+        calibrator._batches = reader
+    elif not stride:
         calibrator.collect_data(reader)
-        return calibrator.compute_data()
-    if len(reader) % stride:
-        raise ValueError(f"Total data size ({len(reader)}) is not divisible by stride size ({stride}).")
-    for start in range(0, len(reader), stride):
-        reader.set_range(start_index=start, end_index=start + stride)
-        calibrator.collect_data(reader)
-    if options.get("moving_average"):
+    else:
+        if len(reader) % stride:
+            raise ValueError(f"Total data size ({len(reader)}) is not divisible by stride size ({stride}).")
+        for start in range(0, len(reader), stride):
+            reader.set_range(start_index=start, end_index=start + stride)
+            calibrator.collect_data(reader)
+    if stride and options.get("moving_average"):
         calibrator.options["chunk_samples"] = stride
     return calibrator.compute_data()
 
 
-def _cached(path: Path | None, method: Any) -> TensorsData | None:
+def _smoothed(model: _core.Model, reader: Any, extra: Any, options: dict[str, Any]) -> tuple[_core.Model, _core.Batches]:
+    """The model with smoothed activations, and the samples, which are read once. What is added is left in float."""
+    if reader is None:
+        raise ValueError("SmoothQuant requires a non-None calibration_data_reader; the calibration cache stores per-tensor "
+                         "ranges only and cannot drive the SmoothQuant transform.")
+    if not extra.get("SmoothQuantFolding", True):
+        raise NotImplementedError("SmoothQuantFolding=False found; seqto folds divisions wherever it can")
+    batches = _core.Batches()
+    while batch := reader.get_next():
+        batches.append(model, batch)
+    model, options["exclude"] = _core.oracle_smoothed(model, batches, extra.get("SmoothQuantAlpha", 0.5), **options)
+    return model, batches
+
+
+def _cached(path: Path | None, method: Any, smooth: bool) -> TensorsData | None:
     if path is None or not path.exists():
         return None
     if not path.is_file():
         raise ValueError(f"calibration_cache_path is not a file: {path}")
-    if json.loads(path.read_text()).get("smooth_quant"):
+    if bool(json.loads(path.read_text()).get("smooth_quant")) != smooth:
         return None  # of another model
     found = load_tensors_data(path)
     if found.calibration_method.name != method.name:
@@ -185,27 +203,30 @@ def quantize_static(
 ) -> None:
     """Calibrates, quantizes and writes a model, as onnxruntime's function of this name does.
 
-    Weights become external above 2 GB, whatever `use_external_data_format` says. Of `extra_options` SmoothQuant is not
-    here: seqto.quantize(smooth=True) has it. Raises seqto.Error for models and data that do not serve.
+    Weights become external above 2 GB, whatever `use_external_data_format` says. SmoothQuant is seqto's own, with
+    onnxruntime's alpha. Raises seqto.Error for models and data that do not serve.
     """
     extra = extra_options or {}
-    if extra.get("SmoothQuant"):
-        raise ValueError("SmoothQuant found; use seqto.quantize(model, data, smooth=True)")
+    smooth = bool(extra.get("SmoothQuant"))
     check_static_quant_arguments(quant_format, activation_type, weight_type)
     overrides, block_size = extra.get("TensorQuantOverrides"), extra.get("BlockSize") or 0
     model = _load(model_input, {our_type(activation_type), our_type(weight_type)} | _types(overrides), block_size)
-    cache = Path(calibration_cache_path) if calibration_cache_path is not None else None
-    ranges = _cached(cache, calibrate_method)
-    if ranges is None:
-        if calibration_data_reader is None:
-            raise ValueError("Either calibration_data_reader or an existing calibration_cache_path must be provided.")
-        ranges = _calibrate(model, calibration_data_reader, op_types_to_quantize, calibrate_method, calibration_providers, extra)
-        if cache is not None:
-            save_tensors_data(ranges, cache)
-    _write(model, ranges.ranges, "int8", model_output, quantizer_options(
+    options = quantizer_options(
         extra, format=quant_format.name.lower(), activation_type=our_type(activation_type), weight_type=our_type(weight_type),
         per_channel=per_channel, reduce_range=reduce_range, op_types=op_types_to_quantize, include=nodes_to_quantize,
-        exclude=nodes_to_exclude))
+        exclude=nodes_to_exclude)
+    samples: Any = calibration_data_reader
+    if smooth:
+        model, samples = _smoothed(model, samples, extra, options)
+    cache = Path(calibration_cache_path) if calibration_cache_path is not None else None
+    ranges = _cached(cache, calibrate_method, smooth)
+    if ranges is None:
+        if samples is None:
+            raise ValueError("Either calibration_data_reader or an existing calibration_cache_path must be provided.")
+        ranges = _calibrate(model, samples, op_types_to_quantize, calibrate_method, calibration_providers, extra)
+        if cache is not None:
+            save_tensors_data(ranges, cache, smooth_quant=smooth)
+    _write(model, ranges.ranges, "int8", model_output, options)
 
 
 def quantize_dynamic(

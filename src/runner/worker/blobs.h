@@ -1,8 +1,10 @@
-// Room: runner. Blobs: bytes that a worker and the process that drives it share as files, named by their content.
+// Room: runner/worker. Blobs: bytes that a worker and the process that drives it share as files, named by their
+// content.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <span>
@@ -26,6 +28,10 @@ struct Blob {
   std::span<const std::byte> bytes;
 };
 Blob read_blob(const BlobFolders& folders, const std::string& name);
+// How a reader of messages finds the blobs that they name.
+using GetBlob = std::function<Blob(const std::string& name)>;
+// 1 to 128 of 0-9, a-z and '-': nothing that leads out of the folder.
+bool is_blob_name(const std::string& name);
 void remove_blob(const BlobFolders& folders, const std::string& name) noexcept;
 
 // The blobs of the driving process: each content is written once. Blobs that no request uses make room for new ones,

@@ -1,12 +1,14 @@
-// Room: runner. What a worker and the process that drives it say to each other; docs/reference/worker_protocol.md.
+// Room: runner/worker. What a worker and the process that drives it say to each other;
+// docs/reference/worker_protocol.md.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 #include "base/json.h"
 
-#include "runner/blobs.h"
+#include "runner/worker/blobs.h"
 #include "seqto/error.h"
 #include "seqto/runner.h"
 
@@ -20,13 +22,13 @@ using PutBlob = std::function<std::string(const Tensor&)>;
 
 nlohmann::json tensor_to_json(const Tensor& tensor, const PutBlob& put);
 // Throws Error{kInvalidInput} where a field is missing or the bytes are not as many as type and dims say.
-Tensor tensor_from_json(const nlohmann::json& message, const BlobFolders& folders);
+Tensor tensor_from_json(const nlohmann::json& message, const GetBlob& get);
 nlohmann::json tensors_to_json(std::span<const Tensor> tensors, const PutBlob& put);
-std::vector<Tensor> tensors_from_json(const nlohmann::json& message, const BlobFolders& folders);
+std::vector<Tensor> tensors_from_json(const nlohmann::json& message, const GetBlob& get);
 
 // Big weights are blobs of their own, so that models share them.
 nlohmann::json model_to_json(const Model& model, const PutBlob& put);
-Model model_from_json(const nlohmann::json& message, const BlobFolders& folders);
+Model model_from_json(const nlohmann::json& message, const GetBlob& get);
 
 nlohmann::json placements_to_json(std::span<const NodePlacement> placements);
 std::vector<NodePlacement> placements_from_json(const nlohmann::json& message);
@@ -36,6 +38,17 @@ SessionOptions::Optimization parse_optimization(const std::string& word);
 
 nlohmann::json error_to_json(Code code, std::string_view message);
 Error error_from_json(const nlohmann::json& error);
+
+// The names of all blobs in a message, each once.
+std::vector<std::string> blob_names(const nlohmann::json& message);
+// Over a link a blob is such a line, then its bytes, in front of the message that names it.
+struct BlobHeader {
+  std::string name;
+  size_t bytes = 0;
+};
+std::string to_line(const BlobHeader& header);
+// Nothing where the message is no such line. Throws Error{kInvalidInput} where the name is none.
+std::optional<BlobHeader> blob_header(const nlohmann::json& message);
 
 // The message's line, with its end.
 std::string to_line(const nlohmann::json& message);

@@ -1,4 +1,4 @@
-#include "runner/worker_runner.h"
+#include "runner/worker/worker_runner.h"
 
 #include <fmt/format.h>
 
@@ -7,15 +7,19 @@
 #include <filesystem>
 #include <mutex>
 
-#include "runner/blobs.h"
-#include "runner/worker_process.h"
-#include "runner/worker_protocol.h"
+#include "runner/worker/blobs.h"
+#include "runner/worker/worker_process.h"
+#include "runner/worker/worker_protocol.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
 
 using nlohmann::json;
+
+GetBlob from(const BlobStore& store) {
+  return [&store](const std::string& name) { return read_blob(store.folders(), name); };
+}
 
 class WorkerSession : public Session {
  public:
@@ -73,7 +77,7 @@ class WorkerSession : public Session {
  private:
   TimedOutputs timed_outputs(const json& reply) {
     json outputs = field<json>(reply, "outputs");
-    TimedOutputs result{tensors_from_json(outputs, blobs_.folders()), field<int64_t>(reply, "ns")};
+    TimedOutputs result{tensors_from_json(outputs, from(blobs_)), field<int64_t>(reply, "ns")};
     // Mapped by now: the bytes live as long as the tensors.
     for (const json& output : outputs)
       if (output.contains("blob")) remove_blob(blobs_.folders(), output["blob"].get<std::string>());
@@ -112,9 +116,13 @@ class WorkerSession : public Session {
 
 class WorkerRunner : public Runner {
  public:
-  WorkerRunner(std::vector<std::string> command, std::string device, const RunnerOptions& options, const Env& env)
-      : command_(std::move(command)), device_(std::move(device)), options_(options), env_(env) {
-    for (const auto& folder : blobs_.folders()) command_.insert(command_.end(), {"--blobs", folder.string()});
+  enum class Blobs { kShared, kStreamed };
+  WorkerRunner(WorkerLaunch launch, Blobs how, const RunnerOptions& options, const Env& env)
+      : launch_(std::move(launch)), options_(options), env_(env) {
+    if (how == Blobs::kStreamed) launch_.link = &blobs_.folders();
+    else
+      for (const auto& folder : blobs_.folders())
+        launch_.command.insert(launch_.command.end(), {"--blobs", folder.string()});
     workers_.resize(static_cast<size_t>(std::max(1, options.workers)));
     json greeting = worker()->greeting();
     description_ = field<std::string>(greeting, "runner");
@@ -126,13 +134,14 @@ class WorkerRunner : public Runner {
     return load_session({{"model", to_json(model, lease)}}, options);
   }
   std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
+    if (launch_.link) return load(load_model(path), options);
     return load_session({{"file", std::filesystem::absolute(path).string()}}, options);
   }
   Model optimized(const Model& model) override {
     BlobStore::Lease lease(blobs_);
     Exchange exchange{"optimized the model", options_.load_timeout_seconds};
     json reply = worker()->ask({{"verb", "optimize"}, {"model", to_json(model, lease)}}, exchange);
-    Model result = model_from_json(field<json>(reply, "model"), blobs_.folders());
+    Model result = model_from_json(field<json>(reply, "model"), from(blobs_));
     auto remove = [this](const json& tensor) {
       if (tensor.contains("blob")) remove_blob(blobs_.folders(), tensor["blob"].get<std::string>());
     };
@@ -178,12 +187,11 @@ class WorkerRunner : public Runner {
       if (w && !w->alive()) w.reset();
     auto& chosen = *std::min_element(workers_.begin(), workers_.end(),
                                      [&](const auto& a, const auto& b) { return sessions(a) < sessions(b); });
-    if (!chosen) chosen = std::make_shared<WorkerProcess>(command_, device_, options_, env_);
+    if (!chosen) chosen = std::make_shared<WorkerProcess>(launch_, options_, env_);
     return chosen;
   }
 
-  std::vector<std::string> command_;
-  std::string device_;
+  WorkerLaunch launch_;
   RunnerOptions options_;
   Env env_;
   BlobStore blobs_;
@@ -203,7 +211,14 @@ std::string worker_executable(const RunnerOptions& options) {
 
 std::unique_ptr<Runner> make_worker_runner(std::vector<std::string> command, const std::string& device,
                                            const RunnerOptions& options, const Env& env) {
-  return std::make_unique<WorkerRunner>(std::move(command), device, options, env);
+  return std::make_unique<WorkerRunner>(WorkerLaunch{std::move(command), device}, WorkerRunner::Blobs::kShared, options,
+                                        env);
+}
+
+std::unique_ptr<Runner> make_streamed_worker_runner(std::vector<std::string> command, const std::string& device,
+                                                    const RunnerOptions& options, const Env& env) {
+  return std::make_unique<WorkerRunner>(WorkerLaunch{std::move(command), device}, WorkerRunner::Blobs::kStreamed,
+                                        options, env);
 }
 
 std::vector<std::string> worker_command(const std::string& device, const RunnerOptions& options) {

@@ -1,4 +1,4 @@
-#include "runner/worker_process.h"
+#include "runner/worker/worker_process.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <chrono>
 
 #include "base/json.h"
-#include "runner/worker_protocol.h"
+#include "runner/worker/worker_protocol.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kPollMs = 50, kWatchMs = 5;         // between looks at cancel; at a limited memory
 constexpr auto kGrace = std::chrono::seconds(2);  // for a run that is cancelled
+constexpr int kMostGifts = 3;                     // for one request; another worker may remove some at once
 constexpr size_t kLastLines = 5, kLastBytes = 4096;
 
 // As many whole lines of the end of `text` as fit.
@@ -73,17 +74,20 @@ class WorkerProcess::Turn {
   bool mine_ = false;
 };
 
-WorkerProcess::WorkerProcess(const std::vector<std::string>& command, const std::string& device,
-                             const RunnerOptions& options, const Env& env)
-    : options_(options), env_(env), process_(command), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+WorkerProcess::WorkerProcess(const WorkerLaunch& launch, const RunnerOptions& options, const Env& env)
+    : link_(launch.link),
+      options_(options),
+      env_(env),
+      process_(launch.command),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   Exchange hello{"started", options.load_timeout_seconds};
   greeting_ = ask({{"verb", "hello"}, {"protocol", kWorkerProtocol}}, hello);
   if (auto protocol = field<int>(greeting_, "protocol"); protocol != kWorkerProtocol)
     fail(fmt::format("speaks protocol {}; {} was expected; use one version of seqto on both sides", protocol,
                      kWorkerProtocol));
-  if (auto theirs = field<std::string>(greeting_, "device"); theirs != device)
-    fail(fmt::format("serves the device {}; {} was expected", theirs, device));
-  env_.log(LogLevel::kDebug, fmt::format("worker {} runs {}", process_.pid(), command.front()));
+  if (auto theirs = field<std::string>(greeting_, "device"); theirs != launch.device)
+    fail(fmt::format("serves the device {}; {} was expected", theirs, launch.device));
+  env_.log(LogLevel::kDebug, fmt::format("worker {} runs {}", process_.pid(), launch.command.front()));
 }
 
 json WorkerProcess::ask(const json& request, Exchange& e) {
@@ -107,13 +111,19 @@ json WorkerProcess::exchange(const json& request, Exchange& e) {
   send(request);
   Waiting waiting{e, last_id_};
   const int pause = options_.worker_memory_bytes > 0 ? kWatchMs : kPollMs;
-  for (;;) {
-    std::string line;
-    while (next_line(line)) {
-      json reply = parse_json_if_any(line);
-      if (!reply.is_object() || !reply.contains("id") || (!reply.contains("ok") && !reply.contains("error")))
-        fail(fmt::format("wrote what is no reply of protocol {}: '{:.80}'", kWorkerProtocol, line));
+  int gifts = 0;
+  for (bool open = true;;) {
+    json reply;
+    while (next_message(reply)) {
+      if (reply.contains("ended")) crashed(field<int>(reply, "ended"), e);
       if (reply["id"] != waiting.id) continue;  // of an unload or a cancel
+      if (reply.contains("lacks")) {
+        if (++gifts > kMostGifts) fail(fmt::format("does not keep the blobs that it is given while it {}", e.doing));
+        give_blobs(reply["lacks"]);
+        send(request);
+        waiting.id = last_id_;
+        continue;
+      }
       if (reply.contains("error")) {
         Error error = error_from_json(reply["error"]);
         throw error.code() == Code::kInterrupted ? interrupted(e) : error;
@@ -121,22 +131,23 @@ json WorkerProcess::exchange(const json& request, Exchange& e) {
       check_memory(e);
       return std::move(reply["ok"]);
     }
+    if (!open) ended(e);
     check_memory(e);
     if (waiting.late())
-      fail(fmt::format("did not answer within {:g} s while it {}; it was stopped", e.timeout_seconds, e.doing));
+      fail(fmt::format("did not answer within {:g} s while it {}; it was stopped", e.timeout_seconds, e.doing),
+           fault());
     check_cancelled(waiting);
-    write_available(process_.input(), outgoing_);  // where nobody reads, the output ends too
+    outgoing_.write_to(process_.input());  // where nobody reads, the output ends too
     wait_for_something(pause);
-    bool open = read_available(process_.output(), incoming_);
+    open = read_available(process_.output(), incoming_);
     read_errors();
-    if (!open && incoming_.find('\n') == std::string::npos) ended(e);
   }
 }
 
 void WorkerProcess::send(const json& request) {
   json message{{"id", ++last_id_}};
   message.update(request);
-  outgoing_ += to_line(message);
+  outgoing_.add(to_line(message));
 }
 
 void WorkerProcess::wait_for_something(int milliseconds) {
@@ -156,12 +167,41 @@ void WorkerProcess::read_errors() {
   if (errors_.size() > 4 * kLastBytes) errors_.erase(0, errors_.size() - kLastBytes);
 }
 
-bool WorkerProcess::next_line(std::string& line) {
-  size_t end = incoming_.find('\n');
-  if (end == std::string::npos) return false;
-  line = incoming_.substr(0, end);
-  incoming_.erase(0, end + 1);
+// Past the blobs in front of it.
+bool WorkerProcess::next_message(json& message) {
+  while (!arriving_ || take_blob()) {
+    size_t end = incoming_.find('\n');
+    if (end == std::string::npos) return false;
+    const std::string line = incoming_.substr(0, end);
+    incoming_.erase(0, end + 1);
+    message = parse_json_if_any(line);
+    if (link_ && (arriving_ = blob_header(message))) continue;
+    const bool known = message.contains("ok") || message.contains("error") || message.contains("lacks");
+    if (message.is_object() && ((message.contains("id") && known) || (link_ && message.contains("ended")))) return true;
+    fail(fmt::format("wrote what is no reply of protocol {}: '{:.80}'", kWorkerProtocol, line));
+  }
+  return false;
+}
+
+bool WorkerProcess::take_blob() {
+  if (incoming_.size() < arriving_->bytes) return false;
+  if (!write_blob(*link_, arriving_->name, std::as_bytes(std::span(incoming_.data(), arriving_->bytes))))
+    fail(fmt::format("sent {} bytes for which there is no room in {}", arriving_->bytes, link_->back().string()));
+  incoming_.erase(0, arriving_->bytes);
+  arriving_.reset();
   return true;
+}
+
+void WorkerProcess::give_blobs(const json& names) {
+  if (!link_) fail("asks for blobs that lie in its folders");
+  size_t bytes = 0;
+  for (const json& name : names) {
+    Blob blob = read_blob(*link_, name.get<std::string>());
+    bytes += blob.bytes.size();
+    outgoing_.add(to_line(BlobHeader{name.get<std::string>(), blob.bytes.size()}));
+    outgoing_.add(std::move(blob));
+  }
+  env_.log(LogLevel::kDebug, fmt::format("over the link: {} blobs, {} bytes", names.size(), bytes));
 }
 
 void WorkerProcess::check_memory(const Exchange& e) {
@@ -192,10 +232,21 @@ void WorkerProcess::check_cancelled(Waiting& w) {
 
 void WorkerProcess::ended(const Exchange& e) {
   process_.kill();  // where it closed its output only
-  fail(fmt::format("{} while it {}", process_.wait(), e.doing));
+  const std::string how = process_.wait();
+  fail(link_ ? fmt::format("lost its link, which {}, while it {}", how, e.doing)
+             : fmt::format("{} while it {}", how, e.doing));
 }
 
-void WorkerProcess::fail(const std::string& what) {
+// A shell there tells the code: 128 and the signal's number where one killed the worker.
+void WorkerProcess::crashed(int code, const Exchange& e) {
+  fail(fmt::format("{} {} while it {}", code > 128 ? "was killed by signal" : "ended with exit code",
+                   code > 128 ? code - 128 : code, e.doing),
+       fault());
+}
+
+Code WorkerProcess::fault() const { return link_ && !greeting_.is_null() ? Code::kInvalidInput : Code::kUnavailable; }
+
+void WorkerProcess::fail(const std::string& what, Code code) {
   process_.kill();
   process_.wait();
   read_errors();
@@ -203,7 +254,7 @@ void WorkerProcess::fail(const std::string& what) {
     std::lock_guard lock(state_);
     failure_ = "it " + what;
   }
-  throw Error(Code::kUnavailable, fmt::format("[worker] the worker {}{}", what, last_words()));
+  throw Error(code, fmt::format("[worker] the worker {}{}", what, last_words()));
 }
 
 std::string WorkerProcess::last_words() const {

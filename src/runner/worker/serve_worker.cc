@@ -1,8 +1,6 @@
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -12,7 +10,9 @@
 
 #include "base/hash.h"
 #include "base/json.h"
-#include "runner/worker_protocol.h"
+#include "runner/worker/kept_blobs.h"
+#include "runner/worker/worker_protocol.h"
+#include "runner/worker/worker_stream.h"
 #include "seqto/runner.h"
 
 namespace seqto {
@@ -21,67 +21,18 @@ namespace {
 using namespace internal;
 using nlohmann::json;
 
-// Lines from a descriptor.
-class LineReader {
- public:
-  explicit LineReader(int fd) : fd_(fd) {}
-  // False at the end of input.
-  bool next(std::string& line) {
-    size_t searched = 0;
-    for (;;) {
-      if (size_t end = buffer_.find('\n', searched); end != std::string::npos) {
-        line = buffer_.substr(0, end);
-        buffer_.erase(0, end + 1);
-        return true;
-      }
-      searched = buffer_.size();
-      char piece[65536];
-      ssize_t n = ::read(fd_, piece, sizeof piece);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      buffer_.append(piece, static_cast<size_t>(n));
-    }
-  }
-
- private:
-  int fd_;
-  std::string buffer_;
-};
-
-// Whole lines to a descriptor, from any thread.
-class LineWriter {
- public:
-  explicit LineWriter(int fd) : fd_(fd) {}
-  void write(const json& message) {
-    std::string line = to_line(message);
-    std::lock_guard lock(mutex_);
-    for (std::string_view rest = line; !rest.empty();) {
-      ssize_t n = ::write(fd_, rest.data(), rest.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) std::_Exit(0);  // nobody listens
-      rest.remove_prefix(static_cast<size_t>(n));
-    }
-  }
-  bool has_reader() const {
-    pollfd state{fd_, 0, 0};
-    return ::poll(&state, 1, 0) == 0 || !(state.revents & (POLLERR | POLLHUP));
-  }
-
- private:
-  int fd_;
-  std::mutex mutex_;
-};
-
 class Server {
  public:
   Server(Runner& runner, int in, int out, const ServeOptions& options)
-      : runner_(runner), options_(options), reader_(in), writer_(out) {}
+      : runner_(runner), options_(options), reader_(in), writer_(out) {
+    if (options.stream) kept_.emplace(options.blobs.at(0), options.kept_bytes);
+  }
 
   void serve() {
     std::thread executor([this] { execute(); });
     std::string line;
     while (!shut_down_ && reader_.next(line))
-      if (line.find_first_not_of(" \t\r") != std::string::npos) receive(line);
+      if (line.find_first_not_of(" \t\r") != std::string::npos && !receive(line)) break;
     {
       std::lock_guard lock(mutex_);
       closed_ = true;
@@ -96,25 +47,57 @@ class Server {
     json id;
     std::string verb;
     json message;
+    std::map<std::string, Blob> blobs;  // over a link: those that it names
   };
 
   // --- the thread that reads
-  void receive(const std::string& line) {
+  // False at the end of input.
+  bool receive(const std::string& line) {
     Request request;
     try {
       request.message = internal::parse_json(line);
+      if (kept_)
+        if (auto header = blob_header(request.message)) return keep(*header);
       if (request.message.is_object() && request.message.contains("id")) request.id = request.message["id"];
       if (!request.id.is_number_integer())
         throw Error(Code::kInvalidInput, "[worker] a request is an object with an integer 'id' and a 'verb'");
       request.verb = field<std::string>(request.message, "verb");
       if (request.verb == "hello") reply(request.id, hello(request.message));
       else if (request.verb == "cancel") reply(request.id, cancel(field<json>(request.message, "request")));
+      else if (json lacking = find_blobs(request); !lacking.empty())
+        writer_.write({{"id", request.id}, {"lacks", std::move(lacking)}});
       else enqueue(std::move(request));
     } catch (const Error& error) {
       reply_error(request.id, error.code(), error.what());
     } catch (const json::exception& error) {
       reply_error(request.id, Code::kInvalidInput, fmt::format("[worker] a line that is no JSON: {}", error.what()));
     }
+    return true;
+  }
+
+  bool keep(const BlobHeader& header) {
+    std::string bytes;
+    if (!reader_.take(header.bytes, bytes)) return false;
+    std::lock_guard lock(kept_mutex_);
+    try {
+      kept_->add(header.name, std::as_bytes(std::span(bytes)));
+    } catch (const Error& error) {  // of the request that will lack it
+      no_room_ = error.what();
+    }
+    return true;
+  }
+
+  // Holds those that are there; the names of the others.
+  json find_blobs(Request& request) {
+    json lacking = json::array();
+    if (!kept_) return lacking;
+    std::lock_guard lock(kept_mutex_);
+    for (const std::string& name : blob_names(request.message))
+      if (auto blob = kept_->find(name)) request.blobs[name] = std::move(*blob);
+      else lacking.push_back(name);
+    const std::string why = std::exchange(no_room_, "");
+    if (!lacking.empty() && !why.empty()) throw Error(Code::kUnavailable, why);
+    return lacking;
   }
 
   json hello(const json& message) {
@@ -176,12 +159,19 @@ class Server {
         current_ = request.id;
         cancelled_ = false;
       }
+      at_hand_ = std::move(request.blobs);
+      outputs_.clear();
       try {
-        reply(request.id, answer(request));
+        json result = answer(request);
+        writer_.write({{"id", request.id}, {"ok", std::move(result)}}, outputs_);
       } catch (const Error& error) {
         reply_error(request.id, error.code(), error.what());
       } catch (const std::exception& error) {
         reply_error(request.id, Code::kInternal, fmt::format("[{}] {}", request.verb, error.what()));
+      }
+      if (kept_) {
+        std::lock_guard lock(kept_mutex_);
+        kept_->trim();
       }
       std::lock_guard lock(mutex_);
       current_ = nullptr;
@@ -212,7 +202,7 @@ class Server {
     SessionOptions options{parse_optimization(message.value("optimization", "all"))};
     auto session = message.contains("file")
                        ? runner_.load_file(field<std::string>(message, "file"), options)
-                       : runner_.load(model_from_json(field<json>(message, "model"), options_.blobs), options);
+                       : runner_.load(model_from_json(field<json>(message, "model"), get_), options);
     int64_t number = ++last_session_;
     json reply{{"session", number}, {"inputs", session->input_names()}, {"outputs", session->output_names()}};
     sessions_[number] = std::move(session);
@@ -248,12 +238,12 @@ class Server {
   }
 
   json optimize(const json& message) {
-    Model model = runner_.optimized(model_from_json(field<json>(message, "model"), options_.blobs));
+    Model model = runner_.optimized(model_from_json(field<json>(message, "model"), get_));
     return {{"model", model_to_json(model, [this](const Tensor& t) { return put(t); })}};
   }
 
   json place(const json& message) {
-    Model model = model_from_json(field<json>(message, "model"), options_.blobs);
+    Model model = model_from_json(field<json>(message, "model"), get_);
     return {{"nodes", placements_to_json(runner_.placement(model, inputs_of(message), message.value("runs", 1)))}};
   }
 
@@ -279,7 +269,7 @@ class Server {
   // A mapped blob comes into memory when it is touched: here, so that no run is charged for it.
   std::vector<Tensor> inputs_of(const json& message) {
     constexpr size_t kPage = 4096;
-    auto inputs = tensors_from_json(field<json>(message, "inputs"), options_.blobs);
+    auto inputs = tensors_from_json(field<json>(message, "inputs"), get_);
     for (const Tensor& t : inputs)
       for (size_t i = 0; i < t.bytes().size(); i += kPage) (void)*(const volatile std::byte*)(&t.bytes()[i]);
     return inputs;
@@ -305,7 +295,8 @@ class Server {
   // Outputs have names that no other blob has, so that the reader may remove each when it has mapped it.
   std::string put(const Tensor& tensor) {
     std::string name = fmt::format("{}-{}-{}", xxh3_hex(tensor.bytes()), ::getpid(), ++last_blob_);
-    if (!write_blob(options_.blobs, name, tensor.bytes()))
+    if (kept_) outputs_.push_back({name, tensor});
+    else if (!write_blob(options_.blobs, name, tensor.bytes()))
       throw Error(Code::kUnavailable, fmt::format("[worker] no room for {} bytes of output in the folders of --blobs; "
                                                   "free some or name a larger one",
                                                   tensor.bytes().size()));
@@ -324,6 +315,16 @@ class Server {
   bool shut_down_ = false;
   std::map<int64_t, std::unique_ptr<Session>> sessions_;  // of the executor
   int64_t last_session_ = 0, last_blob_ = 0;
+  std::map<std::string, Blob> at_hand_;  // of the request that is being done
+  std::vector<NamedBlob> outputs_;       // of its reply, over a link
+  const GetBlob get_ = [this](const std::string& name) {
+    auto it = at_hand_.find(name);
+    return it != at_hand_.end() ? it->second : read_blob(options_.blobs, name);
+  };
+
+  std::optional<KeptBlobs> kept_;  // over a link
+  std::mutex kept_mutex_;          // of it
+  std::string no_room_;            // why the last blob was not kept
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,8 +1,9 @@
-#include "runner/worker_protocol.h"
+#include "runner/worker/worker_protocol.h"
 
 #include <fmt/format.h>
 
 #include <array>
+#include <set>
 
 #include "base/base64.h"
 #include "model/parse_with.h"
@@ -40,7 +41,7 @@ json tensor_to_json(const Tensor& t, const PutBlob& put) {
   return message;
 }
 
-Tensor tensor_from_json(const json& message, const BlobFolders& folders) {
+Tensor tensor_from_json(const json& message, const GetBlob& get) {
   DataType type = DataType::kUndefined;
   try {
     type = parse_data_type(field<std::string>(message, "type"));
@@ -50,7 +51,7 @@ Tensor tensor_from_json(const json& message, const BlobFolders& folders) {
   auto dims = field<std::vector<int64_t>>(message, "dims");
   Tensor tensor;
   if (message.contains("blob")) {
-    Blob blob = read_blob(folders, field<std::string>(message, "blob"));
+    Blob blob = get(field<std::string>(message, "blob"));
     tensor = Tensor(type, std::move(dims), std::move(blob.owner), blob.bytes);
   } else {
     auto bytes = from_base64(field<std::string>(message, "base64"));
@@ -67,10 +68,10 @@ json tensors_to_json(std::span<const Tensor> tensors, const PutBlob& put) {
   return list;
 }
 
-std::vector<Tensor> tensors_from_json(const json& list, const BlobFolders& folders) {
+std::vector<Tensor> tensors_from_json(const json& list, const GetBlob& get) {
   if (!list.is_array()) throw Error(Code::kInvalidInput, "[worker] a list of tensors was expected");
   std::vector<Tensor> tensors;
-  for (const json& t : list) tensors.push_back(tensor_from_json(t, folders));
+  for (const json& t : list) tensors.push_back(tensor_from_json(t, get));
   return tensors;
 }
 
@@ -90,11 +91,11 @@ json model_to_json(const Model& model, const PutBlob& put) {
   return {{"proto", tensor_to_json(bytes, put)}, {"weights", weights}};
 }
 
-Model model_from_json(const json& message, const BlobFolders& folders) {
-  Tensor proto = tensor_from_json(field<json>(message, "proto"), folders);
+Model model_from_json(const json& message, const GetBlob& get) {
+  Tensor proto = tensor_from_json(field<json>(message, "proto"), get);
   std::vector<Initializer> weights;
   for (const json& weight : field<json>(message, "weights"))
-    weights.push_back({field<std::string>(weight, "name"), tensor_from_json(weight, folders)});
+    weights.push_back({field<std::string>(weight, "name"), tensor_from_json(weight, get)});
   return internal::parse_with({reinterpret_cast<const char*>(proto.bytes().data()), proto.bytes().size()},
                               std::move(weights));
 }
@@ -136,6 +137,32 @@ Error error_from_json(const json& error) {
   for (auto [c, w] : kCodes)
     if (w == word) return Error(c, field<std::string>(error, "message"));
   return Error(Code::kInternal, field<std::string>(error, "message"));
+}
+
+namespace {
+
+void collect_names(const json& message, std::set<std::string>& names) {
+  for (const auto& [key, value] : message.items())
+    if (value.is_structured()) collect_names(value, names);
+    else if (key == "blob" && value.is_string()) names.insert(value.get<std::string>());
+}
+
+}  // namespace
+
+std::vector<std::string> blob_names(const json& message) {
+  std::set<std::string> names;
+  collect_names(message, names);
+  return {names.begin(), names.end()};
+}
+
+std::string to_line(const BlobHeader& header) { return to_line(json{{"blob", header.name}, {"bytes", header.bytes}}); }
+
+std::optional<BlobHeader> blob_header(const json& message) {
+  if (!message.is_object() || !message.contains("blob") || message.contains("id")) return std::nullopt;
+  BlobHeader header{field<std::string>(message, "blob"), field<size_t>(message, "bytes")};
+  if (!is_blob_name(header.name))
+    throw Error(Code::kInvalidInput, fmt::format("[worker] '{:.80}' is no name of a blob", header.name));
+  return header;
 }
 
 std::string to_line(const json& message) {

@@ -1,4 +1,4 @@
-#include "runner/blobs.h"
+#include "runner/worker/blobs.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,13 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFolder = "seqto-blobs-";
-
-// Nothing that leads out of the folder.
-bool is_name(const std::string& name) {
-  return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-';
-  });
-}
 
 int write_all(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -53,6 +46,12 @@ int write_file(const fs::path& path, std::span<const std::byte> bytes) {
 
 }  // namespace
 
+bool is_blob_name(const std::string& name) {
+  return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-';
+  });
+}
+
 bool write_blob(const BlobFolders& folders, const std::string& name, std::span<const std::byte> bytes) {
   for (const fs::path& folder : folders) {
     int error = write_file(folder / name, bytes);
@@ -65,7 +64,7 @@ bool write_blob(const BlobFolders& folders, const std::string& name, std::span<c
 }
 
 Blob read_blob(const BlobFolders& folders, const std::string& name) {
-  if (is_name(name))
+  if (is_blob_name(name))
     for (const fs::path& folder : folders) {
       std::error_code ignored;
       if (!fs::exists(folder / name, ignored)) continue;

@@ -1,4 +1,4 @@
-// Room: runner. A Runner whose sessions live in worker processes.
+// Room: runner/worker. A Runner whose sessions live in worker processes.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,10 @@ namespace seqto::internal {
 // Sessions may be used from several threads at a time, one thread each; those of one worker run in turn.
 std::unique_ptr<Runner> make_worker_runner(std::vector<std::string> command, const std::string& device,
                                            const RunnerOptions& options, const Env& env);
+// The same where `command` reaches a worker with --stream on another machine: blobs travel in the stream, and so do
+// models in files. Nothing is appended. What may be the link's fault is Error{kUnavailable}.
+std::unique_ptr<Runner> make_streamed_worker_runner(std::vector<std::string> command, const std::string& device,
+                                                    const RunnerOptions& options, const Env& env);
 
 // The command of a worker of this program: options.worker, else $SEQTO_WORKER, else seqto on PATH.
 std::vector<std::string> worker_command(const std::string& device, const RunnerOptions& options);

@@ -1,0 +1,97 @@
+// A device that is a Python function: it loads a model and gives a function that runs it.
+#include <chrono>
+
+#include "own_parts.h"
+
+namespace seqto::python {
+namespace {
+
+// What `work` raises is an Error of the device; a KeyboardInterrupt and its like stay what they are.
+template <class F>
+auto guarded(const std::string& device, F&& work) {
+  nb::gil_scoped_acquire interpreter;
+  try {
+    return work();
+  } catch (const nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+    throw RaisedByDevice(device, error);
+  }
+}
+
+class OwnSession : public Session {
+ public:
+  OwnSession(std::string device, const Model& model, nb::object run)
+      : device_(std::move(device)), run_(std::move(run)), types_(model.graph.outputs) {
+    for (const ValueInfo& input : model.graph.free_inputs()) inputs_.push_back(input.name);
+    for (const ValueInfo& output : types_) outputs_.push_back(output.name);
+  }
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs) override { return run_timed(inputs).outputs; }
+
+  TimedOutputs run_timed(std::span<const Tensor> inputs) override {
+    return guarded(device_, [&] {
+      nb::dict given;
+      for (size_t i = 0; i < inputs_.size(); ++i) given[inputs_[i].c_str()] = to_numpy(inputs[i]);
+      using Clock = std::chrono::steady_clock;
+      const auto begin = Clock::now();
+      const nb::object found = run_.get()(given);
+      const int64_t ns = std::chrono::nanoseconds(Clock::now() - begin).count();
+      const bool tells = nb::hasattr(run_.get(), "latency_ns");
+      return TimedOutputs{tensors_of(found), tells ? nb::cast<int64_t>(run_.get().attr("latency_ns")) : ns};
+    });
+  }
+
+  const std::vector<std::string>& input_names() const override { return inputs_; }
+  const std::vector<std::string>& output_names() const override { return outputs_; }
+
+ private:
+  std::vector<Tensor> tensors_of(const nb::object& found) const {
+    const bool named = nb::hasattr(found, "keys");
+    if (!named && !nb::isinstance<nb::list>(found) && !nb::isinstance<nb::tuple>(found))
+      throw Error(Code::kInvalidInput, "[" + device_ + "] outputs of type " +
+                                           nb::cast<std::string>(found.type().attr("__name__")) +
+                                           " found; a dict by name, or a list in the model's order expected");
+    std::vector<Tensor> outputs;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      const nb::object one = named ? nb::object(found[types_[i].name.c_str()]) : nb::object(found[nb::int_(i)]);
+      outputs.push_back(tensor_of(one, types_[i].type, true));
+    }
+    return outputs;
+  }
+
+  const std::string device_;
+  const Held run_;
+  const std::vector<ValueInfo> types_;
+  std::vector<std::string> inputs_, outputs_;
+};
+
+class OwnDevice : public Runner {
+ public:
+  OwnDevice(std::string name, Held load) : name_(std::move(name)), load_(std::move(load)) {}
+
+  std::unique_ptr<Session> load(const Model& model, const SessionOptions&) override {
+    return guarded(name_, [&] {
+      nb::object run = load_.get()(nb::cast(model));
+      return std::make_unique<OwnSession>(name_, model, std::move(run));
+    });
+  }
+  std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
+    return load(load_model(path), options);
+  }
+  Model optimized(const Model&) override {
+    throw Error(Code::kUnavailable, "[" + name_ + "] a device of your own optimizes no models; the CPU does that");
+  }
+  std::string description() const override { return name_ + " (own device)"; }
+
+ private:
+  const std::string name_;
+  const Held load_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> own_device(const std::string& name, const Held& load) {
+  return std::make_unique<OwnDevice>(name, load);
+}
+
+}  // namespace seqto::python

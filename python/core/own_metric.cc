@@ -1,0 +1,65 @@
+// A metric that is a Python function.
+#include <algorithm>
+#include <numeric>
+
+#include "own_parts.h"
+
+namespace seqto::python {
+namespace {
+
+// Of all samples: an axis of 1 for the batch gives way to that of the samples.
+nb::object array_of(const Outputs& outputs, std::vector<int64_t> dims) {
+  if (!dims.empty() && dims.front() == 1) dims.erase(dims.begin());
+  dims.insert(dims.begin(), outputs.rows);
+  return to_numpy(Tensor::from(DataType::kFloat, std::move(dims), outputs.values));
+}
+
+// Labels, or else the numbers to predict; None where nothing is known.
+nb::object array_of(std::span<const Truth> truths) {
+  const auto count = std::ssize(truths);
+  if (std::ranges::any_of(truths, [](const Truth& t) { return t.label >= 0; })) {
+    std::vector<int64_t> labels;
+    for (const Truth& truth : truths) labels.push_back(truth.label);
+    return to_numpy(int64_tensor({count}, labels));
+  }
+  const size_t columns = truths.empty() ? 0 : truths.front().target.size();
+  if (columns == 0 || std::ranges::any_of(truths, [&](const Truth& t) { return t.target.size() != columns; }))
+    return nb::none();
+  std::vector<float> targets;
+  for (const Truth& truth : truths) targets.insert(targets.end(), truth.target.begin(), truth.target.end());
+  return to_numpy(Tensor::from(DataType::kFloat, {count, static_cast<int64_t>(columns)}, std::move(targets)));
+}
+
+class OwnMetric : public Metric {
+ public:
+  explicit OwnMetric(nb::handle function) : function_(nb::borrow(function)), name_(name_of(function)) {}
+  const std::string& name() const override { return name_; }
+  bool higher_is_better() const override { return true; }
+
+  Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
+    nb::gil_scoped_acquire interpreter;
+    nb::dict by_name;
+    for (size_t i = 0; i < answers.outputs.size(); ++i)
+      by_name[answers.names.at(i).c_str()] = array_of(answers.outputs[i], answers.dims[i]);
+    const Tensor found = tensor_of(function_.get()(by_name, array_of(truths)), DataType::kDouble, true);
+    const auto values = found.values<double>();
+    if (found.dims().empty()) return {values.front(), {}, {}};
+    if (found.dims().size() != 1 || values.empty())
+      throw Error(Code::kInvalidInput, "[metric] " + name_ + " gave an array of " +
+                                           std::to_string(found.dims().size()) + " axes and " +
+                                           std::to_string(values.size()) +
+                                           " values; one number expected, or one for each sample that counts");
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    return {sum / static_cast<double>(values.size()), {values.begin(), values.end()}, {}};
+  }
+
+ private:
+  const Held function_;
+  const std::string name_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Metric> own_metric(nb::handle function) { return std::make_shared<OwnMetric>(function); }
+
+}  // namespace seqto::python

@@ -1,0 +1,157 @@
+"""Workers at the end of ssh and adb: a real sshd on loopback, a fake adb. What they measure is what `cpu` measures; the
+link is cut in the middle; a machine that stays away ends the study, which goes on when it is back."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing.models import BINARY, DIGITS, DIGITS_DATA, seqto  # noqa: E402
+from testing.sshd import Sshd  # noqa: E402
+
+WORDS = ["tune", DIGITS, "--data", DIGITS_DATA, "--calibration-samples", 32, "--evaluation-samples", 40, "--max-evaluations", 8,
+         "--strategy", "incremental",
+         "--activation-type", "uint8", "--weight-type", "int8", "--per-channel", "--reduce-range"]  # those of cpu depend on it
+
+
+def trials(folder):
+    lines = [json.loads(line) for line in (folder / "study.jsonl").read_text().splitlines()]
+    return [line["trial"] for line in lines if "trial" in line]
+
+
+def losses(folder):
+    """What is measured of every candidate, but for times."""
+    return [(t["id"], t["outcome"], t["size_bytes"], t["losses"]) for t in trials(folder)]
+
+
+def crossed(stderr):
+    """Bytes of blobs that went over the link, message by message."""
+    return [int(n) for n in re.findall(r"over the link: \d+ blobs, (\d+) bytes", stderr)]
+
+
+class Folder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.local = cls.folder / "local"
+        reply = seqto(*WORDS, "-o", cls.local)
+        assert reply.returncode == 0, reply.stderr
+
+
+class Ssh(Folder):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        (cls.folder / "sshd").mkdir()
+        cls.sshd = Sshd(cls.folder / "sshd")
+        cls.addClassCleanup(cls.sshd.stop)
+
+    def tune(self, name, *words, **options):
+        return seqto(*WORDS, "--device", "ssh:board", "-o", self.folder / name, *words, env=self.sshd.env(), **options)
+
+    def test_1_it_measures_what_cpu_measures(self):
+        reply = self.tune("ssh", "-v")
+        self.assertEqual(reply.returncode, 0, reply.stderr)
+        self.assertIn("copying this program to ssh:board", reply.stderr)
+        self.assertEqual(losses(self.folder / "ssh"), losses(self.local))
+        self.assertTrue(all(t["latency_ns"]["median"] > 0 for t in trials(self.folder / "ssh")))
+        first = crossed(reply.stderr)
+        # All is there the second time.
+        again = self.tune("again", "-v")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertNotIn("copying", again.stderr)
+        self.assertEqual(losses(self.folder / "again"), losses(self.local))
+        self.assertEqual(crossed(again.stderr), [])
+        # Every blob crossed once, however many candidates have it.
+        kept = list((self.sshd.folder / "cache/seqto/blobs").iterdir())
+        self.assertGreater(len(kept), 20)
+        self.assertEqual(sum(first), sum(blob.stat().st_size for blob in kept))
+
+    def test_2_a_cut_link_loses_no_candidate(self):
+        cuts, done = [], threading.Event()
+
+        def cut():
+            while not done.wait(0.7):
+                if (self.folder / "cut/study.jsonl").exists():
+                    cuts.append(self.sshd.cut())
+
+        cutter = threading.Thread(target=cut)
+        cutter.start()
+        try:
+            reply = self.tune("cut", "-v")
+        finally:
+            done.set()
+            cutter.join()
+        self.assertEqual(reply.returncode, 0, reply.stderr)
+        self.assertGreater(sum(cuts), 0)
+        self.assertIn("the link broke, connecting again", reply.stderr)
+        self.assertEqual(losses(self.folder / "cut"), losses(self.local))
+
+    def test_3_the_study_goes_on_when_the_machine_is_back(self):
+        output = self.folder / "away"
+        command = [BINARY, *map(str, WORDS), "--device", "ssh:board", "--reconnect", "0.5", "-o", str(output)]
+        run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **self.sshd.env()})
+        while run.poll() is None and not (output.exists() and (output / "study.jsonl").exists() and len(trials(output)) > 1):
+            time.sleep(0.02)
+        self.sshd.stop()
+        stderr = run.communicate(timeout=60)[1]
+        self.sshd.start()
+        self.assertEqual(run.returncode, 4, stderr)
+        self.assertIn("the same command goes on", stderr)
+        begun = len(trials(output))
+        self.assertLess(begun, 8)
+        reply = self.tune("away", "--reconnect", "0.5")
+        self.assertEqual(reply.returncode, 0, reply.stderr)
+        self.assertEqual(losses(output), losses(self.local))
+
+    def test_4_bench(self):
+        reply = seqto("bench", DIGITS, "--data", DIGITS_DATA, "--device", "ssh:board/cpu", "--json", env=self.sshd.env())
+        self.assertEqual(reply.returncode, 0, reply.stderr)
+        self.assertGreater(json.loads(reply.stdout)["models"][0]["latency_ns"]["p50"], 0)
+
+    def test_5_what_ssh_says_reaches_the_user(self):
+        strange = self.folder / "strange"
+        strange.mkdir()
+        config = (self.sshd.folder / "ssh_config").read_text()
+        for name, change, said in (("key", f"IdentityFile {self.sshd.folder}/host", "Permission denied"),
+                                   ("known", "UserKnownHostsFile /dev/null", "Host key verification failed"),
+                                   ("port", "Port 1", "Connection refused")):
+            word = change.split()[0]
+            (strange / "config").write_text(re.sub(rf"{word} .*", change, config))
+            (strange / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {strange}/config "$@"\n')
+            (strange / "ssh").chmod(0o755)
+            reply = seqto("bench", DIGITS, "--data", DIGITS_DATA, "--device", "ssh:board",
+                          env={"PATH": f"{strange}:{os.environ['PATH']}"})
+            with self.subTest(name):
+                self.assertEqual(reply.returncode, 4)
+                self.assertIn(said, reply.stderr)
+                self.assertIn("`ssh board true` has to work without a question", reply.stderr)
+
+
+class Adb(Folder):
+    def test_a_seqto_that_is_there_is_used(self):
+        here, there = self.folder / "here", self.folder / "there"
+        here.mkdir()
+        there.mkdir()
+        (there / "seqto").symlink_to(BINARY)
+        (here / "adb").write_text('#!/bin/sh\ntest "$1 $2 $3 $4" = "-s board shell -T" || exit 1\n'
+                                  f'exec env TMPDIR={self.folder} PATH={there}:/usr/bin:/bin sh -c "$5"\n')
+        (here / "adb").chmod(0o755)
+        reply = seqto(*WORDS, "--device", "adb:board", "-o", self.folder / "adb", "-v",
+                      env={"PATH": f"{here}:{os.environ['PATH']}"})
+        self.assertEqual(reply.returncode, 0, reply.stderr)
+        self.assertNotIn("copying", reply.stderr)
+        self.assertEqual(losses(self.folder / "adb"), losses(self.local))
+
+
+if __name__ == "__main__":
+    unittest.main()
