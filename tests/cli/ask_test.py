@@ -42,7 +42,8 @@ def without_times(value):
 
 
 def study(out):
-    return [without_times(json.loads(line)) for line in lines((out / "study.jsonl").read_text())]
+    whole = (out / "study.jsonl").read_text().rpartition("\n")[0]
+    return [without_times(json.loads(line)) for line in lines(whole)]
 
 
 class Evaluator:
@@ -201,13 +202,22 @@ class Ask(unittest.TestCase):
         tired = f"{BINARY} eval {out} - -q | sed -u 8q"
         said = seqto(*STUDY, "-o", out, "--workers", tired, fails=4)
         self.assertIn("the study is kept", said)
-        run = subprocess.Popen([BINARY, *map(str, STUDY), "-o", out, "--workers", f"{BINARY} eval {out} - -q"])
+        self.kill_after(4, out, "--workers", f"{BINARY} eval {out} - -q")
+        self.finish(out)
+
+    def test_a_local_run_that_was_killed_goes_on_with_its_step(self):
+        out = self.begin("local_killed")
+        for _ in range(3):
+            self.kill_after(4, out)
+        self.finish(out)
+
+    def kill_after(self, trials, out, *more):
         known = len(study(out))
-        while len(study(out)) < known + 4 and run.poll() is None:
-            time.sleep(0.02)
+        run = subprocess.Popen([BINARY, *map(str, STUDY), "-o", out, *more], stdout=subprocess.DEVNULL)
+        while len(study(out)) < known + trials and run.poll() is None:
+            time.sleep(0.01)
         run.kill()
         run.wait()
-        self.finish(out)
 
     def test_what_cannot_be_handed_out_is_said(self):
         out = self.dir / "none"
