@@ -262,7 +262,7 @@ class Network {
     std::vector<size_t> rows = split.of(trial.part);
     std::vector<Losses> losses;
     for (size_t row : rows) {
-      if (proposal.enough && !losses.empty() && proposal.enough(losses, static_cast<int64_t>(made.size))) break;
+      if (proposal.race && !losses.empty() && proposal.race->is_over(losses, static_cast<int64_t>(made.size))) break;
       losses.push_back(made.losses[row]);
     }
     rows.resize(losses.size());

@@ -30,7 +30,7 @@ bool is_number(const CLI::Option* option) {
 }
 
 bool configurable(const CLI::Option* option) {
-  static const std::set<std::string> kNot{"help", "config", "print-config"};
+  static const std::set<std::string> kNot{"help", "config", "print-config", "begin"};
   return option->get_configurable() && !kNot.contains(name_of(option));
 }
 
@@ -151,7 +151,31 @@ std::vector<Setting> in_force(const CLI::App* word, const std::vector<std::strin
   return settings;
 }
 
+// Also the file behind a name: "nme=points.json".
+std::string from_anywhere(const std::string& value) {
+  const size_t sign = value.find('=');
+  if (sign == std::string::npos || !fs::is_regular_file(value.substr(sign + 1))) return value;
+  return value.substr(0, sign + 1) + fs::absolute(value.substr(sign + 1)).lexically_normal().string();
+}
+
 }  // namespace
+
+void read_config_flags(Command word, const fs::path& file) { apply_file(word.get(), file); }
+
+std::string config_of_study(Command word, const std::vector<std::string>& several) {
+  static const std::set<std::string> kOfOneRun{"output", "resume"};
+  std::vector<Setting> settings;
+  for (const CLI::Option* option : word.get()->get_options()) {
+    const std::string name = name_of(option);
+    if (!configurable(option) || kOfOneRun.contains(name)) continue;
+    Setting setting{.name = name, .list = takes_several(option)};
+    for (const std::string& text : name == "device" ? several : option->results())
+      setting.values.push_back(value_for(option, name, from_anywhere(text)));
+    if (!setting.values.empty()) settings.push_back(std::move(setting));
+  }
+  settings.push_back({.name = "output", .values = {{Kind::kText, "."}}});
+  return config_to_toml(settings);
+}
 
 void add_config_flag(Command word) {
   word.add_option_function<std::string>(

@@ -1,7 +1,9 @@
 // --config and --print-config: a word's flags from a file and back.
 #pragma once
 
-#include <functional>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "commands.h"
 
@@ -12,5 +14,12 @@ void add_config_flag(Command word);
 
 // To be called after all others. `several`: the values of --device where more than one may be given.
 void add_print_config_flag(Command word, const std::vector<std::string>* several = nullptr);
+
+// Sets flags of `word`, which is on no command line, from the file.
+void read_config_flags(Command word, const std::filesystem::path& file);
+
+// The flags that were given, as a file that --config reads in the study's folder: its paths hold from anywhere, and the
+// folder is the output. `several` as above.
+std::string config_of_study(Command word, const std::vector<std::string>& several);
 
 }  // namespace seqto::cli

@@ -124,6 +124,8 @@ void Command::pass_everything_on() const {
 }
 std::vector<std::string> Command::remaining() const { return app_->remaining(); }
 
+std::shared_ptr<CLI::App> word_of_file() { return std::make_shared<CLI::App>(); }
+
 void end_parsing() { throw CLI::Success(); }
 void end_parsing(int code) { throw CLI::RuntimeError(code); }
 void miss_option(const std::string& name) { throw CLI::RequiredError(name); }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,9 @@ class Command {
   std::string heading_ = "Options";
   bool in_detail_ = false;
 };
+
+// A word on no command line, for flags that come from a file; it lives as long as this.
+std::shared_ptr<CLI::App> word_of_file();
 
 // Thrown from callbacks. All is said and done: exit code 0.
 [[noreturn]] void end_parsing();

@@ -131,6 +131,9 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   cli::add_quantize(&app, context);
   cli::add_analyze(&app, context);
   cli::add_tune(&app, context);
+  cli::add_ask(&app, context);
+  cli::add_eval(&app, context);
+  cli::add_tell(&app, context);
   cli::add_run(&app, context);
   cli::add_validate(&app, context);
   cli::add_plan(&app, context);

@@ -51,4 +51,10 @@ class ProgressLine {
 // A log on stderr, of levels by verbosity 0, 1, 2; `before` is called before each line.
 std::function<void(LogLevel, std::string_view)> make_log(int verbosity, std::function<void()> before);
 
+// For words that another process drives. The stdout of old, kept for replies: what libraries print goes to stderr from
+// now on.
+int keep_stdout();
+// Who drives them ends them; there is nothing to save.
+void end_on_signals();
+
 }  // namespace seqto::cli

@@ -6,15 +6,12 @@
 #include <algorithm>
 
 #include "config_flags.h"
-#include "group_flags.h"
-#include "hub_flags.h"
-#include "improve_flags.h"
-#include "limit_flags.h"
-#include "metric_flags.h"
+#include "seqto/ask.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
 #include "seqto/tune.h"
 #include "terminal.h"
+#include "tune_flags.h"
 
 namespace seqto::cli {
 namespace {
@@ -43,38 +40,6 @@ void require_limits(const Summary& summary) {
                                              summary.selected, fmt::join(gate_failures(result), "; ")));
 }
 
-struct WorkerFlags {
-  bool in_process = false;
-  RunnerOptions& options;
-};
-
-void add_worker_flags(Command any, WorkerFlags& f) {
-  const Command word = any.under("Device").in_detail();
-  word.add_flag("--in-process", f.in_process,
-                "Run candidates in this process, not in a worker: a crash of the runtime then ends the run");
-  word.add_option("--worker-memory", f.options.worker_memory_bytes,
-                  "Memory above which a worker is stopped and its candidate fails, as in 2G (0: no limit)")
-      .read_size();
-  word.add_option("--load-timeout", f.options.load_timeout_seconds, "Seconds to load a candidate (0: no limit)")
-      .check_not_negative()
-      .capture_default_str();
-  word.add_option("--run-timeout", f.options.run_timeout_seconds, "Seconds for one run of it (0: no limit)")
-      .check_not_negative()
-      .capture_default_str();
-}
-
-void add_many_models_flags(Command any, TuneAllOptions& o) {
-  const Command word = any.under("Model hub").in_detail();
-  word.add_option("--hub-first", o.hub_first,
-                  "Of the models that a glob finds, those from this position of the hub's list");
-  word.add_option("--hub-last", o.hub_last, "... to this one");
-  word.add_flag("--prepare-models", o.prepare_models,
-                "Have the runtime and seqto prepare each model first, as `prepare` does");
-  word.add_option("--exclude-if-present", o.exclude_if_present,
-                  "Names of nodes that stay in float in models that have them")
-      .delimiter(',');
-}
-
 void tune_models(const std::string& asked, const TuneAllOptions& options, const Context& context) {
   const std::filesystem::path& dir = options.tune.output;
   auto models = find_models(asked, options, context.env);
@@ -87,6 +52,16 @@ void tune_models(const std::string& asked, const TuneAllOptions& options, const 
   show_all(entries, dir, context);
   for (const OverviewEntry& entry : entries)
     if (entry.summary) require_limits(*entry.summary);
+}
+
+// For others to go on with.
+void begin_study(const std::string& asked, const TuneAllOptions& options, const Context& context) {
+  if (names_several(asked))
+    throw Error(Code::kUsage, "[tune] --begin with several models found; one expected: a study each");
+  const TuneOptions one = options_for(find_models(asked, options, context.env).front(), options, context.env);
+  const size_t count = ask(one, context.env).size();
+  context.env.log(LogLevel::kInfo, fmt::format("begun: {} candidates to measure; `seqto ask {}` prints them", count,
+                                               one.output.string()));
 }
 
 // A file's reports lie in a folder called like it; those of a folder's files each in one, with one page of all.
@@ -121,148 +96,21 @@ void compare(const std::vector<std::filesystem::path>& dirs, std::filesystem::pa
                (output / "comparison.html").string());
 }
 
-void take_quick_samples(TuneOptions& o) {
-  if (!o.search_samples && o.strategy != "incremental") o.search_samples = 16;
-  if (o.evaluation_samples == 0) o.evaluation_samples = 64;
-}
-
 }  // namespace
 
 void add_tune(Command app, Context& context) {
-  struct Flags {
-    TuneAllOptions all;
-    DataFlags data;
-    DeviceFlags device;
-    std::vector<std::string> devices{"cpu"};
-    WorkerFlags worker{.options = device.options};
-    QuantizeFlags quantize;
-    ImproveFlags improve;
-    std::string model, exclude_from;
-    GroupFlags groups;
-    LimitFlags limits;
-    std::string tolerance = "1%";
-  };
-  auto f = std::make_shared<Flags>();
-  TuneOptions& o = f->all.tune;
+  auto f = std::make_shared<TuneFlags>();
+  auto begin = std::make_shared<bool>(false);
   const Command word = app.add_subcommand("tune", "The main job: the front of accuracy, size and latency");
-  add_config_flag(word);
-  word.add_option("model", f->model, "ONNX file, a folder of them, hub:NAME, or a glob of the hub").required();
-  add_data_flags(word, f->data, true);
-  add_device_flags(word, f->device, &f->devices);
-  add_worker_flags(word, f->worker);
-  add_quantize_flags(word.in_detail(), f->quantize);
-  add_improve_flags(word, f->improve);
-  word.under("Time").add_flag(
-      "--quick", f->improve.quick,
-      "A first look: nothing is improved, 16 samples to search on and 64 to judge (unless told otherwise)");
-  add_hub_flags(word, f->all.hub);
-  add_many_models_flags(word, f->all);
-  add_group_flags(word, f->groups);
-  const Command goal = word.under("Goal"), search = word.under("Search"), time = word.under("Time");
-  const Command input = word.under("Input");
-  goal.add_option("--objectives", o.search.objectives, "What to minimise; default: kl,size,latency")
-      .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|size|latency", fmt::join(loss_names(), "|")))
-      .delimiter(',');
-  add_limit_flags(word, f->limits);
-  goal.add_option("--tolerance", f->tolerance, "How much worse the selected model may be, if no limit is set")
-      .type_name("SHARE")
-      .capture_default_str();
-  add_metric_flags(word, o.metrics);
-  word.under("Output").add_option("-o,--output", o.output, "Folder for the results").required();
-  search.in_detail()
-      .add_option("--strategy", o.strategy, "How the search goes (docs/design/search.md)")
-      .type_name("chain|incremental|dynamic_program|greedy_revert|sensitivity_list|nsga2|random")
-      .capture_default_str();
-  search.add_option("--schemes", o.schemes, "To choose from, also with fields, as int8+per_channel=false")
-      .type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
-      .delimiter(',');
-  search.in_detail()
-      .add_option("--threshold", o.search.threshold, "Stop when rank_dissimilarity is at most this")
-      .capture_default_str();
-  time.in_detail()
-      .add_option("--search-evaluations", o.search.evaluations,
-                  "Trials on search samples (0: the strategy's own measure)")
-      .check_not_negative()
-      .capture_default_str();
-  search.in_detail().add_flag(
-      "--racing,!--no-racing", o.search.racing,
-      "Run candidates on as many search samples as tell enough of them (default), or on all (docs/design/search.md)");
-  search.in_detail()
-      .add_option("--max-front", o.search.front, "Plans of the search that are measured for the report, at most")
-      .check_positive()
-      .capture_default_str();
-  time.in_detail()
-      .add_option("--jobs", o.jobs, "Candidates that the search measures side by side (0: as there are cores)")
-      .check_not_negative()
-      .capture_default_str();
-  time.in_detail().add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
-  time.add_option("--max-time", o.max_time_seconds, "Seconds of the whole run (0: no limit)");
-  input.add_option("--calibration-samples", o.calibration_samples,
-                   "Samples for the ranges (default: 50, or half of the data)");
-  input.in_detail().add_option("--search-samples", o.search_samples,
-                               "Samples for the search, half of them to confirm what it finds (default: at most 64)");
-  input.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)");
-  search.in_detail()
-      .add_option("--audit-samples", o.audit_samples,
-                  "Audit the selected point on so many samples: would it be the same on x86 without VNNI? (0: no)")
-      .check_not_negative();
-  word.under("Device")
-      .in_detail()
-      .add_option("--chunk", o.message_samples, "Samples that go to a device behind a link in one message")
-      .check_positive()
-      .capture_default_str();
-  input.in_detail()
-      .add_option("--calibration-data", o.calibration_data,
-                  "Data of its own for the ranges; --data is then the evaluation's alone")
-      .type_name("PATH");
-  input.in_detail().add_option("--ranking-data", o.ranking_data, "Data of its own for the ranking").type_name("PATH");
-  input.in_detail()
-      .add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
-      .capture_default_str();
-  search.add_option("--exclude,--nodes-to-exclude", o.exclude, "Stay in float: names, globs or op:TYPE")
-      .type_name("NAMES")
-      .delimiter(',');
-  search.in_detail().add_option(
-      "--exclude-from", f->exclude_from,
-      "Also what this plan leaves in float; a file, also of other tools, or DIR:3 of a study");
-  time.add_flag("--resume,!--no-resume", o.resume, "Go on with the folder's study (default), or begin anew");
+  add_tune_flags(word, *f);
+  word.under("Time").in_detail().add_flag(
+      "--begin", *begin, "Only what comes before the search; `seqto ask` goes on with it (docs/guide/cluster.md)");
   add_print_config_flag(word, &f->devices);
   word.callback([=, &context] {
-    TuneOptions& options = f->all.tune;
-    options.data = f->data.path;
-    options.dataset = f->data.options;
-    options.devices = f->devices;
-    options.runner = f->device.options;
-    options.runner.isolated = !f->worker.in_process;
-    use_this_program(options.runner);
-    options.quantize = f->quantize.parsed();
-    f->improve.unasked = improves_unasked(options);
-    if (f->improve.quick) take_quick_samples(options);
-    const auto wide = [](const std::string& type) { return type.find("int16") != std::string::npos; };
-    f->improve.add_options(options.quantize, f->quantize,
-                           wide(f->quantize.activation_type) || std::ranges::any_of(options.schemes, wide));
-    // A search is free to; the published procedure is not.
-    if (options.strategy != "incremental" && !f->quantize.float_unlike_concat && !options.quantize.compat_onnxruntime)
-      options.quantize.float_unlike_concat = true;
-    options.calibrate = f->quantize.calibration();
-    for (const char* field : kTypeFields)
-      if (word.count(flag_of(field)) > 0) options.fast_types = false;
-    options.improvers = f->improve.parsed(Scheme::kInt8, options.quantize);
-    options.correct_weights = !f->improve.quick && f->improve.improve.value_or(true) &&
-                              word.count("--rounding") + word.count("--bias-correction") == 0;
-    options.groups = f->groups.parsed();
-    options.limits = f->limits.parsed();
-    options.tolerance = parse_share("--tolerance", f->tolerance);
-    if (!f->exclude_from.empty()) {
-      if (!std::filesystem::is_regular_file(f->model))
-        throw Error(Code::kUsage,
-                    "[tune] --exclude-from for a model that is no file found; the plan names the layers of "
-                    "one; give that model's file");
-      const Model model = load_for_quantizing(f->model, options.quantize, context.env);
-      for (auto& layer : float_layers(plan_file(f->exclude_from), model, context))
-        options.exclude.push_back(std::move(layer));
-    }
-    tune_models(f->model, f->all, context);
+    TuneAllOptions all = tune_options(word, *f, context);
+    if (!names_several(f->model)) all.tune.config = config_of_study(word, f->devices);
+    if (*begin) return begin_study(f->model, all, context);
+    tune_models(f->model, all, context);
   });
 }
 

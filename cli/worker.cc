@@ -1,23 +1,9 @@
 // seqto worker: what `tune` starts to run candidates in; docs/reference/worker_protocol.md.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <csignal>
-
 #include "flags.h"
 #include "seqto/runner.h"
+#include "terminal.h"
 
 namespace seqto::cli {
-namespace {
-
-// The stdout of old, kept for replies: what libraries print goes to stderr from now on.
-int keep_stdout() {
-  int kept = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  return kept;
-}
-
-}  // namespace
 
 void add_worker(Command app, Context& context) {
   struct Flags {
@@ -35,9 +21,7 @@ void add_worker(Command app, Context& context) {
   word.add_flag("--stream", f->serve.stream,
                 "Blobs travel with requests and replies; the folder keeps those that came");
   word.callback([=, &context] {
-    // Who drives a worker ends it; there is nothing to save.
-    std::signal(SIGINT, SIG_DFL);
-    std::signal(SIGTERM, SIG_DFL);
+    end_on_signals();
     int out = keep_stdout();
     std::unique_ptr<Runner> runner;
     try {

@@ -25,7 +25,8 @@ STRUCTS = {
     "tune.h": ["TuneOptions"],
 }
 # What a study sets by itself, and what only an ablation changes.
-LEFT_OUT = {"StrategyOptions": {"tuning", "seed", "max_size_bytes", "max_latency_ns"}}
+LEFT_OUT = {"StrategyOptions": {"tuning", "seed", "max_size_bytes", "max_latency_ns"},
+            "TuneOptions": {"config", "workers"}}
 DECLARATION = re.compile(r"^(?P<type>[\w:]+(?:<.*>)?)\s+(?P<names>\w+\s*(?:[={,;]).*|\w+;)(?:\s*//\s*(?P<trailing>.*))?$")
 
 

@@ -148,7 +148,8 @@ enum class Part {
   kSearch,      // what the search looks at
   kAcceptance,  // fresh samples for what it found
 };
-std::string_view to_string(Part part);  // "evaluation", "search", "acceptance"
+std::string_view to_string(Part part);   // "evaluation", "search", "acceptance"
+Part parse_part(std::string_view name);  // throws Error{kInvalidInput}
 
 // What a candidate came to on one device.
 struct Outcome {

@@ -49,17 +49,37 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
 
 // --- strategies --------------------------------------------------------------------------------
 
-struct Proposal {
-  // After some of the samples: whether their losses, one by one, and the file's size say enough, so that the others
-  // need not be run.
-  using Enough = std::function<bool(std::span<const Losses> losses, int64_t size_bytes)>;
+// What a candidate runs against. It leaves once the samples that it has seen say enough, so that the others need not be
+// run.
+struct Race {
+  struct Rival {
+    double size_bytes = 0, latency_ns = 0;  // the latency is predicted; 0 where it is no objective
+    double loss = 0;                        // its mean over all samples
+    bool operator==(const Rival&) const = default;
+  };
+  std::string loss;                // that counts: "kl"
+  double least_samples = 0;        // that a candidate is judged by
+  double share_seen = 0;           // of the difficulty after which the rest tells too little
+  std::vector<double> difficulty;  // of each sample, in its order: what plans lose there as a rule, in no unit
+  std::vector<Rival> rivals;
+  double latency_ns = 0;  // of the candidate, as those of the rivals
 
+  // Of the losses on the first samples, one by one, and the size of the candidate's file.
+  bool is_over(std::span<const Losses> losses, int64_t size_bytes) const;
+  bool operator==(const Race&) const = default;
+};
+
+// Plain data: whoever measures it needs nothing else of the strategy.
+struct Proposal {
   Plan plan;
   std::vector<std::string> excluded;  // of strategies that walk an exclusion list
   Part part = Part::kEvaluation;      // of the samples to measure it on
   std::string step;                   // what it is for: "one-in", "chain", "swap" ...
-  Enough enough;                      // empty: all samples
+  std::optional<Race> race;           // absent: all samples
+  int64_t number = -1;                // of the trial that it will be; -1: nobody has asked for it yet
 };
+std::string proposal_to_json(const Proposal& proposal);  // one line
+Proposal proposal_from_json(const std::string& text);    // throws Error{kInvalidInput}
 
 // Proposes plans; sees every trial of the study and nothing else, so a resumed study goes on by itself.
 class Strategy {

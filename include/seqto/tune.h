@@ -102,12 +102,19 @@ struct TuneOptions {
   // eats memory is a failed trial. Calibration and error analysis stay in this process.
   RunnerOptions runner;
   int jobs = 0;  // candidates that the search measures side by side; 0: as many as there are cores for
+  // Who measures on search and acceptance samples instead: "ray" or "ray:ADDRESS", or a command that speaks the lines
+  // of `seqto eval DIR -`. Empty: this process.
+  std::string workers;
   // --- parts of the caller's own: data, metrics, devices, the strategy
   OwnParts own;
   // --- output
   std::filesystem::path output;
   bool resume = true;
+  std::string config;  // what says all this, as a configuration file: kept as tune.toml; empty: nothing does
 };
+
+// TuneOptions::config, in the folder of the study.
+inline constexpr const char* kConfigFile = "tune.toml";
 
 // Whether candidates are worth improving where nobody says: activations are quantized, by values that mean something,
 // and the search is free to.
@@ -155,6 +162,9 @@ bool names_several(const std::string& asked);
 // and the error of the first when all have failed.
 std::vector<OverviewEntry> tune_all(const std::vector<ModelSource>& models, const TuneAllOptions& options,
                                     const Env& = {});
+
+// What is asked of tune() for one of them: its model is fetched, and prepared where that is asked for.
+TuneOptions options_for(const ModelSource& model, const TuneAllOptions& options, const Env& env = {});
 
 // The same for the one model of a study.
 Summary tune_one(const ModelSource& model, const TuneAllOptions& options, const Env& = {});

@@ -106,19 +106,19 @@ Outcome read_outcome(const Json& json) {
 constexpr std::array<std::pair<Part, std::string_view>, 3> kParts{
     {{Part::kEvaluation, "evaluation"}, {Part::kSearch, "search"}, {Part::kAcceptance, "acceptance"}}};
 
-Part parse_part(std::string_view name) {
-  for (auto [part, known] : kParts)
-    if (known == name) return part;
-  throw Error(Code::kInvalidInput,
-              fmt::format("[study] part '{}' found; one of evaluation, search, acceptance expected", name));
-}
-
 }  // namespace
 
 std::string_view to_string(Part part) {
   for (auto [known, name] : kParts)
     if (known == part) return name;
   return "?";
+}
+
+Part parse_part(std::string_view name) {
+  for (auto [part, known] : kParts)
+    if (known == name) return part;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[study] part '{}' found; one of evaluation, search, acceptance expected", name));
 }
 
 std::string trial_to_json(const Trial& trial) {

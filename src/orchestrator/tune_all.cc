@@ -101,13 +101,17 @@ std::vector<ModelSource> find_models(const std::string& asked, const TuneAllOpti
   return models;
 }
 
-Summary tune_one(const ModelSource& source, const TuneAllOptions& options, const Env& env) {
+TuneOptions options_for(const ModelSource& source, const TuneAllOptions& options, const Env& env) {
   TuneOptions o = options.tune;
   if (!source.name.empty()) o.output = o.output / source.name;
   o.model = fetch_model(source.location, false, options.hub, env).model;
   if (options.prepare_models) o.model = prepared(o.model, o, env);
   exclude_present(o, options.exclude_if_present, env);
-  return tune(o, env);
+  return o;
+}
+
+Summary tune_one(const ModelSource& source, const TuneAllOptions& options, const Env& env) {
+  return tune(options_for(source, options, env), env);
 }
 
 std::vector<OverviewEntry> tune_all(const std::vector<ModelSource>& models, const TuneAllOptions& options,

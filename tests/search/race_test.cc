@@ -24,13 +24,13 @@ TEST(Race, AThirdOfTheDifficultyTellsMost) {
 
 TEST(Race, IsLostToWhatCostsNoMoreAndLosesLess) {
   const std::vector<double> losses{0.8};  // 0.16 of the mean, whatever the rest comes to
-  const auto lost = [&](const Rival& rival) {
-    return beaten(losses, {.size = 100, .latency = 10}, std::span(&rival, 1), kDifficulty);
+  const auto lost = [&](const Race::Rival& rival) {
+    return beaten(losses, 100, {.difficulty = kDifficulty, .rivals = {rival}, .latency_ns = 10});
   };
-  EXPECT_TRUE(lost({{100, 10}, 0.15}));
-  EXPECT_FALSE(lost({{100, 10}, 0.17})) << "nothing more may be lost on what is left";
-  EXPECT_FALSE(lost({{101, 10}, 0.1})) << "larger";
-  EXPECT_FALSE(lost({{100, 11}, 0.1})) << "slower";
+  EXPECT_TRUE(lost({100, 10, 0.15}));
+  EXPECT_FALSE(lost({100, 10, 0.17})) << "nothing more may be lost on what is left";
+  EXPECT_FALSE(lost({101, 10, 0.1})) << "larger";
+  EXPECT_FALSE(lost({100, 11, 0.1})) << "slower";
 }
 
 }  // namespace

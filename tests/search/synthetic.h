@@ -82,7 +82,7 @@ class Synthetic {
     std::vector<Losses> each;
     while (std::ssize(each) < kSamples) {
       each.push_back({.kl = loss_on(proposal.plan, proposal.part, std::ssize(each))});
-      if (each.size() >= 4 && proposal.enough && proposal.enough(each, size(proposal.plan))) break;
+      if (each.size() >= 4 && proposal.race && proposal.race->is_over(each, size(proposal.plan))) break;
     }
     for (const Losses& one : each) trial.measurement->samples["kl"].push_back(one.kl);
     trial.measurement->losses = mean(each);

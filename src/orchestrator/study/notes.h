@@ -72,7 +72,8 @@ inline const Note<Ranges> kRanges{"ranges"}, kImprovedRanges{"improved ranges"};
 inline Note<Ranges> ranges_of(const std::string& method) { return {"ranges of " + method}; }
 inline Note<OwnCorrection> own_corrections_of(const std::string& id) { return {"own corrections of " + id}; }
 inline const Note<std::map<std::string, std::vector<NodePlacement>>> kPlacement{"placement"};  // by device
-inline const Note<std::string> kLatencyModel{"latency model"};                                 // as it writes itself
+inline const Note<bool> kSearchBegins{"search begins"};         // all that candidates are made of is there
+inline const Note<std::string> kLatencyModel{"latency model"};  // as it writes itself
 inline const Note<std::vector<double>> kLatencyErrors{"latency errors"};
 inline const Note<WhatIf> kWhatIf{"what if"};
 inline const Note<Sensitivity> kSensitivity{"sensitivity"};

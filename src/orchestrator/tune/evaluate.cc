@@ -25,7 +25,7 @@ Outputs rows_of(const Outputs& outputs, std::span<const size_t> rows) {
 // Looks at the losses of every sample once.
 class Heat {
  public:
-  Heat(const Race* race, const EvaluationData& evaluation) : race_(race), evaluation_(evaluation) {}
+  Heat(std::optional<InRace> race, const EvaluationData& evaluation) : race_(race), evaluation_(evaluation) {}
 
   bool over(const Outputs& outputs) {
     if (!race_ || outputs.rows == seen_) return false;
@@ -35,11 +35,11 @@ class Heat {
       found.append(outputs.row(seen_));
     }
     std::ranges::copy(compare_each(wanted, found), std::back_inserter(losses_));
-    return race_->enough(losses_, race_->size_bytes);
+    return race_->race.is_over(losses_, race_->size_bytes);
   }
 
  private:
-  const Race* race_;
+  std::optional<InRace> race_;
   const EvaluationData& evaluation_;
   int64_t seen_ = 0;
   std::vector<Losses> losses_;
@@ -81,7 +81,7 @@ void require_metrics(const Measurement& measurement, std::span<const std::string
                               name, part));
 }
 
-Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race) {
+Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, std::optional<InRace> race) {
   Evaluated result;
   std::vector<int64_t> times;
   auto answers = std::make_shared<Answers>(session.output_names());
@@ -146,7 +146,7 @@ std::vector<std::vector<int64_t>> times_in_turn(std::span<const std::unique_ptr<
   return times;
 }
 
-Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const Proposal::Enough& enough) {
+Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const std::optional<Race>& race) {
   const auto places = trial.part == Part::kEvaluation ? on.places : on.places.first(1);
   for (const Place& place : places) {
     Outcome outcome;
@@ -157,8 +157,9 @@ Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const Prop
       if (suffix) evaluation.data = suffix->data;
       auto session = place.runner->load(suffix ? suffix->model : model);
       const int64_t size = serialized_size(model);
-      const Race race{enough, size};
-      outcome.measurement = measure(*session, evaluation, on.env, enough ? &race : nullptr).measurement;
+      std::optional<InRace> in_race;
+      if (race) in_race.emplace(*race, size);
+      outcome.measurement = measure(*session, evaluation, on.env, in_race).measurement;
       outcome.measurement->size_bytes = size;
     } catch (const DeviceGone&) {
       throw;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,21 +57,22 @@ void require_metrics(const Measurement& measurement, std::span<const std::string
 // logits costs KL in proportion to 1 - sum(p^2). The mean over them all stays what it is.
 void put_uncertain_first(EvaluationData& evaluation);
 
-// Ends a measurement early; asked after each chunk of samples.
-struct Race {
-  const Proposal::Enough& enough;
-  int64_t size_bytes;
-};
-
 struct Evaluated {
   Measurement measurement;
   Outputs outputs;
   std::shared_ptr<const Answers> all_outputs;  // where there are metrics
 };
 
-// Throws what the runner throws. To warm up, the first sample is run twice. In a race the measurement may be of the
-// first samples alone: as many as its `samples` are.
-Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, const Race* race = nullptr);
+// What ends a measurement early.
+struct InRace {
+  const Race& race;
+  int64_t size_bytes = 0;  // of the candidate
+};
+
+// Throws what the runner throws. To warm up, the first sample is run twice. In a race, asked after each chunk of
+// samples, the measurement may be of the first samples alone: as many as its `samples` are.
+Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env,
+                  std::optional<InRace> race = std::nullopt);
 
 // Models timed in turn, so that whatever slows the machine down slows all of them alike.
 // Nanoseconds of each session, round after round while `goes_on` says so of the next; round 0 warms up and is not
@@ -89,6 +91,6 @@ struct Evaluation {
 // A failing candidate is a Trial that says why: this is one of the few places that catch.
 // Interruptions pass through, and a device that is gone. On one device after the other, the study's first first;
 // samples that only the search looks at are run on that alone. Any number of candidates may be evaluated at a time.
-Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const Proposal::Enough& enough = {});
+Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const std::optional<Race>& race = std::nullopt);
 
 }  // namespace seqto::internal

@@ -27,14 +27,14 @@ std::vector<Place> places_of(const Inputs& in) {
   first.search.warm_up = first.acceptance.warm_up = false;
   first.search.samples = {split.search.begin(), half};
   first.acceptance.samples = {half, split.search.end()};
-  const Metrics metrics = make_metrics(o.metrics, o.own.metrics);
-  for (Place& place : places) read_truths(place.evaluation, metrics);
-  // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
-  if (std::ranges::any_of(o.search.objectives, is_task_metric)) {
-    read_truths(first.acceptance, judging_metrics(o));
-    if (o.own.strategy) read_truths(first.search, judging_metrics(o));
-  }
   return places;
+}
+
+// Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
+void read_judges(Place& first, const TuneOptions& o) {
+  if (std::ranges::none_of(o.search.objectives, is_task_metric)) return;
+  read_truths(first.acceptance, judging_metrics(o));
+  if (o.own.strategy) read_truths(first.search, judging_metrics(o));
 }
 
 Measurement measure_reference(EvaluationData& part, Session& session, const Env& env) {
@@ -42,6 +42,13 @@ Measurement measure_reference(EvaluationData& part, Session& session, const Env&
   part.reference = std::move(evaluated.outputs);
   part.all_outputs = std::move(evaluated.all_outputs);
   return std::move(evaluated.measurement);
+}
+
+// In the order that candidates run in.
+Measurement measure_searched(EvaluationData& part, Session& session, const Env& env) {
+  Measurement measured = measure_reference(part, session, env);
+  if (part.truths.empty() && part.labels.empty()) put_uncertain_first(part);
+  return measured;
 }
 
 void require_finite(const Place& place) {
@@ -61,8 +68,8 @@ void note_intervals(const Measurement& measurement, Ending& ending) {
                       name));
 }
 
-void settle_loss(const Inputs& in, Place& first, Ending& ending) {
-  const Outputs& outputs = first.evaluation.reference;
+// By what outputs look like.
+void settle_loss(const Inputs& in, const Outputs& outputs, Place& first, Ending& ending) {
   const auto [loss, reason] = default_loss(outputs, in.options.dataset.states.size(), gives_class_rows(in.model));
   if (!in.chose_objectives && loss != "kl") {
     std::ranges::replace(ending.objectives, "kl", loss);
@@ -78,15 +85,17 @@ void settle_loss(const Inputs& in, Place& first, Ending& ending) {
 
 std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   std::vector<Place> places = places_of(in);
+  const Metrics metrics = make_metrics(in.options.metrics, in.options.own.metrics);
+  for (Place& place : places) read_truths(place.evaluation, metrics);
+  read_judges(places.front(), in.options);
   Trial trial;
   trial.id = "float";
   for (Place& place : places) {
     auto session = place.runner->load_file(in.options.model.string());
     for (EvaluationData* part : {&place.search, &place.acceptance}) {
       if (part->samples.empty()) continue;
-      const Measurement measured = measure_reference(*part, *session, in.env);
+      const Measurement measured = measure_searched(*part, *session, in.env);
       if (part == &place.acceptance) require_metrics(measured, in.options.search.objectives, "acceptance");
-      if (part->truths.empty() && part->labels.empty()) put_uncertain_first(*part);
       if (part == &place.search) write_first_front(in, study, place, measured);
     }
     Measurement measured = measure_reference(place.evaluation, *session, in.env);
@@ -94,13 +103,28 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     const bool is_first = &place == &places.front();
     if (is_first) note_intervals(measured, study.ending);
     require_finite(place);
-    if (is_first) settle_loss(in, place, study.ending);
+    if (is_first) settle_loss(in, place.evaluation.reference, place, study.ending);
     place.evaluation.paired = study.ending.objectives;
     measured.size_bytes = in.model_bytes;
     if (is_first) trial.measurement = std::move(measured);
     else trial.elsewhere[place.device].measurement = std::move(measured);
   }
   if (!study.study.find("float")) study.study.append(std::move(trial));
+  return places;
+}
+
+std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, FloatRuns runs) {
+  std::vector<Place> places = places_of(in);
+  Place& first = places.front();
+  auto session = first.runner->load_file(in.options.model.string());
+  EvaluationData one = first.evaluation;
+  one.samples.resize(1);
+  measure_reference(one, *session, in.env);
+  settle_loss(in, one.reference, first, study.ending);
+  if (runs == FloatRuns::kNone) return places;
+  read_judges(first, in.options);
+  for (EvaluationData* part : {&first.search, &first.acceptance})
+    if (!part->samples.empty()) measure_searched(*part, *session, in.env);
   return places;
 }
 

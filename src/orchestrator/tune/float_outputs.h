@@ -10,4 +10,8 @@ namespace seqto::internal {
 // trial "float". The loss that the study goes by is settled with them (default_loss).
 std::vector<Place> measure_float(const Inputs& inputs, OpenStudy& study);
 
+// Of a study that has the trial: what nobody is to measure on has no outputs.
+enum class FloatRuns { kNone, kSearch };  // search: and acceptance samples
+std::vector<Place> measure_float_again(const Inputs& inputs, OpenStudy& study, FloatRuns runs);
+
 }  // namespace seqto::internal

@@ -90,9 +90,15 @@ void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
   const nlohmann::json own = parse_json_if_any(study->header().options_json);
   if (!own.is_object()) return;
   if (!own.contains("sample_order")) o.dataset.order = SampleOrder::kGiven;
+  const QuantizeOptions quantize = quantize_options_from_json(own.value("quantize", nlohmann::json::object()).dump());
+  if (searches(o) && o.fast_types) {  // those of the machine that it was begun on
+    o.quantize.activation_type = quantize.activation_type;
+    o.quantize.weight_type = quantize.weight_type;
+    o.quantize.per_channel = quantize.per_channel;
+    o.quantize.reduce_range = quantize.reduce_range;
+  }
   if (o.improvers != default_improvers(Scheme::kInt8, o.quantize.activation_type)) return;
   o.improvers = improve_options_from_json(own.value("improvers", nlohmann::json::object()).dump());
-  const QuantizeOptions quantize = quantize_options_from_json(own.value("quantize", nlohmann::json::object()).dump());
   o.quantize.unify_concat = quantize.unify_concat;
   o.quantize.headroom_16_bits = quantize.headroom_16_bits;
 }
@@ -167,7 +173,7 @@ std::vector<Tensor> first_inputs(const Inputs& in) {
   return in.samples.data->read(in.samples.split.evaluation.front()).inputs;
 }
 
-Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env) {
+Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, Access access) {
   Inputs in{.options = resolved(asked), .env = env, .chose_objectives = !asked.search.objectives.empty()};
   const std::optional<Study> begun = begun_study(in.options);
   go_on_as_begun(in.options, begun);
@@ -175,7 +181,7 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env) {
   validate(o);
   Starting starting = start_runners(o, env);
   open_model(in);
-  make_writable_folder(o.output);
+  if (access == Access::kWrite) make_writable_folder(o.output);
   RunnerOptions here = o.runner;
   here.isolated = false;
   in.runner = carry_states(make_runner("cpu", here, env), in.model, o.dataset);

@@ -38,7 +38,10 @@ struct Inputs {
 
 std::vector<Tensor> first_inputs(const Inputs& inputs);  // of the samples to evaluate on
 
+// What is done in the folder of the study.
+enum class Access { kWrite, kRead };
+
 // Throws Error as the verbs that it calls. Tells `time` what a sample takes. `env` outlives it.
-Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env);
+Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, Access access = Access::kWrite);
 
 }  // namespace seqto::internal

@@ -6,9 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/files.h"
 #include "base/machine.h"
+#include "metrics/study_header.h"
 #include "orchestrator/study/remove_files.h"
+#include "orchestrator/tune/improvements.h"
 #include "runner/link.h"
+#include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
@@ -26,24 +30,50 @@ std::string environment_json(const Inputs& in) {
   return j.dump();
 }
 
+StudyHeader header_of(const Inputs& in) {
+  const TuneOptions& o = in.options;
+  const Split& split = in.samples.split;
+  return {.model_path = o.model.string(),
+          .model_sha256 = in.model_sha256,
+          .model_size_bytes = in.model_bytes,
+          .data_fingerprint = in.samples.data->fingerprint(),
+          .options_json = options_json(o),
+          .environment_json = environment_json(in),
+          .calibration_samples = std::ssize(split.calibration),
+          .search_samples = std::ssize(split.search),
+          .evaluation_samples = std::ssize(split.evaluation)};
+}
+
+std::filesystem::path study_file(const Inputs& in) { return in.options.output / "study.jsonl"; }
+
 }  // namespace
+
+OpenStudy read_study(const Inputs& in) {
+  const TuneOptions& o = in.options;
+  OpenStudy open{Study::read(study_file(in)), {.objectives = o.search.objectives}};
+  if (const std::string what = differences(open.study.header(), header_of(in)); !what.empty())
+    throw Error(Code::kInvalidInput,
+                fmt::format("[eval] model, data or options that are not those of the study in {} found: {}; the same "
+                            "expected; give --model and --data",
+                            o.output.string(), what));
+  if (!notes::kSearchBegins.is_in(open.study))
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[eval] a study in {} that has not got as far as its search found; run `seqto ask {}` first",
+                    o.output.string(), o.output.string()));
+  if (notes::kImprovedRanges.is_in(open.study) && !std::filesystem::exists(corrections_file(o)))
+    throw Error(Code::kInvalidInput, fmt::format("[eval] {} found missing; what improves candidates expected; copy the "
+                                                 "whole folder of the study",
+                                                 corrections_file(o).string()));
+  return open;
+}
 
 OpenStudy open_study(const Inputs& in) {
   const TuneOptions& o = in.options;
-  const Split& split = in.samples.split;
-  const StudyHeader header{.model_path = o.model.string(),
-                           .model_sha256 = in.model_sha256,
-                           .model_size_bytes = in.model_bytes,
-                           .data_fingerprint = in.samples.data->fingerprint(),
-                           .options_json = options_json(o),
-                           .environment_json = environment_json(in),
-                           .calibration_samples = std::ssize(split.calibration),
-                           .search_samples = std::ssize(split.search),
-                           .evaluation_samples = std::ssize(split.evaluation)};
-  const std::filesystem::path file = o.output / "study.jsonl";
   if (!o.resume) remove_study(o.output);
-  OpenStudy open{Study::open(file, header),
+  OpenStudy open{Study::open(study_file(in), header_of(in)),
                  {.objectives = o.search.objectives, .notes = in.notes, .limits = o.limits, .tolerance = o.tolerance}};
+  if (!o.config.empty()) write_file_atomic(o.output / kConfigFile, o.config);
   if (const size_t trials = open.study.trials().size(); trials > 0)
     in.env.log(LogLevel::kInfo, fmt::format("going on after {} trials", trials));
   if (const auto before = notes::kEnding.in(open.study)) open.ending.wall_seconds = before->wall_seconds;

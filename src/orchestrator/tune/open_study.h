@@ -12,5 +12,8 @@ struct OpenStudy {
 
 // A new one, or that of the same inputs in the folder.
 OpenStudy open_study(const Inputs& inputs);
+// To look at, while another run may write it. Throws Error{kInvalidInput} where it is of other inputs, or has not got
+// as far as its search.
+OpenStudy read_study(const Inputs& inputs);
 
 }  // namespace seqto::internal

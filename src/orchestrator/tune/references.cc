@@ -123,6 +123,17 @@ Quantizer quantizer_of(const FloatModel& base, const std::map<std::string, Range
   return quantizer;
 }
 
+// What is not there yet is found and noted.
+References made_of(std::vector<Place> places, const Inputs& in, Study& study, TimeBudget& time) {
+  begin_step(Step::kCalibrate, in.env);
+  FloatModel base = rewritten(in, study, time);
+  measure_first_plan(workbench(in, base, study, time), places);
+  Learned learned = learn(workbench(in, base, study, time));
+  Quantizer quantizer = quantizer_of(base, learned.in_use);
+  Plan full = uniform_plan(base.model, quantized_scheme(in.options), base.quantize.exclude);
+  return {std::move(places), std::move(base), std::move(learned), std::move(quantizer), std::move(full), {}};
+}
+
 }  // namespace
 
 Workbench workbench(const Inputs& in, const FloatModel& base, Study& study, TimeBudget& time) {
@@ -142,14 +153,7 @@ Published published_model(const Inputs& in, const References& r) {
 References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& time) {
   Study& study = open.study;
   begin_step(Step::kFloat, in.env);
-  std::vector<Place> places = measure_float(in, open);
-  begin_step(Step::kCalibrate, in.env);
-  FloatModel base = rewritten(in, study, time);
-  measure_first_plan(workbench(in, base, study, time), places);
-  Learned learned = learn(workbench(in, base, study, time));
-  Quantizer quantizer = quantizer_of(base, learned.in_use);
-  Plan full = uniform_plan(base.model, quantized_scheme(in.options), base.quantize.exclude);
-  References r{std::move(places), std::move(base), std::move(learned), std::move(quantizer), std::move(full), {}};
+  References r = made_of(measure_float(in, open), in, study, time);
   const Workbench w = workbench(in, r.base, study, time);
   const double start = time.spent();
   // What size and losses are compared with stays the published quantization, whatever is searched.
@@ -164,7 +168,12 @@ References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& tim
       !study.find("full"))
     measure_reference("full", r.full, r.candidate(r.full), r.places, w);
   if (!notes::kPlacement.is_in(study)) note_placement(in, r, study);
+  if (searches(in.options) && !notes::kSearchBegins.is_in(study)) notes::kSearchBegins.add(study, true);
   return r;
+}
+
+References begun_references(const Inputs& in, OpenStudy& open, TimeBudget& time, FloatRuns runs) {
+  return made_of(measure_float_again(in, open, runs), in, open.study, time);
 }
 
 }  // namespace seqto::internal

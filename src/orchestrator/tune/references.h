@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "orchestrator/tune/evaluate.h"
+#include "orchestrator/tune/float_outputs.h"
 #include "orchestrator/tune/open_study.h"
 #include "orchestrator/tune/workbench.h"
 #include "seqto/improve.h"
@@ -53,6 +54,9 @@ struct References {
 // Trials "float", "published" and "full", and in a hurry that of the search's first plan; notes of what was learned for
 // them. Throws Error{kInvalidInput} where the fully quantized model does not run.
 References measure_references(const Inputs& inputs, OpenStudy& study, TimeBudget& time);
+
+// The same of a study whose search has begun: nothing is measured and nothing noted.
+References begun_references(const Inputs& inputs, OpenStudy& study, TimeBudget& time, FloatRuns runs);
 
 Workbench workbench(const Inputs& inputs, const FloatModel& base, Study& study, TimeBudget& time);
 // May take a calibration of its own.

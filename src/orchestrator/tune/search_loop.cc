@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
-#include <optional>
+#include <utility>
 
-#include "base/parallel.h"
+#include "orchestrator/study/asked.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
 #include "visualizer/format.h"
@@ -57,7 +56,8 @@ class SearchLoop {
   size_t allowed_trials(bool reserve) const;
   // Side by side; appended in their order. False when interrupted. Those beyond the time limit are left out.
   bool measure(std::span<Proposal> proposals, int64_t expected);
-  std::optional<Model> made(const Proposal& proposal);
+  // Of the run that this one goes on with.
+  std::vector<Proposal> begun_step() const;
   void tell(const Trial& trial, int64_t expected) const;
   bool note_stop(const char* limit);
 
@@ -65,19 +65,18 @@ class SearchLoop {
 
   const Search& s_;
   const TuneOptions& o_;
-  std::optional<Model> last_;  // of the published search: the candidate before
-  std::mutex making_;
   int64_t slowest_ns_ = 0;  // of the evaluations for the report
 };
 
 bool SearchLoop::run() {
-  if (!searches(o_)) last_ = s_.references.candidate(trials().back().plan);
+  std::vector<Proposal> begun = begun_step();
   for (std::unique_ptr<Strategy> strategy = s_.strategy();;) {
     const char* near = limit_reached(true);
-    std::vector<Proposal> proposals = strategy->next(s_.study.study, near);
+    const bool goes_on = !near && !begun.empty();
+    std::vector<Proposal> proposals = goes_on ? std::exchange(begun, {}) : strategy->next(s_.study.study, near);
     if (proposals.empty()) return !near || note_stop(near);
     try {
-      if (!near && s_.learn(proposals)) {
+      if (!near && !goes_on && s_.learn(proposals)) {
         strategy = s_.strategy();
         continue;
       }
@@ -139,41 +138,21 @@ size_t SearchLoop::allowed_trials(bool reserve) const {
   return static_cast<size_t>(std::max<int64_t>(0, o_.max_evaluations - taken));
 }
 
-// Nothing where the published search comes by the same candidate again.
-std::optional<Model> SearchLoop::made(const Proposal& proposal) {
-  std::lock_guard lock(making_);  // a Quantizer makes one candidate at a time
-  Model model =
-      proposal.part == Part::kEvaluation ? s_.reported(proposal.plan) : s_.references.candidate(proposal.plan);
-  if (searches(o_)) return model;
-  if (equal(model, *last_)) return {};
-  return last_ = std::move(model);
+std::vector<Proposal> SearchLoop::begun_step() const {
+  return searches(o_) ? unanswered(o_.output, s_.study.study) : std::vector<Proposal>();
 }
 
 bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
-  std::vector<Trial> trials(proposals.size());
-  const bool reserve = proposals[0].part != Part::kEvaluation;
+  const bool reported = proposals[0].part == Part::kEvaluation;
+  for (size_t i = 0; i < proposals.size(); ++i) proposals[i].number = std::ssize(trials()) + static_cast<int64_t>(i);
+  if (!reported) write_asked(o_.output, proposals);
+  Evaluations& where = !reported && s_.elsewhere ? *s_.elsewhere : s_.here;
   try {
-    for_each_in_order(
-        proposals.size(), static_cast<size_t>(o_.jobs),
-        [&](size_t i) {
-          Proposal& proposal = proposals[i];
-          Trial& trial = trials[i];
-          const auto model = made(proposal);
-          if (!model) return;
-          trial.plan = std::move(proposal.plan);
-          trial.id = s_.references.written(trial.plan).hash();
-          trial.excluded = std::move(proposal.excluded);
-          trial.part = proposal.part;
-          trial.step = std::move(proposal.step);
-          trial =
-              evaluate(*model, std::move(trial), {s_.references.places, s_.inputs.env, s_.prefixes}, proposal.enough);
-        },
-        [&](size_t i) {
-          if (trials[i].id.empty()) return;
-          tell(trials[i], expected);
-          s_.study.study.append(std::move(trials[i]));
-          if (limit_reached(reserve)) throw TimeUp();
-        });
+    return where.measure(proposals, [&](Trial trial) {
+      tell(trial, expected);
+      s_.study.study.append(std::move(trial));
+      if (limit_reached(!reported)) throw TimeUp();
+    });
   } catch (const Error& error) {
     if (error.code() == Code::kInterrupted) return false;
     throw;
@@ -209,6 +188,7 @@ bool SearchLoop::note_stop(const char* limit) {
 
 bool run_search(const Search& search) {
   const bool went_on = SearchLoop(search).run();
+  if (went_on) remove_asked(search.inputs.options.output);
   const std::vector<Trial>& trials = search.study.study.trials();
   search.inputs.env.progress({"evaluate", std::ssize(trials), std::ssize(trials),
                               best_so_far(trials, trials.back(), search.study.ending.objectives)});

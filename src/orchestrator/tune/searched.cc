@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "orchestrator/tune/course.h"
 #include "orchestrator/tune/error_analysis.h"
@@ -45,6 +46,22 @@ StrategyOptions strategy_options(const Inputs& in, const OpenStudy& study, const
   return options;
 }
 
+// Has no more to propose where all that is left is for the report.
+class UpToReport : public Strategy {
+ public:
+  explicit UpToReport(std::unique_ptr<Strategy> whole) : whole_(std::move(whole)) {}
+
+  std::vector<Proposal> next(const Study& study, bool wrap_up) override {
+    std::vector<Proposal> proposals = whole_->next(study, wrap_up);
+    const auto reported = [](const Proposal& p) { return p.part == Part::kEvaluation; };
+    return std::ranges::all_of(proposals, reported) ? std::vector<Proposal>() : proposals;
+  }
+  int64_t expected() const override { return whole_->expected(); }
+
+ private:
+  std::unique_ptr<Strategy> whole_;
+};
+
 void note_what_if(const SearchSpace& space, const StrategyOptions& options, Study& study,
                   const SchemeCorrections& corrections) {
   const auto looked = [](const Trial& t) { return t.part == Part::kSearch; };
@@ -57,7 +74,7 @@ void note_what_if(const SearchSpace& space, const StrategyOptions& options, Stud
 
 }  // namespace
 
-Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
+Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time, const Elsewhere& elsewhere) {
   const TuneOptions& o = in.options;
   begin_step(Step::kSearch, in.env);
   const Workbench w = workbench(in, r.base, study.study, time);
@@ -71,11 +88,6 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
   if (latencies) space.latency_of = std::cref(*latencies);
 
   const Place& first = r.places.front();
-  std::optional<Prefixes> prefixes;
-  if (!first.search.samples.empty() && o.dataset.states.empty() && !is_own_device(o, first.device)) {
-    constexpr int64_t kPrefixBytes = 256 << 20;
-    prefixes.emplace(r.base.model, *in.samples.data, first.search.samples, *first.runner, kPrefixBytes);
-  }
   const StrategyOptions options = strategy_options(in, study, space, time);
   // What the limits ask for, as far as it is known before the finalists are timed, and while there is time.
   const auto worth_learning = [&](const Plan& plan, const Model& candidate) {
@@ -85,19 +97,31 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
            (!space.latency_of || space.latency_of(plan) <= options.max_latency_ns);
   };
   OwnCorrections own({w, r.quantizer, r.learned.corrections, first, followed_loss(options.objectives), worth_learning});
+  const std::optional<Prefixes> prefixes = elsewhere.evaluations ? std::nullopt : search_prefixes(in, r);
+  LocalEvaluations here({.references = r,
+                         .env = in.env,
+                         .prefixes = prefixes ? &*prefixes : nullptr,
+                         .jobs = static_cast<size_t>(o.jobs),
+                         .reported = [&](const Plan& plan) { return own.corrected(plan); },
+                         .before = searches(o) ? std::nullopt : std::optional(study.study.trials().back().plan)});
+  const auto strategy = [&]() -> std::unique_ptr<Strategy> {
+    auto whole = strategy_of(o, space, options);
+    if (!elsewhere.ends_before_report) return whole;
+    return std::make_unique<UpToReport>(std::move(whole));
+  };
   Searched result;
   result.finished =
       run_search({.inputs = in,
                   .study = study,
                   .references = r,
                   .time = time,
-                  .prefixes = prefixes ? &*prefixes : nullptr,
-                  .strategy = [&] { return strategy_of(o, space, options); },
-                  .learn =
-                      [&](std::span<const Proposal> proposals) {
-                        return latencies && o.strategy == "chain" && latencies->learn_from(proposals, options);
-                      },
-                  .reported = [&](const Plan& plan) { return own.corrected(plan); }});
+                  .here = here,
+                  .elsewhere = elsewhere.evaluations,
+                  .strategy = strategy,
+                  .learn = [&](std::span<const Proposal> proposals) {
+                    return latencies && o.strategy == "chain" && latencies->learn_from(proposals, options);
+                  }});
+  if (elsewhere.ends_before_report) return result;
   if (searches(o)) note_what_if(space, options, study.study, r.learned.corrections);
   if (latencies) result.prediction_error = latencies->error();
   return result;

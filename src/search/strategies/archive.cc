@@ -146,23 +146,15 @@ bool Archive::race(std::span<Proposal> proposals) const {
   if (part == Part::kAcceptance && !metric_.empty()) return true;
   const auto known = difficulty_.find(part);
   if (known == difficulty_.end() || known->second.empty()) return false;
-  const auto difficulty = std::make_shared<const Difficulty>(known->second);
-  auto rivals = std::make_shared<std::vector<Rival>>();
+  Race race{.loss = loss_,
+            .least_samples = tuning_.race_samples,
+            .share_seen = tuning_.race_seen,
+            .difficulty = known->second};
   for (const Entry* entry : part == Part::kSearch ? search_front() : front())
-    if (entry->on(part)) rivals->push_back({{entry->size, entry->latency}, entry->means.at(part)});
+    if (entry->on(part)) race.rivals.push_back({entry->size, entry->latency, entry->means.at(part)});
   for (Proposal& proposal : proposals) {
-    const double latency = by_latency_ ? space_.latency_of(proposal.plan) : 0;
-    proposal.enough = [=, name = loss_, tuning = tuning_](std::span<const Losses> each, int64_t size_bytes) {
-      std::vector<double> losses;
-      Measurement measurement;
-      for (const Losses& one : each) {
-        measurement.losses = one;
-        losses.push_back(objective(measurement, name));
-      }
-      return static_cast<double>(losses.size()) >= tuning.race_samples &&
-             (mostly_seen(losses, *difficulty, tuning.race_seen) ||
-              beaten(losses, {static_cast<double>(size_bytes), latency}, *rivals, *difficulty));
-    };
+    race.latency_ns = by_latency_ ? space_.latency_of(proposal.plan) : 0;
+    proposal.race = race;
   }
   return true;
 }

@@ -49,7 +49,7 @@ class Chain : public Strategy {
 
   // Where it is not measured yet.
   void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const std::string& step) const {
-    if (!archive_.measured(assignment, part)) proposals.push_back({assignments_.plan(assignment), {}, part, step, {}});
+    if (!archive_.measured(assignment, part)) proposals.push_back({assignments_.plan(assignment), {}, part, step});
   }
 
   // One scheme everywhere: a front from the first seconds on.

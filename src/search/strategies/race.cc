@@ -18,11 +18,10 @@ double extrapolated(std::span<const double> losses, const Difficulty& difficulty
   return sum(losses) / seen * sum(difficulty) / static_cast<double>(difficulty.size());
 }
 
-bool beaten(std::span<const double> losses, const Costs& costs, std::span<const Rival> rivals,
-            const Difficulty& difficulty) {
-  const double seen = sum(losses) / static_cast<double>(difficulty.size());
-  return std::ranges::any_of(rivals, [&](const Rival& rival) {
-    return rival.costs.size <= costs.size && rival.costs.latency <= costs.latency && rival.loss < seen;
+bool beaten(std::span<const double> losses, double size_bytes, const Race& race) {
+  const double seen = sum(losses) / static_cast<double>(race.difficulty.size());
+  return std::ranges::any_of(race.rivals, [&](const Race::Rival& rival) {
+    return rival.size_bytes <= size_bytes && rival.latency_ns <= race.latency_ns && rival.loss < seen;
   });
 }
 
@@ -32,3 +31,19 @@ bool mostly_seen(std::span<const double> losses, const Difficulty& difficulty, d
 }
 
 }  // namespace seqto::internal
+
+namespace seqto {
+
+bool Race::is_over(std::span<const Losses> each, int64_t size_bytes) const {
+  if (static_cast<double>(each.size()) < least_samples) return false;
+  std::vector<double> losses;
+  Measurement measurement;
+  for (const Losses& one : each) {
+    measurement.losses = one;
+    losses.push_back(objective(measurement, loss));
+  }
+  return internal::mostly_seen(losses, difficulty, share_seen) ||
+         internal::beaten(losses, static_cast<double>(size_bytes), *this);
+}
+
+}  // namespace seqto

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "seqto/search.h"
+
 namespace seqto::internal {
 
 // Of each search sample: what plans lose there as a rule, in no unit.
@@ -14,17 +16,9 @@ using Difficulty = std::vector<double>;
 // The mean over all samples of a candidate that was measured on the first of them.
 double extrapolated(std::span<const double> losses, const Difficulty& difficulty);
 
-struct Costs {
-  double size = 0, latency = 0;  // the latency is predicted; 0 where it is no objective
-};
-struct Rival {
-  Costs costs;
-  double loss = 0;
-};
 // Whether a rival costs no more than the candidate and loses less, even if the candidate lost nothing on the samples
 // that are left.
-bool beaten(std::span<const double> losses, const Costs& costs, std::span<const Rival> rivals,
-            const Difficulty& difficulty);
+bool beaten(std::span<const double> losses, double size_bytes, const Race& race);
 
 // Whether the samples seen make up `share` of the difficulty: the rest then tells less of the mean than fresh samples
 // would.

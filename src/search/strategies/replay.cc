@@ -20,7 +20,7 @@ std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
     } catch (const Pending& pending) {
       std::vector<Proposal> proposals;
       for (const Assignment& plan : pending.plans)
-        proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search", {}});
+        proposals.push_back({assignments_.plan(plan), {}, Part::kSearch, "search"});
       if (races()) {
         // A few at a time, so that later ones race against what the earlier ones came to.
         proposals.resize(std::min(proposals.size(), static_cast<size_t>(options_.tuning.batch)));

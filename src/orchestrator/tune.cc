@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "orchestrator/line_evaluations.h"
 #include "orchestrator/study/summarize.h"
 #include "orchestrator/tune/forecast.h"
 #include "orchestrator/tune/report.h"
@@ -23,13 +24,14 @@ Summary tune(const TuneOptions& asked, const Env& outer) {
   Course course(outer, asked.max_time_seconds);
   const Env& env = course.env();
   TimeBudget time(asked.max_time_seconds, env);
+  const auto elsewhere = evaluations_elsewhere(asked, env);
   const Inputs inputs = open_inputs(asked, time, env);
   OpenStudy study = open_study(inputs);
   const Forecast steps = forecast(inputs, study.study);
   course.expect(steps);
   env.log(LogLevel::kInfo, in_words(steps, asked.max_time_seconds));
   References references = measure_references(inputs, study, time);
-  const Searched searched = search(inputs, study, references, time);
+  const Searched searched = search(inputs, study, references, time, {elsewhere.get()});
   const Report report = close(inputs, study, references, searched, time);
   const std::filesystem::path& output = inputs.options.output;
   write(report.summary, output, report.drawing);

@@ -1,0 +1,137 @@
+#include "orchestrator/line_evaluations.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/json.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+// The whole lines of `text`, which keeps what is left.
+template <class Take>
+void take_lines(std::string& text, Take take) {
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    if (end > begin) take(text.substr(begin, end - begin));
+  text.erase(0, begin);
+}
+
+std::string quoted(const std::string& word) {
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+// "ray", "ray:ADDRESS", or a command.
+std::string command_of(const TuneOptions& o) {
+  const std::string& workers = o.workers;
+  if (workers != "ray" && !workers.starts_with("ray:")) return workers;
+  std::string command = "exec \"${SEQTO_PYTHON:-python3}\" -m seqto.ray " + quoted(o.output.string());
+  if (workers != "ray") command += " --address " + quoted(workers.substr(4));
+  return command;
+}
+
+}  // namespace
+
+LineEvaluations::~LineEvaluations() {
+  constexpr double kSeconds = 10;
+  if (child_ && in_flight_ == 0) child_->end_within(kSeconds);
+}
+
+bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) {
+  if (!child_) child_ = std::make_unique<Subprocess>(std::vector<std::string>{"/bin/sh", "-c", command_});
+  std::exception_ptr stopped;  // by `done`: no more is sent, and what runs is waited for
+  size_t sent = 0, told = 0;
+  while (stopped ? in_flight_ > 0 : told < proposals.size()) {
+    env_.stop_if_cancelled("evaluate");
+    while (!stopped && sent < proposals.size() && static_cast<int64_t>(in_flight_) < ready_) send(proposals[sent++]);
+    exchange();
+    while (!stopped && told < proposals.size()) {
+      const auto result = results_.find(proposals[told].number);
+      if (result == results_.end()) break;
+      Trial trial = *std::move(result->second.trial);
+      if (trial.plan != proposals[told].plan) give_up(fmt::format("trial {} is of another plan", trial.number));
+      results_.erase(result);
+      ++told;
+      try {
+        done(std::move(trial));
+      } catch (...) {
+        stopped = std::current_exception();
+      }
+    }
+  }
+  results_.clear();
+  if (stopped) std::rethrow_exception(stopped);
+  return true;
+}
+
+void LineEvaluations::send(const Proposal& proposal) {
+  to_send_ += proposal_to_json(proposal) + "\n";
+  ++in_flight_;
+}
+
+void LineEvaluations::exchange() {
+  constexpr int kMilliseconds = 200;  // after which somebody may have cancelled
+  std::array<pollfd, 3> ends{pollfd{child_->output(), POLLIN, 0},
+                             pollfd{errors_open_ ? child_->errors() : -1, POLLIN, 0},
+                             pollfd{child_->input(), POLLOUT, 0}};
+  ::poll(ends.data(), to_send_.empty() ? 2 : 3, kMilliseconds);
+  const bool reads = to_send_.empty() || write_available(child_->input(), to_send_);
+  if (errors_open_) errors_open_ = read_available(child_->errors(), said_);
+  take_lines(said_, [&](const std::string& line) { env_.log(LogLevel::kInfo, "workers: " + line); });
+  const bool writes = read_available(child_->output(), received_);
+  take_lines(received_, [&](const std::string& line) { take(line); });
+  if (!reads || !writes) give_up(how_it_ended());
+}
+
+void LineEvaluations::take(const std::string& line) {
+  const auto json = parse_json_if_any(line);
+  if (json.is_object() && json.contains("ready") && json["ready"].is_number_integer()) {
+    json["ready"].get_to(ready_);
+    return;
+  }
+  Result result;
+  try {
+    result = result_from_json(line);
+  } catch (const Error& error) {
+    give_up(fmt::format("it wrote a line that is none of the protocol: {}", error.what()));
+  }
+  if (!result.trial) give_up(fmt::format("proposal {} came back unmeasured: {}", result.number, result.error));
+  --in_flight_;
+  results_[result.number] = std::move(result);
+}
+
+std::string LineEvaluations::how_it_ended() {
+  for (int i = 0; i < 20 && child_->running(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return child_->running() ? "it closed its output" : "it " + child_->wait();
+}
+
+void LineEvaluations::give_up(const std::string& why) const {
+  throw Error(Code::kUnavailable,
+              fmt::format("[tune] the workers of `{}` are gone: {}; workers that measure expected; the study is kept: "
+                          "run the same command to go on",
+                          command_, why));
+}
+
+std::unique_ptr<Evaluations> evaluations_elsewhere(const TuneOptions& o, const Env& env) {
+  if (o.workers.empty()) return nullptr;
+  if (!searches(o))
+    throw Error(Code::kUsage,
+                fmt::format("[tune] workers for strategy {} found, which measures for the report alone; a "
+                            "strategy that searches expected, as chain",
+                            o.strategy));
+  if (o.config.empty())
+    throw Error(Code::kUsage, "[tune] workers for options without their configuration file found; the command has it");
+  return std::make_unique<LineEvaluations>(command_of(o), env);
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,45 @@
+// Room: orchestrator. Evaluations by a command that reads proposals and writes results, a JSON line each, as
+// `seqto eval DIR -` does; docs/reference/formats.md.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/subprocess.h"
+#include "orchestrator/tune/evaluations.h"
+#include "seqto/ask.h"
+
+namespace seqto::internal {
+
+class LineEvaluations : public Evaluations {
+ public:
+  // `command` is the shell's; it is started when there is something to measure. `env` outlives this.
+  LineEvaluations(std::string command, const Env& env) : command_(std::move(command)), env_(env) {}
+  ~LineEvaluations() override;  // one that has nothing to measure may take some seconds to end what it has elsewhere
+
+  // As many at a time as the command says that it is ready for. Throws Error{kUnavailable} where it ends, or gives a
+  // proposal back unmeasured.
+  bool measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) override;
+
+ private:
+  void send(const Proposal& proposal);
+  void exchange();  // what can be read and written by now; waits a little where that is nothing
+  void take(const std::string& line);
+  std::string how_it_ended();
+  [[noreturn]] void give_up(const std::string& why) const;
+
+  std::string command_;
+  const Env& env_;
+  std::unique_ptr<Subprocess> child_;
+  std::string to_send_, received_, said_;
+  bool errors_open_ = true;
+  int64_t ready_ = 0;  // proposals that it takes at a time
+  size_t in_flight_ = 0;
+  std::map<int64_t, Result> results_;  // that are not told yet
+};
+
+// What TuneOptions::workers asks for; null: this process. `env` outlives it.
+std::unique_ptr<Evaluations> evaluations_elsewhere(const TuneOptions& options, const Env& env);
+
+}  // namespace seqto::internal

@@ -1,0 +1,28 @@
+// Room: orchestrator/study. The step that a study is in: DIR/asked.jsonl, its proposals, and DIR/told.jsonl, results
+// that came before their turn.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "base/file_lock.h"
+#include "seqto/ask.h"
+
+namespace seqto::internal {
+
+// Held by who asks or tells; others wait for it.
+FileLock lock_asked(const std::filesystem::path& dir, const Env& env);
+
+// The proposals, numbered, of the step that begins with the next trial.
+void write_asked(const std::filesystem::path& dir, std::span<const Proposal> proposals);
+// Those of them that the study has no trial of, in order; none where the step is of another state of the study.
+std::vector<Proposal> unanswered(const std::filesystem::path& dir, const Study& study);
+void remove_asked(const std::filesystem::path& dir);
+
+// The study of the folder, to append to, with what was told and whose turn it is.
+Study study_told(const std::filesystem::path& dir);
+// Of the unanswered, those that no result waits for.
+std::vector<Proposal> missing(const std::filesystem::path& dir, const Study& study);
+
+}  // namespace seqto::internal
