@@ -39,7 +39,7 @@ void add_provider_options(const std::vector<std::string>& pairs, RunnerOptions& 
 
 void add_device_flags(Command word, DeviceFlags& f, std::vector<std::string>* several) {
   const Command device_word = word.under("Device"), detail = device_word.in_detail();
-  const char* help = "Where to run, also ssh:HOST (docs/guide/devices.md); or list";
+  const char* help = "Where to run (docs/guide/devices.md), or list";
   // At once, so that `--device list` needs nothing else; each occurrence comes by itself then.
   auto take = [&f, several, given = false](const std::string& device) mutable {
     if (device == "list") {

@@ -41,7 +41,7 @@ class LinkRunner : public HostedRunner {
   }
   ProcessMemory memory() override { return workers_->memory(); }
   int threads() const override { return workers_->threads(); }
-  std::string description() const override { return fmt::format("{} on {}", workers_->description(), name_); }
+  std::string description() const override { return fmt::format("{} by {}", workers_->description(), name_); }
 
  private:
   std::string name_;

@@ -64,24 +64,28 @@ class Ssh(Folder):
         self.assertIn("copying this program to ssh:board", reply.stderr)
         self.assertEqual(losses(self.folder / "ssh"), losses(self.local))
         self.assertTrue(all(t["latency_ns"]["median"] > 0 for t in trials(self.folder / "ssh")))
-        first = crossed(reply.stderr)
-        # All is there the second time.
+        # All is there the second time, but finalists, whose choice depends on times.
         again = self.tune("again", "-v")
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertNotIn("copying", again.stderr)
         self.assertEqual(losses(self.folder / "again"), losses(self.local))
-        self.assertEqual(crossed(again.stderr), [])
+        first, second = (sum(crossed(r.stderr)) for r in (reply, again))
+        self.assertLess(second, first / 4)
         # Every blob crossed once, however many candidates have it.
         kept = list((self.sshd.folder / "cache/seqto/blobs").iterdir())
         self.assertGreater(len(kept), 20)
-        self.assertEqual(sum(first), sum(blob.stat().st_size for blob in kept))
+        self.assertEqual(first + second, sum(blob.stat().st_size for blob in kept))
 
     def test_2_a_cut_link_loses_no_candidate(self):
         cuts, done = [], threading.Event()
 
         def cut():
-            while not done.wait(0.7):
-                if (self.folder / "cut/study.jsonl").exists():
+            """After every candidate: on a busy machine a connection takes its time."""
+            seen = 0
+            while not done.wait(0.02):
+                study = self.folder / "cut/study.jsonl"
+                if study.exists() and study.read_text().count('{"trial"') > seen:
+                    seen += 1
                     cuts.append(self.sshd.cut())
 
         cutter = threading.Thread(target=cut)
@@ -93,7 +97,7 @@ class Ssh(Folder):
             cutter.join()
         self.assertEqual(reply.returncode, 0, reply.stderr)
         self.assertGreater(sum(cuts), 0)
-        self.assertIn("the link broke, connecting again", reply.stderr)
+        self.assertRegex(reply.stderr, "the link broke, connecting again|no connection yet")
         self.assertEqual(losses(self.folder / "cut"), losses(self.local))
 
     def test_3_the_study_goes_on_when_the_machine_is_back(self):

@@ -80,7 +80,7 @@ class LinkRunner : public testing::Test {
 
 TEST_F(LinkRunner, SharedWeightsAndSamplesCrossTheLinkOnce) {
   auto runner = found();
-  EXPECT_NE(runner->description().find(" on adb:board"), std::string::npos);
+  EXPECT_NE(runner->description().find(" by adb:board"), std::string::npos);
   auto one = runner->load(adder(1));
   EXPECT_GE(crossed(), 20000);
   EXPECT_EQ(one->run(ones())[0].values<float>()[4999], 5001);

@@ -11,6 +11,7 @@
 #include "metrics/study_header.h"
 #include "orchestrator/study/remove_files.h"
 #include "orchestrator/tune/improvements.h"
+#include "runner/link.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -23,7 +24,7 @@ std::string environment_json(const Inputs& in) {
                    {"runtime", in.devices.front().runner->description()},
                    {"threads", in.options.runner.threads},
                    {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
-                   {"cpu", processor_name()}};
+                   {"cpu", is_link(in.devices.front().name) ? "" : processor_name()}};  // else in its description
   for (const Device& device : std::span(in.devices).subspan(1))
     j["also on"][device.name] = device.runner->description();
   return j.dump();

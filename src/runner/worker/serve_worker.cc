@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "runner/worker/kept_blobs.h"
 #include "runner/worker/worker_protocol.h"
 #include "runner/worker/worker_stream.h"
@@ -106,11 +107,8 @@ class Server {
           Code::kInvalidInput,
           fmt::format("[worker] protocol {} found; this worker speaks {}; use seqto of one version on both sides",
                       version, kWorkerProtocol));
-    return {{"protocol", kWorkerProtocol},
-            {"seqto", SEQTO_VERSION},
-            {"device", options_.device},
-            {"runner", runner_.description()},
-            {"threads", runner_.threads()}};
+    return {{"protocol", kWorkerProtocol},   {"seqto", SEQTO_VERSION},          {"device", options_.device},
+            {"processor", processor_name()}, {"runner", runner_.description()}, {"threads", runner_.threads()}};
   }
 
   json cancel(const json& id) {

@@ -126,6 +126,8 @@ class WorkerRunner : public Runner {
     workers_.resize(static_cast<size_t>(std::max(1, options.workers)));
     json greeting = worker()->greeting();
     description_ = field<std::string>(greeting, "runner");
+    if (const std::string processor = greeting.value("processor", ""); launch_.link && !processor.empty())
+      description_ += " on " + processor;  // another than this machine's
     threads_ = field<int>(greeting, "threads");
   }
 
