@@ -58,7 +58,8 @@ class Schemas(unittest.TestCase):
                 for i, entry in enumerate(value):
                     walk(entry, f"{path}/{i}")
             elif isinstance(value, dict):
-                if value.get("type") == "object" and not path.endswith(("/options", "/environment", "/layers/items")):
+                fields = "scheme" in value.get("properties", ()) and "op_type" not in value["properties"]  # those of a scheme are its own
+                if value.get("type") == "object" and not fields and not path.endswith(("/options", "/environment")):
                     self.assertIn("additionalProperties", value, path)
                 for key, entry in value.items():
                     walk(entry, f"{path}/{key}")
@@ -109,6 +110,20 @@ class Schemas(unittest.TestCase):
         (several / "bad.onnx").write_bytes(b"no model")
         self.check("overview", self.printed("tune", several, *DATA, "-o", self.dir / "all", "--strategy", "incremental",
                                             "--max-evaluations", 2))
+
+    def test_lines_of_ask_and_eval(self):
+        begun = self.dir / "begun"
+        models.seqto("-q", "tune", models.DIGITS, *DATA, "-o", begun, "--objectives", "kl,size", "--no-improve", "--begin")
+        proposals = models.seqto("-q", "ask", begun).stdout.splitlines()
+        self.assertGreater(len(proposals), 0)
+        for line in proposals:
+            self.check("proposal", json.loads(line))
+        (self.dir / "proposal").write_text(proposals[0], encoding="utf-8")
+        self.check("result", json.loads(models.seqto("-q", "eval", begun, self.dir / "proposal").stdout))
+        for line in (self.study / "study.jsonl").read_text(encoding="utf-8").splitlines():
+            line = json.loads(line)
+            if "trial" in line:
+                self.check("result", {"number": line["trial"]["number"], "trial": line["trial"]})
 
     def test_hub(self):
         hub = Hub()
