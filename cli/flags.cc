@@ -39,7 +39,7 @@ void add_provider_options(const std::vector<std::string>& pairs, RunnerOptions& 
 
 void add_device_flags(Command word, DeviceFlags& f, std::vector<std::string>* several) {
   const Command device_word = word.under("Device"), detail = device_word.in_detail();
-  const char* help = "Where to run (docs/guide/devices.md), or list";
+  const char* help = "Where to run, also ssh:HOST (docs/guide/devices.md); or list";
   // At once, so that `--device list` needs nothing else; each occurrence comes by itself then.
   auto take = [&f, several, given = false](const std::string& device) mutable {
     if (device == "list") {
@@ -52,7 +52,7 @@ void add_device_flags(Command word, DeviceFlags& f, std::vector<std::string>* se
   };
   device_word.add_option_function<std::string>("--device", take, std::string(help) + (several ? "; repeatable" : ""))
       .trigger_on_parse()
-      .type_name("cpu|cuda|tensorrt|openvino|webgpu|xnnpack|coreml|qnn|ssh:HOST|list")
+      .type_name("cpu|cuda|tensorrt|openvino|webgpu|xnnpack|coreml|qnn|list")
       .default_str(f.device);
   detail.add_option("--runtime-library", f.options.library, "ONNX Runtime's library; default: $SEQTO_ORT_LIBRARY, ...");
   detail

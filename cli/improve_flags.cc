@@ -29,12 +29,10 @@ void add_improve_flags(Command any, ImproveFlags& f) {
 }
 
 ImproveOptions ImproveFlags::parsed(Scheme scheme, const QuantizeOptions& quantize) const {
-  ImproveOptions options;
+  ImproveOptions options = given;
   if (improves())
-    options = improve ? recommended_improvers(scheme, quantize.activation_type)
-                      : default_improvers(scheme, quantize.activation_type);
-  for (const Improver& i : improvers())
-    if (i.option) options.*i.option |= given.*i.option;
+    options = joined(given, improve ? recommended_improvers(scheme, quantize.activation_type)
+                                    : default_improvers(scheme, quantize.activation_type));
   if (rounding) options.learned_rounding = rounding == "learned";
   options.bias_correction = parse_bias_correction(bias_correction);
   if (smooth_alpha == "auto") options.smooth_alpha.reset();

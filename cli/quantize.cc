@@ -20,27 +20,13 @@ namespace {
 std::string plan_with(ImproverKind kind) { return "a plan with " + field_names(kind); }
 
 // Which layers, from --mode or --plan; the user's own overrides stay before those of the plan's file.
-void choose_layers(Recipe& recipe, Model& model, std::vector<std::string>& notes, const WordFlags& f, Scheme stored,
-                   const Context& context) {
-  if (!f.plan.empty()) {
-    ForeignPlan foreign = load_plan(f.plan, "", model, context);
-    recipe.plan = std::move(foreign.plan);
-    if (!recipe.plan.options.empty()) model = tunable_form(model, recipe.quantize, recipe.plan).model;
-    recipe.quantize.tensor_overrides.merge(foreign.encodings);
-    recipe.rewritten_for.reset();
-  } else if (f.mode == "weights") {
-    recipe.plan = uniform_plan(model, stored);
-    notes = widen_tied_weights(recipe.plan, model);
-    if (recipe.plan.schemes.empty())
-      throw Error(Code::kInvalidInput,
-                  "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
-                  "such layers");
-  } else if (f.mode == "float16") {
-    recipe.plan = uniform_plan(model, Scheme::kFloat16);
-  } else {
-    recipe.everywhere = f.mode == "dynamic" ? Scheme::kInt8Dynamic : Scheme::kInt8;
-    recipe.rewritten_for = recipe.everywhere;
-  }
+std::vector<std::string> choose_layers(Recipe& recipe, Model& model, const WordFlags& f, Scheme stored,
+                                       const Context& context) {
+  if (f.plan.empty()) return take_mode(recipe, model, f.mode, stored);
+  ForeignPlan foreign = load_plan(f.plan, "", model, context);
+  take_plan(recipe, std::move(foreign.plan), model);
+  recipe.quantize.tensor_overrides.merge(foreign.encodings);
+  return {};
 }
 
 void refuse_contradictions(const Recipe& recipe, const WordFlags& f) {
@@ -61,36 +47,39 @@ struct NeedsData {
   bool once = false;  // the samples are read only once
 };
 std::optional<NeedsData> needs_data(const Recipe& recipe, const WordFlags& f) {
-  if (recipe.improvers.rewrites() || recipe.improvers.corrects()) return NeedsData{f.improve.first()};
-  for (ImproverKind kind : {ImproverKind::kModel, ImproverKind::kEncoding})
-    if (!recipe.everywhere && asks(recipe.plan, kind)) return NeedsData{plan_with(kind)};
-  if (std::ranges::any_of(recipe.plan.options, [](const auto& layer) { return layer.second.method.has_value(); }))
-    return NeedsData{"a plan with methods", true};
-  const bool any_static = recipe.everywhere == Scheme::kInt8 ||
-                          std::ranges::any_of(recipe.plan.schemes, [](const auto& l) { return is_static(l.second); });
-  if (any_static && f.ranges.empty() && f.data.path.empty())
-    throw Error(Code::kUsage,
-                "[quantize] static quantization without --data found, and without --ranges; samples to find ranges on "
-                "expected; give --data, or --mode weights, which needs none");
-  if (any_static && f.ranges.empty()) return NeedsData{"static quantization without --ranges", true};
+  switch (samples_for(recipe)) {
+    case SamplesFor::kImprovers:
+      return NeedsData{f.improve.first()};
+    case SamplesFor::kPlannedRewriting:
+      return NeedsData{plan_with(ImproverKind::kModel)};
+    case SamplesFor::kPlannedCorrections:
+      return NeedsData{plan_with(ImproverKind::kEncoding)};
+    case SamplesFor::kPlannedMethods:
+      return NeedsData{"a plan with methods", true};
+    case SamplesFor::kRanges:
+      if (!f.ranges.empty()) return {};
+      if (f.data.path.empty())
+        throw Error(Code::kUsage,
+                    "[quantize] static quantization without --data found, and without --ranges; samples to find ranges "
+                    "on expected; give --data, or --mode weights, which needs none");
+      return NeedsData{"static quantization without --ranges", true};
+    case SamplesFor::kNothing:
+      break;
+  }
   return {};
 }
 
 Made make_by_flags(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
   refuse_trees(model);
-  const bool dynamic = f.mode == "dynamic";
-  if (dynamic || f.mode == "static") require_quantizable(model, dynamic ? Scheme::kInt8Dynamic : Scheme::kInt8);
   Recipe recipe{.quantize = f.quantize.parsed(), .calibrate = f.quantize.calibration()};
   QuantizeOptions& options = recipe.quantize;
   f.improve.add_options(options, f.quantize, true);
   options.exclude = expand_patterns(f.exclude, model);
   options.include = expand_patterns(options.include, model);
   options.format = parse_quant_format(f.format);
-  if (dynamic) options.activation_type = DataType::kUint8;  // what the operators that quantize at run time give
   const Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
-  std::vector<std::string> notes;
-  choose_layers(recipe, model, notes, f, stored, context);
+  const std::vector<std::string> notes = choose_layers(recipe, model, f, stored, context);
   recipe.improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
   refuse_contradictions(recipe, f);
   Workbench bench;
@@ -109,7 +98,8 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
   Made made{quantize_model(model, recipe.model_sha256, recipe, data, context.env), {}, std::move(bench), judged};
   made.quantized.notes.insert(made.quantized.notes.begin(), notes.begin(), notes.end());
   made.asked.quantize = made.quantized.options;
-  if (dynamic && recipe.everywhere) made.asked.plan = uniform_plan(made.quantized.float_model, *recipe.everywhere);
+  if (recipe.everywhere == Scheme::kInt8Dynamic)
+    made.asked.plan = uniform_plan(made.quantized.float_model, *recipe.everywhere);
   else if (!recipe.everywhere) made.asked.plan = recipe.plan;
   made.asked.deviations = made.quantized.layer_deviations;
   return made;

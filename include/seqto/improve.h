@@ -254,6 +254,8 @@ std::string field_names(ImproverKind kind);
 ImproveOptions recommended_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
 // The same with ImproveOptions::max_rounding_inputs: what a command does that nobody told what to do.
 ImproveOptions default_improvers(Scheme scheme = Scheme::kInt8, DataType activation_type = DataType::kInt8);
+// Those that were named one by one, and the usual ones beside them.
+ImproveOptions joined(ImproveOptions named, const ImproveOptions& usual);
 // Of a layer that is worth it unasked: 3 x 3 x 256, ten seconds a layer.
 inline constexpr int64_t kWidestUnasked = 2304;
 // QuantizeOptions::headroom_16_bits beside them, unify_concat and float_unlike_concat.

@@ -66,6 +66,18 @@ struct NamedOptions {
 // What goes with recommended improvers; nothing with compat_onnxruntime. `any_16_bits`: activations may have them.
 void take_recommended(QuantizeOptions& options, const NamedOptions& named, bool any_16_bits = true);
 
+// --- What it quantizes
+
+// All layers alike: "static", "dynamic", "weights" (in `stored`) or "float16". Returns what was not done, a sentence
+// each. Throws Error{kUsage} for another mode, Error{kInvalidInput} where nothing can be quantized.
+std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std::string& mode, Scheme stored);
+// The layers of a plan. The model gets what their fields need.
+void take_plan(Recipe& recipe, Plan plan, Model& model);
+
+// What of it takes samples, by what comes first; ranges that are given serve for kRanges.
+enum class SamplesFor { kNothing, kImprovers, kPlannedRewriting, kPlannedCorrections, kPlannedMethods, kRanges };
+SamplesFor samples_for(const Recipe& recipe);
+
 // --- As a file
 
 // Copies the stored files beside the plan, unless they are there, and writes the plan with its recipe.

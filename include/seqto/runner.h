@@ -126,7 +126,8 @@ struct RunnerOptions {
   // Sessions live in child processes. A runtime that crashes, hangs or eats memory is an Error of the session; the next
   // load() finds a fresh worker.
   bool isolated = false;
-  // The executable `seqto`; empty: $SEQTO_WORKER, `seqto` on PATH. The command names itself.
+  // The executable `seqto`; empty: $SEQTO_WORKER, `seqto` on PATH. The command names itself. Other machines get a copy
+  // of it, with `library`, where they lack it, or of the archive $SEQTO_WORKER_PACKAGE (docs/guide/devices.md).
   std::string worker;
   int workers = 1;                    // processes; a session is put where the fewest are
   int64_t worker_memory_bytes = 0;    // resident memory above which a worker is stopped; 0: no limit

@@ -75,6 +75,7 @@ void bind_models(nb::module_& m) {
           "inputs", [](const Model& model) { return model.graph.free_inputs(); }, "what data have to give")
       .def_prop_ro("outputs", [](const Model& model) { return model.graph.outputs; })
       .def_prop_ro("size_bytes", &serialized_size, "of its file")
+      .def_ro("external_files", &Model::external_files, "where weights are that its file does not hold")
       .def(
           "layers", [](const Model& model) { return layers(infer_shapes(model)); }, "Every node, in graph order.")
       .def("initializer", &initializer, nb::arg("name"), nb::sig("def initializer(self, name: str) -> numpy.ndarray"),

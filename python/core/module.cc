@@ -20,18 +20,22 @@ void find_runtime(RunnerOptions& options) {
 void Workbench::take(Keywords& keywords) {
   keywords.set(dataset);
   keywords.set(runner);
-  device = keywords.pop("device", device);
+  if (const nb::object given = keywords.pop_object("device"); !given.is_none()) device = device_of(given);
   find_runtime(runner);
 }
 
 void Workbench::tell(Signature& signature) {
-  signature.with("device", std::string("cpu"), "where to run: cpu, cuda, openvino ... (docs/guide/devices.md)")
+  signature
+      .with("device", Opaque{kDevice, "'cpu'"},
+            "where to run: cpu, cuda, openvino ... (docs/guide/devices.md), or a function that loads a model and gives "
+            "one that runs it")
       .with_fields<DatasetOptions>()
       .with_fields<RunnerOptions>();
 }
 
 std::unique_ptr<Runner> Workbench::open(const Model& model, const Env& env) const {
-  return carry_states(make_runner(device, runner, env), model, dataset);
+  auto made = device.load ? own_device(device.name, *device.load) : make_runner(device.name, runner, env);
+  return carry_states(std::move(made), model, dataset);
 }
 
 namespace {

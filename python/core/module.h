@@ -5,6 +5,7 @@
 #include <string>
 
 #include "options.h"
+#include "own_parts.h"
 #include "seqto/runner.h"
 
 namespace seqto::python {
@@ -28,7 +29,7 @@ void find_runtime(RunnerOptions& options);
 struct Workbench {
   DatasetOptions dataset;
   RunnerOptions runner;
-  std::string device = "cpu";
+  GivenDevice device;
 
   void take(Keywords& keywords);
   static void tell(Signature& signature);

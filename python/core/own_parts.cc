@@ -8,27 +8,26 @@ nb::handle function_of(nb::handle given, const char* what) {
   return given;
 }
 
-void add_device(TuneOptions& o, const std::string& name, nb::handle load) {
-  const Held held(nb::borrow(function_of(load, "devices: names, or functions that load a model,")));
-  o.devices.push_back(name);
-  o.own.devices[name] = [name, held](const Env&) { return own_device(name, held); };
+void add_device(TuneOptions& o, const GivenDevice& device) {
+  o.devices.push_back(device.name);
+  if (device.load) o.own.devices[device.name] = [device](const Env&) { return own_device(device.name, *device.load); };
 }
 
-void add_device(TuneOptions& o, nb::handle given) {
-  if (nb::isinstance<nb::str>(given)) o.devices.push_back(nb::cast<std::string>(given));
-  else add_device(o, name_of(given), given);
+Held loader_of(nb::handle given) {
+  return Held(nb::borrow(function_of(given, "device: a name, or a function that loads a model,")));
 }
 
 void take_devices(Keywords& k, TuneOptions& o) {
   const nb::object device = k.pop_object("device"), devices = k.pop_object("devices");
   if (device.is_none() && devices.is_none()) return;
   o.devices.clear();
-  if (devices.is_none()) add_device(o, device);
+  if (devices.is_none()) add_device(o, device_of(device));
   else if (nb::hasattr(devices, "keys"))
-    set_pairs(devices, [&](nb::handle name, nb::handle load) { add_device(o, nb::cast<std::string>(name), load); });
+    set_pairs(devices,
+              [&](nb::handle name, nb::handle load) { add_device(o, {nb::cast<std::string>(name), loader_of(load)}); });
   else if (nb::isinstance<nb::str>(devices)) throw nb::type_error("devices: a list expected, not a string");
   else
-    for (nb::handle item : nb::borrow<nb::iterable>(devices)) add_device(o, item);
+    for (nb::handle item : nb::borrow<nb::iterable>(devices)) add_device(o, device_of(item));
 }
 
 void take_strategy(Keywords& k, TuneOptions& o) {
@@ -59,6 +58,11 @@ RaisedByDevice::RaisedByDevice(const std::string& device, const nb::python_error
     : Error(Code::kInvalidInput, "[" + device + "] " + nb::cast<std::string>(error.type().attr("__name__")) + ": " +
                                      nb::cast<std::string>(nb::str(error.value()))),
       error_(std::make_shared<nb::python_error>(error)) {}
+
+GivenDevice device_of(nb::handle given) {
+  if (nb::isinstance<nb::str>(given)) return {nb::cast<std::string>(given), {}};
+  return {name_of(given), loader_of(given)};
+}
 
 std::string name_of(nb::handle part) {
   for (const char* attribute : {"name", "__name__"}) {
@@ -98,7 +102,7 @@ void take_own_parts(Keywords& k, TuneOptions& o) {
 }
 
 void tell_own_parts(Signature& s) {
-  s.with("device", Opaque{"str | seqto._types.Device", "'cpu'"},
+  s.with("device", Opaque{kDevice, "'cpu'"},
          "where to run: a name, or a function that loads a model and gives one that runs it; `devices` takes several")
       .with("devices",
             Opaque{"collections.abc.Sequence[str | seqto._types.Device] | collections.abc.Mapping[str, "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -47,6 +48,14 @@ std::shared_ptr<const Metric> own_metric(nb::handle function);
 std::unique_ptr<Runner> own_device(const std::string& name, const Held& load);
 // ask(space) -> plans; tell(plan, trial).
 std::unique_ptr<Strategy> own_strategy(const Held& proposer, const SearchSpace& space, const StrategyOptions& options);
+
+// A device as a keyword names it: one of the library's, or a function that loads a model.
+struct GivenDevice {
+  std::string name = "cpu";
+  std::optional<Held> load;
+};
+inline constexpr char kDevice[] = "str | seqto._types.Device";
+GivenDevice device_of(nb::handle given);
 
 // How it is called in a study: its `name`, or that of the function or class. Throws TypeError for a lambda.
 std::string name_of(nb::handle part);

@@ -34,42 +34,29 @@ struct QuantizeCall {
   Model model;
   std::unique_ptr<Dataset> data;
   std::optional<Ranges> ranges;
+  std::vector<std::string> notes;
 };
 
 void choose_improvers(QuantizeCall& call, const Keywords& k, bool best) {
   QuantizeOptions& options = call.recipe.quantize;
   const bool unasked = best && !call.asked.improve && call.data && !call.data->is_random() && !call.ranges;
   if (!unasked && !call.asked.improve.value_or(false)) return;
-  ImproveOptions named = call.recipe.improvers;
   const Scheme scheme = call.asked.mode == "weights" ? Scheme::kInt8Weights : Scheme::kInt8;
-  call.recipe.improvers = unasked ? default_improvers(scheme, options.activation_type)
-                                  : recommended_improvers(scheme, options.activation_type);
-  for (const Improver& i : improvers())
-    if (i.option) call.recipe.improvers.*i.option |= named.*i.option;
+  call.recipe.improvers =
+      joined(call.recipe.improvers, unasked ? default_improvers(scheme, options.activation_type)
+                                            : recommended_improvers(scheme, options.activation_type));
   take_recommended(options, named_options(k));
 }
 
-// Which layers get what: a plan, or all of them by the mode.
+// Which layers get what: those of a plan, or all of them by the mode.
 void choose_layers(QuantizeCall& call) {
-  Recipe& recipe = call.recipe;
-  const std::string& mode = call.asked.mode;
-  if (!call.asked.plan.is_none()) {
-    recipe.plan =
-        nb::cast<Plan>(is_path(call.asked.plan) ? nb::type<Plan>().attr("load")(call.asked.plan) : call.asked.plan);
-    if (!recipe.plan.options.empty()) call.model = tunable_form(call.model, recipe.quantize, recipe.plan).model;
-    recipe.rewritten_for.reset();
-  } else if (mode == "static" || mode == "dynamic") {
-    recipe.everywhere = mode == "dynamic" ? Scheme::kInt8Dynamic : Scheme::kInt8;
-    recipe.rewritten_for = recipe.everywhere;
-    require_quantizable(call.model, *recipe.everywhere);
-  } else if (mode == "weights") {
-    recipe.plan = uniform_plan(call.model, call.asked.weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights);
-    widen_tied_weights(recipe.plan, call.model);
-  } else if (mode == "float16") {
-    recipe.plan = uniform_plan(call.model, Scheme::kFloat16);
-  } else {
-    throw Error(Code::kUsage, "[quantize] mode '" + mode + "' found; static, dynamic, weights or float16 expected");
-  }
+  const Asked& asked = call.asked;
+  if (!asked.plan.is_none())
+    take_plan(call.recipe, nb::cast<Plan>(is_path(asked.plan) ? nb::type<Plan>().attr("load")(asked.plan) : asked.plan),
+              call.model);
+  else
+    call.notes = take_mode(call.recipe, call.model, asked.mode,
+                           asked.weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights);
 }
 
 QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
@@ -87,8 +74,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   k.set(call.recipe.improvers);
   call.bench.take(k);
   k.refuse_others();
-  if (best) take_fast_types(options, call.bench.device);
-  if (asked.mode == "dynamic") options.activation_type = DataType::kUint8;
+  if (best) take_fast_types(options, call.bench.device.name);
   if (asked.weight_bits == 2) options.weight_only.bits = 2;
   call.recipe.calibrate.op_types = options.op_types;
   call.recipe.calibrate.activation_type = options.activation_type;
@@ -108,13 +94,11 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
 // What needs no samples still may need ranges: those that were given.
 Quantized without_data(const QuantizeCall& call) {
   const Recipe& recipe = call.recipe;
-  const bool any_static =
-      recipe.everywhere == Scheme::kInt8 ||
-      std::ranges::any_of(recipe.plan.schemes, [](const auto& layer) { return is_static(layer.second); });
-  if (recipe.improvers.corrects() || rewrites(recipe) || (any_static && !call.ranges))
+  const SamplesFor needed = samples_for(recipe);
+  if (needed != SamplesFor::kNothing && !(needed == SamplesFor::kRanges && call.ranges))
     throw Error(Code::kUsage,
-                "[quantize] no data found; static quantization and improvers need samples; give data, or ranges, or "
-                "mode='weights', which needs none");
+                "[quantize] no data found; static quantization, improvers and methods need samples; give data, or "
+                "ranges, or mode='weights', which needs none");
   Quantizer quantizer(call.model, call.ranges.value_or(Ranges{}), recipe.quantize);
   Quantized made{.float_model = call.model, .options = recipe.quantize};
   made.model =
@@ -130,12 +114,14 @@ Quantized quantize(nb::handle model, nb::handle data, nb::kwargs keywords) {
   Keywords k("quantize", keywords);
   nb::object progress = k.pop_object("progress");
   QuantizeCall call = read_call(model, data, k);
-  return seqto::python::call(progress, [&](const Env& env) {
+  Quantized made = seqto::python::call(progress, [&](const Env& env) {
     if (!call.data) return without_data(call);
     call.recipe.calibration_samples = all_samples(*call.data);
     const auto runner = call.bench.open(call.model, env);
     return quantize_model(call.model, "", call.recipe, RecipeData{*call.data, *runner, call.ranges}, env);
   });
+  made.notes.insert(made.notes.begin(), call.notes.begin(), call.notes.end());
+  return made;
 }
 
 nb::object encoding_of(const Quantized& made) {
@@ -269,7 +255,7 @@ Model preprocess_by(nb::handle model, nb::kwargs keywords) {
   k.refuse_others();
   const Model given = model_of(model);
   return call(nb::none(), [&](const Env& env) {
-    const auto runner = optimize ? make_runner(bench.device, bench.runner, env) : nullptr;
+    const auto runner = optimize ? make_runner(bench.device.name, bench.runner, env) : nullptr;
     return preprocess(given, runner.get(), options).model;
   });
 }

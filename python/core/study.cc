@@ -25,16 +25,13 @@ std::filesystem::path model_file(nb::handle given, const std::filesystem::path& 
 }
 
 void take_defaults(TuneOptions& o, const Keywords& k, std::optional<bool> improve) {
-  const ImproveOptions named = o.improvers;
-  if (improve.value_or(named == ImproveOptions{} && improves_unasked(o))) {
-    o.improvers = improve ? recommended_improvers(Scheme::kInt8, o.quantize.activation_type)
-                          : default_improvers(Scheme::kInt8, o.quantize.activation_type);
+  if (improve.value_or(o.improvers == ImproveOptions{} && improves_unasked(o))) {
+    o.improvers = joined(o.improvers, improve ? recommended_improvers(Scheme::kInt8, o.quantize.activation_type)
+                                              : default_improvers(Scheme::kInt8, o.quantize.activation_type));
     const auto wide = [](const std::string& scheme) { return scheme.find("int16") != std::string::npos; };
     take_recommended(o.quantize, named_options(k),
                      wide(std::string(to_string(o.quantize.activation_type))) || std::ranges::any_of(o.schemes, wide));
   }
-  for (const Improver& i : improvers())
-    if (i.option) o.improvers.*i.option |= named.*i.option;
   if (o.strategy != "incremental" && !k.given("float_unlike_concat") && !o.quantize.compat_onnxruntime)
     o.quantize.float_unlike_concat = true;
   if (k.given_any(kTypeFields) && !k.given("fast_types")) o.fast_types = false;

@@ -31,4 +31,5 @@ def run_command() -> None:
 
     os.environ.setdefault("SEQTO_ORT_LIBRARY", library())
     os.environ.setdefault("SEQTO_WORKER", worker())
+    os.environ.setdefault("SEQTO_PYTHON", sys.executable)
     run_command(["seqto", *sys.argv[1:]])

@@ -90,8 +90,7 @@ Subprocess::Subprocess(const std::vector<std::string>& command) {
 }
 
 Subprocess::~Subprocess() {
-  input_.close();
-  if (!ended_within(1)) kill();
+  if (!end_within(1)) kill();
   wait();
 }
 
@@ -100,8 +99,9 @@ bool Subprocess::running() {
   return !ended_;
 }
 
-bool Subprocess::ended_within(double seconds) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+bool Subprocess::end_within(double seconds) {
+  input_.close();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (running() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return ended_;
 }

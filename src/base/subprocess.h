@@ -31,13 +31,12 @@ class Subprocess {
 
   pid_t pid() const { return pid_; }
   bool running();
+  bool end_within(double seconds);  // closes its stdin; whether it ended in that time
   void kill();                     // at once, with all that it started in its process group
   std::string wait();              // until it has ended; how, as words: "killed by signal 6 (Aborted)"
   int64_t resident_bytes() const;  // 0 where the system does not tell
 
  private:
-  bool ended_within(double seconds);
-
   pid_t pid_ = -1;
   bool ended_ = false;
   int status_ = 0;

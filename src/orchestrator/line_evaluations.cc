@@ -35,12 +35,17 @@ std::string quoted(const std::string& word) {
 std::string command_of(const TuneOptions& o) {
   const std::string& workers = o.workers;
   if (workers != "ray" && !workers.starts_with("ray:")) return workers;
-  std::string command = "exec python3 -m seqto.ray " + quoted(o.output.string());
+  std::string command = "exec \"${SEQTO_PYTHON:-python3}\" -m seqto.ray " + quoted(o.output.string());
   if (workers != "ray") command += " --address " + quoted(workers.substr(4));
   return command;
 }
 
 }  // namespace
+
+LineEvaluations::~LineEvaluations() {
+  constexpr double kSeconds = 10;
+  if (child_ && in_flight_ == 0) child_->end_within(kSeconds);
+}
 
 bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) {
   if (!child_) child_ = std::make_unique<Subprocess>(std::vector<std::string>{"/bin/sh", "-c", command_});

@@ -16,6 +16,7 @@ class LineEvaluations : public Evaluations {
  public:
   // `command` is the shell's; it is started when there is something to measure. `env` outlives this.
   LineEvaluations(std::string command, const Env& env) : command_(std::move(command)), env_(env) {}
+  ~LineEvaluations() override;  // one that has nothing to measure may take some seconds to end what it has elsewhere
 
   // As many at a time as the command says that it is ready for. Throws Error{kUnavailable} where it ends, or gives a
   // proposal back unmeasured.

@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
+
 namespace seqto::internal {
 namespace {
 
@@ -40,6 +42,12 @@ Instrumented insert_observers(const Model& model, std::span<const std::string> t
     for (std::string& output : node.outputs) {
       auto it = wanted.find(output);
       if (it == wanted.end()) continue;
+      if (const Tensor* value = constant_value(node)) {
+        // Behind an Observe it would be no constant to the kernels that read it: they would pack no weights, and sum
+        // in another order.
+        result.constants.push_back({it->second, *value});
+        continue;
+      }
       std::string hidden = unused_name(output + "_unobserved", used);
       Node observe{hidden + "_observe", "Observe", kObserveDomain, {hidden}, {output}, {}, {}};
       observe.set_attribute({"tensor", static_cast<int64_t>(it->second)});

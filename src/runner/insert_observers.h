@@ -35,8 +35,8 @@ struct Instrumented {
 };
 
 // Puts an Observe right behind the producer of every named tensor; empty names are passed over. All readers and the
-// graph's outputs keep the tensor's name, and none has to live longer than before. A tensor that nothing in the main
-// graph makes is left out.
+// graph's outputs keep the tensor's name, and none has to live longer than before. Constants stay as they are. A tensor
+// that nothing in the main graph makes is left out.
 Instrumented insert_observers(const Model& model, std::span<const std::string> tensors);
 
 // --- models that the runtime has optimised ------------------------------------------------------

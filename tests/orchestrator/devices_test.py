@@ -47,7 +47,7 @@ class Missing(unittest.TestCase):
         self.assertEqual(reply.returncode, 0)
         rows = {line.split()[0]: line.split()[1] for line in reply.stdout.splitlines()}
         self.assertEqual(rows["cpu"], "there")
-        for device in ("cuda", "tensorrt", "openvino", "webgpu", "xnnpack", "coreml"):
+        for device in ("cuda", "tensorrt", "openvino", "webgpu", "xnnpack", "coreml", "ssh:HOST", "adb:SERIAL"):
             self.assertIn(rows[device], ("there", "missing"))
         self.assertIn("onnxruntime-openvino", reply.stdout)
 

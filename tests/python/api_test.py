@@ -17,6 +17,7 @@ import unittest.mock
 import package
 import numpy as np
 import onnx
+import onnx.parser
 
 import seqto
 from testing import models
@@ -139,6 +140,8 @@ class Verbs(Folder):
         for flags, keywords in ((["--activation-type", "uint8"], {"activation_type": "uint8"}),
                                 (["--activation-type", "uint8", "--method", "entropy", "--per-channel"],
                                  {"activation_type": "uint8", "method": "entropy", "per_channel": True}),
+                                (["--improve", "--bias-correction", "fast", "--activation-type", "uint8"],
+                                 {"improve": True, "bias_correction": "fast", "activation_type": "uint8"}),
                                 (["--equalize", "--exclude", "stem"], {"equalize": True, "exclude": ["stem"]}),
                                 (["--mode", "dynamic"], {"mode": "dynamic"}),
                                 (["--mode", "weights", "--weight-bits", "4"], {"mode": "weights", "weight_bits": 4}),
@@ -184,6 +187,12 @@ class Verbs(Folder):
         with self.assertRaisesRegex(seqto.Error, "no data found") as raised:
             seqto.quantize(MODEL)
         self.assertEqual(int(raised.exception.code), 2)
+        for field in ("rounding=learned", "equalize=true", "method=entropy"):
+            with self.assertRaisesRegex(seqto.Error, "no data found"):
+                seqto.quantize(MODEL, ranges=ranges, plan=seqto.Plan({"stem": f"int8+{field}"}))
+        with self.assertRaisesRegex(seqto.Error, "nothing to quantize"):
+            seqto.quantize(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Relu(x) }'),
+                           mode="weights")
 
     def test_analyze_validate_bench(self):
         quantized = seqto.quantize(MODEL, X, **TYPES).model

@@ -41,8 +41,9 @@ def right(answers, labels):
     return (answers["logits"].argmax(axis=1) == labels).astype(float)
 
 
-def onnxruntime_cpu(model):
+def onnxruntime_cpu(model, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL):
     options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = level
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(bytes(model), options, providers=["CPUExecutionProvider"])
     return lambda inputs: session.run(None, inputs)
@@ -193,6 +194,19 @@ class Devices(Folder):
         self.assertEqual(figures(own), figures(cpu))
         self.assertEqual(own.summary["options"]["device"], "onnxruntime_cpu")
         self.assertGreater(own.selected.latency_ns, 0)
+
+    def test_other_verbs(self):
+        def as_written(model):
+            return onnxruntime_cpu(model, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+
+        own, cpu = seqto.calibrate(MODEL, X, device=as_written), seqto.calibrate(MODEL, X)
+        self.assertEqual({t: own[t] for t in own}, {t: cpu[t] for t in cpu})
+        made = seqto.quantize(MODEL, X, **TYPES).model
+        self.assertEqual(seqto.quantize(MODEL, X, device=as_written, **TYPES).model, made)
+        self.assertEqual(seqto.validate(MODEL, made, X, device=onnxruntime_cpu).to_dict()["outputs"],
+                         seqto.validate(MODEL, made, X).to_dict()["outputs"])
+        with self.assertRaisesRegex(TypeError, "a function that loads"):
+            seqto.calibrate(MODEL, X, device=3)
 
     def test_it_may_tell_how_long_it_took_and_stand_beside_others(self):
         class Timed:

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "orchestrator/tune/options.h"
 
 namespace seqto::internal {
 
@@ -44,8 +45,8 @@ bool LocalEvaluations::measure(std::span<const Proposal> proposals, const std::f
 
 std::optional<Prefixes> search_prefixes(const Inputs& in, const References& r) {
   const Place& first = r.places.front();
-  if (first.search.samples.empty() || !in.options.dataset.states.empty() || is_own_device(in.options, first.device))
-    return {};
+  const TuneOptions& o = in.options;
+  if (first.search.samples.empty() || !o.dataset.states.empty() || is_own_device(o, first.device)) return {};
   constexpr int64_t kBytes = 256 << 20;
   return std::make_optional<Prefixes>(r.base.model, *in.samples.data, first.search.samples, *first.runner, kBytes);
 }

@@ -224,6 +224,13 @@ ImproveOptions default_improvers(Scheme scheme, DataType activation_type) {
   return options;
 }
 
+ImproveOptions joined(ImproveOptions named, const ImproveOptions& usual) {
+  for (const Improver& i : kImprovers)
+    if (i.option) named.*i.option |= usual.*i.option;
+  if (named.max_rounding_inputs == 0) named.max_rounding_inputs = usual.max_rounding_inputs;
+  return named;
+}
+
 std::string improve_options_to_json(const ImproveOptions& o) {
   const ImproveOptions d;
   json j = json::object();

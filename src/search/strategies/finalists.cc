@@ -72,7 +72,7 @@ std::vector<Proposal> finalists_to_measure(const Archive& archive, const Assignm
   std::vector<Proposal> proposals;
   for (const Entry* entry : finalists(archive, static_cast<size_t>(count)))
     if (!entry->evaluation)
-      proposals.push_back({assignments.plan(entry->assignment), {}, Part::kEvaluation, "search", {}});
+      proposals.push_back({assignments.plan(entry->assignment), {}, Part::kEvaluation, "search"});
   return proposals;
 }
 

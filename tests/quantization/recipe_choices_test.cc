@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include "seqto/error.h"
+#include "seqto/recipe.h"
+
+namespace seqto {
+namespace {
+
+Model network() {
+  return quantizable_form(parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4] x) => (float[1,2] y) <float[4,2] w = {1,2,3,4,5,6,7,8}> {
+      [product] y = MatMul(x, w)
+    })"),
+                          {})
+      .model;
+}
+
+std::optional<Code> code_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return {};
+}
+
+TEST(RecipeChoices, AMode) {
+  const Model model = network();
+  Recipe recipe;
+  take_mode(recipe, model, "static", Scheme::kInt8Weights);
+  EXPECT_EQ(recipe.everywhere, Scheme::kInt8);
+  EXPECT_EQ(samples_for(recipe), SamplesFor::kRanges);
+  recipe = {};
+  take_mode(recipe, model, "dynamic", Scheme::kInt8Weights);
+  EXPECT_EQ(recipe.rewritten_for, Scheme::kInt8Dynamic);
+  EXPECT_EQ(recipe.quantize.activation_type, DataType::kUint8);
+  EXPECT_EQ(samples_for(recipe), SamplesFor::kNothing);
+  recipe = {};
+  take_mode(recipe, model, "weights", Scheme::kInt4Weights);
+  EXPECT_EQ(recipe.plan.schemes.at("product"), Scheme::kInt4Weights);
+  recipe = {};
+  take_mode(recipe, model, "float16", Scheme::kInt8Weights);
+  EXPECT_EQ(recipe.plan.schemes.at("product"), Scheme::kFloat16);
+  EXPECT_EQ(code_of([&] { take_mode(recipe, model, "int3", Scheme::kInt8Weights); }), Code::kUsage);
+  const Model nothing = parse_model_text(
+      R"(<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { [relu] y = Relu(x) })");
+  EXPECT_EQ(code_of([&] { take_mode(recipe, nothing, "weights", Scheme::kInt8Weights); }), Code::kInvalidInput);
+}
+
+TEST(RecipeChoices, WhatAPlanTakesSamplesFor) {
+  const auto of_plan = [](LayerOptions fields) {
+    Model model = network();
+    Recipe recipe;
+    Plan plan;
+    plan.schemes["product"] = Scheme::kInt8;
+    plan.options["product"] = std::move(fields);
+    take_plan(recipe, std::move(plan), model);
+    EXPECT_FALSE(recipe.rewritten_for);
+    return samples_for(recipe);
+  };
+  EXPECT_EQ(of_plan({}), SamplesFor::kRanges);
+  EXPECT_EQ(of_plan({.method = "entropy"}), SamplesFor::kPlannedMethods);
+  EXPECT_EQ(of_plan({.method = "entropy", .equalize = true}), SamplesFor::kPlannedRewriting);
+  EXPECT_EQ(of_plan({.learned_rounding = true}), SamplesFor::kPlannedCorrections);
+  Recipe recipe{.improvers = {.bias_correction = BiasCorrection::kFast}};
+  EXPECT_EQ(samples_for(recipe), SamplesFor::kImprovers);
+}
+
+TEST(RecipeChoices, NamedImproversStayBesideTheUsualOnes) {
+  const ImproveOptions usual = default_improvers();
+  const ImproveOptions found = joined({.smooth = true, .bias_correction = BiasCorrection::kFull}, usual);
+  EXPECT_TRUE(found.smooth && found.equalize == usual.equalize && found.learned_rounding == usual.learned_rounding);
+  EXPECT_EQ(found.bias_correction, BiasCorrection::kFull);
+  EXPECT_EQ(found.max_rounding_inputs, kWidestUnasked);
+  EXPECT_EQ(joined({.max_rounding_inputs = 9}, usual).max_rounding_inputs, 9);
+}
+
+}  // namespace
+}  // namespace seqto
