@@ -4,9 +4,9 @@
 #   build   compiler and libraries (apt), libonnx, the ONNX Runtime library and headers, ECharts, dagre
 #   test    the same and what the suite compares with: onnx, numpy, scipy, ... in a private Python, a browser; and tvm
 #   package the same as build, and what makes Debian packages
-#   wheel   the same as build, and what makes the Python package: libraries that fit into it, compiled here; Python 3.13 where
-#           the system's is older than 3.12
-#   wheel-aarch64  the same as wheel, and what makes the package for 64-bit ARM: cross compiler, the same libraries, qemu
+#   wheel   the same as build, and what makes the Python package: libraries that fit into it, compiled here
+#   wheel-abi3     the same as wheel, and Python 3.13 where the system's is older than 3.12
+#   wheel-aarch64  the same as wheel-abi3, and what makes the package for 64-bit ARM: cross compiler, the same libraries, qemu
 #   tvm     the same as build, and Apache TVM in a private Python: for --device tvm:... (nothing where it has no wheel)
 #   aarch64 the same as tvm, and what makes and tries seqto-tvm for 64-bit ARM: cross compiler, qemu, TVM's libraries
 #   lint    clang-format and clang-tidy
@@ -273,8 +273,8 @@ install_lint_tools() {
 
 # --- the levels ------------------------------------------------------------------------------------------------------
 
-case $level in build | test | package | wheel | wheel-aarch64 | tvm | aarch64 | lint) ;;
-  *) fail "'$level' is not a level; build, test, package, wheel, wheel-aarch64, tvm, aarch64 and lint are" ;;
+case $level in build | test | package | wheel | wheel-abi3 | wheel-aarch64 | tvm | aarch64 | lint) ;;
+  *) fail "'$level' is not a level; build, test, package, wheel, wheel-abi3, wheel-aarch64, tvm, aarch64 and lint are" ;;
 esac
 mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
 # The same objects serve every checkout on the machine.
@@ -298,5 +298,6 @@ case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, on
 [ "$level" != lint ] || background lint_tools "clang-format $CLANG_FORMAT_VERSION, clang-tidy $CLANG_TIDY_VERSION" install_lint_tools
 step onnx "$ONNX_VERSION" build_onnx
 case $level in wheel*) set_up_wheel ;; esac
-[ "$level" != wheel-aarch64 ] || set_up_wheel_for_arm
+case $level in wheel-*) set_up_abi3 ;; esac
+[ "$level" != wheel-aarch64 ] || set_up_arm
 for job in $jobs; do wait "$job" || exit 1; done

@@ -138,19 +138,51 @@ class Ssh(Folder):
 
 
 class Adb(Folder):
-    def test_a_seqto_that_is_there_is_used(self):
-        here, there = self.folder / "here", self.folder / "there"
-        here.mkdir()
-        there.mkdir()
-        (there / "seqto").symlink_to(BINARY)
+    def adb(self, there=""):
+        """A shell of this machine that looks like a device of its own."""
+        here = self.folder / "here"
+        here.mkdir(exist_ok=True)
         (here / "adb").write_text('#!/bin/sh\ntest "$1 $2 $3 $4" = "-s board shell -T" || exit 1\n'
                                   f'exec env TMPDIR={self.folder} PATH={there}:/usr/bin:/bin sh -c "$5"\n')
         (here / "adb").chmod(0o755)
-        reply = seqto(*WORDS, "--device", "adb:board", "-o", self.folder / "adb", "-v",
-                      env={"PATH": f"{here}:{os.environ['PATH']}"})
+        return {"PATH": f"{here}:{os.environ['PATH']}"}
+
+    def test_a_seqto_that_is_there_is_used(self):
+        there = self.folder / "there"
+        there.mkdir()
+        (there / "seqto").symlink_to(BINARY)
+        reply = seqto(*WORDS, "--device", "adb:board", "-o", self.folder / "adb", "-v", env=self.adb(there))
         self.assertEqual(reply.returncode, 0, reply.stderr)
         self.assertNotIn("copying", reply.stderr)
         self.assertEqual(losses(self.folder / "adb"), losses(self.local))
+
+    def test_a_package_for_another_processor(self):
+        """SEQTO_AARCH64_WORKER: seqto for 64-bit ARM; SEQTO_AARCH64_RUNTIME: its ONNX Runtime. QEMU_LD_PREFIX: the system
+        for it, with proc/cpuinfo of an ARM processor: of this machine's the runtime makes nothing."""
+        worker, runtime = (os.environ.get(f"SEQTO_AARCH64_{what}") for what in ("WORKER", "RUNTIME"))
+        if not worker or not runtime or not shutil.which("qemu-aarch64"):
+            self.skipTest("SEQTO_AARCH64_WORKER and SEQTO_AARCH64_RUNTIME name no files, or there is no qemu-aarch64")
+        tree = self.folder / "tree/seqto-aarch64"
+        (tree / "bin").mkdir(parents=True)
+        (tree / "lib/seqto").mkdir(parents=True)
+        shutil.copy(worker, tree / "bin/seqto-aarch64")
+        shutil.copy(runtime, tree / "lib/seqto/libonnxruntime.so")
+        (tree / "bin/seqto").write_text(
+            f'#!/bin/sh\ntop=$(dirname "$0")\nunset LD_LIBRARY_PATH\nexec {shutil.which("qemu-aarch64")} '
+            f'-L "{os.environ.get("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu")}" '
+            '-E SEQTO_ORT_LIBRARY="$top/../lib/seqto/libonnxruntime.so" "$top/seqto-aarch64" "$@"\n')
+        (tree / "bin/seqto").chmod(0o755)
+        package = self.folder / "seqto-aarch64.tar.gz"
+        subprocess.run(["tar", "-czf", package, "-C", self.folder / "tree", "."], check=True)
+        output = self.folder / "aarch64"
+        reply = seqto(*WORDS, "--device", "adb:board", "-o", output, "-v", timeout=1200,
+                      env={**self.adb(), "SEQTO_WORKER_PACKAGE": str(package)})
+        self.assertEqual(reply.returncode, 0, reply.stderr)
+        self.assertIn(f"copying {package} to adb:board", reply.stderr)
+        for there, here in zip(trials(output), trials(self.local), strict=True):
+            self.assertEqual((there["id"], there["outcome"]), (here["id"], "ok"))
+            # Other kernels round otherwise.
+            self.assertAlmostEqual(there["losses"]["kl"], here["losses"]["kl"], delta=0.05 * here["losses"]["kl"] + 1e-6)
 
 
 if __name__ == "__main__":

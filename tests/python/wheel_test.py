@@ -1,4 +1,4 @@
-"""The wheel of `./dev wheel`, installed where nothing of the build is known; skips where it was not made."""
+"""The wheels of `./dev wheel` and `./dev wheel abi3`, installed where nothing of the build is known; skips where none was made."""
 
 import os
 import pathlib
@@ -10,25 +10,30 @@ import unittest
 import zipfile
 
 SOURCE = pathlib.Path(os.environ.get("SEQTO_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
-TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-WHEELS = sorted(SOURCE.glob(f"dist/seqto-*-{TAG}-*.whl"))
+TAG = "cp312-abi3" if sys.version_info >= (3, 12) else f"cp{sys.version_info[0]}{sys.version_info[1]}"
+WHEELS = [(sys.executable, wheel) for wheel in SOURCE.glob(f"dist/seqto-*-{TAG}-*.whl")]
+NEWER = SOURCE / ".deps/wheel_abi3/bin/python"  # on a system whose Python is older than 3.12
+WHEELS += [(NEWER, wheel) for wheel in SOURCE.glob("dist/abi3/seqto-*.whl") if NEWER.exists()]
 if not WHEELS:
-    print(f"skipped: no wheel for {TAG} in dist; ./dev wheel makes it")
+    print("skipped: no wheel for this Python in dist; ./dev wheel makes it")
     sys.exit(77)
 SYSTEMS_OWN = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}
 
 
-class Wheel(unittest.TestCase):
+class Wheel:
+    python = wheel = None
+
     @classmethod
     def setUpClass(cls):
         scratch = tempfile.TemporaryDirectory(prefix="seqto-wheel-")
         cls.addClassCleanup(scratch.cleanup)
         cls.dir = pathlib.Path(scratch.name)
-        cls.run_words(sys.executable, "-m", "venv", cls.dir / "venv")
+        cls.run_words(cls.python, "-m", "venv", "--without-pip", cls.dir / "venv")
         cls.bin = cls.dir / "venv/bin"
         site = next((cls.dir / "venv/lib").glob("python*/site-packages"))
-        (site / "others.pth").write_text(str(next(pathlib.Path(sys.prefix, "lib").glob("python*/site-packages"))))
-        cls.run_words(cls.bin / "pip", "-q", "install", "--no-deps", "--no-index", WHEELS[-1])
+        others = cls.run_words(cls.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+        (site / "others.pth").write_text(others)
+        cls.run_words(cls.bin / "python", "-m", "pip", "-q", "install", "--no-deps", "--no-index", "--ignore-installed", cls.wheel)
 
     @classmethod
     def run_words(cls, *words):
@@ -40,8 +45,8 @@ class Wheel(unittest.TestCase):
         return done.stdout
 
     def test_small_and_complete(self):
-        self.assertLess(WHEELS[-1].stat().st_size, 12 << 20)
-        names = zipfile.ZipFile(WHEELS[-1]).namelist()
+        self.assertLess(self.wheel.stat().st_size, 12 << 20)
+        names = zipfile.ZipFile(self.wheel).namelist()
         for wanted in ("seqto/_core.pyi", "seqto/py.typed", "seqto/licences/onnx", "seqto/licences/libprotobuf-dev"):
             self.assertIn(wanted, names)
 
@@ -63,6 +68,10 @@ study = seqto.tune({str(digits / 'model.onnx')!r}, x, 'package', strategy='incre
 print(study.summary['evaluations'])
 """
         self.assertEqual(self.run_words(self.bin / "python", "-c", script), "3\n")
+
+
+for number, (python, wheel) in enumerate(WHEELS):
+    globals()[f"Wheel{number}"] = type(f"Wheel{number}", (Wheel, unittest.TestCase), {"python": python, "wheel": wheel})
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kPollMs = 50, kWatchMs = 5;         // between looks at cancel; at a limited memory
 constexpr auto kGrace = std::chrono::seconds(2);  // for a run that is cancelled
-constexpr int kMostGifts = 3;                     // for one request; another worker may remove some at once
+constexpr int kMostSendings = 3;                  // for one request; another worker may remove some at once
 constexpr size_t kLastLines = 5, kLastBytes = 4096;
 
 // As many whole lines of the end of `text` as fit.
@@ -111,14 +111,15 @@ json WorkerProcess::exchange(const json& request, Exchange& e) {
   send(request);
   Waiting waiting{e, last_id_};
   const int pause = options_.worker_memory_bytes > 0 ? kWatchMs : kPollMs;
-  int gifts = 0;
+  int sendings = 0;
   for (bool open = true;;) {
     json reply;
     while (next_message(reply)) {
       if (reply.contains("ended")) crashed(field<int>(reply, "ended"), e);
       if (reply["id"] != waiting.id) continue;  // of an unload or a cancel
       if (reply.contains("lacks")) {
-        if (++gifts > kMostGifts) fail(fmt::format("does not keep the blobs that it is given while it {}", e.doing));
+        if (++sendings > kMostSendings)
+          fail(fmt::format("does not keep the blobs that it is given while it {}", e.doing));
         give_blobs(reply["lacks"]);
         send(request);
         waiting.id = last_id_;
