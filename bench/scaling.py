@@ -24,7 +24,7 @@ SOURCE = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
 PYTHON = os.environ.get("SEQTO_RAY_PYTHON") or (sys.executable if importlib.util.find_spec("ray") else None)
 FAKE = str(SOURCE / "bench" / "_scaling_eval.py")
 CASE = pathlib.Path(os.environ["SEQTO_CASES_DIR"]) / "resnet20"
-ROUNDS, CANDIDATES, ROUND_TRIPS, MANY = 5, 32, 200, 64
+ROUNDS, CANDIDATES, ROUND_TRIPS, MANY = 3, 24, 200, 64
 ENVIRONMENT = dict(os.environ, PYTHONPATH=os.path.join(os.environ["SEQTO_BUILD_DIR"], "python"), SEQTO_WORKER=BINARY,
                    RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0")  # loopback, as seqto.ray
 
@@ -150,6 +150,7 @@ def page(figures):
             ("`seqto tune` in its search, a candidate", f"{1e3 * search_each:.2f} ms", ""),
             (f"... both at {rate:.0f} candidates a second", f"{100 * rate * (bridge_cpu + search_each):.1f} % of a core", "10 %")]
     text = "# scaling\n\n" + header("scaling --write", [CASE.name], "bench/scaling.py")
+    text += f"Processes that wanted a core meanwhile, on average: {figures['load']:.1f}. Two workers gain what a machine has free.\n\n"
     text += "| what | figure | goal |\n|---|---|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
     text += (f"\nThe slower of bridge and search needs {1e3 * slower:.1f} ms a candidate, so a driver is full at {1 / slower:.0f} candidates a second: "
              f"about {0.1 / slower:.0f} workers with evaluations of 0.1 s, {1 / slower:.0f} with 1 s, {10 / slower:.0f} with 10 s.\n"
@@ -167,7 +168,7 @@ def main():
         tune(str(study))
         lines, *search = search_of_many(study, pathlib.Path(work))
         figures = {"search": (lines, *search), "real": two_against_one(study, lines), "empty": round_trip(study, lines),
-                   "bridge": driver_of_many(study, lines)}
+                   "bridge": driver_of_many(study, lines), "load": os.getloadavg()[1]}
     text = page(figures)
     print(text, end="")
     if "--write" in sys.argv:

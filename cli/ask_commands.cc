@@ -79,19 +79,6 @@ class Lines {
   std::FILE* file_;
 };
 
-// What is wrong with one proposal says nothing of the next.
-Result evaluated(Evaluator& evaluator, const std::string& line) {
-  Result result;
-  try {
-    const Proposal proposal = proposal_from_json(line);
-    result.number = proposal.number;
-    result.trial = evaluator.evaluate(proposal);
-  } catch (const Error& error) {
-    result.error = error.what();
-  }
-  return result;
-}
-
 void evaluate_all(const TuneOptions& options, const std::vector<std::string>& proposals, const Context& context) {
   Lines out(keep_stdout());
   Evaluator evaluator(options, context.env);
@@ -99,7 +86,7 @@ void evaluate_all(const TuneOptions& options, const std::vector<std::string>& pr
   for (const std::string& argument : proposals) {
     if (argument == "-") out.write(R"({"ready":1})");
     for_each_line(argument, [&](const std::string& line) {
-      const Result result = evaluated(evaluator, line);
+      const Result result = evaluator.answer(line);
       if (!result.trial) error = result.error;
       out.write(result_to_json(result));
     });

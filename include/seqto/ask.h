@@ -48,6 +48,8 @@ class Evaluator {
   // A candidate that fails is a trial that says so. Throws Error{kUnavailable} where the device is gone,
   // Error{kInvalidInput} for a proposal on the samples of the report.
   Trial evaluate(const Proposal& proposal);
+  // Of a line that `seqto ask` prints. What is thrown is the result's error: it says nothing of the next line.
+  Result answer(const std::string& proposal);
 
  private:
   struct Impl;

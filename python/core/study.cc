@@ -6,6 +6,7 @@
 #include "data.h"
 #include "module.h"
 #include "own_parts.h"
+#include "seqto/ask.h"
 #include "seqto/bench.h"
 #include "seqto/report.h"
 #include "seqto/validate.h"
@@ -39,9 +40,7 @@ void take_defaults(TuneOptions& o, const Keywords& k, std::optional<bool> improv
     o.correct_weights = improve.value_or(true) && !k.given("learned_rounding") && !k.given("bias_correction");
 }
 
-nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::path& output, nb::kwargs keywords) {
-  Keywords k("tune", keywords);
-  nb::object progress = k.pop_object("progress");
+TuneOptions tune_options(nb::handle model, nb::handle data, const std::filesystem::path& output, Keywords& k) {
   const auto improve = k.pop("improve", std::optional<bool>{});
   TuneOptions o;
   o.runner.isolated = true;
@@ -60,6 +59,19 @@ nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::pat
     if (std::ranges::any_of(o.own.metrics, [&](const auto& m) { return m->name() == limit.figure; }))
       limit.at_most = false;
   take_defaults(o, k, improve);
+  return o;
+}
+
+nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::path& output, nb::kwargs keywords) {
+  Keywords k("tune", keywords);
+  nb::object progress = k.pop_object("progress");
+  const auto executor = k.pop("executor", std::optional<std::string>{});
+  TuneOptions o = tune_options(model, data, output, k);
+  if (executor) {
+    o.workers = *executor;
+    o.config = nb::cast<std::string>(
+        nb::module_::import_("seqto._keywords").attr("as_config")(*executor, o.model, o.data, keywords));
+  }
   call(progress, [&](const Env& env) { return tune(o, env); });
   return nb::module_::import_("seqto._study").attr("Study")(output);
 }
@@ -74,7 +86,9 @@ void bind_tune(nb::module_& m) {
   s.without({"model", "data", "output"})
       .with("improve", std::optional<bool>{}, "what helps most; None: where the search is free to")
       .with("progress", Opaque{kProgressType},
-            "called with verb, done, total and a note; True or a class of tqdm's: bars");
+            "called with verb, done, total and a note; True or a class of tqdm's: bars")
+      .with("executor", std::optional<std::string>{},
+            "who measures in the search: 'ray' or 'ray:ADDRESS'; None: this machine");
   tell_own_parts(s);
   s.with_fields(defaults);
   def(
@@ -83,6 +97,24 @@ void bind_tune(nb::module_& m) {
         return tune_by(model, data, output, k);
       },
       nb::arg("model"), nb::arg("data"), nb::arg("output"), nb::arg("keywords"));
+}
+
+// What such an executor runs on its machines: seqto._evaluate.
+void bind_evaluator(nb::module_& m) {
+  nb::class_<Evaluator>(m, "Evaluator", "Measures what a study asks for; `seqto eval DIR -` in Python's options.")
+      .def(
+          "__init__",
+          [](Evaluator* self, nb::handle model, nb::handle data, const std::filesystem::path& output, nb::kwargs given) {
+            Keywords k("tune", given);
+            TuneOptions o = tune_options(model, data, output, k);
+            o.resume = true;
+            new (self) Evaluator(o);
+          },
+          nb::arg("model"), nb::arg("data"), nb::arg("output"), nb::arg("keywords"),
+          nb::sig("def __init__(self, model: str, data: str, output: str, **keywords: typing.Any) -> None"))
+      .def(
+          "answer", [](Evaluator& self, const std::string& proposal) { return result_to_json(self.answer(proposal)); },
+          nb::arg("proposal"), "A line for a line.");
 }
 
 void bind_report(nb::module_& m) {
@@ -222,6 +254,7 @@ void bind_bench(nb::module_& m) {
 
 void bind_study(nb::module_& m) {
   bind_tune(m);
+  bind_evaluator(m);
   bind_report(m);
   bind_validate(m);
   bind_bench(m);

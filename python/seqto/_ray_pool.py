@@ -1,6 +1,7 @@
 """Evaluators on the nodes of the Ray cluster that this process is connected to: an actor each."""
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -34,8 +35,12 @@ class RayActor:
                 self._store.unpack(parcel, _content(sent[parcel.digest]))
         if missing := self._delivery.missing():
             return missing
-        self._child = Child([*command(), "eval", str(self._delivery.folder()), "-"])
+        self._child = Child([*self._command(), str(self._delivery.folder()), "-"])
         return []
+
+    def _command(self) -> list[str]:
+        by_keywords = self._delivery.shipment.setting("keywords", "")
+        return [sys.executable, "-m", "seqto._evaluate"] if by_keywords else [*command(), "eval"]
 
     def evaluate(self, proposal: str) -> str:
         assert self._child

@@ -16,7 +16,7 @@ STUDY = "study.jsonl"
 REPORTS = {CONFIG, "summary.json", "report.html"}  # of a study's folder, what nobody measures by
 
 # Settings whose paths are each machine's own.
-OWN = {"output", "runtime-library", "tvm-plugin", "hub-cache", "metric-command"}
+OWN = {"output", "runtime-library", "tvm-plugin", "hub-cache", "metric-command", "library", "worker", "tvm_plugins"}
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 PATH = re.compile(r"([\w-]+=)?(/.*)", re.DOTALL)  # also of "--metric NAME=FILE"
 
@@ -52,7 +52,8 @@ def shipment(folder: Path) -> Shipment:
         return path
 
     map_paths(config, take)
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in REPORTS)
+    left_out = REPORTS | {Path(path).name for path in inputs if Path(path).parent == folder.absolute()}
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in left_out)
     return Shipment(version, config, pack(folder, tuple((path.name, path.stat().st_size) for path in files)), inputs)
 
 

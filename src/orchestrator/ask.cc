@@ -105,4 +105,16 @@ Trial Evaluator::evaluate(const Proposal& proposal) {
   return result;
 }
 
+Result Evaluator::answer(const std::string& proposal) {
+  Result result;
+  try {
+    const Proposal asked = proposal_from_json(proposal);
+    result.number = asked.number;
+    result.trial = evaluate(asked);
+  } catch (const Error& error) {
+    result.error = error.what();
+  }
+  return result;
+}
+
 }  // namespace seqto

@@ -19,6 +19,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from seqto._bridge import Bridge, PoolError
 from seqto._child import Child, ChildError
+from seqto._keywords import as_config, from_config
 from seqto._parcels import Store, pack_folder, pieces
 from seqto._shipment import Delivery, shipment
 
@@ -117,6 +118,16 @@ class Travel(Folder):
         config = (there.folder() / "tune.toml").read_text()
         self.assertIn(f'output = "{self.root}/out"', config)
         self.assertIn(f'"map50={store.folder}', config)
+
+    def test_keywords_of_python_travel_as_well(self):
+        given = {"threads": 2, "labels": self.root, "limits": {"size_bytes": 1e6}, "executor": "ray", "progress": print}
+        text = as_config("ray", pathlib.Path("/m.onnx"), pathlib.Path("/x.npz"), given)
+        self.assertEqual(from_config(text), {"model": "/m.onnx", "data": "/x.npz", "threads": 2, "labels": str(self.root),
+                                             "limits": {"size_bytes": 1e6}})
+        with self.assertRaisesRegex(TypeError, "value of JSON"):
+            as_config("ray", pathlib.Path("/m.onnx"), pathlib.Path("/x.npz"), {"metrics": [print]})
+        with self.assertRaisesRegex(ValueError, "'ray:ADDRESS' expected"):
+            as_config("slurm", pathlib.Path("/m.onnx"), pathlib.Path("/x.npz"), {})
 
     def test_what_is_there_is_used_in_place(self):
         sent = shipment(make_study(self.root))
