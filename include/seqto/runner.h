@@ -127,7 +127,7 @@ struct RunnerOptions {
   // load() finds a fresh worker.
   bool isolated = false;
   // The executable `seqto`; empty: $SEQTO_WORKER, `seqto` on PATH. The command names itself. Other machines get a copy
-  // of it, with `library`, where they lack it, or of the archive $SEQTO_WORKER_PACKAGE (docs/guide/devices.md).
+  // of it, with `library`, where they lack it, or of the archive $SEQTO_WORKER_PACKAGE (docs/reference/ssh.md).
   std::string worker;
   int workers = 1;                    // processes; a session is put where the fewest are
   int64_t worker_memory_bytes = 0;    // resident memory above which a worker is stopped; 0: no limit
