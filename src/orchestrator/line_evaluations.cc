@@ -8,6 +8,7 @@
 #include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/json.h"
@@ -85,12 +86,13 @@ void LineEvaluations::exchange() {
                              pollfd{errors_open_ ? child_->errors() : -1, POLLIN, 0},
                              pollfd{child_->input(), POLLOUT, 0}};
   ::poll(ends.data(), to_send_.empty() ? 2 : 3, kMilliseconds);
-  const bool reads = to_send_.empty() || write_available(child_->input(), to_send_);
+  const std::optional<size_t> written = to_send_.empty() ? 0 : write_available(child_->input(), to_send_);
+  to_send_.erase(0, written.value_or(0));
   if (errors_open_) errors_open_ = read_available(child_->errors(), said_);
   take_lines(said_, [&](const std::string& line) { env_.log(LogLevel::kInfo, "workers: " + line); });
   const bool writes = read_available(child_->output(), received_);
   take_lines(received_, [&](const std::string& line) { take(line); });
-  if (!reads || !writes) give_up(how_it_ended());
+  if (!written || !writes) give_up(how_it_ended());
 }
 
 void LineEvaluations::take(const std::string& line) {

@@ -208,7 +208,7 @@ class Command(Folder):
         fails(INVALID, "exit code 127", "own:min:/nowhere/metric")
         for text in ("own", "own:min", "own:min:", "own:less:true", ":min:true", "my own:min:true"):
             fails(USAGE, "NAME:max:COMMAND expected", text)
-        fails(USAGE, "no metric of seqto has", "mae:min:true")
+        fails(USAGE, "no figure of seqto has", "mae:min:true")
 
     def test_a_study(self):
         out = self.dir / "study"
