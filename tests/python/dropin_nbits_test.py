@@ -19,23 +19,12 @@ from onnxruntime.quantization import QuantFormat
 import canonical
 import oracle
 import seqto.onnxruntime.quantization.matmul_nbits_quantizer as ours
+from testing.weights import awkward
 
 if importlib.util.find_spec("onnx_ir"):
     import onnxruntime.quantization.matmul_nbits_quantizer as theirs
 else:
     theirs = None  # it cannot be imported without
-
-
-def awkward(rows, columns, seed):
-    """Ties, blocks of zeros, of one sign, of one value."""
-    w = np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
-    w[:, 0] = np.linspace(-1, 1, rows)
-    w[:, 1] = np.round(w[:, 1] * 8) / 8
-    w[: rows // 2, 2] = 0
-    w[:, 3] = np.abs(w[:, 3]) + 1
-    w[::2, 4] = 1.5
-    w[1::2, 4] = -1.5
-    return w
 
 
 def network(kind=np.float32, opset=17, rows=100):

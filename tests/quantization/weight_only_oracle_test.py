@@ -20,6 +20,7 @@ except ImportError as error:
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing.models import save, seqto, weight
+from testing.weights import awkward
 
 R = np.random.default_rng(3)
 
@@ -160,19 +161,6 @@ def kernel(w, block, bits, symmetric):
     run = {2: state.quantize_matmul_2bits, 4: state.quantize_matmul_4bits, 8: state.quantize_matmul_8bits}[bits]
     run(codes, padded, scales, zeros, block, columns, rows, symmetric)
     return codes, scales, zeros
-
-
-def awkward(rows, columns, seed):
-    """Ties, blocks of zeros, of one sign, of one value."""
-    w = np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
-    w[:, 0] = np.linspace(-1, 1, rows)
-    w[:, 1] = np.round(w[:, 1] * 8) / 8
-    w[: rows // 2, 2] = 0
-    w[:, 3] = np.abs(w[:, 3]) + 1
-    w[:, 4] = -3
-    w[::2, 5] = 1.5
-    w[1::2, 5] = -1.5
-    return w
 
 
 def matmul_nbits(folder):
