@@ -52,7 +52,11 @@ struct Preparation {
 };
 Preparation prepare_for_optimizing(const Model& model, std::span<const std::string> tensors);
 
-// `block`: channels of a block in the runtime's blocked layout. Nothing when the runtime changed the graph in a way
+// The runtime's blocked layout: channels in blocks, so many at a time, of nodes of this domain.
+inline constexpr const char* kBlockedDomain = "com.microsoft.nchwc";
+bool has_blocks(const Model& optimized);
+
+// `block`: channels of a block, where there are any. Nothing when the runtime changed the graph in a way
 // that is not understood here.
 std::optional<Instrumented> observe_optimized(const Model& optimized, const Model& original,
                                               const Preparation& preparation, std::span<const std::string> tensors,

@@ -9,8 +9,6 @@
 namespace seqto::internal {
 namespace {
 
-constexpr const char* kBlockedDomain = "com.microsoft.nchwc";
-
 std::unordered_set<std::string> names_of(const std::vector<ValueInfo>& list) {
   std::unordered_set<std::string> names;
   for (const ValueInfo& v : list) names.insert(v.name);
@@ -178,6 +176,10 @@ class Rewriter {
 };
 
 }  // namespace
+
+bool has_blocks(const Model& optimized) {
+  return std::ranges::any_of(optimized.graph.nodes, [](const Node& n) { return n.domain == kBlockedDomain; });
+}
 
 Preparation prepare_for_optimizing(const Model& model, std::span<const std::string> tensors) {
   Preparation result{model, {}};
