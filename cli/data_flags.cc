@@ -62,6 +62,13 @@ void add_recurrent_flags(Command word, DatasetOptions& o) {
       .default_str("file");
 }
 
+void add_text_flags(Command input, TextOptions& t) {
+  input.add_option("--tokenizer", t.tokenizer, "Of text files: tokenizer.json, or its folder").type_name("PATH");
+  input.in_detail()
+      .add_option("--length", t.length, "Text: tokens of a sample, where the model leaves it open")
+      .check_positive();
+}
+
 void add_audio_flags(Command word, AudioWindows& a) {
   word.add_option("--window", a.window, "Audio: samples of a window (0: as the model's input says)")
       .check_not_negative();
@@ -88,7 +95,7 @@ void add_data_flags(Command word, DataFlags& f, bool required) {
   DatasetOptions& o = f.options;
   const Command input = word.under("Input"), detail = input.in_detail();
   const Option data =
-      input.add_option("--data", f.path, "Folder of images or audio, .npz, .npy, test_data_set_<n>, random");
+      input.add_option("--data", f.path, "Folder of images, audio or text, .npz, .npy, test_data_set_<n>, random");
   if (required) data.required();
   input.add_option("--labels", o.labels, "CSV of file,label or file,target; .npz of targets; boxes");
   input.add_option("--preprocess", o.preprocess, "Of images").type_name("imagenet|unit|none|FILE");
@@ -99,6 +106,7 @@ void add_data_flags(Command word, DataFlags& f, bool required) {
   add_dim_flag(detail, o.dims);
   add_numbers(detail, "--input", "NAME=NUMBER of an input that is the same in every sample; may be repeated",
               o.constants);
+  add_text_flags(input, o.text);
   add_audio_flags(detail, o.audio);
   add_recurrent_flags(detail, o);
 }

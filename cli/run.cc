@@ -58,6 +58,7 @@ void run_command(const Flags& flags, const Context& context) {
     truths.push_back(truth_of(sample));
     context.env.progress({"run", i + 1, data->size(), ""});
   }
+  answers.require_one_length("[run]");
   Measurement measurement;
   measure_task(measurement, metrics, answers, answers, truths);
   const std::vector<Initializer> arrays = arrays_of(std::move(answers));

@@ -30,7 +30,11 @@ struct Sample {
   // The numbers that are to be predicted, flattened: of a regression, or coordinates of landmarks; empty: none.
   std::vector<float> target;
   std::optional<std::vector<Box>> boxes;  // the objects of an image; absent: not known
-  std::string name;                       // file name or index
+  // Of a sequence: which positions count, those that the input attention_mask, [1, positions], does not hide (empty:
+  // all), and the token ids of these, from input_ids, [1, positions], or the only input of integers (empty: none).
+  std::vector<char> counted;
+  std::vector<int64_t> tokens;
+  std::string name;  // file name or index
   // Where it stands: samples of one sequence (a file) follow each other by their positions. What is between two of them
   // was left out by the choice of samples.
   int64_t sequence = 0, position = 0;
@@ -83,6 +87,15 @@ struct AudioWindows {
   int64_t rate = 0;    // expected in Hz; 0: that of a constant input sr or sample_rate, else the first file's
 };
 
+// Text files become token ids by the Python package tokenizers, in a child process. The text of a language model is cut
+// into windows of `length` tokens, a file's last one shorter. Where the tokenizer puts a token behind each text, as
+// [SEP], each line is a sample of at most so many tokens.
+struct TextOptions {
+  std::string tokenizer;  // tokenizer.json, or the folder that holds it
+  int64_t length = 128;   // where the model leaves it open
+  std::string python;     // that has the package; empty: $SEQTO_TOKENIZER_PYTHON, python3 on PATH
+};
+
 // A recurrent model's state: what an output gives is an input of the next sample. See carry_states() of runner.h.
 struct StateLink {
   std::string output, input;
@@ -116,6 +129,7 @@ struct DatasetOptions {
   std::map<std::string, int64_t> dims;      // sizes of open dimensions, as set_dimensions() takes them
   std::map<std::string, double> constants;  // inputs that are this number in every sample: {"sr", 16000}
   AudioWindows audio;
+  TextOptions text;
   // Their inputs get no values but a mark that tells where in its sequence a sample stands; carry_states() reads it.
   std::vector<StateLink> states;
   StateReset state_reset;
@@ -123,11 +137,11 @@ struct DatasetOptions {
 
 // `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first
 // axis: samples), or an .npy. It may be a folder of ONNX's test_data_set_<n> (input_<n>.pb, output_<n>.pb), the word
-// "random" (100 samples unless options.samples says more or fewer), or audio (.wav, .flac, a folder of them). `inputs`
-// are the model's inputs without initializers. See docs/guide/data.md. Throws Error{kInvalidInput}: nothing there,
-// folder empty, image unreadable, shape or channel mismatch (checked on the first sample at once). Also for labels that
-// name missing files, several inputs but one array, or an open dimension of random inputs, no batch, without a size.
-// Throws Error{kUsage}: dims or constants that fit no input.
+// "random" (100 samples unless options.samples says more or fewer), audio (.wav, .flac, a folder of them) or text
+// (.txt, .md, a folder of them). `inputs` are the model's inputs without initializers. See docs/guide/data.md. Throws
+// Error{kInvalidInput}: nothing there, folder empty, image unreadable, shape or channel mismatch (checked on the first
+// sample at once). Also for labels that name missing files, several inputs but one array, or an open dimension of
+// random inputs, no batch, without a size. Throws Error{kUsage}: dims or constants that fit no input.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 

@@ -21,17 +21,21 @@ namespace seqto {
 
 // --- Losses against the float model, task accuracy, latency; Measurement, Trial and Study
 
-// One row per sample: the model's first output, flattened.
+// One row per sample: the model's first output, flattened. Rows of sequences may differ in length: [1, tokens,
+// classes].
 struct Outputs {
-  int64_t rows = 0, columns = 0;
-  std::vector<float> values;    // rows x columns
-  std::vector<int64_t> dims;    // of a sample's output; empty: not known
-  size_t place = 0;             // among the model's outputs
-  std::vector<Outputs> others;  // the model's further float outputs that have the same dims for every sample
-  std::span<const float> row(int64_t i) const { return {values.data() + i * columns, static_cast<size_t>(columns)}; }
+  int64_t rows = 0, columns = 0;  // columns: values of a row, of the longest where they differ
+  std::vector<float> values;      // row after row
+  std::vector<int64_t> dims;      // of a sample's output, the last one's where they differ; empty: not known
+  std::vector<size_t> ends;       // of each row among the values; empty: all rows are as long
+  size_t place = 0;               // among the model's outputs
+  std::vector<Outputs> others;    // the model's further float outputs that have the same dims for every sample
+  std::span<const float> row(int64_t i) const;
   // How many values one set of class scores has: all of a sample's. Where more than one axis of its output is longer
   // than 1, the last axis is one: [1, tokens, classes] is a row for each token.
   int64_t classes() const;
+  // Throws Error{kInvalidInput} for a row of another length than before, but where the dims are those of a sequence and
+  // the row is a whole number of positions.
   void append(std::span<const float> row);
 };
 
@@ -227,6 +231,7 @@ struct Truth {
   int64_t label = -1;                     // -1: not known
   std::vector<float> target;              // empty: not known
   std::optional<std::vector<Box>> boxes;  // absent: not known
+  std::vector<int64_t> tokens;            // that the sample consists of: each is the truth of the position before it
 };
 Truth truth_of(const Sample& sample);
 
@@ -237,9 +242,12 @@ struct Answers {
   std::vector<Outputs> outputs;            // of one length each
 
   explicit Answers(std::vector<std::string> output_names = {}) : names(std::move(output_names)) {}
-  // One sample more. Throws Error{kInvalidInput} where an output is no tensor of numbers, or changes its size.
-  void append(std::span<const Tensor> tensors);
+  // One sample more; of outputs of positions the counted ones (Sample::counted). Throws Error{kInvalidInput} where an
+  // output is no tensor of numbers, or changes its shape in another way than by its number of positions.
+  void append(std::span<const Tensor> tensors, std::span<const char> counted = {});
   int64_t rows() const { return outputs.empty() ? 0 : outputs[0].rows; }
+  // Throws Error{kInvalidInput} where an output is of several lengths, which `asked_by`, as "[run]", does not take.
+  void require_one_length(const std::string& asked_by) const;
 };
 
 struct Score {
@@ -262,8 +270,8 @@ class Metric {
 using Metrics = std::vector<std::shared_ptr<const Metric>>;
 
 struct MetricOptions {
-  // "accuracy" (top1 by another name), "mae", "rmse", "nme", "nme=FILE.json", "map50=FILE.json"; the file says how
-  // outputs are read.
+  // "accuracy" (top1 by another name), "perplexity", "mae", "rmse", "nme", "nme=FILE.json", "map50=FILE.json"; the file
+  // says how outputs are read.
   std::vector<std::string> metrics;
   // Of the user's own: "NAME:max:COMMAND", "NAME:min:COMMAND" says which is better. The shell gets COMMAND with the
   // paths of two .npz behind it, the float model's outputs and the candidate's; the last line that it prints is the

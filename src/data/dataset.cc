@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "data/datasets.h"
+#include "data/positions.h"
 #include "data/targets.h"
 #include "seqto/error.h"
 
@@ -14,12 +15,15 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
                                      const DatasetOptions& options) {
   if (path == "random") return internal::open_random(inputs, options);
   if (!std::filesystem::exists(path)) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: nothing found there; a folder of images, an .npz, an .npy, a folder of audio "
-                            "or of test_data_set_<n>, or the word random expected; correct the path",
-                            path.string()));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {}: nothing found there; a folder of images, an .npz, an .npy, a folder of audio, of "
+                    "text or of test_data_set_<n>, or the word random expected; correct the path",
+                    path.string()));
   }
   if (internal::holds_audio(path)) return internal::open_audio(path, inputs, options);
+  if (!options.text.tokenizer.empty() || path.extension() == ".txt" || path.extension() == ".md")
+    return internal::open_text(path, inputs, options);
   if (!std::filesystem::is_directory(path)) return internal::open_arrays(path, inputs, options);
   if (internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);
   return internal::open_images(path, inputs, options);
@@ -36,7 +40,7 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
   set_dimensions(sized, options.dims);
   const std::vector<ValueInfo> open = internal::inputs_from_data(sized, options);
   auto data = internal::with_targets(open_source(path, open, options), path, open, options);
-  return internal::fill_inputs(std::move(data), sized, options);
+  return internal::with_positions(internal::fill_inputs(std::move(data), sized, options), sized);
 }
 
 }  // namespace seqto

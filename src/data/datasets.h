@@ -25,6 +25,10 @@ bool holds_audio(const std::filesystem::path& path);
 std::unique_ptr<Dataset> open_audio(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                     const DatasetOptions& options);
 
+// Text files: `path` is one, or a folder that holds some at any depth.
+std::unique_ptr<Dataset> open_text(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
+                                   const DatasetOptions& options);
+
 // All inputs but constants and states.
 std::vector<ValueInfo> inputs_from_data(std::span<const ValueInfo> inputs, const DatasetOptions& options);
 // `data` gives the inputs of inputs_from_data(); the others are put between them.

@@ -121,15 +121,15 @@ class Auditor {
   void add(const Sample& sample) {
     // By itself: outputs in the middle can keep the runtime from its own rewriting.
     const std::vector<Tensor> plain = answers(run(*plain_, sample, {}));
-    internal::append_outputs(runtime, plain, "[audit]");
+    internal::append_outputs(runtime, plain, "[audit]", sample.counted);
     if (risky_.empty()) {
-      internal::append_outputs(exact, plain, "[audit]");
-      internal::append_outputs(saturating, plain, "[audit]");
+      internal::append_outputs(exact, plain, "[audit]", sample.counted);
+      internal::append_outputs(saturating, plain, "[audit]", sample.counted);
       return;
     }
     const Values here = run(*whole_, sample, {});
-    internal::append_outputs(exact, emulate(sample, here, false), "[audit]");
-    internal::append_outputs(saturating, emulate(sample, here, true), "[audit]");
+    internal::append_outputs(exact, emulate(sample, here, false), "[audit]", sample.counted);
+    internal::append_outputs(saturating, emulate(sample, here, true), "[audit]", sample.counted);
   }
 
   std::vector<AuditedLayer> layers() const {
@@ -222,7 +222,8 @@ Outputs reference_outputs(Session& session, const Dataset& data, std::span<const
   Outputs outputs;
   for (const int64_t index : samples) {
     env.stop_if_cancelled("audit");
-    internal::append_outputs(outputs, session.run(data.read(index).inputs), "[audit] of the reference");
+    const Sample sample = data.read(index);
+    internal::append_outputs(outputs, session.run(sample.inputs), "[audit] of the reference", sample.counted);
   }
   return outputs;
 }

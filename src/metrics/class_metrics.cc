@@ -69,7 +69,7 @@ LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
     answers.push_back({label, -1});
     top1.push_back(0);
     top5.push_back(0);
-    if (outputs.columns == 0 || has_nan(outputs.row(i))) continue;  // predicts nothing
+    if (outputs.row(i).empty() || has_nan(outputs.row(i))) continue;  // predicts nothing
     const TopClasses top = top_classes(outputs.row(i));
     const bool hit = top.classes[0] == label;
     top1.back() = hit;

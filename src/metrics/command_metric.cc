@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 // Outputs under their names, the samples' truth beside them where it is known.
 void save_answers(const fs::path& file, const Answers& answers, std::span<const Truth> truths) {
+  answers.require_one_length("[metric] a command:");
   std::vector<Initializer> arrays;
   for (size_t o = 0; o < answers.outputs.size(); ++o) {
     std::vector<int64_t> shape = answers.dims[o];

@@ -74,26 +74,35 @@ struct Channels {
     const std::vector<int64_t>& dims = outputs.dims;
     inner = static_cast<size_t>(std::max<int64_t>(1, outputs.columns));
     if (dims.size() < 3 || outputs.columns == 0) return;
+    if (!outputs.ends.empty()) {  // positions are none: there are more of them in one sample than in another
+      count = static_cast<size_t>(dims.back()), inner = 1;
+      return;
+    }
     count = static_cast<size_t>(std::min(dims[1], dims.back()));
     inner = dims[1] <= dims.back() ? inner / static_cast<size_t>(dims[0] * dims[1]) : 1;
   }
   size_t of(size_t element) const { return element / inner % count; }
 };
 
+bool same_lengths(const Outputs& a, const Outputs& b) {
+  return a.rows == b.rows && a.columns == b.columns && a.values.size() == b.values.size() && a.ends == b.ends;
+}
+
 // Of each sample. `found` null: the candidate has no such output.
 std::vector<double> normalized_errors(const Outputs& wanted, const Outputs* found) {
   std::vector<double> errors(static_cast<size_t>(wanted.rows), 1);
-  if (!found || found->rows != wanted.rows || found->columns != wanted.columns) return errors;
+  if (!found || !same_lengths(wanted, *found)) return errors;
   const Channels channels(wanted);
   std::vector<double> signal(channels.count);
-  const auto columns = static_cast<size_t>(wanted.columns);
-  for (size_t i = 0; i < wanted.values.size(); ++i)
-    signal[channels.of(i % columns)] += static_cast<double>(wanted.values[i]) * wanted.values[i];
+  for (int64_t i = 0; i < wanted.rows; ++i) {
+    const auto row = wanted.row(i);
+    for (size_t k = 0; k < row.size(); ++k) signal[channels.of(k)] += static_cast<double>(row[k]) * row[k];
+  }
   for (double& s : signal) s /= static_cast<double>(wanted.rows);
   for (int64_t i = 0; i < wanted.rows; ++i) {
     const auto a = wanted.row(i), b = found->row(i);
     std::vector<double> noise(channels.count);
-    for (size_t k = 0; k < columns; ++k) {
+    for (size_t k = 0; k < a.size(); ++k) {
       const double difference = a[k] == b[k] ? 0 : static_cast<double>(a[k]) - b[k];
       noise[channels.of(k)] += difference * difference;
     }
@@ -156,11 +165,12 @@ Losses compare_sample(std::span<const float> reference, std::span<const float> c
 }  // namespace
 
 std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate) {
-  if (reference.rows != candidate.rows || reference.columns != candidate.columns) {
+  if (!same_lengths(reference, candidate)) {
+    const char* of_lengths = reference.ends.empty() && candidate.ends.empty() ? "" : ", of several lengths,";
     throw Error(Code::kInvalidInput,
-                fmt::format("[compare] {} x {} outputs found; {} x {} expected, as the reference has; run both models "
-                            "on the same samples",
-                            candidate.rows, candidate.columns, reference.rows, reference.columns));
+                fmt::format("[compare] {} x {} outputs{} found; {} x {} expected, as the reference has; run both "
+                            "models on the same samples",
+                            candidate.rows, candidate.columns, of_lengths, reference.rows, reference.columns));
   }
   std::vector<Losses> losses(reference.rows);
   if (reference.columns == 0) return losses;
@@ -192,10 +202,10 @@ Losses compare(const Outputs& reference, const Outputs& candidate) { return mean
 std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candidate) {
   constexpr int64_t kMost = int64_t{1} << 28;  // products, a tenth of a second
   constexpr double kLoudest = 0.2;
-  if (candidate.rows == 0 || candidate.columns != reference.columns || candidate.rows > reference.rows) return {};
-  if (reference.columns == 0) return {};
-  const int64_t classes = reference.classes(), each = reference.columns / classes;
-  const int64_t wanted = reference.rows * each, found = candidate.rows * each;
+  if (candidate.rows == 0 || candidate.values.size() > reference.values.size()) return {};
+  if (reference.columns == 0 || candidate.classes() != reference.classes()) return {};
+  const int64_t classes = reference.classes();
+  const int64_t wanted = std::ssize(reference.values) / classes, found = std::ssize(candidate.values) / classes;
   if (wanted > kMost / found || wanted * found > kMost / classes) return {};
   const auto row = [&](const Outputs& outputs, int64_t i) {
     return std::span(outputs.values).subspan(static_cast<size_t>(i * classes), static_cast<size_t>(classes));
@@ -235,20 +245,33 @@ double steady_loss(const Measurement& measurement, const std::string& loss, doub
   return std::sqrt(found * *measurement.pooled_kl);
 }
 
+std::span<const float> Outputs::row(int64_t i) const {
+  const auto index = static_cast<size_t>(i);
+  if (ends.empty())
+    return std::span(values).subspan(index * static_cast<size_t>(columns), static_cast<size_t>(columns));
+  const size_t begin = index == 0 ? 0 : ends[index - 1];
+  return std::span(values).subspan(begin, ends[index] - begin);
+}
+
 int64_t Outputs::classes() const {
+  if (!ends.empty()) return dims.back();
   const auto wide = std::ranges::count_if(dims, [](int64_t size) { return size > 1; });
   return wide > 1 && columns % dims.back() == 0 ? dims.back() : columns;
 }
 
 void Outputs::append(std::span<const float> row) {
-  if (rows > 0 && static_cast<int64_t>(row.size()) != columns) {
+  const bool even = rows == 0 || (ends.empty() && std::ssize(row) == columns);
+  if (!even && (dims.size() < 3 || dims.back() < 1 || std::ssize(row) % dims.back() != 0)) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[run] an output of {} values found; {} expected, as for the samples before it; use inputs "
                             "of one shape",
                             row.size(), columns));
   }
-  columns = static_cast<int64_t>(row.size());
+  if (!even && ends.empty())
+    for (int64_t i = 1; i <= rows; ++i) ends.push_back(static_cast<size_t>(i * columns));
+  columns = std::max(columns, std::ssize(row));
   values.insert(values.end(), row.begin(), row.end());
+  if (!even) ends.push_back(values.size());
   ++rows;
 }
 

@@ -92,6 +92,7 @@ class Map50 : public NamedMetric {
   explicit Map50(Decoder decoder) : NamedMetric("map50", true), decoder_(std::move(decoder)) {}
 
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
+    answers.require_one_length("[metric] map50:");
     std::map<int64_t, ClassResults> classes;
     size_t images = 0;
     for (size_t i = 0; i < truths.size(); ++i)

@@ -17,17 +17,44 @@ bool is_float(DataType type) {
          type == DataType::kDouble;
 }
 
-}  // namespace
-
-void append_values(Outputs& outputs, const Tensor& tensor) {
-  outputs.dims = tensor.dims();
-  if (tensor.type() == DataType::kFloat) return outputs.append(tensor.values<float>());
-  std::vector<float> values(static_cast<size_t>(tensor.element_count()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
-  outputs.append(values);
+// Those of the sample's positions, [1, positions, ...], that are counted.
+std::vector<float> counted_values(std::span<const float> values, std::span<const char> counted) {
+  const size_t width = values.size() / counted.size();
+  std::vector<float> kept;
+  for (size_t i = 0; i < counted.size(); ++i)
+    if (counted[i]) kept.insert(kept.end(), values.begin() + i * width, values.begin() + (i + 1) * width);
+  return kept;
 }
 
-void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by) {
+bool has_positions(const Tensor& tensor, std::span<const char> counted) {
+  const std::vector<int64_t>& dims = tensor.dims();
+  return !counted.empty() && dims.size() >= 3 && dims[0] == 1 && dims[1] == std::ssize(counted);
+}
+
+std::vector<float> values_of(const Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.element_count()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
+  return values;
+}
+
+}  // namespace
+
+void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char> counted) {
+  const std::vector<int64_t>& dims = tensor.dims();
+  const bool some = has_positions(tensor, counted);
+  // Lengths of sequences may differ; the classes of a position may not.
+  const bool alike = dims.size() == outputs.dims.size() && !dims.empty() && dims.back() == outputs.dims.back();
+  const bool may_differ = outputs.rows == 0 || alike || tensor.element_count() == outputs.columns;
+  outputs.dims = may_differ ? dims : std::vector<int64_t>();
+  if (some) outputs.dims[1] = std::ranges::count_if(counted, [](char c) { return c != 0; });
+  if (tensor.type() == DataType::kFloat && !some) outputs.append(tensor.values<float>());
+  else if (tensor.type() == DataType::kFloat) outputs.append(counted_values(tensor.values<float>(), counted));
+  else if (some) outputs.append(counted_values(values_of(tensor), counted));
+  else outputs.append(values_of(tensor));
+}
+
+void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by,
+                    std::span<const char> counted) {
   const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return is_float(t.type()); });
   if (first == tensors.end()) {
     std::vector<std::string_view> found;
@@ -40,14 +67,14 @@ void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const cha
   }
   const bool fresh = outputs.rows == 0;
   outputs.place = static_cast<size_t>(first - tensors.begin());
-  append_values(outputs, *first);
+  append_values(outputs, *first, counted);
   for (size_t place = outputs.place + 1; fresh && place < tensors.size(); ++place)
     if (is_float(tensors[place].type()) && tensors[place].element_count() > 0)
       outputs.others.push_back({.dims = tensors[place].dims(), .place = place});
   std::erase_if(outputs.others, [&](const Outputs& other) {
     return other.place >= tensors.size() || tensors[other.place].dims() != other.dims;
   });
-  for (Outputs& other : outputs.others) append_values(other, tensors[other.place]);
+  for (Outputs& other : outputs.others) append_values(other, tensors[other.place], {});
 }
 
 }  // namespace seqto::internal

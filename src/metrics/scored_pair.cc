@@ -11,14 +11,14 @@ ScoredPair::ScoredPair(Metrics metrics, bool labelled, std::vector<std::string> 
       reference_{{}, Answers(std::move(reference_names))},
       candidate_{{}, Answers(std::move(candidate_names))} {}
 
-void ScoredPair::append(Side& side, std::span<const Tensor> outputs) const {
-  if (!metrics_.empty()) side.all.append(outputs);
-  append_outputs(side.outputs, outputs, "[metric]");
+void ScoredPair::append(Side& side, const Sample& sample, std::span<const Tensor> outputs) const {
+  if (!metrics_.empty()) side.all.append(outputs, sample.counted);
+  append_outputs(side.outputs, outputs, "[metric]", sample.counted);
 }
 
 void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference, std::span<const Tensor> candidate) {
-  append(reference_, reference);
-  append(candidate_, candidate);
+  append(reference_, sample, reference);
+  append(candidate_, sample, candidate);
   if (!metrics_.empty()) truths_.push_back(truth_of(sample));
   if (labelled_) labels_.push_back(sample.label);
 }

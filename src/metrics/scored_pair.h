@@ -29,7 +29,7 @@ class ScoredPair {
     Outputs outputs;
     Answers all;  // where there are metrics
   };
-  void append(Side& side, std::span<const Tensor> outputs) const;
+  void append(Side& side, const Sample& sample, std::span<const Tensor> outputs) const;
 
   Metrics metrics_;
   bool labelled_;

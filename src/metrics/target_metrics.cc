@@ -48,6 +48,7 @@ class TargetMetric : public NamedMetric {
   virtual double error(std::span<const float> found, std::span<const float> target) const = 0;
 
   std::vector<double> errors(const Answers& answers, std::span<const Truth> truths) const {
+    answers.require_one_length("[metric] " + name() + ":");
     const Outputs& outputs = first_output(answers);
     std::vector<double> errors;
     for (size_t i = 0; i < truths.size(); ++i) {

@@ -23,6 +23,7 @@ class NamedMetric : public Metric {
 std::shared_ptr<const Metric> make_accuracy();
 std::shared_ptr<const Metric> make_mae();
 std::shared_ptr<const Metric> make_rmse();
+std::shared_ptr<const Metric> make_perplexity();
 // `file`: JSON that says what distances are divided by; empty: as its defaults.
 std::shared_ptr<const Metric> make_nme(const std::string& file);
 // `file`: JSON that describes the detector's outputs.

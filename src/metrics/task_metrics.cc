@@ -33,6 +33,7 @@ const std::map<std::string, Kind>& kinds() {
       {"rmse", {.make = [](const std::string&) { return internal::make_rmse(); }}},
       {"map50", {.needs_file = true, .takes_file = true, .make = internal::make_map50}},
       {"nme", {.takes_file = true, .make = internal::make_nme}},
+      {"perplexity", {.make = [](const std::string&) { return internal::make_perplexity(); }}},
   };
   return kKinds;
 }
@@ -45,6 +46,12 @@ Asked parse(const std::string& text) {
   const size_t at = text.find('=');
   if (at == std::string::npos) return {text, ""};
   return {text.substr(0, at), text.substr(at + 1)};
+}
+
+// At most in the number of positions, [1, positions, ...].
+bool differs_in_positions(std::vector<int64_t> a, std::vector<int64_t> b) {
+  if (a.size() == b.size() && a.size() >= 3) a[1] = b[1];
+  return a == b;
 }
 
 std::shared_ptr<const Metric> make_metric(const std::string& text) {
@@ -93,9 +100,9 @@ void require_free(const std::string& name) {
 
 }  // namespace
 
-Truth truth_of(const Sample& sample) { return {sample.label, sample.target, sample.boxes}; }
+Truth truth_of(const Sample& sample) { return {sample.label, sample.target, sample.boxes, sample.tokens}; }
 
-void Answers::append(std::span<const Tensor> tensors) {
+void Answers::append(std::span<const Tensor> tensors, std::span<const char> counted) {
   outputs.resize(tensors.size());
   dims.resize(tensors.size());
   for (size_t o = 0; o < tensors.size(); ++o) {
@@ -104,14 +111,23 @@ void Answers::append(std::span<const Tensor> tensors) {
       throw Error(Code::kInvalidInput, fmt::format("[metric] output '{}' is no tensor of numbers; one was expected; "
                                                    "leave that output out of the model",
                                                    names.at(o)));
-    if (outputs[o].rows > 0 && tensor.dims() != dims[o])
+    if (outputs[o].rows > 0 && !differs_in_positions(tensor.dims(), dims[o]))
       throw Error(Code::kInvalidInput,
                   fmt::format("[run] output '{}' changes its shape from sample to sample; one shape was expected; run "
                               "fewer samples",
                               names.at(o)));
     dims[o] = tensor.dims();
-    internal::append_values(outputs[o], tensor);
+    internal::append_values(outputs[o], tensor, counted);
   }
+}
+
+void Answers::require_one_length(const std::string& asked_by) const {
+  for (size_t o = 0; o < outputs.size(); ++o)
+    if (!outputs[o].ends.empty())
+      throw Error(Code::kInvalidInput,
+                  fmt::format("{} output '{}' is of several lengths; one for all samples was expected; give samples of "
+                              "one length",
+                              asked_by, names.at(o)));
 }
 
 std::vector<std::string> task_metric_names() {

@@ -278,5 +278,54 @@ TEST(Latency, Quantiles) {
   EXPECT_EQ(summarize_latency({}).median_ns, 0);
 }
 
+// Sequences of 2, 3 and 1 positions with 4 classes each.
+Outputs sequences(float noise) {
+  Outputs outputs;
+  int value = 0;
+  for (const int64_t positions : {2, 3, 1}) {
+    std::vector<float> values(static_cast<size_t>(positions) * 4);
+    for (float& v : values) v = static_cast<float>(++value % 7) + noise * static_cast<float>(value % 3);
+    internal::append_values(outputs, float_tensor({1, positions, 4}, values));
+  }
+  return outputs;
+}
+
+TEST(Losses, OfSequencesOfSeveralLengthsAreThoseOfEachAlone) {
+  const Outputs wanted = sequences(0), found = sequences(0.5f);
+  ASSERT_EQ(wanted.ends, (std::vector<size_t>{8, 20, 24}));
+  const std::vector<Losses> each = compare_each(wanted, found);
+  ASSERT_EQ(each.size(), 3u);
+  for (int64_t i = 0; i < 3; ++i) {
+    Outputs one_wanted, one_found;
+    const int64_t positions = std::ssize(wanted.row(i)) / 4;
+    const auto tensor = [&](const Outputs& outputs) {
+      return float_tensor({1, positions, 4}, {outputs.row(i).begin(), outputs.row(i).end()});
+    };
+    internal::append_values(one_wanted, tensor(wanted));
+    internal::append_values(one_found, tensor(found));
+    const Losses alone = compare(one_wanted, one_found);
+    EXPECT_GT(alone.kl, 0);
+    EXPECT_EQ(each[static_cast<size_t>(i)].kl, alone.kl);
+    EXPECT_EQ(each[static_cast<size_t>(i)].cosine, alone.cosine);
+  }
+}
+
+TEST(Losses, HiddenPositionsDoNotCount) {
+  Outputs wanted, found, cut;
+  const std::vector<char> counted{1, 0, 1};
+  internal::append_values(wanted, float_tensor({1, 3, 2}, {1, 2, 3, 4, 5, 6}), counted);
+  internal::append_values(found, float_tensor({1, 3, 2}, {1, 2, -9, 9, 5, 6}), counted);
+  EXPECT_EQ(wanted.values, (std::vector<float>{1, 2, 5, 6}));
+  EXPECT_EQ(wanted.dims, (std::vector<int64_t>{1, 2, 2}));
+  EXPECT_EQ(compare(wanted, found).kl, 0);
+}
+
+TEST(Outputs, OfAnotherNumberOfClassesAreRefused) {
+  Outputs outputs;
+  internal::append_values(outputs, float_tensor({1, 2, 4}, std::vector<float>(8)));
+  EXPECT_THROW(internal::append_values(outputs, float_tensor({1, 2, 3}, std::vector<float>(6))), Error);
+  EXPECT_THROW(rows({{1, 2}, {1, 2, 3}}), Error);
+}
+
 }  // namespace
 }  // namespace seqto

@@ -67,6 +67,22 @@ TEST(TaskMetrics, WhatIsNoMeanIsPairedByResamples) {
   EXPECT_FALSE(paired_difference(a, Measurement{}, "rmse").has_value());
 }
 
+TEST(TaskMetrics, PerplexityIsOverTheTokensOfAllSequences) {
+  // Of two tokens each, with scores 0 and log 3: shares of 1/4 and 3/4.
+  const auto high = static_cast<float>(std::log(3));
+  Answers found({"logits"});
+  found.append(std::vector{float_tensor({1, 3, 2}, {0, high, high, 0, 0, 0})});
+  found.append(std::vector{float_tensor({1, 2, 2}, {0, high, 9, 9})});
+  const std::vector<Truth> truths{{.tokens = {0, 1, 1}}, {.tokens = {1, 0}}};
+  const Measurement m = measured("perplexity", found, truths);
+  // 3/4 for the token 1 behind the first, 1/4 for the next, 1/4 for the 0 of the second sample.
+  EXPECT_NEAR(m.metrics.at("perplexity"), std::exp(-std::log(0.75 * 0.25 * 0.25) / 3), 1e-6);
+  EXPECT_TRUE(m.lower_is_better.contains("perplexity"));
+  EXPECT_TRUE(m.intervals.at("perplexity").holds(m.metrics.at("perplexity")));
+  EXPECT_THROW(measured("perplexity", found, {{}, {}}), Error) << "no tokens";
+  EXPECT_THROW(measured("perplexity", found, {{.tokens = {0, 2, 1}}, {}}), Error) << "a token that has no score";
+}
+
 TEST(TaskMetrics, F1HasAnInterval) {
   Outputs outputs;
   std::vector<int64_t> labels;

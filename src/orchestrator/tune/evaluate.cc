@@ -90,13 +90,19 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
     env.stop_if_cancelled("evaluate");
     std::vector<std::vector<Tensor>> chunk;
-    for (size_t i = begin; i < std::min(count, begin + evaluation.chunk_samples); ++i)
-      chunk.push_back(evaluation.data->read(evaluation.samples[i]).inputs);
+    std::vector<std::vector<char>> counted;
+    for (size_t i = begin; i < std::min(count, begin + evaluation.chunk_samples); ++i) {
+      Sample sample = evaluation.data->read(evaluation.samples[i]);
+      chunk.push_back(std::move(sample.inputs));
+      counted.push_back(std::move(sample.counted));
+    }
     if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
-    for (const auto& [outputs, ns] : session.run_many(chunk)) {
+    const std::vector<TimedOutputs> answered = session.run_many(chunk);
+    for (size_t i = 0; i < answered.size(); ++i) {
+      const auto& [outputs, ns] = answered[i];
       times.push_back(ns);
-      append_outputs(result.outputs, outputs, "[evaluate]");
-      if (!evaluation.metrics.empty()) answers->append(outputs);
+      append_outputs(result.outputs, outputs, "[evaluate]", counted[i]);
+      if (!evaluation.metrics.empty()) answers->append(outputs, counted[i]);
     }
   }
   result.measurement.latency = summarize_latency(std::move(times));

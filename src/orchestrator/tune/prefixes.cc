@@ -14,15 +14,17 @@ namespace {
 // A cut's values instead of the model's inputs.
 class CutDataset : public Dataset {
  public:
-  int64_t size() const override { return static_cast<int64_t>(values_.size()); }
-  Sample read(int64_t index) const override { return {.inputs = {values_.at(index)}}; }
+  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  Sample read(int64_t index) const override { return samples_.at(index); }
   bool has_labels() const override { return false; }
   std::string fingerprint() const override { return {}; }
 
-  void add(int64_t index, Tensor value) { values_[index] = std::move(value); }
+  void add(int64_t index, Tensor value, const Sample& sample) {
+    samples_[index] = {.inputs = {std::move(value)}, .counted = sample.counted};
+  }
 
  private:
-  std::map<int64_t, Tensor> values_;  // by the index of the sample
+  std::map<int64_t, Sample> samples_;  // by index
 };
 
 bool has_bodies(const Model& model) {
@@ -97,9 +99,10 @@ struct Prefixes::Impl {
     observed.graph.outputs.clear();
     for (const Cut& cut : cuts) observed.graph.outputs.push_back(cut.tensor);
     const auto session = runner.load(observed);
-    for (int64_t sample : samples) {
-      std::vector<Tensor> values = session->run(data.read(sample).inputs);
-      for (size_t i = 0; i < values.size(); ++i) cuts[i].values.add(sample, std::move(values[i]));
+    for (int64_t index : samples) {
+      const Sample sample = data.read(index);
+      std::vector<Tensor> values = session->run(sample.inputs);
+      for (size_t i = 0; i < values.size(); ++i) cuts[i].values.add(index, std::move(values[i]), sample);
     }
   }
 };

@@ -1,0 +1,14 @@
+// What a sample of a sequence model tells of its positions: token ids, and which of them count.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "seqto/dataset.h"
+
+namespace seqto::internal {
+
+// `data` with Sample::tokens and Sample::counted, where the inputs hold any; else `data` itself.
+std::unique_ptr<Dataset> with_positions(std::unique_ptr<Dataset> data, std::span<const ValueInfo> inputs);
+
+}  // namespace seqto::internal

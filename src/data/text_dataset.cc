@@ -1,0 +1,228 @@
+// Text files as samples of token ids: windows of a language model, or a line each.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/run_command.h"
+#include "data/convert.h"
+#include "data/datasets.h"
+#include "data/select.h"
+#include "data/shapes.h"
+#include "seqto/env.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+
+std::string_view tokenize_py();  // the script, embedded
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_text(const fs::path& file) {
+  const std::string extension = file.extension().string();
+  return extension == ".txt" || extension == ".md";
+}
+
+std::vector<fs::path> text_files(const fs::path& path) {
+  if (!fs::is_directory(path)) return is_text(path) ? std::vector{path} : std::vector<fs::path>();
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(path))
+    if (entry.is_regular_file() && is_text(entry.path())) files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+[[noreturn]] void fail(const fs::path& path, const std::string& found, const std::string& expected) {
+  throw Error(Code::kInvalidInput, fmt::format("[data] {}: {} found; {}", path.string(), found, expected));
+}
+
+using Tokens = std::vector<int64_t>;
+
+struct Tokenized {
+  bool lines = false;
+  std::vector<Tokens> texts;  // lines, or whole files
+};
+
+Tokens tokens_of(std::string_view line) {
+  Tokens tokens;
+  const char *at = line.data(), *end = at + line.size();
+  while (at < end) {
+    int64_t token = 0;
+    const auto [stop, error] = std::from_chars(at, end, token);
+    if (error != std::errc()) break;
+    tokens.push_back(token);
+    at = stop + (stop < end);
+  }
+  return tokens;
+}
+
+std::string python_of(const TextOptions& options) {
+  if (!options.python.empty()) return options.python;
+  const char* variable = std::getenv("SEQTO_TOKENIZER_PYTHON");
+  return variable && *variable ? variable : "python3";
+}
+
+// By the package tokenizers, in a child process.
+Tokenized tokenized(const fs::path& path, const std::vector<fs::path>& files, const TextOptions& options) {
+  const TemporaryFolder work;
+  std::string list;
+  for (const fs::path& file : files) list += fs::absolute(file).string() + "\n";
+  write_file_atomic(work.path / "list", list);
+  write_file_atomic(work.path / "tokenize.py", tokenize_py());
+  constexpr double kSeconds = 3600;
+  const Finished finished = run_command(
+      {python_of(options), "-B", (work.path / "tokenize.py").string(), fs::absolute(options.tokenizer).string(),
+       (work.path / "list").string(), (work.path / "out").string()},
+      kSeconds, plain_env(), "data");
+  if (!finished.good) {
+    std::string why = last_line(finished.errors);
+    if (why.starts_with("error: ")) why = why.substr(7);
+    throw Error(Code::kInvalidInput, fmt::format("[data] {}: the text was not tokenized: {}", path.string(),
+                                                 why.empty() ? finished.how : why));
+  }
+  Tokenized result;
+  const std::string text = read_file(work.path / "out");
+  for (size_t begin = 0, number = 0; begin < text.size(); ++number) {
+    const size_t end = text.find('\n', begin);
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    if (number == 0) result.lines = line == "lines";
+    else if (line != "-") result.texts.push_back(tokens_of(line));
+  }
+  return result;
+}
+
+// What an input holds for a sequence of tokens.
+enum class Role { kTokens, kOnes, kZeros, kPositions, kEmpty };
+
+std::optional<Role> role_of(const ValueInfo& input, bool only) {
+  if (input.name == "input_ids" || only) return Role::kTokens;
+  if (input.name == "attention_mask") return Role::kOnes;
+  if (input.name == "token_type_ids") return Role::kZeros;
+  if (input.name == "position_ids") return Role::kPositions;
+  if (input.name.starts_with("past")) return Role::kEmpty;
+  return {};
+}
+
+struct Filled {
+  ValueInfo input;
+  Role role;
+};
+
+class TextDataset : public Dataset {
+ public:
+  TextDataset(std::vector<Tokens> samples, std::vector<Filled> inputs, std::string fingerprint)
+      : samples_(std::move(samples)), inputs_(std::move(inputs)), fingerprint_(std::move(fingerprint)) {}
+
+  int64_t size() const override { return std::ssize(samples_); }
+  bool has_labels() const override { return false; }
+  std::string fingerprint() const override { return fingerprint_; }
+
+  Sample read(int64_t index) const override {
+    Sample sample{.name = std::to_string(index), .position = index};
+    for (const Filled& filled : inputs_) sample.inputs.push_back(tensor(filled, samples_.at(index)));
+    return sample;
+  }
+
+ private:
+  static Tensor tensor(const Filled& filled, const Tokens& tokens) {
+    const ValueInfo& input = filled.input;
+    if (filled.role == Role::kEmpty) return empty(input);
+    const int64_t fixed = (*input.shape)[1].value, length = std::max(fixed, std::ssize(tokens));
+    std::vector<int64_t> values(static_cast<size_t>(length));
+    for (size_t i = 0; i < tokens.size(); ++i)
+      values[i] = filled.role == Role::kTokens      ? tokens[i]
+                  : filled.role == Role::kOnes      ? 1
+                  : filled.role == Role::kPositions ? static_cast<int64_t>(i)
+                                                    : 0;
+    return convert(int64_tensor({1, length}, std::move(values)), input.type, input.name);
+  }
+
+  // Nothing is remembered: [1, heads, 0, size].
+  static Tensor empty(const ValueInfo& input) {
+    std::vector<int64_t> dims;
+    for (const Dimension& d : *input.shape) dims.push_back(dims.empty() ? 1 : std::max<int64_t>(0, d.value));
+    return {input.type, dims, nullptr, {}};
+  }
+
+  std::vector<Tokens> samples_;
+  std::vector<Filled> inputs_;
+  std::string fingerprint_;
+};
+
+std::vector<Filled> filled_inputs(const fs::path& path, std::span<const ValueInfo> inputs) {
+  std::vector<Filled> result;
+  for (const ValueInfo& input : inputs) {
+    const auto role = role_of(input, inputs.size() == 1);
+    const bool past = role == Role::kEmpty;
+    const bool open =
+        past && input.shape && std::ranges::any_of(*input.shape, [](const Dimension& d) { return d.value <= 0; });
+    if (!role || !input.shape || (past ? !open : input.shape->size() != 2))
+      fail(path, fmt::format("text, and the model input '{}', {},", input.name, shape_text(input)),
+           "input_ids, [batch, tokens], and beside it attention_mask, token_type_ids, position_ids and past_* of an "
+           "open length expected; give an .npz with an array for each input");
+    result.push_back({input, *role});
+  }
+  return result;
+}
+
+// Of each file in turn; what is left at its end where it is two tokens, or the model takes any number.
+std::vector<Tokens> windows(const std::vector<Tokens>& texts, size_t length, bool whole) {
+  std::vector<Tokens> result;
+  for (const Tokens& text : texts)
+    for (size_t begin = 0; begin < text.size(); begin += length) {
+      const size_t count = std::min(length, text.size() - begin);
+      if (count < 2 || (whole && count < length)) break;
+      const auto first = text.begin() + static_cast<ptrdiff_t>(begin);
+      result.emplace_back(first, first + static_cast<ptrdiff_t>(count));
+    }
+  return result;
+}
+
+std::vector<Tokens> cut_off(std::vector<Tokens> texts, size_t length) {
+  for (Tokens& text : texts) {
+    if (text.size() <= length) continue;
+    text[length - 1] = text.back();  // the token that ends it
+    text.resize(length);
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueInfo> inputs,
+                                   const DatasetOptions& options) {
+  if (options.text.tokenizer.empty())
+    fail(path, "text and no tokenizer", "its tokenizer.json expected; give --tokenizer FILE");
+  if (!options.labels.empty() || !options.preprocess.empty())
+    fail(path, "text, and labels or preprocessing", "neither expected; an .npz of tokens takes labels as an array y");
+  const std::vector<Filled> filled = filled_inputs(path, inputs);
+  const auto tokens = std::ranges::find(filled, Role::kTokens, &Filled::role);
+  if (tokens == filled.end()) fail(path, "text and no input input_ids", "one expected; give an .npz");
+  const int64_t fixed = (*tokens->input.shape)[1].value;
+  const auto length = static_cast<size_t>(fixed > 0 ? fixed : options.text.length);
+  const bool masked = std::ranges::count(filled, Role::kOnes, &Filled::role) > 0;
+  const std::vector<fs::path> files = text_files(path);
+  if (files.empty()) fail(path, "no text", "a .txt or .md, or a folder that holds some, expected");
+  Tokenized found = tokenized(path, files, options.text);
+  std::vector<Tokens> all =
+      found.lines ? cut_off(std::move(found.texts), length) : windows(found.texts, length, fixed > 0 && !masked);
+  if (found.lines && fixed > 0 && !masked)
+    fail(path, fmt::format("lines of text, and a model of {} tokens without an attention_mask", fixed),
+         "one expected, which hides what is filled up; export the model with an open length");
+  std::vector<Tokens> samples;
+  for (const int64_t i : select(std::ssize(all), options)) samples.push_back(std::move(all[static_cast<size_t>(i)]));
+  if (samples.empty()) fail(path, "no sample", fmt::format("text of at least {} tokens expected", length));
+  std::string print = fmt::format("text {}\n", length);
+  for (const Tokens& sample : samples) print += fmt::format("{}\n", fmt::join(sample, " "));
+  return std::make_unique<TextDataset>(std::move(samples), filled, sha256_hex(print));
+}
+
+}  // namespace seqto::internal

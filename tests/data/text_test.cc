@@ -1,0 +1,124 @@
+// Text files as token ids, by the package tokenizers; skipped where no Python has it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/files.h"
+#include "base/run_command.h"
+#include "seqto/dataset.h"
+#include "seqto/error.h"
+
+namespace seqto {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A token a word; with `framed`, [CLS] before each text and [SEP] behind it.
+std::string tokenizer(bool framed) {
+  const std::string frame = R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+               {"SpecialToken": {"id": "[SEP]", "type_id": 0}}], "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+    "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [1], "tokens": ["[CLS]"]},
+                       "[SEP]": {"id": "[SEP]", "ids": [2], "tokens": ["[SEP]"]}}})";
+  return R"({"version": "1.0", "truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0},
+    "padding": null, "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "Whitespace"}, "decoder": null,
+    "post_processor": )" +
+         (framed ? frame : "null") +
+         R"(, "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4, "c": 5}}})";
+}
+
+ValueInfo ids(std::string name, Dimension length) {
+  return {.name = std::move(name), .type = DataType::kInt64, .shape = std::vector<Dimension>{{-1, "batch"}, length}};
+}
+const Dimension kOpen{-1, "tokens"};
+
+class Text : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string python = SEQTO_SOURCE_DIR "/.deps/venv/bin/python";
+    options_.text.python = fs::exists(python) ? python : "python3";
+    const Finished has = run_command({options_.text.python, "-c", "import tokenizers"}, 60, plain_env(), "test");
+    if (!has.good) GTEST_SKIP() << "the package tokenizers is not there";
+    options_.text.tokenizer = write("tokenizer.json", tokenizer(false));
+  }
+  std::string write(const std::string& name, const std::string& text) {
+    fs::create_directories((folder_.path / name).parent_path());
+    write_file_atomic(folder_.path / name, text);
+    return (folder_.path / name).string();
+  }
+  std::vector<std::vector<int64_t>> samples(const fs::path& path, const std::vector<ValueInfo>& inputs) const {
+    std::vector<std::vector<int64_t>> all;
+    const auto data = open_dataset(path, inputs, options_);
+    for (int64_t i = 0; i < data->size(); ++i) {
+      const Sample sample = data->read(i);
+      EXPECT_EQ(sample.tokens.empty(), false);
+      all.emplace_back(sample.inputs[0].values<int64_t>().begin(), sample.inputs[0].values<int64_t>().end());
+    }
+    return all;
+  }
+
+  TemporaryFolder folder_;
+  DatasetOptions options_;
+};
+
+TEST_F(Text, OfALanguageModelIsCutIntoWindows) {
+  options_.text.length = 3;
+  write("text/b.txt", "a b\nc a b");
+  write("text/deep/a.md", "c c\n");
+  write("text/left.out", "b b b");
+  const std::vector<std::vector<int64_t>> expected{{3, 4, 5}, {3, 4}, {5, 5}};
+  EXPECT_EQ(samples(folder_.path / "text", {ids("input_ids", kOpen)}), expected);
+  const std::vector<std::vector<int64_t>> whole{{3, 4, 5}};
+  EXPECT_EQ(samples(folder_.path / "text", {ids("input_ids", {3, ""})}), whole) << "the model takes three tokens";
+}
+
+TEST_F(Text, OfAnEncoderIsALineEach) {
+  options_.text.length = 4;
+  options_.text.tokenizer = write("tokenizer.json", tokenizer(true));
+  const std::string file = write("lines.txt", "a b\n\nc a b c a\n");
+  const std::vector<std::vector<int64_t>> expected{{1, 3, 4, 2}, {1, 5, 3, 2}};
+  EXPECT_EQ(samples(file, {ids("input_ids", kOpen), ids("attention_mask", kOpen)}), expected);
+  EXPECT_THROW(samples(file, {ids("input_ids", {8, ""})}), Error) << "nothing hides what is filled up";
+}
+
+TEST_F(Text, FillsTheOtherInputs) {
+  const ValueInfo past{.name = "past_key_values.0.key",
+                       .type = DataType::kFloat,
+                       .shape = std::vector<Dimension>{{-1, "batch"}, {2, ""}, {-1, "past"}, {4, ""}}};
+  const std::vector<ValueInfo> inputs{ids("input_ids", {4, ""}), ids("attention_mask", {4, ""}),
+                                      ids("position_ids", {4, ""}), past};
+  const Sample sample = open_dataset(write("short.txt", "a b c"), inputs, options_)->read(0);
+  const auto values = [&](size_t i) {
+    const auto found = sample.inputs[i].values<int64_t>();
+    return std::vector<int64_t>(found.begin(), found.end());
+  };
+  EXPECT_EQ(values(0), (std::vector<int64_t>{3, 4, 5, 0}));
+  EXPECT_EQ(values(1), (std::vector<int64_t>{1, 1, 1, 0}));
+  EXPECT_EQ(values(2), (std::vector<int64_t>{0, 1, 2, 0}));
+  EXPECT_EQ(sample.inputs[3].dims(), (std::vector<int64_t>{1, 2, 0, 4}));
+  EXPECT_EQ(sample.counted, (std::vector<char>{1, 1, 1, 0}));
+  EXPECT_EQ(sample.tokens, (std::vector<int64_t>{3, 4, 5}));
+}
+
+TEST_F(Text, ErrorsSayWhatIsWrong) {
+  const auto error = [&](const std::string& path, const std::vector<ValueInfo>& inputs) {
+    try {
+      open_dataset(path, inputs, options_);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const std::string file = write("text.txt", "a b c");
+  EXPECT_NE(error(file, {ids("other", kOpen), ids("input_ids", kOpen)}).find("the model input 'other'"),
+            std::string::npos);
+  EXPECT_NE(error(write("latin.txt", "\xff\xfe"), {ids("input_ids", kOpen)}).find("no text in UTF-8"),
+            std::string::npos);
+  options_.text.tokenizer = file;
+  EXPECT_NE(error(file, {ids("input_ids", kOpen)}).find("no tokenizer.json"), std::string::npos);
+  options_.text.tokenizer.clear();
+  EXPECT_NE(error(file, {ids("input_ids", kOpen)}).find("--tokenizer"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace seqto
