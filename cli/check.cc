@@ -52,9 +52,8 @@ Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& cont
                                           "samples expected, or the folder of a study",
                                           f.subject));
   f.pair.candidate = f.subject;
-  const Metrics metrics = make_metrics(f.metrics);
   ModelPair pair(f.pair, context);
-  Measured measured = as_asked(f, measure_pair(pair.reference(), pair.candidate(), context.env, metrics));
+  Measured measured = as_asked(f, measure_pair(pair.reference(), pair.candidate(), context.env, f.metrics));
   if (!f.no_latency && (needs_latency(limits) || !f.lock.empty() || !f.against.empty()))
     add_latency(measured, pair.bench(context));
   return measured;
@@ -107,6 +106,7 @@ void add_check(Command app, Context& context) {
   word.get_option("--device").description("Where the model runs; of a study: one of its devices (default: its first)");
   add_limit_flags(word, f->limits);
   add_metric_flags(word, f->metrics);
+  add_task_flags(word, f->metrics);
   word.under("Limits").add_flag("--confident", f->options.confident,
                                 "The whole 95 % interval of a figure has to meet its limit");
   word.under("Limits").add_option("--lock", f->lock, "Where all limits are met: keep the figures in this file");

@@ -1,5 +1,10 @@
 #include "metric_flags.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "seqto/task.h"
+
 namespace seqto::cli {
 
 void add_metric_flags(Command any, MetricOptions& options) {
@@ -19,6 +24,17 @@ void add_metric_flags(Command any, MetricOptions& options) {
                   "Run such a command so many times more on resamples of the samples, for an interval (0: none)")
       .check_not_negative()
       .capture_default_str();
+}
+
+void add_task_flags(Command any, MetricOptions& options) {
+  std::vector<std::string> names;
+  for (const Task& task : tasks()) names.emplace_back(task.name);
+  const Command goal = any.under("Goal");
+  goal.add_option("--task", options.task, "What the model is for (found from its outputs)")
+      .type_name(fmt::format("{}", fmt::join(names, "|")));
+  goal.in_detail()
+      .add_option("--pooling", options.pooling, "Task embed: what of the positions is the embedding (found, else mean)")
+      .type_name("mean|first|last|whole");
 }
 
 }  // namespace seqto::cli

@@ -7,5 +7,6 @@
 namespace seqto::cli {
 
 void add_metric_flags(Command word, MetricOptions& options);
+void add_task_flags(Command word, MetricOptions& options);
 
 }  // namespace seqto::cli

@@ -8,6 +8,7 @@
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 #include "seqto/report.h"
+#include "seqto/task.h"
 #include "seqto/tune.h"
 #include "seqto/validate.h"
 
@@ -77,9 +78,11 @@ std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& benc
     // Written for another runtime than this: no failure of the command.
     return SelfCheck{.on = on, .text = fmt::format("does not run here: {}", error.what())};
   }
-  const std::string loss = default_loss(wanted, data.options.states.size(), gives_class_rows(made.float_model)).name;
+  const FirstAnswer first{
+      .outputs = wanted, .sample = bench.data->read(on.samples.front()), .states = data.options.states.size()};
+  const std::string_view loss = find_reading({}, made.float_model, first).task->loss;
   const Losses losses = compare(wanted, found);
-  SelfCheck check{.figure = loss == "kl" ? "top1_disagreement" : loss, .on = on};
+  SelfCheck check{.figure = loss == "kl" ? "top1_disagreement" : loss == "mse" ? "mse" : "nmse", .on = on};
   check.value = loss == "kl" ? losses.top1_disagreement : loss == "mse" ? losses.mse : losses.nmse;
   // Of one number the loss has the number's scale: what is left of it has none.
   check.ruined = loss == "kl" ? is_ruined(check.value, std::ssize(on.samples)) : losses.nmse > kRuinedLoss;

@@ -71,6 +71,7 @@ void add_tune_flags(Command word, TuneFlags& f) {
       .type_name("SHARE")
       .capture_default_str();
   add_metric_flags(word, o.metrics);
+  add_task_flags(word, o.metrics);
   word.under("Output").add_option("-o,--output", o.output, "Folder for the results").required();
   search.in_detail()
       .add_option("--strategy", o.strategy, "How the search goes (docs/design/search.md)")

@@ -18,7 +18,6 @@ namespace {
 struct Flags {
   ModelPairFlags pair;
   ParityOptions options;
-  MetricOptions metrics;
   LimitFlags limits;
   std::string report;
 };
@@ -56,7 +55,6 @@ Parity parity_of(const Flags& f, const Context& context) {
 
 void validate_command(Flags& f, const Context& context) {
   if (!f.report.empty()) require_report_name(f.report);
-  f.options.metrics = make_metrics(f.metrics);
   f.options.limits = f.limits.parsed();
   if (f.pair.candidate.empty() && (!f.options.metrics.empty() || !f.options.limits.empty()))
     throw Error(Code::kUsage,
@@ -103,7 +101,8 @@ void add_validate(Command app, Context& context) {
       .add_option("--min-top1-agreement", f->options.min_top1_agreement,
                   "The smallest share of samples with the same first class (0: any)")
       .check_range(0.0, 1.0);
-  add_metric_flags(word, f->metrics);
+  add_metric_flags(word, f->options.metrics);
+  add_task_flags(word, f->options.metrics);
   add_quality_limit_flags(word, f->limits);
   word.under("Limits").add_flag("--confident", f->options.gate.confident,
                                 "The whole 95 % interval of a figure has to meet its limit");

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 STRUCTS = {
-    "dataset.h": ["AudioWindows", "StateLink", "StateReset", "DatasetOptions"],
+    "dataset.h": ["AudioWindows", "TextOptions", "StateLink", "StateReset", "DatasetOptions"],
     "runner.h": ["RunnerOptions"],
     "plan.h": ["WeightOnlyOptions", "Float16Options", "GroupOptions"],
     "calibrate.h": ["CalibrateOptions"],

@@ -87,13 +87,12 @@ struct AudioWindows {
   int64_t rate = 0;    // expected in Hz; 0: that of a constant input sr or sample_rate, else the first file's
 };
 
-// Text files become token ids by the Python package tokenizers, in a child process. The text of a language model is cut
-// into windows of `length` tokens, a file's last one shorter. Where the tokenizer puts a token behind each text, as
-// [SEP], each line is a sample of at most so many tokens.
+// Text files become token ids by the Python package tokenizers, in a child process of $SEQTO_PYTHON, else of python3.
+// The text of a language model is cut into windows of `length` tokens, a file's last one shorter. Where the tokenizer
+// puts a token behind each text, as [SEP], each line is a sample of at most so many tokens.
 struct TextOptions {
   std::string tokenizer;  // tokenizer.json, or the folder that holds it
   int64_t length = 128;   // where the model leaves it open
-  std::string python;     // that has the package; empty: $SEQTO_TOKENIZER_PYTHON, python3 on PATH
 };
 
 // A recurrent model's state: what an output gives is an input of the next sample. See carry_states() of runner.h.

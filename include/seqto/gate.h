@@ -50,11 +50,11 @@ struct StudyFiles {
 StudyFiles files_in_study(const std::filesystem::path& dir, const std::string& called);
 
 // --- from two files
-// Losses, task metrics where the data have labels, and `metrics`; sizes; intervals by bootstrap
-// over the samples, of drops over the pairs. Throws Error{kInvalidInput} as validate(), and where the first output is
-// not float.
+// Losses, read as the task of `metrics` says (task.h), task metrics where the data have labels, `metrics` and the
+// caller's `own`; sizes; intervals by bootstrap over the samples, of drops over the pairs. Throws Error{kInvalidInput}
+// as validate(), and where the first output is not float.
 Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env = {},
-                      const Metrics& metrics = {});
+                      const MetricOptions& metrics = {}, const Metrics& own = {});
 // Of one file, with nothing to compare it with: its size alone.
 Measured measure_size(const std::string& path);
 // Latencies of the candidate, the second model of a bench, and their ratio to the first's.

@@ -21,6 +21,17 @@ namespace seqto {
 
 // --- Losses against the float model, task accuracy, latency; Measurement, Trial and Study
 
+// How an embedding is read: one vector of length 1 for each sample.
+enum class Pooling {
+  kNone,   // it is none: the output counts as it is
+  kWhole,  // of all values of the output
+  kMean,   // of the features of the counted positions, [1, positions, features]
+  kFirst,  // of the first of these positions, as [CLS]
+  kLast,   // of the last
+};
+std::string_view to_string(Pooling pooling);   // "none", "whole", "mean", "first", "last"
+Pooling parse_pooling(std::string_view name);  // throws Error{kUsage}, also for "none"
+
 // One row per sample: the model's first output, flattened. Rows of sequences may differ in length: [1, tokens,
 // classes].
 struct Outputs {
@@ -29,7 +40,8 @@ struct Outputs {
   std::vector<int64_t> dims;      // of a sample's output, the last one's where they differ; empty: not known
   std::vector<size_t> ends;       // of each row among the values; empty: all rows are as long
   size_t place = 0;               // among the model's outputs
-  std::vector<Outputs> others;    // the model's further float outputs that have the same dims for every sample
+  Pooling pooling = Pooling::kNone;
+  std::vector<Outputs> others;  // the model's further float outputs that have the same dims for every sample
   std::span<const float> row(int64_t i) const;
   // How many values one set of class scores has: all of a sample's. Where more than one axis of its output is longer
   // than 1, the last axis is one: [1, tokens, classes] is a row for each token.
@@ -63,26 +75,14 @@ Losses compare(const Outputs& reference, const Outputs& candidate);
 std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate);
 Losses mean(std::span<const Losses> losses);
 
-// The loss that means something for such outputs where none was asked for, and why it is not "kl": "mse" for a single
-// value, whose softmax is always 1, "nmse" for several outputs, and for maps and sequences but those that are rows of
-// class scores. `states`: how many of the outputs are recurrent states. `class_rows`: the model gives_class_rows.
-struct DefaultLoss {
-  std::string name = "kl", reason;
-};
-DefaultLoss default_loss(const Outputs& reference, size_t states = 0, bool class_rows = false);
-// Whether the last axis of the first output holds class scores where the output has several axes. It does where it
-// comes from a Softmax or LogSoftmax over that axis. A model of token ids (integers) may end in a matrix product,
-// behind it a bias, one factor or a cap. Features leave through a normalization, boxes through a Concat.
-bool gives_class_rows(const Model& model);
-
 // Of the objectives of a search, "size" and "latency" among them.
 std::vector<std::string> loss_names();
 bool is_loss(const std::string& objective);
 bool is_cost(const std::string& objective);         // "size" or "latency"
 bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
 // The loss that a search follows: the first of the objectives that is one, else a stand-in for the first task metric,
-// which is flat between its steps. It is "kl" for metrics of classes, "mse" where they read the first output's values,
-// "nmse" for boxes and commands, which may look at all outputs.
+// which is flat between its steps. It is "kl" for metrics of classes and tokens, "mse" where they read the first
+// output's values, "cosine" for embeddings, "nmse" for boxes and commands, which may look at all outputs.
 std::string followed_loss(const std::vector<std::string>& objectives);
 
 // The KL that the candidate's noise costs on inputs as sure as the reference's. The candidate has the first of the
@@ -104,11 +104,21 @@ struct Latency {
 };
 Latency summarize_latency(std::vector<int64_t> sample_ns);
 
+// The KL of single rows of class scores, as of tokens: what their mean hides. Nats.
+struct RowLosses {
+  double q99 = 0, q999 = 0, largest = 0;  // over the rows of all samples
+  int64_t width = 1;                      // positions that are taken together
+  std::vector<double> by_position;        // mean over the samples of the first `width` positions, the next ...
+};
+// Nothing where samples have one row each, or are embeddings.
+std::optional<RowLosses> row_losses(const Outputs& reference, const Outputs& candidate);
+
 struct Measurement {
   int64_t size_bytes = 0;
   Latency latency;  // per sample
   Losses losses;
   std::optional<double> pooled_kl;  // on samples that only a search for latency looks at
+  std::optional<RowLosses> kl_rows;
   std::map<std::string, double> metrics;
   std::set<std::string> lower_is_better;  // those of them that are errors
   // Of losses and metrics, by name.
@@ -270,8 +280,14 @@ class Metric {
 using Metrics = std::vector<std::shared_ptr<const Metric>>;
 
 struct MetricOptions {
-  // "accuracy" (top1 by another name), "perplexity", "mae", "rmse", "nme", "nme=FILE.json", "map50=FILE.json"; the file
-  // says how outputs are read.
+  // What the model is for: the name of a Task (task.h), which says how outputs are read and which loss counts. Empty:
+  // as the model and its first answer look.
+  std::string task;
+  // Of the task embed: "mean", "first" or "last" of the positions, "whole" where the output is one vector. Empty: as
+  // 1_Pooling/config.json beside the model says, else the mean.
+  std::string pooling;
+  // "accuracy" (top1 by another name), "perplexity", "topk_overlap", "mae", "rmse", "nme", "nme=FILE.json",
+  // "map50=FILE.json"; the file says how outputs are read.
   std::vector<std::string> metrics;
   // Of the user's own: "NAME:max:COMMAND", "NAME:min:COMMAND" says which is better. The shell gets COMMAND with the
   // paths of two .npz behind it, the float model's outputs and the candidate's; the last line that it prints is the
@@ -280,7 +296,7 @@ struct MetricOptions {
   double timeout_seconds = 600;  // of a command; 0: no limit
   // Runs of each command more, on resamples of the samples, for the interval of its figure and of differences; 0: none.
   int command_resamples = 0;
-  bool empty() const { return metrics.empty() && commands.empty(); }
+  bool empty() const { return metrics.empty() && commands.empty(); }  // no metric is asked for
 };
 // The names that MetricOptions::metrics may begin with.
 std::vector<std::string> task_metric_names();

@@ -94,6 +94,7 @@ struct DeviceFront {
 struct Summary : DeviceFront {  // of the first device, which the search follows
   StudyHeader header;
   std::vector<DeviceFront> elsewhere;   // the same candidates on the study's other devices
+  std::string task;                     // what the model is for (task.h); empty: of a study that did not say
   std::vector<std::string> objectives;  // {"kl", "size"} ...
   Sensitivity sensitivity;              // may be empty
   std::vector<Layer> layers;

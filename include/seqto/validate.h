@@ -41,7 +41,7 @@ struct Limit {
   bool at_most = true;   // else at least
   std::string asked_by;  // "--max-size", the lock file's name
 };
-// A loss whose name nobody gave: the one that the outputs call for (default_loss), or that a search went by.
+// A loss whose name nobody gave: the one of the task (task.h), or that a search went by.
 inline constexpr char kUnnamedLoss[] = "loss";
 // `limits` with `loss` for it.
 std::vector<Limit> with_loss(std::span<const Limit> limits, const std::string& loss);
@@ -69,7 +69,8 @@ struct ParityOptions {
   double min_top1_agreement = 0;
   size_t worst = 5;  // samples listed
   // --- how well both do their task; with either of these all answers are kept in memory
-  Metrics metrics;
+  MetricOptions metrics;
+  Metrics own_metrics;        // the caller's
   std::vector<Limit> limits;  // on the candidate's figures_of(): losses, task metrics, their drops
   GateOptions gate;
 };
@@ -172,7 +173,7 @@ struct Audit {
   bool random_inputs = false;
   // Losses against the reference, with intervals; task metrics where there are labels. `runtime`: as it ran here.
   Measurement runtime, exact, saturating;
-  std::string loss = "kl";           // that the outputs call for (default_loss)
+  std::string loss = "kl";           // that the outputs call for: of the task
   std::vector<AuditedLayer> layers;  // in graph order
   // The model's own schemes, or the plan that was given, with reduce_range for those layers that saturated enough.
   Plan proposal;

@@ -24,8 +24,9 @@ concept Flat =
     std::is_same_v<T, GateOptions> || std::is_same_v<T, GroupOptions> || std::is_same_v<T, StrategyOptions>;
 // A struct that is a dict with its fields as keys.
 template <class T>
-concept Nested = std::is_same_v<T, AudioWindows> || std::is_same_v<T, StateLink> || std::is_same_v<T, StateReset> ||
-                 std::is_same_v<T, WeightOnlyOptions> || std::is_same_v<T, Float16Options>;
+concept Nested =
+    std::is_same_v<T, AudioWindows> || std::is_same_v<T, TextOptions> || std::is_same_v<T, StateLink> ||
+    std::is_same_v<T, StateReset> || std::is_same_v<T, WeightOnlyOptions> || std::is_same_v<T, Float16Options>;
 // What no keyword gives: positional arguments, and what is made of other keywords.
 template <class T>
 concept Left = std::is_same_v<T, Metrics> || std::is_same_v<T, OwnParts>;

@@ -104,7 +104,8 @@ void bind_evaluator(nb::module_& m) {
   nb::class_<Evaluator>(m, "Evaluator", "Measures what a study asks for; `seqto eval DIR -` in Python's options.")
       .def(
           "__init__",
-          [](Evaluator* self, nb::handle model, nb::handle data, const std::filesystem::path& output, nb::kwargs given) {
+          [](Evaluator* self, nb::handle model, nb::handle data, const std::filesystem::path& output,
+             nb::kwargs given) {
             Keywords k("tune", given);
             TuneOptions o = tune_options(model, data, output, k);
             o.resume = true;
@@ -156,14 +157,11 @@ Parity validate_by(nb::handle reference, nb::handle candidate, nb::handle data, 
   Keywords k("validate", keywords);
   nb::object progress = k.pop_object("progress");
   ParityOptions options;
-  MetricOptions metrics;
-  const Metrics own = take_metrics(k, metrics);
-  k.set(metrics);
+  options.own_metrics = take_metrics(k, options.metrics);
   k.set(options);
   // Who limits what matters does not ask for equal values as well.
   if (!options.limits.empty() && !k.given("abs_tol") && !k.given("mean_tol"))
     options.abs_tol = options.mean_tol = std::numeric_limits<double>::infinity();
-  options.metrics = make_metrics(metrics, own);
   Workbench bench;
   bench.take(k);
   k.refuse_others();
@@ -196,7 +194,7 @@ void bind_validate(nb::module_& m) {
   s.with("progress", Opaque{kProgressType},
          "called with verb, done, total and a note; True or a class of tqdm's: bars");
   tell_metrics(s);
-  s.with_fields<MetricOptions>().with_fields<ParityOptions>();
+  s.with_fields<ParityOptions>();
   Workbench::tell(s);
   def(
       m, "validate", s,

@@ -63,9 +63,8 @@ Tokens tokens_of(std::string_view line) {
   return tokens;
 }
 
-std::string python_of(const TextOptions& options) {
-  if (!options.python.empty()) return options.python;
-  const char* variable = std::getenv("SEQTO_TOKENIZER_PYTHON");
+std::string python() {
+  const char* variable = std::getenv("SEQTO_PYTHON");
   return variable && *variable ? variable : "python3";
 }
 
@@ -77,10 +76,10 @@ Tokenized tokenized(const fs::path& path, const std::vector<fs::path>& files, co
   write_file_atomic(work.path / "list", list);
   write_file_atomic(work.path / "tokenize.py", tokenize_py());
   constexpr double kSeconds = 3600;
-  const Finished finished = run_command(
-      {python_of(options), "-B", (work.path / "tokenize.py").string(), fs::absolute(options.tokenizer).string(),
-       (work.path / "list").string(), (work.path / "out").string()},
-      kSeconds, plain_env(), "data");
+  const Finished finished =
+      run_command({python(), "-B", (work.path / "tokenize.py").string(), fs::absolute(options.tokenizer).string(),
+                   (work.path / "list").string(), (work.path / "out").string()},
+                  kSeconds, plain_env(), "data");
   if (!finished.good) {
     std::string why = last_line(finished.errors);
     if (why.starts_with("error: ")) why = why.substr(7);

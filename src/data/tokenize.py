@@ -13,7 +13,7 @@ try:
     from tokenizers import Tokenizer
 except ImportError:
     sys.exit("error: the Python package tokenizers is not there; install it (pip install tokenizers) for this Python, or "
-             "name another with SEQTO_TOKENIZER_PYTHON")
+             "name another with SEQTO_PYTHON")
 
 
 def main(tokenizer_path, list_path, out_path):

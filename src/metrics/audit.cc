@@ -10,9 +10,10 @@
 
 #include "base/machine.h"
 #include "metrics/integer_layers.h"
-#include "metrics/output_values.h"
+#include "metrics/loss/output_values.h"
 #include "seqto/error.h"
 #include "seqto/explain.h"
+#include "seqto/task.h"
 
 namespace seqto {
 namespace {
@@ -246,7 +247,8 @@ Audit audit(const Model& model, const SampleRun& on, const Outputs& reference, c
   result.samples = done;
   result.random_inputs = data.is_random();
   const Outputs& compared = reference.rows > 0 ? reference : auditor.runtime;
-  result.loss = default_loss(compared, 0, gives_class_rows(model)).name;
+  if (done > 0)
+    result.loss = find_reading({}, model, {.outputs = compared, .sample = data.read(samples.front())}).task->loss;
   measure_outputs(result.runtime, compared, auditor.runtime, labels);
   measure_outputs(result.exact, compared, auditor.exact, labels);
   measure_outputs(result.saturating, compared, auditor.saturating, labels);

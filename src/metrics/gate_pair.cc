@@ -19,10 +19,11 @@ std::string hash_of(const std::string& path) {
 }  // namespace
 
 Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env,
-                      const Metrics& metrics) {
+                      const MetricOptions& metrics, const Metrics& own) {
   auto first = reference.runner->load_file(reference.path), second = candidate.runner->load_file(candidate.path);
   const bool same = candidate.data == reference.data;
-  internal::ScoredPair scored(metrics, reference.data->has_labels(), first->output_names(), second->output_names());
+  internal::ScoredPair scored(metrics, own, reference.path, {first->output_names(), second->output_names()},
+                              reference.data->has_labels());
   for (int64_t i = 0; i < reference.data->size(); ++i) {
     env.stop_if_cancelled("check");
     const Sample sample = reference.data->read(i);
@@ -42,7 +43,7 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.runner = candidate.runner->description();
   m.machine = processor_name();
   m.seqto = SEQTO_VERSION;
-  m.loss = scored.loss(load_model(reference.path));
+  m.loss = scored.loss();
   m.figures = figures_of(after, before);
   return m;
 }

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "metrics/study_point.h"
 #include "seqto/error.h"
 #include "seqto/gate.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "seqto/error.h"
 
 namespace seqto {

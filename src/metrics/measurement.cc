@@ -2,9 +2,9 @@
 #include <map>
 #include <set>
 
-#include "metrics/class_metrics.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "metrics/six_digits.h"
+#include "metrics/task/class_metrics.h"
 #include "seqto/metrics.h"
 
 namespace seqto {

@@ -1,15 +1,28 @@
 #include "metrics/scored_pair.h"
 
-#include "metrics/output_values.h"
+#include <filesystem>
+
+#include "metrics/loss/output_values.h"
 
 namespace seqto::internal {
 
-ScoredPair::ScoredPair(Metrics metrics, bool labelled, std::vector<std::string> reference_names,
-                       std::vector<std::string> candidate_names)
-    : metrics_(std::move(metrics)),
+ScoredPair::ScoredPair(const MetricOptions& asked, const Metrics& own, std::string reference, Names names,
+                       bool labelled)
+    : asked_(asked),
+      metrics_(make_metrics(asked, own)),
+      path_(std::move(reference)),
       labelled_(labelled),
-      reference_{{}, Answers(std::move(reference_names))},
-      candidate_{{}, Answers(std::move(candidate_names))} {}
+      reference_{{}, Answers(std::move(names.reference))},
+      candidate_{{}, Answers(std::move(names.candidate))} {}
+
+void ScoredPair::read_first(const Sample& sample, std::span<const Tensor> reference) {
+  Outputs first;
+  append_outputs(first, reference, "[metric]", sample.counted);
+  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  reading_ = find_reading(asked_, load_model(path_), {.outputs = first, .sample = sample, .model_folder = folder});
+  reference_.outputs.pooling = candidate_.outputs.pooling = reading_.pooling;
+  labelled_ = labelled_ && !reading_.task->embeds;
+}
 
 void ScoredPair::append(Side& side, const Sample& sample, std::span<const Tensor> outputs) const {
   if (!metrics_.empty()) side.all.append(outputs, sample.counted);
@@ -17,6 +30,7 @@ void ScoredPair::append(Side& side, const Sample& sample, std::span<const Tensor
 }
 
 void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference, std::span<const Tensor> candidate) {
+  if (!reading_.task) read_first(sample, reference);
   append(reference_, sample, reference);
   append(candidate_, sample, candidate);
   if (!metrics_.empty()) truths_.push_back(truth_of(sample));

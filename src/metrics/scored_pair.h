@@ -7,22 +7,24 @@
 #include <vector>
 
 #include "seqto/metrics.h"
+#include "seqto/task.h"
 
 namespace seqto::internal {
 
 class ScoredPair {
  public:
-  // `labelled`: the samples have labels, which bring metrics by themselves. `names`: of each model's outputs.
-  ScoredPair(Metrics metrics, bool labelled, std::vector<std::string> reference_names,
-             std::vector<std::string> candidate_names);
+  // Of outputs with these names. Labels bring metrics by themselves.
+  struct Names {
+    std::vector<std::string> reference, candidate;
+  };
+  // `reference`: the path of the model that says how outputs are read, where `asked` does not.
+  ScoredPair(const MetricOptions& asked, const Metrics& own, std::string reference, Names names, bool labelled);
   // Throws Error{kInvalidInput} where a first output is not float.
   void append(const Sample& sample, std::span<const Tensor> reference, std::span<const Tensor> candidate);
   // The reference's and the candidate's; sizes and latencies are not known here.
   std::pair<Measurement, Measurement> measured() const;
-  // The one that the reference's outputs call for.
-  std::string loss(const Model& reference) const {
-    return default_loss(reference_.outputs, 0, gives_class_rows(reference)).name;
-  }
+  // The one of the task.
+  std::string loss() const { return reading_.task ? std::string(reading_.task->loss) : "kl"; }
 
  private:
   struct Side {
@@ -31,8 +33,13 @@ class ScoredPair {
   };
   void append(Side& side, const Sample& sample, std::span<const Tensor> outputs) const;
 
+  void read_first(const Sample& sample, std::span<const Tensor> reference);
+
+  MetricOptions asked_;
   Metrics metrics_;
+  std::string path_;
   bool labelled_;
+  Reading reading_;
   Side reference_, candidate_;
   std::vector<int64_t> labels_;
   std::vector<Truth> truths_;

@@ -13,7 +13,7 @@
 #include "base/descriptor.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "metrics/study_header.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"

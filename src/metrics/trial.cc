@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "metrics/six_digits.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
@@ -49,6 +49,20 @@ Columns read_columns(const Json& json, const char* key) {
   return columns;
 }
 
+void write_rows(Json& json, const RowLosses& rows) {
+  json = {
+      {"q99", number_to_json(rows.q99)}, {"q999", number_to_json(rows.q999)}, {"max", number_to_json(rows.largest)}};
+  json["width"] = rows.width;
+  for (const double loss : rows.by_position) json["by_position"].push_back(number_to_json(six_digits(loss)));
+}
+
+RowLosses read_rows(const Json& json) {
+  RowLosses rows{number_from_json(json.at("q99")), number_from_json(json.at("q999")), number_from_json(json.at("max"))};
+  json.at("width").get_to(rows.width);
+  for (const Json& loss : json.at("by_position")) rows.by_position.push_back(number_from_json(loss));
+  return rows;
+}
+
 void write_measurement(Json& json, const Measurement& measurement) {
   json["size_bytes"] = measurement.size_bytes;
   const Latency& latency = measurement.latency;
@@ -58,6 +72,7 @@ void write_measurement(Json& json, const Measurement& measurement) {
     losses[std::string(field.name)] = number_to_json(measurement.losses.*field.value);
   }
   if (measurement.pooled_kl) json["pooled_kl"] = *measurement.pooled_kl;
+  if (measurement.kl_rows) write_rows(json["kl_rows"], *measurement.kl_rows);
   Json& metrics = json["metrics"] = Json::object();
   for (const auto& [name, value] : measurement.metrics) metrics[name] = number_to_json(value);
   if (!measurement.lower_is_better.empty()) json["lower_is_better"] = measurement.lower_is_better;
@@ -80,6 +95,7 @@ Measurement read_measurement(const Json& json) {
         value == losses.end() ? std::numeric_limits<double>::quiet_NaN() : number_from_json(*value);
   }
   if (json.contains("pooled_kl")) measurement.pooled_kl = json["pooled_kl"].get<double>();
+  if (json.contains("kl_rows")) measurement.kl_rows = read_rows(json["kl_rows"]);
   for (const auto& [name, value] : json.at("metrics").items()) measurement.metrics[name] = number_from_json(value);
   if (json.contains("intervals"))
     for (const auto& [name, ends] : json["intervals"].items())

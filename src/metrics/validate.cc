@@ -188,15 +188,14 @@ Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const
   return parity;
 }
 
-TaskParity task_parity(const internal::ScoredPair& scored, const std::string& reference, const ParityOptions& options) {
+TaskParity task_parity(const internal::ScoredPair& scored, const ParityOptions& options) {
   TaskParity task;
   std::tie(task.reference, task.candidate) = scored.measured();
   const Figures figures = figures_of(task.candidate, task.reference);
   for (const auto& [name, _] : task.candidate.metrics)
     if (const auto found = figures.find(name + "_drop"); found != figures.end()) task.drops[name] = found->second;
   task.mcnemar = mcnemar(task.candidate, task.reference);
-  if (!options.limits.empty())
-    task.limits = check(figures, with_loss(options.limits, scored.loss(load_model(reference))), options.gate);
+  if (!options.limits.empty()) task.limits = check(figures, with_loss(options.limits, scored.loss()), options.gate);
   return task;
 }
 
@@ -239,8 +238,10 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
   parity.candidate_runner = candidate.runner->description();
   parity.options = options;
   std::optional<internal::ScoredPair> scored;
-  if (!options.metrics.empty() || !options.limits.empty())
-    scored.emplace(options.metrics, reference.data->has_labels(), first->output_names(), first->output_names());
+  if (!options.metrics.empty() || !options.own_metrics.empty() || !options.limits.empty())
+    scored.emplace(options.metrics, options.own_metrics, reference.path,
+                   internal::ScoredPair::Names{first->output_names(), first->output_names()},
+                   reference.data->has_labels());
   parity =
       compare_all(std::move(parity), first->output_names(), *reference.data, env, [&](const Sample& sample, int64_t i) {
         const auto expected = first->run(sample.inputs);
@@ -252,7 +253,7 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
         if (scored) scored->append(sample, expected, found);
         return pairs;
       });
-  if (scored) parity.task = task_parity(*scored, reference.path, options);
+  if (scored) parity.task = task_parity(*scored, options);
   return parity;
 }
 

@@ -6,7 +6,7 @@
 #include "base/json.h"
 
 #include "base/files.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "seqto/report.h"
 #include "seqto/search.h"
 #include "visualizer/format.h"

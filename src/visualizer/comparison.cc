@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/files.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "visualizer/assets.h"
 #include "visualizer/document.h"
 #include "visualizer/echarts_js.h"

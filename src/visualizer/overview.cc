@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "visualizer/assets.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"

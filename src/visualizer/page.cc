@@ -94,6 +94,7 @@ std::string provenance(const Summary& summary) {
       row("model", header.model_path) + row("SHA-256", header.model_sha256) + row("data", header.data_fingerprint) +
       row("samples", fmt::format("{} calibration, {} search, {} evaluation", header.calibration_samples,
                                  header.search_samples, header.evaluation_samples)) +
+      (summary.task.empty() ? "" : row("task", summary.task)) +
       row("objectives", fmt::format("{}", fmt::join(summary.objectives, ", "))) +
       row("hypervolume", format_figure(summary.hypervolume));
   std::string notes;
@@ -128,6 +129,7 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
                        "<div id=\"one-point\" hidden><p class=\"controls\"><label>Candidate <select "
                        "id=\"point-choice\"></select></label></p>\n<div id=\"point\" role=\"status\"></div></div>\n");
   page += chosen_section(summary);
+  page += rows_section(summary);
   if (has("exclusion"))
     page += plot_section("exclusion", "From fully quantized towards float",
                          fmt::format("Loss ({}) and size of the candidates as more is left in float. Upright lines: "

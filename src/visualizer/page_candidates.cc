@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "visualizer/format.h"
 #include "visualizer/html.h"
 #include "visualizer/page_sections.h"

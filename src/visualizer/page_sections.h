@@ -11,6 +11,8 @@ namespace seqto::internal {
 std::string chosen_section(const Summary& summary);
 // Every candidate with every figure; the columns that are asked for least are folded away.
 std::string trials_table(const Summary& summary);
+// Of models that answer position by position: the loss there, and its quantiles.
+std::string rows_section(const Summary& summary);
 std::string devices_section(const Summary& summary);
 std::string placements_section(const Summary& summary);
 // The view of single layers, which layer_view.js fills from report_data_json().

@@ -76,7 +76,7 @@ std::string loss_name(const std::vector<std::string>& objectives) {
 
 bool has_classes(const Measurement& measurement, const std::string& loss) {
   const std::string followed = followed_loss({loss});
-  return (followed != "mse" && followed != "nmse") || measurement.metrics.contains("top1");
+  return (followed != "mse" && followed != "nmse" && followed != "cosine") || measurement.metrics.contains("top1");
 }
 
 std::string loss_label(const std::string& name) { return is_task_metric(name) ? name + " drop" : name; }

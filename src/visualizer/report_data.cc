@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "visualizer/format.h"
 #include "visualizer/layer_data.h"
 #include "visualizer/points.h"

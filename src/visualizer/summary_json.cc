@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "seqto/report.h"
 #include "visualizer/points.h"
 
@@ -35,6 +35,14 @@ Json schemes_json(const Summary& summary, const Plan& plan, Json& layers) {
   return counts;
 }
 
+Json rows_json(const RowLosses& rows) {
+  return {{"q99", rows.q99},
+          {"q999", rows.q999},
+          {"max", rows.largest},
+          {"width", rows.width},
+          {"by_position", rows.by_position}};
+}
+
 Json point_json(const Summary& summary, const SummaryPoint& point) {
   Json json{{"id", point.trial.id},
             {"name", point.name},
@@ -49,6 +57,7 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
       json["latency_ns"] = {{"median", t.median_ns}, {"p10", t.p10_ns}, {"p90", t.p90_ns}};
     json["losses"] = Json::object();
     for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured->losses.*field.value;
+    if (measured->kl_rows) json["kl_rows"] = rows_json(*measured->kl_rows);
     json["metrics"] = measured->metrics;
     if (!measured->lower_is_better.empty()) json["lower_is_better"] = measured->lower_is_better;
   } else {
@@ -118,6 +127,7 @@ std::string summary_to_json(const Summary& summary) {
   json["samples"] = {{"calibration", header.calibration_samples},
                      {"search", header.search_samples},
                      {"evaluation", header.evaluation_samples}};
+  if (!summary.task.empty()) json["task"] = summary.task;
   json["objectives"] = summary.objectives;
   json["device"] = summary.device;
   write_front(json, summary);

@@ -36,8 +36,8 @@ class Text : public testing::Test {
  protected:
   void SetUp() override {
     const std::string python = SEQTO_SOURCE_DIR "/.deps/venv/bin/python";
-    options_.text.python = fs::exists(python) ? python : "python3";
-    const Finished has = run_command({options_.text.python, "-c", "import tokenizers"}, 60, plain_env(), "test");
+    setenv("SEQTO_PYTHON", fs::exists(python) ? python.c_str() : "python3", 1);
+    const Finished has = run_command({std::getenv("SEQTO_PYTHON"), "-c", "import tokenizers"}, 60, plain_env(), "test");
     if (!has.good) GTEST_SKIP() << "the package tokenizers is not there";
     options_.text.tokenizer = write("tokenizer.json", tokenizer(false));
   }

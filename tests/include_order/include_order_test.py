@@ -10,6 +10,7 @@ ROOMS = ["base", "model", "data", "runner", "quantization", "metrics", "search",
 WINGS = {
     "quantization": ["plan", "arithmetic", "calibration", "encode", "improve", "lower", "read", "dialects"],
     "runner": ["worker"],
+    "metrics": ["loss", "task"],
     "search": ["front", "strategies", "latency"],
     "orchestrator": ["hub", "study", "published", "tune"],
 }

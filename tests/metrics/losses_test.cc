@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "metrics/loss_fields.h"
-#include "metrics/output_values.h"
-#include "metrics/softmax.h"
-#include "metrics/top_classes.h"
+#include "metrics/loss/loss_fields.h"
+#include "metrics/loss/output_values.h"
+#include "metrics/loss/softmax.h"
+#include "metrics/loss/top_classes.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 
@@ -200,48 +200,6 @@ TEST(Losses, OneLongAxisIsOneRow) {
   append(outputs, {{{1, 6, 1, 1}, {1, 2, 3, 4, 5, 6}}});
   EXPECT_EQ(outputs.classes(), 6);
   EXPECT_EQ(rows({{1, 2, 3}}).classes(), 3);
-}
-
-Model ending(const std::string& head, const std::string& weight = "float[4,9] w") {
-  return parse_model_text(
-      "<ir_version: 8, opset_import: [\"\" : 17]> g (int64[1,3] ids) => (float[1,3,9] y) <" + weight +
-      ", float[9] b = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float s = {2}, float[7,4] table> { e = Gather(table, ids) " + head +
-      " }");
-}
-
-TEST(ClassRows, LeaveAModelThroughAProductOrASoftmax) {
-  EXPECT_TRUE(gives_class_rows(ending("y = MatMul(e, w)")));
-  EXPECT_TRUE(gives_class_rows(ending("m = MatMul(e, w) a = Add(b, m) d = Div(a, s) t = Tanh(d) y = Mul(t, s)")));
-  EXPECT_TRUE(gives_class_rows(ending("m = MatMul(e, w) r = Relu(m) y = LogSoftmax<axis = -1>(r)")));
-  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Mul(m, b)"))) << "a normalization's weight";
-  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Relu(m)")));
-  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Softmax<axis = 1>(m)")));
-  const Model features = parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
-g (float[1,3,4] x) => (float[1,3,9] y) <float[4,9] w> { y = MatMul(x, w) })");
-  EXPECT_FALSE(gives_class_rows(features)) << "a series of numbers";
-}
-
-TEST(DefaultLoss, FollowsTheOutputs) {
-  const auto of = [](std::vector<std::vector<int64_t>> outputs) {
-    Outputs found;
-    std::vector<std::pair<std::vector<int64_t>, std::vector<float>>> row;
-    for (auto& dims : outputs) {
-      size_t count = 1;
-      for (int64_t size : dims) count *= static_cast<size_t>(size);
-      row.emplace_back(dims, std::vector<float>(count, 1));
-    }
-    append(found, row);
-    return found;
-  };
-  EXPECT_EQ(default_loss(of({{1, 10}})).name, "kl");
-  EXPECT_EQ(default_loss(of({{1, 1000, 1, 1}})).name, "kl");
-  EXPECT_EQ(default_loss(of({{1, 1}})).name, "mse");
-  EXPECT_EQ(default_loss(of({{1, 84, 2100}})).name, "nmse");
-  EXPECT_EQ(default_loss(of({{1, 64, 2048}}), 0, true).name, "kl");
-  EXPECT_EQ(default_loss(of({{1, 64, 2048}, {1, 2}}), 0, true).name, "nmse");
-  EXPECT_EQ(default_loss(of({{1, 1, 32, 32}})).name, "nmse");
-  EXPECT_EQ(default_loss(of({{1, 10}, {1, 4}})).name, "nmse");
-  EXPECT_EQ(default_loss(of({{1, 1}, {2, 1, 128}}), 1).name, "mse");  // the second is a state
 }
 
 TEST(Losses, OtherShapesAreAnError) {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "metrics/softmax.h"
+#include "metrics/loss/softmax.h"
 #include "seqto/metrics.h"
 
 namespace seqto {

@@ -12,7 +12,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "orchestrator/study/name_points.h"
 #include "orchestrator/study/summarize.h"
 #include "seqto/error.h"

@@ -60,6 +60,7 @@ struct Ending {
   std::vector<std::string> notes;
   std::vector<Limit> limits;
   double tolerance = 0.01;  // TuneOptions
+  std::string task;         // the name of a Task; empty: of a study that knew of none
 };
 
 namespace notes {

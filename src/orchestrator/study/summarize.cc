@@ -254,6 +254,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
                 static_cast<double>(full->measurement->size_bytes)};
   Summary s;
   s.header = study.header();
+  s.task = ending.task;
   s.objectives = ending.objectives;
   static_cast<DeviceFront&>(s) = front_on(first_device(study), study.trials(), ending, point);
   for (const std::string& device : other_devices(study))

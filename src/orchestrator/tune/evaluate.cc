@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "metrics/output_values.h"
-#include "metrics/softmax.h"
+#include "metrics/loss/output_values.h"
+#include "metrics/loss/softmax.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -67,7 +67,7 @@ void read_truths(EvaluationData& evaluation, Metrics metrics) {
   if (evaluation.metrics.empty() && !evaluation.data->has_labels()) return;
   for (int64_t i : evaluation.samples) {
     Truth truth = truth_of(evaluation.data->read(i));
-    if (evaluation.data->has_labels()) evaluation.labels.push_back(truth.label);
+    if (evaluation.data->has_labels() && evaluation.pooling == Pooling::kNone) evaluation.labels.push_back(truth.label);
     if (!evaluation.metrics.empty()) evaluation.truths.push_back(std::move(truth));
   }
 }
@@ -83,6 +83,7 @@ void require_metrics(const Measurement& measurement, std::span<const std::string
 
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, std::optional<InRace> race) {
   Evaluated result;
+  result.outputs.pooling = evaluation.pooling;
   std::vector<int64_t> times;
   auto answers = std::make_shared<Answers>(session.output_names());
   const size_t count = evaluation.samples.size();
@@ -110,6 +111,9 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     measure_outputs(result.measurement, first_rows(evaluation.reference, result.outputs.rows), result.outputs, {});
   else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels, evaluation.paired);
   if (evaluation.pools) result.measurement.pooled_kl = pooled_kl(evaluation.reference, result.outputs);
+  if (evaluation.by_rows)
+    result.measurement.kl_rows =
+        row_losses(evaluation.reference.rows > 0 ? evaluation.reference : result.outputs, result.outputs);
   if (!evaluation.metrics.empty()) {
     const Answers& reference = evaluation.all_outputs ? *evaluation.all_outputs : *answers;
     measure_task(result.measurement, evaluation.metrics, *answers, reference, evaluation.truths);

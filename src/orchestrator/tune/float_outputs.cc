@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "metrics/loss/output_values.h"
 #include "orchestrator/tune/first_front.h"
 #include "seqto/error.h"
+#include "seqto/task.h"
 
 namespace seqto::internal {
 namespace {
@@ -28,6 +30,35 @@ std::vector<Place> places_of(const Inputs& in) {
   first.search.samples = {split.search.begin(), half};
   first.acceptance.samples = {half, split.search.end()};
   return places;
+}
+
+// What the model is for: as asked, or as its answer to the first sample looks.
+Reading read_task(const Inputs& in, Session& session) {
+  const Sample sample = in.samples.data->read(in.samples.split.evaluation.at(0));
+  Outputs outputs;
+  append_outputs(outputs, session.run(sample.inputs), "[evaluate]", sample.counted);
+  Reading reading = find_reading(in.options.metrics, in.model,
+                                 {.outputs = outputs,
+                                  .sample = sample,
+                                  .states = in.options.dataset.states.size(),
+                                  .model_folder = in.options.model.parent_path()});
+  const bool pools = reading.task->embeds;
+  in.env.log(LogLevel::kInfo,
+             fmt::format("task: {}{}{}", reading.task->name,
+                         pools ? fmt::format(", by the {} of positions", to_string(reading.pooling)) : "",
+                         reading.reason.empty() ? "" : fmt::format(" ({})", reading.reason)));
+  return reading;
+}
+
+// With what the task reports unasked.
+MetricOptions metrics_of(const Inputs& in, const Reading& reading) {
+  MetricOptions metrics = in.options.metrics;
+  if (reading.task->embeds) metrics.pooling = to_string(reading.pooling);
+  const Split& split = in.samples.split;
+  const Sample sample = in.samples.data->read(split.evaluation.at(0));
+  for (std::string& name : unasked_metrics(reading, sample, std::ssize(split.evaluation)))
+    if (std::ranges::count(metrics.metrics, name) == 0) metrics.metrics.push_back(std::move(name));
+  return metrics;
 }
 
 // Plans are found by a loss; those that fresh samples are to confirm are judged by the task metric as well.
@@ -68,13 +99,20 @@ void note_intervals(const Measurement& measurement, Ending& ending) {
                       name));
 }
 
-// By what outputs look like.
-void settle_loss(const Inputs& in, const Outputs& outputs, Place& first, Ending& ending) {
-  const auto [loss, reason] = default_loss(outputs, in.options.dataset.states.size(), gives_class_rows(in.model));
-  if (!in.chose_objectives && loss != "kl") {
-    std::ranges::replace(ending.objectives, "kl", loss);
-    ending.notes.push_back(fmt::format("{}: {} takes the place of kl", reason, loss));
+void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, Ending& ending) {
+  for (Place& place : places) {
+    for (EvaluationData* part : {&place.evaluation, &place.search, &place.acceptance}) part->pooling = reading.pooling;
+    place.evaluation.by_rows = true;
   }
+  ending.task = reading.task->name;
+  if (in.chose_objectives || reading.task->loss == "kl") return;
+  std::ranges::replace(ending.objectives, "kl", std::string(reading.task->loss));
+  if (!reading.reason.empty())
+    ending.notes.push_back(fmt::format("{}: {} takes the place of kl", reading.reason, reading.task->loss));
+}
+
+// What is to be known of the loss that the study goes by.
+void settle_loss(const Inputs& in, const Outputs& outputs, Place& first, Ending& ending) {
   const bool by_kl = followed_loss(ending.objectives) == "kl";
   if (const char* note = by_kl ? note_on_kl(outputs) : nullptr) ending.notes.emplace_back(note);
   // What static layers lose lies on many samples a little; what weights lose may lie on two of a hundred alone.
@@ -85,13 +123,20 @@ void settle_loss(const Inputs& in, const Outputs& outputs, Place& first, Ending&
 
 std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   std::vector<Place> places = places_of(in);
-  const Metrics metrics = make_metrics(in.options.metrics, in.options.own.metrics);
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (const Place& place : places) sessions.push_back(place.runner->load_file(in.options.model.string()));
+  const Reading reading = read_task(in, *sessions.front());
+  read_as(reading, in, places, study.ending);
+  TuneOptions options = in.options;
+  options.metrics = metrics_of(in, reading);
+  const Metrics metrics = make_metrics(options.metrics, options.own.metrics);
   for (Place& place : places) read_truths(place.evaluation, metrics);
-  read_judges(places.front(), in.options);
+  read_judges(places.front(), options);
   Trial trial;
   trial.id = "float";
-  for (Place& place : places) {
-    auto session = place.runner->load_file(in.options.model.string());
+  for (size_t p = 0; p < places.size(); ++p) {
+    Place& place = places[p];
+    const auto session = std::move(sessions[p]);
     for (EvaluationData* part : {&place.search, &place.acceptance}) {
       if (part->samples.empty()) continue;
       const Measurement measured = measure_searched(*part, *session, in.env);
@@ -119,10 +164,14 @@ std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, Float
   auto session = first.runner->load_file(in.options.model.string());
   EvaluationData one = first.evaluation;
   one.samples.resize(1);
+  const Reading reading = read_task(in, *session);
+  read_as(reading, in, places, study.ending);
   measure_reference(one, *session, in.env);
   settle_loss(in, one.reference, first, study.ending);
   if (runs == FloatRuns::kNone) return places;
-  read_judges(first, in.options);
+  TuneOptions options = in.options;
+  options.metrics = metrics_of(in, reading);
+  read_judges(first, options);
   for (EvaluationData* part : {&first.search, &first.acceptance})
     if (!part->samples.empty()) measure_searched(*part, *session, in.env);
   return places;

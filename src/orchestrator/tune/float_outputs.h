@@ -7,7 +7,7 @@
 namespace seqto::internal {
 
 // The devices with the samples that each part of a study is measured on, and the outputs there, made anew in every run;
-// trial "float". The loss that the study goes by is settled with them (default_loss).
+// trial "float". The loss that the study goes by is settled with them (task.h).
 std::vector<Place> measure_float(const Inputs& inputs, OpenStudy& study);
 
 // Of a study that has the trial: what nobody is to measure on has no outputs.

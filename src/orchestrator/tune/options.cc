@@ -8,10 +8,11 @@
 #include <thread>
 
 #include "base/json.h"
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/layer_fields.h"
 #include "seqto/error.h"
+#include "seqto/task.h"
 
 namespace seqto::internal {
 namespace {
@@ -106,6 +107,8 @@ std::string options_json(const TuneOptions& o) {
          {"device", o.devices.front()},
          {"quantize", parse_json(quantize_options_to_json(o.quantize))}};
   if (!o.groups.together.empty()) j["groups"] = o.groups.together;
+  if (!o.metrics.task.empty()) j["task"] = o.metrics.task;
+  if (!o.metrics.pooling.empty()) j["pooling"] = o.metrics.pooling;
   if (!o.metrics.empty()) j["metrics"] = parse_json(metric_options_to_json(o.metrics));
   for (const auto& metric : o.own.metrics) j["own"]["metrics"].push_back(metric->name());
   for (const auto& [name, make] : o.own.devices) j["own"]["devices"].push_back(name);
@@ -142,6 +145,8 @@ void validate(const TuneOptions& o) {
     usage("an audit of a model with recurrent states found; leave --audit-samples out");
   if (o.output.empty()) usage("no output folder found; name one with -o DIR");
   validate_own_parts(o);
+  if (!o.metrics.task.empty()) task_named(o.metrics.task);
+  if (!o.metrics.pooling.empty()) parse_pooling(o.metrics.pooling);
   for (const DetailedScheme& s : detailed_schemes(o)) {
     validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
     if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "base/run_command.h"
-#include "metrics/task_metric_kinds.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {

@@ -1,4 +1,4 @@
-#include "metrics/output_values.h"
+#include "metrics/loss/output_values.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "metrics/loss/pooling.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -53,6 +54,19 @@ void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char>
   else outputs.append(values_of(tensor));
 }
 
+namespace {
+
+void append_embedding(Outputs& outputs, const Tensor& tensor, std::span<const char> counted) {
+  Outputs read;
+  append_values(read, tensor, counted);
+  const auto features = static_cast<size_t>(read.dims.empty() ? 0 : read.dims.back());
+  const std::vector<float> vector = pooled(read.values, features, outputs.pooling);
+  outputs.dims = {1, static_cast<int64_t>(vector.size())};
+  outputs.append(vector);
+}
+
+}  // namespace
+
 void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by,
                     std::span<const char> counted) {
   const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return is_float(t.type()); });
@@ -67,7 +81,8 @@ void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const cha
   }
   const bool fresh = outputs.rows == 0;
   outputs.place = static_cast<size_t>(first - tensors.begin());
-  append_values(outputs, *first, counted);
+  if (outputs.pooling == Pooling::kNone) append_values(outputs, *first, counted);
+  else append_embedding(outputs, *first, counted);
   for (size_t place = outputs.place + 1; fresh && place < tensors.size(); ++place)
     if (is_float(tensors[place].type()) && tensors[place].element_count() > 0)
       outputs.others.push_back({.dims = tensors[place].dims(), .place = place});

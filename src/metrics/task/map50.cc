@@ -3,8 +3,8 @@
 #include <map>
 #include <numeric>
 
-#include "metrics/detections.h"
-#include "metrics/task_metric_kinds.h"
+#include "metrics/task/detections.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {

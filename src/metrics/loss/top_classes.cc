@@ -1,4 +1,4 @@
-#include "metrics/top_classes.h"
+#include "metrics/loss/top_classes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "model/graph_view.h"
-#include "seqto/metrics.h"
+#include "seqto/task.h"
 
 namespace seqto {
 namespace {
@@ -18,9 +18,9 @@ Role role_of(const Node& node) {
       {"Gemm", Role::kMakes},      {"Identity", Role::kMoves},      {"LogSoftmax", Role::kSoftmax},
       {"MatMul", Role::kMakes},    {"MatMulNBits", Role::kMakes},   {"Mul", Role::kScales},
       {"QGemm", Role::kMakes},     {"QLinearMatMul", Role::kMakes}, {"QuantizeLinear", Role::kMoves},
-      {"Reshape", Role::kMoves},   {"Slice", Role::kMoves},         {"Softmax", Role::kSoftmax},
-      {"Squeeze", Role::kMoves},   {"Sub", Role::kShifts},          {"Tanh", Role::kMoves},
-      {"Unsqueeze", Role::kMoves},
+      {"Reshape", Role::kMoves},   {"Sigmoid", Role::kMoves},       {"Slice", Role::kMoves},
+      {"Softmax", Role::kSoftmax}, {"Squeeze", Role::kMoves},       {"Sub", Role::kShifts},
+      {"Tanh", Role::kMoves},      {"Unsqueeze", Role::kMoves},
   };
   const auto it = kRoles.find(node.op_type);
   return it == kRoles.end() ? Role::kOther : it->second;

@@ -12,14 +12,14 @@
 
 #include "base/hash.h"
 #include "base/names.h"
-#include "metrics/output_values.h"
-#include "metrics/task_metric_kinds.h"
+#include "metrics/loss/output_values.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "seqto/error.h"
 
 namespace seqto {
 namespace {
 
-using Maker = std::function<std::shared_ptr<const Metric>(const std::string& file)>;
+using Maker = std::function<std::shared_ptr<const Metric>(const std::string& file, const MetricOptions& options)>;
 
 struct Kind {
   bool needs_file = false, takes_file = false;
@@ -28,12 +28,22 @@ struct Kind {
 
 const std::map<std::string, Kind>& kinds() {
   static const std::map<std::string, Kind> kKinds{
-      {"accuracy", {.make = [](const std::string&) { return internal::make_accuracy(); }}},
-      {"mae", {.make = [](const std::string&) { return internal::make_mae(); }}},
-      {"rmse", {.make = [](const std::string&) { return internal::make_rmse(); }}},
-      {"map50", {.needs_file = true, .takes_file = true, .make = internal::make_map50}},
-      {"nme", {.takes_file = true, .make = internal::make_nme}},
-      {"perplexity", {.make = [](const std::string&) { return internal::make_perplexity(); }}},
+      {"accuracy", {.make = [](const auto&, const auto&) { return internal::make_accuracy(); }}},
+      {"mae", {.make = [](const auto&, const auto&) { return internal::make_mae(); }}},
+      {"rmse", {.make = [](const auto&, const auto&) { return internal::make_rmse(); }}},
+      {"map50",
+       {.needs_file = true,
+        .takes_file = true,
+        .make = [](const std::string& file, const auto&) { return internal::make_map50(file); }}},
+      {"nme",
+       {.takes_file = true, .make = [](const std::string& file, const auto&) { return internal::make_nme(file); }}},
+      {"perplexity", {.make = [](const auto&, const auto&) { return internal::make_perplexity(); }}},
+      {"topk_overlap",
+       {.make =
+            [](const auto&, const MetricOptions& options) {
+              return internal::make_topk_overlap(options.pooling.empty() ? Pooling::kNone
+                                                                         : parse_pooling(options.pooling));
+            }}},
   };
   return kKinds;
 }
@@ -54,7 +64,7 @@ bool differs_in_positions(std::vector<int64_t> a, std::vector<int64_t> b) {
   return a == b;
 }
 
-std::shared_ptr<const Metric> make_metric(const std::string& text) {
+std::shared_ptr<const Metric> make_metric(const std::string& text, const MetricOptions& options) {
   const auto [name, file] = parse(text);
   const auto fail = [&](const std::string& expected) {
     throw Error(Code::kUsage, fmt::format("[metric] --metric {} found; {}", text, expected));
@@ -70,7 +80,7 @@ std::shared_ptr<const Metric> make_metric(const std::string& text) {
   if (kind->second.needs_file && file.empty())
     fail(fmt::format("{}=FILE.json expected, which says how the outputs are read (docs/reference/metrics.md)", name));
   if (!kind->second.takes_file && text.find('=') != std::string::npos) fail(fmt::format("{} alone expected", name));
-  return kind->second.make(file);
+  return kind->second.make(file, options);
 }
 
 // NAME:max:COMMAND
@@ -144,7 +154,7 @@ Metrics make_metrics(const MetricOptions& options, const Metrics& own) {
         throw Error(Code::kUsage, fmt::format("[metric] {} found twice; each name once expected", metric->name()));
     metrics.push_back(std::move(metric));
   };
-  for (const std::string& text : options.metrics) add(make_metric(text));
+  for (const std::string& text : options.metrics) add(make_metric(text, options));
   const auto add_users = [&](std::shared_ptr<const Metric> metric) {
     require_free(metric->name());
     add(std::move(metric));

@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "metrics/detections.h"
+#include "metrics/task/detections.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "metrics/class_metrics.h"
-#include "metrics/top_classes.h"
+#include "metrics/loss/top_classes.h"
+#include "metrics/task/class_metrics.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 

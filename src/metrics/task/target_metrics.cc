@@ -8,8 +8,8 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "metrics/class_metrics.h"
-#include "metrics/task_metric_kinds.h"
+#include "metrics/task/class_metrics.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {

@@ -1,4 +1,4 @@
-// Room: metrics. Scores of classes as probabilities.
+// Room: metrics/loss. Scores of classes as probabilities.
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <set>
+#include <map>
 
-#include "metrics/loss_fields.h"
+#include "metrics/loss/loss_fields.h"
 #include "seqto/metrics.h"
 
 namespace seqto {
@@ -24,8 +24,11 @@ std::string followed_loss(const std::vector<std::string>& objectives) {
   if (const auto loss = std::ranges::find_if(objectives, is_loss); loss != objectives.end()) return *loss;
   const auto metric = std::ranges::find_if(objectives, is_task_metric);
   if (metric == objectives.end()) return "kl";
-  static const std::set<std::string> kOfClasses{"top1", "top5", "f1", "accuracy"}, kOfValues{"mae", "rmse", "nme"};
-  return kOfClasses.contains(*metric) ? "kl" : kOfValues.contains(*metric) ? "mse" : "nmse";
+  static const std::map<std::string, std::string> kStandIns{
+      {"top1", "kl"}, {"top5", "kl"},  {"f1", "kl"},   {"accuracy", "kl"},        {"perplexity", "kl"},
+      {"mae", "mse"}, {"rmse", "mse"}, {"nme", "mse"}, {"topk_overlap", "cosine"}};
+  const auto stand_in = kStandIns.find(*metric);
+  return stand_in == kStandIns.end() ? "nmse" : stand_in->second;
 }
 
 }  // namespace seqto

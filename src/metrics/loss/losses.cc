@@ -4,9 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "metrics/loss_fields.h"
-#include "metrics/softmax.h"
-#include "metrics/top_classes.h"
+#include "base/statistics.h"
+#include "metrics/loss/loss_fields.h"
+#include "metrics/loss/softmax.h"
+#include "metrics/loss/top_classes.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 
@@ -29,9 +30,8 @@ bool are_shares(std::span<const float> row) {
 
 namespace {
 
-double divergence(std::span<const float> reference, std::span<const float> candidate) {
+double divergence(std::span<const double> p, std::span<const double> q) {
   constexpr double kTiny = 1e-12;  // the published one: keeps a share of 0 finite
-  const std::vector<double> p = softmax(reference), q = softmax(candidate);
   double sum = 0;
   for (size_t i = 0; i < p.size(); ++i) sum += p[i] * (std::log(p[i] + kTiny) - std::log(q[i] + kTiny));
   return sum;
@@ -135,7 +135,8 @@ double or_infinity(double loss) { return std::isnan(loss) ? std::numeric_limits<
 // A row with NaN has no order of classes: it differs in everything.
 Losses compare_classes(std::span<const float> reference, std::span<const float> candidate) {
   if (std::ranges::equal(reference, candidate)) return {};
-  Losses losses{.kl = or_infinity(divergence(reference, candidate)),
+  const std::vector<double> p = softmax(reference), q = softmax(candidate);
+  Losses losses{.kl = or_infinity(divergence(p, q)),
                 .top1_disagreement = 1,
                 .top5_disagreement = 1,
                 .rank_dissimilarity = 1,
@@ -146,7 +147,7 @@ Losses compare_classes(std::span<const float> reference, std::span<const float> 
   losses.rank_dissimilarity = rank_distance(a.list(), b.list());
   losses.top5_disagreement = !std::ranges::is_permutation(a.list(), b.list());
   const auto first = static_cast<size_t>(a.classes[0]);
-  losses.probability_change = std::abs(softmax(reference)[first] - softmax(candidate)[first]);
+  losses.probability_change = std::abs(p[first] - q[first]);
   return losses;
 }
 
@@ -180,12 +181,29 @@ std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candid
   return losses;
 }
 
-DefaultLoss default_loss(const Outputs& reference, size_t states, bool class_rows) {
-  if (reference.others.size() > states) return {"nmse", "the model has several float outputs"};
-  if (reference.columns == 1) return {"mse", "the model's first output is a single value"};
-  if (reference.classes() < reference.columns && !class_rows)
-    return {"nmse", "the model's output is a map or a sequence, not one set of classes"};
-  return {};
+std::optional<RowLosses> row_losses(const Outputs& reference, const Outputs& candidate) {
+  if (reference.columns == 0 || reference.classes() == reference.columns || !same_lengths(reference, candidate))
+    return {};
+  const auto classes = static_cast<size_t>(reference.classes());
+  constexpr size_t kGroups = 16;
+  RowLosses result{
+      .width = static_cast<int64_t>((static_cast<size_t>(reference.columns) / classes + kGroups - 1) / kGroups)};
+  const auto width = static_cast<size_t>(result.width);
+  std::vector<double> all, sums, counts;
+  for (int64_t i = 0; i < reference.rows; ++i) {
+    const auto a = reference.row(i), b = candidate.row(i);
+    for (size_t begin = 0, position = 0; begin < a.size(); begin += classes, ++position) {
+      const auto p = a.subspan(begin, classes), q = b.subspan(begin, classes);
+      all.push_back(std::ranges::equal(p, q) ? 0 : or_infinity(divergence(softmax(p), softmax(q))));
+      const size_t group = position / width;
+      if (group == sums.size()) sums.push_back(0), counts.push_back(0);
+      sums[group] += all.back(), ++counts[group];
+    }
+  }
+  for (size_t group = 0; group < sums.size(); ++group) result.by_position.push_back(sums[group] / counts[group]);
+  result.largest = *std::ranges::max_element(all);
+  result.q99 = quantile(all, 0.99), result.q999 = quantile(std::move(all), 0.999);
+  return result;
 }
 
 Losses mean(std::span<const Losses> losses) {

@@ -1,4 +1,4 @@
-#include "metrics/detections.h"
+#include "metrics/task/detections.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -24,6 +24,8 @@ std::shared_ptr<const Metric> make_accuracy();
 std::shared_ptr<const Metric> make_mae();
 std::shared_ptr<const Metric> make_rmse();
 std::shared_ptr<const Metric> make_perplexity();
+// kNone: the mean where the first output is [1, positions, features], else the whole.
+std::shared_ptr<const Metric> make_topk_overlap(Pooling pooling);
 // `file`: JSON that says what distances are divided by; empty: as its defaults.
 std::shared_ptr<const Metric> make_nme(const std::string& file);
 // `file`: JSON that describes the detector's outputs.

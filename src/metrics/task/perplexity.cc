@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "metrics/softmax.h"
-#include "metrics/task_metric_kinds.h"
+#include "metrics/loss/softmax.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {

@@ -1,0 +1,55 @@
+// Room: metrics. What a model is for: how its outputs are read, which loss a search goes by, what is reported.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "seqto/dataset.h"
+#include "seqto/metrics.h"
+#include "seqto/model.h"
+
+namespace seqto {
+
+// A row for each task; docs/reference/metrics.md has them as a table.
+struct Task {
+  std::string_view name;                  // "classify", "generate" ...
+  std::string_view loss;                  // that a search goes by where no other was asked for
+  std::vector<std::string_view> metrics;  // that are reported without being asked for
+  bool embeds = false;                    // an answer is one vector, pooled and of length 1: Outputs::pooling
+};
+std::span<const Task> tasks();
+// Throws Error{kUsage} for an unknown name.
+const Task& task_named(std::string_view name);
+
+// How the answers of a model are read.
+struct Reading {
+  const Task* task = nullptr;        // a row of tasks()
+  Pooling pooling = Pooling::kNone;  // of an embedding's positions
+  std::string reason;                // what it was found by; empty: asked for
+};
+
+// What finding the task looks at, beside what was asked for.
+struct FirstAnswer {
+  const Outputs& outputs;    // of a sample, not pooled
+  const Sample& sample;      // that sample
+  size_t states = 0;         // how many of the outputs are recurrent states
+  std::string model_folder;  // where 1_Pooling/config.json of Sentence Transformers may be; empty: not known
+};
+// By what was asked for, else by the model and its first answer. A single value is a regression. A model of token ids
+// embeds where it gives features, and generates where the scores of a position foretell the next token of the sample
+// better than its own. Rows of class scores (gives_class_rows), and a single row, are a classifier's; several float
+// outputs, maps and other sequences are raw.
+Reading find_reading(const MetricOptions& asked, const Model& model, const FirstAnswer& first);
+
+// The task's metrics, but those that such a sample has no truth for, or so few of them do not bear.
+std::vector<std::string> unasked_metrics(const Reading& reading, const Sample& sample, int64_t samples);
+
+// Whether the last axis of the first output holds class scores where the output has several axes. It does where it
+// comes from a Softmax or LogSoftmax over that axis. A model of token ids (integers) may end in a matrix product,
+// behind it a bias, one factor or a cap. Features leave through a normalization, boxes through a Concat.
+bool gives_class_rows(const Model& model);
+
+}  // namespace seqto

@@ -1,0 +1,161 @@
+// The tasks by name, and which of them a model's first answer speaks for.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/names.h"
+#include "metrics/loss/softmax.h"
+#include "model/graph_view.h"
+#include "seqto/error.h"
+#include "seqto/task.h"
+
+namespace seqto {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<Task>& rows() {
+  static const std::vector<Task> kTasks{
+      {.name = "classify", .loss = "kl"},
+      {.name = "detect", .loss = "nmse"},
+      {.name = "embed", .loss = "cosine", .metrics = {"topk_overlap"}, .embeds = true},
+      {.name = "generate", .loss = "kl", .metrics = {"perplexity"}},
+      {.name = "transcribe", .loss = "kl"},
+      {.name = "regress", .loss = "mse"},
+      {.name = "raw", .loss = "nmse"},
+  };
+  return kTasks;
+}
+
+struct Found {
+  std::string_view task;
+  std::string reason;
+};
+
+bool reads_ids(const Model& model) {
+  return std::ranges::any_of(model.graph.free_inputs(), [](const ValueInfo& input) {
+    return input.type == DataType::kInt64 || input.type == DataType::kInt32;
+  });
+}
+
+bool is_sequence(const Outputs& outputs) { return outputs.dims.size() == 3 && outputs.dims[0] == 1; }
+
+// What is remembered for the next run is no answer.
+bool is_memory(std::string_view output) { return output.starts_with("present"); }
+
+size_t further_answers(const Model& model, const FirstAnswer& first) {
+  const auto count = std::ranges::count_if(first.outputs.others, [&](const Outputs& other) {
+    return other.place >= model.graph.outputs.size() || !is_memory(model.graph.outputs[other.place].name);
+  });
+  return static_cast<size_t>(count) - std::min(static_cast<size_t>(count), first.states);
+}
+
+// Whether each position's scores know the next token better than the one that is there, which a masked model does not.
+bool foretells(const Outputs& outputs, std::span<const int64_t> tokens) {
+  const auto row = outputs.row(0);
+  if (!is_sequence(outputs) || tokens.size() < 2) return false;
+  const auto width = static_cast<size_t>(outputs.dims.back());
+  if (row.size() != width * tokens.size()) return false;
+  if (std::ranges::any_of(tokens, [&](int64_t t) { return t < 0 || static_cast<size_t>(t) >= width; })) return false;
+  double next = 0, same = 0;
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const std::vector<double> shares = softmax(row.subspan(i * width, width));
+    next += std::log(shares[static_cast<size_t>(tokens[i + 1])] + 1e-30);
+    same += std::log(shares[static_cast<size_t>(tokens[i])] + 1e-30);
+  }
+  return next > same;
+}
+
+// As BERT's pooler does: scores that a Tanh caps are scaled behind it.
+bool ends_in_tanh(const Model& model) {
+  const Node* node = internal::GraphView(model).edges.producer(model.graph.outputs[0].name);
+  return node && node->op_type == "Tanh";
+}
+
+Found found_by(const Model& model, const FirstAnswer& first) {
+  const Outputs& outputs = first.outputs;
+  if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
+  if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
+  const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
+  if (gives_class_rows(model) && !(ids && ends_in_tanh(model)))
+    return foretells(outputs, first.sample.tokens)
+               ? Found{"generate", "scores of the next token for each position"}
+               : Found{"classify", rows ? "scores of classes for each position" : "one set of class scores"};
+  if (ids && is_sequence(outputs)) return {"embed", "features for each token"};
+  if (ids && outputs.dims.size() == 2) return {"embed", "one vector of features for a text"};
+  if (rows) return {"raw", "the model's output is a map or a sequence, not one set of classes"};
+  return {"classify", "one set of class scores"};
+}
+
+// As Sentence Transformers notes it beside the model, or above the folder onnx/.
+std::optional<Pooling> noted_pooling(const fs::path& folder) {
+  for (const fs::path& base : {folder, folder / ".."}) {
+    const fs::path file = base / "1_Pooling" / "config.json";
+    std::error_code none;
+    if (folder.empty() || !fs::exists(file, none)) continue;
+    const auto config = internal::parse_json(read_file(file));
+    const std::map<std::string, Pooling> keys{{"pooling_mode_cls_token", Pooling::kFirst},
+                                              {"pooling_mode_mean_tokens", Pooling::kMean},
+                                              {"pooling_mode_lasttoken", Pooling::kLast}};
+    for (const auto& [key, pooling] : keys)
+      if (config.is_object() && config.contains(key) && config[key] == true) return pooling;
+  }
+  return {};
+}
+
+Pooling pooling_of(const MetricOptions& asked, const FirstAnswer& first) {
+  const bool whole = !is_sequence(first.outputs);
+  if (asked.pooling.empty())
+    return whole ? Pooling::kWhole : noted_pooling(first.model_folder).value_or(Pooling::kMean);
+  const Pooling pooling = parse_pooling(asked.pooling);
+  if (whole && pooling != Pooling::kWhole)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[task] --pooling {} and a first output of {} axes found; features of positions, [1, "
+                            "positions, features], expected; leave --pooling out",
+                            asked.pooling, first.outputs.dims.size()));
+  return pooling;
+}
+
+}  // namespace
+
+std::span<const Task> tasks() { return rows(); }
+
+const Task& task_named(std::string_view name) {
+  const auto row = std::ranges::find(rows(), name, &Task::name);
+  if (row != rows().end()) return *row;
+  std::vector<std::string> names;
+  for (const Task& task : rows()) names.emplace_back(task.name);
+  throw Error(Code::kUsage, fmt::format("[task] --task {} found; one of {} expected{}", name, fmt::join(names, ", "),
+                                        did_you_mean(std::string(name), names)));
+}
+
+Reading find_reading(const MetricOptions& asked, const Model& model, const FirstAnswer& first) {
+  Reading reading;
+  if (asked.task.empty()) {
+    auto [task, reason] = found_by(model, first);
+    reading = {.task = &task_named(task), .reason = std::move(reason)};
+  } else {
+    reading.task = &task_named(asked.task);
+  }
+  if (reading.task->embeds) reading.pooling = pooling_of(asked, first);
+  else if (!asked.pooling.empty())
+    throw Error(Code::kUsage, fmt::format("[task] --pooling {} and the task {} found; --task embed expected beside it",
+                                          asked.pooling, reading.task->name));
+  return reading;
+}
+
+std::vector<std::string> unasked_metrics(const Reading& reading, const Sample& sample, int64_t samples) {
+  constexpr int64_t kFewest = 3;  // to be near to one of
+  std::vector<std::string> names;
+  for (const std::string_view name : reading.task->metrics)
+    if (reading.task->embeds ? samples >= kFewest : sample.tokens.size() > 1) names.emplace_back(name);
+  return names;
+}
+
+}  // namespace seqto

@@ -1,0 +1,202 @@
+// What a model is for, found from its graph and its first answer; embeddings and what they retrieve.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/files.h"
+#include "metrics/loss/output_values.h"
+#include "metrics/loss/pooling.h"
+#include "seqto/error.h"
+#include "seqto/task.h"
+
+namespace seqto {
+namespace {
+
+namespace fs = std::filesystem;
+
+Tensor floats(std::vector<int64_t> dims, std::vector<float> values) { return float_tensor(std::move(dims), values); }
+
+Tensor ones(const std::vector<int64_t>& dims) {
+  int64_t count = 1;
+  for (const int64_t size : dims) count *= size;
+  return floats(dims, std::vector<float>(static_cast<size_t>(count), 1));
+}
+
+Model ending(const std::string& head, const std::string& weight = "float[4,9] w") {
+  return parse_model_text(
+      "<ir_version: 8, opset_import: [\"\" : 17]> g (int64[1,3] ids) => (float[1,3,9] y) <" + weight +
+      ", float[9] b = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float s = {2}, float[7,4] table> { e = Gather(table, ids) " + head +
+      " }");
+}
+
+TEST(ClassRows, LeaveAModelThroughAProductOrASoftmax) {
+  EXPECT_TRUE(gives_class_rows(ending("y = MatMul(e, w)")));
+  EXPECT_TRUE(gives_class_rows(ending("m = MatMul(e, w) a = Add(b, m) d = Div(a, s) t = Tanh(d) y = Mul(t, s)")));
+  EXPECT_TRUE(gives_class_rows(ending("m = MatMul(e, w) r = Relu(m) y = LogSoftmax<axis = -1>(r)")));
+  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Mul(m, b)"))) << "a normalization's weight";
+  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Relu(m)")));
+  EXPECT_FALSE(gives_class_rows(ending("m = MatMul(e, w) y = Softmax<axis = 1>(m)")));
+  const Model features = parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,3,4] x) => (float[1,3,9] y) <float[4,9] w> { y = MatMul(x, w) })");
+  EXPECT_FALSE(gives_class_rows(features)) << "a series of numbers";
+}
+
+Outputs answer(const std::vector<Tensor>& tensors) {
+  Outputs outputs;
+  internal::append_outputs(outputs, tensors, "[test]");
+  return outputs;
+}
+
+const Model& image_model() {
+  static const Model kModel = parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,4] x) => (float[1,4] y, float[1,4] z) { y = Relu(x) z = Relu(x) })");
+  return kModel;
+}
+
+std::string task_of(const Model& model, const std::vector<Tensor>& tensors, std::vector<int64_t> tokens = {},
+                    size_t states = 0) {
+  Sample sample;
+  sample.tokens = std::move(tokens);
+  const Outputs outputs = answer(tensors);
+  return std::string(find_reading({}, model, {.outputs = outputs, .sample = sample, .states = states}).task->name);
+}
+
+TEST(Task, FollowsTheOutputs) {
+  const auto of = [](std::vector<std::vector<int64_t>> outputs, size_t states = 0) {
+    std::vector<Tensor> tensors;
+    for (const auto& dims : outputs) tensors.push_back(ones(dims));
+    return task_of(image_model(), tensors, {}, states);
+  };
+  EXPECT_EQ(of({{1, 10}}), "classify");
+  EXPECT_EQ(of({{1, 1000, 1, 1}}), "classify");
+  EXPECT_EQ(of({{1, 1}}), "regress");
+  EXPECT_EQ(of({{1, 84, 2100}}), "raw");
+  EXPECT_EQ(of({{1, 1, 32, 32}}), "raw");
+  EXPECT_EQ(of({{1, 10}, {1, 4}}), "raw");
+  EXPECT_EQ(of({{1, 1}, {2, 1, 128}}, 1), "regress");  // the second is a state
+}
+
+// Scores of four classes at each of three positions, highest at `first`.
+Tensor scores(const std::vector<size_t>& first) {
+  std::vector<float> values(first.size() * 4);
+  for (size_t i = 0; i < first.size(); ++i) values[4 * i + first[i]] = 5;
+  return floats({1, static_cast<int64_t>(first.size()), 4}, values);
+}
+
+TEST(Task, OfTokenModels) {
+  const Model rows = ending("y = MatMul(e, w)"), features = ending("m = MatMul(e, w) y = Mul(m, b)");
+  EXPECT_EQ(task_of(rows, {scores({2, 3, 0})}, {1, 2, 3}), "generate");
+  EXPECT_EQ(task_of(rows, {scores({1, 2, 3})}, {1, 2, 3}), "classify") << "a masked model foretells the token itself";
+  EXPECT_EQ(task_of(rows, {scores({2, 3, 0})}, {1, 7, 3}), "classify") << "fewer classes than tokens";
+  EXPECT_EQ(task_of(rows, {scores({2, 3, 0})}), "classify") << "no tokens are known";
+  EXPECT_EQ(task_of(features, {scores({2, 3, 0})}, {1, 2, 3}), "embed");
+  EXPECT_EQ(task_of(features, {ones({1, 9})}, {1, 2, 3}), "embed");
+  EXPECT_EQ(task_of(rows, {ones({1, 9})}, {1, 2, 3}), "classify");
+  EXPECT_EQ(task_of(ending("m = MatMul(e, w) y = Tanh(m)"), {ones({1, 9})}, {1, 2, 3}), "embed") << "BERT's pooler";
+}
+
+TEST(Task, WhatAModelRemembersIsNoAnswer) {
+  Model model = ending("y = MatMul(e, w)");
+  for (const char* name : {"present.0.key", "present.0.value"}) model.graph.outputs.push_back({.name = name});
+  EXPECT_EQ(task_of(model, {scores({2, 3, 0}), ones({1, 2, 3, 4}), ones({1, 2, 3, 4})}, {1, 2, 3}), "generate");
+}
+
+TEST(Task, AsAskedFor) {
+  const Outputs outputs = answer({scores({2, 3, 0})});
+  Sample sample;
+  const FirstAnswer first{.outputs = outputs, .sample = sample};
+  const Reading reading = find_reading({.task = "embed", .pooling = "first"}, image_model(), first);
+  EXPECT_EQ(reading.task->loss, "cosine");
+  EXPECT_EQ(reading.pooling, Pooling::kFirst);
+  EXPECT_TRUE(reading.reason.empty());
+  EXPECT_THROW(find_reading({.task = "embd"}, image_model(), first), Error);
+  EXPECT_THROW(find_reading({.task = "embed", .pooling = "max"}, image_model(), first), Error);
+  EXPECT_THROW(find_reading({.task = "classify", .pooling = "mean"}, image_model(), first), Error);
+  const Outputs vector = answer({ones({1, 9})});
+  EXPECT_THROW(find_reading({.task = "embed", .pooling = "mean"}, image_model(), {.outputs = vector, .sample = sample}),
+               Error);
+}
+
+TEST(Task, PoolsAsSentenceTransformersNoteIt) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path / "1_Pooling");
+  fs::create_directories(folder.path / "onnx");
+  write_file_atomic(folder.path / "1_Pooling/config.json",
+                    R"({"word_embedding_dimension": 4, "pooling_mode_cls_token": true,
+                                  "pooling_mode_mean_tokens": false})");
+  const Outputs outputs = answer({scores({2, 3, 0})});
+  Sample sample;
+  const auto pooling_in = [&](const fs::path& model_folder) {
+    return find_reading({.task = "embed"}, image_model(),
+                        {.outputs = outputs, .sample = sample, .model_folder = model_folder})
+        .pooling;
+  };
+  EXPECT_EQ(pooling_in(folder.path), Pooling::kFirst);
+  EXPECT_EQ(pooling_in(folder.path / "onnx"), Pooling::kFirst);
+  EXPECT_EQ(pooling_in(fs::temp_directory_path() / "nowhere"), Pooling::kMean);
+}
+
+TEST(Task, EmbeddingsAreOfTheCountedPositionsAndOfLengthOne) {
+  const std::vector<Tensor> tensors{floats({1, 3, 2}, {3, 0, 0, 4, 100, 100})};
+  const auto embedding = [&](Pooling pooling) {
+    Outputs outputs{.pooling = pooling};
+    internal::append_outputs(outputs, tensors, "[test]", std::vector<char>{1, 1, 0});
+    EXPECT_EQ(outputs.dims, (std::vector<int64_t>{1, 2}));
+    return std::vector<float>(outputs.row(0).begin(), outputs.row(0).end());
+  };
+  EXPECT_EQ(embedding(Pooling::kMean), (std::vector<float>{0.6f, 0.8f}));
+  EXPECT_EQ(embedding(Pooling::kFirst), (std::vector<float>{1, 0}));
+  EXPECT_EQ(embedding(Pooling::kLast), (std::vector<float>{0, 1}));
+  EXPECT_EQ(internal::pooled(std::vector<float>{0, 0}, 2, Pooling::kWhole), (std::vector<float>{0, 0}));
+}
+
+TEST(TopkOverlap, IsTheShareOfTheSameNeighbours) {
+  // Directions in degrees. With five samples two neighbours each are looked at.
+  const auto answers = [](const std::vector<double>& degrees) {
+    Answers all({"y"});
+    for (const double d : degrees) {
+      const double angle = d * std::acos(-1) / 180;
+      const float length = static_cast<float>(1 + d);  // does not count
+      all.append(std::vector{floats(
+          {1, 2}, {length * static_cast<float>(std::cos(angle)), length * static_cast<float>(std::sin(angle))})});
+    }
+    return all;
+  };
+  const Metrics metrics = make_metrics({.metrics = {"topk_overlap"}});
+  const Answers reference = answers({0, 10, 24, 50, 88});
+  const std::vector<Truth> truths(5);
+  EXPECT_EQ(metrics[0]->score(reference, reference, truths).value, 1);
+  // The last is now between the first two: it is a neighbour of both, and they are its own.
+  const Score moved = metrics[0]->score(answers({0, 10, 24, 50, 5}), reference, truths);
+  EXPECT_EQ(moved.samples, (std::vector<double>{0.5, 0.5, 0.5, 0.5, 0}));
+  EXPECT_DOUBLE_EQ(moved.value, 0.4);
+  EXPECT_TRUE(metrics[0]->higher_is_better());
+  const std::vector<Truth> two(2);
+  EXPECT_THROW(metrics[0]->score(answers({0, 1}), answers({0, 1}), two), Error);
+}
+
+TEST(RowLosses, AreQuantilesAndMeansByPosition) {
+  Outputs reference, candidate;
+  const auto append = [](Outputs& to, const std::vector<size_t>& first) {
+    internal::append_outputs(to, std::vector{scores(first)}, "[test]");
+  };
+  append(reference, {0, 0, 0}), append(candidate, {0, 1, 0});
+  append(reference, {0, 0}), append(candidate, {0, 0});
+  const auto rows = row_losses(reference, candidate);
+  ASSERT_TRUE(rows);
+  const double e5 = std::exp(5), wrong = 5 * (e5 - 1) / (e5 + 3);  // KL of 5, 0, 0, 0 from 0, 5, 0, 0
+  EXPECT_EQ(rows->width, 1);
+  ASSERT_EQ(rows->by_position.size(), 3);
+  EXPECT_EQ(rows->by_position[0], 0);
+  EXPECT_NEAR(rows->by_position[1], wrong / 2, 1e-9);
+  EXPECT_EQ(rows->by_position[2], 0);
+  EXPECT_NEAR(rows->largest, wrong, 1e-9);
+  EXPECT_NEAR(rows->q99, 0.96 * wrong, 1e-9);  // numpy's: between the fourth and fifth of five
+  Outputs single;
+  internal::append_outputs(single, std::vector{ones({1, 4})}, "[test]");
+  EXPECT_FALSE(row_losses(single, single));
+}
+
+}  // namespace
+}  // namespace seqto
