@@ -30,8 +30,9 @@ def seqto(*words, env=None, timeout=300):
 
 
 def save(path, nodes, inputs, outputs, weights=(), opset=17, ir_version=8):
-    """`inputs` and `outputs` are pairs of name and shape, float; `weights` pairs of name and array."""
-    info = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in part]
+    """`inputs` and `outputs` are pairs of name and shape, float, or triples with an element type behind them; `weights`
+    pairs of name and array."""
+    info = [[helper.make_tensor_value_info(name, *types or [TensorProto.FLOAT], shape) for name, shape, *types in part]
             for part in (inputs, outputs)]
     initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in weights]
     graph = helper.make_graph(nodes, "g", *info, initializers)

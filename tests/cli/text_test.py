@@ -1,0 +1,130 @@
+"""From text files to a study in one command: a bigram model whose perplexity numpy knows, and an embedding of lines."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+from onnx import TensorProto
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+PYTHON = pathlib.Path(__file__).parents[2] / ".deps/venv/bin/python"
+PYTHON = str(PYTHON) if PYTHON.exists() else sys.executable
+WORDS, WIDTH, LENGTH, TOKENS = 48, 48, 16, 16 * 90
+CLS, SEP = WORDS, WORDS + 1
+TINY = 1e-2  # of each pair that was not seen
+
+
+def tokenizer(framed):
+    vocabulary = {f"w{i}": i for i in range(WORDS)} | {"[CLS]": CLS, "[SEP]": SEP}
+    frame = {"type": "TemplateProcessing", "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+             "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+                        {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+             "special_tokens": {name: {"id": name, "ids": [i], "tokens": [name]}
+                                for name, i in (("[CLS]", CLS), ("[SEP]", SEP))}}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": {"type": "WhitespaceSplit"}, "decoder": None, "post_processor": frame if framed else None,
+            "model": {"type": "WordLevel", "unk_token": "w0", "vocab": vocabulary}}
+
+
+@unittest.skipIf(subprocess.run([PYTHON, "-c", "import tokenizers"], stderr=subprocess.DEVNULL).returncode,
+                 "the package tokenizers is not there")
+class Text(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-text-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir)
+        random = np.random.default_rng(7)
+        cls.tokens = [0]
+        while len(cls.tokens) < TOKENS:  # most words have a usual follower
+            cls.tokens.append(int(random.integers(WORDS)) if random.random() < 0.3 else (3 * cls.tokens[-1] + 1) % WORDS)
+        words = [f"w{i}" for i in cls.tokens]
+        (cls.dir / "book.txt").write_text(" ".join(words))
+        lengths = random.integers(3, 12, 90)
+        (cls.dir / "lines.txt").write_text("\n".join(" ".join(random.choice(words, n)) for n in lengths))
+        for name, framed in (("plain", False), ("framed", True)):
+            (cls.dir / f"{name}.json").write_text(json.dumps(tokenizer(framed)))
+        counts = np.full((WORDS, WORDS), TINY)
+        for a, b in zip(cls.tokens, cls.tokens[1:]):
+            counts[a, b] += 1
+        cls.scores = np.log(counts / counts.sum(1, keepdims=True)).astype(np.float32)
+        cls.bigrams = models.save(
+            cls.dir / "bigrams.onnx", [models.node("Gather", ["table", "input_ids"], ["e"]),
+                                       models.node("MatMul", ["e", "w"], ["logits"])],
+            [("input_ids", ["batch", "tokens"], TensorProto.INT64)], [("logits", ["batch", "tokens", WORDS])],
+            [("table", np.eye(WORDS, dtype=np.float32)), ("w", cls.scores)])
+        ones, zeros = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
+        cls.features = models.save(
+            cls.dir / "features.onnx",
+            [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("MatMul", ["e", "w"], ["m"]),
+             models.node("LayerNormalization", ["m", "ones", "zeros"], ["last_hidden_state"])],
+            [(name, ["batch", "tokens"], TensorProto.INT64) for name in ("input_ids", "attention_mask")],
+            [("last_hidden_state", ["batch", "tokens", WIDTH])],
+            [("table", models.weight(WORDS + 2, WIDTH, seed=1)), ("w", models.weight(WIDTH, WIDTH, seed=2)),
+             ("ones", ones), ("zeros", zeros)])
+
+    def seqto(self, *words):
+        return models.seqto(*words, env={**os.environ, "SEQTO_PYTHON": PYTHON})
+
+    def study(self, name, *words):
+        folder = self.dir / name
+        done = self.seqto("tune", *words, "-o", folder, "--quick", "--max-evaluations", 6)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((folder / "report.html").exists())
+        return json.loads((folder / "summary.json").read_text()), (folder / "report.html").read_text(), done.stderr
+
+    def test_perplexity_is_numpys(self):
+        done = self.seqto("run", self.bigrams, "--text", self.dir / "book.txt", "--tokenizer", self.dir / "plain.json",
+                          "--length", LENGTH, "--metric", "perplexity", "-o", self.dir / "out.npz", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        windows = np.reshape(self.tokens, (-1, LENGTH))
+        nats = -self.scores[windows[:, :-1], windows[:, 1:]].astype(np.float64)
+        self.assertAlmostEqual(json.loads(done.stdout)["metrics"]["perplexity"], np.exp(nats.mean()), delta=1e-4)
+
+    def test_a_language_model_from_text_to_report(self):
+        summary, page, log = self.study("lm", self.bigrams, "--text", self.dir / "book.txt", "--tokenizer",
+                                        self.dir / "plain.json", "--length", LENGTH)
+        self.assertEqual((summary["task"], summary["objectives"][0]), ("generate", "kl"))
+        self.assertIn("task: generate", log)
+        for point in summary["front"]:
+            self.assertIn("perplexity", point["intervals"])
+            rows = point["kl_rows"]
+            self.assertEqual((rows["width"], len(rows["by_position"])), (1, LENGTH))
+            self.assertAlmostEqual(np.mean(rows["by_position"]), point["losses"]["kl"], delta=1e-5)
+            self.assertLessEqual(rows["q99"], rows["q999"])
+            self.assertLessEqual(rows["q999"], rows["max"])
+        self.assertIn("Loss by position", page)
+
+    def test_an_embedding_of_lines(self):
+        summary, page, log = self.study("embed", self.features, "--text", self.dir / "lines.txt", "--tokenizer",
+                                        self.dir / "framed.json")
+        self.assertEqual((summary["task"], summary["objectives"][0]), ("embed", "cosine"))
+        self.assertIn("task: embed, by the mean of positions", log)
+        self.assertEqual(summary["baseline"]["metrics"]["topk_overlap"], 1)
+        for point in summary["front"]:
+            self.assertTrue(0 <= point["metrics"]["topk_overlap"] <= 1)
+            self.assertNotIn("kl_rows", point)
+        self.assertNotIn("Loss by position", page)
+        pooled, *_ = self.study("first", self.features, "--text", self.dir / "lines.txt", "--tokenizer",
+                                self.dir / "framed.json", "--pooling", "first")
+        self.assertNotEqual(pooled["fully_quantized"]["losses"]["cosine"], summary["fully_quantized"]["losses"]["cosine"])
+
+    def test_what_is_missing_is_said(self):
+        for words, part in (([], "give --tokenizer FILE"),
+                            (["--tokenizer", self.dir / "book.txt"], "is no tokenizer.json"),
+                            (["--tokenizer", self.dir / "plain.json", "--task", "generat"], "did you mean")):
+            done = self.seqto("tune", self.bigrams, "--text", self.dir / "book.txt", *words, "-o", self.dir / "no")
+            self.assertIn(done.returncode, (2, 3))
+            self.assertIn(part, done.stderr)
+            self.assertFalse((self.dir / "no" / "study.jsonl").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
