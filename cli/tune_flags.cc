@@ -75,7 +75,7 @@ void add_tune_flags(Command word, TuneFlags& f) {
   word.under("Output").add_option("-o,--output", o.output, "Folder for the results").required();
   search.in_detail()
       .add_option("--strategy", o.strategy, "How the search goes (docs/design/search.md)")
-      .type_name("chain|incremental|dynamic_program|greedy_revert|sensitivity_list|nsga2|random")
+      .type_name(fmt::format("{}", fmt::join(strategy_names(), "|")))
       .capture_default_str();
   search.add_option("--schemes", o.schemes, "To choose from, also with fields, as int8+per_channel=false")
       .type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")

@@ -80,6 +80,23 @@ Sensitivity analyze(const Model& float_model, const Model& quantized, const Samp
 // read it; repeated entries are dropped.
 std::vector<std::string> exclusion_order(const Sensitivity& sensitivity, const Model& float_model);
 
+// --- What weights lose by themselves: the scores by which other tools give bits to layers, without running a candidate
+
+struct LocalError {
+  LayerId layer;  // that reads the weight; of several the first product
+  // Of a product's input: its mean square; the variance and the largest magnitude of a channel over the positions of a
+  // sample, both means over channels and samples. 0 for others.
+  double square = 0, variance = 0, magnitude = 0;
+  // Of the weight in 8 bits with scale and zero point for each output: the mean square error of the worst output, and
+  // the root of the sum of all squares.
+  double worst_output = 0, norm = 0;
+  // In each of the quantized models: squared errors over squared weights of an output, both weighted by the mean
+  // squares of the inputs that they are multiplied with, summed over the outputs. 0 where it is float.
+  std::vector<double> relative;
+};
+// Of each constant weight of Conv, Gemm, MatMul and Gather, in graph order. One pass over the samples.
+std::vector<LocalError> local_errors(const Model& model, std::span<const Model> quantized, const SampleRun& on);
+
 // --- What a report shows of single layers: their tensors, what values these take, what int8 holds
 
 // The tensors of one layer by name. Absent optional inputs and constants that are no weights are left out; what a

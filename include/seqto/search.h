@@ -156,6 +156,8 @@ struct SearchSpace {
   std::vector<SearchGroup> groups;
   std::function<int64_t(const Plan&)> size_of;    // bytes of the candidate's file; needs no run
   std::function<double(const Plan&)> latency_of;  // predicted, nanoseconds a sample; may be empty
+  // `relative` for each of the plans; found once, for the plans that were asked for first.
+  std::function<std::vector<LocalError>(std::span<const Plan>)> local_errors;
 };
 // "incremental": the published procedure. Trial 0 is the fully quantized model. Then the exclusion list grows by one
 // entry of the order a trial, until the threshold or the end of the list. Candidates that are equal

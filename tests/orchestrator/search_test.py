@@ -85,7 +85,8 @@ class SearchTest(unittest.TestCase):
         self.assertFalse(any("pooled_kl" in t for t in without))
 
     def test_every_strategy_ends_and_gives_the_same_again(self):
-        for strategy in ("chain", "dynamic_program", "sensitivity_list", "greedy_revert", "nsga2", "random"):
+        for strategy in ("chain", "dynamic_program", "sensitivity_list", "greedy_revert", "greedy_bits", "weighted_error",
+                         "mean_activation_variance", "nsga2", "random"):
             with self.subTest(strategy):
                 flags = ["--strategy", strategy, *SIZE, "--search-evaluations", 30]
                 _, first, _ = self.tune(strategy, *flags, "--jobs", 1)

@@ -129,8 +129,9 @@ TEST_F(IncrementalTest, UnknownNamesAreListed) {
   EXPECT_EQ(message("incremental", {}), "");
   EXPECT_EQ(message("greedy", {}),
             "[tune] strategy 'greedy' found; one of chain, incremental, dynamic_program, sensitivity_list, "
-            "greedy_revert, nsga2, "
-            "random expected; did you mean 'greedy_revert'?");
+            "greedy_revert, greedy_bits, weighted_error, weight_quantization_error, hessian_input_activation, "
+            "mean_activation_variance, mean_activation_magnitude, mixed_layers, nsga2, random expected; did you mean "
+            "'greedy_revert'?");
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ static void from_json(const json& j, ActivationError& e) {
 static void to_json(json& j, const WeightError& e) { j = {{"tensor", e.tensor}, {"sqnr", e.sqnr}}; }
 static void from_json(const json& j, WeightError& e) { e = {j.at("tensor"), number(j.at("sqnr")), {}}; }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sensitivity, activations, weights)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LocalError, layer, square, variance, magnitude, worst_output, norm, relative)
 
 static void to_json(json& j, const TensorValues& v) {
   const auto& edges = v.histogram.edges;
@@ -189,6 +190,7 @@ template struct Note<OwnCorrection>;
 template struct Note<std::map<std::string, std::vector<NodePlacement>>>;
 template struct Note<WhatIf>;
 template struct Note<Sensitivity>;
+template struct Note<std::vector<LocalError>>;
 template struct Note<std::vector<LayerTensors>>;
 template struct Note<NotedValues>;
 template struct Note<Explained>;

@@ -78,6 +78,7 @@ inline const Note<std::string> kLatencyModel{"latency model"};  // as it writes 
 inline const Note<std::vector<double>> kLatencyErrors{"latency errors"};
 inline const Note<WhatIf> kWhatIf{"what if"};
 inline const Note<Sensitivity> kSensitivity{"sensitivity"};
+inline const Note<std::vector<LocalError>> kLocalErrors{"local errors"};
 inline const Note<std::vector<LayerTensors>> kWiring{"wiring"};
 inline const Note<NotedValues> kValues{"values"};
 inline const Note<Explained> kExplained{"explained"};

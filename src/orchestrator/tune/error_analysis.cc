@@ -17,6 +17,14 @@ Sensitivity ranked(const Inputs& in, Study& study, References& r, const Env& env
   });
 }
 
+std::vector<LocalError> local_errors_of(std::span<const Plan> plans, const Inputs& in, Study& study, References& r) {
+  return notes::kLocalErrors.in_or(study, [&] {
+    std::vector<Model> quantized;
+    for (const Plan& plan : plans) quantized.push_back(r.candidate(plan));
+    return local_errors(r.base.model, quantized, {*in.samples.data, in.samples.split.calibration, *in.runner, in.env});
+  });
+}
+
 void note_tensors(const Inputs& in, Study& study, References& r, const Env& env) {
   if (!notes::kWiring.is_in(study)) notes::kWiring.add(study, layer_tensors(r.base.model));
   if (notes::kValues.is_in(study)) return;

@@ -83,6 +83,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
   if (!searches(o)) space.exclusion_order = exclusion_order(ranked(in, study.study, r, in.env), r.base.model);
   for (const auto& [id, scheme] : r.full.schemes) space.layers.push_back(id);
   space.size_of = [&r](const Plan& plan) { return serialized_size(r.candidate(plan)); };
+  space.local_errors = [&](std::span<const Plan> plans) { return local_errors_of(plans, in, study.study, r); };
   std::unique_ptr<PredictedLatencies> latencies;
   if (searches(o) && by_latency(o)) latencies = predicted_latencies(w, space, r, study, in);
   if (latencies) space.latency_of = std::cref(*latencies);

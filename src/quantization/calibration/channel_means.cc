@@ -171,6 +171,32 @@ std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const C
   return spreads;
 }
 
+std::vector<ChannelPower> channel_powers(const Model& model, std::span<const ChannelTensor> tensors,
+                                         const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
+  const size_t count = tensors.size();
+  auto session =
+      runner.load(with_reductions(model, tensors, {Reduction::kMean, Reduction::kSquare, Reduction::kMagnitude}));
+  std::vector<ChannelPower> powers(count);
+  std::vector<std::vector<double>> now(3 * count);
+  for_each_output(*session, data, samples, env, [&](size_t o, const Tensor& output) {
+    now[o].clear();
+    add_share(now[o], output, 1);
+    if (o < 2 * count) return;
+    const size_t t = o - 2 * count;
+    const std::vector<double>&mean = now[t], &square = now[count + t], &largest = now[o];
+    ChannelPower& power = powers[t];
+    power.squares.resize(square.size());
+    const double share = 1.0 / static_cast<double>(samples.size());
+    for (size_t c = 0; c < square.size(); ++c) {
+      power.squares[c] += share * square[c];
+      power.variance += share * std::max(0.0, square[c] - mean[c] * mean[c]) / static_cast<double>(square.size());
+      power.magnitude += share * largest[c] / static_cast<double>(square.size());
+    }
+  });
+  return powers;
+}
+
 std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,
                                          const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;

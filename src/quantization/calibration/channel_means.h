@@ -46,6 +46,15 @@ struct ChannelSpread {
 std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const ChannelTensor> tensors,
                                            const SampleRun& on);
 
+// How much of a signal the channels are, of the graph as written.
+struct ChannelPower {
+  std::vector<double> squares;  // mean of each channel
+  // Of a channel over the positions of a sample: its variance, its largest magnitude; means over channels and samples.
+  double variance = 0, magnitude = 0;
+};
+std::vector<ChannelPower> channel_powers(const Model& model, std::span<const ChannelTensor> tensors,
+                                         const SampleRun& on);
+
 // The smallest and the largest value of every channel, of the graph as written.
 struct ChannelRange {
   std::vector<float> lowest, highest;

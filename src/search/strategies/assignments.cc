@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -39,6 +40,13 @@ std::vector<DetailedScheme> Assignments::schemes() const {
   std::set<DetailedScheme> found;
   for (const SearchGroup& group : space_.groups) found.insert(group.schemes.begin() + 1, group.schemes.end());
   return {found.begin(), found.end()};
+}
+
+std::vector<DetailedScheme> Assignments::schemes_by_bytes() {
+  std::vector<DetailedScheme> result = schemes();
+  std::ranges::stable_sort(result, std::greater(),
+                           [&](const DetailedScheme& scheme) { return total(bytes_saved(), uniform(scheme)); });
+  return result;
 }
 
 const ChoiceTable& Assignments::bytes_saved() {

@@ -30,6 +30,9 @@ class Assignments {
   // The schemes that any group has beside float32, in the order of Scheme, those without fields first.
   std::vector<DetailedScheme> schemes() const;
 
+  // The same by what their uniform plans save, most first.
+  std::vector<DetailedScheme> schemes_by_bytes();
+
   // Bytes that each choice saves of the float file when it is the only one; negative where the file grows. Made on
   // first use.
   const ChoiceTable& bytes_saved();

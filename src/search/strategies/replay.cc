@@ -71,6 +71,13 @@ ChoiceTable Replay::one_in() {
   return table;
 }
 
+void Replay::walk(const std::vector<Assignment>& path) {
+  const auto count = std::min<size_t>(path.size(), static_cast<size_t>(std::max<int64_t>(2, left())));
+  std::vector<Assignment> chosen;
+  for (size_t i = 0; i < count; ++i) chosen.push_back(path[count == 1 ? 0 : i * (path.size() - 1) / (count - 1)]);
+  losses(chosen);
+}
+
 int64_t Replay::budget() const {
   return options_.evaluations > 0 ? options_.evaluations : 5 * static_cast<int64_t>(assignments_.groups());
 }

@@ -35,6 +35,9 @@ class Replay : public Strategy {
   // What the choices cost: bytes, or with latency among the objectives mixtures of bytes and time.
   std::vector<ChoiceTable> mixed_costs();
 
+  // Measures as many plans of a path as the budget allows, both ends and evenly between them.
+  void walk(const std::vector<Assignment>& path);
+
   int64_t budget() const;
   int64_t left() const { return budget() - used_; }
 

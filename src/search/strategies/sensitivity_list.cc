@@ -35,10 +35,7 @@ class SensitivityList : public Replay {
       now = flip.choice;
       path.push_back(plan);
     }
-    const auto count = std::min<size_t>(path.size(), static_cast<size_t>(std::max<int64_t>(2, left())));
-    std::vector<Assignment> chosen;
-    for (size_t i = 0; i < count; ++i) chosen.push_back(path[count == 1 ? 0 : i * (path.size() - 1) / (count - 1)]);
-    losses(chosen);
+    walk(path);
   }
 };
 

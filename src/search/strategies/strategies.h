@@ -20,8 +20,26 @@ std::unique_ptr<Strategy> make_greedy_revert(const SearchSpace& space, const Str
 std::unique_ptr<Strategy> make_sensitivity_list(const SearchSpace& space, const StrategyOptions& options);
 // Losses of one choice at a time taken as additive, as model compression toolkits do it with an integer program; here a
 // dynamic program gives the plan of least loss for each of as many costs as the budget allows, with latency among the
-// objectives for mixtures of the costs.
+// objectives for mixtures of the costs. It is AutoRound's AutoScheme with measured losses for scores: that one's are of
+// first order, weight errors times gradients, which a runtime for inference does not give.
 std::unique_ptr<Strategy> make_dynamic_program(const SearchSpace& space, const StrategyOptions& options);
+// EXL3's optimizer (exllamav3, conversion/optimize_model.py): from every group at its cheapest choice, each dearer
+// choice alone tells by how much the loss falls for its bytes; always the step that saves most for them is taken.
+std::unique_ptr<Strategy> make_greedy_bits(const SearchSpace& space, const StrategyOptions& options);
+// llama.cpp's --target-bpw (pull request 15550): errors of the weights weighted by the squares of their inputs,
+// relative to each output, are what plans lose; along each group's hull, as a Lagrangian finds them. Without its
+// factors for kinds of layers.
+std::unique_ptr<Strategy> make_weighted_error(const SearchSpace& space, const StrategyOptions& options);
+// NNCF's scores for weights in 4 and 8 bits (nncf, weight_compression/mixed_precision.py), by its names: the groups
+// with the lowest go from the second cheapest scheme to the cheapest, one after the other. Nothing is measured for
+// them.
+std::unique_ptr<Strategy> make_weight_quantization_error(const SearchSpace& space, const StrategyOptions& options);
+std::unique_ptr<Strategy> make_hessian_input_activation(const SearchSpace& space, const StrategyOptions& options);
+std::unique_ptr<Strategy> make_mean_activation_variance(const SearchSpace& space, const StrategyOptions& options);
+std::unique_ptr<Strategy> make_mean_activation_magnitude(const SearchSpace& space, const StrategyOptions& options);
+// The rule of onnxruntime-genai's builder (builders/base.py: last_matmul, mixed_layers), which llama.cpp's quantizer
+// had first: the cheapest scheme but for the head, for some blocks' value and down projections, or for both.
+std::unique_ptr<Strategy> make_mixed_layers(const SearchSpace& space, const StrategyOptions& options);
 // NSGA-II (Deb et al. 2002) from random plans: binary tournaments, uniform crossover, one mutation a plan on average.
 std::unique_ptr<Strategy> make_nsga2(const SearchSpace& space, const StrategyOptions& options);
 // Plans at random, from few groups changed to all.

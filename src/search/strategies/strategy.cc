@@ -21,6 +21,13 @@ constexpr std::array kStrategies{
     StrategyEntry{"dynamic_program", make_dynamic_program},
     StrategyEntry{"sensitivity_list", make_sensitivity_list},
     StrategyEntry{"greedy_revert", make_greedy_revert},
+    StrategyEntry{"greedy_bits", make_greedy_bits},
+    StrategyEntry{"weighted_error", make_weighted_error},
+    StrategyEntry{"weight_quantization_error", make_weight_quantization_error},
+    StrategyEntry{"hessian_input_activation", make_hessian_input_activation},
+    StrategyEntry{"mean_activation_variance", make_mean_activation_variance},
+    StrategyEntry{"mean_activation_magnitude", make_mean_activation_magnitude},
+    StrategyEntry{"mixed_layers", make_mixed_layers},
     StrategyEntry{"nsga2", make_nsga2},
     StrategyEntry{"random", make_random},
 };
