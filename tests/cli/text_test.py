@@ -96,7 +96,7 @@ class Text(unittest.TestCase):
         for point in summary["front"]:
             self.assertIn("perplexity", point["intervals"])
             rows = point["kl_rows"]
-            self.assertEqual((rows["width"], len(rows["by_position"])), (1, LENGTH))
+            self.assertEqual((rows["width"], len(rows["by_position"])), (LENGTH // 8, 8))
             self.assertAlmostEqual(np.mean(rows["by_position"]), point["losses"]["kl"], delta=1e-5)
             self.assertLessEqual(rows["q99"], rows["q999"])
             self.assertLessEqual(rows["q999"], rows["max"])

@@ -185,7 +185,7 @@ std::optional<RowLosses> row_losses(const Outputs& reference, const Outputs& can
   if (reference.columns == 0 || reference.classes() == reference.columns || !same_lengths(reference, candidate))
     return {};
   const auto classes = static_cast<size_t>(reference.classes());
-  constexpr size_t kGroups = 16;
+  constexpr size_t kGroups = 8;  // that a page has room for
   RowLosses result{
       .width = static_cast<int64_t>((static_cast<size_t>(reference.columns) / classes + kGroups - 1) / kGroups)};
   const auto width = static_cast<size_t>(result.width);

@@ -103,18 +103,37 @@ void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
   o.quantize.headroom_16_bits = quantize.headroom_16_bits;
 }
 
-// Seconds of a sample, read and run; the runtime's first run is slow.
-double timed_sample(const Dataset& data, std::span<const int64_t> samples, Session& session, const TimeBudget& time) {
+// Of the float model.
+struct TimedSample {
+  double seconds = 0;        // read and run
+  int64_t answer_bytes = 0;  // of the largest answer
+};
+
+// The runtime's first run is slow.
+TimedSample timed_sample(const Dataset& data, std::span<const int64_t> samples, Session& session,
+                         const TimeBudget& time) {
   constexpr size_t kMost = 4;
   constexpr double kEnough = 1;
-  session.run(data.read(samples[0]).inputs);
+  TimedSample timed;
+  const auto run = [&](size_t i) {
+    int64_t bytes = 0;
+    for (const Tensor& answer : session.run(data.read(samples[i % samples.size()]).inputs))
+      bytes += answer.element_count() * static_cast<int64_t>(sizeof(float));
+    timed.answer_bytes = std::max(timed.answer_bytes, bytes);
+  };
+  run(0);
   const double begin = time.spent();
   size_t count = 0;
-  while (count < kMost && (count == 0 || time.spent() - begin < std::min(kEnough, time.timing_a_sample()))) {
-    session.run(data.read(samples[count % samples.size()]).inputs);
-    ++count;
-  }
-  return (time.spent() - begin) / static_cast<double>(count);
+  while (count < kMost && (count == 0 || time.spent() - begin < std::min(kEnough, time.timing_a_sample())))
+    run(count++);
+  timed.seconds = (time.spent() - begin) / static_cast<double>(count);
+  return timed;
+}
+
+// Samples whose answers, of a vocabulary at each position, are held in memory: the float model's and a candidate's.
+int64_t fitting(const TimedSample& timed) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
+  return std::max<int64_t>(kFewestEvaluated, kMostBytes / std::max<int64_t>(timed.answer_bytes, 1));
 }
 
 // `count` of them, evenly spaced, since neighbours may be alike; all where that is no fewer.
@@ -129,8 +148,9 @@ SampleCounts counts(const Split& split) {
   return {std::ssize(split.calibration), std::ssize(split.search), std::ssize(split.evaluation)};
 }
 
-// Times a sample of the float model on the first device. Where the time is limited, tells `time` of it, and takes as
-// many samples as the time lasts for. Recurrent sequences stay whole. A study that has begun keeps its samples.
+// Times a sample of the float model on the first device. Takes as many samples as memory holds the answers of. Where
+// the time is limited, tells `time` of it, and takes as many as the time lasts for. Recurrent sequences stay whole. A
+// study that has begun keeps its samples.
 void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudget& time) {
   const TuneOptions& o = in.options;
   const Dataset& data = *in.samples.data;
@@ -139,10 +159,19 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
   if (study) begun = notes::kFewerSamples.in(*study).value_or(SampleCounts());
   const SampleCounts all = counts(split);
   SampleCounts wanted = all;
+  TimedSample timed;
   {
     const auto session = in.devices.front().runner->load_file(o.model.string());
-    in.sample_seconds = timed_sample(data, split.evaluation, *session, time);
+    timed = timed_sample(data, split.evaluation, *session, time);
+    in.sample_seconds = timed.seconds;
   }
+  if (const int64_t fit = fitting(timed); !begun && fit < all.evaluation) {
+    wanted.evaluation = fit;
+    wanted.search = std::min(all.search, std::max(kFewestSearched, fit / 2 * 2));
+    in.notes.push_back(fmt::format(
+        "the answers of {} of {} samples to evaluate on fit in 1 GB of memory, and are taken", fit, all.evaluation));
+  }
+  const SampleCounts held = wanted;
   if (const double seconds = in.sample_seconds; time.is_limited()) {
     std::shared_ptr<Session> own = in.runner->load_file(o.model.string());
     const auto inputs = std::make_shared<std::vector<Tensor>>(data.read(split.evaluation.front()).inputs);
@@ -150,8 +179,8 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
     time.took(seconds, [own, inputs] { own->run(*inputs); });
     if (!begun && o.dataset.states.empty())
       wanted = {within(time.calibration_pass(), seconds, kFewestCalibrated),
-                within(time.search_pass(), seconds, kFewestSearched) / 2 * 2,
-                within(time.evaluation_pass(), seconds, kFewestEvaluated)};
+                std::min(wanted.search, within(time.search_pass(), seconds, kFewestSearched) / 2 * 2),
+                std::min(wanted.evaluation, within(time.evaluation_pass(), seconds, kFewestEvaluated))};
   }
   if (begun && begun->evaluation > 0) wanted = *begun;
   split.calibration = evenly(split.calibration, wanted.calibration);
@@ -160,11 +189,12 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
   const SampleCounts taken = counts(split);
   if (taken == all) return;
   in.fewer_samples = taken;
-  in.fewer_samples->not_evaluated = all.evaluation - taken.evaluation;
+  if (taken == held) return;
+  in.fewer_samples->not_evaluated = held.evaluation - taken.evaluation;
   in.notes.push_back(fmt::format(
       "--max-time lasts for {} of {} samples to calibrate, {} of {} to search on and {} of {} to evaluate on; more "
       "time in another folder takes them all",
-      taken.calibration, all.calibration, taken.search, all.search, taken.evaluation, all.evaluation));
+      taken.calibration, held.calibration, taken.search, held.search, taken.evaluation, held.evaluation));
 }
 
 }  // namespace

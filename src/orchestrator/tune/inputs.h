@@ -32,7 +32,7 @@ struct Inputs {
   std::vector<Device> devices{};     // where candidates are measured
   Samples samples{};
   double sample_seconds = 0;                    // of the float model on the first device, reading and all
-  std::optional<SampleCounts> fewer_samples{};  // that the study takes for want of time
+  std::optional<SampleCounts> fewer_samples{};  // that the study takes for want of time or memory
   std::vector<std::string> notes{};             // for the report
 };
 
