@@ -86,6 +86,8 @@ void add_quantize_flags(Command word, QuantizeFlags& f) {
   scheme.add_option("--activation-type", f.activation_type, "Activations").type_name(kTypes).capture_default_str();
   scheme.add_option("--weight-type", f.weight_type, "Weights").type_name(kTypes).capture_default_str();
   scheme.add_flag("--per-channel", o.per_channel, "One scale per output channel of a weight");
+  detail.add_flag("--per-token", o.per_token,
+                  "Dynamic layers: a scale for each token, so that answers do not depend on the batch");
   scheme.add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
   detail.add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
   detail.add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")

@@ -80,6 +80,8 @@ void add_tune_flags(Command word, TuneFlags& f) {
   search.add_option("--schemes", o.schemes, "To choose from, also with fields, as int8+per_channel=false")
       .type_name("float32|float16|int8|int8_dynamic|int8_weights|int4_weights|int8w_int16a")
       .delimiter(',');
+  search.in_detail().add_flag("--invariant", o.invariant,
+                              "Only schemes whose answers do not depend on what else is in the batch");
   search.in_detail()
       .add_option("--threshold", o.search.threshold, "Stop when rank_dissimilarity is at most this")
       .capture_default_str();

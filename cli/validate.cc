@@ -20,6 +20,8 @@ struct Flags {
   ParityOptions options;
   LimitFlags limits;
   std::string report;
+  bool invariance = false;
+  int64_t padding = 0;
 };
 
 // Where the data are: those of --data, else the test data that the hub has of the reference.
@@ -53,8 +55,36 @@ Parity parity_of(const Flags& f, const Context& context) {
   return parity;
 }
 
+void invariance_command(const Flags& f, const Context& context) {
+  if (!f.pair.candidate.empty() || !f.options.metrics.empty() || !f.limits.parsed().empty() ||
+      !f.pair.data.options.states.empty())
+    throw Error(Code::kUsage,
+                "[validate] --invariance and a second model, metrics, limits or states found; one model and --data "
+                "expected");
+  const std::string file = model_file(f.pair.reference, f.pair.hub, context);
+  const Model model = load_model(file);
+  const auto data = open_dataset(data_of(f.pair, context), model.graph.free_inputs(), f.pair.data.options);
+  const auto runner = make_runner(f.pair.device.device, f.pair.device.options, context.env);
+  RunnerOptions more = f.pair.device.options;
+  more.threads = more.threads == 2 ? 1 : 2;
+  const auto other = make_runner(f.pair.device.device, more, context.env);
+  Invariance found =
+      find_variations({file, runner.get(), data.get()},
+                      {.padding = f.padding, .other = other.get(), .other_threads = more.threads}, context.env);
+  found.model = f.pair.reference;  // as it was asked for
+  if (!f.report.empty()) write_invariance(found, f.report);
+  fmt::print("{}", context.json ? invariance_to_json(found) : invariance_text(found, stdout_style()));
+  if (!passed(found))
+    throw Error(
+        Code::kGateNotMet,
+        "[validate] answers found that depend on what they are computed with; the same bits expected; int8_dynamic "
+        "layers with --per-token, static and weight-only ones give them");
+}
+
 void validate_command(Flags& f, const Context& context) {
   if (!f.report.empty()) require_report_name(f.report);
+  if (f.invariance) return invariance_command(f, context);
+  if (f.padding > 0) throw Error(Code::kUsage, "[validate] --pad-to without --invariance found; both expected");
   f.options.limits = f.limits.parsed();
   if (f.pair.candidate.empty() && (!f.options.metrics.empty() || !f.options.limits.empty()))
     throw Error(Code::kUsage,
@@ -106,6 +136,12 @@ void add_validate(Command app, Context& context) {
   add_quality_limit_flags(word, f->limits);
   word.under("Limits").add_flag("--confident", f->options.gate.confident,
                                 "The whole 95 % interval of a figure has to meet its limit");
+  word.under("Goal").add_flag("--invariance", f->invariance,
+                              "Of one model: does a sample get the same bits in batches, filled up, on other threads?");
+  word.under("Goal")
+      .in_detail()
+      .add_option("--pad-to", f->padding, "Of --invariance: positions to fill up to (default: the longest sample's)")
+      .check_positive();
   word.under("Output").add_option("--worst", f->options.worst, "Samples to list, worst first").capture_default_str();
   word.under("Output").add_option("--report", f->report, "Also write it to FILE.html, FILE.md or FILE.json");
   add_print_config_flag(word);

@@ -126,6 +126,7 @@ struct LayerOptions {
   std::optional<DataType> weight_type;    // static; int8_dynamic and int8_weights: 8 bits; int4_weights: int4, uint4
   std::optional<bool> symmetric_weights;  // static, int8_dynamic, int8_weights, int4_weights; unset: by weight_type
   std::optional<bool> per_channel;        // static, int8_dynamic
+  std::optional<bool> per_token;          // int8_dynamic
   std::optional<bool> reduce_range;       // static, int8_dynamic
   std::optional<WeightClipping> weight_clipping;  // static
   std::optional<int64_t> block_size;              // static in QDQ form, int8_weights, int4_weights

@@ -34,7 +34,10 @@ struct QuantizeOptions {
   DataType weight_type = DataType::kInt8;
   bool per_channel = false;
   WeightClipping weight_clipping = WeightClipping::kNone;  // ours; of static layers
-  bool reduce_range = false;                               // 7-bit weights, for CPUs whose u8s8 kernels saturate
+  // Ours, of dynamic MatMul and Gemm: a scale for each row of the activation (a token) instead of one for the whole
+  // batch, so that an answer does not depend on what else is computed with it. Other dynamic layers stay in float.
+  bool per_token = false;
+  bool reduce_range = false;  // 7-bit weights, for CPUs whose u8s8 kernels saturate
   bool symmetric_activations = false;
   std::optional<bool> symmetric_weights;           // unset: symmetric when the type is signed
   bool restricted_asymmetric_activations = false;  // uint8 only: zero point 0 or 128

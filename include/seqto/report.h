@@ -201,6 +201,10 @@ std::vector<std::string> parity_failures(const Parity& parity);
 // An .html page, .md or .json, by the file's ending; written whole or not at all.
 void write_parity(const Parity& parity, const std::filesystem::path& file);
 
+std::string invariance_to_json(const Invariance& invariance);
+std::string invariance_text(const Invariance& invariance, const TextStyle& style = {});
+void write_invariance(const Invariance& invariance, const std::filesystem::path& file);
+
 // --- bench
 std::string bench_to_json(const BenchResult& result);
 std::string bench_text(const BenchResult& result, const TextStyle& style = {});

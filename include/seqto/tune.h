@@ -64,6 +64,8 @@ struct TuneOptions {
   MetricOptions metrics;
   // Samples of the evaluation on which the selected point is audited (validate.h); what it found is a note. 0: none.
   int64_t audit_samples = 0;
+  // Schemes whose answers depend on what else is in the batch are left out, or refused where they are asked for.
+  bool invariant = false;
   GroupOptions groups;               // layers to keep together, beside those that must be
   int64_t max_evaluations = 0;       // trials of any kind; 0: no limit
   double max_time_seconds = 0;       // of the whole run; what it left out is among the notes; 0: no limit

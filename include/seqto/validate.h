@@ -144,6 +144,37 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
 // test data); `reference` is then the word "the data". Throws Error{kInvalidInput} where they do not tell every output.
 Parity validate_expected(const ParitySide& candidate, const ParityOptions& = {}, const Env& = {});
 
+// --- Invariance: whether a sample's answer depends on what it is computed with. docs/reference/validate.md
+
+// All samples computed in another way than each alone.
+struct Variation {
+  std::string kind;          // "batch", "order" (a batch in reversed order), "padding", "threads"
+  int64_t size = 0;          // samples of a batch; positions that each is filled up to; threads
+  std::string left_out;      // why it was not tried; empty: it was
+  int64_t changed = 0;       // samples with an output of other bits
+  double max_abs = 0;        // the largest difference of a value
+  double worst_cosine = 1;   // of a sample's output, all its positions together
+  std::string worst_sample;  // whose cosine that is; empty: nothing changed
+};
+struct Invariance {
+  std::string model, runner;
+  int64_t samples = 0;
+  std::vector<Variation> variations;
+};
+bool passed(const Invariance& invariance);  // nothing changed
+
+struct InvarianceOptions {
+  std::vector<int64_t> batches{2, 8, 64};
+  int64_t padding = 0;      // positions that each sample is filled up to; 0: those of the longest
+  Runner* other = nullptr;  // a device with other threads; null: not tried
+  int64_t other_threads = 0;
+};
+// Positions that the input attention_mask hides at the end are cut off first: alone, each sample has its own length. In
+// a batch the shorter ones are filled up with 0, which the mask hides; without such an input only samples of one shape
+// share a batch. Of outputs [batch, positions, ...] a sample's own positions count. Throws Error{kInvalidInput} where
+// there are no two samples, and what load_file() and run() throw.
+Invariance find_variations(const ParitySide& model, const InvarianceOptions& = {}, const Env& = {});
+
 // --- Does a quantized model give on other processors what it gives here? docs/reference/audit.md
 //
 // x86 without VNNI multiplies unsigned activations and signed weights with vpmaddubsw, which adds two neighbouring

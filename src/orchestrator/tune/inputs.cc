@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "model/op_traits.h"
 #include "seqto/plan.h"
 #include "seqto/recipe.h"
 #include "seqto/runner.h"
@@ -68,6 +69,27 @@ void open_model(Inputs& in) {
     if (std::ranges::binary_search(excluded, node.name)) o.quantize.exclude.push_back(node.name);
 }
 
+// Most weights are those of MatMuls, as in text models: quantized while they run, they need no ranges that fit all
+// inputs, and are fast.
+bool is_made_of_products(const Model& model) {
+  int64_t products = 0, all = 0;
+  const std::vector<Layer> found = layers(model);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Node& node = model.graph.nodes[i];
+    if (!has(node, kProduct) && !has(node, kRecurrent)) continue;
+    all += found[i].weight_bytes;
+    if (is_matmul(node)) products += found[i].weight_bytes;
+  }
+  return 2 * products > all;
+}
+
+// What depends on the model among the schemes that nobody asked for.
+void add_schemes_of(Inputs& in, bool chose_schemes) {
+  TuneOptions& o = in.options;
+  if (chose_schemes || !searches(o) || !by_latency(o) || !is_made_of_products(in.model)) return;
+  o.schemes.insert(o.schemes.begin() + 1, o.invariant ? "int8_dynamic+per_token=true" : "int8_dynamic");
+}
+
 constexpr int64_t kFewestEvaluated = 16, kFewestSearched = 8, kFewestCalibrated = 8;
 
 int64_t within(double seconds, double sample_seconds, int64_t fewest) {
@@ -101,6 +123,13 @@ void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
   o.improvers = improve_options_from_json(own.value("improvers", nlohmann::json::object()).dump());
   o.quantize.unify_concat = quantize.unify_concat;
   o.quantize.headroom_16_bits = quantize.headroom_16_bits;
+}
+
+// One that was begun with other schemes than a model like this gets now.
+void go_on_with_schemes(TuneOptions& o, const std::optional<Study>& study, bool chose_schemes) {
+  if (!study || chose_schemes) return;
+  const nlohmann::json own = parse_json_if_any(study->header().options_json);
+  if (own.is_object() && own.contains("schemes")) own["schemes"].get_to(o.schemes);
 }
 
 // Of the float model.
@@ -211,6 +240,8 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, A
   validate(o);
   Starting starting = start_runners(o, env);
   open_model(in);
+  add_schemes_of(in, !asked.schemes.empty());
+  go_on_with_schemes(in.options, begun, !asked.schemes.empty());
   if (access == Access::kWrite) make_writable_folder(o.output);
   RunnerOptions here = o.runner;
   here.isolated = false;

@@ -148,6 +148,10 @@ void validate(const TuneOptions& o) {
   if (!o.metrics.task.empty()) task_named(o.metrics.task);
   if (!o.metrics.pooling.empty()) parse_pooling(o.metrics.pooling);
   for (const DetailedScheme& s : detailed_schemes(o)) {
+    if (o.invariant && s.scheme == Scheme::kInt8Dynamic && !s.fields.per_token.value_or(o.quantize.per_token))
+      usage(fmt::format("{} among the schemes and --invariant found: its answers depend on the batch; {}+per_token=true "
+                        "expected",
+                        to_string(s), to_string(s)));
     validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
     if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));
   }

@@ -25,19 +25,41 @@ void emit_integer(OperatorEncoder& e, const Node& from, const std::string& op_ty
   e.emit({name.empty() ? "" : name + "_output_scale_mul", "Mul", "", {cast, scale}, {y}, {}, {}});
 }
 
+// y = cast(integer operator) * weight_scale * row_scale
+void emit_rows(OperatorEncoder& e, const Node& from, const Operands& in, const std::string& y) {
+  const std::string codes = e.fresh(y + "_output_quantized"), cast = e.fresh(codes + "_cast_output");
+  const std::string columns = e.fresh(y + "_columns_scaled");
+  Node node = quantized_node(from, "MatMulInteger",
+                             {in.x.codes, in.weight.codes, in.x.zero_point, in.weight.zero_point}, {codes}, "");
+  e.emit(std::move(node));
+  e.emit({codes + "_cast", "Cast", "", {codes}, {cast}, {{"to", static_cast<int64_t>(DataType::kFloat)}}, {}});
+  e.emit({columns + "_mul", "Mul", "", {cast, in.weight.scale}, {columns}, {}, {}});
+  e.emit({y + "_rows_mul", "Mul", "", {columns, in.x.scale}, {y}, {}, {}});
+}
+
+void emit_product(OperatorEncoder& e, const Node& from, const Operands& in, const std::string& y) {
+  if (e.options().per_token) emit_rows(e, from, in, y);
+  else emit_integer(e, from, "MatMulInteger", in, y);
+}
+
+QuantizedTensor activation_of(OperatorEncoder& e, const std::string& tensor) {
+  return e.options().per_token ? e.rows(tensor) : e.activation(tensor);
+}
+
 bool encode_matmul(OperatorEncoder& e, const Node& n) {
   const std::string &a = n.inputs[0], &b = n.inputs[1];
   if (!e.is_float(a) && !e.is_float(b)) return false;
   if (is_excluded_product(e, b)) return false;
   if (!e.quantizable(a) || !e.quantizable(b)) return e.deviate("D12"), false;
   if (!e.is_float(a) && !e.is_float(n.outputs[0])) e.deviate("D47");
-  QuantizedTensor x = e.activation(a);
-  emit_integer(e, n, "MatMulInteger", {x, e.weight(b, e.options().weight_type, column_axis(e, b))}, n.outputs[0]);
+  if (e.options().per_token && (!e.initializer(b) || e.initializer(a))) return false;
+  QuantizedTensor x = activation_of(e, a);
+  emit_product(e, n, {x, e.weight(b, e.options().weight_type, column_axis(e, b))}, n.outputs[0]);
   return true;
 }
 
 bool encode_conv(OperatorEncoder& e, const Node& n) {
-  if (!e.is_float(n.inputs[0])) return false;
+  if (!e.is_float(n.inputs[0]) || e.options().per_token) return false;
   bool has_bias = n.inputs.size() > 2 && !n.inputs[2].empty();
   const Tensor* filter = e.initializer(n.inputs[1]);
   if (!e.quantizable(n.inputs[1]) || (has_bias && !filter)) return e.deviate("D12"), false;
@@ -63,17 +85,16 @@ void emit_dense(OperatorEncoder& e, const Node& n, const std::string& y) {
   const Tensor* value = e.initializer(b);
   DataType type = e.options().weight_type;
   Node product{n.name.empty() ? "" : n.name + "_MatMul", "MatMul", "", {}, {}, {}, {}};
-  QuantizedTensor x = e.activation(n.inputs[0]);
+  QuantizedTensor x = activation_of(e, n.inputs[0]);
   if (n.int_attribute("transB", 0) == 0) {
-    emit_integer(e, product, "MatMulInteger", {x, e.weight(b, type, column_axis(e, b))}, y);
+    emit_product(e, product, {x, e.weight(b, type, column_axis(e, b))}, y);
     return;
   }
   std::optional<int64_t> axis;
   std::vector<int64_t> params;
   if (e.options().per_channel) axis = 0, params.push_back(value->dims()[0]);
   if (e.index().read_count(b) > 1) e.deviate("D50");
-  emit_integer(e, product, "MatMulInteger",
-               {x, e.transposed_weight(b, *value, e.rule_of(type, axis, true), value->dims(), params)}, y);
+  emit_product(e, product, {x, e.transposed_weight(b, *value, e.rule_of(type, axis, true), value->dims(), params)}, y);
 }
 
 bool is_dense(const Node& n) {
@@ -84,6 +105,7 @@ bool is_dense(const Node& n) {
 bool encode_gemm(OperatorEncoder& e, const Node& n) {
   const std::string& b = n.inputs[1];
   if (!is_dense(n)) return false;
+  if (e.options().per_token && (!e.initializer(b) || e.initializer(n.inputs[0]))) return false;
   bool constant_or_plain = e.initializer(b) || (!is_excluded_product(e, b) && n.int_attribute("transB", 0) == 0);
   bool is_float = e.is_float(n.inputs[0]) || e.is_float(b);
   if (!constant_or_plain || !is_float || !e.quantizable(n.inputs[0]) || !e.quantizable(b))
@@ -114,7 +136,7 @@ QuantizedTensor lstm_weight(OperatorEncoder& e, const std::string& name, const T
 
 bool encode_lstm(OperatorEncoder& e, const Node& n) {
   constexpr size_t kInputs = 8;
-  if (!e.is_float(n.inputs[0])) return false;
+  if (!e.is_float(n.inputs[0]) || e.options().per_token) return false;
   const Tensor *input = e.initializer(n.inputs[1]), *recurrence = e.initializer(n.inputs[2]);
   for (const Tensor* t : {input, recurrence})
     if (!t || t->type() != DataType::kFloat || t->dims().size() != 3) return false;
@@ -138,7 +160,7 @@ bool encode_lstm(OperatorEncoder& e, const Node& n) {
 
 bool encode_attention(OperatorEncoder& e, const Node& n) {
   constexpr size_t kBias = 2, kMask = 3, kPast = 4;
-  if (n.attribute("qkv_hidden_sizes")) return false;
+  if (n.attribute("qkv_hidden_sizes") || e.options().per_token) return false;
   for (size_t i = kPast + 1; i < n.inputs.size(); ++i)  // the quantized operator has no such inputs
     if (!n.inputs[i].empty()) return e.deviate("D44"), false;
   if (n.inputs.size() <= kBias || n.inputs[kBias].empty()) return e.deviate("D44"), false;

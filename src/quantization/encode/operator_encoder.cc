@@ -207,6 +207,42 @@ const QuantizedTensor& OperatorEncoder::quantize_here(const std::string& tensor)
   return values_[tensor] = std::move(q);
 }
 
+// Written once for the graph.
+std::string OperatorEncoder::row_constant(const std::string& name, Tensor value) {
+  const auto [it, fresh] = row_constants_.try_emplace(name);
+  if (fresh) it->second = add_initializer(name, std::move(value));
+  return it->second;
+}
+
+// DynamicQuantizeLinear has one scale for the whole tensor, so the codes of a row depend on the other rows. Here
+// row = scale * (codes - 128), scale = max |row| / 127.
+const QuantizedTensor& OperatorEncoder::rows(const std::string& tensor) {
+  if (!is_local(tensor)) return parent_->rows(tensor);
+  const std::string key = tensor + "\nrows";
+  if (const auto it = values_.find(key); it != values_.end()) return it->second;
+  ensure_float(tensor);
+  QuantizedTensor q{{fresh(tensor + "_quantized"), fresh(tensor + "_scale"), ""}, {DataType::kUint8, {}, {}, {}}};
+  q.zero_point = row_constant("row_zero_point", Tensor::from<uint8_t>(DataType::kUint8, {}, {128}));
+  const std::string one = row_constant("row_one", float_tensor({}, {1}));
+  const std::string step = row_constant("row_step", float_tensor({}, {1.0f / 127}));
+  const std::string least = row_constant("row_least", float_tensor({}, {1e-30f}));  // of a row of zeros
+  const std::string size = fresh(tensor + "_abs"), largest = fresh(tensor + "_largest");
+  const std::string scale = fresh(tensor + "_scale_or_zero"), scaled = fresh(tensor + "_scaled");
+  const auto made = [&](const std::string& op_type, std::vector<std::string> inputs, const std::string& output) {
+    return Node{output + "_" + op_type, op_type, "", std::move(inputs), {output}, {}, {}};
+  };
+  emit(made("Abs", {tensor}, size));
+  Node reduced = made("ReduceMax", {size}, largest);
+  if (index_.opset < 18) reduced.set_attribute({"axes", std::vector<int64_t>{-1}});
+  else reduced.inputs.push_back(row_constant("row_axis", int64_tensor({1}, {-1})));
+  emit(std::move(reduced));
+  emit(made("Mul", {largest, step}, scale));
+  emit(made("Max", {scale, least}, q.scale));
+  emit(made("Div", {tensor, q.scale}, scaled));
+  emit(made("QuantizeLinear", {scaled, one, q.zero_point}, q.codes));
+  return values_[key] = std::move(q);
+}
+
 std::optional<QuantizedTensor> OperatorEncoder::output(const std::string& tensor) {
   const Range* range = context_.ranges->find(tensor);
   if (!range) return {};

@@ -66,6 +66,8 @@ class OperatorEncoder {
 
   // --- what a rule reads
   const QuantizedTensor& activation(const std::string& tensor);
+  // At run time, with a scale for each row along the last axis: [..., 1], zero point 128.
+  const QuantizedTensor& rows(const std::string& tensor);
   // Of a constant in this type, per channel where an axis is given; of anything else as activation().
   QuantizedTensor& weight(const std::string& tensor, DataType type, std::optional<int64_t> axis);
   // A constant that lies in the file as [..., columns, rows]: codes with the last two dimensions exchanged, the rule's
@@ -111,6 +113,7 @@ class OperatorEncoder {
   bool fuses_channels_of_the_left(const Node& node) const;
   QuantizedTensor names_for(const std::string& tensor, QuantParams params);
   const QuantizedTensor& quantize_here(const std::string& tensor);
+  std::string row_constant(const std::string& name, Tensor value);
   void encode_bodies(Node& node, const Rule& rule);
   void encode_constants();
 
@@ -127,6 +130,7 @@ class OperatorEncoder {
   std::unordered_set<std::string> taken_;
   std::unordered_set<std::string> biased_;  // weights whose scale some bias relies on, by the name of their codes
   std::unordered_map<std::string, std::string> scale_products_;
+  std::unordered_map<std::string, std::string> row_constants_;  // by name, as they are called in the file
   std::vector<Constant> constants_;
   EncodedGraph graph_;
   Encoding result_;

@@ -28,6 +28,7 @@ class Validator {
     require(f.weight_type.has_value(), "weight_type", statically || dynamic || eight || four);
     require(f.symmetric_weights.has_value(), "symmetric_weights", statically || dynamic || eight || four);
     require(f.per_channel.has_value(), "per_channel", statically || dynamic);
+    require(f.per_token.has_value(), "per_token", dynamic);
     require(f.reduce_range.has_value(), "reduce_range", statically || dynamic);
     require(f.weight_clipping.has_value(), "weight_clipping", statically);
     require(f.block_size.has_value(), "block_size", qdq || eight || four);
@@ -207,6 +208,7 @@ QuantizeOptions with_fields(const QuantizeOptions& options, Scheme scheme, const
     o.weight_type = f.weight_type.value_or(o.weight_type);
     if (f.symmetric_weights) o.symmetric_weights = f.symmetric_weights;
     o.per_channel = f.per_channel.value_or(o.per_channel);
+    o.per_token = f.per_token.value_or(o.per_token);
     o.reduce_range = f.reduce_range.value_or(o.reduce_range);
     o.weight_clipping = f.weight_clipping.value_or(o.weight_clipping);
     o.block_size = f.block_size.value_or(o.block_size);

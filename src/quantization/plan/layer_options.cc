@@ -20,6 +20,7 @@ void for_each_field(Options& o, F f) {
   f("weight_type", o.weight_type);
   f("symmetric_weights", o.symmetric_weights);
   f("per_channel", o.per_channel);
+  f("per_token", o.per_token);
   f("reduce_range", o.reduce_range);
   f("weight_clipping", o.weight_clipping);
   f("block_size", o.block_size);

@@ -19,6 +19,7 @@ void for_each_field(Options& o, F f) {
   f("activation_type", o.activation_type);
   f("weight_type", o.weight_type);
   f("per_channel", o.per_channel);
+  f("per_token", o.per_token);
   f("reduce_range", o.reduce_range);
   f("symmetric_activations", o.symmetric_activations);
   f("symmetric_weights", o.symmetric_weights);

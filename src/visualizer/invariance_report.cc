@@ -1,0 +1,81 @@
+// What `validate --invariance` found, as text and JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "seqto/report.h"
+#include "visualizer/document.h"
+#include "visualizer/format.h"
+
+namespace seqto {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string name_of(const Variation& v) {
+  if (v.kind == "batch") return fmt::format("in batches of {}", v.size);
+  if (v.kind == "order") return fmt::format("in reversed batches of {}", v.size);
+  if (v.kind == "padding") return fmt::format("filled up to {} positions", v.size);
+  return fmt::format("on {} threads", v.size);
+}
+
+internal::Document document_of(const Invariance& invariance) {
+  internal::Document d;
+  d.title = "Does an answer depend on what it is computed with?";
+  d.good = passed(invariance);
+  const auto tried = std::ranges::count_if(invariance.variations, [](const auto& v) { return v.left_out.empty(); });
+  const auto changing = std::ranges::count_if(invariance.variations, [](const auto& v) { return v.changed > 0; });
+  const std::string samples = internal::counted(static_cast<size_t>(invariance.samples), "sample");
+  const std::string ways = internal::counted(static_cast<size_t>(tried), "way");
+  d.verdict = d.good ? fmt::format("PASSED: the same bits of {} in {}", samples, ways)
+                     : fmt::format("FAILED: other bits in {} of {}, over {}", changing, ways, samples);
+  internal::DocumentTable table{"",
+                                {{"computed", TableColumn::kName},
+                                 {"verdict", TableColumn::kVerdict},
+                                 {"changed", TableColumn::kFigure},
+                                 {"max abs", TableColumn::kFigure},
+                                 {"worst cosine", TableColumn::kFigure},
+                                 {"of sample", TableColumn::kName}},
+                                {}};
+  for (const Variation& v : invariance.variations) {
+    if (v.left_out.empty())
+      table.rows.push_back({name_of(v), v.changed > 0 ? "FAILED" : "ok", fmt::format("{}", v.changed),
+                            internal::format_figure(v.max_abs), fmt::format("{:.6f}", v.worst_cosine), v.worst_sample});
+    else d.facts.push_back(fmt::format("not tried {}: {}", name_of(v), v.left_out));
+  }
+  d.tables = {std::move(table)};
+  d.facts.push_back(fmt::format("model: {} on {}", invariance.model, invariance.runner));
+  return d;
+}
+
+}  // namespace
+
+std::string invariance_to_json(const Invariance& invariance) {
+  Json json{{"schema_version", 1},
+            {"passed", passed(invariance)},
+            {"model", {{"path", invariance.model}, {"runner", invariance.runner}}},
+            {"samples", invariance.samples},
+            {"variations", Json::array()}};
+  for (const Variation& v : invariance.variations) {
+    Json entry{{"kind", v.kind}, {"size", v.size}};
+    if (v.left_out.empty())
+      entry.update({{"changed", v.changed},
+                    {"max_abs", v.max_abs},
+                    {"worst_cosine", v.worst_cosine},
+                    {"worst_sample", v.worst_sample}});
+    else entry["left_out"] = v.left_out;
+    json["variations"].push_back(std::move(entry));
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string invariance_text(const Invariance& invariance, const TextStyle& style) {
+  return to_text(document_of(invariance), style);
+}
+
+void write_invariance(const Invariance& invariance, const std::filesystem::path& file) {
+  write_document(document_of(invariance), invariance_to_json(invariance), file);
+}
+
+}  // namespace seqto
