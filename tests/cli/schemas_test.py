@@ -90,6 +90,7 @@ class Schemas(unittest.TestCase):
     def test_comparisons_of_models(self):
         pair = (models.DIGITS, self.int8)
         self.check("validate", self.printed("validate", *pair, *DATA, code=5))
+        self.check("invariance", self.printed("validate", models.DIGITS, "--invariance", *DATA, "--samples", 20))
         self.check("validate", self.printed("validate", *pair, *DATA, "--abs-tol", 9, "--mean-tol", 9, "--metric", "accuracy"))
         self.check("bench", self.printed("bench", *pair, "--launches", 1, "--rounds", 2))
         self.check("audit", self.printed("audit", self.int8, *DATA, "--samples", 20))

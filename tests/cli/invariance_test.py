@@ -1,0 +1,136 @@
+"""`validate --invariance`, and dynamic layers with a scale for each token: the same bits in any batch, numpy's values."""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+WORDS, WIDTH, LENGTH, SAMPLES = 40, 32, 24, 20
+GATE = 5
+
+
+class Invariance(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-invariance-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir)
+        random = np.random.default_rng(3)
+        lengths = random.integers(4, LENGTH, SAMPLES)
+        mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
+        cls.data = cls.dir / "tokens.npz"
+        np.savez(cls.data, input_ids=random.integers(1, WORDS, (SAMPLES, LENGTH)) * mask, attention_mask=mask)
+        table = models.weight(WORDS, WIDTH, seed=1) * np.exp(models.weight(WORDS, 1, seed=2))  # tokens of unlike size
+        cls.encoder = cls.model("encoder.onnx", table)
+        cls.opset18 = cls.model("encoder18.onnx", table, opset=18)
+        cls.x = models.weight(3, 5, WIDTH, seed=6) * np.float32([[[0.01]], [[1]], [[0]]])
+        cls.w = models.weight(WIDTH, 7, seed=7)
+        cls.product = models.save(cls.dir / "product.onnx", [models.node("MatMul", ["x", "w"], ["y"])],
+                                  [("x", ["a", "b", WIDTH])], [("y", ["a", "b", 7])], [("w", cls.w)])
+        cls.gemm = models.save(cls.dir / "gemm.onnx",
+                               [models.node("Gemm", ["x", "w", "c"], ["y"], transB=1)],
+                               [("x", ["a", WIDTH])], [("y", ["a", 7])],
+                               [("w", np.ascontiguousarray(cls.w.T)), ("c", models.weight(7, seed=8))])
+
+    @classmethod
+    def model(cls, name, table, opset=17):
+        nodes = [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("MatMul", ["e", "v"], ["m"]),
+                 models.node("Relu", ["m"], ["r"]), models.node("MatMul", ["r", "w"], ["f"]),
+                 models.node("Cast", ["attention_mask"], ["c"], to=TensorProto.FLOAT),
+                 models.node("Unsqueeze", ["c", "axis"], ["u"]), models.node("Mul", ["f", "u"], ["y"])]
+        return models.save(cls.dir / name, nodes,
+                           [(n, ["batch", "tokens"], TensorProto.INT64) for n in ("input_ids", "attention_mask")],
+                           [("y", ["batch", "tokens", WIDTH])],
+                           [("table", table), ("v", models.weight(WIDTH, WIDTH, seed=4)),
+                            ("w", models.weight(WIDTH, WIDTH, seed=5)), ("axis", np.array([2], np.int64))], opset=opset)
+
+    def quantized(self, model, *words):
+        path = self.dir / ("q" + "".join(map(str, words)).replace("/", "") + model.name)
+        done = models.seqto("quantize", model, "-o", path, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def varied(self, model, *words):
+        done = models.seqto("validate", model, "--invariance", "--data", self.data, "--json", *words)
+        self.assertIn(done.returncode, (0, GATE), done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual(found["passed"], done.returncode == 0)
+        return found, {(v["kind"], v["size"]): v for v in found["variations"]}
+
+    def test_a_scale_for_the_whole_batch_is_found_out(self):
+        found, variations = self.varied(self.quantized(self.encoder, "--mode", "dynamic"))
+        self.assertFalse(found["passed"])
+        self.assertEqual(found["samples"], SAMPLES)
+        for size in (2, 8, 64):
+            v = variations["batch", size]
+            self.assertGreater(v["changed"], SAMPLES // 2)
+            self.assertLess(v["worst_cosine"], 1)
+            self.assertGreater(v["max_abs"], 0)
+        self.assertGreater(variations["order", 8]["changed"], 0)
+        self.assertEqual(variations["threads", 2]["changed"], 0)
+
+    def test_float_static_weights_and_tokens_give_the_same_bits(self):
+        static = self.quantized(self.encoder, "--data", self.data, "--activation-type", "uint8")
+        for model in (self.encoder, static, self.quantized(self.encoder, "--mode", "weights"),
+                      self.quantized(self.encoder, "--mode", "dynamic", "--per-token"),
+                      self.quantized(self.opset18, "--mode", "dynamic", "--per-token")):
+            with self.subTest(model=model.name):
+                found, variations = self.varied(model)
+                self.assertTrue(found["passed"], variations)
+                self.assertEqual(len([v for v in found["variations"] if "left_out" not in v]), 6)
+        _, variations = self.varied(self.encoder, "--pad-to", 300)
+        self.assertEqual(variations["padding", 300]["changed"], 0)
+
+    def test_values_are_numpys(self):
+        for model, x in ((self.product, self.x), (self.gemm, self.x[0])):
+            quantized = self.quantized(model, "--mode", "dynamic", "--per-token", "--per-channel")
+            y = onnxruntime.InferenceSession(str(quantized)).run(None, {"x": x})[0]
+            bias = models.weight(7, seed=8) if model is self.gemm else 0
+            scale = np.maximum(np.abs(x).max(-1, keepdims=True) / np.float32(127), np.float32(1e-30))
+            codes = np.rint(x / scale)
+            columns = np.abs(self.w).max(0) / 127.5  # as onnxruntime has them for symmetric int8
+            off = np.abs(y - (codes * scale) @ self.w - bias)
+            most = (np.abs(codes * scale).sum(-1, keepdims=True) * columns * 0.51) + 1e-6
+            self.assertTrue((off <= most).all())
+            self.assertFalse(np.isnan(y).any())
+
+    def test_the_float_twin_has_the_same_sense(self):
+        quantized = self.quantized(self.product, "--mode", "dynamic", "--per-token")
+        twin = self.dir / "twin.onnx"
+        done = models.seqto("prepare", quantized, "--dequantize", "-o", twin)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        y, z = (onnxruntime.InferenceSession(str(m)).run(None, {"x": self.x})[0] for m in (self.product, twin))
+        self.assertLess(np.abs(y - z).max(), 0.05 * np.abs(y).max())
+
+    def test_tune_takes_only_what_is_invariant(self):
+        done = models.seqto("tune", self.encoder, "--data", self.data, "-o", self.dir / "tuned", "--invariant", "--quick",
+                            "--max-evaluations", 8)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((self.dir / "tuned/summary.json").read_text())
+        self.assertIn("int8_dynamic+per_token=true", summary["options"]["schemes"])
+        for point in summary["front"]:
+            if point["file"]:
+                self.assertTrue(self.varied(self.dir / "tuned" / point["file"])[0]["passed"])
+        done = models.seqto("tune", self.encoder, "--data", self.data, "-o", self.dir / "no", "--invariant", "--schemes",
+                            "int8_dynamic,float32")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("int8_dynamic+per_token=true expected", done.stderr)
+
+    def test_what_does_not_fit_is_refused(self):
+        for words in (["--max-loss", "0.1"], [self.encoder]):
+            done = models.seqto("validate", self.encoder, *words, "--invariance", "--data", self.data)
+            self.assertEqual(done.returncode, 2, done.stderr)
+        done = models.seqto("validate", self.encoder, self.encoder, "--pad-to", 9, "--data", self.data)
+        self.assertEqual(done.returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
