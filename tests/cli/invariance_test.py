@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnx import TensorProto
 
@@ -71,7 +72,7 @@ class Invariance(unittest.TestCase):
         self.assertEqual(found["samples"], SAMPLES)
         for size in (2, 8, 64):
             v = variations["batch", size]
-            self.assertGreater(v["changed"], SAMPLES // 2)
+            self.assertGreater(v["changed"], SAMPLES // 4)
             self.assertLess(v["worst_cosine"], 1)
             self.assertGreater(v["max_abs"], 0)
         self.assertGreater(variations["order", 8]["changed"], 0)
@@ -109,6 +110,7 @@ class Invariance(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         y, z = (onnxruntime.InferenceSession(str(m)).run(None, {"x": self.x})[0] for m in (self.product, twin))
         self.assertLess(np.abs(y - z).max(), 0.05 * np.abs(y).max())
+        self.assertEqual([n.op_type for n in onnx.load(twin).graph.node], ["MatMul"])
 
     def test_tune_takes_only_what_is_invariant(self):
         done = models.seqto("tune", self.encoder, "--data", self.data, "-o", self.dir / "tuned", "--invariant", "--quick",

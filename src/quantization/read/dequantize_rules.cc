@@ -187,6 +187,8 @@ void Dequantizer::integer_product(const Node& n) {
   if (product)
     for (const auto& name : product->inputs)
       if (const Node* other = edges.producer(name); other && other != cast) scales = other;
+  if (const Node* rows = !scales && product ? only_reader(product->outputs[0], is_mul) : nullptr)
+    return row_product(n, *cast, *product, *rows);
   if (!scales || !is_mul(*scales)) no_form(n, "without the Cast and Mul that give its scale");
   auto scale_for = [&](const std::string& codes) {
     auto it = coded_.find(codes);
@@ -211,6 +213,30 @@ void Dequantizer::integer_product(const Node& n) {
     break;
   }
   emit(n, conv ? "Conv" : "MatMul", inputs, {output, "", ""});
+}
+
+// x / row_scale -> codes -> MatMulInteger -> Cast -> Mul(w_scale) -> Mul(row_scale): the product of x and the weight.
+void Dequantizer::row_product(const Node& n, const Node& cast, const Node& columns, const Node& rows) {
+  const Edges& edges = view_.edges;
+  const Node* quantize = edges.producer(n.inputs[0]);
+  const Node* scaled = quantize && is_quantize(*quantize) ? edges.producer(quantize->inputs[0]) : nullptr;
+  const bool known = scaled && scaled->inputs.size() == 2 &&
+                     std::ranges::count(rows.inputs, scaled->inputs[1]) == 1 && tensor(columns.inputs[1]);
+  if (!known) no_form(n, "with scales of rows that nothing divides by before");
+  const std::string x = scaled->inputs[0];
+  dropped_.insert({scaled->outputs[0]});
+  // Max, Mul, ReduceMax, Abs: what the scale is made of.
+  constexpr int kMost = 5;
+  std::string made = scaled->inputs[1];
+  for (int i = 0; i < kMost && made != x; ++i) {
+    const Node* maker = edges.producer(made);
+    if (!maker) no_form(n, "with scales of rows that are not made of them");
+    dropped_.insert(made);
+    made = maker->inputs[0];
+  }
+  done_.insert({&cast, &columns, &rows});
+  emit(n, "MatMul", {resolved(x), operand({n.inputs[1], columns.inputs[1], at(n, 3)}, -1, 0)},
+       {rows.outputs[0], "", ""});
 }
 
 void Dequantizer::dynamic_lstm(const Node& n) {

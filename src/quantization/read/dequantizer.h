@@ -46,6 +46,7 @@ class Dequantizer {
   void qlinear_concat(const Node& n);
   void qlinear_where(const Node& n);
   void integer_product(const Node& n);
+  void row_product(const Node& n, const Node& cast, const Node& columns, const Node& rows);
   void dynamic_lstm(const Node& n);
   void qattention(const Node& n);
   void qembedding(const Node& n);
