@@ -23,6 +23,14 @@ TEST(CutTensors, AnInputThatIsReadLaterKeepsTheGraphWhole) {
   EXPECT_EQ(cut_tensors(parsed("a = MatMul(x, w) b = Relu(a) y = Add(b, x)")), (std::vector<std::string>{}));
 }
 
+// As the states of a decoder's blocks: what is behind the cut at d does not give s.
+TEST(CutTensors, AreBeforeTheFirstOutput) {
+  Model model = parse_model_text(
+      "<ir_version: 8, opset_import: [\"\" : 17]> m (float[1,4] x) => (float[1,4] s, float[1,4] y) "
+      "{ a = Relu(x) s = Sigmoid(a) b = Tanh(a) d = Add(b, s) y = Relu(d) }");
+  EXPECT_EQ(cut_tensors(infer_shapes(model)), (std::vector<std::string>{"a"}));
+}
+
 TEST(Behind, KeepsWhatTheOutputsNeed) {
   const Model model = parsed("a = MatMul(x, w) b = Relu(a) c = MatMul(b, w) y = Relu(c)");
   ValueInfo b;

@@ -207,6 +207,26 @@ TEST_F(Strategies, ChainLooksFirstWithinBounds) {
   EXPECT_LT(shares, 0.97);
 }
 
+// A study that goes on with another bound measures plans that fill that one, too: a batch of them, and what confirms
+// and reports them.
+TEST_F(Strategies, ChainFillsTheBoundAndTheNextOne) {
+  const Synthetic problem(30, 3);
+  Study result = study("bounds");
+  size_t before = 0;
+  for (const double share : {0.2, 0.15, 0.2173}) {
+    const double bound = share * static_cast<double>(problem.size({}));
+    const size_t trials = search(problem, "chain", {.evaluations = 150, .front = 12, .max_size_bytes = bound}, result);
+    if (before > 0) {
+      EXPECT_LE(trials, before + 2 * 8 + 12) << share;
+    }
+    before = trials;
+    EXPECT_TRUE(std::ranges::any_of(result.trials(), [&](const Trial& t) {
+      const auto size = static_cast<double>(t.measurement->size_bytes);
+      return t.part == Part::kSearch && size <= bound && size > 0.995 * bound;
+    })) << share;
+  }
+}
+
 TEST_F(Strategies, AreTheSameAgainAndGoOnWhereTheyStopped) {
   const Synthetic problem(12, 5);
   for (const std::string& name : kAll) {
@@ -422,7 +442,7 @@ TEST(LeastLosses, NoPlanThatSavesAsMuchLosesLess) {
     }
     loss[3][2] = std::numeric_limits<double>::infinity();
     constexpr int64_t kCount = 10;
-    const std::vector<Assignment> plans = least_losses(loss, cost, kCount);
+    const std::vector<Assignment> plans = least_losses(loss, cost, shares_from(0, kCount));
     ASSERT_EQ(plans.size(), kCount);
     for (int64_t i = 1; i <= kCount; ++i) {
       const Assignment& plan = plans[static_cast<size_t>(i - 1)];

@@ -50,9 +50,9 @@ std::vector<std::string> cut_tensors(const Model& model) {
       if (!input.empty() && edges.readers(input).back() == &node) live.erase(input);
     for (const std::string& output : node.outputs)
       if (edges.uses(output) > 0) live.insert(output);
-    if (live.size() == 1 && !node.outputs.empty() && live.contains(node.outputs[0]) &&
-        !outputs.contains(node.outputs[0]))
-      cuts.push_back(node.outputs[0]);
+    // What is behind a later cut would not give it: of a decoder, the states of its first blocks.
+    if (std::ranges::any_of(node.outputs, [&](const auto& output) { return outputs.contains(output); })) break;
+    if (live.size() == 1 && !node.outputs.empty() && live.contains(node.outputs[0])) cuts.push_back(node.outputs[0]);
   }
   return cuts;
 }

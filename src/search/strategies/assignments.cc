@@ -61,6 +61,13 @@ const ChoiceTable& Assignments::bytes_saved() {
   return *bytes_;
 }
 
+double Assignments::share_to_save(double size_bytes) {
+  double most = 0;
+  for (const auto& row : bytes_saved()) most += std::max(0.0, *std::ranges::max_element(row));
+  const double wanted = static_cast<double>(space_.size_of({})) - size_bytes;
+  return most > 0 ? std::clamp(wanted / most, 0.0, 1.0) : 0;
+}
+
 const ChoiceTable& Assignments::time_saved() {
   if (time_) return *time_;
   time_.emplace();

@@ -36,6 +36,8 @@ class Assignments {
   // Bytes that each choice saves of the float file when it is the only one; negative where the file grows. Made on
   // first use.
   const ChoiceTable& bytes_saved();
+  // Of all bytes that can be saved, the share that leaves a file of this size; 0 where it is larger than the float one.
+  double share_to_save(double size_bytes);
   // Nanoseconds that each choice is predicted to save over float32, all other groups being as in the fastest of the
   // uniform plans: a layer alone would pay for conversions that it shares there. Made on first use.
   const ChoiceTable& time_saved();

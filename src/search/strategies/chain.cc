@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <vector>
 
 #include "search/strategies/archive.h"
 #include "search/strategies/finalists.h"
@@ -26,7 +27,8 @@ class Chain : public Strategy {
     if (space_.groups.empty()) return {};
     archive_.update(study);
     if (wrap_up) return finish();
-    for (auto step : {&Chain::uniform, &Chain::one_in, &Chain::chain, &Chain::confirm, &Chain::move, &Chain::finish})
+    for (auto step : {&Chain::uniform, &Chain::one_in, &Chain::chain, &Chain::fill_bound, &Chain::confirm, &Chain::move,
+                      &Chain::finish})
       if (std::vector<Proposal> proposals = (this->*step)(); !proposals.empty()) return proposals;
     return {};
   }
@@ -147,6 +149,25 @@ class Chain : public Strategy {
     };
     const auto last = std::find_if(chain.rbegin(), chain.rend(), is_within);
     if (last != chain.rend()) chain_.push_back(*last);
+  }
+
+  // A chain's plans are as far apart as its steps are large. Within a bound of the size, a batch of those that are
+  // expected to lose least and leave next to nothing of it; also where a study goes on with another bound.
+  std::vector<Proposal> fill_bound() {
+    if (!std::isfinite(options_.max_size_bytes) || !archive_.by_size() || archive_.by_latency()) return {};
+    constexpr int64_t kSteps = 2000;  // sizes add up but for little: the first plans may still be too large
+    std::vector<double> shares = shares_from(assignments_.share_to_save(options_.max_size_bytes), kSteps);
+    std::vector<Proposal> proposals;
+    std::set<Assignment> seen;
+    for (const Assignment& plan :
+         least_losses(expected_losses(archive_, assignments_), assignments_.costs(1), shares)) {
+      if (seen.size() >= batch()) break;
+      if (seen.contains(plan) || static_cast<double>(space_.size_of(assignments_.plan(plan))) > options_.max_size_bytes)
+        continue;
+      seen.insert(plan);
+      if (plan != assignments_.all_float()) add(proposals, plan, Part::kSearch, "bound");
+    }
+    return proposals;
   }
 
   // Places along a chain, which begins at the cheapest plan: half of them evenly by steps, half by cost; and both ends.

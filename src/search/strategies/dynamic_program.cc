@@ -20,7 +20,8 @@ class DynamicProgram : public Replay {
       const std::vector<ChoiceTable> costs = mixed_costs();
       const int64_t each = std::max<int64_t>(2, left() / std::ssize(costs));
       for (const ChoiceTable& cost : costs)
-        for (Assignment& plan : least_losses(alone, cost, each)) plans_.push_back(std::move(plan));
+        for (Assignment& plan : least_losses(alone, cost, shares_from(share_to_save(), each)))
+          plans_.push_back(std::move(plan));
     }
     losses(plans_);
   }

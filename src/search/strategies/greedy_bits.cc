@@ -49,7 +49,7 @@ class GreedyBits : public Replay {
     std::vector<std::vector<Raised>> raised(base.size());
     for (size_t g = 0; g < base.size(); ++g) {
       const std::vector<double>& save = saved()[g];
-      for (int c = 0; c < static_cast<int>(save.size()); ++c)
+      for (int c = 1; c < static_cast<int>(save.size()); ++c)  // EXL3 has no float to go back to
         if (save[c] < save[base[g]]) raised[g].push_back({c, 0, save[base[g]] - save[c]});
       std::ranges::stable_sort(raised[g], {}, &Raised::cost);
       for (const Raised& r : raised[g]) (plans.emplace_back(base))[g] = r.choice;

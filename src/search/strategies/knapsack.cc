@@ -51,7 +51,7 @@ class LeastLosses {
       taken_[g].resize(kSteps + 1);
       for (size_t c = 0; c < loss[g].size(); ++c) {
         if (!std::isfinite(loss[g][c])) continue;  // what failed cannot be taken
-        const auto step = static_cast<ptrdiff_t>(std::floor(-cost[g][c] / most * kSteps));
+        const auto step = static_cast<ptrdiff_t>(std::round(-cost[g][c] / most * kSteps));
         for (size_t at = 0; at <= kSteps; ++at) {
           if (least[at] == kNone) continue;
           const ptrdiff_t sum = std::min<ptrdiff_t>(static_cast<ptrdiff_t>(at) + step, kSteps);
@@ -108,11 +108,18 @@ std::vector<Assignment> chain_of(const ChoiceTable& loss, const ChoiceTable& cos
   return chain;
 }
 
-std::vector<Assignment> least_losses(const ChoiceTable& loss, const ChoiceTable& cost, int64_t count) {
+std::vector<Assignment> least_losses(const ChoiceTable& loss, const ChoiceTable& cost, std::span<const double> shares) {
   const LeastLosses least(loss, cost);
   std::vector<Assignment> plans;
-  for (int64_t i = 1; i <= count; ++i) plans.push_back(least.plan(static_cast<double>(i) / static_cast<double>(count)));
+  for (const double share : shares) plans.push_back(least.plan(share));
   return plans;
+}
+
+std::vector<double> shares_from(double least, int64_t count) {
+  std::vector<double> shares;
+  for (int64_t i = 1; i <= count; ++i)
+    shares.push_back(least + (1 - least) * static_cast<double>(i) / static_cast<double>(count));
+  return shares;
 }
 
 }  // namespace seqto::internal

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <unordered_map>
 
 #include "search/strategies/knapsack.h"
 #include "search/strategies/replay.h"
 #include "search/strategies/strategies.h"
+#include "search/strategies/transformer_parts.h"
 
 namespace seqto {
 namespace {
@@ -52,15 +54,32 @@ class WeightedError : public Local {
  private:
   std::vector<Assignment> path() override {
     const std::vector<DetailedScheme> schemes = assignments_.schemes();
+    const TransformerParts parts = space_.model ? transformer_parts(*space_.model) : TransformerParts();
     ChoiceTable table;
     for (size_t g = 0; g < assignments_.groups(); ++g) {
       std::vector<double>& row = table.emplace_back(assignments_.choices(g), 0.0);
       for (size_t c = 1; c < row.size(); ++c) {
         const auto scheme = std::ranges::find(schemes, assignments_.scheme(g, static_cast<int>(c))) - schemes.begin();
-        for (const LocalError& error : errors()[g]) row[c] += error.relative[scheme];
+        for (const LocalError& error : errors()[g]) row[c] += factor(parts, error.layer, g) * error.relative[scheme];
       }
     }
     return chain_of(table, assignments_.costs(1));
+  }
+
+  // What llama.cpp multiplies the errors of a few kinds of tensors with; of a tied table by its share of the weights.
+  double factor(const TransformerParts& parts, const LayerId& layer, size_t group) {
+    if (layer == parts.head && !parts.has_tied_head) return 3;
+    if (layer == parts.head) {
+      double all = 0;
+      for (const auto& row : saved()) all += std::ranges::max(row);
+      const double share = all > 0 ? std::ranges::max(saved()[group]) / all : 0;
+      return share <= 0.1 ? 2.5 : std::max(1.25, 2.5 * (1 - 3 * (share - 0.1)));
+    }
+    for (const TransformerParts::Block& block : parts.blocks) {
+      if (layer == block.down) return 6;
+      if (block.values.contains(layer)) return 1.25;
+    }
+    return 1;
   }
 };
 
@@ -84,15 +103,18 @@ class Ranked : public Local {
     const std::vector<DetailedScheme> schemes = assignments_.schemes_by_bytes();
     const Assignment low = assignments_.uniform(schemes[0]),
                      high = schemes.size() > 1 ? assignments_.uniform(schemes[1]) : assignments_.all_float();
-    std::vector<std::pair<double, size_t>> order;
+    // Embeddings and the last layer go last: NNCF leaves them as they are unless it is told otherwise (all_layers).
+    const TransformerParts parts = space_.model ? transformer_parts(*space_.model) : TransformerParts();
+    const auto stays = [&](const LayerId& layer) { return layer == parts.head || parts.embeddings.contains(layer); };
+    std::vector<std::tuple<bool, double, size_t>> order;
     for (size_t g = 0; g < low.size(); ++g) {
       double most = 0;  // of a group the weight that needs its bits most decides
       for (const LocalError& error : errors()[g]) most = std::max(most, score_(error));
-      order.emplace_back(most, g);
+      order.emplace_back(std::ranges::any_of(space_.groups[g].layers, stays), most, g);
     }
     std::ranges::stable_sort(order);
     std::vector<Assignment> path{high};
-    for (const auto& [score, g] : order) (path.emplace_back(path.back()))[g] = low[g];
+    for (const auto& [last, score, g] : order) (path.emplace_back(path.back()))[g] = low[g];
     return path;
   }
 

@@ -35,6 +35,9 @@ class Replay : public Strategy {
   // What the choices cost: bytes, or with latency among the objectives mixtures of bytes and time.
   std::vector<ChoiceTable> mixed_costs();
 
+  // Of the bytes that can be saved, what a bound of the size asks for; 0 without one.
+  double share_to_save() { return assignments_.share_to_save(options_.max_size_bytes); }
+
   // Measures as many plans of a path as the budget allows, both ends and evenly between them.
   void walk(const std::vector<Assignment>& path);
 

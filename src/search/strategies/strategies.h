@@ -27,8 +27,7 @@ std::unique_ptr<Strategy> make_dynamic_program(const SearchSpace& space, const S
 // choice alone tells by how much the loss falls for its bytes; always the step that saves most for them is taken.
 std::unique_ptr<Strategy> make_greedy_bits(const SearchSpace& space, const StrategyOptions& options);
 // llama.cpp's --target-bpw (pull request 15550): errors of the weights weighted by the squares of their inputs,
-// relative to each output, are what plans lose; along each group's hull, as a Lagrangian finds them. Without its
-// factors for kinds of layers.
+// relative to each output, are what plans lose; along each group's hull, as a Lagrangian finds them.
 std::unique_ptr<Strategy> make_weighted_error(const SearchSpace& space, const StrategyOptions& options);
 // NNCF's scores for weights in 4 and 8 bits (nncf, weight_compression/mixed_precision.py), by its names: the groups
 // with the lowest go from the second cheapest scheme to the cheapest, one after the other. Nothing is measured for
