@@ -44,6 +44,9 @@ struct FirstAnswer {
 // outputs, maps and other sequences are raw.
 Reading find_reading(const MetricOptions& asked, const Model& model, const FirstAnswer& first);
 
+// Whether the output of that name is what is remembered for the next run ("present.0.key"), which is no answer.
+bool is_memory(std::string_view output);
+
 // The task's metrics, but those that such a sample has no truth for, or so few of them do not bear.
 std::vector<std::string> unasked_metrics(const Reading& reading, const Sample& sample, int64_t samples);
 

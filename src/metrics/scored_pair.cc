@@ -12,8 +12,9 @@ ScoredPair::ScoredPair(const MetricOptions& asked, const Metrics& own, std::stri
       metrics_(make_metrics(asked, own)),
       path_(std::move(reference)),
       labelled_(labelled),
-      reference_{{}, Answers(std::move(names.reference))},
-      candidate_{{}, Answers(std::move(names.candidate))} {}
+      names_(std::move(names)),
+      reference_{{}, Answers(answer_names(names_.reference))},
+      candidate_{{}, Answers(answer_names(names_.candidate))} {}
 
 void ScoredPair::read_first(const Sample& sample, std::span<const Tensor> reference) {
   Outputs first;
@@ -31,8 +32,8 @@ void ScoredPair::append(Side& side, const Sample& sample, std::span<const Tensor
 
 void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference, std::span<const Tensor> candidate) {
   if (!reading_.task) read_first(sample, reference);
-  append(reference_, sample, reference);
-  append(candidate_, sample, candidate);
+  append(reference_, sample, answers_among(reference, names_.reference));
+  append(candidate_, sample, answers_among(candidate, names_.candidate));
   if (!metrics_.empty()) truths_.push_back(truth_of(sample));
   if (labelled_) labels_.push_back(sample.label);
 }

@@ -39,6 +39,7 @@ class ScoredPair {
   Metrics metrics_;
   std::string path_;
   bool labelled_;
+  Names names_;
   Reading reading_;
   Side reference_, candidate_;
   std::vector<int64_t> labels_;

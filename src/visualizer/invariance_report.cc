@@ -42,7 +42,7 @@ internal::Document document_of(const Invariance& invariance) {
     if (v.left_out.empty())
       table.rows.push_back({name_of(v), v.changed > 0 ? "FAILED" : "ok", fmt::format("{}", v.changed),
                             internal::format_figure(v.max_abs), fmt::format("{:.6f}", v.worst_cosine), v.worst_sample});
-    else d.facts.push_back(fmt::format("not tried {}: {}", name_of(v), v.left_out));
+    else d.findings.push_back({fmt::format("not tried {}: {}", name_of(v), v.left_out)});
   }
   d.tables = {std::move(table)};
   d.facts.push_back(fmt::format("model: {} on {}", invariance.model, invariance.runner));

@@ -60,6 +60,14 @@ class Text(unittest.TestCase):
                                        models.node("MatMul", ["e", "w"], ["logits"])],
             [("input_ids", ["batch", "tokens"], TensorProto.INT64)], [("logits", ["batch", "tokens", WORDS])],
             [("table", np.eye(WORDS, dtype=np.float32)), ("w", cls.scores)])
+        cls.decoder = models.save(
+            cls.dir / "decoder.onnx",
+            [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("MatMul", ["e", "w"], ["logits"]),
+             models.node("Unsqueeze", ["e", "heads"], ["u"]),
+             models.node("Concat", ["past_key_values.0.key", "u"], ["present.0.key"], axis=2)],
+            [("input_ids", ["batch", "tokens"], TensorProto.INT64), ("past_key_values.0.key", ["batch", 1, "past", WORDS])],
+            [("logits", ["batch", "tokens", WORDS]), ("present.0.key", ["batch", 1, "total", WORDS])],
+            [("table", np.eye(WORDS, dtype=np.float32)), ("w", cls.scores), ("heads", np.array([1], np.int64))])
         ones, zeros = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
         cls.features = models.save(
             cls.dir / "features.onnx",
@@ -101,6 +109,19 @@ class Text(unittest.TestCase):
             self.assertLessEqual(rows["q99"], rows["q999"])
             self.assertLessEqual(rows["q999"], rows["max"])
         self.assertIn("Loss by position", page)
+
+    def test_what_a_decoder_remembers_is_no_answer(self):
+        """Texts of several lengths: so are the outputs present.*"""
+        (self.dir / "texts").mkdir()
+        for i, n in enumerate((9, 30, 200, 700)):
+            (self.dir / f"texts/{i}.txt").write_text(" ".join(f"w{t}" for t in self.tokens[i * 100:i * 100 + n]))
+        how = ("--text", self.dir / "texts", "--tokenizer", self.dir / "plain.json", "--length", LENGTH)
+        summary, *_ = self.study("decoder", self.decoder, *how)
+        self.assertEqual((summary["task"], summary["objectives"][0]), ("generate", "kl"))
+        self.assertIn("perplexity", summary["baseline"]["metrics"])
+        done = self.seqto("check", self.dir / "decoder" / summary["front"][0]["file"], "--reference", self.decoder, *how,
+                          "--metric", "perplexity", "--max-loss", "perplexity=1000", "--no-latency")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_an_embedding_of_lines(self):
         summary, page, log = self.study("embed", self.features, "--text", self.dir / "lines.txt", "--tokenizer",

@@ -9,6 +9,7 @@
 
 #include "metrics/loss/pooling.h"
 #include "seqto/error.h"
+#include "seqto/task.h"
 
 namespace seqto::internal {
 namespace {
@@ -90,6 +91,18 @@ void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const cha
     return other.place >= tensors.size() || tensors[other.place].dims() != other.dims;
   });
   for (Outputs& other : outputs.others) append_values(other, tensors[other.place], {});
+}
+
+std::vector<Tensor> answers_among(std::span<const Tensor> outputs, const std::vector<std::string>& names) {
+  std::vector<Tensor> answers;
+  for (size_t o = 0; o < outputs.size(); ++o)
+    if (!is_memory(names.at(o))) answers.push_back(outputs[o]);
+  return answers;
+}
+
+std::vector<std::string> answer_names(std::vector<std::string> names) {
+  std::erase_if(names, is_memory);
+  return names;
 }
 
 }  // namespace seqto::internal

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "seqto/metrics.h"
 #include "seqto/model.h"
@@ -19,5 +21,10 @@ void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char>
 // Outputs::pooling the row is the sample's vector.
 void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by,
                     std::span<const char> counted = {});
+
+// Those of a model's outputs that are answers, and their names: what is remembered for the next run (is_memory) grows
+// with the sample, and is more than memory holds of a large model.
+std::vector<Tensor> answers_among(std::span<const Tensor> outputs, const std::vector<std::string>& names);
+std::vector<std::string> answer_names(std::vector<std::string> names);
 
 }  // namespace seqto::internal

@@ -46,9 +46,6 @@ bool reads_ids(const Model& model) {
 
 bool is_sequence(const Outputs& outputs) { return outputs.dims.size() == 3 && outputs.dims[0] == 1; }
 
-// What is remembered for the next run is no answer.
-bool is_memory(std::string_view output) { return output.starts_with("present"); }
-
 size_t further_answers(const Model& model, const FirstAnswer& first) {
   const auto count = std::ranges::count_if(first.outputs.others, [&](const Outputs& other) {
     return other.place >= model.graph.outputs.size() || !is_memory(model.graph.outputs[other.place].name);
@@ -125,6 +122,8 @@ Pooling pooling_of(const MetricOptions& asked, const FirstAnswer& first) {
 }  // namespace
 
 std::span<const Task> tasks() { return rows(); }
+
+bool is_memory(std::string_view output) { return output.starts_with("present"); }
 
 const Task& task_named(std::string_view name) {
   const auto row = std::ranges::find(rows(), name, &Task::name);

@@ -85,7 +85,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   Evaluated result;
   result.outputs.pooling = evaluation.pooling;
   std::vector<int64_t> times;
-  auto answers = std::make_shared<Answers>(session.output_names());
+  auto answers = std::make_shared<Answers>(answer_names(session.output_names()));
   const size_t count = evaluation.samples.size();
   Heat heat(race, evaluation);
   for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
@@ -100,8 +100,8 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
     const std::vector<TimedOutputs> answered = session.run_many(chunk);
     for (size_t i = 0; i < answered.size(); ++i) {
-      const auto& [outputs, ns] = answered[i];
-      times.push_back(ns);
+      const std::vector<Tensor> outputs = answers_among(answered[i].outputs, session.output_names());
+      times.push_back(answered[i].ns);
       append_outputs(result.outputs, outputs, "[evaluate]", counted[i]);
       if (!evaluation.metrics.empty()) answers->append(outputs, counted[i]);
     }

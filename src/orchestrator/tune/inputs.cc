@@ -12,6 +12,7 @@
 #include "seqto/plan.h"
 #include "seqto/recipe.h"
 #include "seqto/runner.h"
+#include "seqto/task.h"
 
 namespace seqto::internal {
 namespace {
@@ -146,8 +147,10 @@ TimedSample timed_sample(const Dataset& data, std::span<const int64_t> samples, 
   TimedSample timed;
   const auto run = [&](size_t i) {
     int64_t bytes = 0;
-    for (const Tensor& answer : session.run(data.read(samples[i % samples.size()]).inputs))
-      bytes += answer.element_count() * static_cast<int64_t>(sizeof(float));
+    const std::vector<Tensor> outputs = session.run(data.read(samples[i % samples.size()]).inputs);
+    for (size_t o = 0; o < outputs.size(); ++o)
+      if (!is_memory(session.output_names()[o]))
+        bytes += outputs[o].element_count() * static_cast<int64_t>(sizeof(float));
     timed.answer_bytes = std::max(timed.answer_bytes, bytes);
   };
   run(0);
