@@ -242,7 +242,10 @@ Outputs sequences(float noise) {
   int value = 0;
   for (const int64_t positions : {2, 3, 1}) {
     std::vector<float> values(static_cast<size_t>(positions) * 4);
-    for (float& v : values) v = static_cast<float>(++value % 7) + noise * static_cast<float>(value % 3);
+    for (float& v : values) {
+      ++value;
+      v = static_cast<float>(value % 7) + noise * static_cast<float>(value % 3);
+    }
     internal::append_values(outputs, float_tensor({1, positions, 4}, values));
   }
   return outputs;
