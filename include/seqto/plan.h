@@ -91,8 +91,9 @@ struct WeightOnlyOptions {
   int64_t int4_block_size = 128;
   bool int4_symmetric = false;
   Int4Format int4_format = Int4Format::kMatMulNBits;
-  int bits = 4;  // of MatMulNBits: 2, 4 or 8; every other form is written with 4
-  // Of MatMulNBits: 0 lets the runtime choose, 1 computes in float32, 4 in int8 (faster, activations are rounded).
+  int bits = 4;  // 2, 4 or 8 of MatMulNBits; 4 or 8 of tables and of what is folded, where 2 counts as 4; else 4
+  // Of MatMulNBits: 0 lets the runtime choose, 1 computes in float32, 4 in int8 (faster, activations are rounded). With
+  // 2 and 8 bits 0 is 4: the runtime has no other kernel for them that is fast.
   int accuracy_level = 0;
 };
 
@@ -248,8 +249,8 @@ struct GroupOptions {
 std::vector<std::vector<LayerId>> groups(const Model& model, const GroupOptions& = {});
 
 // A tied weight is the table of an embedding (Gather) and the matrix of a product, as in language models. What few bits
-// lose there counts twice, so where `plan` gives its layers int4_weights they get float16, which loses nothing and is
-// half of what the float weight takes. Returns one sentence for each such weight.
+// lose there counts twice, so where `plan` gives its layers int4_weights they get 8 bits. Returns one sentence for each
+// such weight.
 std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model);
 
 // {"groups": [[pattern, ...], ...]}, as `seqto inspect --json` prints them: GroupOptions::together.

@@ -114,7 +114,9 @@ class ReadBack {
 
   Tensor restored(const EncodedWeight& w) const {
     const StoredWeight& s = w.stored;
+    const Tensor middle = Tensor::from(DataType::kUint8, {}, std::vector{uint8_t{128}});
     const Tensor* zero = s.zero_point.bytes().empty() ? nullptr : &s.zero_point;
+    if (!zero && w.form == StoredForm::kGather && s.bits == 8) zero = &middle;
     if (w.form == StoredForm::kFloat16) return float_tensor(s.codes.dims(), to_floats(s.codes));
     if (w.form == StoredForm::kFolded) return unfolded(s);
     if (w.form != StoredForm::kMatMulNBits) return dequantized(s.codes, {&s.scale, zero, w.axis, w.block_size});

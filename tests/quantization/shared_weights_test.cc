@@ -146,13 +146,13 @@ g (float[3,64] x) => (float[3,64] y, float[3,64] z) {
   EXPECT_EQ(node(result, "mul")->inputs[1], node(result, "gemm")->inputs[1]);
 }
 
-TEST(SharedWeights, TiedOnesAreWidenedToFloat16) {
+TEST(SharedWeights, TiedOnesAreWidenedTo8Bits) {
   const Model model = tied();
   Plan plan = uniform_plan(model, Scheme::kInt4Weights);
   EXPECT_EQ(widen_tied_weights(plan, model).size(), 1u);
-  EXPECT_EQ(plan.schemes.at("embed"), Scheme::kFloat16);
-  EXPECT_EQ(plan.schemes.at("head"), Scheme::kFloat16);
-  EXPECT_EQ(stored_bytes(write(model, plan).model), 2 * kRows * kColumns);
+  EXPECT_EQ(plan.schemes.at("embed"), Scheme::kInt4Weights);
+  EXPECT_EQ(plan.options.at("embed").bits, 8);
+  EXPECT_EQ(plan.options.at("head").bits, 8);
   EXPECT_TRUE(widen_tied_weights(plan, model).empty());
   Plan eight = uniform_plan(model, Scheme::kInt8Weights);
   EXPECT_TRUE(widen_tied_weights(eight, model).empty());

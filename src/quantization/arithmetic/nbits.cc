@@ -80,6 +80,7 @@ NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, const Nbit
 NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const NbitsRule& rule) {
   const int64_t length = std::ssize(values) / runs, block_size = rule.block_size;
   const auto step = [&](float x) { return rule.halves ? to_half_and_back(x) : x; };
+  const auto middle = static_cast<float>(1 << (rule.bits - 1)), highest = 2 * middle - 1;
   NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
   result.codes.reserve(values.size());
   for (int64_t r = 0; r < runs; ++r)
@@ -87,20 +88,20 @@ NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const Nbi
       auto block = values.subspan(static_cast<size_t>(r * length + begin),
                                   static_cast<size_t>(std::min(block_size, length - begin)));
       auto [low_at, high_at] = std::minmax_element(block.begin(), block.end());
-      float low = *low_at, high = *high_at, scale = 0, zero = 8;
+      float low = *low_at, high = *high_at, scale = 0, zero = middle;
       if (rule.symmetric) {
-        scale = step((std::fabs(high) > std::fabs(low) ? high : low) / -8.0f);
+        scale = step((std::fabs(high) > std::fabs(low) ? high : low) / -middle);
       } else {
         low = std::min(low, 0.0f), high = std::max(high, 0.0f);
-        scale = step(step(high - low) / 15.0f);
-        if (scale != 0.0f) zero = std::clamp(std::nearbyint(step(-low / scale)), 0.0f, 15.0f);
+        scale = step(step(high - low) / highest);
+        if (scale != 0.0f) zero = std::clamp(std::nearbyint(step(-low / scale)), 0.0f, highest);
       }
       for (float v : block) {
         // Symmetric codes are rounded before the middle is added, others after the zero point is.
-        float x = scale == 0.0f    ? 8.0f
-                  : rule.symmetric ? std::nearbyint(step(v / scale)) + 8.0f
+        float x = scale == 0.0f    ? middle
+                  : rule.symmetric ? std::nearbyint(step(v / scale)) + middle
                                    : std::nearbyint(step(step(v / scale) + zero));
-        result.codes.push_back(static_cast<uint8_t>(std::clamp(x, 0.0f, 15.0f)));
+        result.codes.push_back(static_cast<uint8_t>(std::clamp(x, 0.0f, highest)));
       }
       result.scale.push_back(scale);
       result.zero_point.push_back(static_cast<uint8_t>(zero));

@@ -99,6 +99,41 @@ Tensor unpacked_nbits(const Node& node, const Tensor& packed, const Tensor& scal
   return in_type(scales.type(), {k, n}, std::move(values));
 }
 
+Tensor unpacked_rows(const Node& node, const Tensor& packed, const StoredScale& how) {
+  const int64_t bits = node.int_attribute("bits", 4);
+  const auto& scale_dims = how.scale->dims();
+  const auto bytes = packed.values<uint8_t>();
+  const int64_t blocks = scale_dims.empty() ? 0 : scale_dims.back(),
+                rows = how.scale->element_count() / std::max<int64_t>(1, blocks);
+  const bool possible =
+      (bits == 2 || bits == 4 || bits == 8) && rows > 0 && blocks > 0 && std::ssize(bytes) % rows == 0;
+  if (!possible || (how.axis != -1 && how.axis != std::ssize(scale_dims) - 1))
+    no_weight(fmt::format("{} '{}' of {} bytes of {} bits and {} scales", node.op_type, node.name, bytes.size(), bits,
+                          how.scale->element_count()),
+              "whole rows of 2, 4 or 8 bits with blocks along them");
+  const int64_t per_byte = 8 / bits;
+  const auto code = [&](std::span<const uint8_t> from, int64_t at) {
+    return from[static_cast<size_t>(at / per_byte)] >> (at % per_byte * bits) & ((1 << bits) - 1);
+  };
+  const auto unpacked = [&](const Tensor& from, std::vector<int64_t> dims) {
+    const auto source = from.values<uint8_t>();
+    const int64_t length = dims.back(), row_bytes = std::ssize(source) / rows;
+    if (length > row_bytes * per_byte)
+      no_weight(fmt::format("{} bytes of zero points", source.size()), "one for each scale");
+    std::vector<uint8_t> codes;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < length; ++i)
+        codes.push_back(static_cast<uint8_t>(code(source, r * row_bytes * per_byte + i)));
+    return Tensor::from(DataType::kUint8, std::move(dims), std::move(codes));
+  };
+  auto dims = scale_dims;
+  dims.back() = std::ssize(bytes) / rows * per_byte;
+  const Tensor zero = how.zero_point
+                          ? unpacked(*how.zero_point, scale_dims)
+                          : Tensor::from(DataType::kUint8, {}, std::vector{static_cast<uint8_t>(1 << (bits - 1))});
+  return dequantized(unpacked(packed, std::move(dims)), {how.scale, &zero, how.axis, how.block});
+}
+
 Tensor transposed(const Tensor& tensor, const std::vector<int64_t>& permutation) {
   size_t rank = tensor.dims().size();
   std::vector<int64_t> dims(rank), stride(rank, 1), step(rank);

@@ -17,6 +17,9 @@ Tensor dequantized(const Tensor& codes, const StoredScale& how);
 // The [K, N] weight of a MatMulNBits node.
 Tensor unpacked_nbits(const Node& node, const Tensor& packed, const Tensor& scales, const Tensor* zero_points);
 
+// The table of a GatherBlockQuantized node whose codes lie in bytes, low bits first: a row for each of the scales'.
+Tensor unpacked_rows(const Node& node, const Tensor& packed, const StoredScale& how);
+
 // Axes permuted, as ONNX's Transpose.
 Tensor transposed(const Tensor& tensor, const std::vector<int64_t>& permutation);
 

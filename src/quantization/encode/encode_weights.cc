@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <set>
 #include <unordered_map>
 
 #include "model/op_traits.h"
@@ -123,10 +124,15 @@ class Encoder {
       }
     }
     if (!it->second) return false;
-    const int level = layerwise_.of(node.name).weight_only.accuracy_level;
     result_.weights[*it->second].readers.push_back(
-        {node.name, view_.edges.place(node), site.input, site.transposed, level});
+        {node.name, view_.edges.place(node), site.input, site.transposed, accuracy_level()});
     return true;
+  }
+
+  // The runtime computes in float32 on 4 bits alone: with others it makes a float weight in each run.
+  int accuracy_level() const {
+    const bool is_slow = options_.accuracy_level == 0 && options_.bits != 4 && !exact_;
+    return is_slow ? 4 : options_.accuracy_level;
   }
 
   // --- float16
@@ -151,13 +157,14 @@ class Encoder {
   // --- 8 bits
 
   void encode_8_bits(const Node& node, const WeightSite& site) {
-    const bool is_stored = read("folded", node, site, [&](const Tensor& weight) -> std::optional<EncodedWeight> {
-      StoredWeight stored = folded(site, weight, 8);
-      if (stored.file_bytes() >= std::ssize(weight.bytes())) return {};
-      return EncodedWeight{.stored = std::move(stored)};
-    });
-    if (!is_stored)
-      note("weight '{}' of layer '{}' stays float: 8 bits would not make the file smaller", site.weight, node.name);
+    read("folded", node, site, [&](const Tensor& weight) { return in_8_bits(node.name, site, weight); });
+  }
+
+  std::optional<EncodedWeight> in_8_bits(const LayerId& layer, const WeightSite& site, const Tensor& weight) {
+    StoredWeight stored = folded(site, weight, 8);
+    if (stored.file_bytes() < std::ssize(weight.bytes())) return EncodedWeight{.stored = std::move(stored)};
+    note("weight '{}' of layer '{}' stays float: 8 bits would not make the file smaller", site.weight, layer);
+    return {};
   }
 
   StoredWeight folded(const WeightSite& site, const Tensor& weight, int bits) {
@@ -169,39 +176,51 @@ class Encoder {
 
   // --- 4 bits
 
-  // The form that a weight's reader wants, as far as it says how the codes lie.
-  std::pair<StoredForm, bool> form_for(const Node& node, const WeightSite& site) const {
+  // The form that a weight's reader wants, as far as it says how the codes lie: rows are outputs of a product.
+  using Form = std::pair<StoredForm, bool>;
+  Form form_for(const Node& node, const WeightSite& site) const {
     const Tensor& weight = *constant_(site.weight);
     const auto matrix = matrix_of(node, site, weight);
     const bool in_operators = options_.int4_format == Int4Format::kMatMulNBits;
     if (options_.int4_format == Int4Format::kQdq && matrix) return {StoredForm::kDequantize, false};
     if (in_operators && matrix && is_plain(node) && !vectors_.contains(node.inputs[0]) && pays(*matrix, weight))
       return {StoredForm::kMatMulNBits, matrix->rows_are_channels};
-    if (in_operators && !site.transposed && can_gather(node, weight)) return {StoredForm::kGather, false};
+    if (in_operators && !site.transposed && can_gather(node, weight))
+      return {StoredForm::kGather, can_gather_outputs(weight)};
     return {StoredForm::kFolded, false};
+  }
+
+  // The codes of a product with these rows are those of a table, if no row is padded.
+  bool can_gather_outputs(const Tensor& weight) const {
+    const auto& dims = weight.dims();
+    return !exact_ && options_.bits != 2 && dims.size() == 2 && dims[1] % block_of(dims[1]) == 0;
   }
 
   // A weight whose readers would have it in two forms is stored in the one that all of them can read.
   void find_unlike(const LayerSet& layers) {
-    std::unordered_map<std::string, std::pair<StoredForm, bool>> forms;
+    using enum StoredForm;
+    std::unordered_map<std::string, std::set<Form>> forms;
     for (const Node& node : model_.graph.nodes) {
       if (!layers.contains(node.name)) continue;
       options_ = layerwise_.of(node.name).weight_only;
       validate(options_, view_.opset);
-      for (const WeightSite& site : weight_sites(node, constant_, transposed_)) {
-        const auto form = form_for(node, site);
-        if (forms.try_emplace(site.weight, form).first->second != form) unlike_.insert(site.weight);
-      }
+      for (const WeightSite& site : weight_sites(node, constant_, transposed_))
+        forms[site.weight].insert(form_for(node, site));
     }
+    for (const auto& [weight, wanted] : forms)
+      if (wanted == std::set<Form>{{kGather, true}, {kMatMulNBits, true}}) tied_.insert(weight);
+      else if (wanted.size() > 1) unlike_.insert(weight);
   }
 
   void encode_4_bits(const Node& node, const WeightSite& site) {
     using enum StoredForm;
-    const auto form = unlike_.contains(site.weight) ? kFolded : form_for(node, site).first;
+    const auto form = unlike_.contains(site.weight) ? kFolded
+                      : tied_.contains(site.weight) ? kMatMulNBits
+                                                    : form_for(node, site).first;
     const std::string key = fmt::format("{} {} {}", options_.int4_block_size, options_.bits, options_.int4_symmetric);
     read(fmt::format("{} {}", static_cast<int>(form), key), node, site,
          [&](const Tensor& weight) -> std::optional<EncodedWeight> {
-           if (form == kMatMulNBits) return nbits(site.weight, *matrix_of(node, site, weight), weight);
+           if (form == kMatMulNBits) return nbits(site.weight, matrix_of(node, site, weight), weight);
            if (form == kGather) return gather(site.weight, weight);
            if (form == kDequantize) return blocks(site.weight, *matrix_of(node, site, weight), weight);
            return smallest(node.name, site, weight);
@@ -212,7 +231,7 @@ class Encoder {
   template <class F>
   EncodedWeight made(const std::string& name, StoredForm form, const Matrix& m, int64_t block, F make) {
     const bool symmetric = options_.int4_symmetric;
-    const int bits = form == StoredForm::kMatMulNBits ? options_.bits : 4;
+    const int bits = form == StoredForm::kMatMulNBits ? options_.bits : form == StoredForm::kGather ? table_bits() : 4;
     const auto& tensors = cache_.tensors(
         fmt::format("stored {} {} {} {} {}\n{}", static_cast<int>(form), m.axis(), block, bits, symmetric, name), make);
     StoredWeight stored{{}, bits, tensors[0], tensors[1], {}};
@@ -240,7 +259,9 @@ class Encoder {
             .halves = weight.type() == DataType::kFloat16};
   }
 
-  EncodedWeight nbits(const std::string& name, const Matrix& m, const Tensor& weight) {
+  // `matrix`: nothing of a table.
+  EncodedWeight nbits(const std::string& name, const std::optional<Matrix>& matrix, const Tensor& weight) {
+    const Matrix m = matrix ? *matrix : Matrix{weight.dims()[1], weight.dims()[0], true};
     const int64_t block = block_of(m.k);
     return made(name, StoredForm::kMatMulNBits, m, block, [&] {
       NbitsRuns q = quantize_nbits(columns(m, weight), m.n, rule(weight, block, options_.bits));
@@ -256,25 +277,30 @@ class Encoder {
 
   bool can_gather(const Node& node, const Tensor& weight) const {
     const auto& dims = weight.dims();
-    if (!is_gather(node) || dims.size() < 2 || dims.back() % 2 != 0 || options_.bits != 4) return false;
+    if (!is_gather(node) || dims.size() < 2 || dims.back() % 2 != 0 || (exact_ && options_.bits != 4)) return false;
     int64_t axis = node.int_attribute("axis", 0), rank = std::ssize(dims);
     int64_t blocks = (dims.back() + options_.int4_block_size - 1) / options_.int4_block_size;
     int64_t rows = weight.element_count() / dims.back();
-    bool smaller = weight.element_count() / 2 + rows * blocks * 5 + 300 < std::ssize(weight.bytes());
+    bool smaller = weight.element_count() * table_bits() / 8 + rows * blocks * 5 + 300 < std::ssize(weight.bytes());
     return (axis < 0 ? axis + rank : axis) != rank - 1 && (smaller || exact_);
   }
+
+  int table_bits() const { return options_.bits == 8 ? 8 : 4; }
 
   DataType type_of_4_bits() const { return options_.int4_symmetric ? DataType::kInt4 : DataType::kUint4; }
 
   EncodedWeight gather(const std::string& name, const Tensor& weight) {
     EncodedWeight result = made(name, StoredForm::kGather, {}, options_.int4_block_size, [&] {
       const int64_t rows = weight.element_count() / weight.dims().back();
-      NbitsRuns q = quantize_gather(to_floats(weight), rows, rule(weight, options_.int4_block_size));
+      NbitsRuns q = quantize_gather(to_floats(weight), rows, rule(weight, options_.int4_block_size, table_bits()));
       auto scale_dims = weight.dims();
       scale_dims.back() = q.blocks;
-      return std::vector{stored_4_bits(type_of_4_bits(), weight.dims(), q.codes),
-                         scales_for(weight, q.scale).reshaped(scale_dims),
-                         stored_4_bits(type_of_4_bits(), scale_dims, q.zero_point)};
+      const auto stored = [&](const std::vector<int64_t>& dims, std::vector<uint8_t> codes) {
+        return table_bits() == 8 ? Tensor::from(DataType::kUint8, dims, std::move(codes))
+                                 : stored_4_bits(type_of_4_bits(), dims, std::move(codes));
+      };
+      return std::vector{stored(weight.dims(), q.codes), scales_for(weight, q.scale).reshaped(scale_dims),
+                         stored(scale_dims, q.zero_point)};
     });
     result.axis = std::ssize(weight.dims()) - 1;
     return result;
@@ -308,6 +334,7 @@ class Encoder {
 
   // The weight in whichever of 4, 8 and 32 bits is smallest: scales and nodes outweigh the codes of a small one.
   std::optional<EncodedWeight> smallest(const LayerId& layer, const WeightSite& site, const Tensor& weight) {
+    if (options_.bits == 8) return in_8_bits(layer, site, weight);
     StoredWeight four = folded(site, weight, 4), eight = folded(site, weight, 8);
     const bool stays = std::min(four.file_bytes(), eight.file_bytes()) >= std::ssize(weight.bytes());
     if (!stays && four.file_bytes() <= eight.file_bytes()) return EncodedWeight{.stored = std::move(four)};
@@ -327,6 +354,7 @@ class Encoder {
   TransposedWeights transposed_;
   std::unordered_set<std::string> vectors_;                        // tensors of rank 1
   std::unordered_set<std::string> unlike_;                         // weights whose readers want unlike forms
+  std::unordered_set<std::string> tied_;                           // tables that products read as MatMulNBits does
   std::unordered_map<std::string, std::optional<size_t>> places_;  // by form and name; none: stays as it is
   Encoding result_;
 };

@@ -142,6 +142,8 @@ CodedWeight coded_weight(const EncodedWeight& weight, const std::vector<int64_t>
     w.code_dims = dims;
     w.scale_dims = stored.scale.dims();
     w.block_axis = static_cast<size_t>(weight.axis), w.block = std::max<int64_t>(1, weight.block_size);
+    // A table of uint8 without zero points.
+    if (stored.codes.type() == DataType::kUint8 && stored.zero_point.bytes().empty()) w.zero_point = {128};
   }
   const QuantLimits limits = w.packing == CodedWeight::Packing::kWhole ? quant_limits(stored.codes.type())
                                                                        : QuantLimits{0, (1 << stored.bits) - 1};

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "model/op_traits.h"
 #include "quantization/improve/graph_edit.h"
 #include "quantization/lower/writers.h"
 
@@ -94,6 +95,7 @@ class Writer {
     Node& node = edit_.nodes().back();
     auto& names = names_[&weight];
     if (names.empty()) names = written(weight);
+    if (is_gather(node) && weight.form == StoredForm::kMatMulNBits) return gather(node, weight, rows(weight, names));
     if (weight.form == StoredForm::kMatMulNBits) return multiply(node, weight, reader, names);
     if (weight.form == StoredForm::kGather) return gather(node, weight, names);
     std::string& input = node.inputs[reader.input];
@@ -113,8 +115,8 @@ class Writer {
       case StoredForm::kMatMulNBits:
         return coded(stored, fmt::format("{}_Q{}", name, stored.bits), name);
       case StoredForm::kGather:
-        edit_.require_ir_version(10);
-        return coded(stored, name + "_Q4", name);
+        if (stored.bits == 4) edit_.require_ir_version(10);
+        return coded(stored, fmt::format("{}_Q{}", name, stored.bits), name);
       case StoredForm::kDequantize:
         edit_.require_ir_version(10);
         return {edit_.compute("DequantizeLinear", coded(stored, name + "_DQ_Q4", name + "_DQ"), name + "_DQ_Q4_output",
@@ -150,12 +152,21 @@ class Writer {
         {edit_.fresh(from.name + "_bias"), "Add", "", {product, from.inputs[2]}, from.outputs, {}, {}});
   }
 
+  // The codes of a product as a table: an output's blocks one behind the other.
+  std::vector<std::string> rows(const EncodedWeight& weight, std::vector<std::string> names) {
+    const auto& dims = weight.stored.codes.dims();
+    names[0] = edit_.compute("Reshape", {names[0], edit_.add_int64s({dims[0], dims[1] * dims[2]})}, names[0] + "_rows");
+    return names;
+  }
+
   void gather(Node& node, const EncodedWeight& weight, const std::vector<std::string>& names) {
     node.inputs = {names[0], node.inputs[1], names[1]};
     if (names.size() > 2) node.inputs.push_back(names[2]);
     node.attributes = {{"gather_axis", node.int_attribute("axis", 0)},
                        {"quantize_axis", weight.axis},
                        {"block_size", weight.block_size}};
+    if (weight.stored.codes.type() == DataType::kUint8)
+      node.attributes.push_back({"bits", int64_t{weight.stored.bits}});
     node.op_type = "GatherBlockQuantized", node.domain = "com.microsoft";
     edit_.require_opset("com.microsoft", 1);
   }

@@ -215,15 +215,14 @@ std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model) {
     for (size_t i : weight.readers) {
       const LayerId& layer = model.graph.nodes[i].name;
       auto it = plan.schemes.find(layer);
-      if (it == plan.schemes.end() || it->second != Scheme::kInt4Weights) continue;
-      it->second = Scheme::kFloat16;
-      plan.options.erase(layer);
+      if (it == plan.schemes.end() || it->second != Scheme::kInt4Weights || plan.options[layer].bits == 8) continue;
+      plan.options[layer].bits = 8;
       widened.push_back(fmt::format("'{}'", layer));
     }
     if (!widened.empty())
       notes.push_back(
-          fmt::format("layers {} share weight '{}', which is stored in float16: in so few bits it would lose "
-                      "at both; a plan that gives them int8_weights makes a smaller file",
+          fmt::format("layers {} share weight '{}', which is stored in 8 bits: in fewer it would lose at both; a plan "
+                      "can give them other ones",
                       fmt::join(widened, " and "), weight.name));
   }
   return notes;

@@ -298,14 +298,24 @@ void Dequantizer::matmul_nbits(const Node& n) {
 }
 
 void Dequantizer::gather_blocks(const Node& n) {
-  const Tensor *data = tensor(at(n, 0)), *scales = tensor(at(n, 2));
-  if (!data || !scales || (data->type() != DataType::kInt4 && data->type() != DataType::kUint4))
-    no_form(n, "whose table is no constant of 4 bits");
+  std::string codes = at(n, 0);
+  // A product may read the same codes in blocks.
+  if (const Node* reshape = view_.edges.producer(codes); reshape && is_reshape(*reshape)) {
+    if (view_.edges.uses(codes) == 1) dropped_.insert(codes);
+    codes = reshape->inputs[0];
+  }
+  const Tensor *data = tensor(codes), *scales = tensor(at(n, 2)), *zero = tensor(at(n, 3));
+  const bool is_packed = data && data->type() == DataType::kUint8;
+  if (!data || !scales || (!is_packed && data->type() != DataType::kInt4 && data->type() != DataType::kUint4))
+    no_form(n, "whose table is no constant of 4 or 8 bits");
   Node like = n;
   like.attributes.clear();
   like.set_attribute({"axis", n.int_attribute("gather_axis", 0)});
-  std::string table = operand({n.inputs[0], n.inputs[2], at(n, 3)}, n.int_attribute("quantize_axis", 1),
-                              n.int_attribute("block_size", 128));
+  const int64_t axis = n.int_attribute("quantize_axis", 1), block = n.int_attribute("block_size", 128);
+  const std::string place = codes + "\n" + n.inputs[2];
+  if (is_packed && !weights_.contains(place))
+    weights_[place] = constant(without_quantized(codes), "", unpacked_rows(n, *data, {scales, zero, axis, block}));
+  std::string table = operand({codes, n.inputs[2], at(n, 3)}, axis, block);
   emit(like, "Gather", {table, resolved(n.inputs[1])}, {n.outputs[0], "", ""});
 }
 
