@@ -225,14 +225,14 @@ Plan plan_from_json(const std::string& text);  // throws Error{kInvalidInput}
 // Every layer that takes any scheme is in exactly one group. The rule:
 //
 //  - A layer with constant weights (Conv, ConvTranspose, Gemm, MatMul, Gather, recurrent layers, Attention ...) begins
-//    a group. Layers that read the same weight are in the same group.
-//    That holds also where one reads it through a Transpose.
+//    a group. Layers that read the same weight are in the same group, also where one reads it through a Transpose. So
+//    are matrix products that read one tensor and meet in one product: Q, K and V; gate and up.
 //  - A layer without weights goes to the latest layer, in graph order, that it reads a float tensor from. The runtime
 //    fuses activation functions, bias Adds and normalizations with it; pooling, Reshape and others keep its parameters.
 //    A boundary between two schemes is then where a tensor passes from one layer with weights to the next. It costs one
 //    conversion there.
-//  - AveragePool, GlobalAveragePool and ReduceMean begin groups: to round a mean anew loses what averaging
-//    gained.
+//  - AveragePool, GlobalAveragePool and ReduceMean begin groups: to round a mean anew loses what averaging gained.
+//    What is between Q, K, V and the layer behind their attention is one group: the products, Softmax, rotations.
 //  - A residual Add or a Concat goes to the latest of its branches. It does not join them: a network of residual blocks
 //    would melt into one group. Each branch that has another scheme costs one conversion.
 //  - Layers that only graph inputs and constants lead to go to the first layer that reads from them.

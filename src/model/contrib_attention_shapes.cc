@@ -110,4 +110,29 @@ void group_query_attention(InferenceContext& ctx) {
   for (size_t output : {1, 2}) set_shape(ctx, output, present);
 }
 
+// query, key, value, past_state: a matrix for each head in place of keys and values.
+void linear_attention(InferenceContext& ctx) {
+  set_type_of(ctx, 0, 0);
+  set_type_of(ctx, 1, has_type(ctx, 3) ? 3 : 0);
+  if (const TensorShapeProto* past = shape_of_rank(ctx, 3, 4)) set_shape(ctx, 1, *past);
+  const TensorShapeProto *query = shape_of_rank(ctx, 0, 3), *key = shape_of_rank(ctx, 1, 3),
+                         *value = shape_of_rank(ctx, 2, 3);
+  const int64_t heads = onnx::getAttribute(ctx, "q_num_heads", 0);
+  const int64_t key_heads = onnx::getAttribute(ctx, "kv_num_heads", 0);
+  if (!query || !key || !value || heads <= 0 || key_heads <= 0 || heads > (int64_t{1} << 20)) return;
+  set_shape(ctx, 0, with_width(*query, value->dim(2) / key_heads * heads));
+  if (shape_of(ctx, 3) || onnx::getAttribute(ctx, "state_window", 0) != 0) return;
+  TensorShapeProto state;
+  *state.add_dim() = query->dim(0);
+  *state.add_dim() = dimension(key_heads);
+  *state.add_dim() = key->dim(2) / key_heads;
+  *state.add_dim() = value->dim(2) / key_heads;
+  set_shape(ctx, 1, state);
+}
+
+// a, dt_bias, decay_scale, b: decay, beta
+void linear_attention_gate(InferenceContext& ctx) {
+  for (const size_t output : {0, 1}) set_like(ctx, output, 0);
+}
+
 }  // namespace seqto::internal

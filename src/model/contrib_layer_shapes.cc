@@ -205,6 +205,20 @@ void qlinear_global_average_pool(InferenceContext& ctx) {
   set_shape(ctx, 0, result);
 }
 
+// input, weight [channels, 1, length], bias, past_state; what the next call needs of the input is as long as the weight
+// reaches back.
+void causal_conv_with_state(InferenceContext& ctx) {
+  set_like(ctx, 0, 0);
+  set_type_of(ctx, 1, 0);
+  if (const TensorShapeProto* past = shape_of(ctx, 3)) return set_shape(ctx, 1, *past);
+  const TensorShapeProto *input = shape_of_rank(ctx, 0, 3), *weight = shape_of_rank(ctx, 1, 3);
+  if (!input || !weight || !weight->dim(2).has_dim_value() || onnx::getAttribute(ctx, "state_window", 0) != 0) return;
+  const int64_t back = (weight->dim(2).dim_value() - 1) * onnx::getAttribute(ctx, "dilation", 1);
+  TensorShapeProto state = *input;
+  *state.mutable_dim(flag(ctx, "channels_last") ? 1 : 2) = dimension(back);
+  set_shape(ctx, 1, state);
+}
+
 void recurrent(InferenceContext& ctx) {
   if (has_type(ctx, 0)) onnx::RNNShapeInference(ctx);
 }

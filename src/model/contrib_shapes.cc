@@ -140,8 +140,14 @@ void layer_norm(InferenceContext& ctx) {
 void skip_layer_norm(InferenceContext& ctx) {
   set_like(ctx, 0, 0);
   set_like(ctx, 3, 0);
-  set_type(ctx, 1, onnx::TensorProto::FLOAT);
-  set_type(ctx, 2, onnx::TensorProto::FLOAT);
+  for (const size_t output : {1, 2}) {
+    set_type(ctx, output, onnx::TensorProto::FLOAT);
+    const TensorShapeProto* shape = shape_of(ctx, 0);
+    if (!shape || shape->dim_size() == 0) continue;
+    TensorShapeProto result = *shape;
+    *result.mutable_dim(shape->dim_size() - 1) = dimension(1);
+    set_shape(ctx, output, result);
+  }
 }
 
 namespace {

@@ -57,6 +57,7 @@ void qlinear_conv(InferenceContext& ctx);
 void qlinear_average_pool(InferenceContext& ctx);
 void qlinear_global_average_pool(InferenceContext& ctx);
 void recurrent(InferenceContext& ctx);  // DynamicQuantizeLSTM
+void causal_conv_with_state(InferenceContext& ctx);
 
 // --- attention -----------------------------------------------------------------------------------
 
@@ -65,5 +66,7 @@ void quantized_attention(InferenceContext& ctx);
 void multi_head_attention(InferenceContext& ctx);
 void decoder_masked_multi_head_attention(InferenceContext& ctx);
 void group_query_attention(InferenceContext& ctx);  // SparseAttention too
+void linear_attention(InferenceContext& ctx);
+void linear_attention_gate(InferenceContext& ctx);
 
 }  // namespace seqto::internal

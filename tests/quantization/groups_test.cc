@@ -85,6 +85,42 @@ TEST(Groups, ShapesCarryNoValues) {
   EXPECT_EQ(groups(model), (Groups{{"first", "reshape"}, {"second"}}));
 }
 
+TEST(Groups, QueriesKeysAndValuesAndGateAndUpDecideTogether) {
+  Model model = parsed(R"((float[1,2,2] x) => (float[1,2,2] y)
+    <float[2,2] a = {1,2,3,4}, float[2,2] b = {1,2,3,4}, float[2,2] c = {1,2,3,4}, float[2,2] d = {1,2,3,4},
+     float[2,2] e = {1,2,3,4}, float[2] bias = {1,2}, int64[3] whole = {1,2,2}> {
+      [q] q = MatMul(x, a)
+      [q_bias] p = Add(q, bias)
+      [same] s = Reshape(x, whole)
+      [k] k = MatMul(s, b)
+      [turn] t = Transpose<perm = [0,2,1]>(k)
+      [v] v = MatMul(x, c)
+      [scores] m = MatMul(p, t)
+      [shares] n = Softmax(m)
+      [mixed] o = MatMul(n, v)
+      [gate] g = MatMul(o, d)
+      [open] h = Sigmoid(g)
+      [up] u = MatMul(o, e)
+      [gated] y = Mul(h, u)
+    })");
+  EXPECT_EQ(groups(model), (Groups{{"q", "q_bias", "same", "k", "v"},
+                                   {"turn", "scores", "shares", "mixed"},
+                                   {"gate", "open", "up", "gated"}}));
+}
+
+// The frequencies of a rotation: no layer leads to their product, which would join all attentions that read it.
+TEST(Groups, AProductOfPositionsIsNoAttention) {
+  Model model = parsed(R"((float[1,2,2] x, float[1,1,2] places, float[1,2,1] rates) => (float[1,2,2] y)
+    <float[2,2] a = {1,2,3,4}, float[2,2] b = {1,2,3,4}> {
+      [turns] r = MatMul(rates, places)
+      [first] p = MatMul(x, a)
+      [mul] q = Mul(p, r)
+      [second] s = MatMul(q, b)
+      [mul2] y = Mul(s, r)
+    })");
+  EXPECT_EQ(groups(model), (Groups{{"turns", "first", "mul"}, {"second", "mul2"}}));
+}
+
 const char* const kThree = R"((float[1,1,2,2] x) => (float[1,1,2,2] y)
     <float[1,1,1,1] u = {1}, float[1,1,1,1] v = {2}, float[1,1,1,1] w = {3}> {
       [a1] a = Conv(x, u)

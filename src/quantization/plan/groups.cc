@@ -11,7 +11,9 @@
 #include <unordered_set>
 
 #include "model/op_traits.h"
+#include "quantization/plan/attention_parts.h"
 #include "quantization/plan/shared_weights.h"
+#include "quantization/plan/siblings.h"
 #include "quantization/plan/weight_sites.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
@@ -32,6 +34,7 @@ class Finder {
 
   std::vector<std::vector<LayerId>> run(const GroupOptions& options) {
     found_by_weights();
+    found_by_attention();
     for (const auto& patterns : options.together) put_together(patterns);
     found_by_averages();
     attach_to_producers(false);
@@ -111,6 +114,21 @@ class Finder {
     return !n.inputs.empty() && std::all_of(n.inputs.begin(), n.inputs.end(), [&](const auto& name) {
       return name.empty() || computed_.contains(name) || index_.constant(name);
     });
+  }
+
+  // --- attention
+
+  // What is one layer in another export takes one decision in all of them: Q, K and V, gate and up. So does what lies
+  // between Q, K, V and the layer behind the attention.
+  void found_by_attention() {
+    std::vector<bool> weighted(nodes_.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) weighted[i] = founder_[i] != kNone || is_constant(nodes_[i]);
+    for (const auto& [a, b] : siblings(model_.graph, index_, weighted)) join(a, b);
+    const std::vector<size_t> parts = attention_parts(model_.graph, index_, weighted, [&](const std::string& name) {
+      return carries_values(name) && !computed_.contains(name) && !index_.constant(name);
+    });
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (parts[i] != kNoAttention) founder_[i] = parts[i];
   }
 
   // --- what the user wants
