@@ -155,19 +155,25 @@ class Chain : public Strategy {
   // expected to lose least and leave next to nothing of it; also where a study goes on with another bound.
   std::vector<Proposal> fill_bound() {
     if (!std::isfinite(options_.max_size_bytes) || !archive_.by_size() || archive_.by_latency()) return {};
-    constexpr int64_t kSteps = 2000;  // sizes add up but for little: the first plans may still be too large
-    std::vector<double> shares = shares_from(assignments_.share_to_save(options_.max_size_bytes), kSteps);
+    std::set<Assignment> plans;
+    for (const auto losses : {expected_losses, unscaled_losses})
+      add_within_bound(losses(archive_, assignments_), plans);
     std::vector<Proposal> proposals;
-    std::set<Assignment> seen;
-    for (const Assignment& plan :
-         least_losses(expected_losses(archive_, assignments_), assignments_.costs(1), shares)) {
-      if (seen.size() >= batch()) break;
-      if (seen.contains(plan) || static_cast<double>(space_.size_of(assignments_.plan(plan))) > options_.max_size_bytes)
-        continue;
-      seen.insert(plan);
-      if (plan != assignments_.all_float()) add(proposals, plan, Part::kSearch, "bound");
-    }
+    for (const Assignment& plan : plans) add(proposals, plan, Part::kSearch, "bound");
     return proposals;
+  }
+
+  // Half a batch of them by these losses.
+  void add_within_bound(const ChoiceTable& losses, std::set<Assignment>& plans) {
+    constexpr int64_t kSteps = 2000;  // sizes add up but for little: the first plans may still be too large
+    const std::vector<double> shares = shares_from(assignments_.share_to_save(options_.max_size_bytes), kSteps);
+    std::set<Assignment> found;
+    for (const Assignment& plan : least_losses(losses, assignments_.costs(1), shares)) {
+      if (found.size() >= batch() / 2) break;
+      if (static_cast<double>(space_.size_of(assignments_.plan(plan))) <= options_.max_size_bytes) found.insert(plan);
+    }
+    found.erase(assignments_.all_float());
+    plans.merge(found);
   }
 
   // Places along a chain, which begins at the cheapest plan: half of them evenly by steps, half by cost; and both ends.

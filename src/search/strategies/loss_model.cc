@@ -11,6 +11,14 @@ bool is_one_in(const Assignment& assignment) {
   return std::ranges::count_if(assignment, [](int choice) { return choice != 0; }) == 1;
 }
 
+// visit(group, choice) of the scheme's choices.
+template <class Visit>
+void for_each_choice(const Assignments& assignments, const DetailedScheme& scheme, Visit visit) {
+  for (size_t g = 0; g < assignments.groups(); ++g)
+    for (size_t c = 1; c < assignments.choices(g); ++c)
+      if (assignments.scheme(g, static_cast<int>(c)) == scheme) visit(g, c);
+}
+
 }  // namespace
 
 double uniform_loss(const Archive& archive, const Assignments& assignments, const DetailedScheme& scheme) {
@@ -33,7 +41,7 @@ double mildest_loss(const Archive& archive, const Assignments& assignments) {
   return least;
 }
 
-ChoiceTable expected_losses(const Archive& archive, Assignments& assignments) {
+ChoiceTable unscaled_losses(const Archive& archive, Assignments& assignments) {
   ChoiceTable losses;
   for (size_t g = 0; g < assignments.groups(); ++g)
     losses.emplace_back(assignments.choices(g), std::numeric_limits<double>::quiet_NaN())[0] = 0;
@@ -48,19 +56,24 @@ ChoiceTable expected_losses(const Archive& archive, Assignments& assignments) {
   }
   const ChoiceTable& bytes = assignments.bytes_saved();
   for (const DetailedScheme& scheme : assignments.schemes()) {
-    const auto each = [&](auto&& visit) {
-      for (size_t g = 0; g < assignments.groups(); ++g)
-        for (size_t c = 1; c < assignments.choices(g); ++c)
-          if (assignments.scheme(g, static_cast<int>(c)) == scheme) visit(losses[g][c], std::max(1.0, bytes[g][c]));
-    };
-    double all = 0, sum = 0;
-    each([&](double&, double saved) { all += saved; });
+    double all = 0;
+    for_each_choice(assignments, scheme, [&](size_t g, size_t c) { all += std::max(1.0, bytes[g][c]); });
     const double uniform = uniform_loss(archive, assignments, scheme);
-    each([&](double& loss, double saved) {
-      if (std::isnan(loss)) loss = uniform * saved / all;
-      sum += loss;
+    for_each_choice(assignments, scheme, [&](size_t g, size_t c) {
+      if (std::isnan(losses[g][c])) losses[g][c] = uniform * std::max(1.0, bytes[g][c]) / all;
     });
-    if (sum > 0 && uniform > 0) each([&](double& loss, double) { loss *= uniform / sum; });
+  }
+  return losses;
+}
+
+ChoiceTable expected_losses(const Archive& archive, Assignments& assignments) {
+  ChoiceTable losses = unscaled_losses(archive, assignments);
+  for (const DetailedScheme& scheme : assignments.schemes()) {
+    double sum = 0;
+    for_each_choice(assignments, scheme, [&](size_t g, size_t c) { sum += losses[g][c]; });
+    const double uniform = uniform_loss(archive, assignments, scheme);
+    if (sum > 0 && uniform > 0)
+      for_each_choice(assignments, scheme, [&](size_t g, size_t c) { losses[g][c] *= uniform / sum; });
   }
   return losses;
 }

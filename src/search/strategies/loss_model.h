@@ -20,5 +20,7 @@ double mildest_loss(const Archive& archive, const Assignments& assignments);
 // measured has its share of the uniform plan by the bytes that it saves; one that failed counts as much worse than
 // anything that ran. Zero for float32.
 ChoiceTable expected_losses(const Archive& archive, Assignments& assignments);
+// The same as measured: what a uniform plan loses may be a few groups' doing, and say little of the others.
+ChoiceTable unscaled_losses(const Archive& archive, Assignments& assignments);
 
 }  // namespace seqto::internal
