@@ -41,12 +41,15 @@ struct Alone {
   std::vector<Tensor> outputs;
 };
 
-// A sample's own part of an output of a batch.
-std::vector<std::byte> part_of(const Tensor& output, int64_t place, int64_t batch, int64_t filled, const Alone& alone) {
+// A sample's own part of an output of a batch, where alone it gets `wanted`.
+std::vector<std::byte> part_of(const Tensor& output, int64_t place, int64_t batch, int64_t filled, const Alone& alone,
+                               const Tensor& wanted) {
   const size_t bytes = output.bytes().size() / static_cast<size_t>(batch);
   size_t kept = bytes;
   const std::vector<int64_t>& dims = output.dims();
-  if (alone.positions > 0 && dims.size() >= 2 && dims[1] == filled)
+  const bool has_positions = wanted.dims().size() == dims.size() && dims.size() >= 2 && dims[1] == filled &&
+                             wanted.dims()[1] == alone.positions;
+  if (alone.positions > 0 && has_positions)
     kept = bytes / static_cast<size_t>(filled) * static_cast<size_t>(alone.positions);
   const auto begin = output.bytes().begin() + static_cast<ptrdiff_t>(bytes * static_cast<size_t>(place));
   return {begin, begin + static_cast<ptrdiff_t>(kept)};
@@ -60,8 +63,12 @@ class Variations {
     const auto mask = std::ranges::find(names, "attention_mask");
     if (mask != names.end()) mask_ = static_cast<size_t>(mask - names.begin());
     const Model loaded = load_model(path_);
-    for (const ValueInfo& input : loaded.graph.free_inputs())
+    for (const ValueInfo& input : loaded.graph.free_inputs()) {
       if (!input.shape || input.shape->empty() || input.shape->front().value > 0) open_batch_ = false;
+      const bool fixed =
+          input.name == "attention_mask" && input.shape && input.shape->size() == 2 && input.shape->back().value > 0;
+      if (fixed) mask_.reset();  // of one length: nothing can be cut off or filled up
+    }
     for (int64_t i = 0; i < model.data->size(); ++i) add(model.data->read(i));
   }
 
@@ -78,7 +85,7 @@ class Variations {
     if (!open_batch_) v.left_out = "the model takes batches of one size";
     const auto groups = alike();
     if (v.left_out.empty() && std::ranges::all_of(groups, [](const auto& g) { return g.size() < 2; }))
-      v.left_out = "no two samples have one shape, and no attention_mask hides what is filled up";
+      v.left_out = "no two samples have one shape, and no attention_mask of an open length hides what is filled up";
     if (!v.left_out.empty()) return v;
     for (const auto& group : groups)
       for (size_t begin = 0; begin < group.size(); begin += static_cast<size_t>(size)) {
@@ -95,7 +102,7 @@ class Variations {
 
   Variation filled_up(int64_t positions) {
     Variation v{.kind = "padding", .size = positions};
-    if (!mask_) v.left_out = "no input attention_mask hides what is filled up";
+    if (!mask_) v.left_out = "no input attention_mask of an open length hides what is filled up";
     else if (std::ranges::all_of(samples_, [&](const Alone& s) { return s.positions >= positions; }))
       v.left_out = "no sample is shorter";
     if (!v.left_out.empty()) return v;
@@ -163,7 +170,8 @@ class Variations {
       bool same = true;
       for (size_t o = 0; o < found.size(); ++o) {
         const Tensor& wanted = batch[place]->outputs[o];
-        const auto bytes = part_of(found[o], static_cast<int64_t>(place), std::ssize(batch), filled, *batch[place]);
+        const auto bytes =
+            part_of(found[o], static_cast<int64_t>(place), std::ssize(batch), filled, *batch[place], wanted);
         if (std::ranges::equal(bytes, wanted.bytes())) continue;
         same = false;
         if (bytes.size() == wanted.bytes().size())

@@ -126,6 +126,30 @@ class Invariance(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("int8_dynamic+per_token=true expected", done.stderr)
 
+    def test_a_pooled_output_as_wide_as_the_padding(self):
+        path = models.save(
+            self.dir / "pooled.onnx",
+            [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("Cast", ["attention_mask"], ["c"], to=TensorProto.FLOAT),
+             models.node("Unsqueeze", ["c", "axis"], ["u"]), models.node("Mul", ["e", "u"], ["m"]),
+             models.node("ReduceMax", ["m"], ["y"], axes=[1], keepdims=0)],
+            [(n, ["batch", "tokens"], TensorProto.INT64) for n in ("input_ids", "attention_mask")],
+            [("y", ["batch", LENGTH])],
+            [("table", np.abs(models.weight(WORDS, LENGTH, seed=1))), ("axis", np.array([2], np.int64))])
+        found, _ = self.varied(path, "--pad-to", LENGTH)
+        self.assertTrue(found["passed"])
+
+    def test_a_model_of_one_length(self):
+        path = models.save(
+            self.dir / "fixed.onnx",
+            [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("Cast", ["attention_mask"], ["c"], to=TensorProto.FLOAT),
+             models.node("Unsqueeze", ["c", "axis"], ["u"]), models.node("Mul", ["e", "u"], ["y"])],
+            [(n, ["batch", LENGTH], TensorProto.INT64) for n in ("input_ids", "attention_mask")],
+            [("y", ["batch", LENGTH, WIDTH])],
+            [("table", models.weight(WORDS, WIDTH, seed=1)), ("axis", np.array([2], np.int64))])
+        found, variations = self.varied(path)
+        self.assertTrue(found["passed"])
+        self.assertIn("left_out", variations["padding", 0])
+
     def test_what_does_not_fit_is_refused(self):
         for words in (["--max-loss", "0.1"], [self.encoder]):
             done = models.seqto("validate", self.encoder, *words, "--invariance", "--data", self.data)

@@ -107,6 +107,7 @@ std::string options_json(const TuneOptions& o) {
          {"device", o.devices.front()},
          {"quantize", parse_json(quantize_options_to_json(o.quantize))}};
   if (!o.groups.together.empty()) j["groups"] = o.groups.together;
+  if (o.invariant) j["invariant"] = true;
   if (!o.metrics.task.empty()) j["task"] = o.metrics.task;
   if (!o.metrics.pooling.empty()) j["pooling"] = o.metrics.pooling;
   if (!o.metrics.empty()) j["metrics"] = parse_json(metric_options_to_json(o.metrics));
