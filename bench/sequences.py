@@ -1,9 +1,9 @@
 """Bits for the layers of small transformers: KL of what strategies and other tools make of them, at equal bytes.
 
 `chain` of `tune` against its other strategies (docs/design/search.md), against the fixed rule of onnxruntime-genai's
-builder (mixed_layers, last_matmul) as onnxruntime writes it, and against NNCF's mixed precision in its ONNX backend. A language model, the
-same with its KV cache fed back, a text encoder. Losses are recomputed here with onnxruntime on pages that no side saw:
-KL of the next token at every position, of the class for the encoder.
+builder (mixed_layers, last_matmul) as onnxruntime writes it, and against NNCF's mixed precision in its ONNX backend. A
+language model, the same with its KV cache fed back, a text encoder. Losses are recomputed here with onnxruntime on pages
+that no side saw: KL of the next token at every position, of the class for the encoder.
 
 A row is one other side at 20 sizes. Of the rule these are four presets with five ways of rounding; of NNCF 20 shares in
 4 bits, plain and with scale estimation and AWQ, the better of both. Against each file stands the plan of chain's front
@@ -14,7 +14,9 @@ chain's largest plan within its bytes counts. All sides start from the model in 
 metadata. A table that embedding and head share counts once for every side.
 
 usage: ./dev bench sequences [--write]    SEQTO_BENCH_CASE=tiny_lm,tiny_lm_kv,tiny_encoder  some cases only
+       SEQTO_BENCH_STRATEGIES=dynamic_program  some strategies only, or none
        SEQTO_BENCH_KEEP=DIR               what was made before is taken from there, and left there
+       --kept                             rows of what is there alone: a long run put together from several
        SEQTO_NNCF_PYTHON=PATH             a Python that has nncf, instead of a venv in .cache/nncf
 """
 import json
@@ -39,6 +41,7 @@ SIZES, BLOCK, RESAMPLES = 20, 32, 1000
 SCHEMES = [f"int4_weights+block_size={BLOCK}", f"int8_weights+block_size={BLOCK}"]
 MORE = ["int4_weights+block_size=64", "int4_weights+block_size=128", "int8_weights"]
 OURS = "chain"
+KEPT = "--kept" in sys.argv
 STRATEGIES = ["dynamic_program", "greedy_bits", "weighted_error", "weight_quantization_error",
               "hessian_input_activation", "mean_activation_variance", "mean_activation_magnitude", "mixed_layers"]
 
@@ -58,6 +61,8 @@ def tune(model, data, strategy, out, schemes, *flags):
 def tuned(model, data, strategy, out, schemes, *flags):
     """The front: (bytes, path) of each plan."""
     kept = out / "front"
+    if not kept.is_dir() and KEPT:
+        return []
     if not kept.is_dir():
         front = tune(model, data, strategy, out, schemes, "--max-front", 80, *flags)["front"]
         kept.mkdir()
@@ -72,7 +77,7 @@ def filled(model, data, out, budgets):
     kept.mkdir(exist_ok=True)
     for budget in budgets:
         path = kept / f"{budget}.onnx"
-        if not path.exists():
+        if not path.exists() and not KEPT:
             summary = tune(model, data, OURS, out, SCHEMES, "--max-front", 6, "--max-size", budget)
             shutil.copy(out / summary["selected_file"], path)
     return sorted((path.stat().st_size, path) for path in kept.iterdir())
@@ -137,10 +142,13 @@ def rows_of(name, folder):
         if share not in by_share or judge.losses(path).mean() < judge.losses(by_share[share][1]).mean():
             by_share[share] = (size, path)
     add(f"NNCF {_peers.NNCF[1][0].split('==')[1]}", [(within(ours, point[0]), point) for point in sorted(by_share.values())])
-    ours = tuned(source, data, OURS, folder / OURS, SCHEMES)
+    strategies = [s for s in STRATEGIES if s in os.environ.get("SEQTO_BENCH_STRATEGIES", s).split(",")]
+    ours = tuned(source, data, OURS, folder / OURS, SCHEMES) if strategies else []
+    if not ours:
+        return rows
     budgets = budgets_of(folder / OURS / "study.jsonl")
     ours = sorted(ours + filled(source, data, folder / OURS, budgets))
-    for strategy in STRATEGIES:
+    for strategy in strategies:
         # Beyond the last budget no side's plans are asked for.
         bound = ["--max-size", budgets[-1]] if strategy == "dynamic_program" else []
         add(strategy, pairs_of_strategies(ours, tuned(source, data, strategy, folder / strategy, SCHEMES, *bound), budgets))
