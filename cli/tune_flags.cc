@@ -57,7 +57,7 @@ void add_tune_flags(Command word, TuneFlags& f) {
   add_improve_flags(word, f.improve);
   word.under("Time").add_flag(
       "--quick", f.improve.quick,
-      "A first look: nothing is improved, 16 samples to search on, 64 to judge");
+      "A first look: nothing improved, 16 samples to search, 64 to judge");
   add_hub_flags(word, f.all.hub);
   add_many_models_flags(word, f.all);
   add_group_flags(word, f.groups);
