@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/files.h"
 #include "seqto/explain.h"
 #include "seqto/prepare.h"
 #include "testing/rewrites.h"
@@ -13,10 +14,10 @@ namespace {
 // Two samples of two positions with two channels each.
 class LocalErrors : public ::testing::Test {
  protected:
-  LocalErrors() : path_(std::filesystem::temp_directory_path() / "seqto_local_errors.npz") {
+  LocalErrors() : path_(folder_.path / "x.npz") {
     save_npz(path_, {{{"x", float_tensor({2, 1, 2, 2}, {1, -3, 3, 1, 2, 0, 2, 0})}}});
   }
-  ~LocalErrors() override { std::filesystem::remove(path_); }
+  ~LocalErrors() override = default;
 
   std::vector<LocalError> errors(const Model& model, std::span<const Model> quantized = {}) {
     const auto data = open_dataset(path_, model.graph.free_inputs());
@@ -25,6 +26,7 @@ class LocalErrors : public ::testing::Test {
     return local_errors(model, quantized, {*data, samples, *runner});
   }
 
+  TemporaryFolder folder_;
   std::filesystem::path path_;
 };
 
