@@ -1,5 +1,5 @@
-"""A small language model whose head reads the embedding's table through a Transpose: every mode stores the table once, 4 bits lose no
-more than onnxruntime's own quantizer at equal layers and take less, and `kl` of rows of class scores is numpy's, over positions."""
+"""A small language model whose head reads the embedding's table through a Transpose: every mode stores the table once, 4 bits lose what
+onnxruntime's own quantizer loses, which leaves the table in float32, and take half of its bytes; and `kl` of rows of class scores is numpy's, over positions."""
 
 import json
 import os
@@ -80,8 +80,8 @@ def stored_once(folder, source, data):
     count, wide = VOCABULARY * HIDDEN, {}
     for name, flags, most in (("weights", [], 1), ("uint8", ["--weight-type", "uint8"], 1), ("float16", [], 2), ("dynamic", [], 1),
                               ("static", ["--data", data], 1), ("qoperator", ["--data", data, "--format", "qoperator"], 1),
-                              ("nbits", ["--weight-bits", 4], 2), ("qdq", ["--weight-bits", 4, "--int4-format", "qdq"], 2),
-                              ("folded", ["--weight-bits", 4, "--int4-format", "folded"], 2), ("two", ["--weight-bits", 2], 2)):
+                              ("nbits", ["--weight-bits", 4], 1), ("qdq", ["--weight-bits", 4, "--int4-format", "qdq"], 1),
+                              ("folded", ["--weight-bits", 4, "--int4-format", "folded"], 1), ("two", ["--weight-bits", 2], 1)):
         mode = {"uint8": "weights", "nbits": "weights", "qdq": "weights", "folded": "weights", "two": "weights", "qoperator": "static"}
         wide[name] = folder / f"{name}.onnx"
         quantized(source, wide[name], "--mode", mode.get(name, name), *flags)
@@ -127,18 +127,23 @@ def onnxruntimes(source, target, symmetric, block=32):
 
 
 def no_worse_than_onnxruntime(folder, source, ids, reference):
+    """It leaves the table in float32: ours loses beside what its file loses no more than the table's 8 bits cost alone."""
+    plan, table = folder / "table.json", folder / "table.onnx"
+    plan.write_text(json.dumps({"schema_version": 1, "schemes": {"embed": "int8_weights", "head": "int8_weights"}}))
+    quantized(source, table, "--plan", plan)
+    of_table = kl(reference, outputs(table, ids)).mean()
     for symmetric in (False, True):
         ours, theirs = folder / "ours.onnx", folder / "theirs.onnx"
         found = quantized(source, ours, "--mode", "weights", "--weight-bits", 4, "--weight-block-size", 32, "--symmetric-weights",
                           str(symmetric).lower())
-        assert any("float16" in note for note in found["notes"]), found
+        assert any("8 bits" in note for note in found["notes"]), found
         onnxruntimes(source, theirs, symmetric)
         codes = [{tuple(numpy_helper.to_array(i).shape): i.raw_data for i in onnx.load(path).graph.initializer if i.data_type == TensorProto.UINT8}
                  for path in (ours, theirs)]
-        assert codes[0] == codes[1] and codes[0], "codes and zero points are onnxruntime's"
+        assert codes[1].items() <= codes[0].items() and codes[1], "codes and zero points are onnxruntime's, but of the table, which it leaves as it is"
         loss = [kl(reference, outputs(path, ids)).mean() for path in (ours, theirs)]
-        assert loss[0] <= 1.01 * loss[1], loss
-        assert os.path.getsize(ours) < 0.7 * os.path.getsize(theirs)
+        assert loss[0] <= 1.01 * (loss[1] + of_table) and of_table < 0.1 * loss[1], (loss, of_table)
+        assert os.path.getsize(ours) < 0.45 * os.path.getsize(theirs), os.path.getsize(ours) / os.path.getsize(theirs)
 
 
 def figures(source, candidate, data, ids, reference):
