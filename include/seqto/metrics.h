@@ -110,15 +110,12 @@ struct RowLosses {
   int64_t width = 1;                      // positions that are taken together
   std::vector<double> by_position;        // mean over the samples of the first `width` positions, the next ...
 };
-// Nothing where samples have one row each, or are embeddings.
-std::optional<RowLosses> row_losses(const Outputs& reference, const Outputs& candidate);
-
 struct Measurement {
   int64_t size_bytes = 0;
   Latency latency;  // per sample
   Losses losses;
   std::optional<double> pooled_kl;  // on samples that only a search for latency looks at
-  std::optional<RowLosses> kl_rows;
+  std::optional<RowLosses> kl_rows;  // nothing where samples have one row each, or are embeddings
   std::map<std::string, double> metrics;
   std::set<std::string> lower_is_better;  // those of them that are errors
   // Of losses and metrics, by name.

@@ -44,6 +44,9 @@ struct FirstAnswer {
 // outputs, maps and other sequences are raw.
 Reading find_reading(const MetricOptions& asked, const Model& model, const FirstAnswer& first);
 
+// The same, with what was found in place of what was not asked for.
+MetricOptions read_with(const MetricOptions& asked, const Reading& reading);
+
 // Whether the output of that name is what is remembered for the next run ("present.0.key"), which is no answer.
 bool is_memory(std::string_view output);
 

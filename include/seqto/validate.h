@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -148,13 +149,14 @@ Parity validate_expected(const ParitySide& candidate, const ParityOptions& = {},
 
 // All samples computed in another way than each alone.
 struct Variation {
-  std::string kind;          // "batch", "order" (a batch in reversed order), "padding", "threads"
-  int64_t size = 0;          // samples of a batch; positions that each is filled up to; threads
-  std::string left_out;      // why it was not tried; empty: it was
-  int64_t changed = 0;       // samples with an output of other bits
-  double max_abs = 0;        // the largest difference of a value
-  double worst_cosine = 1;   // of a sample's output, all its positions together
-  std::string worst_sample;  // whose cosine that is; empty: nothing changed
+  std::string kind;                    // "batch", "order" (a batch in reversed order), "padding", "threads"
+  int64_t size = 0;                    // samples of a batch; positions that each is filled up to; threads
+  std::string left_out;                // why it was not tried; empty: it was
+  int64_t changed = 0;                 // samples with an output of other bits
+  double max_abs = 0;                  // the largest difference of a value
+  double worst_cosine = 1;             // of a sample's output, all its positions together
+  std::string worst_sample;            // whose cosine that is; empty: nothing changed
+  std::set<std::string> not_compared;  // outputs whose first axis does not hold the samples
 };
 struct Invariance {
   std::string model, runner;
@@ -171,8 +173,8 @@ struct InvarianceOptions {
 };
 // Positions that the input attention_mask hides at the end are cut off first: alone, each sample has its own length. In
 // a batch the shorter ones are filled up with 0, which the mask hides; without such an input only samples of one shape
-// share a batch. Of outputs [batch, positions, ...] a sample's own positions count. Throws Error{kInvalidInput} where
-// there are no two samples, and what load_file() and run() throw.
+// share a batch. Of an output [batch, ...] as much counts of each axis as a sample has alone. Throws
+// Error{kInvalidInput} where there are no two samples, and what load_file() and run() throw.
 Invariance find_variations(const ParitySide& model, const InvarianceOptions& = {}, const Env& = {});
 
 // --- Does a quantized model give on other processors what it gives here? docs/reference/audit.md

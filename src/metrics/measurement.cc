@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "metrics/loss/compare_rows.h"
 #include "metrics/loss/loss_fields.h"
 #include "metrics/six_digits.h"
 #include "metrics/task/class_metrics.h"
@@ -29,8 +30,9 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
                      std::span<const int64_t> labels, std::span<const std::string> paired) {
   Columns columns;
   if (reference.rows > 0) {
-    const std::vector<Losses> each = compare_each(reference, outputs);
+    auto [each, rows] = internal::compare_rows(reference, outputs);
     measurement.losses = mean(each);
+    measurement.kl_rows = std::move(rows);
     for (const LossField& field : kLossFields)
       for (const Losses& losses : each) columns[std::string(field.name)].push_back(losses.*field.value);
   }

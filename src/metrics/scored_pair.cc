@@ -9,6 +9,7 @@ namespace seqto::internal {
 ScoredPair::ScoredPair(const MetricOptions& asked, const Metrics& own, std::string reference, Names names,
                        bool labelled)
     : asked_(asked),
+      own_(own),
       metrics_(make_metrics(asked, own)),
       path_(std::move(reference)),
       labelled_(labelled),
@@ -22,6 +23,7 @@ void ScoredPair::read_first(const Sample& sample, std::span<const Tensor> refere
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   reading_ = find_reading(asked_, load_model(path_), {.outputs = first, .sample = sample, .model_folder = folder});
   reference_.outputs.pooling = candidate_.outputs.pooling = reading_.pooling;
+  metrics_ = make_metrics(read_with(asked_, reading_), own_);
   labelled_ = labelled_ && !reading_.task->embeds;
 }
 

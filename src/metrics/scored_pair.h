@@ -36,7 +36,7 @@ class ScoredPair {
   void read_first(const Sample& sample, std::span<const Tensor> reference);
 
   MetricOptions asked_;
-  Metrics metrics_;
+  Metrics own_, metrics_;
   std::string path_;
   bool labelled_;
   Names names_;

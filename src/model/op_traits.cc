@@ -167,6 +167,7 @@ bool is_size(const Node& node) { return node.op_type == "Size"; }
 bool is_slice(const Node& node) { return node.op_type == "Slice"; }
 bool is_softmax(const Node& node) { return node.op_type == "Softmax"; }
 bool is_sub(const Node& node) { return node.op_type == "Sub"; }
+bool is_tanh(const Node& node) { return node.op_type == "Tanh"; }
 bool is_transpose(const Node& node) { return node.op_type == "Transpose"; }
 
 bool moves_values(const Node& node) { return has(node, kMovesValues) && !node.inputs.empty() && !node.outputs.empty(); }

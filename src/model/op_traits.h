@@ -86,6 +86,7 @@ bool is_size(const Node& node);
 bool is_slice(const Node& node);
 bool is_softmax(const Node& node);
 bool is_sub(const Node& node);
+bool is_tanh(const Node& node);
 bool is_transpose(const Node& node);
 
 // kMovesValues, with an input and an output.

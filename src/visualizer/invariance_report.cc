@@ -1,5 +1,6 @@
 // What `validate --invariance` found, as text and JSON.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -44,6 +45,10 @@ internal::Document document_of(const Invariance& invariance) {
                             internal::format_figure(v.max_abs), fmt::format("{:.6f}", v.worst_cosine), v.worst_sample});
     else d.findings.push_back({fmt::format("not tried {}: {}", name_of(v), v.left_out)});
   }
+  for (const Variation& v : invariance.variations)
+    if (!v.not_compared.empty())
+      d.findings.push_back({fmt::format("not compared {}: {} (its first axis does not hold the samples)", name_of(v),
+                                        fmt::join(v.not_compared, ", "))});
   d.tables = {std::move(table)};
   d.facts.push_back(fmt::format("model: {} on {}", invariance.model, invariance.runner));
   return d;
@@ -65,6 +70,7 @@ std::string invariance_to_json(const Invariance& invariance) {
                     {"worst_cosine", v.worst_cosine},
                     {"worst_sample", v.worst_sample}});
     else entry["left_out"] = v.left_out;
+    if (!v.not_compared.empty()) entry["not_compared"] = v.not_compared;
     json["variations"].push_back(std::move(entry));
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -138,6 +138,26 @@ class Invariance(unittest.TestCase):
         found, _ = self.varied(path, "--pad-to", LENGTH)
         self.assertTrue(found["passed"])
 
+    def test_own_part_of_every_axis(self):
+        """Attention scores [batch, heads, tokens, tokens]; an output that holds the samples along its second axis is named."""
+        path = models.save(
+            self.dir / "scores.onnx",
+            [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("Cast", ["attention_mask"], ["c"], to=TensorProto.FLOAT),
+             models.node("Unsqueeze", ["c", "axis"], ["u"]), models.node("Mul", ["e", "u"], ["m"]),
+             models.node("Reshape", ["m", "heads"], ["h"]), models.node("Transpose", ["h"], ["q"], perm=[0, 2, 1, 3]),
+             models.node("Transpose", ["h"], ["k"], perm=[0, 2, 3, 1]), models.node("MatMul", ["q", "k"], ["y"]),
+             models.node("Transpose", ["m"], ["turned"], perm=[1, 0, 2])],
+            [(n, ["batch", "tokens"], TensorProto.INT64) for n in ("input_ids", "attention_mask")],
+            [("y", ["batch", 2, "tokens", "tokens"]), ("turned", ["tokens", "batch", WIDTH])],
+            [("table", np.round(9 * models.weight(WORDS, WIDTH, seed=1))), ("axis", np.array([2], np.int64)),
+             ("heads", np.array([0, 0, 2, -1], np.int64))])
+        found, variations = self.varied(path, "--pad-to", 60)
+        self.assertTrue(found["passed"], variations)
+        self.assertEqual(variations["batch", 2]["not_compared"], ["turned"])
+        self.assertNotIn("not_compared", variations["threads", 2])
+        text = models.seqto("validate", path, "--invariance", "--data", self.data).stdout
+        self.assertIn("not compared in batches of 2: turned", text)
+
     def test_a_model_of_one_length(self):
         path = models.save(
             self.dir / "fixed.onnx",

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "metrics/loss/compare_rows.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/loss/pooling.h"
 #include "seqto/error.h"
@@ -183,7 +184,7 @@ TEST(RowLosses, AreQuantilesAndMeansByPosition) {
   };
   append(reference, {0, 0, 0}), append(candidate, {0, 1, 0});
   append(reference, {0, 0}), append(candidate, {0, 0});
-  const auto rows = row_losses(reference, candidate);
+  const auto rows = internal::compare_rows(reference, candidate).rows;
   ASSERT_TRUE(rows);
   const double e5 = std::exp(5), wrong = 5 * (e5 - 1) / (e5 + 3);  // KL of 5, 0, 0, 0 from 0, 5, 0, 0
   EXPECT_EQ(rows->width, 1);
@@ -195,7 +196,7 @@ TEST(RowLosses, AreQuantilesAndMeansByPosition) {
   EXPECT_NEAR(rows->q99, 0.96 * wrong, 1e-9);  // numpy's: between the fourth and fifth of five
   Outputs single;
   internal::append_outputs(single, std::vector{ones({1, 4})}, "[test]");
-  EXPECT_FALSE(row_losses(single, single));
+  EXPECT_FALSE(internal::compare_rows(single, single).rows);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/statistics.h"
+#include "metrics/loss/compare_rows.h"
 #include "metrics/loss/loss_fields.h"
 #include "metrics/loss/softmax.h"
 #include "metrics/loss/top_classes.h"
@@ -151,21 +152,50 @@ Losses compare_classes(std::span<const float> reference, std::span<const float> 
   return losses;
 }
 
-// Of a sample; `classes`: in each of its rows of class scores.
-Losses compare_sample(std::span<const float> reference, std::span<const float> candidate, size_t classes) {
+// Of a sample; `rows`: of each of its rows of class scores.
+Losses compare_sample(std::span<const float> reference, std::span<const float> candidate,
+                      std::span<const Losses> rows) {
   if (std::ranges::equal(reference, candidate)) return {};
-  std::vector<Losses> rows;
-  for (size_t begin = 0; begin < reference.size(); begin += classes)
-    rows.push_back(compare_classes(reference.subspan(begin, classes), candidate.subspan(begin, classes)));
   Losses losses = mean(rows);
   losses.mse = or_infinity(mean_square(reference, candidate));
   losses.cosine = or_infinity(cosine_distance(reference, candidate));
   return losses;
 }
 
+// The KL of rows, position by position.
+class Rows {
+ public:
+  explicit Rows(size_t longest) : width_((longest + kGroups - 1) / kGroups) {}
+
+  void add(std::span<const Losses> sample) {
+    for (size_t position = 0; position < sample.size(); ++position) {
+      const size_t group = position / width_;
+      if (group == sums_.size()) sums_.push_back(0), counts_.push_back(0);
+      all_.push_back(sample[position].kl);
+      sums_[group] += all_.back(), ++counts_[group];
+    }
+  }
+
+  RowLosses result() const {
+    RowLosses result{.q99 = quantile(all_, 0.99),
+                     .q999 = quantile(all_, 0.999),
+                     .largest = *std::ranges::max_element(all_),
+                     .width = static_cast<int64_t>(width_)};
+    for (size_t group = 0; group < sums_.size(); ++group) result.by_position.push_back(sums_[group] / counts_[group]);
+    return result;
+  }
+
+ private:
+  static constexpr size_t kGroups = 8;  // that a page has room for
+  size_t width_;
+  std::vector<double> all_, sums_, counts_;
+};
+
 }  // namespace
 
-std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate) {
+namespace internal {
+
+ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate) {
   if (!same_lengths(reference, candidate)) {
     const char* of_lengths = reference.ends.empty() && candidate.ends.empty() ? "" : ", of several lengths,";
     throw Error(Code::kInvalidInput,
@@ -173,37 +203,28 @@ std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candid
                             "models on the same samples",
                             candidate.rows, candidate.columns, of_lengths, reference.rows, reference.columns));
   }
-  std::vector<Losses> losses(reference.rows);
-  if (reference.columns == 0) return losses;
-  const auto classes = static_cast<size_t>(reference.classes());
-  for (int64_t i = 0; i < reference.rows; ++i) losses[i] = compare_sample(reference.row(i), candidate.row(i), classes);
-  add_nmse(reference, candidate, losses);
-  return losses;
-}
-
-std::optional<RowLosses> row_losses(const Outputs& reference, const Outputs& candidate) {
-  if (reference.columns == 0 || reference.classes() == reference.columns || !same_lengths(reference, candidate))
-    return {};
-  const auto classes = static_cast<size_t>(reference.classes());
-  constexpr size_t kGroups = 8;  // that a page has room for
-  RowLosses result{
-      .width = static_cast<int64_t>((static_cast<size_t>(reference.columns) / classes + kGroups - 1) / kGroups)};
-  const auto width = static_cast<size_t>(result.width);
-  std::vector<double> all, sums, counts;
+  ComparedRows compared;
+  compared.samples.resize(static_cast<size_t>(reference.rows));
+  if (reference.columns == 0) return compared;
+  const auto classes = static_cast<size_t>(reference.classes()), longest = static_cast<size_t>(reference.columns);
+  Rows by_position(longest / classes);
   for (int64_t i = 0; i < reference.rows; ++i) {
     const auto a = reference.row(i), b = candidate.row(i);
-    for (size_t begin = 0, position = 0; begin < a.size(); begin += classes, ++position) {
-      const auto p = a.subspan(begin, classes), q = b.subspan(begin, classes);
-      all.push_back(std::ranges::equal(p, q) ? 0 : or_infinity(divergence(softmax(p), softmax(q))));
-      const size_t group = position / width;
-      if (group == sums.size()) sums.push_back(0), counts.push_back(0);
-      sums[group] += all.back(), ++counts[group];
-    }
+    std::vector<Losses> rows;
+    for (size_t begin = 0; begin < a.size(); begin += classes)
+      rows.push_back(compare_classes(a.subspan(begin, classes), b.subspan(begin, classes)));
+    by_position.add(rows);
+    compared.samples[static_cast<size_t>(i)] = compare_sample(a, b, rows);
   }
-  for (size_t group = 0; group < sums.size(); ++group) result.by_position.push_back(sums[group] / counts[group]);
-  result.largest = *std::ranges::max_element(all);
-  result.q99 = quantile(all, 0.99), result.q999 = quantile(std::move(all), 0.999);
-  return result;
+  if (classes < longest && reference.rows > 0) compared.rows = by_position.result();
+  add_nmse(reference, candidate, compared.samples);
+  return compared;
+}
+
+}  // namespace internal
+
+std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate) {
+  return internal::compare_rows(reference, candidate).samples;
 }
 
 Losses mean(std::span<const Losses> losses) {

@@ -12,6 +12,7 @@
 #include "base/names.h"
 #include "metrics/loss/softmax.h"
 #include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "seqto/error.h"
 #include "seqto/task.h"
 
@@ -72,7 +73,7 @@ bool foretells(const Outputs& outputs, std::span<const int64_t> tokens) {
 // As BERT's pooler does: scores that a Tanh caps are scaled behind it.
 bool ends_in_tanh(const Model& model) {
   const Node* node = internal::GraphView(model).edges.producer(model.graph.outputs[0].name);
-  return node && node->op_type == "Tanh";
+  return node && internal::is_tanh(*node);
 }
 
 Found found_by(const Model& model, const FirstAnswer& first) {
@@ -147,6 +148,12 @@ Reading find_reading(const MetricOptions& asked, const Model& model, const First
     throw Error(Code::kUsage, fmt::format("[task] --pooling {} and the task {} found; --task embed expected beside it",
                                           asked.pooling, reading.task->name));
   return reading;
+}
+
+MetricOptions read_with(const MetricOptions& asked, const Reading& reading) {
+  MetricOptions metrics = asked;
+  if (reading.task->embeds) metrics.pooling = to_string(reading.pooling);
+  return metrics;
 }
 
 std::vector<std::string> unasked_metrics(const Reading& reading, const Sample& sample, int64_t samples) {

@@ -111,9 +111,6 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     measure_outputs(result.measurement, first_rows(evaluation.reference, result.outputs.rows), result.outputs, {});
   else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels, evaluation.paired);
   if (evaluation.pools) result.measurement.pooled_kl = pooled_kl(evaluation.reference, result.outputs);
-  if (evaluation.by_rows)
-    result.measurement.kl_rows =
-        row_losses(evaluation.reference.rows > 0 ? evaluation.reference : result.outputs, result.outputs);
   if (!evaluation.metrics.empty()) {
     const Answers& reference = evaluation.all_outputs ? *evaluation.all_outputs : *answers;
     measure_task(result.measurement, evaluation.metrics, *answers, reference, evaluation.truths);

@@ -23,7 +23,6 @@ struct EvaluationData {
   size_t chunk_samples = 1;     // that travel to the device together
   bool warm_up = true;          // where latencies matter: the runtime's first run is slow
   bool pools = false;           // the measurements have a pooled_kl
-  bool by_rows = false;         // and kl_rows
   Pooling pooling = Pooling::kNone;
   Outputs reference;                // the float model's outputs on the samples; empty while that is made
   std::vector<std::string> paired;  // losses that candidates are compared in sample by sample

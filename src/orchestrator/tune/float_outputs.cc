@@ -32,14 +32,23 @@ std::vector<Place> places_of(const Inputs& in) {
   return places;
 }
 
-// What the model is for: as asked, or as its answer to the first sample looks.
-Reading read_task(const Inputs& in, Session& session) {
-  const Sample sample = in.samples.data->read(in.samples.split.evaluation.at(0));
+// What the model says to the first sample.
+struct First {
+  Sample sample;
   Outputs outputs;
-  append_outputs(outputs, session.run(sample.inputs), "[evaluate]", sample.counted);
+};
+
+First first_answer(const Inputs& in, Session& session) {
+  First first{.sample = in.samples.data->read(in.samples.split.evaluation.at(0))};
+  append_outputs(first.outputs, session.run(first.sample.inputs), "[evaluate]", first.sample.counted);
+  return first;
+}
+
+// What the model is for: as asked, or as that answer looks.
+Reading read_task(const Inputs& in, const First& first) {
   Reading reading = find_reading(in.options.metrics, in.model,
-                                 {.outputs = outputs,
-                                  .sample = sample,
+                                 {.outputs = first.outputs,
+                                  .sample = first.sample,
                                   .states = in.options.dataset.states.size(),
                                   .model_folder = in.options.model.parent_path()});
   const bool pools = reading.task->embeds;
@@ -51,12 +60,9 @@ Reading read_task(const Inputs& in, Session& session) {
 }
 
 // With what the task reports unasked.
-MetricOptions metrics_of(const Inputs& in, const Reading& reading) {
-  MetricOptions metrics = in.options.metrics;
-  if (reading.task->embeds) metrics.pooling = to_string(reading.pooling);
-  const Split& split = in.samples.split;
-  const Sample sample = in.samples.data->read(split.evaluation.at(0));
-  for (std::string& name : unasked_metrics(reading, sample, std::ssize(split.evaluation)))
+MetricOptions metrics_of(const Inputs& in, const Reading& reading, const First& first) {
+  MetricOptions metrics = read_with(in.options.metrics, reading);
+  for (std::string& name : unasked_metrics(reading, first.sample, std::ssize(in.samples.split.evaluation)))
     if (std::ranges::count(metrics.metrics, name) == 0) metrics.metrics.push_back(std::move(name));
   return metrics;
 }
@@ -100,10 +106,8 @@ void note_intervals(const Measurement& measurement, Ending& ending) {
 }
 
 void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, Ending& ending) {
-  for (Place& place : places) {
+  for (Place& place : places)
     for (EvaluationData* part : {&place.evaluation, &place.search, &place.acceptance}) part->pooling = reading.pooling;
-    place.evaluation.by_rows = true;
-  }
   ending.task = reading.task->name;
   if (in.chose_objectives || reading.task->loss == "kl") return;
   std::ranges::replace(ending.objectives, "kl", std::string(reading.task->loss));
@@ -125,10 +129,11 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   std::vector<Place> places = places_of(in);
   std::vector<std::unique_ptr<Session>> sessions;
   for (const Place& place : places) sessions.push_back(place.runner->load_file(in.options.model.string()));
-  const Reading reading = read_task(in, *sessions.front());
+  const First answer = first_answer(in, *sessions.front());
+  const Reading reading = read_task(in, answer);
   read_as(reading, in, places, study.ending);
   TuneOptions options = in.options;
-  options.metrics = metrics_of(in, reading);
+  options.metrics = metrics_of(in, reading, answer);
   const Metrics metrics = make_metrics(options.metrics, options.own.metrics);
   for (Place& place : places) read_truths(place.evaluation, metrics);
   read_judges(places.front(), options);
@@ -148,7 +153,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     const bool is_first = &place == &places.front();
     if (is_first) note_intervals(measured, study.ending);
     require_finite(place);
-    if (is_first) settle_loss(in, place.evaluation.reference, place, study.ending);
+    if (is_first) settle_loss(in, answer.outputs, place, study.ending);
     place.evaluation.paired = study.ending.objectives;
     measured.size_bytes = in.model_bytes;
     if (is_first) trial.measurement = std::move(measured);
@@ -162,15 +167,13 @@ std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, Float
   std::vector<Place> places = places_of(in);
   Place& first = places.front();
   auto session = first.runner->load_file(in.options.model.string());
-  EvaluationData one = first.evaluation;
-  one.samples.resize(1);
-  const Reading reading = read_task(in, *session);
+  const First answer = first_answer(in, *session);
+  const Reading reading = read_task(in, answer);
   read_as(reading, in, places, study.ending);
-  measure_reference(one, *session, in.env);
-  settle_loss(in, one.reference, first, study.ending);
+  settle_loss(in, answer.outputs, first, study.ending);
   if (runs == FloatRuns::kNone) return places;
   TuneOptions options = in.options;
-  options.metrics = metrics_of(in, reading);
+  options.metrics = metrics_of(in, reading, answer);
   read_judges(first, options);
   for (EvaluationData* part : {&first.search, &first.acceptance})
     if (!part->samples.empty()) measure_searched(*part, *session, in.env);

@@ -84,11 +84,13 @@ bool is_made_of_products(const Model& model) {
   return 2 * products > all;
 }
 
-// What depends on the model among the schemes that nobody asked for.
-void add_schemes_of(Inputs& in, bool chose_schemes) {
+// What depends on the model among the schemes that nobody asked for; a study that was begun with others keeps them.
+void add_schemes_of(Inputs& in, const std::optional<Study>& begun) {
   TuneOptions& o = in.options;
-  if (chose_schemes || !searches(o) || !by_latency(o) || !is_made_of_products(in.model)) return;
-  o.schemes.insert(o.schemes.begin() + 1, o.invariant ? "int8_dynamic+per_token=true" : "int8_dynamic");
+  if (searches(o) && by_latency(o) && is_made_of_products(in.model))
+    o.schemes.insert(o.schemes.begin() + 1, o.invariant ? "int8_dynamic+per_token=true" : "int8_dynamic");
+  const nlohmann::json own = begun ? parse_json_if_any(begun->header().options_json) : nlohmann::json();
+  if (own.is_object() && own.contains("schemes")) own["schemes"].get_to(o.schemes);
 }
 
 constexpr int64_t kFewestEvaluated = 16, kFewestSearched = 8, kFewestCalibrated = 8;
@@ -124,13 +126,6 @@ void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
   o.improvers = improve_options_from_json(own.value("improvers", nlohmann::json::object()).dump());
   o.quantize.unify_concat = quantize.unify_concat;
   o.quantize.headroom_16_bits = quantize.headroom_16_bits;
-}
-
-// One that was begun with other schemes than a model like this gets now.
-void go_on_with_schemes(TuneOptions& o, const std::optional<Study>& study, bool chose_schemes) {
-  if (!study || chose_schemes) return;
-  const nlohmann::json own = parse_json_if_any(study->header().options_json);
-  if (own.is_object() && own.contains("schemes")) own["schemes"].get_to(o.schemes);
 }
 
 // Of the float model.
@@ -243,8 +238,7 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, A
   validate(o);
   Starting starting = start_runners(o, env);
   open_model(in);
-  add_schemes_of(in, !asked.schemes.empty());
-  go_on_with_schemes(in.options, begun, !asked.schemes.empty());
+  if (asked.schemes.empty()) add_schemes_of(in, begun);
   if (access == Access::kWrite) make_writable_folder(o.output);
   RunnerOptions here = o.runner;
   here.isolated = false;

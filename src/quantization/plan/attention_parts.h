@@ -1,4 +1,4 @@
-// Room: quantization, wing plan. What lies between queries, keys and values and the layer behind their attention.
+// Room: quantization/plan. What lies between queries, keys and values and the layer behind their attention.
 #pragma once
 
 #include <cstddef>

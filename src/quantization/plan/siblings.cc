@@ -75,14 +75,14 @@ class Paths {
 
 std::vector<std::pair<size_t, size_t>> siblings(const Graph& graph, const GraphView& view,
                                                 const std::vector<bool>& weighted) {
-  std::map<std::string, std::vector<size_t>> readers;  // tensor -> matrix products with weights that read it
+  std::map<std::string, std::vector<size_t>> products;  // with weights, by the tensor that they read
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (weighted[i] && has(node, kMatrixProduct)) readers[origin(node.inputs[0], view.edges)].push_back(i);
+    if (weighted[i] && has(node, kMatrixProduct)) products[origin(node.inputs[0], view.edges)].push_back(i);
   }
   std::vector<std::pair<size_t, size_t>> result;
   Paths paths(graph, view, weighted);
-  for (const auto& [tensor, places] : readers)
+  for (const auto& [tensor, places] : products)
     if (places.size() > 1) std::ranges::copy(paths.met(places), std::back_inserter(result));
   return result;
 }

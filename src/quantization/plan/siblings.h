@@ -1,4 +1,4 @@
-// Room: quantization, wing plan. Matrix products that another export of the same network has as one: the projections of
+// Room: quantization/plan. Matrix products that another export of the same network has as one: the projections of
 // queries, keys and values, the gate and what it opens.
 #pragma once
 

@@ -87,7 +87,6 @@ class WeightedError : public Local {
 double inverted_noise(const LocalError& error) {
   return 1 / (error.worst_output + std::numeric_limits<float>::epsilon());
 }
-double weight_score(const LocalError& error) { return inverted_noise(error); }
 double hessian_score(const LocalError& error) { return 2 * error.square * error.norm; }
 double variance_score(const LocalError& error) { return error.variance * inverted_noise(error); }
 double magnitude_score(const LocalError& error) { return error.magnitude * inverted_noise(error); }
@@ -127,7 +126,7 @@ std::unique_ptr<Strategy> make_weighted_error(const SearchSpace& space, const St
   return std::make_unique<WeightedError>(space, options);
 }
 std::unique_ptr<Strategy> make_weight_quantization_error(const SearchSpace& space, const StrategyOptions& options) {
-  return std::make_unique<Ranked>(space, options, weight_score);
+  return std::make_unique<Ranked>(space, options, inverted_noise);
 }
 std::unique_ptr<Strategy> make_hessian_input_activation(const SearchSpace& space, const StrategyOptions& options) {
   return std::make_unique<Ranked>(space, options, hessian_score);
