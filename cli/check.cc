@@ -27,7 +27,7 @@ struct Flags {
 };
 
 bool needs_latency(const std::vector<Limit>& limits) {
-  return std::ranges::any_of(limits, [](const Limit& l) { return l.figure.starts_with("latency"); });
+  return std::ranges::any_of(limits, [](const Limit& l) { return l.figure.find("latency") != std::string::npos; });
 }
 
 // Of a model from the hub: by its name there.

@@ -55,16 +55,16 @@ void add_tune_flags(Command word, TuneFlags& f) {
   add_worker_flags(word, f);
   add_quantize_flags(word.in_detail(), f.quantize);
   add_improve_flags(word, f.improve);
-  word.under("Time").add_flag(
-      "--quick", f.improve.quick,
-      "A first look: nothing improved, 16 samples to search, 64 to judge");
+  word.under("Time").add_flag("--quick", f.improve.quick,
+                              "A first look: nothing improved, 16 samples to search, 64 to judge");
   add_hub_flags(word, f.all.hub);
   add_many_models_flags(word, f.all);
   add_group_flags(word, f.groups);
   const Command goal = word.under("Goal"), search = word.under("Search"), time = word.under("Time");
   const Command input = word.under("Input");
   goal.add_option("--objectives", o.search.objectives, "What to minimise; default: kl,size,latency")
-      .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|size|latency", fmt::join(loss_names(), "|")))
+      .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|size|latency|decode_latency",
+                             fmt::join(loss_names(), "|")))
       .delimiter(',');
   add_limit_flags(word, f.limits);
   goal.add_option("--tolerance", f.tolerance, "How much worse the selected model may be, if no limit is set")

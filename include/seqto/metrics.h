@@ -112,9 +112,10 @@ struct RowLosses {
 };
 struct Measurement {
   int64_t size_bytes = 0;
-  Latency latency;  // per sample
+  Latency latency;                        // per sample
+  std::optional<Latency> decode_latency;  // of one more token behind a sample, where the model remembers the others
   Losses losses;
-  std::optional<double> pooled_kl;  // on samples that only a search for latency looks at
+  std::optional<double> pooled_kl;   // on samples that only a search for latency looks at
   std::optional<RowLosses> kl_rows;  // nothing where samples have one row each, or are embeddings
   std::map<std::string, double> metrics;
   std::set<std::string> lower_is_better;  // those of them that are errors

@@ -14,6 +14,7 @@
 #include "data/labels.h"
 #include "data/select.h"
 #include "data/shapes.h"
+#include "data/token_inputs.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -83,12 +84,18 @@ std::string only_array(const ArrayFile& file, const std::string& input) {
        fmt::format("an array x or {} expected; rename one of them", input));
 }
 
+// Whether the input holds the same beside each row of the array input_ids.
+bool follows_tokens(const ArrayFile& file, const ValueInfo& input) {
+  const auto role = role_of(input.name);
+  return role && role != TokenRole::kTokens && suits(input, *role) && file.has("input_ids");
+}
+
 std::vector<std::string> arrays_of_inputs(const ArrayFile& file, std::span<const ValueInfo> inputs) {
   if (inputs.size() == 1) return {only_array(file, inputs[0].name)};
   std::vector<std::string> names, missing;
   for (const ValueInfo& input : inputs) {
     names.push_back(input.name);
-    if (!file.has(input.name)) missing.push_back(input.name);
+    if (!file.has(input.name) && !follows_tokens(file, input)) missing.push_back(input.name);
   }
   if (missing.empty()) return names;
   const std::string found =
@@ -124,13 +131,21 @@ Column make_column(const ArrayFile& file, const std::string& name, const ValueIn
   return column;
 }
 
+Column column_beside_tokens(const ArrayFile& file, const ValueInfo& input) {
+  const Tensor array = file.load("input_ids");
+  const int64_t count = array.dims().empty() ? 1 : std::max<int64_t>(1, array.dims()[0]);
+  const std::vector<int64_t> tokens(static_cast<size_t>(array.element_count() / count));
+  auto beside = std::make_shared<const Tensor>(token_input(input, *role_of(input.name), tokens));
+  return {.array = beside, .dims = beside->dims()};
+}
+
 // The number of samples, which all arrays share.
 int64_t count_samples(const ArrayFile& file, std::span<const Column> columns, std::span<const std::string> names) {
   int64_t count = -1;
   std::string first;
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto& dims = columns[i].array->dims();
-    if (dims.empty()) continue;
+    if (dims.empty() || !file.has(names[i])) continue;
     if (count >= 0 && dims[0] != count) {
       fail(file, fmt::format("{} samples in {} and {} in {} found", count, first, dims[0], names[i]),
            "the same number in every array expected");
@@ -191,7 +206,9 @@ std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::spa
   const ArrayFile file(path);
   const std::vector<std::string> names = arrays_of_inputs(file, inputs);
   std::vector<Column> columns;
-  for (size_t i = 0; i < inputs.size(); ++i) columns.push_back(make_column(file, names[i], inputs[i]));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    columns.push_back(file.has(names[i]) ? make_column(file, names[i], inputs[i])
+                                         : column_beside_tokens(file, inputs[i]));
   const int64_t count = count_samples(file, columns, names);
 
   Rows all;

@@ -10,10 +10,10 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/run_command.h"
-#include "data/convert.h"
 #include "data/datasets.h"
 #include "data/select.h"
 #include "data/shapes.h"
+#include "data/token_inputs.h"
 #include "seqto/env.h"
 #include "seqto/error.h"
 
@@ -98,21 +98,9 @@ Tokenized tokenized(const fs::path& path, const std::vector<fs::path>& files, co
   return result;
 }
 
-// What an input holds for a sequence of tokens.
-enum class Role { kTokens, kOnes, kZeros, kPositions, kEmpty };
-
-std::optional<Role> role_of(const ValueInfo& input, bool only) {
-  if (input.name == "input_ids" || only) return Role::kTokens;
-  if (input.name == "attention_mask") return Role::kOnes;
-  if (input.name == "token_type_ids") return Role::kZeros;
-  if (input.name == "position_ids") return Role::kPositions;
-  if (input.name.starts_with("past")) return Role::kEmpty;
-  return {};
-}
-
 struct Filled {
   ValueInfo input;
-  Role role;
+  TokenRole role;
 };
 
 class TextDataset : public Dataset {
@@ -126,31 +114,11 @@ class TextDataset : public Dataset {
 
   Sample read(int64_t index) const override {
     Sample sample{.name = std::to_string(index), .position = index};
-    for (const Filled& filled : inputs_) sample.inputs.push_back(tensor(filled, samples_.at(index)));
+    for (const auto& [input, role] : inputs_) sample.inputs.push_back(token_input(input, role, samples_.at(index)));
     return sample;
   }
 
  private:
-  static Tensor tensor(const Filled& filled, const Tokens& tokens) {
-    const ValueInfo& input = filled.input;
-    if (filled.role == Role::kEmpty) return empty(input);
-    const int64_t fixed = (*input.shape)[1].value, length = std::max(fixed, std::ssize(tokens));
-    std::vector<int64_t> values(static_cast<size_t>(length));
-    for (size_t i = 0; i < tokens.size(); ++i)
-      values[i] = filled.role == Role::kTokens      ? tokens[i]
-                  : filled.role == Role::kOnes      ? 1
-                  : filled.role == Role::kPositions ? static_cast<int64_t>(i)
-                                                    : 0;
-    return convert(int64_tensor({1, length}, std::move(values)), input.type, input.name);
-  }
-
-  // Nothing is remembered: [1, heads, 0, size].
-  static Tensor empty(const ValueInfo& input) {
-    std::vector<int64_t> dims;
-    for (const Dimension& d : *input.shape) dims.push_back(dims.empty() ? 1 : std::max<int64_t>(0, d.value));
-    return {input.type, dims, nullptr, {}};
-  }
-
   std::vector<Tokens> samples_;
   std::vector<Filled> inputs_;
   std::string fingerprint_;
@@ -159,11 +127,8 @@ class TextDataset : public Dataset {
 std::vector<Filled> filled_inputs(const fs::path& path, std::span<const ValueInfo> inputs) {
   std::vector<Filled> result;
   for (const ValueInfo& input : inputs) {
-    const auto role = role_of(input, inputs.size() == 1);
-    const bool past = role == Role::kEmpty;
-    const bool open =
-        past && input.shape && std::ranges::any_of(*input.shape, [](const Dimension& d) { return d.value <= 0; });
-    if (!role || !input.shape || (past ? !open : input.shape->size() != 2))
+    const auto role = inputs.size() == 1 ? TokenRole::kTokens : role_of(input.name);
+    if (!role || !suits(input, *role))
       fail(path, fmt::format("text, and the model input '{}', {},", input.name, shape_text(input)),
            "input_ids, [batch, tokens], and beside it attention_mask, token_type_ids, position_ids and past_* of an "
            "open length expected; give an .npz with an array for each input");
@@ -203,11 +168,11 @@ std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueIn
   if (!options.labels.empty() || !options.preprocess.empty())
     fail(path, "text, and labels or preprocessing", "neither expected; an .npz of tokens takes labels as an array y");
   const std::vector<Filled> filled = filled_inputs(path, inputs);
-  const auto tokens = std::ranges::find(filled, Role::kTokens, &Filled::role);
+  const auto tokens = std::ranges::find(filled, TokenRole::kTokens, &Filled::role);
   if (tokens == filled.end()) fail(path, "text and no input input_ids", "one expected; give an .npz");
   const int64_t fixed = (*tokens->input.shape)[1].value;
   const auto length = static_cast<size_t>(fixed > 0 ? fixed : options.text.length);
-  const bool masked = std::ranges::count(filled, Role::kOnes, &Filled::role) > 0;
+  const bool masked = std::ranges::count(filled, TokenRole::kOnes, &Filled::role) > 0;
   const std::vector<fs::path> files = text_files(path);
   if (files.empty()) fail(path, "no text", "a .txt or .md, or a folder that holds some, expected");
   Tokenized found = tokenized(path, files, options.text);

@@ -22,7 +22,7 @@ Json figure_json(const Figure& f) {
 }
 
 // Absolute times say nothing of another machine or runtime.
-bool depends_on_machine(const std::string& figure) { return figure.starts_with("latency"); }
+bool depends_on_machine(const std::string& figure) { return figure.find("latency") != std::string::npos; }
 
 void note_change(std::vector<std::string>& notes, const char* what, const std::string& was, const std::string& is) {
   if (was != is) notes.push_back(fmt::format("{} changed: {} now, {} when it was locked", what, is, was));

@@ -28,8 +28,13 @@ double number(const Json& value) {
 Measurement measurement_of(const Json& point) {
   Measurement m;
   point.at("size_bytes").get_to(m.size_bytes);
-  const Json& latency = point.at("latency_ns");
-  if (!latency.is_null()) m.latency = {latency.at("median"), latency.at("p10"), latency.at("p90")};
+  const auto latency = [&](const char* name) -> std::optional<Latency> {
+    const Json found = point.value(name, Json());
+    if (found.is_null()) return {};
+    return Latency{found.at("median"), found.at("p10"), found.at("p90")};
+  };
+  m.latency = latency("latency_ns").value_or(Latency());
+  m.decode_latency = latency("decode_latency_ns");
   for (const LossField& field : kLossFields)
     m.losses.*field.value = number(point.at("losses").at(std::string(field.name)));
   for (const auto& [name, value] : point.at("metrics").items()) m.metrics[name] = number(value);

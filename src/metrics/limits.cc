@@ -28,13 +28,16 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
   const auto size = static_cast<double>(measurement.size_bytes), float_size = static_cast<double>(baseline.size_bytes);
   add("size_bytes", size);
   if (float_size > 0) add("size_ratio", size / float_size);
-  const Latency& latency = measurement.latency;
-  if (latency.median_ns > 0) {
+  const auto add_latency = [&](const std::string& name, const Latency& latency, const Latency& of_float) {
+    if (latency.median_ns <= 0) return;
     const Interval spread{static_cast<double>(latency.p10_ns), static_cast<double>(latency.p90_ns)};
-    const auto median = static_cast<double>(latency.median_ns), other = static_cast<double>(baseline.latency.median_ns);
-    add("latency_ns", median, spread);
-    if (other > 0) add("latency_ratio", median / other, Interval{spread.low / other, spread.high / other});
-  }
+    const auto median = static_cast<double>(latency.median_ns), other = static_cast<double>(of_float.median_ns);
+    add(name + "_ns", median, spread);
+    if (other > 0) add(name + "_ratio", median / other, Interval{spread.low / other, spread.high / other});
+  };
+  add_latency("latency", measurement.latency, baseline.latency);
+  if (measurement.decode_latency)
+    add_latency("decode_latency", *measurement.decode_latency, baseline.decode_latency.value_or(Latency()));
   for (const LossField& field : kLossFields) add(std::string(field.name), measurement.losses.*field.value);
   for (const auto& [name, value] : measurement.metrics) {
     const bool higher = !measurement.lower_is_better.contains(name);

@@ -63,10 +63,16 @@ RowLosses read_rows(const Json& json) {
   return rows;
 }
 
+Json write_latency(const Latency& latency) {
+  return {{"median", latency.median_ns}, {"p10", latency.p10_ns}, {"p90", latency.p90_ns}};
+}
+
+Latency read_latency(const Json& json) { return {json.at("median"), json.at("p10"), json.at("p90")}; }
+
 void write_measurement(Json& json, const Measurement& measurement) {
   json["size_bytes"] = measurement.size_bytes;
-  const Latency& latency = measurement.latency;
-  json["latency_ns"] = {{"median", latency.median_ns}, {"p10", latency.p10_ns}, {"p90", latency.p90_ns}};
+  json["latency_ns"] = write_latency(measurement.latency);
+  if (measurement.decode_latency) json["decode_latency_ns"] = write_latency(*measurement.decode_latency);
   Json& losses = json["losses"] = Json::object();
   for (const LossField& field : kLossFields) {
     losses[std::string(field.name)] = number_to_json(measurement.losses.*field.value);
@@ -84,10 +90,8 @@ void write_measurement(Json& json, const Measurement& measurement) {
 Measurement read_measurement(const Json& json) {
   Measurement measurement;
   json.at("size_bytes").get_to(measurement.size_bytes);
-  const Json& latency = json.at("latency_ns");
-  latency.at("median").get_to(measurement.latency.median_ns);
-  latency.at("p10").get_to(measurement.latency.p10_ns);
-  latency.at("p90").get_to(measurement.latency.p90_ns);
+  measurement.latency = read_latency(json.at("latency_ns"));
+  if (json.contains("decode_latency_ns")) measurement.decode_latency = read_latency(json["decode_latency_ns"]);
   const Json& losses = json.at("losses");
   for (const LossField& field : kLossFields) {
     const auto value = losses.find(field.name);  // studies of before a loss was there do without

@@ -61,9 +61,13 @@ std::string answer(const Summary& summary) {
   const Measurement& after = *point->trial.measurement;
   std::vector<std::string> parts{times(static_cast<double>(before->size_bytes), static_cast<double>(after.size_bytes),
                                        "smaller", "larger", "of the same size")};
+  const auto speed = [](const Latency& a, const Latency& b) {
+    return times(static_cast<double>(a.median_ns), static_cast<double>(b.median_ns), "faster", "slower", "as fast");
+  };
+  const bool decodes = before->decode_latency && after.decode_latency;
   if (before->latency.median_ns > 0 && after.latency.median_ns > 0)
-    parts.push_back(times(static_cast<double>(before->latency.median_ns), static_cast<double>(after.latency.median_ns),
-                          "faster", "slower", "as fast"));
+    parts.push_back(speed(before->latency, after.latency) + (decodes ? " on a prompt" : ""));
+  if (decodes) parts.push_back(speed(*before->decode_latency, *after.decode_latency) + " on the next token");
   if (!internal::has_random_data(summary)) parts.push_back(quality(summary, *point));
   std::string name = point->file.empty() ? "candidate " + point->name : point->file;
   if (!summary.selected_file.empty()) name = summary.selected_file;

@@ -19,7 +19,7 @@ bool is_share(const std::string& figure) {
 std::string figure_text(const std::string& figure, double value) {
   if (!std::isfinite(value)) return fmt::format("{}", value);
   if (figure == "size_bytes") return format_bytes(std::llround(value));
-  if (figure == "latency_ns") return format_duration(std::llround(value));
+  if (figure.ends_with("latency_ns")) return format_duration(std::llround(value));
   if (is_share(figure)) return fmt::format("{:.4g} %", 100 * value);
   return fmt::format("{:.4g}", value);
 }

@@ -75,6 +75,10 @@ std::string side_row(const Summary& summary, const SummaryPoint& point, bool cla
   row += m.latency.median_ns > 0 ? side_cell("latency", format_duration(m.latency.median_ns),
                                              format_durations(m.latency.p10_ns, m.latency.p90_ns))
                                  : side_cell("latency", "–", "");
+  if (times_decoding(summary))
+    row += m.decode_latency ? side_cell("decode", format_duration(m.decode_latency->median_ns),
+                                        format_durations(m.decode_latency->p10_ns, m.decode_latency->p90_ns))
+                            : side_cell("decode", "–", "");
   row += side_cell(loss_label(loss), is_float ? "0" : format_figure(loss_of(point, loss)),
                    is_float ? "" : ends(point, loss, false));
   if (classes)
@@ -101,6 +105,7 @@ std::vector<Column> columns(const Summary& summary, const std::vector<std::strin
   const std::string loss = loss_name(summary);
   const bool classes = measured(&summary.baseline) && has_classes(*summary.baseline.trial.measurement, loss);
   std::vector<Column> all{{"candidate"}, {"id", true}, {"trial", true}, {"size"}, {"kept", true}, {"latency"}};
+  if (times_decoding(summary)) all.push_back({"decode"});
   for (const auto& field : kLossFields)
     all.push_back({std::string(field.name), field.name != loss && (!classes || field.name != "top1_disagreement")});
   for (const auto& name : metrics) all.push_back({name, name != loss && name != "top1"});
@@ -109,14 +114,18 @@ std::vector<Column> columns(const Summary& summary, const std::vector<std::strin
   return all;
 }
 
-std::vector<std::string> figures(const SummaryPoint& point, const std::vector<std::string>& metrics) {
+std::vector<std::string> figures(const Summary& summary, const SummaryPoint& point,
+                                 const std::vector<std::string>& metrics) {
   const auto& m = point.trial.measurement;
-  if (!m) return std::vector<std::string>(kLossFields.size() + metrics.size() + 3, empty_cell());
-  std::vector<std::string> cells{
-      cell(static_cast<double>(m->size_bytes), format_bytes(m->size_bytes)),
-      cell(point.size_reduction_kept, format_percent(point.size_reduction_kept)),
-      m->latency.median_ns > 0 ? cell(static_cast<double>(m->latency.median_ns), format_duration(m->latency.median_ns))
-                               : empty_cell()};
+  const bool decode = times_decoding(summary);
+  if (!m) return std::vector<std::string>(kLossFields.size() + metrics.size() + 3 + decode, empty_cell());
+  const auto duration = [](int64_t ns) {
+    return ns > 0 ? cell(static_cast<double>(ns), format_duration(ns)) : empty_cell();
+  };
+  std::vector<std::string> cells{cell(static_cast<double>(m->size_bytes), format_bytes(m->size_bytes)),
+                                 cell(point.size_reduction_kept, format_percent(point.size_reduction_kept)),
+                                 duration(m->latency.median_ns)};
+  if (decode) cells.push_back(duration(m->decode_latency ? m->decode_latency->median_ns : 0));
   for (const auto& field : kLossFields)
     cells.push_back(cell(m->losses.*field.value, format_figure(m->losses.*field.value)));
   for (const auto& key : metrics) {
@@ -132,7 +141,7 @@ std::string trial_row(const Summary& summary, const SummaryPoint& point, const s
   std::vector<std::string> cells{fmt::format("<td>{}{}</td>", link(point), tags(summary, trial.id)),
                                  fmt::format("<td><code>{}</code></td>", text(trial.id)),
                                  cell(static_cast<double>(trial.number), fmt::to_string(trial.number))};
-  for (std::string& figure : figures(point, metrics)) cells.push_back(std::move(figure));
+  for (std::string& figure : figures(summary, point, metrics)) cells.push_back(std::move(figure));
   const auto floats = float_layers(summary, trial.plan);
   cells.push_back(floats < 0 ? empty_cell() : cell(static_cast<double>(floats), fmt::to_string(floats)));
   if (cells.size() < heads.size())
@@ -171,16 +180,19 @@ std::string chosen_section(const Summary& summary) {
     doubt = fmt::format(
         "<p class=\"hint\">The latencies of float and {} overlap: their difference may be the machine's noise.</p>\n",
         text(shown[0]->name));
-  std::vector<std::string> names{"candidate", "size", "latency", loss_label(loss)};
+  std::vector<std::string> names{"candidate", "size", "latency"};
+  if (times_decoding(summary)) names.emplace_back("decode");
+  names.push_back(loss_label(loss));
   if (classes) names.emplace_back("answers changed");
   names.emplace_back("layers");
   for (const auto& name : names) heads += fmt::format("<th scope=\"col\">{}</th>", text(name));
   for (const auto* point : shown) rows += side_row(summary, *point, classes);
   return fmt::format(
       "<section><h2>Side by side</h2>\n<p class=\"hint\">Small figures: times smaller than float, p10 to p90 of the "
-      "latency, 95 % intervals. Top 1 to 3 are nearest to the ideal of all objectives.</p>\n<div class=\"wide\"><table "
+      "latency{}, 95 % intervals. Top 1 to 3 are nearest to the ideal of all objectives.</p>\n<div "
+      "class=\"wide\"><table "
       "class=\"cards\" id=\"chosen\"><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>{}</section>\n",
-      heads, rows, doubt);
+      times_decoding(summary) ? " of a prompt and, decode, of the next token" : "", heads, rows, doubt);
 }
 
 std::string trials_table(const Summary& summary) {

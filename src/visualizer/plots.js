@@ -75,6 +75,7 @@ var plots = (function () {
     row('size', p.size_text);
     if (all) row('reduction kept', p.kept_text);
     row('latency', p.latency_text);
+    if (p.decode_text) row('decode', p.decode_text);
     var losses = Object.keys(p.losses);
     losses.forEach(function (name) {
       if (all || name === data.loss || name === 'top1_disagreement') known(name, p.losses[name]);

@@ -69,6 +69,11 @@ int rank(const Summary& summary, const std::string& id) {
   return found == summary.top.end() ? 0 : static_cast<int>(found - summary.top.begin()) + 1;
 }
 
+bool times_decoding(const Summary& summary) {
+  const auto& float_model = summary.baseline.trial.measurement;
+  return float_model && float_model->decode_latency;
+}
+
 std::string loss_name(const std::vector<std::string>& objectives) {
   const auto loss = std::ranges::find_if_not(objectives, is_cost);
   return loss == objectives.end() ? "kl" : *loss;

@@ -16,6 +16,8 @@ std::vector<const SummaryPoint*> points(const Summary& summary);
 // The front's entry first: it knows more, as the files' names. Null: there is none.
 const SummaryPoint* find_point(const Summary& summary, const std::string& id);
 bool on_front(const Summary& summary, const std::string& id);
+// Whether candidates were timed on a decoder's next step.
+bool times_decoding(const Summary& summary);
 // The same study as one of its other devices saw it.
 Summary on_device(const Summary& summary, const DeviceFront& device);
 // Layers whose scheme differs between the candidates selected on the study's devices.

@@ -46,6 +46,7 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
   json["latency"] = measured.latency.median_ns;
   json["latency_text"] = measured.latency.median_ns > 0 ? format_duration(measured.latency.median_ns) : "not measured";
   if (measured.latency.p90_ns > 0) json["latency_ends"] = {measured.latency.p10_ns, measured.latency.p90_ns};
+  if (measured.decode_latency) json["decode_text"] = format_duration(measured.decode_latency->median_ns);
   json["ruined"] = is_ruined(point, loss);
   json["losses"] = Json::object();
   for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured.losses.*field.value;

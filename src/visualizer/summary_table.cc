@@ -29,9 +29,10 @@ bool is_noisy(const SummaryPoint& point) {
 // What a table of these points has columns for.
 struct Columns {
   std::string loss;
-  bool classes = true, labels = false, intervals = false, spreads = false;
+  bool classes = true, labels = false, intervals = false, spreads = false, decode = false;
 
-  Columns(const Summary& summary, const std::vector<ShownPoint>& rows) : loss(internal::loss_name(summary)) {
+  Columns(const Summary& summary, const std::vector<ShownPoint>& rows)
+      : loss(internal::loss_name(summary)), decode(internal::times_decoding(summary)) {
     for (const ShownPoint& row : rows) {
       const Measurement* m = measured(*row.point);
       if (m && !internal::has_classes(*m, loss)) classes = false;
@@ -50,6 +51,7 @@ struct Columns {
     if (labels) table.push_back({"top1", kFigure, 3});
     table.push_back({"latency", kFigure, 6});
     if (spreads) table.push_back({"p10-p90", kFigure, 2});
+    if (decode) table.push_back({"decode", kFigure, 6});
     return table;
   }
 };
@@ -80,6 +82,7 @@ TableRow cells(const Summary& summary, const ShownPoint& row, const Columns& col
   const Latency& t = m->latency;
   cells.push_back(t.median_ns > 0 ? format_duration(t.median_ns) : "-");
   if (columns.spreads) cells.push_back(t.median_ns > 0 ? internal::format_durations(t.p10_ns, t.p90_ns) : "-");
+  if (columns.decode) cells.push_back(m->decode_latency ? format_duration(m->decode_latency->median_ns) : "-");
   return cells;
 }
 
@@ -123,6 +126,7 @@ std::string legend(const Summary& summary, const TextStyle& style) {
   if (!full.empty()) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
   words.push_back(fmt::format("{}: against float, 0 is equal", internal::loss_label(columns.loss)));
   if (columns.classes) words.emplace_back("changed: answers unlike float's");
+  if (columns.decode) words.emplace_back("latency: of a prompt; decode: of the next token");
   return internal::wrapped(fmt::format("{}", fmt::join(marks, "  ")), style.columns) +
          internal::wrapped(fmt::format("{}", fmt::join(words, "; ")), style.columns);
 }

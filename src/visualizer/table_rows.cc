@@ -25,8 +25,11 @@ bool is_chosen(const Summary& summary, const SummaryPoint& point) {
 
 // By the runs' spread, where somebody asked for speed.
 bool is_faster(const Summary& summary, const SummaryPoint& point, const SummaryPoint& than) {
-  if (std::ranges::find(summary.objectives, "latency") == summary.objectives.end()) return false;
-  return point.trial.measurement->latency.median_ns < than.trial.measurement->latency.p10_ns;
+  const auto has = [&](const char* name) { return std::ranges::count(summary.objectives, name) > 0; };
+  const Measurement &a = *point.trial.measurement, &b = *than.trial.measurement;
+  if (has("latency") && a.latency.median_ns < b.latency.p10_ns) return true;
+  return has("decode_latency") && a.decode_latency && b.decode_latency &&
+         a.decode_latency->median_ns < b.decode_latency->p10_ns;
 }
 
 // Neither smaller than the float model nor faster: a front of three objectives holds such points by chance.

@@ -116,12 +116,33 @@ class Text(unittest.TestCase):
         for i, n in enumerate((9, 30, 200, 700)):
             (self.dir / f"texts/{i}.txt").write_text(" ".join(f"w{t}" for t in self.tokens[i * 100:i * 100 + n]))
         how = ("--text", self.dir / "texts", "--tokenizer", self.dir / "plain.json", "--length", LENGTH)
-        summary, *_ = self.study("decoder", self.decoder, *how)
+        summary, page, _ = self.study("decoder", self.decoder, *how)
         self.assertEqual((summary["task"], summary["objectives"][0]), ("generate", "kl"))
         self.assertIn("perplexity", summary["baseline"]["metrics"])
+        self.assertEqual(summary["objectives"], ["kl", "size", "latency", "decode_latency"])
+        for point in [summary["baseline"], *summary["front"]]:
+            self.assertGreater(point["decode_latency_ns"]["median"], 0)
+        self.assertIn('<th scope="col">decode</th>', page)
+        locked = self.seqto("check", self.dir / "decoder", "--lock", self.dir / "lock.json")
+        self.assertEqual(locked.returncode, 0, locked.stderr)
+        self.assertIn("decode_latency_ratio", (self.dir / "lock.json").read_text())
         done = self.seqto("check", self.dir / "decoder" / summary["front"][0]["file"], "--reference", self.decoder, *how,
                           "--metric", "perplexity", "--max-loss", "perplexity=1000", "--no-latency")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_tokens_alone_are_enough(self):
+        """An array input_ids; the empty past is made."""
+        np.savez(self.dir / "ids.npz", input_ids=np.reshape(self.tokens, (-1, LENGTH)))
+        done = self.seqto("run", self.decoder, "--data", self.dir / "ids.npz", "-o", self.dir / "out.npz")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        windows = np.reshape(self.tokens, (-1, LENGTH))
+        np.testing.assert_allclose(np.load(self.dir / "out.npz")["logits"], self.scores[windows], rtol=1e-6)
+
+    def test_decoding_needs_a_memory(self):
+        done = self.seqto("tune", self.bigrams, "--text", self.dir / "book.txt", "--tokenizer", self.dir / "plain.json",
+                          "--objectives", "kl,size,decode_latency", "-o", self.dir / "none")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("a decoder with inputs input_ids and past_*", done.stderr)
 
     def test_an_embedding_of_lines(self):
         summary, page, log = self.study("embed", self.features, "--text", self.dir / "lines.txt", "--tokenizer",

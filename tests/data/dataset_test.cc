@@ -156,6 +156,27 @@ class ArrayDatasetTest : public testing::Test {
   Folder folder_{"seqto-array-data"};
 };
 
+TEST_F(ArrayDatasetTest, FillsWhatFollowsTokens) {
+  const auto ids = [](const char* name) { return input({-1, -1}, DataType::kInt64, name); };
+  const std::vector<ValueInfo> inputs{ids("attention_mask"), ids("input_ids"), ids("position_ids"),
+                                      input({-1, 2, -1, 4}, DataType::kFloat, "past_key_values.0.key")};
+  const auto tokens = int64_tensor({2, 3}, {4, 5, 6, 7, 8, 9});
+  const auto data = open_dataset(save({{"input_ids", tokens}}), inputs);
+  ASSERT_EQ(data->size(), 2);
+  const Sample sample = data->read(1);
+  EXPECT_TRUE(sample.inputs[0].equals(int64_tensor({1, 3}, {1, 1, 1})));
+  EXPECT_TRUE(sample.inputs[1].equals(int64_tensor({1, 3}, {7, 8, 9})));
+  EXPECT_TRUE(sample.inputs[2].equals(int64_tensor({1, 3}, {0, 1, 2})));
+  EXPECT_EQ(sample.inputs[3].dims(), (std::vector<int64_t>{1, 2, 0, 4}));
+  // What the file has is taken as it is.
+  const auto mask = int64_tensor({2, 3}, {1, 1, 0, 1, 0, 0});
+  EXPECT_TRUE(open_dataset(save({{"input_ids", tokens}, {"attention_mask", mask}}), inputs)
+                  ->read(1)
+                  .inputs[0]
+                  .equals(int64_tensor({1, 3}, {1, 0, 0})));
+  EXPECT_PRED2(says, error_of([&] { open_dataset(save({{"attention_mask", mask}}), inputs); }), "missing");
+}
+
 TEST_F(ArrayDatasetTest, GivesViewsWithABatchOfOne) {
   const auto data = open(save({{"x", counting({3, 2, 2})}, {"y", int64_tensor({3}, {7, 8, 9})}}), input({-1, 2, 2}));
   ASSERT_EQ(data->size(), 3);

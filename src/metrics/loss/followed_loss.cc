@@ -16,7 +16,9 @@ bool is_loss(const std::string& objective) {
   return std::ranges::any_of(kLossFields, [&](const LossField& field) { return field.name == objective; });
 }
 
-bool is_cost(const std::string& objective) { return objective == "size" || objective == "latency"; }
+bool is_cost(const std::string& objective) {
+  return objective == "size" || objective == "latency" || objective == "decode_latency";
+}
 
 bool is_task_metric(const std::string& objective) { return !is_cost(objective) && !is_loss(objective); }
 

@@ -104,13 +104,16 @@ static void to_json(json& j, const Ending& e) {
   j = {{"objectives", e.objectives},      {"limits", e.limits},
        {"tolerance", e.tolerance},        {"wall_seconds", e.wall_seconds},
        {"device_latencies", e.latencies}, {"notes", e.notes}};
+  if (!e.decode_latencies.empty()) j["device_decode_latencies"] = e.decode_latencies;
   if (!e.task.empty()) j["task"] = e.task;
 }
 static void from_json(const json& j, Ending& e) {
-  e = {j.at("objectives"), j.at("wall_seconds"), {}, j.at("notes"), j.value("limits", std::vector<Limit>())};
+  e = {.objectives = j.at("objectives"), .wall_seconds = j.at("wall_seconds"), .notes = j.at("notes")};
+  e.limits = j.value("limits", e.limits);
   e.tolerance = j.value("tolerance", e.tolerance);
   e.task = j.value("task", "");
   if (j.contains("device_latencies")) j.at("device_latencies").get_to(e.latencies);
+  if (j.contains("device_decode_latencies")) j.at("device_decode_latencies").get_to(e.decode_latencies);
 }
 
 namespace {

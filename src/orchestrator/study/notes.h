@@ -56,7 +56,7 @@ struct Ending {
   std::vector<std::string> objectives;
   double wall_seconds = 0;  // of all runs
   // Of the finalists, measured again side by side: by device, then by trial.
-  std::map<std::string, std::map<std::string, Latency>> latencies;
+  std::map<std::string, std::map<std::string, Latency>> latencies, decode_latencies;
   std::vector<std::string> notes;
   std::vector<Limit> limits;
   double tolerance = 0.01;  // TuneOptions

@@ -27,14 +27,18 @@ double share(double value, double of) { return of > 0 && value > 0 ? value / of 
 void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   const Measurement& reference = *d.baseline.trial.measurement;
   const auto has = [&](const char* name) { return std::ranges::find(objectives, name) != objectives.end(); };
-  const auto latency = [&](const SummaryPoint& p) {
-    return share(static_cast<double>(p.trial.measurement->latency.median_ns),
-                 static_cast<double>(reference.latency.median_ns));
+  const auto share_of = [](const Latency& found, const Latency& of) {
+    return share(static_cast<double>(found.median_ns), static_cast<double>(of.median_ns));
+  };
+  const auto latency = [&](const SummaryPoint& p) { return share_of(p.trial.measurement->latency, reference.latency); };
+  const auto decode = [&](const SummaryPoint& p) {
+    const auto& found = p.trial.measurement->decode_latency;
+    return has("decode_latency") && found && reference.decode_latency ? share_of(*found, *reference.decode_latency) : 1;
   };
   const auto cost = [&](const SummaryPoint& p) {
     const double size =
         share(static_cast<double>(p.trial.measurement->size_bytes), static_cast<double>(reference.size_bytes));
-    return (has("size") || !has("latency") ? size : 1) * (has("latency") ? latency(p) : 1);
+    return (has("size") || !has("latency") ? size : 1) * (has("latency") ? latency(p) : 1) * decode(p);
   };
   d.judged_by = judged_by(reference, objectives);
   const SummaryPoint* best = nullptr;
@@ -42,7 +46,7 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   for (const SummaryPoint& p : d.front) {
     if (!(worst(p, d.judged_by) <= d.tolerance)) continue;
     constexpr double kNoise = 1.03;  // what two timings of one model may differ by
-    const bool slow = has("latency") && latency(p) > kNoise;
+    const bool slow = (has("latency") && latency(p) > kNoise) || decode(p) > kNoise;
     if (best && std::pair(slow, cost(p)) >= std::pair(best_is_slow, cost(*best))) continue;
     best = &p, best_is_slow = slow;
   }

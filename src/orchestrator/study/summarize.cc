@@ -115,6 +115,13 @@ std::vector<Trial> as_shown(std::vector<Trial> trials, const std::string& device
       const auto timed = known->second.find(t.id);
       t.measurement->latency = timed == known->second.end() ? Latency() : timed->second;
     }
+  const auto decoded = ending.decode_latencies.find(device);
+  if (decoded == ending.decode_latencies.end()) return trials;
+  for (Trial& t : trials)
+    if (t.measurement) {
+      const auto timed = decoded->second.find(t.id);
+      t.measurement->decode_latency = timed == decoded->second.end() ? std::nullopt : std::optional(timed->second);
+    }
   return trials;
 }
 

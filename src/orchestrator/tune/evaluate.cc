@@ -45,6 +45,26 @@ class Heat {
   std::vector<Losses> losses_;
 };
 
+// Behind each of the first prompts.
+class DecodeTimes {
+ public:
+  DecodeTimes(Session& session, const EvaluationData& evaluation) : session_(session), step_(evaluation.decode) {}
+
+  void add(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    constexpr size_t kPrompts = 8;
+    if (!step_ || times_.size() >= kPrompts) return;
+    if (const auto next = next_inputs(*step_, inputs, outputs)) times_.push_back(session_.time(*next, 2).back());
+  }
+  std::optional<Latency> latency() const {
+    return times_.empty() ? std::nullopt : std::optional(summarize_latency(times_));
+  }
+
+ private:
+  Session& session_;
+  const std::optional<DecodeStep>& step_;
+  std::vector<int64_t> times_;
+};
+
 }  // namespace
 
 Outputs first_rows(const Outputs& outputs, int64_t rows) {
@@ -88,6 +108,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   auto answers = std::make_shared<Answers>(answer_names(session.output_names()));
   const size_t count = evaluation.samples.size();
   Heat heat(race, evaluation);
+  DecodeTimes decode(session, evaluation);
   for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
     env.stop_if_cancelled("evaluate");
     std::vector<std::vector<Tensor>> chunk;
@@ -102,11 +123,13 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     for (size_t i = 0; i < answered.size(); ++i) {
       const std::vector<Tensor> outputs = answers_among(answered[i].outputs, session.output_names());
       times.push_back(answered[i].ns);
+      decode.add(chunk[i], answered[i].outputs);
       append_outputs(result.outputs, outputs, "[evaluate]", counted[i]);
       if (!evaluation.metrics.empty()) answers->append(outputs, counted[i]);
     }
   }
   result.measurement.latency = summarize_latency(std::move(times));
+  result.measurement.decode_latency = decode.latency();
   if (result.outputs.rows < evaluation.reference.rows)
     measure_outputs(result.measurement, first_rows(evaluation.reference, result.outputs.rows), result.outputs, {});
   else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels, evaluation.paired);

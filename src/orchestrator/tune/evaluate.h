@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "orchestrator/tune/prefixes.h"
+#include "runner/decode_step.h"
 #include "seqto/env.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
@@ -19,10 +20,11 @@ namespace seqto::internal {
 struct EvaluationData {
   const Dataset* data = nullptr;
   std::vector<int64_t> samples;
-  std::vector<int64_t> labels;  // one per sample; empty: no labels
-  size_t chunk_samples = 1;     // that travel to the device together
-  bool warm_up = true;          // where latencies matter: the runtime's first run is slow
-  bool pools = false;           // the measurements have a pooled_kl
+  std::vector<int64_t> labels;       // one per sample; empty: no labels
+  size_t chunk_samples = 1;          // that travel to the device together
+  bool warm_up = true;               // where latencies matter: the runtime's first run is slow
+  bool pools = false;                // the measurements have a pooled_kl
+  std::optional<DecodeStep> decode;  // of a decoder that remembers: the measurements have a decode_latency
   Pooling pooling = Pooling::kNone;
   Outputs reference;                // the float model's outputs on the samples; empty while that is made
   std::vector<std::string> paired;  // losses that candidates are compared in sample by sample

@@ -20,9 +20,18 @@ struct TimedFiles {
   std::string failure;  // an interruption too leaves no latencies
 };
 
+// The step behind a prompt, as this session remembers it.
+std::vector<Tensor> after(const DecodeStep& step, const std::vector<Tensor>& prompt, Session& session) {
+  auto next = next_inputs(step, prompt, session.run(prompt));
+  if (!next) throw Error(Code::kInvalidInput, "what the float model remembers does not fit its inputs");
+  return *std::move(next);
+}
+
+// Of a prompt, or of the next token behind it: `decode`.
 TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeBudget& time,
-                        const Env& env) {
+                        const Env& env, bool decode) {
   constexpr int64_t kRounds = 30;
+  constexpr size_t kPrompts = 8;
   const EvaluationData& data = place.evaluation;
   TimedFiles result;
   const double start = time.spent();
@@ -33,11 +42,18 @@ TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& plac
       if (over()) return {{}, "--max-time is over"};
       sessions.push_back(place.runner->load_file(file));
     }
+    const auto prompt = [&](size_t i) { return data.data->read(data.samples[i % data.samples.size()]).inputs; };
+    // Made before anything is timed: who has just read a prompt would be at an advantage.
+    std::vector<std::vector<Tensor>> next;
+    for (size_t i = 0; decode && i < std::min(kPrompts, data.samples.size()) && !over(); ++i)
+      next.push_back(after(*data.decode, prompt(i), *sessions.front()));
+    if (decode && next.empty()) return {{}, "--max-time is over"};
     double round_begin = time.spent(), round_seconds = 0;
     const auto inputs = [&](int64_t round) {
       env.stop_if_cancelled("evaluate");
-      env.progress({"time", round, kRounds, "finalists in turn"});
-      return data.data->read(data.samples[static_cast<size_t>(round) % data.samples.size()]).inputs;
+      env.progress({"time", round, kRounds, decode ? "the next token of finalists in turn" : "finalists in turn"});
+      const auto i = static_cast<size_t>(round);
+      return decode ? next[i % next.size()] : prompt(i);
     };
     // One round to warm up, and then one: the fewest that tell anything.
     const auto goes_on = [&](int64_t round) {
@@ -92,14 +108,18 @@ void time_finalists(const Inputs& in, OpenStudy& study, std::span<const Place> p
     const std::vector<std::string> ids = finalists_of(found, study.ending, searches(in.options));
     std::vector<std::string> files;
     for (const auto& id : ids) files.push_back(model_file(folder, id));
-    const TimedFiles timed = time_in_turn(files, place, time, env);
-    if (env.cancelled()) return;
-    if (!timed.failure.empty())
-      study.ending.notes.push_back(
-          fmt::format("finalists could not be timed again on {}, their latencies are the trials': {}", place.device,
-                      timed.failure));
-    for (size_t i = 0; i < timed.latencies.size(); ++i)
-      study.ending.latencies[place.device][ids[i]] = timed.latencies[i];
+    for (const bool decode : {false, true}) {
+      if (decode && !place.evaluation.decode) return;
+      const TimedFiles timed = time_in_turn(files, place, time, env, decode);
+      if (env.cancelled()) return;
+      if (!timed.failure.empty())
+        study.ending.notes.push_back(
+            fmt::format("finalists could not be timed again on {}, their {}latencies are the "
+                        "trials': {}",
+                        place.device, decode ? "decode " : "", timed.failure));
+      auto& latencies = decode ? study.ending.decode_latencies : study.ending.latencies;
+      for (size_t i = 0; i < timed.latencies.size(); ++i) latencies[place.device][ids[i]] = timed.latencies[i];
+    }
   };
   const Summary summary = summarize(study.study, folder, study.ending);
   time_on(places[0], summary);

@@ -35,12 +35,14 @@ std::vector<Place> places_of(const Inputs& in) {
 // What the model says to the first sample.
 struct First {
   Sample sample;
+  std::vector<Tensor> answer;
   Outputs outputs;
 };
 
 First first_answer(const Inputs& in, Session& session) {
   First first{.sample = in.samples.data->read(in.samples.split.evaluation.at(0))};
-  append_outputs(first.outputs, session.run(first.sample.inputs), "[evaluate]", first.sample.counted);
+  first.answer = session.run(first.sample.inputs);
+  append_outputs(first.outputs, first.answer, "[evaluate]", first.sample.counted);
   return first;
 }
 
@@ -88,6 +90,23 @@ Measurement measure_searched(EvaluationData& part, Session& session, const Env& 
   return measured;
 }
 
+// Of a decoder that remembers, where it takes what it gave.
+std::optional<DecodeStep> decode_step(const Reading& reading, const First& first, Session& session) {
+  if (reading.task->name != "generate") return {};
+  auto step = find_decode_step(session.input_names(), session.output_names());
+  const auto next = step ? next_inputs(*step, first.sample.inputs, first.answer) : std::nullopt;
+  if (!next) return {};
+  try {
+    session.run(*next);
+  } catch (const DeviceGone&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == Code::kInterrupted) throw;
+    return {};
+  }
+  return step;
+}
+
 void require_finite(const Place& place) {
   if (std::ranges::all_of(place.evaluation.reference.values, [](float v) { return std::isfinite(v); })) return;
   throw Error(Code::kInvalidInput,
@@ -115,6 +134,16 @@ void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, 
     ending.notes.push_back(fmt::format("{}: {} takes the place of kl", reading.reason, reading.task->loss));
 }
 
+void time_decoding(const std::optional<DecodeStep>& step, const Inputs& in, std::span<Place> places, Ending& ending) {
+  if (!step && std::ranges::count(in.options.search.objectives, "decode_latency") > 0)
+    throw Error(Code::kInvalidInput,
+                "[tune] the objective decode_latency and a model without a next step found; a decoder with inputs "
+                "input_ids and past_* and outputs present_* expected; leave the objective out");
+  if (!step) return;
+  for (Place& place : places) place.evaluation.decode = step;
+  if (!in.chose_objectives && by_latency(in.options)) ending.objectives.emplace_back("decode_latency");
+}
+
 // What is to be known of the loss that the study goes by.
 void settle_loss(const Inputs& in, const Outputs& outputs, Place& first, Ending& ending) {
   const bool by_kl = followed_loss(ending.objectives) == "kl";
@@ -132,6 +161,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   const First answer = first_answer(in, *sessions.front());
   const Reading reading = read_task(in, answer);
   read_as(reading, in, places, study.ending);
+  time_decoding(decode_step(reading, answer, *sessions.front()), in, places, study.ending);
   TuneOptions options = in.options;
   options.metrics = metrics_of(in, reading, answer);
   const Metrics metrics = make_metrics(options.metrics, options.own.metrics);
@@ -170,6 +200,7 @@ std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, Float
   const First answer = first_answer(in, *session);
   const Reading reading = read_task(in, answer);
   read_as(reading, in, places, study.ending);
+  time_decoding(decode_step(reading, answer, *session), in, places, study.ending);
   settle_loss(in, answer.outputs, first, study.ending);
   if (runs == FloatRuns::kNone) return places;
   TuneOptions options = in.options;

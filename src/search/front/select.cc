@@ -40,12 +40,14 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
     beyond.push_back(std::isnan(sum) ? std::numeric_limits<double>::infinity() : sum);
   }
   std::vector<size_t> order = nearest_to_ideal(axes, axes.size());
-  if (std::ranges::find(objectives, "latency") != objectives.end() && baseline.latency.median_ns > 0)
+  for (const char* name : {"latency", "decode_latency"}) {
+    const double of_float = objective(baseline, name);
+    if (std::ranges::count(objectives, name) == 0 || !(of_float > 0)) continue;
     std::ranges::stable_partition(order, [&](size_t i) {
       constexpr double kNoise = 1.03;  // what two timings of one model may differ by
-      return static_cast<double>(points[i].latency.median_ns) <=
-             kNoise * static_cast<double>(baseline.latency.median_ns);
+      return objective(points[i], name) <= kNoise * of_float;
     });
+  }
   return candidates[*std::ranges::min_element(order, {}, [&](size_t i) { return beyond[i]; })];
 }
 

@@ -1,0 +1,68 @@
+#include "runner/decode_step.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "data/convert.h"
+
+namespace seqto::internal {
+namespace {
+
+// "0.key" of "past_key_values.0.key", "present.0.key" and "present_key_values.0.key"; empty: none of them.
+std::string_view rest_of(std::string_view name) {
+  for (const std::string_view prefix : {"past_key_values", "past", "present_key_values", "present"})
+    if (name.starts_with(prefix) && name.size() > prefix.size() + 1) return name.substr(prefix.size() + 1);
+  return {};
+}
+
+int64_t likeliest(const Tensor& scores) {
+  const std::vector<int64_t>& dims = scores.dims();
+  if (dims.size() != 3 || scores.element_count() == 0 || !scores.is_float()) return 0;
+  const Tensor values = convert(scores, DataType::kFloat, "scores");
+  const auto last = values.values<float>().last(static_cast<size_t>(dims.back()));
+  return std::ranges::max_element(last) - last.begin();
+}
+
+}  // namespace
+
+std::optional<DecodeStep> find_decode_step(std::span<const std::string> inputs, std::span<const std::string> outputs) {
+  DecodeStep step;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto role = role_of(inputs[i]);
+    if (!role) return {};
+    step.roles.push_back(*role);
+    if (*role != TokenRole::kMemory) continue;
+    const std::string_view rest = rest_of(inputs[i]);
+    const auto output = std::ranges::find_if(outputs, [&](const std::string& name) {
+      return name.starts_with("present") && !rest.empty() && rest_of(name) == rest;
+    });
+    if (output == outputs.end()) return {};
+    step.memories.emplace_back(i, output - outputs.begin());
+  }
+  const bool reads_tokens = std::ranges::count(step.roles, TokenRole::kTokens) == 1;
+  return reads_tokens && !step.memories.empty() ? std::optional(std::move(step)) : std::nullopt;
+}
+
+std::optional<std::vector<Tensor>> next_inputs(const DecodeStep& step, std::span<const Tensor> inputs,
+                                               std::span<const Tensor> outputs) {
+  std::vector<Tensor> next(inputs.begin(), inputs.end());
+  for (const auto& [input, output] : step.memories) {
+    if (inputs[input].type() != outputs[output].type() || inputs[input].dims().size() != outputs[output].dims().size())
+      return {};
+    next[input] = outputs[output];
+  }
+  const auto place = static_cast<size_t>(std::ranges::find(step.roles, TokenRole::kTokens) - step.roles.begin());
+  const int64_t length = inputs[place].element_count();
+  for (size_t i = 0; i < next.size(); ++i) {
+    std::vector<int64_t> values(1);
+    if (step.roles[i] == TokenRole::kMemory) continue;
+    if (step.roles[i] == TokenRole::kTokens) values[0] = likeliest(outputs.front());
+    if (step.roles[i] == TokenRole::kPositions) values[0] = length;
+    if (step.roles[i] == TokenRole::kOnes) values.assign(static_cast<size_t>(length) + 1, 1);
+    const auto count = std::ssize(values);
+    next[i] = convert(int64_tensor({1, count}, std::move(values)), inputs[i].type(), "the next step");
+  }
+  return next;
+}
+
+}  // namespace seqto::internal
