@@ -22,6 +22,11 @@ class Writer {
         edges_(graph_.nodes, model.graph.outputs, graph_.removed),
         nodes_(graph_.nodes) {
     if (in_contrib_domain(options, view.opset)) domain_ = "com.microsoft";
+    for (const auto& [name, tensor] : view.initializers) taken_.insert(name);
+    for (const Initializer& i : graph_.new_initializers) taken_.insert(i.name);
+    for (const auto* values : {&model.graph.inputs, &model.graph.value_info})
+      for (const ValueInfo& value : *values) taken_.insert(value.name);
+    for (const Node& node : nodes_) taken_.insert(node.outputs.begin(), node.outputs.end());
   }
 
   Model run() {
@@ -47,19 +52,19 @@ class Writer {
     const auto& [owner, converted] = tensor.owner;
     if (owner == tensor.name) return add_params(tensor.name, tensor.params, dims, tensor.float_type, "");
     const char* suffix = converted ? "_convert" : "";
-    return {owner + "_scale" + suffix, owner + "_zero_point" + suffix, tensor.params};
+    return {named(owner + "_scale" + suffix), named(owner + "_zero_point" + suffix), tensor.params};
   }
 
   void write_weight(const EncodedTensor& tensor) {
     const std::string& name = tensor.name;
     Linear q = linear(tensor, scale_dims(tensor.params, view_.initializers.at(name)->dims()));
-    std::string output = name + "_DequantizeLinear_Output";
+    std::string output = named(name + "_DequantizeLinear_Output");
     replace_inputs(name, output);
-    std::string code = name + (tensor.codes ? "_quantized" : "_QuantizeLinear_Output");
+    std::string code = named(name + (tensor.codes ? "_quantized" : "_QuantizeLinear_Output"));
     if (tensor.codes) {
       added_.push_back({code, *tensor.codes});
     } else {
-      const std::string read = tensor.inside ? name + "_in_range" : name;
+      const std::string read = tensor.inside ? named(name + "_in_range") : name;
       if (tensor.inside) added_.push_back({read, *tensor.inside});
       add_linear("QuantizeLinear", read, code, name + "_QuantizeLinear", q);
     }
@@ -74,9 +79,9 @@ class Writer {
   void write_pair(const EncodedTensor& tensor) {
     const std::string& name = tensor.name;
     const Linear q = linear(tensor);
-    std::string input = name, output = name + "_DequantizeLinear_Output";
+    std::string input = name, output = named(name + "_DequantizeLinear_Output");
     if (view_.outputs.contains(name)) {
-      input = name + "_QuantizeLinear_Input";
+      input = named(name + "_QuantizeLinear_Input");
       output = name;
       replace_outputs(name, input);
     } else {
@@ -92,7 +97,7 @@ class Writer {
     size_t k = 0;
     for (size_t i : graph_.receivers.at(name)) {
       std::string suffix = fmt::format("_{}", ++k);
-      std::string output = name + "_DequantizeLinear_Output" + suffix;
+      std::string output = named(name + "_DequantizeLinear_Output" + suffix);
       add_pair(name, name, output, suffix, q);
       replace_inputs_of(i, name, output);
     }
@@ -100,7 +105,7 @@ class Writer {
 
   void add_pair(const std::string& name, const std::string& input, const std::string& output, const std::string& suffix,
                 const Linear& q) {
-    std::string code = name + "_QuantizeLinear_Output" + suffix;
+    std::string code = named(name + "_QuantizeLinear_Output" + suffix);
     add_linear("QuantizeLinear", input, code, name + "_QuantizeLinear" + suffix, q);
     add_linear("DequantizeLinear", code, output, name + "_DequantizeLinear" + suffix, q);
   }
@@ -117,22 +122,22 @@ class Writer {
     for (const auto& r : receivers)
       if (!tensor.converted_readers.contains(r)) originals.insert(r);
     bool all = tensor.converted_readers.size() == receivers.size(), is_output = view_.outputs.contains(name);
-    std::string converted = name + "_convert", input = name, code = name + "_QuantizeLinear_Output";
+    std::string converted = name + "_convert", input = name, code = named(name + "_QuantizeLinear_Output");
     if (is_output) {
-      input = name + "_QuantizeLinear_Input";
+      input = named(name + "_QuantizeLinear_Input");
       replace_outputs(name, input);
     }
-    std::string first = is_output && !all ? name : name + "_DequantizeLinear_Output";
+    std::string first = is_output && !all ? name : named(name + "_DequantizeLinear_Output");
     add_linear("QuantizeLinear", input, code, name + "_QuantizeLinear", original);
     if (first != name) replace_inputs_by_name(originals, name, first);
     add_linear("DequantizeLinear", code, first, name + "_DequantizeLinear", original);
     std::string between = first;
     if (!all) {
-      between = converted + "_QuantizeLinear_Input";
+      between = named(converted + "_QuantizeLinear_Input");
       add_linear("DequantizeLinear", code, between, converted + "_clone_DequantizeLinear", original);
     }
-    std::string second_code = converted + "_QuantizeLinear_Output";
-    std::string second = is_output && all ? name : converted + "_DequantizeLinear_Output";
+    std::string second_code = named(converted + "_QuantizeLinear_Output");
+    std::string second = is_output && all ? name : named(converted + "_DequantizeLinear_Output");
     add_linear("QuantizeLinear", between, second_code, converted + "_QuantizeLinear", second_form);
     if (second != name) replace_inputs_by_name(tensor.converted_readers, name, second);
     add_linear("DequantizeLinear", second_code, second, converted + "_DequantizeLinear", second_form);
@@ -141,16 +146,15 @@ class Writer {
   void write_bias(const EncodedBias& bias) {
     if (bias.is_float) return;
     dropped_.insert(bias.name);
-    std::string code = bias.name + "_quantized";
+    const std::string wanted = bias.name + "_quantized", code = named(wanted), scale = named(wanted + "_scale");
     int64_t scales = std::ssize(bias.scale);
     added_.push_back({code, bias.values});
-    added_.push_back({code + "_scale", scale_tensor(bias.scale, {scales}, bias.float_type)});
-    Node node{
-        bias.name + "_DequantizeLinear", "DequantizeLinear", domain_, {code, code + "_scale"}, {bias.name}, {}, {}};
+    added_.push_back({scale, scale_tensor(bias.scale, {scales}, bias.float_type)});
+    Node node{bias.name + "_DequantizeLinear", "DequantizeLinear", domain_, {code, scale}, {bias.name}, {}, {}};
     if (!bias.is_added) {
       std::vector<int64_t> zero_dims = scales > 1 ? std::vector<int64_t>{scales} : std::vector<int64_t>{};
       std::vector<int32_t> zeros(static_cast<size_t>(scales), 0);
-      node.inputs.push_back(code + "_zero_point");
+      node.inputs.push_back(named(wanted + "_zero_point"));
       added_.push_back({node.inputs.back(), Tensor::from(DataType::kInt32, zero_dims, std::move(zeros))});
     }
     if (scales > 1) node.set_attribute({"axis", int64_t{0}});
@@ -159,9 +163,16 @@ class Writer {
 
   // --- graph
 
+  // For one name always the same: onnxruntime's own, but where the model has a tensor of that name.
+  std::string named(const std::string& wanted) const {
+    std::string name = wanted;
+    for (int k = 1; taken_.contains(name); ++k) name = fmt::format("{}__{}", wanted, k);
+    return name;
+  }
+
   Linear add_params(const std::string& name, const QuantParams& params, const std::vector<int64_t>& dims,
                     DataType float_type, const char* suffix) {
-    Linear q{name + "_scale" + suffix, name + "_zero_point" + suffix, params};
+    Linear q{named(name + "_scale" + suffix), named(name + "_zero_point" + suffix), params};
     added_.push_back({q.scale, scale_tensor(params.scale, dims, float_type)});
     added_.push_back({q.zero_point, zero_point_tensor(params, dims)});
     return q;
@@ -225,9 +236,9 @@ class Writer {
   const Encoding& encoding_;
   const EncodedGraph& graph_;
   const QuantizeOptions& options_;
-  const Edges edges_;        // as the encoding has them
-  std::vector<Node> nodes_;  // as they are written
-  std::unordered_set<std::string> dropped_;
+  const Edges edges_;                                // as the encoding has them
+  std::vector<Node> nodes_;                          // as they are written
+  std::unordered_set<std::string> taken_, dropped_;  // tensors of the model; those that go
   std::vector<Node> new_nodes_;
   std::vector<Initializer> added_;
   std::string domain_;  // of Q and DQ
