@@ -54,6 +54,40 @@ void quantize_block(const float* in, uint8_t* codes, int64_t n, const BlockParam
   }
 }
 
+// Halves to even, of |x| < 2^22: the sum's last bit counts ones.
+inline float to_even(float x) {
+  constexpr float kOnes = 12582912;  // 1.5 * 2^23
+  return (x + kOnes) - kOnes;
+}
+
+// Symmetric codes are rounded before the middle is added, others after the zero point is. What is far beyond the codes
+// may be cut off first.
+void gather_codes(std::span<const float> block, uint8_t* codes, const BlockParams& p, const NbitsRule& rule) {
+  constexpr float kFar = 1024;
+  const auto n = static_cast<int64_t>(block.size());
+  const float scale = p.scale, zero = p.zero_point, highest = p.highest;
+  const auto code = [&](float x) {
+    x = x > 0.0f ? x : 0.0f;
+    return static_cast<uint8_t>(static_cast<int32_t>(x < highest ? x : highest));
+  };
+  const auto near = [](float x) {
+    x = x > -kFar ? x : -kFar;
+    return x < kFar ? x : kFar;
+  };
+  if (scale == 0.0f) {
+    std::fill_n(codes, n, code(static_cast<float>(1 << (rule.bits - 1))));
+  } else if (rule.halves) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float x = to_half_and_back(block[i] / scale);
+      codes[i] = code(rule.symmetric ? to_even(near(x)) + zero : to_even(near(to_half_and_back(x + zero))));
+    }
+  } else if (rule.symmetric) {
+    for (int64_t i = 0; i < n; ++i) codes[i] = code(to_even(near(block[i] / scale)) + zero);
+  } else {
+    for (int64_t i = 0; i < n; ++i) codes[i] = code(to_even(near(block[i] / scale + zero)));
+  }
+}
+
 }  // namespace
 
 NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, const NbitsRule& rule) {
@@ -82,7 +116,7 @@ NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const Nbi
   const auto step = [&](float x) { return rule.halves ? to_half_and_back(x) : x; };
   const auto middle = static_cast<float>(1 << (rule.bits - 1)), highest = 2 * middle - 1;
   NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
-  result.codes.reserve(values.size());
+  result.codes.resize(values.size());
   for (int64_t r = 0; r < runs; ++r)
     for (int64_t begin = 0; begin < length; begin += block_size) {
       auto block = values.subspan(static_cast<size_t>(r * length + begin),
@@ -96,13 +130,7 @@ NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const Nbi
         scale = step(step(high - low) / highest);
         if (scale != 0.0f) zero = std::clamp(std::nearbyint(step(-low / scale)), 0.0f, highest);
       }
-      for (float v : block) {
-        // Symmetric codes are rounded before the middle is added, others after the zero point is.
-        float x = scale == 0.0f    ? middle
-                  : rule.symmetric ? std::nearbyint(step(v / scale)) + middle
-                                   : std::nearbyint(step(step(v / scale) + zero));
-        result.codes.push_back(static_cast<uint8_t>(std::clamp(x, 0.0f, highest)));
-      }
+      gather_codes(block, result.codes.data() + r * length + begin, {scale, 0, zero, highest}, rule);
       result.scale.push_back(scale);
       result.zero_point.push_back(static_cast<uint8_t>(zero));
     }
@@ -114,6 +142,11 @@ std::vector<uint8_t> pack_bits(std::span<const uint8_t> codes, int64_t rows, int
   size_t per_byte = 8 / static_cast<size_t>(bits), count = static_cast<size_t>(rows), length = codes.size() / count;
   size_t packed_length = (length + per_byte - 1) / per_byte;
   std::vector<uint8_t> packed(count * packed_length);
+  if (bits == 4 && length % 2 == 0) {
+    for (size_t i = 0; i < packed.size(); ++i)
+      packed[i] = static_cast<uint8_t>(codes[2 * i] | static_cast<uint8_t>(codes[2 * i + 1] << 4));
+    return packed;
+  }
   for (size_t r = 0; r < count; ++r)
     for (size_t i = 0; i < packed_length * per_byte; ++i) {
       auto shift = (i % per_byte) * static_cast<size_t>(bits);

@@ -1,0 +1,90 @@
+"""An encoder of 110 million parameters (12 layers of 768, 12 heads, 30,522 words; random weights): `seqto quantize` beside
+onnxruntime's quantizers of the same kind, in one run. Wall time of the whole process and of the small one that measures its memory
+for ours; for onnxruntime's the call alone, without starting Python and importing it. Memory is the peak of the process, over the file.
+
+usage: ./dev bench encoder [--tune SECONDS]     (--tune: also `seqto tune --max-time SECONDS`, and what its front is)
+"""
+import json
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+
+ROOT = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
+sys.path.insert(0, str(ROOT / "tests"))
+from testing import transformers  # noqa: E402
+from quantize import BINARY, measured  # noqa: E402
+from _ratios import Ratios  # noqa: E402
+
+ROUNDS = 3
+KINDS = {"dynamic": ("--mode", "dynamic"), "8-bit weights": ("--mode", "weights", "--weight-bits", "8"),
+         "4-bit weights": ("--mode", "weights", "--weight-bits", "4")}
+
+
+def save_encoder(path):
+    sizes = {"WIDTH": 768, "HEADS": 12, "SIZE": 64, "WIDE": 3072, "WORDS": 30522, "LAYERS": 12, "TOKENS": 128}
+    for name, value in sizes.items(): setattr(transformers, name, value)
+    onnx.save(transformers.encoder(fused=False), path)
+
+
+def quantize_theirs(kind, model, output):
+    from onnxruntime.quantization import QuantType, matmul_nbits_quantizer, quantize_dynamic
+    logging.disable(logging.WARNING)
+    start = time.perf_counter()
+    if kind == "dynamic":
+        quantize_dynamic(model, output, weight_type=QuantType.QInt8)
+    else:
+        quantizer = matmul_nbits_quantizer.MatMulNBitsQuantizer(onnx.load(model), bits=int(kind[0]), block_size=128)
+        quantizer.process()
+        quantizer.model.save_model_to_file(output)
+    print(time.perf_counter() - start)
+
+
+def theirs(kind, model, output):
+    """In a process of its own."""
+    _, peak, printed = measured(sys.executable, "-B", __file__, "theirs", kind, model, output)
+    return float(printed.split()[-1]), peak
+
+
+def tune(model, folder, seconds):
+    ids = np.random.default_rng(1).integers(0, 30522, (256, 128))
+    np.savez(os.path.join(folder, "ids.npz"), input_ids=ids)
+    start = time.perf_counter()
+    subprocess.run([BINARY, "tune", model, "--data", os.path.join(folder, "ids.npz"), "--max-time", seconds, "-o",
+                    os.path.join(folder, "out")], check=True, stderr=subprocess.DEVNULL)
+    wall = time.perf_counter() - start
+    summary = json.loads((pathlib.Path(folder) / "out" / "summary.json").read_text())
+    before = summary["baseline"]
+    for point in summary["front"]:
+        print(f"  {point['name']:4} {before['size_bytes'] / point['size_bytes']:5.2f} x smaller, "
+              f"{before['latency_ns']['median'] / point['latency_ns']['median']:5.2f} x as fast, KL {point['losses']['kl']:.3g}")
+    print(f"tune --max-time {seconds}: {wall:.0f} s, {len(summary['front'])} points")
+
+
+def main():
+    ratios = Ratios("encoder", ["encoder of 110 million parameters, generated"])
+    with tempfile.TemporaryDirectory() as work:
+        at = lambda name: os.path.join(work, name)
+        save_encoder(at("model.onnx"))
+        size = os.path.getsize(at("model.onnx"))
+        for kind, how in KINDS.items():
+            runs = [measured(BINARY, "quantize", at("model.onnx"), *how, "-o", at("ours.onnx")) for _ in range(ROUNDS)]
+            seconds, peak, _ = sorted(runs)[ROUNDS // 2]
+            reference, reference_peak = theirs(kind, at("model.onnx"), at("theirs.onnx"))
+            print(f"{kind}: seqto {seconds:.2f} s, onnxruntime {reference:.1f} s: {reference / seconds:.1f} x faster (goal 10); peak memory "
+                  f"{peak / size:.2f} x the file (goal 1.3), onnxruntime {reference_peak / size:.2f} x; files "
+                  f"{os.path.getsize(at('ours.onnx')) / 1e6:.1f} and {os.path.getsize(at('theirs.onnx')) / 1e6:.1f} MB", flush=True)
+            ratios.add(f"{kind}: onnxruntime / seqto", reference / seconds, "higher")
+            ratios.add(f"{kind}: peak memory / file", peak / size, "lower")
+        if "--tune" in sys.argv: tune(at("model.onnx"), work, sys.argv[sys.argv.index("--tune") + 1])
+    return ratios.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(quantize_theirs(*sys.argv[2:]) if sys.argv[1:2] == ["theirs"] else main())
