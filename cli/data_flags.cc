@@ -73,6 +73,7 @@ void add_audio_flags(Command word, AudioWindows& a) {
       .check_not_negative();
   word.add_option("--hop", a.hop, "Audio: samples from one window to the next (0: the window)").check_not_negative();
   word.add_option("--lead", a.lead, "Audio: zeros before each file").check_not_negative();
+  word.add_flag("--log-mel", a.log_mel, "Audio: as Whisper's mel bands, for inputs [batch, bands, frames]");
   word.add_option("--sample-rate", a.rate,
                   "Audio: Hz that every file must have (0: those of --input sr, or of the "
                   "first file)")

@@ -85,6 +85,10 @@ struct AudioWindows {
   int64_t hop = 0;     // from the start of one window to that of the next; 0: the window
   int64_t lead = 0;    // zeros before the file, for models that take the end of the window before along
   int64_t rate = 0;    // expected in Hz; 0: that of a constant input sr or sample_rate, else the first file's
+  // Windows become what Whisper reads: [bands, window / 160] logarithms of mel energies, of files at 16 kHz. Their
+  // window is 160 x the last dimension of the model's input, or 30 s where that is open. Bands: the dimension before
+  // it.
+  bool log_mel = false;
 };
 
 // Text files become token ids by the Python package tokenizers, in a child process of $SEQTO_PYTHON, else of python3.

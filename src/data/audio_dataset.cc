@@ -9,6 +9,7 @@
 #include "data/convert.h"
 #include "data/datasets.h"
 #include "data/labels.h"
+#include "data/log_mel.h"
 #include "data/select.h"
 #include "data/shapes.h"
 #include "data/sound_file.h"
@@ -63,12 +64,34 @@ void usage(const std::string& found, const std::string& expected) {
   throw Error(Code::kUsage, fmt::format("[data] {} found; {}", found, expected));
 }
 
+// Mel bands, where the input has the shape for them: [batch, bands, frames].
+int64_t bands_of(const ValueInfo& input) {
+  const bool fits = input.type != DataType::kInt16 && input.shape && input.shape->size() == 3;
+  return fits ? std::max<int64_t>(0, (*input.shape)[1].value) : 0;
+}
+
+AudioWindows windows_of_log_mel(const ValueInfo& input, AudioWindows w) {
+  if (bands_of(input) < 1)
+    usage(fmt::format("--log-mel and the model input '{}' {}", input.name, shape_text(input)),
+          "one of floats [batch, bands, frames] with a number of bands expected; leave --log-mel out");
+  const int64_t frames = input.shape->back().value;
+  if (w.window == 0) w.window = frames > 0 ? frames * kWhisperHop : kWhisperWindow;
+  if (w.window % kWhisperHop != 0 || w.window < kWhisperHop * 2)
+    usage(fmt::format("--log-mel and windows of {} samples", w.window),
+          fmt::format("a multiple of {}, {} or more, expected", kWhisperHop, 2 * kWhisperHop));
+  if (w.hop == 0) w.hop = w.window;
+  if (w.rate == 0) w.rate = kWhisperRate;
+  if (w.rate != kWhisperRate) usage(fmt::format("--log-mel and a sample rate of {}", w.rate), "16000 expected");
+  return w;
+}
+
 AudioWindows windows_of(const ValueInfo& input, const DatasetOptions& options) {
   AudioWindows w = options.audio;
   if (w.window < 0 || w.hop < 0 || w.lead < 0 || w.rate < 0) {
     usage(fmt::format("a window of {}, a hop of {}, a lead of {} and a rate of {}", w.window, w.hop, w.lead, w.rate),
           "0 or more of each expected");
   }
+  if (w.log_mel) return windows_of_log_mel(input, w);
   if (w.window == 0 && input.shape && !input.shape->empty()) w.window = std::max<int64_t>(0, input.shape->back().value);
   if (w.window == 0) {
     usage(fmt::format("audio for the model input '{}' {}", input.name, shape_text(input)),
@@ -121,7 +144,8 @@ class AudioDataset : public Dataset {
 
   std::string fingerprint() const override {
     const AudioWindows& w = form_.windows;
-    std::string text = fmt::format("audio {} {} {} {} {}\n", w.window, w.hop, w.lead, w.rate, form_.channels);
+    std::string text = fmt::format("audio {} {} {} {} {}{}\n", w.window, w.hop, w.lead, w.rate, form_.channels,
+                                   w.log_mel ? " log-mel" : "");
     for (const AudioFile& f : files_) text += fmt::format("{}\t{}\t{}\n", f.name, f.size_bytes, f.label);
     for (const auto& [file, window] : places_) text += fmt::format("{} {}\n", file, window);
     return sha256_hex(text);
@@ -129,6 +153,7 @@ class AudioDataset : public Dataset {
 
  private:
   std::vector<int64_t> sample_dims() const {
+    if (form_.windows.log_mel) return log_mel_dims();
     const std::vector<int64_t> line{form_.windows.window}, planes{form_.channels, form_.windows.window};
     if (form_.channels == 1) {
       if (auto dims = match_shape(line, input_)) return *dims;
@@ -138,9 +163,21 @@ class AudioDataset : public Dataset {
     if (auto dims = batch_only ? std::nullopt : match_shape(planes, input_)) return *dims;
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: windows of {} with {} channel{} found; the model input '{}' {} expected; give "
-                            "--window, or files with as many channels",
+                            "--window, or files with as many channels; --log-mel, where it reads Whisper's mel bands",
                             files_.front().name, form_.windows.window, form_.channels, form_.channels == 1 ? "" : "s",
                             input_.name, shape_text(input_)));
+  }
+
+  std::vector<int64_t> log_mel_dims() const {
+    const std::vector<int64_t> mel{bands_of(input_), form_.windows.window / kWhisperHop};
+    const auto dims = match_shape(mel, input_);
+    if (form_.channels == 1 && dims) return *dims;
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {}: {} channel{}, {} frames of a window found; the model input '{}' {} and one channel "
+                    "expected; mix the files down, or correct --window",
+                    files_.front().name, form_.channels, form_.channels == 1 ? "" : "s", mel.back(), input_.name,
+                    shape_text(input_)));
   }
 
   // One channel after the other; zeros before and behind the file.
@@ -162,8 +199,9 @@ class AudioDataset : public Dataset {
     if (input_.type == DataType::kInt16) {
       return Tensor::from(DataType::kInt16, dims_, planes(sound.read_int16(from, count), before));
     }
-    return convert(Tensor::from(DataType::kFloat, dims_, planes(sound.read_floats(from, count), before)), input_.type,
-                   file.name);
+    std::vector<float> values = planes(sound.read_floats(from, count), before);
+    if (form_.windows.log_mel) values = whisper_log_mel(values, bands_of(input_));
+    return convert(Tensor::from(DataType::kFloat, dims_, std::move(values)), input_.type, file.name);
   }
 
   std::vector<AudioFile> files_;

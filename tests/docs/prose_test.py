@@ -47,7 +47,7 @@ class Changelog(unittest.TestCase):
 
 
 GUIDE = {"first_quantization", "tune", "which_scheme", "why_slower", "why_less_accurate", "data", "devices", "ci", "many_models",
-         "from_other_tools", "python", "cluster", "language_models", "text_encoders"}
+         "from_other_tools", "python", "cluster", "language_models", "text_encoders", "speech"}
 
 
 class Sizes(unittest.TestCase):
