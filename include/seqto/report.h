@@ -90,6 +90,20 @@ struct DeviceFront {
   std::vector<NodePlacement> placement;
 };
 
+// A position of a text behind which the selected model's likeliest token is another than the float model's.
+struct ChangedToken {
+  std::string sample;                               // its name
+  int64_t position = 0;                             // of the token that is foretold, from 0
+  std::string before;                               // the end of the text in front of it
+  std::string reference, candidate;                 // the float model's token, and the selected one's
+  double reference_share = 0, candidate_share = 0;  // the probabilities that the float model gives them
+};
+struct ChangedTokens {
+  int64_t samples = 0, changed = 0;  // that were looked at; with such a position
+  std::vector<ChangedToken>
+      examples;  // of a sample the first; at most eight, on top where the float model tells the two apart most
+};
+
 // All that the reports show; summary_to_json() is summary.json of the command line contract.
 struct Summary : DeviceFront {  // of the first device, which the search follows
   StudyHeader header;
@@ -104,6 +118,7 @@ struct Summary : DeviceFront {  // of the first device, which the search follows
   int64_t value_samples = 0;                                  // on so many of them
   std::map<std::string, std::vector<LayerReport>> explained;  // layers of the front's points, by the points' ids
   std::optional<WhatIf> what_if;                              // of strategies that search
+  std::optional<ChangedTokens> changed_tokens;                // of language models whose data name a tokenizer
   // The flag that left samples out of those that candidates are judged on: "--max-time" or "--evaluation-samples";
   // empty: all that the data have were taken.
   std::string fewer_samples_by;

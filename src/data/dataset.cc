@@ -22,7 +22,9 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
                     path.string()));
   }
   if (internal::holds_audio(path)) return internal::open_audio(path, inputs, options);
-  if (!options.text.tokenizer.empty() || path.extension() == ".txt" || path.extension() == ".md")
+  // Beside arrays of token ids the tokenizer is there to show them.
+  const bool arrays = path.extension() == ".npz" || path.extension() == ".npy";
+  if ((!options.text.tokenizer.empty() && !arrays) || path.extension() == ".txt" || path.extension() == ".md")
     return internal::open_text(path, inputs, options);
   if (!std::filesystem::is_directory(path)) return internal::open_arrays(path, inputs, options);
   if (internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);

@@ -3,23 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <optional>
 
-#include "base/files.h"
 #include "base/hash.h"
-#include "base/run_command.h"
 #include "data/datasets.h"
 #include "data/select.h"
 #include "data/shapes.h"
 #include "data/token_inputs.h"
-#include "seqto/env.h"
+#include "data/tokenizer.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
-
-std::string_view tokenize_py();  // the script, embedded
 
 namespace {
 
@@ -41,61 +35,6 @@ std::vector<fs::path> text_files(const fs::path& path) {
 
 [[noreturn]] void fail(const fs::path& path, const std::string& found, const std::string& expected) {
   throw Error(Code::kInvalidInput, fmt::format("[data] {}: {} found; {}", path.string(), found, expected));
-}
-
-using Tokens = std::vector<int64_t>;
-
-struct Tokenized {
-  bool lines = false;
-  std::vector<Tokens> texts;  // lines, or whole files
-};
-
-Tokens tokens_of(std::string_view line) {
-  Tokens tokens;
-  const char *at = line.data(), *end = at + line.size();
-  while (at < end) {
-    int64_t token = 0;
-    const auto [stop, error] = std::from_chars(at, end, token);
-    if (error != std::errc()) break;
-    tokens.push_back(token);
-    at = stop + (stop < end);
-  }
-  return tokens;
-}
-
-std::string python() {
-  const char* variable = std::getenv("SEQTO_PYTHON");
-  return variable && *variable ? variable : "python3";
-}
-
-// By the package tokenizers, in a child process.
-Tokenized tokenized(const fs::path& path, const std::vector<fs::path>& files, const TextOptions& options) {
-  const TemporaryFolder work;
-  std::string list;
-  for (const fs::path& file : files) list += fs::absolute(file).string() + "\n";
-  write_file_atomic(work.path / "list", list);
-  write_file_atomic(work.path / "tokenize.py", tokenize_py());
-  constexpr double kSeconds = 3600;
-  const Finished finished =
-      run_command({python(), "-B", (work.path / "tokenize.py").string(), fs::absolute(options.tokenizer).string(),
-                   (work.path / "list").string(), (work.path / "out").string()},
-                  kSeconds, plain_env(), "data");
-  if (!finished.good) {
-    std::string why = last_line(finished.errors);
-    if (why.starts_with("error: ")) why = why.substr(7);
-    throw Error(Code::kInvalidInput, fmt::format("[data] {}: the text was not tokenized: {}", path.string(),
-                                                 why.empty() ? finished.how : why));
-  }
-  Tokenized result;
-  const std::string text = read_file(work.path / "out");
-  for (size_t begin = 0, number = 0; begin < text.size(); ++number) {
-    const size_t end = text.find('\n', begin);
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    if (number == 0) result.lines = line == "lines";
-    else if (line != "-") result.texts.push_back(tokens_of(line));
-  }
-  return result;
 }
 
 struct Filled {
@@ -175,7 +114,7 @@ std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueIn
   const bool masked = std::ranges::count(filled, TokenRole::kOnes, &Filled::role) > 0;
   const std::vector<fs::path> files = text_files(path);
   if (files.empty()) fail(path, "no text", "a .txt or .md, or a folder that holds some, expected");
-  Tokenized found = tokenized(path, files, options.text);
+  Tokenized found = tokenized(path, files, options.text.tokenizer);
   std::vector<Tokens> all =
       found.lines ? cut_off(std::move(found.texts), length) : windows(found.texts, length, fixed > 0 && !masked);
   if (found.lines && fixed > 0 && !masked)

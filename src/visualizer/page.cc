@@ -129,7 +129,7 @@ std::string render_page(const Summary& summary, const std::string& data_json) {
                        "<div id=\"one-point\" hidden><p class=\"controls\"><label>Candidate <select "
                        "id=\"point-choice\"></select></label></p>\n<div id=\"point\" role=\"status\"></div></div>\n");
   page += chosen_section(summary);
-  page += rows_section(summary);
+  page += rows_section(summary) + tokens_section(summary);
   if (has("exclusion"))
     page += plot_section("exclusion", "From fully quantized towards float",
                          fmt::format("Loss ({}) and size of the candidates as more is left in float. Upright lines: "

@@ -13,6 +13,8 @@ std::string chosen_section(const Summary& summary);
 std::string trials_table(const Summary& summary);
 // Of models that answer position by position: the loss there, and its quantiles.
 std::string rows_section(const Summary& summary);
+// Of language models: text that goes on in other words.
+std::string tokens_section(const Summary& summary);
 std::string devices_section(const Summary& summary);
 std::string placements_section(const Summary& summary);
 // The view of single layers, which layer_view.js fills from report_data_json().

@@ -45,6 +45,19 @@ Json rows_json(const RowLosses& rows) {
           {"by_position", rows.by_position}};
 }
 
+Json changed_json(const ChangedTokens& tokens) {
+  Json json{{"samples", tokens.samples}, {"changed", tokens.changed}, {"examples", Json::array()}};
+  for (const ChangedToken& t : tokens.examples)
+    json["examples"].push_back({{"sample", t.sample},
+                                {"position", t.position},
+                                {"before", t.before},
+                                {"reference", t.reference},
+                                {"candidate", t.candidate},
+                                {"reference_share", t.reference_share},
+                                {"candidate_share", t.candidate_share}});
+  return json;
+}
+
 Json point_json(const Summary& summary, const SummaryPoint& point) {
   Json json{{"id", point.trial.id},
             {"name", point.name},
@@ -136,6 +149,7 @@ std::string summary_to_json(const Summary& summary) {
   json["elsewhere"] = Json::object();
   for (const auto& device : summary.elsewhere)
     write_front(json["elsewhere"][device.device], internal::on_device(summary, device));
+  if (summary.changed_tokens) json["changed_tokens"] = changed_json(*summary.changed_tokens);
   json["evaluations"] = summary.evaluations;
   json["wall_seconds"] = summary.wall_seconds;
   json["notes"] = summary.notes;

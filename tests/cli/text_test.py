@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnxruntime
 from onnx import TensorProto
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
@@ -109,6 +110,47 @@ class Text(unittest.TestCase):
             self.assertLessEqual(rows["q99"], rows["q999"])
             self.assertLessEqual(rows["q999"], rows["max"])
         self.assertIn("Loss by position", page)
+
+    def test_where_the_next_token_changes(self):
+        """The words are those of onnxruntime's scores."""
+        model = models.save(
+            self.dir / "unsure.onnx", [models.node("Gather", ["table", "input_ids"], ["e"]),
+                                       models.node("MatMul", ["e", "w"], ["logits"])],
+            [("input_ids", ["batch", "tokens"], TensorProto.INT64)], [("logits", ["batch", "tokens", WORDS])],
+            [("table", np.eye(WORDS, dtype=np.float32)), ("w", models.weight(WORDS, WORDS, seed=3))])
+        summary, page, _ = self.study("changed", model, "--task", "generate", "--text", self.dir / "book.txt", "--tokenizer",
+                                      self.dir / "plain.json", "--length", LENGTH, "--schemes", "int4_weights,float32",
+                                      "--objectives", "kl,size", "--tolerance", "1")
+        found = summary["changed_tokens"]
+        self.assertEqual(found["samples"], summary["samples"]["evaluation"])
+        self.assertTrue(0 < len(found["examples"]) <= found["changed"] <= found["samples"])
+        windows = np.reshape(self.tokens, (-1, LENGTH))
+        scores = [self.outputs(path, windows) for path in (model, self.dir / "changed" / summary["selected_file"])]
+        before = 2
+        for example in found["examples"]:
+            row, at = int(example["sample"]), example["position"] - 1
+            wanted, other = (side[row].argmax(-1) for side in scores)
+            self.assertEqual((wanted != other).argmax(), at)
+            self.assertEqual(example["before"], " ".join(f"w{t}" for t in windows[row, max(0, at - 23):at + 1]))
+            self.assertEqual((example["reference"], example["candidate"]), (f"w{wanted[at]}", f"w{other[at]}"))
+            shares = np.exp(scores[0][row, at]) / np.exp(scores[0][row, at]).sum()
+            self.assertAlmostEqual(example["reference_share"], shares[wanted[at]], delta=1e-5)
+            self.assertAlmostEqual(example["candidate_share"], shares[other[at]], delta=1e-5)
+            self.assertLessEqual(example["reference_share"] - example["candidate_share"], before)
+            before = example["reference_share"] - example["candidate_share"]
+        self.assertIn("Where the next token changes", page)
+        self.assertIn(f"“{found['examples'][0]['reference']}”", page)
+
+    def test_a_tokenizer_that_is_not_there_loses_nothing(self):
+        np.savez(self.dir / "ids.npz", input_ids=np.reshape(self.tokens, (-1, LENGTH)))
+        summary, page, _ = self.study("no_words", self.bigrams, "--data", self.dir / "ids.npz", "--tokenizer", self.dir / "none.json")
+        self.assertNotIn("changed_tokens", summary)
+        self.assertIn("where the next token changes is not shown", "\n".join(summary["notes"]))
+
+    @staticmethod
+    def outputs(path, windows):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        return session.run(None, {"input_ids": windows.astype(np.int64)})[0]
 
     def test_what_a_decoder_remembers_is_no_answer(self):
         """Texts of several lengths: so are the outputs present.*"""

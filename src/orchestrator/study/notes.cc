@@ -58,6 +58,9 @@ static void from_json(const json& j, ActivationError& e) {
 static void to_json(json& j, const WeightError& e) { j = {{"tensor", e.tensor}, {"sqnr", e.sqnr}}; }
 static void from_json(const json& j, WeightError& e) { e = {j.at("tensor"), number(j.at("sqnr")), {}}; }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sensitivity, activations, weights)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ChangedToken, sample, position, before, reference, candidate, reference_share,
+                                   candidate_share)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ChangedTokens, samples, changed, examples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LocalError, layer, square, variance, magnitude, worst_output, norm, relative)
 
 static void to_json(json& j, const TensorValues& v) {
@@ -197,6 +200,7 @@ template struct Note<std::vector<LocalError>>;
 template struct Note<std::vector<LayerTensors>>;
 template struct Note<NotedValues>;
 template struct Note<Explained>;
+template struct Note<ChangedTokens>;
 template struct Note<Ending>;
 
 }  // namespace internal

@@ -9,6 +9,7 @@
 #include "seqto/explain.h"
 #include "seqto/gate.h"
 #include "seqto/metrics.h"
+#include "seqto/report.h"
 #include "seqto/runner.h"
 #include "seqto/search.h"
 
@@ -82,6 +83,7 @@ inline const Note<std::vector<LocalError>> kLocalErrors{"local errors"};
 inline const Note<std::vector<LayerTensors>> kWiring{"wiring"};
 inline const Note<NotedValues> kValues{"values"};
 inline const Note<Explained> kExplained{"explained"};
+inline const Note<ChangedTokens> kChangedTokens{"changed tokens"};  // of the selected point
 inline const Note<Ending> kEnding{"ending"};
 
 }  // namespace notes

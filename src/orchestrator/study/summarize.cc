@@ -279,6 +279,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.value_samples = values.samples;
   s.explained = notes::kExplained.in(study).value_or(Explained());
   s.what_if = notes::kWhatIf.in(study);
+  s.changed_tokens = notes::kChangedTokens.in(study);
   s.fewer_samples_by = fewer_samples_by(study);
   if (std::filesystem::exists(dir / kSelectedFile)) s.selected_file = kSelectedFile;
   s.evaluations = static_cast<int64_t>(study.trials().size());

@@ -1,7 +1,8 @@
 // Room: orchestrator/tune. What a study that is over learns of its files: latencies of the finalists in turn, the
-// audit.
+// audit, in which words the selected one goes on.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,5 +20,9 @@ void time_finalists(const Inputs& inputs, OpenStudy& study, std::span<const Plac
 // In words: whether the selected point, on the first samples of the evaluation, is the same on processors whose int8
 // products saturate.
 std::string audit_selected(const Inputs& inputs, const OpenStudy& study, const Place& place);
+
+// Of the selected point's file, on the evaluation's samples. Nothing where the data set names no tokenizer, the outputs
+// are no scores of next tokens, or `place` has no reference.
+std::optional<ChangedTokens> changed_tokens(const Inputs& inputs, const OpenStudy& study, const Place& place);
 
 }  // namespace seqto::internal

@@ -121,6 +121,19 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
   notes::kExplained.add(study.study, explained);
 }
 
+// The report is whole without them.
+void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place, const TimeBudget& time) {
+  if (in.env.cancelled() || !time.leaves(0)) return;
+  try {
+    if (const auto changed = changed_tokens(in, study, place)) notes::kChangedTokens.add(study.study, *changed);
+  } catch (const DeviceGone&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == Code::kInterrupted) throw;
+    study.ending.notes.push_back(fmt::format("where the next token changes is not shown: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 void name_selected(const fs::path& folder, Summary& summary) {
@@ -151,6 +164,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   }
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
   if (o.audit_samples > 0 && !in.env.cancelled()) ending.notes.push_back(audit_selected(in, study, r.places.front()));
+  note_changed_tokens(in, study, r.places.front(), time);
   const bool draws = time.has_time(Closing::now(o, time).drawing, "plots/*.svg, which `seqto report` draws");
   if (!time.left_out().empty())
     ending.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(time.left_out(), "; ")));
