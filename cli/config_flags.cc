@@ -137,8 +137,9 @@ Setting::Value value_for(const CLI::Option* option, const std::string& name, con
   return {text.find_first_not_of("-+0123456789") == std::string::npos ? Kind::kInteger : Kind::kFloat, text};
 }
 
-std::vector<Setting> in_force(const CLI::App* word, const std::vector<std::string>* several) {
-  std::vector<Setting> settings;
+// What nobody gave is a comment: given, a default may mean more than left out, as objectives that the task decides.
+std::string in_force(const CLI::App* word, const std::vector<std::string>* several) {
+  std::string lines;
   for (const CLI::Option* option : word->get_options()) {
     if (!configurable(option)) continue;
     Setting setting{.name = name_of(option), .list = takes_several(option)};
@@ -146,9 +147,10 @@ std::vector<Setting> in_force(const CLI::App* word, const std::vector<std::strin
     if (setting.name == "device" && several) texts = *several;
     if (setting.name == "device" && !several) setting.list = false;
     for (const auto& text : texts) setting.values.push_back(value_for(option, setting.name, text));
-    if (!setting.values.empty()) settings.push_back(std::move(setting));
+    if (setting.values.empty()) continue;
+    lines += (option->count() > 0 ? "" : "# ") + config_to_toml(std::span(&setting, 1));
   }
-  return settings;
+  return lines;
 }
 
 // Also the file behind a name: "nme=points.json".
@@ -188,10 +190,10 @@ void add_print_config_flag(Command word, const std::vector<std::string>* several
   word.in_detail().add_flag_callback(
       "--print-config",
       [word, several] {
-        fmt::print("{}", config_to_toml(in_force(word.get(), several)));
+        fmt::print("{}", in_force(word.get(), several));
         end_parsing();
       },
-      "Print the configuration in force, as --config reads it, and do nothing else");
+      "Print the configuration in force, as --config reads it, defaults as comments, and do nothing else");
 }
 
 }  // namespace seqto::cli

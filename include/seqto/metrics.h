@@ -75,10 +75,10 @@ Losses compare(const Outputs& reference, const Outputs& candidate);
 std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate);
 Losses mean(std::span<const Losses> losses);
 
-// Of the objectives of a search, "size" and "latency" among them.
+// Of the objectives of a search, "size", "latency" and "decode_latency" among them.
 std::vector<std::string> loss_names();
 bool is_loss(const std::string& objective);
-bool is_cost(const std::string& objective);         // "size" or "latency"
+bool is_cost(const std::string& objective);         // "size", "latency" or "decode_latency"
 bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
 // The loss that a search follows: the first of the objectives that is one, else a stand-in for the first task metric,
 // which is flat between its steps. It is "kl" for metrics of classes and tokens, "mse" where they read the first

@@ -19,7 +19,7 @@ namespace seqto {
 
 // --- Pareto ------------------------------------------------------------------------------------
 
-// Objectives are minimised. "size", "latency", or any field of Losses ("kl", "mse" ...), or a task metric: an
+// Objectives are minimised. "size", "latency", "decode_latency" (NaN where it was not measured), or any field of Losses ("kl", "mse" ...), or a task metric: an
 // error ("mae") as it is, others as 1 - metric. Throws Error{kUsage} listing the names when unknown.
 double objective(const Measurement& measurement, const std::string& name);
 
@@ -120,7 +120,8 @@ struct StrategyOptions {
   SearchTuning tuning;
   // incremental: stop when the last trial's rank_dissimilarity is at most this, as published.
   double threshold = 0;
-  // The others: what they minimise. A loss or a task metric, and "size" or "latency" or both. Where there is a task
+  // The others: what they minimise. A loss or a task metric, and "size" or "latency" or both; "decode_latency" counts
+  // where candidates are chosen, and does not guide them. Where there is a task
   // metric, plans are found by followed_loss(), and those that the report has are chosen by both; acceptance trials
   // have to hold the metric.
   std::vector<std::string> objectives{"kl", "size"};

@@ -27,8 +27,9 @@ struct Figure {
 // The end of its interval that is worse, or the value where it has none.
 double worse_end(const Figure& figure, bool high_is_worse);
 
-// "size_bytes", "size_ratio", "latency_ns", "latency_ratio", the losses ("kl" ...), task metrics ("top1" ...), and
-// "top1_drop" ...: how much worse a metric is than the reference's. Ratios are to the reference, the float model.
+// "size_bytes", "size_ratio", "latency_ns", "latency_ratio", "decode_latency_ns", "decode_latency_ratio", the losses
+// ("kl" ...), task metrics ("top1" ...), and "top1_drop" ...: how much worse a metric is than the reference's. Ratios
+// are to the reference, the float model.
 using Figures = std::map<std::string, Figure>;
 // Of a measurement; ratios and drops are to the float model's. What was not measured, or is not a number, is left out.
 // Intervals are the measurement's; drops have the paired difference's, latencies the spread of the runs.

@@ -53,6 +53,20 @@ class Config(unittest.TestCase):
         again.write_text(once)
         self.assertEqual(self.printed("--config", again), once)
 
+    def test_what_is_printed_is_the_same_study(self):
+        """A default that is given may mean more than one that is left out: it is a comment."""
+        words = (models.DIGITS, "--data", models.DIGITS_DATA, "-o", self.dir / "out", "--quick", "--max-evaluations", 3)
+        printed = self.printed(*words)
+        self.assertIn('# strategy = "chain"\n', printed)
+        self.file.write_text(printed)
+        for how in (words, ("--config", self.file)):
+            done = models.seqto("tune", *how)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = (self.dir / "out/study.jsonl").read_text().splitlines()
+            trials = [line for line in lines if line.startswith('{"trial"')]
+            first = first if how[0] == "--config" else (lines[0], trials)
+            self.assertEqual((lines[0], trials), first)
+
     def test_flags_come_first(self):
         config = self.write("max-evaluations = 4", 'device = ["cuda"]', "resume = false", 'schemes = ["int8"]')
         got = self.printed("--config", config, "--max-evaluations", 7, "--device", "cpu", "--resume", "--schemes",

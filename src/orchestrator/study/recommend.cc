@@ -45,8 +45,9 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   bool best_is_slow = false;
   for (const SummaryPoint& p : d.front) {
     if (!(worst(p, d.judged_by) <= d.tolerance)) continue;
-    constexpr double kNoise = 1.03;  // what two timings of one model may differ by
-    const bool slow = (has("latency") && latency(p) > kNoise) || decode(p) > kNoise;
+    // As the answer puts it: what is no slower than float within that is "as fast".
+    const auto slower = [](double ratio) { return 1 / ratio < 1 - kSame; };
+    const bool slow = (has("latency") && slower(latency(p))) || slower(decode(p));
     if (best && std::pair(slow, cost(p)) >= std::pair(best_is_slow, cost(*best))) continue;
     best = &p, best_is_slow = slow;
   }

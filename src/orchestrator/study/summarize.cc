@@ -141,9 +141,18 @@ void choose(DeviceFront& d, const Ending& ending) {
   d.limits = std::move(selection->limits);
 }
 
-DeviceFront front_on(const std::string& device, std::vector<Trial> measured_trials, const Ending& ending,
+// Without the next token's time on a device that did not take it.
+std::vector<std::string> measured_objectives(std::vector<std::string> objectives, const std::vector<Trial>& trials) {
+  const Trial* baseline = find(trials, "float");
+  if (baseline && baseline->measurement && !baseline->measurement->decode_latency)
+    std::erase(objectives, "decode_latency");
+  return objectives;
+}
+
+DeviceFront front_on(const std::string& device, std::vector<Trial> measured_trials, Ending ending,
                      const Pointer& point) {
   const std::vector<Trial> trials = as_shown(std::move(measured_trials), device, ending);
+  ending.objectives = measured_objectives(std::move(ending.objectives), trials);
   const Trial &baseline = *find(trials, "float"), &full = *reference_trial(trials);
   DeviceFront d;
   d.device = device;
@@ -208,7 +217,8 @@ std::vector<Trial> trials_on(const Study& study, const std::string& device) {
   return trials;
 }
 
-std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives) {
+std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& asked) {
+  const std::vector<std::string> objectives = measured_objectives(asked, trials);
   const auto is_timed = [](const Trial& t) { return t.measurement && t.measurement->latency.median_ns > 0; };
   const bool by_latency =
       std::ranges::find(objectives, "latency") != objectives.end() && std::ranges::any_of(trials, is_timed);

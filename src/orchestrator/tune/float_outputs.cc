@@ -134,14 +134,13 @@ void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, 
     ending.notes.push_back(fmt::format("{}: {} takes the place of kl", reading.reason, reading.task->loss));
 }
 
-void time_decoding(const std::optional<DecodeStep>& step, const Inputs& in, std::span<Place> places, Ending& ending) {
-  if (!step && std::ranges::count(in.options.search.objectives, "decode_latency") > 0)
+void aim_at_decoding(const Inputs& in, const Place& first, Ending& ending) {
+  const bool decodes = first.evaluation.decode.has_value();
+  if (!decodes && std::ranges::count(in.options.search.objectives, "decode_latency") > 0)
     throw Error(Code::kInvalidInput,
                 "[tune] the objective decode_latency and a model without a next step found; a decoder with inputs "
                 "input_ids and past_* and outputs present_* expected; leave the objective out");
-  if (!step) return;
-  for (Place& place : places) place.evaluation.decode = step;
-  if (!in.chose_objectives && by_latency(in.options)) ending.objectives.emplace_back("decode_latency");
+  if (decodes && !in.chose_objectives && by_latency(in.options)) ending.objectives.emplace_back("decode_latency");
 }
 
 // What is to be known of the loss that the study goes by.
@@ -161,7 +160,8 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   const First answer = first_answer(in, *sessions.front());
   const Reading reading = read_task(in, answer);
   read_as(reading, in, places, study.ending);
-  time_decoding(decode_step(reading, answer, *sessions.front()), in, places, study.ending);
+  for (size_t p = 0; p < places.size(); ++p) places[p].evaluation.decode = decode_step(reading, answer, *sessions[p]);
+  aim_at_decoding(in, places.front(), study.ending);
   TuneOptions options = in.options;
   options.metrics = metrics_of(in, reading, answer);
   const Metrics metrics = make_metrics(options.metrics, options.own.metrics);
@@ -200,7 +200,12 @@ std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, Float
   const First answer = first_answer(in, *session);
   const Reading reading = read_task(in, answer);
   read_as(reading, in, places, study.ending);
-  time_decoding(decode_step(reading, answer, *session), in, places, study.ending);
+  first.evaluation.decode = decode_step(reading, answer, *session);
+  for (const auto& [device, outcome] : study.study.find("float")->elsewhere)
+    for (Place& place : places)
+      if (place.device == device && outcome.measurement && outcome.measurement->decode_latency)
+        place.evaluation.decode = first.evaluation.decode;
+  aim_at_decoding(in, first, study.ending);
   settle_loss(in, answer.outputs, first, study.ending);
   if (runs == FloatRuns::kNone) return places;
   TuneOptions options = in.options;
