@@ -128,7 +128,7 @@ TEST(Objective, ByName) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kUsage);
     const std::string text = error.what();
-    EXPECT_TRUE(text.starts_with("[tune] objective 'speed' found; one of size, latency, kl, top1_disagreement, "));
+    EXPECT_TRUE(text.starts_with("[tune] objective 'speed' found; one of size, latency, decode_latency, kl, "));
     EXPECT_TRUE(text.ends_with(", top1 expected"));
   }
 }
