@@ -50,13 +50,19 @@ bool ImproveFlags::any() const { return improve.value_or(false) || names(); }
 
 bool ImproveFlags::names() const { return given != ImproveOptions{} || rounding || bias_correction != "none"; }
 
-const char* ImproveFlags::first() const {
-  if (improves()) return "--improve";
+ImproveOptions ImproveFlags::named() const {
   ImproveOptions asked = given;
   asked.learned_rounding = rounding == "learned";
+  asked.bias_correction = parse_bias_correction(bias_correction);
+  return asked;
+}
+
+const char* ImproveFlags::first() const {
+  if (improves()) return "--improve";
+  const ImproveOptions asked = named();
   const auto all = improvers();
   const auto found = std::ranges::find_if(all, [&](const Improver& i) { return i.asked(asked); });
-  return found == all.end() ? "--bias-correction" : found->flag;
+  return found == all.end() ? "--rounding" : found->flag;
 }
 
 }  // namespace seqto::cli

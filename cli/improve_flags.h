@@ -23,6 +23,7 @@ struct ImproveFlags {
   void add_options(QuantizeOptions& options, const QuantizeFlags& given, bool any_16_bits) const;
   bool any() const;       // that the user asked for
   bool names() const;     // ... one by one
+  ImproveOptions named() const;
   bool improves() const;  // as recommended
   // The flag to name in messages, where there is any.
   const char* first() const;

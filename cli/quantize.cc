@@ -1,5 +1,6 @@
 // seqto quantize: one quantized model.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -29,11 +30,25 @@ std::vector<std::string> choose_layers(Recipe& recipe, Model& model, const WordF
   return {};
 }
 
+// An improver that was named has some layer to work on.
+void refuse_idle(const Recipe& recipe, const WordFlags& f, Scheme stored) {
+  std::set<Scheme> schemes;
+  if (f.plan.empty())
+    schemes = {f.mode == "static" ? Scheme::kInt8 : f.mode == "dynamic" ? Scheme::kInt8Dynamic : stored};
+  for (const auto& [layer, scheme] : recipe.plan.schemes) schemes.insert(scheme);
+  const ImproveOptions named = f.improve.named();
+  for (const Improver& i : improvers()) {
+    if (!i.asked(named) || std::ranges::any_of(schemes, i.serves)) continue;
+    std::vector<std::string_view> found;
+    for (const Scheme scheme : schemes) found.push_back(to_string(scheme));
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] {} with layers in {} found, where it does nothing; leave the flag "
+                            "out, or choose another --mode",
+                            i.flag, fmt::join(found, ", ")));
+  }
+}
+
 void refuse_contradictions(const Recipe& recipe, const WordFlags& f) {
-  if (f.improve.given.smooth && f.mode != "dynamic" && f.mode != "static")
-    throw Error(Code::kUsage, fmt::format("[quantize] --smooth-quant with --mode {} found, which quantizes no "
-                                          "activations; use it with static or dynamic",
-                                          f.mode));
   if (rewrites(recipe) && !f.ranges.empty())
     throw Error(Code::kUsage,
                 fmt::format("[quantize] {} with --ranges found; it changes the ranges of activations; "
@@ -81,6 +96,7 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
   const Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
   const std::vector<std::string> notes = choose_layers(recipe, model, f, stored, context);
   recipe.improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
+  refuse_idle(recipe, f, stored);
   refuse_contradictions(recipe, f);
   Workbench bench;
   Judged judged;

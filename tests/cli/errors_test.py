@@ -286,6 +286,18 @@ class Errors(unittest.TestCase):
         self.tune_fails(USAGE, ["--threads"], self.model, self.data, "--threads", "many")
         self.fails(USAGE, ["--data", "--ranges"], "quantize", self.model, "-o", self.out)
 
+    def test_improvers_that_would_do_nothing(self):
+        for flags, mode, scheme in ((("--rounding", "learned"), "dynamic", "int8_dynamic"),
+                                    (("--bias-correction", "fast"), "dynamic", "int8_dynamic"),
+                                    (("--smooth-quant",), "weights", "int8_weights"),
+                                    (("--scale-search",), "static", "int8")):
+            with self.subTest(flags=flags):
+                done = models.seqto("quantize", models.DIGITS, "--data", models.DIGITS_DATA, "--mode", mode, *flags, "-o",
+                                    self.dir / "x.onnx")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"{' '.join(flags[:1])}", done.stderr)
+                self.assertIn(f"with layers in {scheme} found, where it does nothing", done.stderr)
+
     def test_exclude_matches_nothing(self):
         self.tune_fails(USAGE, ["'comv'", "nearest are: conv", "correct the pattern"], self.model, self.data,
                         "--exclude", "comv")
