@@ -159,7 +159,7 @@ def static_form(folder):
 def usage(folder):
     data(folder, 6, K)
     model = network(folder / "model.onnx")
-    for flags, word in ((["--smooth-alpha", "2"], "--smooth-alpha"), (["--mode", "weights"], "--mode weights"),
+    for flags, word in ((["--smooth-alpha", "2"], "--smooth-alpha"), (["--mode", "weights"], "layers in int8_weights found"),
                         (["--ranges", folder / "r.json"], "--ranges")):
         result = seqto("quantize", model, "--data", folder / "data.npz", "-o", folder / "q.onnx", "--smooth-quant", *flags)
         assert result.returncode == 2 and word in result.stderr, result.stderr
