@@ -45,7 +45,7 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   bool best_is_slow = false;
   for (const SummaryPoint& p : d.front) {
     if (!(worst(p, d.judged_by) <= d.tolerance)) continue;
-    // As the answer puts it: what is no slower than float within that is "as fast".
+    // What the answer calls slower.
     const auto slower = [](double ratio) { return 1 / ratio < 1 - kSame; };
     const bool slow = (has("latency") && slower(latency(p))) || slower(decode(p));
     if (best && std::pair(slow, cost(p)) >= std::pair(best_is_slow, cost(*best))) continue;

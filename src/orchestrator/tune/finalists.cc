@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TimedFiles {
-  std::vector<Latency> latencies;
-  std::string failure;  // an interruption too leaves no latencies
+  std::vector<Latency> latencies, decode_latencies;  // of a prompt; of the next token, where the model remembers
+  std::string failure;                               // an interruption too leaves no latencies
 };
 
 // The step behind a prompt, as this session remembers it.
@@ -27,9 +27,8 @@ std::vector<Tensor> after(const DecodeStep& step, const std::vector<Tensor>& pro
   return *std::move(next);
 }
 
-// Of a prompt, or of the next token behind it: `decode`.
 TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeBudget& time,
-                        const Env& env, bool decode) {
+                        const Env& env) {
   constexpr int64_t kRounds = 30;
   constexpr size_t kPrompts = 8;
   const EvaluationData& data = place.evaluation;
@@ -39,30 +38,37 @@ TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& plac
   try {
     std::vector<std::unique_ptr<Session>> sessions;
     for (const auto& file : files) {
-      if (over()) return {{}, "--max-time is over"};
+      if (over()) return {.failure = "--max-time is over"};
       sessions.push_back(place.runner->load_file(file));
     }
+    const auto timed = [&](const char* what, const std::function<std::vector<Tensor>(size_t round)>& inputs) {
+      double round_begin = time.spent(), round_seconds = 0;
+      const auto given = [&](int64_t round) {
+        env.stop_if_cancelled("evaluate");
+        env.progress({"time", round, kRounds, what});
+        return inputs(static_cast<size_t>(round));
+      };
+      // One round to warm up, and then one: the fewest that tell anything.
+      const auto goes_on = [&](int64_t round) {
+        round_seconds = time.spent() - std::exchange(round_begin, time.spent());
+        return round <= kRounds && (round < 2 ? !over() : time.leaves(round_seconds));
+      };
+      std::vector<Latency> latencies;
+      for (auto& t : times_in_turn(sessions, given, goes_on)) latencies.push_back(summarize_latency(std::move(t)));
+      if (latencies.front().median_ns == 0) latencies.clear();
+      return latencies;
+    };
     const auto prompt = [&](size_t i) { return data.data->read(data.samples[i % data.samples.size()]).inputs; };
+    result.latencies = timed("finalists in turn", prompt);
     // Made before anything is timed: who has just read a prompt would be at an advantage.
     std::vector<std::vector<Tensor>> next;
-    for (size_t i = 0; decode && i < std::min(kPrompts, data.samples.size()) && !over(); ++i)
+    for (size_t i = 0; data.decode && i < std::min(kPrompts, data.samples.size()) && !over(); ++i)
       next.push_back(after(*data.decode, prompt(i), *sessions.front()));
-    if (decode && next.empty()) return {{}, "--max-time is over"};
-    double round_begin = time.spent(), round_seconds = 0;
-    const auto inputs = [&](int64_t round) {
-      env.stop_if_cancelled("evaluate");
-      env.progress({"time", round, kRounds, decode ? "the next token of finalists in turn" : "finalists in turn"});
-      const auto i = static_cast<size_t>(round);
-      return decode ? next[i % next.size()] : prompt(i);
-    };
-    // One round to warm up, and then one: the fewest that tell anything.
-    const auto goes_on = [&](int64_t round) {
-      round_seconds = time.spent() - std::exchange(round_begin, time.spent());
-      return round <= kRounds && (round < 2 ? !over() : time.leaves(round_seconds));
-    };
-    for (auto& t : times_in_turn(sessions, inputs, goes_on))
-      result.latencies.push_back(summarize_latency(std::move(t)));
-    if (result.latencies.front().median_ns == 0) return {{}, "--max-time is over"};
+    if (!next.empty())
+      result.decode_latencies =
+          timed("the next token of finalists in turn", [&](size_t i) { return next[i % next.size()]; });
+    if (result.latencies.empty() || (data.decode && result.decode_latencies.empty()))
+      result.failure = "--max-time is over";
   } catch (const DeviceGone&) {
     throw;
   } catch (const Error& error) {
@@ -108,18 +114,16 @@ void time_finalists(const Inputs& in, OpenStudy& study, std::span<const Place> p
     const std::vector<std::string> ids = finalists_of(found, study.ending, searches(in.options));
     std::vector<std::string> files;
     for (const auto& id : ids) files.push_back(model_file(folder, id));
-    for (const bool decode : {false, true}) {
-      if (decode && !place.evaluation.decode) return;
-      const TimedFiles timed = time_in_turn(files, place, time, env, decode);
-      if (env.cancelled()) return;
-      if (!timed.failure.empty())
-        study.ending.notes.push_back(
-            fmt::format("finalists could not be timed again on {}, their {}latencies are the "
-                        "trials': {}",
-                        place.device, decode ? "decode " : "", timed.failure));
-      auto& latencies = decode ? study.ending.decode_latencies : study.ending.latencies;
-      for (size_t i = 0; i < timed.latencies.size(); ++i) latencies[place.device][ids[i]] = timed.latencies[i];
-    }
+    const TimedFiles timed = time_in_turn(files, place, time, env);
+    if (env.cancelled()) return;
+    if (!timed.failure.empty())
+      study.ending.notes.push_back(
+          fmt::format("finalists could not be timed again on {}, their {}latencies are the trials': {}", place.device,
+                      timed.latencies.empty() ? "" : "decode ", timed.failure));
+    for (size_t i = 0; i < timed.latencies.size(); ++i)
+      study.ending.latencies[place.device][ids[i]] = timed.latencies[i];
+    for (size_t i = 0; i < timed.decode_latencies.size(); ++i)
+      study.ending.decode_latencies[place.device][ids[i]] = timed.decode_latencies[i];
   };
   const Summary summary = summarize(study.study, folder, study.ending);
   time_on(places[0], summary);
