@@ -19,7 +19,7 @@ import onnx
 ROOT = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
 sys.path.insert(0, str(ROOT / "tests"))
 from testing import transformers  # noqa: E402
-from quantize import BINARY, measured  # noqa: E402
+from quantize import BINARY, measured, theirs  # noqa: E402
 from _ratios import Ratios  # noqa: E402
 
 ROUNDS = 3
@@ -46,12 +46,6 @@ def quantize_theirs(kind, model, output):
     print(time.perf_counter() - start)
 
 
-def theirs(kind, model, output):
-    """In a process of its own."""
-    _, peak, printed = measured(sys.executable, "-B", __file__, "theirs", kind, model, output)
-    return float(printed.split()[-1]), peak
-
-
 def tune(model, folder, seconds):
     ids = np.random.default_rng(1).integers(0, 30522, (256, 128))
     np.savez(os.path.join(folder, "ids.npz"), input_ids=ids)
@@ -76,7 +70,7 @@ def main():
         for kind, how in KINDS.items():
             runs = [measured(BINARY, "quantize", at("model.onnx"), *how, "-o", at("ours.onnx")) for _ in range(ROUNDS)]
             seconds, peak, _ = sorted(runs)[ROUNDS // 2]
-            reference, reference_peak = theirs(kind, at("model.onnx"), at("theirs.onnx"))
+            reference, reference_peak = theirs("theirs", kind, at("model.onnx"), at("theirs.onnx"), script=__file__)
             print(f"{kind}: seqto {seconds:.2f} s, onnxruntime {reference:.1f} s: {reference / seconds:.1f} x faster (goal 10); peak memory "
                   f"{peak / size:.2f} x the file (goal 1.3), onnxruntime {reference_peak / size:.2f} x; files "
                   f"{os.path.getsize(at('ours.onnx')) / 1e6:.1f} and {os.path.getsize(at('theirs.onnx')) / 1e6:.1f} MB", flush=True)

@@ -28,9 +28,9 @@ def measured(*words):
     return wall, int(peak), "\n".join(output)
 
 
-def theirs(job, *words):
-    """A job of this file in a process of its own; it prints the seconds of the call."""
-    _, peak, output = measured(sys.executable, "-B", __file__, job, *words)
+def theirs(job, *words, script=__file__):
+    """A job of the script in a process of its own; it prints the seconds of the call."""
+    _, peak, output = measured(sys.executable, "-B", script, job, *words)
     return float(output.split()[-1]), peak
 
 

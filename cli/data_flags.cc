@@ -64,7 +64,10 @@ void add_recurrent_flags(Command word, DatasetOptions& o) {
 
 void add_text_flags(Command input, TextOptions& t) {
   const Command detail = input.in_detail();
-  detail.add_option("--tokenizer", t.tokenizer, "Of text files and token ids: tokenizer.json, or its folder").type_name("PATH");
+  detail
+      .add_option("--tokenizer", t.tokenizer,
+                  "Of text files, or to show token ids as text: tokenizer.json, or its folder")
+      .type_name("PATH");
   detail.add_option("--length", t.length, "Text: tokens of a sample, where the model leaves it open").check_positive();
 }
 

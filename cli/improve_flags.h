@@ -21,8 +21,8 @@ struct ImproveFlags {
   ImproveOptions parsed(Scheme scheme, const QuantizeOptions& quantize) const;
   // What else --improve sets, where no flag of its own did.
   void add_options(QuantizeOptions& options, const QuantizeFlags& given, bool any_16_bits) const;
-  bool any() const;       // that the user asked for
-  bool names() const;     // ... one by one
+  bool any() const;    // that the user asked for
+  bool names() const;  // ... one by one
   ImproveOptions named() const;
   bool improves() const;  // as recommended
   // The flag to name in messages, where there is any.

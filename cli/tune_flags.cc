@@ -63,8 +63,8 @@ void add_tune_flags(Command word, TuneFlags& f) {
   const Command goal = word.under("Goal"), search = word.under("Search"), time = word.under("Time");
   const Command input = word.under("Input");
   goal.add_option("--objectives", o.search.objectives, "What to minimise; default: kl,size,latency")
-      .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|size|latency|decode_latency",
-                             fmt::join(loss_names(), "|")))
+      .type_name(fmt::format("{}|top1|top5|f1|accuracy|mae|rmse|nme|map50|{}", fmt::join(loss_names(), "|"),
+                             fmt::join(cost_names(), "|")))
       .delimiter(',');
   add_limit_flags(word, f.limits);
   goal.add_option("--tolerance", f.tolerance, "How much worse the selected model may be, if no limit is set")

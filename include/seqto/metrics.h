@@ -75,10 +75,11 @@ Losses compare(const Outputs& reference, const Outputs& candidate);
 std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate);
 Losses mean(std::span<const Losses> losses);
 
-// Of the objectives of a search, "size", "latency" and "decode_latency" among them.
+// Of the objectives of a search.
 std::vector<std::string> loss_names();
+std::vector<std::string> cost_names();  // "size", "latency", "decode_latency"
 bool is_loss(const std::string& objective);
-bool is_cost(const std::string& objective);         // "size", "latency" or "decode_latency"
+bool is_cost(const std::string& objective);
 bool is_task_metric(const std::string& objective);  // neither a loss nor a cost
 // The loss that a search follows: the first of the objectives that is one, else a stand-in for the first task metric,
 // which is flat between its steps. It is "kl" for metrics of classes and tokens, "mse" where they read the first
@@ -103,6 +104,7 @@ struct Latency {
   int64_t median_ns = 0, p10_ns = 0, p90_ns = 0;
 };
 Latency summarize_latency(std::vector<int64_t> sample_ns);
+constexpr double kSame = 0.05;  // sizes and times whose ratio is so near to 1 are called the same
 
 // The KL of single rows of class scores, as of tokens: what their mean hides. Nats.
 struct RowLosses {

@@ -100,8 +100,8 @@ struct ChangedToken {
 };
 struct ChangedTokens {
   int64_t samples = 0, changed = 0;  // that were looked at; with such a position
-  std::vector<ChangedToken>
-      examples;  // of a sample the first; at most eight, on top where the float model tells the two apart most
+  // Of a sample the first; at most eight, those on top whose two tokens the float model tells apart most.
+  std::vector<ChangedToken> examples;
 };
 
 // All that the reports show; summary_to_json() is summary.json of the command line contract.

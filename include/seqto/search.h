@@ -19,8 +19,9 @@ namespace seqto {
 
 // --- Pareto ------------------------------------------------------------------------------------
 
-// Objectives are minimised. "size", "latency", "decode_latency" (NaN where it was not measured), or any field of Losses ("kl", "mse" ...), or a task metric: an
-// error ("mae") as it is, others as 1 - metric. Throws Error{kUsage} listing the names when unknown.
+// Objectives are minimised. "size", "latency", "decode_latency" (NaN where it was not measured), or any field of Losses
+// ("kl", "mse" ...), or a task metric: an error ("mae") as it is, others as 1 - metric. Throws Error{kUsage} listing
+// the names when unknown.
 double objective(const Measurement& measurement, const std::string& name);
 
 using Point = std::vector<double>;
@@ -120,10 +121,9 @@ struct StrategyOptions {
   SearchTuning tuning;
   // incremental: stop when the last trial's rank_dissimilarity is at most this, as published.
   double threshold = 0;
-  // The others: what they minimise. A loss or a task metric, and "size" or "latency" or both; "decode_latency" counts
-  // where candidates are chosen, and does not guide them. Where there is a task
-  // metric, plans are found by followed_loss(), and those that the report has are chosen by both; acceptance trials
-  // have to hold the metric.
+  // The others: what they minimise. A loss or a task metric, and "size" or "latency" or both; "decode_latency" does not
+  // guide them, it counts on the front that is made of their trials. Where there is a task metric, plans are found by
+  // followed_loss(), and those that the report has are chosen by both; acceptance trials have to hold the metric.
   std::vector<std::string> objectives{"kl", "size"};
   // On search and acceptance samples together; 0: the strategy's own measure, some 5 for each group.
   int64_t evaluations = 0;

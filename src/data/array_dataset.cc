@@ -131,21 +131,21 @@ Column make_column(const ArrayFile& file, const std::string& name, const ValueIn
   return column;
 }
 
-Column column_beside_tokens(const ArrayFile& file, const ValueInfo& input) {
-  const Tensor array = file.load("input_ids");
-  const int64_t count = array.dims().empty() ? 1 : std::max<int64_t>(1, array.dims()[0]);
-  const std::vector<int64_t> tokens(static_cast<size_t>(array.element_count() / count));
-  auto beside = std::make_shared<const Tensor>(token_input(input, *role_of(input.name), tokens));
+// What follows the tokens of any row of input_ids.
+Column column_beside(const Column& tokens, const ValueInfo& input) {
+  const std::vector<int64_t> row(static_cast<size_t>(tokens.row(0).element_count()));
+  auto beside = std::make_shared<const Tensor>(token_input(input, *role_of(input.name), row));
   return {.array = beside, .dims = beside->dims()};
 }
 
-// The number of samples, which all arrays share.
+// The number of samples, which all arrays share; inputs without an array have no column yet.
 int64_t count_samples(const ArrayFile& file, std::span<const Column> columns, std::span<const std::string> names) {
   int64_t count = -1;
   std::string first;
   for (size_t i = 0; i < columns.size(); ++i) {
+    if (!file.has(names[i])) continue;
     const auto& dims = columns[i].array->dims();
-    if (dims.empty() || !file.has(names[i])) continue;
+    if (dims.empty()) continue;
     if (count >= 0 && dims[0] != count) {
       fail(file, fmt::format("{} samples in {} and {} in {} found", count, first, dims[0], names[i]),
            "the same number in every array expected");
@@ -205,11 +205,13 @@ std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::spa
   }
   const ArrayFile file(path);
   const std::vector<std::string> names = arrays_of_inputs(file, inputs);
-  std::vector<Column> columns;
+  std::vector<Column> columns(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
-    columns.push_back(file.has(names[i]) ? make_column(file, names[i], inputs[i])
-                                         : column_beside_tokens(file, inputs[i]));
+    if (file.has(names[i])) columns[i] = make_column(file, names[i], inputs[i]);
   const int64_t count = count_samples(file, columns, names);
+  const auto tokens = std::ranges::find(names, "input_ids") - names.begin();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!file.has(names[i])) columns[i] = column_beside(columns[static_cast<size_t>(tokens)], inputs[i]);
 
   Rows all;
   bool has_labels = true;

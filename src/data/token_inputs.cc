@@ -26,6 +26,8 @@ std::optional<TokenRole> role_of(std::string_view input) {
   return {};
 }
 
+bool gives_memory(std::string_view output) { return output.starts_with("present"); }
+
 bool suits(const ValueInfo& input, TokenRole role) {
   if (!input.shape) return false;
   if (role != TokenRole::kMemory) return input.shape->size() == 2;

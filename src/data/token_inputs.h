@@ -19,6 +19,9 @@ enum class TokenRole {
 };
 std::optional<TokenRole> role_of(std::string_view input);
 
+// Whether the output of that name is what a memory holds next: "present.0.key".
+bool gives_memory(std::string_view output);
+
 // Whether the input is of its role's shape: [batch, tokens], of memory an open length besides the batch.
 bool suits(const ValueInfo& input, TokenRole role);
 

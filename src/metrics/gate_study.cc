@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "metrics/latency_json.h"
 #include "metrics/loss/loss_fields.h"
 #include "metrics/study_point.h"
 #include "seqto/error.h"
@@ -31,7 +32,7 @@ Measurement measurement_of(const Json& point) {
   const auto latency = [&](const char* name) -> std::optional<Latency> {
     const Json found = point.value(name, Json());
     if (found.is_null()) return {};
-    return Latency{found.at("median"), found.at("p10"), found.at("p90")};
+    return internal::latency_from_json(found);
   };
   m.latency = latency("latency_ns").value_or(Latency());
   m.decode_latency = latency("decode_latency_ns");

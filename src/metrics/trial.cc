@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "metrics/latency_json.h"
 #include "metrics/loss/loss_fields.h"
 #include "metrics/six_digits.h"
 #include "seqto/error.h"
@@ -63,16 +64,10 @@ RowLosses read_rows(const Json& json) {
   return rows;
 }
 
-Json write_latency(const Latency& latency) {
-  return {{"median", latency.median_ns}, {"p10", latency.p10_ns}, {"p90", latency.p90_ns}};
-}
-
-Latency read_latency(const Json& json) { return {json.at("median"), json.at("p10"), json.at("p90")}; }
-
 void write_measurement(Json& json, const Measurement& measurement) {
   json["size_bytes"] = measurement.size_bytes;
-  json["latency_ns"] = write_latency(measurement.latency);
-  if (measurement.decode_latency) json["decode_latency_ns"] = write_latency(*measurement.decode_latency);
+  json["latency_ns"] = internal::latency_to_json(measurement.latency);
+  if (measurement.decode_latency) json["decode_latency_ns"] = internal::latency_to_json(*measurement.decode_latency);
   Json& losses = json["losses"] = Json::object();
   for (const LossField& field : kLossFields) {
     losses[std::string(field.name)] = number_to_json(measurement.losses.*field.value);
@@ -90,8 +85,9 @@ void write_measurement(Json& json, const Measurement& measurement) {
 Measurement read_measurement(const Json& json) {
   Measurement measurement;
   json.at("size_bytes").get_to(measurement.size_bytes);
-  measurement.latency = read_latency(json.at("latency_ns"));
-  if (json.contains("decode_latency_ns")) measurement.decode_latency = read_latency(json["decode_latency_ns"]);
+  measurement.latency = internal::latency_from_json(json.at("latency_ns"));
+  if (json.contains("decode_latency_ns"))
+    measurement.decode_latency = internal::latency_from_json(json["decode_latency_ns"]);
   const Json& losses = json.at("losses");
   for (const LossField& field : kLossFields) {
     const auto value = losses.find(field.name);  // studies of before a loss was there do without

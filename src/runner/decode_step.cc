@@ -33,9 +33,8 @@ std::optional<DecodeStep> find_decode_step(std::span<const std::string> inputs, 
     step.roles.push_back(*role);
     if (*role != TokenRole::kMemory) continue;
     const std::string_view rest = rest_of(inputs[i]);
-    const auto output = std::ranges::find_if(outputs, [&](const std::string& name) {
-      return name.starts_with("present") && !rest.empty() && rest_of(name) == rest;
-    });
+    const auto output = std::ranges::find_if(
+        outputs, [&](const std::string& name) { return gives_memory(name) && !rest.empty() && rest_of(name) == rest; });
     if (output == outputs.end()) return {};
     step.memories.emplace_back(i, output - outputs.begin());
   }
@@ -54,8 +53,8 @@ std::optional<std::vector<Tensor>> next_inputs(const DecodeStep& step, std::span
   const auto place = static_cast<size_t>(std::ranges::find(step.roles, TokenRole::kTokens) - step.roles.begin());
   const int64_t length = inputs[place].element_count();
   for (size_t i = 0; i < next.size(); ++i) {
-    std::vector<int64_t> values(1);
     if (step.roles[i] == TokenRole::kMemory) continue;
+    std::vector<int64_t> values(1);
     if (step.roles[i] == TokenRole::kTokens) values[0] = likeliest(outputs.front());
     if (step.roles[i] == TokenRole::kPositions) values[0] = length;
     if (step.roles[i] == TokenRole::kOnes) values.assign(static_cast<size_t>(length) + 1, 1);

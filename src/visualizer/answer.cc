@@ -15,7 +15,7 @@ namespace {
 // "3.9 x smaller", or that there is nothing to tell apart.
 std::string times(double before, double after, const char* less, const char* more, const char* same) {
   const double ratio = before / after;
-  if (std::abs(ratio - 1) < internal::kSame) return same;
+  if (std::abs(ratio - 1) < kSame) return same;
   return ratio > 1 ? fmt::format("{:.1f} x {}", ratio, less) : fmt::format("{:.1f} x {}", 1 / ratio, more);
 }
 

@@ -47,7 +47,6 @@ int64_t samples_for(double share);
 // Whether the figure is a share of the samples, and of how many; 0: it is not.
 int64_t counted_samples(const SummaryPoint& point, const std::string& figure);
 
-constexpr double kSame = 0.05;  // sizes and times whose ratio is so near to 1 are called the same
 bool as_fast(const Latency& a, const Latency& b);
 // Whether the runs do not tell which of the two is faster, though one seems to be.
 bool times_overlap(const Latency& a, const Latency& b);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "metrics/latency_json.h"
 #include "metrics/loss/loss_fields.h"
 #include "seqto/report.h"
 #include "visualizer/points.h"
@@ -35,8 +36,6 @@ Json schemes_json(const Summary& summary, const Plan& plan, Json& layers) {
   return counts;
 }
 
-Json latency_json(const Latency& t) { return {{"median", t.median_ns}, {"p10", t.p10_ns}, {"p90", t.p90_ns}}; }
-
 Json rows_json(const RowLosses& rows) {
   return {{"q99", rows.q99},
           {"q999", rows.q999},
@@ -68,8 +67,8 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
   if (const auto& measured = point.trial.measurement) {
     json["size_bytes"] = measured->size_bytes;
     json["size_reduction_kept"] = point.size_reduction_kept;
-    if (measured->latency.median_ns > 0) json["latency_ns"] = latency_json(measured->latency);
-    if (measured->decode_latency) json["decode_latency_ns"] = latency_json(*measured->decode_latency);
+    if (measured->latency.median_ns > 0) json["latency_ns"] = internal::latency_to_json(measured->latency);
+    if (measured->decode_latency) json["decode_latency_ns"] = internal::latency_to_json(*measured->decode_latency);
     json["losses"] = Json::object();
     for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured->losses.*field.value;
     if (measured->kl_rows) json["kl_rows"] = rows_json(*measured->kl_rows);

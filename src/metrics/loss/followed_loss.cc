@@ -12,13 +12,13 @@ std::vector<std::string> loss_names() {
   return names;
 }
 
+std::vector<std::string> cost_names() { return {"size", "latency", "decode_latency"}; }
+
 bool is_loss(const std::string& objective) {
   return std::ranges::any_of(kLossFields, [&](const LossField& field) { return field.name == objective; });
 }
 
-bool is_cost(const std::string& objective) {
-  return objective == "size" || objective == "latency" || objective == "decode_latency";
-}
+bool is_cost(const std::string& objective) { return std::ranges::count(cost_names(), objective) > 0; }
 
 bool is_task_metric(const std::string& objective) { return !is_cost(objective) && !is_loss(objective); }
 

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/names.h"
+#include "data/token_inputs.h"
 #include "metrics/loss/softmax.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
@@ -124,7 +125,7 @@ Pooling pooling_of(const MetricOptions& asked, const FirstAnswer& first) {
 
 std::span<const Task> tasks() { return rows(); }
 
-bool is_memory(std::string_view output) { return output.starts_with("present"); }
+bool is_memory(std::string_view output) { return internal::gives_memory(output); }
 
 const Task& task_named(std::string_view name) {
   const auto row = std::ranges::find(rows(), name, &Task::name);

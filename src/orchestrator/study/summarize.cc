@@ -108,20 +108,17 @@ void compare_with_float(DeviceFront& d) {
 // With the latencies of those that were timed again: the front, and what is chosen from it, are of the figures that are
 // shown. The others have none: theirs are of other moments.
 std::vector<Trial> as_shown(std::vector<Trial> trials, const std::string& device, const Ending& ending) {
-  const auto known = ending.latencies.find(device);
-  if (known == ending.latencies.end()) return trials;
-  for (Trial& t : trials)
-    if (t.measurement) {
-      const auto timed = known->second.find(t.id);
-      t.measurement->latency = timed == known->second.end() ? Latency() : timed->second;
-    }
-  const auto decoded = ending.decode_latencies.find(device);
-  if (decoded == ending.decode_latencies.end()) return trials;
-  for (Trial& t : trials)
-    if (t.measurement) {
-      const auto timed = decoded->second.find(t.id);
-      t.measurement->decode_latency = timed == decoded->second.end() ? std::nullopt : std::optional(timed->second);
-    }
+  const auto show = [&](const auto& by_device, auto give) {
+    const auto known = by_device.find(device);
+    if (known == by_device.end()) return;
+    for (Trial& t : trials)
+      if (t.measurement) {
+        const auto timed = known->second.find(t.id);
+        give(*t.measurement, timed == known->second.end() ? std::nullopt : std::optional(timed->second));
+      }
+  };
+  show(ending.latencies, [](Measurement& m, std::optional<Latency> timed) { m.latency = timed.value_or(Latency()); });
+  show(ending.decode_latencies, [](Measurement& m, std::optional<Latency> timed) { m.decode_latency = timed; });
   return trials;
 }
 

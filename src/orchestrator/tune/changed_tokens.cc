@@ -66,11 +66,14 @@ std::vector<ChangedToken> in_words(const std::vector<Change>& changes, const std
 
 }  // namespace
 
+bool shows_tokens(const Inputs& in, const OpenStudy& study, const Place& place) {
+  const EvaluationData& data = place.evaluation;
+  return !in.options.dataset.text.tokenizer.empty() && study.ending.task == "generate" &&
+         data.reference.rows == std::ssize(data.samples);
+}
+
 std::optional<ChangedTokens> changed_tokens(const Inputs& in, const OpenStudy& study, const Place& place) {
   const EvaluationData& data = place.evaluation;
-  const std::string& tokenizer = in.options.dataset.text.tokenizer;
-  if (tokenizer.empty() || study.ending.task != "generate" || data.reference.rows != std::ssize(data.samples))
-    return {};
   const std::string id = summarize(study.study, in.options.output, study.ending).selected;
   auto session = place.runner->load_file((in.options.output / "models" / (id + ".onnx")).string());
   const auto width = static_cast<size_t>(data.reference.classes());
@@ -95,7 +98,7 @@ std::optional<ChangedTokens> changed_tokens(const Inputs& in, const OpenStudy& s
   std::ranges::stable_sort(changes, std::greater(),
                            [](const Change& c) { return c.reference_share - c.candidate_share; });
   if (changes.size() > kExamples) changes.resize(kExamples);
-  result.examples = in_words(changes, tokenizer);
+  result.examples = in_words(changes, in.options.dataset.text.tokenizer);
   return result;
 }
 

@@ -21,8 +21,10 @@ void time_finalists(const Inputs& inputs, OpenStudy& study, std::span<const Plac
 // products saturate.
 std::string audit_selected(const Inputs& inputs, const OpenStudy& study, const Place& place);
 
-// Of the selected point's file, on the evaluation's samples. Nothing where the data set names no tokenizer, the outputs
-// are no scores of next tokens, or `place` has no reference.
+// Whether the data set names a tokenizer, the model foretells tokens, and `place` knows what float answered.
+bool shows_tokens(const Inputs& inputs, const OpenStudy& study, const Place& place);
+// Of the selected point's file, on the evaluation's samples; of a study that shows tokens. Nothing where the outputs
+// are no row of scores for each token.
 std::optional<ChangedTokens> changed_tokens(const Inputs& inputs, const OpenStudy& study, const Place& place);
 
 }  // namespace seqto::internal

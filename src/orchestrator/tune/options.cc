@@ -184,7 +184,7 @@ void validate(const TuneOptions& o) {
     if (std::ranges::count(o.search.objectives, name) > 1)
       usage(fmt::format("objective {} found twice; once expected", name));
     if (!is_task_metric(name) || std::ranges::find(metrics, name) != metrics.end()) continue;
-    std::vector<std::string> names{"size", "latency", "decode_latency"};
+    std::vector<std::string> names = cost_names();
     std::ranges::copy(loss_names(), std::back_inserter(names));
     for (const auto& metric : task_metric_names()) metrics.push_back(metric);
     names.insert(names.end(), metrics.begin(), metrics.end());

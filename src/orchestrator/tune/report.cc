@@ -122,15 +122,18 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
 }
 
 // The report is whole without them.
-void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place, const TimeBudget& time) {
-  if (in.env.cancelled() || !time.leaves(0)) return;
+void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
+  constexpr const char* kWhat = "where the next token changes";
+  const auto run = static_cast<double>(study.study.find("float")->measurement->latency.median_ns) / 1e9;
+  if (in.env.cancelled() || !shows_tokens(in, study, place)) return;
+  if (!time.has_time(run * static_cast<double>(place.evaluation.samples.size()), kWhat)) return;
   try {
     if (const auto changed = changed_tokens(in, study, place)) notes::kChangedTokens.add(study.study, *changed);
   } catch (const DeviceGone&) {
     throw;
   } catch (const Error& error) {
     if (error.code() == Code::kInterrupted) throw;
-    study.ending.notes.push_back(fmt::format("where the next token changes is not shown: {}", error.what()));
+    study.ending.notes.push_back(fmt::format("{} is not shown: {}", kWhat, error.what()));
   }
 }
 

@@ -23,7 +23,7 @@ double objective(const Measurement& measurement, const std::string& name) {
   if (const auto metric = measurement.metrics.find(name); metric != measurement.metrics.end()) {
     return measurement.lower_is_better.contains(name) ? metric->second : 1 - metric->second;
   }
-  std::vector<std::string> names{"size", "latency", "decode_latency"};
+  std::vector<std::string> names = cost_names();
   for (const LossField& field : kLossFields) names.emplace_back(field.name);
   for (const auto& [metric, _] : measurement.metrics) names.push_back(metric);
   throw Error(Code::kUsage, fmt::format("[tune] objective '{}' found; one of {} expected{}", name,

@@ -43,10 +43,7 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
   for (const char* name : {"latency", "decode_latency"}) {
     const double of_float = objective(baseline, name);
     if (std::ranges::count(objectives, name) == 0 || !(of_float > 0)) continue;
-    std::ranges::stable_partition(order, [&](size_t i) {
-      constexpr double kNoise = 1.03;  // what two timings of one model may differ by
-      return objective(points[i], name) <= kNoise * of_float;
-    });
+    std::ranges::stable_partition(order, [&](size_t i) { return of_float / objective(points[i], name) >= 1 - kSame; });
   }
   return candidates[*std::ranges::min_element(order, {}, [&](size_t i) { return beyond[i]; })];
 }
