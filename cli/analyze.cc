@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "one_in_flags.h"
 #include "print_json.h"
 #include "seqto/error.h"
 #include "seqto/explain.h"
@@ -85,7 +86,12 @@ void add_analyze(Command app, Context& context) {
   word.under("Output").add_flag("--per-channel-detail", f->channels,
                                 "Also every channel: outputs of weights, axis 1 of activations");
   add_print_config_flag(word);
-  word.callback([=, &context] { analyze_command(*f, context); });
+  auto one_in = std::make_shared<OneInFlags>();
+  add_one_in_flags(word, *one_in);
+  word.callback([=, &context] {
+    if (one_in->schemes.empty()) analyze_command(*f, context);
+    else one_in_command(*f, *one_in, context);
+  });
 }
 
 }  // namespace seqto::cli

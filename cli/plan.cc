@@ -20,17 +20,6 @@ void say(const std::vector<std::string>& notes, const Context& context) {
   for (const auto& note : notes) context.env.log(LogLevel::kWarning, "[plan] " + note);
 }
 
-void write_text(const std::string& text, const std::string& path) {
-  if (path.empty() || path == "-") {
-    fmt::print("{}", text);
-    return;
-  }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush())
-    throw Error(Code::kInvalidInput, fmt::format("[plan] {} cannot be written; check folder and rights", path));
-}
-
 // The layers of a quantized model as a plan.
 Plan plan_of(const Model& model, const Model& quantized) {
   Plan plan;
@@ -56,7 +45,7 @@ void convert_command(const Flags& f, const Context& context) {
   if (!f.input.empty() && has_recipe(input))
     text.notes.emplace_back("the plan's recipe (options, ranges, corrections) is not part of what is written");
   say(text.notes, context);
-  write_text(text.text, f.output);
+  write_text(f.output, text.text);
 }
 
 }  // namespace

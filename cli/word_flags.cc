@@ -19,6 +19,17 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
+void write_text(const std::string& path, const std::string& text) {
+  if (path.empty() || path == "-") {
+    fmt::print("{}", text);
+    return;
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush())
+    throw Error(Code::kInvalidInput, fmt::format("[write] {} cannot be written; check folder and rights", path));
+}
+
 Model load_model_of(const WordFlags& f, const Context& context) {
   Model model =
       load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env, !f.plan.empty());

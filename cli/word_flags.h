@@ -43,5 +43,7 @@ Workbench open_workbench(const WordFlags& f, const Model& model, const std::stri
 // From --ranges; without, by calibration.
 Ranges ranges_of(const WordFlags& f, const Model& model, const Workbench& bench, const Context& context);
 std::string read_text(const std::string& path);
+// To stdout where the path is empty or "-".
+void write_text(const std::string& path, const std::string& text);
 
 }  // namespace seqto::cli

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "orchestrator/one_pass/cuts.h"
 #include "orchestrator/tune/prefixes.h"
 
 namespace seqto {
@@ -19,16 +20,57 @@ TEST(CutTensors, AreWhereAllPassesThroughOneTensor) {
   EXPECT_EQ(cut_tensors(model), (std::vector<std::string>{"a", "d", "e"}));
 }
 
-TEST(CutTensors, AnInputThatIsReadLaterKeepsTheGraphWhole) {
-  EXPECT_EQ(cut_tensors(parsed("a = MatMul(x, w) b = Relu(a) y = Add(b, x)")), (std::vector<std::string>{}));
+// As masks and rotations of positions: they are computed anew behind a cut.
+TEST(CutTensors, WhatInputsAloneMakeMayBeReadBehindThem) {
+  const Model model =
+      parsed("m = Sigmoid(x) a = MatMul(x, w) b = Relu(a) c = MatMul(b, w) d = Mul(c, m) y = MatMul(d, w)");
+  EXPECT_EQ(cut_tensors(model), (std::vector<std::string>{"a", "b", "c", "d"}));
+  EXPECT_EQ(inputs_behind(model, "c"), std::vector<std::string>{"x"});
+  EXPECT_TRUE(inputs_behind(model, "d").empty());
 }
 
-// As the states of a decoder's blocks: what is behind the cut at d does not give s.
-TEST(CutTensors, AreBeforeTheFirstOutput) {
-  Model model = parse_model_text(
-      "<ir_version: 8, opset_import: [\"\" : 17]> m (float[1,4] x) => (float[1,4] s, float[1,4] y) "
-      "{ a = Relu(x) s = Sigmoid(a) b = Tanh(a) d = Add(b, s) y = Relu(d) }");
-  EXPECT_EQ(cut_tensors(infer_shapes(model)), (std::vector<std::string>{"a"}));
+TEST(CutTensors, WhatWeightsMadeIsNotReadBehindThem) {
+  EXPECT_EQ(cut_tensors(parsed("a = MatMul(x, w) b = Relu(a) c = MatMul(b, w) y = Add(c, a)")),
+            std::vector<std::string>{"a"});
+}
+
+// A head that reads the embedding through a Transpose at the graph's beginning.
+TEST(CutTensors, TurnedConstantsAreConstants) {
+  EXPECT_EQ(cut_tensors(parsed("t = Transpose(w) a = MatMul(x, w) b = Relu(a) y = MatMul(b, t)")),
+            (std::vector<std::string>{"a", "b"}));
+}
+
+// What is behind the cut at d does not give s; what a decoder remembers is not asked for there.
+TEST(CutTensors, AreBeforeTheFirstAnswer) {
+  const auto cuts = [](const std::string& state) {
+    return cut_tensors(infer_shapes(
+        parse_model_text("<ir_version: 8, opset_import: [\"\" : 17]> m (float[1,4] x) => (float[1,4] " + state +
+                         ", float[1,4] y) "
+                         "<float[4,4] w = {1,0,0,0, 0,2,0,0, 0,0,3,0, 0,0,0,4}> "
+                         "{ a = MatMul(x, w) " +
+                         state + " = Sigmoid(a) b = Tanh(a) d = Add(b, " + state + ") y = Relu(d) }")));
+  };
+  EXPECT_EQ(cuts("s"), std::vector<std::string>{"a"});
+  EXPECT_EQ(cuts("present_0_key"), (std::vector<std::string>{"a", "d"}));
+}
+
+TEST(Blocks, GiveWhatTheWholeGives) {
+  Model model = parsed("m = Sigmoid(x) a = MatMul(x, w) b = Mul(a, m) c = MatMul(b, w) d = Add(c, m) y = MatMul(d, w)");
+  const std::vector<Block> parts = blocks(model, 1);
+  ASSERT_EQ(parts.size(), 5u);
+  const auto runner = make_runner("cpu");
+  const Tensor x = float_tensor({1, 4}, {1, -1, 0.5f, 2});
+  std::vector<Tensor> values;
+  for (const Block& part : parts) {
+    check_model(part.model);
+    for (size_t i : part.inputs) {
+      EXPECT_EQ(i, 0u);
+      values.push_back(x);
+    }
+    values = runner->load(part.model)->run(values);
+  }
+  EXPECT_TRUE(values[0].equals(runner->load(model)->run(std::vector{x})[0]));
+  EXPECT_EQ(blocks(model, 1 << 20).size(), 1u);
 }
 
 TEST(Behind, KeepsWhatTheOutputsNeed) {
@@ -37,7 +79,7 @@ TEST(Behind, KeepsWhatTheOutputsNeed) {
   for (const ValueInfo& v : model.graph.value_info)
     if (v.name == "b") b = v;
   ASSERT_EQ(b.name, "b");
-  const Model rest = behind(model, b);
+  const Model rest = behind(model, b, {});
   ASSERT_EQ(rest.graph.nodes.size(), 2u);
   EXPECT_EQ(rest.graph.nodes[0].op_type, "MatMul");
   EXPECT_EQ(rest.graph.inputs.size(), 1u);

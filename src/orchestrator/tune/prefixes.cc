@@ -4,9 +4,9 @@
 #include <map>
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "model/graph_view.h"
+#include "orchestrator/one_pass/cuts.h"
 
 namespace seqto::internal {
 namespace {
@@ -19,71 +19,32 @@ class CutDataset : public Dataset {
   bool has_labels() const override { return false; }
   std::string fingerprint() const override { return {}; }
 
-  void add(int64_t index, Tensor value, const Sample& sample) {
-    samples_[index] = {.inputs = {std::move(value)}, .counted = sample.counted};
+  void add(int64_t index, std::vector<Tensor> inputs, const Sample& sample) {
+    samples_[index] = {.inputs = std::move(inputs), .counted = sample.counted};
   }
 
  private:
   std::map<int64_t, Sample> samples_;  // by index
 };
 
-bool has_bodies(const Model& model) {
-  for (const Node& node : model.graph.nodes)
-    if (node.op_type == "If" || node.op_type == "Loop" || node.op_type == "Scan") return true;
-  return false;
+// How many elements a tensor of these dims has for a sample as long as that.
+int64_t elements(const std::vector<Dimension>& dims, int64_t longest) {
+  int64_t known = 1;
+  bool open = false;
+  for (const Dimension& d : dims) {
+    if (d.value > 0) known *= d.value;
+    else open |= d.value < 0;
+  }
+  return open ? known * longest : known;
 }
 
 }  // namespace
 
-std::vector<std::string> cut_tensors(const Model& model) {
-  if (has_bodies(model)) return {};  // bodies read tensors that no edge tells of
-  const Edges edges(model.graph);
-  std::unordered_set<std::string> outputs;
-  for (const ValueInfo& v : model.graph.outputs) outputs.insert(v.name);
-  // Tensors that are made and still to be read.
-  std::unordered_set<std::string> live;
-  for (const ValueInfo& v : model.graph.free_inputs())
-    if (!edges.readers(v.name).empty()) live.insert(v.name);
-  std::vector<std::string> cuts;
-  for (const Node& node : model.graph.nodes) {
-    for (const std::string& input : node.inputs)
-      if (!input.empty() && edges.readers(input).back() == &node) live.erase(input);
-    for (const std::string& output : node.outputs)
-      if (edges.uses(output) > 0) live.insert(output);
-    // What is behind a later cut would not give it: of a decoder, the states of its first blocks.
-    if (std::ranges::any_of(node.outputs, [&](const auto& output) { return outputs.contains(output); })) break;
-    if (live.size() == 1 && !node.outputs.empty() && live.contains(node.outputs[0])) cuts.push_back(node.outputs[0]);
-  }
-  return cuts;
-}
-
-Model behind(const Model& model, const ValueInfo& tensor) {
-  const Edges edges(model.graph);
-  std::unordered_set<const Node*> needed;
-  std::unordered_set<std::string> read;
-  std::vector<std::string> open;
-  for (const ValueInfo& v : model.graph.outputs) open.push_back(v.name);
-  while (!open.empty()) {
-    const std::string name = std::move(open.back());
-    open.pop_back();
-    if (name == tensor.name || !read.insert(name).second) continue;
-    const Node* producer = edges.producer(name);
-    if (!producer || !needed.insert(producer).second) continue;
-    open.insert(open.end(), producer->inputs.begin(), producer->inputs.end());
-  }
-  Model result = model;
-  result.graph.nodes.clear();
-  for (const Node& node : model.graph.nodes)
-    if (needed.contains(&node)) result.graph.nodes.push_back(node);
-  std::erase_if(result.graph.initializers, [&](const Initializer& i) { return !read.contains(i.name); });
-  result.graph.inputs = {tensor};
-  return result;
-}
-
 struct Prefixes::Impl {
   struct Cut {
     ValueInfo tensor;
-    size_t position;  // of the node that makes it
+    size_t position;                  // of the node that makes it
+    std::vector<std::string> inputs;  // of the model, that are read behind it
     CutDataset values;
   };
   std::vector<Cut> cuts;  // in graph order
@@ -99,10 +60,16 @@ struct Prefixes::Impl {
     observed.graph.outputs.clear();
     for (const Cut& cut : cuts) observed.graph.outputs.push_back(cut.tensor);
     const auto session = runner.load(observed);
+    const std::vector<ValueInfo> free = model.graph.free_inputs();
     for (int64_t index : samples) {
       const Sample sample = data.read(index);
       std::vector<Tensor> values = session->run(sample.inputs);
-      for (size_t i = 0; i < values.size(); ++i) cuts[i].values.add(index, std::move(values[i]), sample);
+      for (size_t i = 0; i < values.size(); ++i) {
+        std::vector<Tensor> inputs{std::move(values[i])};
+        for (size_t k = 0; k < free.size(); ++k)
+          if (std::ranges::count(cuts[i].inputs, free[k].name) > 0) inputs.push_back(sample.inputs.at(k));
+        cuts[i].values.add(index, std::move(inputs), sample);
+      }
     }
   }
 };
@@ -118,12 +85,15 @@ Prefixes::Prefixes(const Model& model, const Dataset& data, std::span<const int6
   for (const ValueInfo& info : model.graph.value_info) infos[info.name] = &info;
 
   // Of the tensors small enough, those nearest to even steps along the graph.
+  int64_t longest = 1;  // axis of the inputs
+  if (!samples.empty())
+    for (const Tensor& input : data.read(samples.front()).inputs)
+      longest = std::max(longest, input.dims().empty() ? 1 : std::ranges::max(input.dims()));
   std::vector<std::string> possible;
   for (std::string& name : cut_tensors(model)) {
     const auto info = infos.find(name);
     if (info == infos.end() || info->second->type != DataType::kFloat || !info->second->shape) continue;
-    int64_t size = static_cast<int64_t>(sizeof(float) * samples.size());
-    for (const Dimension& d : *info->second->shape) size *= std::max<int64_t>(1, d.value);
+    const auto size = static_cast<int64_t>(sizeof(float) * samples.size()) * elements(*info->second->shape, longest);
     if (size <= bytes / static_cast<int64_t>(kCuts)) possible.push_back(std::move(name));
   }
   const size_t nodes = model.graph.nodes.size();
@@ -133,7 +103,7 @@ Prefixes::Prefixes(const Model& model, const Dataset& data, std::span<const int6
     if (at == possible.end()) break;
     const size_t position = place(*at);
     if (!impl_->cuts.empty() && impl_->cuts.back().position == position) continue;
-    impl_->cuts.push_back({*infos[*at], position, {}});
+    impl_->cuts.push_back({*infos[*at], position, inputs_behind(model, *at), {}});
   }
 }
 
@@ -156,7 +126,7 @@ std::optional<Prefixes::Suffix> Prefixes::suffix(const Plan& plan, const Model& 
   };
   if (std::ranges::none_of(candidate.graph.nodes, makes)) return {};
   std::call_once(impl_->filled, [&] { impl_->fill(); });
-  return Suffix{behind(candidate, last->tensor), &last->values};
+  return Suffix{behind(candidate, last->tensor, last->inputs), &last->values};
 }
 
 size_t Prefixes::cuts() const { return impl_->cuts.size(); }

@@ -1,8 +1,7 @@
 // Room: orchestrator/tune. What candidates share with the float model at their beginning is computed once.
 //
-// Where all that a graph computes passes through one tensor, it can be cut there. A candidate whose first changed layer
-// lies behind such a cut gives the same outputs from the float model's values at the cut as from the model's inputs, so
-// that only what is behind the cut has to be loaded and run.
+// A candidate whose first changed layer lies behind a cut (cuts.h) gives the same outputs from the float model's values
+// at the cut as from the model's inputs, so that only what is behind the cut has to be loaded and run.
 #pragma once
 
 #include <memory>
@@ -27,7 +26,8 @@ class Prefixes {
 
   struct Suffix {
     Model model;
-    const Dataset* data;  // the values at the cut, under the samples' indices; the Prefixes' own
+    const Dataset* data;  // the values at the cut and those inputs that are read behind it, under the samples' indices;
+                          // the Prefixes' own
   };
   // What is behind the last cut before all layers of the plan. Nothing where there is no such cut, or where the
   // candidate does not have the cut's tensor any more. Any number of threads.
@@ -39,11 +39,5 @@ class Prefixes {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Tensors of which each separates what is computed before it from what is computed after it, in graph order; graph
-// inputs and outputs are none.
-std::vector<std::string> cut_tensors(const Model& model);
-// The nodes that the outputs need, with `tensor` as the only input.
-Model behind(const Model& model, const ValueInfo& tensor);
 
 }  // namespace seqto::internal

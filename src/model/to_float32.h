@@ -1,0 +1,16 @@
+// Room: model. A float16 model as one that computes in float32.
+#pragma once
+
+#include "seqto/model.h"
+
+namespace seqto::internal {
+
+// Whether a constant is float16.
+bool holds_halves(const Model& model);
+
+// The same graph in float32: constants, casts, and the types of inputs, outputs and all between. Names stay. `values`:
+// false makes all float16 constants zeros that take no memory, for questions about the graph alone. Bodies of If, Loop
+// and Scan stay as they are.
+Model to_float32(const Model& model, bool values = true);
+
+}  // namespace seqto::internal

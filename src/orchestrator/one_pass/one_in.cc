@@ -1,0 +1,309 @@
+#include "seqto/one_in.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "metrics/loss/loss_fields.h"
+#include "metrics/loss/output_values.h"
+#include "model/to_float32.h"
+#include "orchestrator/one_pass/cuts.h"
+#include "orchestrator/one_pass/values_file.h"
+#include "search/strategies/knapsack.h"
+#include "seqto/error.h"
+#include "seqto/task.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+
+// A plan on its way through the blocks.
+struct Candidate {
+  Plan plan;
+  bool differs = false;                // from the float model by now
+  std::vector<Losses> losses;          // of each sample, at the end
+  std::set<std::string> gone, stored;  // constants of the model that it does without, and its own in their place
+  int64_t bytes_saved = 0;
+  std::string failure;
+};
+
+Plan within(const Plan& plan, const std::unordered_set<LayerId>& nodes) {
+  Plan part;
+  for (const auto& [layer, scheme] : plan.schemes)
+    if (nodes.contains(layer)) part.schemes[layer] = scheme;
+  for (const auto& [layer, fields] : plan.options)
+    if (nodes.contains(layer)) part.options[layer] = fields;
+  return part;
+}
+
+Tensor in_float(const Tensor& tensor) {
+  if (tensor.type() != DataType::kFloat16) return tensor;
+  std::vector<float> values(static_cast<size_t>(tensor.element_count()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
+  return float_tensor(tensor.dims(), std::move(values));
+}
+
+// All blocks, one after the other, of the float model and every candidate.
+class Pass {
+ public:
+  Pass(const Model& model, const Ranges& ranges, const OneInOptions& options, const SampleRun& on, OneIn& result)
+      : model_(model), ranges_(ranges), options_(options), on_(on), result_(result) {
+    for (const Initializer& i : model.graph.initializers) sizes_[i.name] = std::ssize(i.tensor.bytes());
+  }
+
+  void run(std::vector<Candidate>& candidates) {
+    constexpr int64_t kBlocks = 16;
+    int64_t all = 0;
+    for (const Initializer& i : model_.graph.initializers) all += i.tensor.element_count() * int64_t{sizeof(float)};
+    const std::vector<Block> parts = blocks(model_, std::min(options_.block_bytes, all / kBlocks));
+    result_.blocks = parts.size();
+    for (size_t b = 0; b < parts.size(); ++b) {
+      block_ = &parts[b];
+      is_last_ = b + 1 == parts.size();
+      on_.env.progress({.verb = "one-in", .done = static_cast<int64_t>(b), .total = std::ssize(parts)});
+      pass_block(candidates);
+    }
+  }
+
+ private:
+  void pass_block(std::vector<Candidate>& candidates) {
+    for (const Initializer& i : block_->model.graph.initializers) result_.read_bytes += std::ssize(i.tensor.bytes());
+    const int64_t start = on_.env.clock_ns();
+    const Model model = to_float32(block_->model);
+    std::unordered_set<LayerId> nodes;
+    for (const Node& node : model.graph.nodes) nodes.insert(node.name);
+    ValuesFile next(folder_.path / "values");
+    next_ = &next;
+    auto session = on_.runner.load(model, {.prepack = false});
+    run_float(*session);
+    result_.forward_seconds += static_cast<double>(on_.env.clock_ns() - start) / 1e9;
+    for (size_t c = 0; c < candidates.size(); ++c)
+      if (candidates[c].differs && within(candidates[c].plan, nodes).schemes.empty())
+        run_candidate(*session, candidates[c], c + 1);
+    session.reset();
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      Candidate& candidate = candidates[c];
+      const Plan part = within(candidate.plan, nodes);
+      if (part.schemes.empty() || !candidate.failure.empty()) continue;
+      try {
+        // One for each: what a Quantizer keeps for the next candidate is as large as the block.
+        const Model quantized = Quantizer(model, ranges_, options_.quantize).quantize(part);
+        count_bytes(candidate, model, quantized);
+        run_candidate(*on_.runner.load(quantized), candidate, c + 1);
+      } catch (const Error& error) {  // as in a study, a candidate that fails is an entry that says why
+        if (error.code() == Code::kInterrupted) throw;
+        candidate.failure = error.what();
+        candidate.differs = false;
+      }
+    }
+    values_ = std::move(next);
+    for (const Initializer& i : block_->model.graph.initializers) i.tensor.release();
+  }
+
+  // From the values of `owner` at the last cut.
+  std::vector<Tensor> outputs(Session& session, size_t at, size_t owner) {
+    on_.env.stop_if_cancelled("one-in");
+    std::vector<Tensor> inputs;
+    if (values_) inputs.push_back(values_->get(owner, at));
+    if (!block_->inputs.empty()) {
+      const Sample sample = on_.data.read(on_.samples[at]);
+      for (const size_t i : block_->inputs) inputs.push_back(in_float(sample.inputs.at(i)));
+    }
+    return session.run(inputs);
+  }
+
+  void run_float(Session& session) {
+    for (size_t at = 0; at < on_.samples.size(); ++at) {
+      const std::vector<Tensor> found = outputs(session, at, kFloat);
+      if (is_last_ && at == 0) read_task(on_.data.read(on_.samples[at]), found);
+      for (size_t o = 0; o < found.size(); ++o) next_->put(is_last_ ? o : kFloat, at, in_float(found[o]));
+    }
+  }
+
+  void run_candidate(Session& session, Candidate& candidate, size_t owner) {
+    for (size_t at = 0; at < on_.samples.size(); ++at) {
+      const std::vector<Tensor> found = outputs(session, at, candidate.differs ? owner : kFloat);
+      if (is_last_) candidate.losses.push_back(compared(at, found));
+      else next_->put(owner, at, found.at(0));
+    }
+    candidate.differs = true;
+  }
+
+  void read_task(const Sample& sample, std::span<const Tensor> answer) {
+    Outputs outputs;
+    append_outputs(outputs, answer, "[one-in]", sample.counted);
+    const Reading reading = find_reading(options_.metrics, model_, {.outputs = outputs, .sample = sample});
+    result_.task = reading.task->name;
+    result_.loss = reading.task->loss;
+    pooling_ = reading.pooling;
+  }
+
+  // A row at a time: those of a language model are large.
+  Losses compared(size_t at, std::span<const Tensor> found) {
+    const Sample sample = on_.data.read(on_.samples[at]);
+    std::vector<Tensor> wanted;
+    for (size_t o = 0; o < found.size(); ++o) wanted.push_back(next_->get(o, at));
+    Outputs a{.pooling = pooling_}, b{.pooling = pooling_};
+    append_outputs(a, wanted, "[one-in]", sample.counted);
+    append_outputs(b, found, "[one-in]", sample.counted);
+    return compare(a, b);
+  }
+
+  void count_bytes(Candidate& candidate, const Model& model, const Model& quantized) const {
+    std::unordered_set<std::string> before, after;
+    for (const Initializer& i : model.graph.initializers) before.insert(i.name);
+    for (const Initializer& i : quantized.graph.initializers) {
+      after.insert(i.name);
+      if (!before.contains(i.name) && candidate.stored.insert(i.name).second)
+        candidate.bytes_saved -= std::ssize(i.tensor.bytes());
+    }
+    for (const std::string& name : before)
+      if (!after.contains(name) && candidate.gone.insert(name).second) candidate.bytes_saved += sizes_.at(name);
+  }
+
+  const Model& model_;
+  const Ranges& ranges_;
+  const OneInOptions& options_;
+  const SampleRun& on_;
+  OneIn& result_;
+  std::unordered_map<std::string, int64_t> sizes_;  // of the model's constants
+  TemporaryFolder folder_;
+  const Block* block_ = nullptr;
+  bool is_last_ = false;
+  static constexpr size_t kFloat = 0;  // owner of values; candidates are those behind it
+  std::optional<ValuesFile> values_;   // at the cut before the block
+  ValuesFile* next_ = nullptr;         // behind it; of the last block the float model's outputs, by their places
+  Pooling pooling_ = Pooling::kNone;
+};
+
+// `layers` in the scheme, those that can hold it.
+Plan plan_of(const std::vector<LayerId>& layers, const DetailedScheme& scheme,
+             const std::unordered_map<LayerId, const Layer*>& known, const Model& model) {
+  Plan plan;
+  for (const LayerId& layer : layers) {
+    if (std::ranges::count(known.at(layer)->schemes, scheme.scheme) == 0) continue;
+    plan.schemes[layer] = scheme.scheme;
+    if (!scheme.fields.empty()) plan.options[layer] = scheme.fields;
+  }
+  widen_tied_weights(plan, model);
+  return plan;
+}
+
+}  // namespace
+
+double OneIn::loss_of(const Entry& entry) const {
+  for (const LossField& field : kLossFields)
+    if (field.name == loss) return entry.losses.*field.value;
+  return entry.losses.kl;
+}
+
+OneIn one_in(const Model& model, const Ranges& ranges, const OneInOptions& options, const SampleRun& on) {
+  const Model shape = to_float32(model, false);
+  const std::vector<Layer> all = layers(shape);
+  std::unordered_map<LayerId, const Layer*> known;
+  for (const Layer& layer : all) known[layer.id] = &layer;
+  OneIn result{.schemes = options.schemes, .model_bytes = serialized_size(model)};
+  std::vector<Candidate> candidates;
+  for (const auto& group : groups(shape, options.groups)) {
+    std::vector<Plan> plans;
+    for (const DetailedScheme& scheme : options.schemes) plans.push_back(plan_of(group, scheme, known, shape));
+    if (std::ranges::all_of(plans, [](const Plan& plan) { return plan.schemes.empty(); })) continue;
+    for (size_t s = 0; s < plans.size(); ++s) {
+      if (plans[s].schemes.empty()) continue;
+      result.entries.push_back({.group = result.groups.size(), .scheme = s, .plan = plans[s]});
+      candidates.emplace_back().plan = std::move(plans[s]);
+    }
+    result.groups.push_back(group);
+  }
+  if (candidates.empty())
+    throw Error(Code::kInvalidInput,
+                "[one-in] no layer found that any of these schemes can hold; layers with float weights expected; "
+                "`seqto inspect` lists what each layer can be");
+  const int64_t start = on.env.clock_ns();
+  Pass(model, ranges, options, on, result).run(candidates);
+  result.seconds = static_cast<double>(on.env.clock_ns() - start) / 1e9;
+  std::vector<OneIn::Entry> entries;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& candidate = candidates[i];
+    if (candidate.failure.empty() && candidate.gone.empty() && candidate.stored.empty()) continue;
+    OneIn::Entry& entry = entries.emplace_back(std::move(result.entries[i]));
+    entry.failure = candidate.failure;
+    entry.bytes_saved = candidate.bytes_saved;
+    if (!entry.failure.empty()) continue;
+    entry.losses = mean(candidate.losses);
+    std::vector<double> each;
+    for (const Losses& losses : candidate.losses) each.push_back(result.loss_of({.losses = losses}));
+    entry.interval = bootstrap_mean(each);
+  }
+  result.entries = std::move(entries);
+  return result;
+}
+
+std::string one_in_to_json(const OneIn& result) {
+  using Json = nlohmann::ordered_json;
+  Json groups = Json::array();
+  for (const auto& layers : result.groups) groups.push_back({{"layers", layers}, {"schemes", Json::array()}});
+  for (const OneIn::Entry& entry : result.entries) {
+    Json row{{"scheme", to_string(result.schemes[entry.scheme])},
+             {"plan", parse_json<Json>(plan_to_json(entry.plan))["schemes"]},
+             {"bytes_saved", entry.bytes_saved}};
+    if (entry.failure.empty()) {
+      for (const LossField& field : kLossFields) row["losses"][std::string(field.name)] = entry.losses.*field.value;
+      row["interval"] = {entry.interval.low, entry.interval.high};
+    } else {
+      row["failure"] = entry.failure;
+    }
+    groups[entry.group]["schemes"].push_back(std::move(row));
+  }
+  return Json{{"schema_version", 1},
+              {"task", result.task},
+              {"loss", result.loss},
+              {"model_bytes", result.model_bytes},
+              {"read_bytes", result.read_bytes},
+              {"blocks", result.blocks},
+              {"seconds", result.seconds},
+              {"forward_seconds", result.forward_seconds},
+              {"groups", groups}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<Plan> plan_within(const OneIn& result, int64_t bytes) {
+  constexpr double kFailed = std::numeric_limits<double>::infinity();
+  const size_t choices = result.schemes.size() + 1;  // float first
+  ChoiceTable loss(result.groups.size(), std::vector<double>(choices, kFailed)), cost = loss;
+  for (size_t g = 0; g < loss.size(); ++g) loss[g][0] = 0, cost[g].assign(choices, 0);
+  for (const OneIn::Entry& entry : result.entries) {
+    if (!entry.failure.empty()) continue;
+    loss[entry.group][entry.scheme + 1] = std::max(0.0, result.loss_of(entry));
+    cost[entry.group][entry.scheme + 1] = -static_cast<double>(entry.bytes_saved);
+  }
+  double most = 0;
+  for (const auto& row : cost) most -= *std::ranges::min_element(row);
+  const double wanted = static_cast<double>(result.model_bytes - bytes);
+  if (wanted > most) return {};
+  // Costs are rounded in the program: the first of ever larger shares whose plan is small enough.
+  std::vector<double> shares;
+  for (double share = std::max(0.0, wanted / most); share < 1; share += 0.001) shares.push_back(share);
+  shares.push_back(1);
+  for (const Assignment& assignment : least_losses(loss, cost, shares)) {
+    if (-total(cost, assignment) < wanted) continue;
+    Plan plan;
+    for (const OneIn::Entry& entry : result.entries)
+      if (static_cast<size_t>(assignment[entry.group]) == entry.scheme + 1) {
+        plan.schemes.insert(entry.plan.schemes.begin(), entry.plan.schemes.end());
+        plan.options.insert(entry.plan.options.begin(), entry.plan.options.end());
+      }
+    return plan;
+  }
+  return {};
+}
+
+}  // namespace seqto

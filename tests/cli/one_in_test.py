@@ -1,0 +1,105 @@
+"""analyze --one-in: a float16 decoder in blocks gives the losses of whole candidates, each weight is read once, and the
+plan for a size is one that `quantize` takes."""
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from testing.decoder import SMALL, Decoder  # noqa: E402
+from testing.models import seqto  # noqa: E402
+
+
+def log_shares(path, ids):
+    session = onnxruntime.InferenceSession(path)
+    rows = [session.run(None, {"input_ids": r[None], "attention_mask": np.ones_like(r[None])})[0][0] for r in ids]
+    logits = np.array(rows, np.float64)
+    logits -= logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def kl(wanted, found):
+    return (np.exp(wanted) * (wanted - found)).sum(-1).mean()
+
+
+def widen(path, output):
+    """The same model in float32, by our own rules: every float16 becomes float32."""
+    model = onnx.load(path)
+    for i in model.graph.initializer:
+        if i.data_type == onnx.TensorProto.FLOAT16:
+            i.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(i).astype(np.float32), i.name))
+    for v in [*model.graph.input, *model.graph.output]:
+        if v.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16: v.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for n in model.graph.node:
+        for a in n.attribute:
+            if n.op_type == "Cast" and a.i == onnx.TensorProto.FLOAT16: a.i = onnx.TensorProto.FLOAT
+    onnx.save(model, output)
+
+
+def table(model, *flags):
+    done = seqto("--json", "analyze", model, "--task", "generate", *flags)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def as_whole_candidates(folder):
+    half, single = folder / "half.onnx", folder / "single.onnx"
+    Decoder(half, **SMALL)
+    widen(half, single)
+    ids = np.random.default_rng(3).integers(0, SMALL["words"], (3, 24))
+    np.savez(folder / "ids.npz", input_ids=ids)
+    flags = ["--one-in", "int8_weights,int4_weights", "--data", folder / "ids.npz"]
+    found = table(half, *flags, "--size", "0.4", "--plan-out", folder / "plan.json")
+    assert found["loss"] == "kl" and found["blocks"] > 5, found
+    assert found["read_bytes"] <= 1.05 * found["model_bytes"] + 2 * SMALL["words"] * SMALL["width"], "the tied table is read twice"
+    also = table(single, *flags)
+    wanted = log_shares(single, ids)
+    compared = 0
+    for ours, other in zip(found["groups"], also["groups"]):
+        assert ours["layers"] == other["layers"]
+        for a, b in zip(ours["schemes"], other["schemes"]):
+            assert abs(a["losses"]["kl"] - b["losses"]["kl"]) <= 1e-3 * b["losses"]["kl"] + 1e-8, (a, b)
+            assert a["bytes_saved"] < b["bytes_saved"], "of a file in float16 and of one in float32"
+            plan = folder / "one.json"
+            plan.write_text(json.dumps({"schema_version": 1, "schemes": a["plan"]}))
+            done = seqto("quantize", single, "--plan", plan, "-o", folder / "one.onnx")
+            assert done.returncode == 0, done.stderr
+            whole = kl(wanted, log_shares(folder / "one.onnx", ids))
+            assert abs(a["losses"]["kl"] - whole) <= 0.02 * whole + 1e-7, (ours["layers"], a, whole)
+            compared += 1
+    assert compared >= 24, compared
+    done = seqto("quantize", single, "--plan", folder / "plan.json", "-o", folder / "q.onnx")
+    assert done.returncode == 0, done.stderr
+    assert (folder / "q.onnx").stat().st_size < 0.4 * single.stat().st_size
+
+
+def refusals(folder):
+    data = ["--data", folder / "ids.npz"]
+    for flags, word in ((["--one-in", "int3"], "int3"), (["--one-in", "int4_weights", "--size", "0.5"], "--plan-out"),
+                        (["--one-in", "int4_weights", "--size", "0.0001", "--plan-out", folder / "p.json"], "--size")):
+        done = seqto("analyze", folder / "single.onnx", *data, *flags)
+        assert done.returncode == 2 and word in done.stderr, (flags, done.returncode, done.stderr)
+    assert not (folder / "p.json").exists()
+
+
+def convolutions(folder):
+    """A network of convolutions, static schemes too: the same mechanism."""
+    example = Path(os.environ["SEQTO_SOURCE_DIR"]) / "examples" / "digits"
+    done = seqto("--json", "analyze", example / "model.onnx", "--data", example / "digits.npz", "--samples", "32",
+                 "--one-in", "int8,int8_weights")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["task"] == "classify" and found["blocks"] > 1
+    kinds = {s["scheme"] for g in found["groups"] for s in g["schemes"] if s.get("losses", {}).get("kl", 0) > 0}
+    assert kinds == {"int8", "int8_weights"}, kinds
+
+
+with tempfile.TemporaryDirectory() as name:
+    as_whole_candidates(Path(name))
+    refusals(Path(name))
+    convolutions(Path(name))
