@@ -230,9 +230,9 @@ make_test_venv() {
     "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION" "scipy==$SCIPY_VERSION" \
     "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION" "onnx_ir==$ONNX_IR_VERSION" "nanobind==$NANOBIND_VERSION" \
     "mypy==$MYPY_VERSION" "jsonschema==$JSONSCHEMA_VERSION" "optuna==$OPTUNA_VERSION"
-  # Alone: what it asks for is for downloads.
+  # Alone: what the first asks for is for downloads.
   "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --no-deps \
-    "tokenizers==$TOKENIZERS_VERSION"
+    "tokenizers==$TOKENIZERS_VERSION" "jiwer==$JIWER_VERSION" "rapidfuzz==$RAPIDFUZZ_VERSION" "click==$CLICK_VERSION"
   # An oracle of one test, which skips where no wheel is for this Python.
   "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --no-deps \
     "pycocotools==$PYCOCOTOOLS_VERSION" || echo "no pycocotools $PYCOCOTOOLS_VERSION for this Python: left out"
@@ -294,7 +294,7 @@ background echarts "$ECHARTS_VERSION" fetch_echarts
 background dagre "$DAGRE_VERSION" fetch_dagre
 [ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
 scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION, onnx_ir $ONNX_IR_VERSION, pycocotools $PYCOCOTOOLS_VERSION, \
-nanobind $NANOBIND_VERSION, mypy $MYPY_VERSION, jsonschema $JSONSCHEMA_VERSION, optuna $OPTUNA_VERSION, tokenizers $TOKENIZERS_VERSION" make_test_venv
+nanobind $NANOBIND_VERSION, mypy $MYPY_VERSION, jsonschema $JSONSCHEMA_VERSION, optuna $OPTUNA_VERSION, tokenizers $TOKENIZERS_VERSION, jiwer $JIWER_VERSION" make_test_venv
 case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, onnx $ONNX_VERSION, numpy $NUMPY_VERSION" make_tvm_venv ;; esac
 [ "$level" != aarch64 ] || background tvm_aarch64 "apache-tvm $TVM_VERSION, apache-tvm-ffi $TVM_FFI_VERSION" fetch_tvm_aarch64
 [ "$level" != test ] || background openvino "$ONNXRUNTIME_OPENVINO_VERSION" fetch_openvino

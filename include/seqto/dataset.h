@@ -30,6 +30,7 @@ struct Sample {
   // The numbers that are to be predicted, flattened: of a regression, or coordinates of landmarks; empty: none.
   std::vector<float> target;
   std::optional<std::vector<Box>> boxes;  // the objects of an image; absent: not known
+  std::optional<std::string> transcript;  // what is said in a sound file; absent: not known
   // Of a sequence: which positions count, those that the input attention_mask, [1, positions], does not hide (empty:
   // all), and the token ids of these, from input_ids, [1, positions], or the only input of integers (empty: none).
   std::vector<char> counted;
@@ -81,7 +82,7 @@ Preprocess load_preprocess(const std::string& name_or_path);
 // Audio is cut into windows, all of `window` samples. What is left at the end is dropped; a file that is shorter than
 // one window gets zeros behind it.
 struct AudioWindows {
-  int64_t window = 0;  // 0: the last dimension of the model's input
+  int64_t window = 0;  // 0: the last dimension of the model's input; where that is open, each file is one window
   int64_t hop = 0;     // from the start of one window to that of the next; 0: the window
   int64_t lead = 0;    // zeros before the file, for models that take the end of the window before along
   int64_t rate = 0;    // expected in Hz; 0: that of a constant input sr or sample_rate, else the first file's
@@ -89,6 +90,7 @@ struct AudioWindows {
   // window is 160 x the last dimension of the model's input, or 30 s where that is open. Bands: the dimension before
   // it.
   bool log_mel = false;
+  bool normalize = false;  // each window to mean 0 and variance 1, as wav2vec2's extractor does
 };
 
 // Text files become token ids by the Python package tokenizers, in a child process of $SEQTO_PYTHON, else of python3.
@@ -123,8 +125,10 @@ struct DatasetOptions {
   // (its order is the order of the data set); an .npz or .npy of targets; boxes in COCO's JSON or in a folder of YOLO's
   // text files.
   std::string labels;
-  std::string preprocess;  // as load_preprocess() takes; empty: none for arrays, "unit" for images
-  int64_t samples = 0;     // the first so many by `order`, in the data set's own order; 0: all
+  // As load_preprocess() takes; empty: none for arrays, "unit" for images. Of audio: the preprocessor_config.json of
+  // wav2vec2's or Whisper's extractor, which sets rate, normalize and log_mel.
+  std::string preprocess;
+  int64_t samples = 0;  // the first so many by `order`, in the data set's own order; 0: all
   SampleOrder order = SampleOrder::kGiven;
   int64_t random_samples = 0;  // so many drawn without replacement, in the data set's order; 0: off
   uint64_t seed = 0;

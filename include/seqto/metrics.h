@@ -241,6 +241,7 @@ struct Truth {
   int64_t label = -1;                     // -1: not known
   std::vector<float> target;              // empty: not known
   std::optional<std::vector<Box>> boxes;  // absent: not known
+  std::optional<std::string> transcript;  // absent: not known
   std::vector<int64_t> tokens;            // that the sample consists of: each is the truth of the position before it
 };
 Truth truth_of(const Sample& sample);
@@ -287,7 +288,7 @@ struct MetricOptions {
   // 1_Pooling/config.json beside the model says, else the mean.
   std::string pooling;
   // "accuracy" (top1 by another name), "perplexity", "topk_overlap", "mae", "rmse", "nme", "nme=FILE.json",
-  // "map50=FILE.json"; the file says how outputs are read.
+  // "map50=FILE.json", "wer=VOCAB", "cer=VOCAB"; the file says how outputs are read.
   std::vector<std::string> metrics;
   // Of the user's own: "NAME:max:COMMAND", "NAME:min:COMMAND" says which is better. The shell gets COMMAND with the
   // paths of two .npz behind it, the float model's outputs and the candidate's; the last line that it prints is the

@@ -3,8 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/files.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "data/convert.h"
 #include "data/datasets.h"
@@ -93,10 +96,10 @@ AudioWindows windows_of(const ValueInfo& input, const DatasetOptions& options) {
   }
   if (w.log_mel) return windows_of_log_mel(input, w);
   if (w.window == 0 && input.shape && !input.shape->empty()) w.window = std::max<int64_t>(0, input.shape->back().value);
-  if (w.window == 0) {
-    usage(fmt::format("audio for the model input '{}' {}", input.name, shape_text(input)),
+  if (w.window == 0 && (w.hop > 0 || w.lead > 0))
+    usage(fmt::format("a hop of {}, a lead of {} and no window for the model input '{}' {}", w.hop, w.lead, input.name,
+                      shape_text(input)),
           "the samples of a window expected; say it with --window");
-  }
   if (w.hop == 0) w.hop = w.window;
   for (const char* name : {"sr", "sample_rate", "sampling_rate"}) {
     const auto constant = options.constants.find(name);
@@ -106,6 +109,7 @@ AudioWindows windows_of(const ValueInfo& input, const DatasetOptions& options) {
 }
 
 int64_t count_windows(int64_t frames, const AudioWindows& w) {
+  if (w.window == 0) return 1;
   return std::max<int64_t>(0, frames + w.lead - w.window) / w.hop + 1;
 }
 
@@ -115,16 +119,48 @@ SampleKind kind_of(const std::vector<AudioFile>& files, const Place& place) {
   return {label < 0 ? "" : std::to_string(label), static_cast<int64_t>(place.file)};
 }
 
+// transformers' zero_mean_unit_var_norm.
+void normalize(std::span<float> values) {
+  double sum = 0, squares = 0;
+  for (const float v : values) sum += v;
+  const double mean = sum / static_cast<double>(std::max<size_t>(1, values.size()));
+  for (const float v : values) squares += (v - mean) * (v - mean);
+  const double variance = squares / static_cast<double>(std::max<size_t>(1, values.size()));
+  for (float& v : values) v = static_cast<float>((v - mean) / std::sqrt(variance + 1e-7));
+}
+
+// What the file of an extractor asks for.
+AudioWindows extracted(const std::string& file, AudioWindows windows) {
+  const auto fail = [&](const std::string& found) {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {}: {} found; the preprocessor_config.json of a Wav2Vec2FeatureExtractor or a "
+                    "WhisperFeatureExtractor expected; leave --preprocess out, and save what the model reads as "
+                    "an .npz",
+                    file, found));
+  };
+  if (!fs::is_regular_file(file)) fail("preprocessing of sound by that name, and no such file,");
+  const nlohmann::json json = parse_json_if_any(read_file(file));
+  if (!json.is_object()) fail("no JSON object");
+  const auto text = json.find("feature_extractor_type");
+  const std::string type = text != json.end() && text->is_string() ? text->get<std::string>() : "";
+  const auto flag = [&](const char* name, bool otherwise) {
+    const auto at = json.find(name);
+    return at != json.end() && at->is_boolean() ? at->get<bool>() : otherwise;
+  };
+  if (type == "Wav2Vec2FeatureExtractor") windows.normalize = flag("do_normalize", true);
+  else if (type == "WhisperFeatureExtractor") windows.log_mel = true;
+  else fail(type.empty() ? "no feature_extractor_type" : fmt::format("the extractor {}", type));
+  if (const auto rate = json.find("sampling_rate"); windows.rate == 0)
+    windows.rate = rate != json.end() && rate->is_number_integer() ? rate->get<int64_t>() : 16000;
+  return windows;
+}
+
 class AudioDataset : public Dataset {
  public:
   AudioDataset(std::vector<AudioFile> files, std::vector<Place> places, Form form, const ValueInfo& input,
                bool has_labels)
-      : files_(std::move(files)),
-        places_(std::move(places)),
-        form_(form),
-        input_(input),
-        has_labels_(has_labels),
-        dims_(sample_dims()) {
+      : files_(std::move(files)), places_(std::move(places)), form_(form), input_(input), has_labels_(has_labels) {
     read(0);
   }
 
@@ -144,17 +180,17 @@ class AudioDataset : public Dataset {
 
   std::string fingerprint() const override {
     const AudioWindows& w = form_.windows;
-    std::string text = fmt::format("audio {} {} {} {} {}{}\n", w.window, w.hop, w.lead, w.rate, form_.channels,
-                                   w.log_mel ? " log-mel" : "");
+    std::string text = fmt::format("audio {} {} {} {} {}{}{}\n", w.window, w.hop, w.lead, w.rate, form_.channels,
+                                   w.log_mel ? " log-mel" : "", w.normalize ? " normalized" : "");
     for (const AudioFile& f : files_) text += fmt::format("{}\t{}\t{}\n", f.name, f.size_bytes, f.label);
     for (const auto& [file, window] : places_) text += fmt::format("{} {}\n", file, window);
     return sha256_hex(text);
   }
 
  private:
-  std::vector<int64_t> sample_dims() const {
+  std::vector<int64_t> sample_dims(int64_t window) const {
     if (form_.windows.log_mel) return log_mel_dims();
-    const std::vector<int64_t> line{form_.windows.window}, planes{form_.channels, form_.windows.window};
+    const std::vector<int64_t> line{window}, planes{form_.channels, window};
     if (form_.channels == 1) {
       if (auto dims = match_shape(line, input_)) return *dims;
     }
@@ -164,8 +200,8 @@ class AudioDataset : public Dataset {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: windows of {} with {} channel{} found; the model input '{}' {} expected; give "
                             "--window, or files with as many channels; --log-mel, where it reads Whisper's mel bands",
-                            files_.front().name, form_.windows.window, form_.channels, form_.channels == 1 ? "" : "s",
-                            input_.name, shape_text(input_)));
+                            files_.front().name, window, form_.channels, form_.channels == 1 ? "" : "s", input_.name,
+                            shape_text(input_)));
   }
 
   std::vector<int64_t> log_mel_dims() const {
@@ -182,26 +218,29 @@ class AudioDataset : public Dataset {
 
   // One channel after the other; zeros before and behind the file.
   template <class T>
-  std::vector<T> planes(const std::vector<T>& frames, int64_t before) const {
-    const auto channels = static_cast<size_t>(form_.channels), window = static_cast<size_t>(form_.windows.window);
-    std::vector<T> values(channels * window);
+  std::vector<T> planes(const std::vector<T>& frames, int64_t window, int64_t before) const {
+    const auto channels = static_cast<size_t>(form_.channels), width = static_cast<size_t>(window);
+    std::vector<T> values(channels * width);
     for (size_t i = 0; i < frames.size(); ++i) {
-      values[i % channels * window + static_cast<size_t>(before) + i / channels] = frames[i];
+      values[i % channels * width + static_cast<size_t>(before) + i / channels] = frames[i];
     }
     return values;
   }
 
   Tensor tensor(const AudioFile& file, int64_t first) const {
     SoundFile sound(file.path);
+    const int64_t window = form_.windows.window > 0 ? form_.windows.window : file.frames;
+    const std::vector<int64_t> dims = sample_dims(window);
     const int64_t before = std::max<int64_t>(0, -first);
     const int64_t from = std::min(first + before, file.frames);
-    const int64_t count = std::max<int64_t>(0, std::min(form_.windows.window - before, file.frames - from));
+    const int64_t count = std::max<int64_t>(0, std::min(window - before, file.frames - from));
     if (input_.type == DataType::kInt16) {
-      return Tensor::from(DataType::kInt16, dims_, planes(sound.read_int16(from, count), before));
+      return Tensor::from(DataType::kInt16, dims, planes(sound.read_int16(from, count), window, before));
     }
-    std::vector<float> values = planes(sound.read_floats(from, count), before);
+    std::vector<float> values = planes(sound.read_floats(from, count), window, before);
+    if (form_.windows.normalize) normalize(values);
     if (form_.windows.log_mel) values = whisper_log_mel(values, bands_of(input_));
-    return convert(Tensor::from(DataType::kFloat, dims_, std::move(values)), input_.type, file.name);
+    return convert(Tensor::from(DataType::kFloat, dims, std::move(values)), input_.type, file.name);
   }
 
   std::vector<AudioFile> files_;
@@ -209,7 +248,6 @@ class AudioDataset : public Dataset {
   Form form_;
   ValueInfo input_;
   bool has_labels_;
-  std::vector<int64_t> dims_;
 };
 
 // Opens every file once: all have the same form.
@@ -255,14 +293,11 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
                     "NAME=NUMBER, or --state OUTPUT=INPUT where they are recurrent states",
                     path.string(), fmt::join(names, ", ")));
   }
-  if (!options.preprocess.empty() && options.preprocess != "none") {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: preprocessing \"{}\" asked for; audio goes to the model in windows as it is; "
-                            "leave it out",
-                            path.string(), options.preprocess));
-  }
+  DatasetOptions own = options;
+  if (!options.preprocess.empty() && options.preprocess != "none")
+    own.audio = extracted(options.preprocess, options.audio);
   std::vector<AudioFile> files = list_files(path, options.labels);
-  const Form form = look_at(files, windows_of(inputs[0], options));
+  const Form form = look_at(files, windows_of(inputs[0], own));
   std::vector<Place> all, places;
   for (size_t f = 0; f < files.size(); ++f) {
     for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w});
@@ -270,8 +305,9 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
   for (const int64_t i :
        select(static_cast<int64_t>(all.size()), options, [&](int64_t window) { return kind_of(files, all[window]); }))
     places.push_back(all[i]);
-  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0],
-                                        is_label_table(options.labels));
+  const bool has_labels =
+      is_label_table(options.labels) && std::ranges::any_of(files, [](const AudioFile& f) { return f.label >= 0; });
+  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0], has_labels);
 }
 
 }  // namespace seqto::internal

@@ -1,4 +1,3 @@
-// Labels and targets from a CSV file with the columns file,label or file,target.
 #include "data/labels.h"
 
 #include <fmt/format.h>
@@ -56,7 +55,7 @@ std::vector<Record> parse_csv(std::string_view text) {
 constexpr size_t kAbsent = std::numeric_limits<size_t>::max();
 
 struct Columns {
-  size_t file = kAbsent, label = kAbsent;
+  size_t file = kAbsent, label = kAbsent, transcript = kAbsent;
   std::vector<size_t> targets;
 };
 
@@ -66,6 +65,7 @@ Columns find_columns(const Record& header, const std::string& path) {
     const std::string& name = header.fields[i];
     if (name == "file") columns.file = i;
     if (name == "label") columns.label = i;
+    if (name == "transcript") columns.transcript = i;
     if (name == "target" || name.starts_with("target_")) columns.targets.insert(columns.targets.begin(), i);
   }
   const auto fail = [&](const char* name) {
@@ -74,7 +74,7 @@ Columns find_columns(const Record& header, const std::string& path) {
                             path, fmt::join(header.fields, ","), name));
   };
   if (columns.file == kAbsent) fail("file");
-  if (columns.label == kAbsent && columns.targets.empty()) fail("label");
+  if (columns.label == kAbsent && columns.transcript == kAbsent && columns.targets.empty()) fail("label");
   return columns;
 }
 
@@ -133,6 +133,10 @@ std::vector<LabelRow> read_labels(const std::filesystem::path& path) {
       if (row.file.empty()) fail("no file found");
       if (!parse_whole(target, row.target.emplace_back()) || !std::isfinite(row.target.back()))
         fail(fmt::format("the {} \"{}\", no number, found for {}", records[0].fields[column], target, row.file));
+    }
+    if (columns.transcript != kAbsent) {
+      if (row.file.empty()) fail("no file found");
+      row.transcript = std::string(field(columns.transcript));
     }
     const auto [first, is_new] = lines.emplace(row.file, row.line);
     if (!is_new) fail(fmt::format("{} found again, first on line {}", row.file, first->second));

@@ -1,8 +1,9 @@
-// Labels and targets from a CSV file with the columns file,label or file,target.
+// Labels, targets and transcripts from a CSV file with the columns file,label or file,target or file,transcript.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct LabelRow {
   int64_t label = -1;         // -1 where there is no such column
   int64_t line = 0;           // of the CSV file, from 1
   std::vector<float> target;  // of the columns target, target_x ..., in their order
+  std::optional<std::string> transcript;
 };
 
 // Whether `labels`, the option, is such a file: neither arrays nor boxes.

@@ -31,14 +31,18 @@ std::string file_of(const std::string& name) { return name.ends_with(']') ? name
 class TableTargets : public Truths {
  public:
   explicit TableTargets(std::vector<LabelRow> rows) {
-    for (LabelRow& row : rows) targets_[row.file] = std::move(row.target);
+    for (LabelRow& row : rows) rows_.emplace(row.file, std::move(row));
   }
   void add_to(Sample& sample) const override {
-    if (const auto found = targets_.find(file_of(sample.name)); found != targets_.end()) sample.target = found->second;
+    const auto found = rows_.find(file_of(sample.name));
+    if (found == rows_.end()) return;
+    sample.target = found->second.target;
+    // Of a part of a file nobody knows which of the words are said there.
+    if (found->first == sample.name) sample.transcript = found->second.transcript;
   }
 
  private:
-  std::map<std::string, std::vector<float>> targets_;
+  std::map<std::string, LabelRow> rows_;
 };
 
 class ArrayTargets : public Truths {
@@ -113,7 +117,7 @@ std::unique_ptr<Truths> truths_of(const fs::path& path, std::span<const ValueInf
   const fs::path labels = options.labels;
   if (is_label_table(options.labels)) {
     std::vector<LabelRow> rows = read_labels(labels);
-    if (rows[0].target.empty()) return nullptr;
+    if (rows[0].target.empty() && !rows[0].transcript) return nullptr;
     return std::make_unique<TableTargets>(std::move(rows));
   }
   if (fs::is_directory(labels)) {

@@ -108,6 +108,49 @@ TEST(Audio, ChannelsBecomeAnAxis) {
                "m.wav: 1 channels found");
 }
 
+TEST(Audio, AModelOfAnyLengthReadsWholeFiles) {
+  const Folder folder("seqto-audio-whole");
+  folder.write("a.wav", wav(16, ramp(20)));
+  folder.write("b.wav", wav(16, ramp(30)));
+  const auto data = open(folder.path, input({kBatch, kOpen}));
+  ASSERT_EQ(data->size(), 2);
+  EXPECT_EQ(data->read(0).inputs[0].dims(), (std::vector<int64_t>{1, 20}));
+  EXPECT_EQ(data->read(1).inputs[0].dims(), (std::vector<int64_t>{1, 30}));
+  EXPECT_EQ(data->read(1).name, "b.wav");
+}
+
+TEST(Audio, AnExtractorsFileScalesEachWindow) {
+  const Folder folder("seqto-audio-extractor");
+  const std::string file = folder.write("a.wav", wav(16, ramp(20), 1, 16000));
+  const auto extractor = [&](const std::string& more) {
+    return folder.write(
+        "p.json", R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor", "sampling_rate": 16000)" + more + "}");
+  };
+  const auto values = [&](const std::string& more) {
+    return open(file, input({kBatch, kOpen}), {.preprocess = extractor(more)})->read(0).inputs[0];
+  };
+  const Tensor scaled = values("");
+  double sum = 0, squares = 0;
+  for (const float v : scaled.values<float>()) sum += v, squares += v * v;
+  EXPECT_NEAR(sum / 20, 0, 1e-5);
+  EXPECT_NEAR(squares / 20, 1, 1e-3);
+  EXPECT_EQ(values(R"(, "do_normalize": false)").values<float>()[1], ramp(20)[1]);
+  EXPECT_PRED2(says, error_of([&] { values(R"(, "sampling_rate": 8000)"); }), "16000 Hz found; 8000 Hz expected");
+}
+
+TEST(Audio, TranscriptsAreThoseOfWholeFiles) {
+  const Folder folder("seqto-audio-transcripts");
+  folder.write("a.wav", wav(16, ramp(20)));
+  folder.write("b.wav", wav(16, ramp(10)));
+  const std::string labels = folder.write("l.csv", "file,transcript\na.wav,\"yes, no\"\nb.wav,maybe\n");
+  const auto whole = open(folder.path, input({kBatch, kOpen}), {.labels = labels});
+  EXPECT_FALSE(whole->has_labels());
+  EXPECT_EQ(whole->read(0).transcript, "yes, no");
+  const auto windows = open(folder.path, input({kBatch, {10, ""}}), {.labels = labels});
+  EXPECT_FALSE(windows->read(0).transcript) << "of a part nobody knows";
+  EXPECT_EQ(windows->read(windows->size() - 1).transcript, "maybe");
+}
+
 TEST(Audio, LabelsAreThoseOfTheFiles) {
   const Folder folder("seqto-audio-labels");
   folder.write("a.wav", wav(16, ramp(20)));
@@ -127,9 +170,12 @@ TEST(Audio, ErrorsSayWhatIsWrong) {
   const ValueInfo info = input({kBatch, {10, ""}});
   const auto error = [&](const DatasetOptions& options) { return error_of([&] { open(file, info, options); }); };
   EXPECT_PRED2(says, error({.audio = {.rate = 16000}}), "a.wav: a sample rate of 8000 Hz found; 16000 Hz expected");
-  EXPECT_PRED2(says, error({.preprocess = "imagenet"}), "preprocessing \"imagenet\" asked for");
+  EXPECT_PRED2(says, error({.preprocess = "imagenet"}), "imagenet: preprocessing of sound by that name, and no such");
+  const std::string other = folder.write("p.json", R"({"feature_extractor_type": "EncodecFeatureExtractor"})");
+  EXPECT_PRED2(says, error({.preprocess = other}), "the extractor EncodecFeatureExtractor found");
   EXPECT_PRED2(says, error({.audio = {.hop = -1}}), "another code: [data] a window of 0, a hop of -1");
-  EXPECT_PRED2(says, error_of([&] { open(file, input({kBatch, kOpen})); }), "say it with --window");
+  EXPECT_PRED2(says, error_of([&] { open(file, input({kBatch, kOpen}), {.audio = {.hop = 4}}); }),
+               "say it with --window");
   const std::vector<ValueInfo> two{info, {.name = "sr", .type = DataType::kInt64, .shape = std::vector<Dimension>{}}};
   EXPECT_PRED2(says, error_of([&] { open_dataset(file, two); }), "audio found for the inputs audio, sr");
   EXPECT_PRED2(says, error_of([&] { open_dataset(file, two, {.constants = {{"sr", 16000}}}); }), "16000 Hz expected");

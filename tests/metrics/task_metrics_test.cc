@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "seqto/error.h"
 
@@ -81,6 +82,24 @@ TEST(TaskMetrics, PerplexityIsOverTheTokensOfAllSequences) {
   EXPECT_TRUE(m.intervals.at("perplexity").holds(m.metrics.at("perplexity")));
   EXPECT_THROW(measured("perplexity", found, {{}, {}}), Error) << "no tokens";
   EXPECT_THROW(measured("perplexity", found, {{.tokens = {0, 2, 1}}, {}}), Error) << "a token that has no score";
+}
+
+TEST(TaskMetrics, ErrorRatesReadFramesGreedily) {
+  const std::string file = testing::TempDir() + "/seqto-vocab.json";
+  std::ofstream(file) << R"({"<pad>": 0, "|": 1, "A": 2, "B": 3, "<unk>": 4})";
+  const auto heard = [](const std::vector<int>& tokens) {
+    std::vector<float> scores(tokens.size() * 5);
+    for (size_t i = 0; i < tokens.size(); ++i) scores[i * 5 + static_cast<size_t>(tokens[i])] = 1;
+    return std::vector{float_tensor({1, static_cast<int64_t>(tokens.size()), 5}, std::move(scores))};
+  };
+  Answers found({"scores"});
+  found.append(heard({2, 2, 0, 2, 1, 1, 3, 4}));  // "aa b"
+  found.append(heard({3, 0, 1}));                 // "b"
+  const std::vector<Truth> truths{{.transcript = "Aa ab"}, {.transcript = "b  a"}};
+  EXPECT_DOUBLE_EQ(measured("wer=" + file, found, truths).metrics.at("wer"), 2.0 / 4);  // ab -> b, a left out
+  EXPECT_DOUBLE_EQ(measured("cer=" + file, found, truths).metrics.at("cer"), 3.0 / 8);  // a; a space and a
+  EXPECT_DOUBLE_EQ(measured("wer=" + file, found, {{}, truths[1]}).metrics.at("wer"), 1.0 / 2);
+  EXPECT_THROW(measured("wer=" + file, found, {{}, {}}), Error) << "no transcripts";
 }
 
 TEST(TaskMetrics, F1HasAnInterval) {

@@ -27,8 +27,9 @@ std::string followed_loss(const std::vector<std::string>& objectives) {
   const auto metric = std::ranges::find_if(objectives, is_task_metric);
   if (metric == objectives.end()) return "kl";
   static const std::map<std::string, std::string> kStandIns{
-      {"top1", "kl"}, {"top5", "kl"},  {"f1", "kl"},   {"accuracy", "kl"},        {"perplexity", "kl"},
-      {"mae", "mse"}, {"rmse", "mse"}, {"nme", "mse"}, {"topk_overlap", "cosine"}};
+      {"top1", "kl"}, {"top5", "kl"},  {"f1", "kl"},   {"accuracy", "kl"},         {"perplexity", "kl"},
+      {"mae", "mse"}, {"rmse", "mse"}, {"nme", "mse"}, {"topk_overlap", "cosine"}, {"wer", "kl"},
+      {"cer", "kl"}};
   const auto stand_in = kStandIns.find(*metric);
   return stand_in == kStandIns.end() ? "nmse" : stand_in->second;
 }

@@ -30,6 +30,8 @@ std::shared_ptr<const Metric> make_topk_overlap(Pooling pooling);
 std::shared_ptr<const Metric> make_nme(const std::string& file);
 // `file`: JSON that describes the detector's outputs.
 std::shared_ptr<const Metric> make_map50(const std::string& file);
+// "wer" or "cer". `file`: the vocabulary of the scores.
+std::shared_ptr<const Metric> make_error_rate(std::string name, const std::string& file);
 std::shared_ptr<const Metric> make_command_metric(std::string name, bool higher_is_better, std::string command,
                                                   double timeout_seconds, int resamples);
 

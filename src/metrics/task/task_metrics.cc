@@ -38,6 +38,14 @@ const std::map<std::string, Kind>& kinds() {
       {"nme",
        {.takes_file = true, .make = [](const std::string& file, const auto&) { return internal::make_nme(file); }}},
       {"perplexity", {.make = [](const auto&, const auto&) { return internal::make_perplexity(); }}},
+      {"wer",
+       {.needs_file = true,
+        .takes_file = true,
+        .make = [](const std::string& file, const auto&) { return internal::make_error_rate("wer", file); }}},
+      {"cer",
+       {.needs_file = true,
+        .takes_file = true,
+        .make = [](const std::string& file, const auto&) { return internal::make_error_rate("cer", file); }}},
       {"topk_overlap",
        {.make =
             [](const auto&, const MetricOptions& options) {
@@ -78,7 +86,7 @@ std::shared_ptr<const Metric> make_metric(const std::string& text, const MetricO
                     fmt::join(names, ", "), did_you_mean(name, names)));
   }
   if (kind->second.needs_file && file.empty())
-    fail(fmt::format("{}=FILE.json expected, which says how the outputs are read (docs/reference/metrics.md)", name));
+    fail(fmt::format("{}=FILE expected, which says how the outputs are read (docs/reference/metrics.md)", name));
   if (!kind->second.takes_file && text.find('=') != std::string::npos) fail(fmt::format("{} alone expected", name));
   return kind->second.make(file, options);
 }
@@ -110,7 +118,9 @@ void require_free(const std::string& name) {
 
 }  // namespace
 
-Truth truth_of(const Sample& sample) { return {sample.label, sample.target, sample.boxes, sample.tokens}; }
+Truth truth_of(const Sample& sample) {
+  return {sample.label, sample.target, sample.boxes, sample.transcript, sample.tokens};
+}
 
 void Answers::append(std::span<const Tensor> tensors, std::span<const char> counted) {
   outputs.resize(tensors.size());
