@@ -34,6 +34,7 @@ void add_plan(Command app, Context& context);
 void add_bench(Command app, Context& context);
 void add_check(Command app, Context& context);
 void add_audit(Command app, Context& context);
+void add_lint(Command app, Context& context);
 void add_report(Command app, Context& context);
 void add_device(Command app, Context& context);
 void add_hub(Command app, Context& context);

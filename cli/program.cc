@@ -140,6 +140,7 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   cli::add_bench(&app, context);
   cli::add_check(&app, context);
   cli::add_audit(&app, context);
+  cli::add_lint(&app, context);
   cli::add_report(&app, context);
   cli::add_device(&app, context);
   cli::add_hub(&app, context);

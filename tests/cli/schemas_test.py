@@ -84,6 +84,7 @@ class Schemas(unittest.TestCase):
         self.check("quantize", self.made)
         self.check("quantize", self.printed("quantize", models.DIGITS, "--mode", "weights", "-o", self.dir / "w.onnx"))
         self.check("analyze", self.printed("analyze", models.DIGITS, *DATA, "--samples", 20))
+        self.check("lint", self.printed("lint", self.int8))
         self.check("one_in", self.printed("analyze", models.DIGITS, *DATA, "--samples", 20, "--one-in", "int8,int8_weights"))
         self.check("run", self.printed("run", models.DIGITS, *DATA, "-o", self.dir / "outputs.npz"))
         self.check("run", self.printed("run", models.DIGITS, *DATA, "-o", self.dir / "outputs.npz", "--metric", "accuracy"))

@@ -1,0 +1,184 @@
+"""`seqto lint` against what ONNX Runtime made of the graph: for each node of generated graphs that onnxruntime's quantizer wrote, and
+of the cases quantized by seqto, whether the verdict is that of the optimized graph.
+
+- integers: what the QuantizeLinear behind it gives comes from another operator than QuantizeLinear, or its own output from one on codes
+- conversion, fused: the pair's node is there, or is not
+- float: the output comes from an operator in float, or was fused into one
+- other: not counted
+
+usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N]      (--show: the first N verdicts that were wrong)
+"""
+import collections
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+ROOT = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "differential")]
+import graphs  # noqa: E402
+from _ratios import Ratios  # noqa: E402
+
+# Named as this file.
+_spec = importlib.util.spec_from_file_location("quantizer_oracle", ROOT / "tests" / "differential" / "oracle.py")
+quantizer = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(quantizer)
+
+BINARY = os.environ["SEQTO_BINARY"]
+TARGET = "onnxruntime-cpu-x86"
+ON_CODES = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize", "QAttention", "ConvInteger")
+MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "MaxPool")
+DROPPED = ("Relu", "Clip")  # where the QuantizeLinear behind them does the same
+PAIR = ("QuantizeLinear", "DequantizeLinear")
+
+
+def optimized(path, output):
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    options.optimized_model_filepath = output
+    ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnx.load(output)
+
+
+def verdicts(path, target=TARGET):
+    done = subprocess.run([BINARY, "--json", "lint", path, "--target", target], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 5): raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)["nodes"]
+
+
+class Truth:
+    """What became of each tensor of the model in the optimized graph."""
+
+    def __init__(self, model, after):
+        self.readers = collections.defaultdict(list)
+        for n in model.graph.node:
+            for i in n.input: self.readers[i].append(n)
+        self.makers = {o: n for n in model.graph.node for o in n.output}
+        self.made = {o: n for n in after.graph.node for o in n.output}
+        self.outputs = {o.name for o in model.graph.output}
+        self.quantized = {n.input[0] for n in after.graph.node if n.op_type == "QuantizeLinear"}
+        self.dequantized = {n.output[0] for n in after.graph.node if n.op_type == "DequantizeLinear"}
+        self.pairs = {n.name for n in after.graph.node if n.op_type in PAIR}
+        self.constants = {i.name for i in after.graph.initializer}
+
+    def of_pair(self, node):
+        """The runtime renames what signed codes become, and gives each reader a DequantizeLinear of its own."""
+        if node.name and node.name in self.pairs: return "conversion"
+        if node.op_type == "QuantizeLinear": return "conversion" if self.in_front(node.input[0]) else "fused"
+        return "conversion" if self.behind(node.output[0]) else "fused"
+
+    def in_front(self, tensor):
+        """Whether a QuantizeLinear reads the tensor, or what it was moved from."""
+        while tensor not in self.quantized:
+            maker = self.makers.get(tensor)
+            if maker is None or maker.op_type not in MOVERS + DROPPED: return False
+            tensor = maker.input[0]
+        return True
+
+    def behind(self, tensor):
+        """Whether a DequantizeLinear makes the tensor, or what it is moved to."""
+        if any(name.split("/duplicated")[0] in (tensor, tensor + "_post_dq") or name.startswith(tensor + "_post_dq") for name in self.dequantized): return True
+        return any(r.op_type in MOVERS and self.behind(r.output[0]) for r in self.readers[tensor])
+
+    def behind_layout(self, node):
+        """The node before the Transpose that another layout takes."""
+        while node is not None and node.op_type in ("Transpose", "ReorderOutput"): node = self.made.get(node.input[0])
+        return node
+
+    def of_layer(self, node):
+        """"integers", "float", or nothing where the graph does not tell."""
+        for output in node.output:
+            own = self.made.get(output)
+            if own is not None and node.op_type != "Transpose": own = self.behind_layout(own)
+            if own is not None and own.op_type not in PAIR:
+                return "integers" if own.op_type.startswith(ON_CODES) else "float"
+            for reader in self.readers[output]:
+                if reader.op_type != "QuantizeLinear": continue
+                behind = self.made.get(reader.output[0])
+                if behind is not None and behind.op_type not in PAIR: return "integers"
+        return None
+
+
+def compare(path, scratch, found, wrong, by_file):
+    model = onnx.load(path)
+    try:
+        after = optimized(path, scratch)
+    except Exception:
+        return False  # a file that the runtime refuses
+    truth = Truth(model, after)
+    told = {v["node"]: v for v in verdicts(path)}
+    for i, n in enumerate(model.graph.node):
+        v = told.get(n.name or f"node_{i}")
+        if v is None or v["verdict"] == "other": continue
+        true = truth.of_pair(n) if n.op_type in PAIR else truth.of_layer(n)
+        if true is None: true = "float" if v["verdict"] == "float" else None  # fused into what reads it
+        if true is None: continue
+        right = v["verdict"] == true
+        found[(n.op_type, right)] += 1
+        by_file[pathlib.Path(path).stem] += not right
+        if not right:
+            readers = ",".join(sorted({r.op_type for o in n.output for r in truth.readers[o]}))
+            wrong.append(f"{path}: {n.op_type} {n.name}, read by {readers}: {v['verdict']} said, {true} found; {v['reason']}")
+    return True
+
+
+def generated(seed, folder):
+    case = graphs.generate(seed, float16=False)
+    options = quantizer.random_options(np.random.default_rng([seed, 2]), case.model)
+    model, ranges, output = folder / "m.onnx", folder / "r.json", folder / f"q{seed}.onnx"
+    onnx.save(case.model, model)
+    quantizer.save_ranges(quantizer.observe(case.model, case.inputs, quantizer.float_tensors(case.model, options["op_types"])), ranges)
+    quantizer.quantize(model, ranges, options, output)
+    return output
+
+
+def of_cases(folder):
+    for case in sorted(pathlib.Path(os.environ.get("SEQTO_CASES_DIR", "")).glob("*/case.json")):
+        data = case.parent / "inputs.npz"
+        model = case.parent / json.loads(case.read_text()).get("model", "model.onnx")
+        for name, flags in (("s8", []), ("u8", ["--activation-type", "uint8", "--per-channel"]), ("qop", ["--format", "qoperator"])):
+            output = folder / f"{case.parent.name}_{name}.onnx"
+            how = ["--data", data] if data.exists() else ["--data", "random"]
+            done = subprocess.run([BINARY, "quantize", model, *how, "--samples", "4", *flags, "-o", output], capture_output=True, check=False)
+            if done.returncode == 0: yield output
+
+
+def main():
+    value = lambda flag, otherwise: int(sys.argv[sys.argv.index(flag) + 1]) if flag in sys.argv else otherwise
+    count, first, show = value("--count", 1000), value("--seed", 0), value("--show", 0)
+    found, wrong, by_file, refused, models = collections.Counter(), [], collections.Counter(), 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        scratch = str(folder / "optimized.onnx")
+        for seed in range(first, first + count):
+            try:
+                with contextlib.redirect_stderr(None): path = generated(seed, folder)
+            except Exception:
+                continue  # what onnxruntime's quantizer refuses
+            if compare(str(path), scratch, found, wrong, by_file): models += 1
+            else: refused += 1
+            path.unlink(missing_ok=True)
+        for path in of_cases(folder):
+            if compare(str(path), scratch, found, wrong, by_file): models += 1
+    right, all_nodes = sum(c for (_, r), c in found.items() if r), sum(found.values())
+    for line in wrong[:show]: print(line.replace(name, ""))
+    by_op = collections.Counter(op for op, r in found.elements() if not r)
+    print("cases with wrong verdicts:", {f: c for f, c in by_file.items() if c and not f[1:].isdigit()})
+    print(f"{TARGET}, onnxruntime {ort.__version__}: {right} of {all_nodes} nodes right ({right / all_nodes:.2%}, goal 99.9 %) in {models} models; "
+          f"{refused} that the runtime refuses; wrong by operator: {dict(by_op.most_common(12))}")
+    ratios = Ratios("oracle", ["generated graphs, cases"])
+    ratios.add("nodes wrong", max(1e-9, 1 - right / all_nodes), "lower")
+    return ratios.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

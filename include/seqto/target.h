@@ -1,0 +1,84 @@
+// Room: quantization. What a runtime on a device takes and computes in integers: tables, and what they say of a file.
+// See docs/reference/targets.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "seqto/model.h"
+
+namespace seqto {
+
+// Of operators between DequantizeLinear and QuantizeLinear: when the runtime computes them on codes. The first rule
+// that names an operator and is met decides; where none is, the first one's reason is told.
+struct TargetRule {
+  enum class As {
+    kIntegers,  // a kernel of its own
+    kMoved,     // the codes pass as they are: scale and zero point are the same on both sides
+    kRemoved    // the codes say it already, as of a Relu in front of a QuantizeLinear whose lowest value is 0
+  };
+  std::vector<std::string> ops;
+  As as = As::kIntegers;
+  std::vector<DataType> activations, weights;                     // types of codes; empty: any
+  bool same_types = true;                                         // all activations and the output have one type
+  std::vector<DataType> signed_weights_for;                       // activations of these types need int8 weights
+  bool per_channel = true;                                        // weights may have a scale for each channel
+  bool symmetric_activations = false, symmetric_weights = false;  // zero points have to be 0
+  bool power_of_two = false;                                      // scales have to be
+  // Of kMoved: with pairs on one side alone, these move to the other, past any number of such operators.
+  bool propagates = false;
+  bool int32_bias = false;                   // a bias has to be int32 codes, or absent
+  bool quantizes_constants = false;          // a weight or bias in float, where the output is quantized
+  bool needs_output = true;                  // of a QuantizeLinear behind it
+  int64_t least_inner = 0, least_outer = 0;  // of a product's weight: sums over fewer, or gives fewer: not worth it
+  std::optional<double> output_scale;        // that the output has to have
+  std::optional<int64_t> output_zero_point;
+  int64_t from_opset = 0;
+  std::string why;  // of what it refuses; may be empty
+};
+
+// A table of targets/*.toml, or of a file of the user's.
+struct Target {
+  std::string name, title;
+  std::string known;                   // "run", "compiled", "documented"
+  std::vector<std::string> sources;    // where that is said, or what was run
+  std::vector<std::string> floats;     // types that it computes other layers in; empty: none, such layers are refused
+  std::vector<std::string> operators;  // on codes that it has beside pairs: "QLinearConv", "MatMulNBits" ...
+  int64_t most_opset = 0;              // 0: any
+  bool signed_pairs_become_unsigned = false;  // int8 of a QuantizeLinear that one DequantizeLinear reads is as uint8
+  std::vector<TargetRule> rules;
+};
+std::vector<std::string> target_names();
+// A name, or the path of a TOML file. Throws Error{kUsage} for neither, Error{kInvalidInput} naming line and key.
+Target load_target(const std::string& name_or_file);
+
+enum class Verdict {
+  kIntegers,    // computed on codes
+  kFused,       // a pair's node that is part of such a layer
+  kConversion,  // a pair's node that runs
+  kFloat,       // computed in float
+  kOther,       // neither: shapes, indices
+  kRefused      // the target cannot run it
+};
+std::string_view to_string(Verdict verdict);  // "integers", "fused", "conversion", "float", "other", "refused"
+
+struct LintedNode {
+  LayerId node;
+  std::string op_type;
+  Verdict verdict = Verdict::kOther;
+  bool wasted = false;  // kFloat, though its inputs are quantized
+  std::string reason;   // the rule that says so; empty where there is nothing to say
+};
+struct Lint {
+  std::string target, known;
+  std::vector<LintedNode> nodes;  // each once, in graph order
+  int64_t count(Verdict verdict) const;
+  int64_t wasted() const;
+};
+// `model` has names and shapes. Bodies of If, Loop and Scan are not looked at.
+Lint lint(const Model& model, const Target& target);
+std::string lint_to_json(const Lint& result);
+
+}  // namespace seqto

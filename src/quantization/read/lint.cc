@@ -1,0 +1,367 @@
+// What a target makes of each node of a file.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/json.h"
+#include "model/graph_view.h"
+#include "model/op_traits.h"
+#include "seqto/target.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+
+// A tensor's codes: what a DequantizeLinear or QuantizeLinear says of them.
+struct Codes {
+  const Node* node = nullptr;  // that says it
+  DataType type = DataType::kUndefined;
+  const Tensor *scale = nullptr, *zero_point = nullptr;  // null: computed, or not given
+  bool constant = false;                                 // the codes lie in the file
+};
+
+std::string types_text(const std::vector<DataType>& types) {
+  std::vector<std::string_view> names;
+  for (const DataType type : types) names.push_back(to_string(type));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool contains(const std::vector<DataType>& types, DataType type) {
+  return types.empty() || std::ranges::count(types, type) > 0;
+}
+
+bool is_zero(const Tensor* zero_point) {
+  for (int64_t i = 0; zero_point && i < zero_point->element_count(); ++i)
+    if (element(*zero_point, i) != 0) return false;
+  return true;
+}
+
+bool equal_values(const Tensor* a, const Tensor* b) {
+  return a == b || (a && b && a->dims() == b->dims() && a->equals(*b));
+}
+
+class Linter {
+ public:
+  Linter(const Model& model, const Target& target) : model_(model), target_(target), view_(model) {
+    for (const TargetRule& rule : target.rules)
+      for (const std::string& op : rule.ops) rules_[op].push_back(&rule);
+  }
+
+  Lint run() {
+    for (const Node& node : model_.graph.nodes) {
+      if (has(node, kPair)) continue;
+      verdicts_[&node] = layer(node);
+    }
+    for (const Node& node : model_.graph.nodes)
+      if (has(node, kPair)) verdicts_[&node] = pair(node);
+    Lint result{.target = target_.name, .known = target_.known};
+    for (const Node& node : model_.graph.nodes) {
+      LintedNode& linted = verdicts_.at(&node);
+      linted.node = node.name;
+      linted.op_type = node.op_type;
+      result.nodes.push_back(std::move(linted));
+    }
+    return result;
+  }
+
+ private:
+  // --- what stands around a layer
+
+  Codes codes(const Node& pair, bool quantizes) const {
+    Codes found{.node = &pair};
+    const auto input = [&](size_t i) { return i < pair.inputs.size() ? pair.inputs[i] : std::string(); };
+    const std::string coded = quantizes ? (pair.outputs.empty() ? "" : pair.outputs[0]) : input(0);
+    if (const auto type = view_.types.find(coded); type != view_.types.end()) found.type = type->second;
+    else if (const auto zero = view_.types.find(input(2)); zero != view_.types.end()) found.type = zero->second;
+    else found.type = DataType::kUint8;
+    found.scale = view_.constant(input(1));
+    found.zero_point = view_.constant(input(2));
+    if (target_.signed_pairs_become_unsigned && found.type == DataType::kInt8 && becomes_unsigned(pair, quantizes))
+      found.type = DataType::kUint8;
+    found.constant = !quantizes && (view_.constant(coded) || is_folded(coded));
+    return found;
+  }
+
+  bool becomes_unsigned(const Node& pair, bool quantizes) const {
+    const Node* quantize = quantizes ? &pair : view_.edges.producer(pair.inputs[0]);
+    if (!quantize || !is_quantize(*quantize) || view_.edges.uses(quantize->outputs[0]) != 1) return false;
+    const Node* reader = view_.edges.only_reader(quantize->outputs[0]);
+    if (!reader || !is_dequantize(*reader)) return false;
+    const auto scalar = [&](const Node& node) {
+      const Tensor* zero = node.inputs.size() > 2 ? view_.constant(node.inputs[2]) : nullptr;
+      return zero && zero->element_count() == 1;
+    };
+    return scalar(*quantize) && scalar(*reader) && view_.edges.uses(reader->outputs[0]) == 1;
+  }
+
+  // A constant through QuantizeLinear: runtimes compute it once, when they load the model.
+  bool is_folded(const std::string& tensor) const {
+    const Node* producer = view_.edges.producer(tensor);
+    return producer && is_quantize(*producer) && !producer->inputs.empty() && view_.constant(producer->inputs[0]);
+  }
+
+  bool propagates(const Node& node) const {
+    const auto rules = rules_.find(node.op_type);
+    return rules != rules_.end() && node.domain.empty() && !node.inputs.empty() && !node.outputs.empty() &&
+           std::ranges::any_of(rules->second, [&](const TargetRule* rule) {
+             return rule->propagates && view_.opset >= rule->from_opset;
+           });
+  }
+
+  // Of the DequantizeLinear that makes the tensor, or that moves behind what makes it; nothing for floats.
+  std::optional<Codes> read(const std::string& tensor) const {
+    const Node* producer = view_.edges.producer(tensor);
+    while (producer && propagates(*producer) && view_.edges.uses(producer->inputs[0]) == 1)
+      producer = view_.edges.producer(producer->inputs[0]);
+    if (!producer || !is_dequantize(*producer)) return {};
+    return codes(*producer, false);
+  }
+
+  // Of the QuantizeLinear that alone reads the tensor, or that moves in front of what alone reads it.
+  std::optional<Codes> written(std::string tensor) const {
+    for (const Node* reader; (reader = view_.edges.only_reader(tensor)) && propagates(*reader);)
+      tensor = reader->outputs[0];
+    return written_here(tensor);
+  }
+
+  std::optional<Codes> written_here(const std::string& tensor) const {
+    const auto& readers = view_.edges.readers(tensor);
+    if (readers.empty() || view_.edges.uses(tensor) != readers.size()) return {};
+    if (std::ranges::any_of(readers, [](const Node* reader) { return !is_quantize(*reader); })) return {};
+    // Several with the same parameters are as good as one: runtimes merge them.
+    const Codes first = codes(*readers[0], true);
+    for (const Node* reader : readers) {
+      const Codes other = codes(*reader, true);
+      if (other.type != first.type || !equal_values(other.scale, first.scale) ||
+          !equal_values(other.zero_point, first.zero_point))
+        return {};
+    }
+    return first;
+  }
+
+  bool is_float(const std::string& tensor) const {
+    if (view_.is_float(tensor)) return true;
+    const auto type = view_.types.find(tensor);
+    return type != view_.types.end() && type->second == DataType::kFloat16;
+  }
+
+  // --- rules
+
+  // Whether pairs stand on one side of it alone.
+  bool is_passed(const Node& node) const {
+    if (!propagates(node) || view_.edges.uses(node.inputs[0]) != 1) return false;
+    return read(node.inputs[0]).has_value() != written(node.outputs[0]).has_value();
+  }
+
+  bool is_quantized_for(const Node& node, const TargetRule& rule, size_t input) const {
+    return rule.quantizes_constants && view_.initializers.contains(node.inputs[input]) && written(node.outputs[0]);
+  }
+
+  // Why the rule is not met; empty: it is.
+  std::string refusal(const Node& node, const TargetRule& rule) const {
+    if (view_.opset < rule.from_opset) return fmt::format("from opset {} on, {} found", rule.from_opset, view_.opset);
+    std::vector<Codes> activations;
+    for (const size_t i : data_inputs(node)) {
+      if (i >= node.inputs.size() || node.inputs[i].empty()) continue;
+      const std::string& tensor = node.inputs[i];
+      if (!is_float(tensor)) continue;  // as the condition of a Where
+      const auto found = read(tensor);
+      if (!found && i > 0 && is_quantized_for(node, rule, i)) continue;
+      if (!found) return fmt::format("its input '{}' is not quantized", tensor);
+      const bool weight = found->constant && i > 0 && has(node, kProduct);
+      if (std::string why = weight ? weight_refusal(node, rule, *found) : activation_refusal(rule, *found);
+          !why.empty())
+        return why;
+      if (!weight) activations.push_back(*found);
+      if (weight && !activations.empty() && !rule.signed_weights_for.empty() &&
+          contains(rule.signed_weights_for, activations[0].type) && found->type != DataType::kInt8)
+        return fmt::format("{} activations and {} weights found; int8 weights needed", to_string(activations[0].type),
+                           to_string(found->type));
+    }
+    if (activations.empty()) return "none of its inputs is a quantized activation";
+    if (const auto bias = bias_input(node); bias && rule.int32_bias)
+      if (const auto found = read(node.inputs[*bias]);
+          (!found && !is_quantized_for(node, rule, *bias)) || (found && found->type != DataType::kInt32))
+        return fmt::format("a bias of {} found; int32 codes needed", found ? to_string(found->type) : "floats");
+    return output_refusal(node, rule, activations);
+  }
+
+  std::string activation_refusal(const TargetRule& rule, const Codes& found) const {
+    if (!contains(rule.activations, found.type))
+      return fmt::format("{} activations found; {} taken", to_string(found.type), types_text(rule.activations));
+    if (found.scale && found.scale->element_count() > 1) return "activations with a scale for each channel found";
+    return common_refusal(rule, found, rule.symmetric_activations, "activations");
+  }
+
+  std::string weight_refusal(const Node& node, const TargetRule& rule, const Codes& found) const {
+    if (!contains(rule.weights, found.type))
+      return fmt::format("{} weights found; {} taken", to_string(found.type), types_text(rule.weights));
+    const bool per_channel = found.scale && found.scale->element_count() > 1;
+    if (per_channel && !rule.per_channel) return "weights with a scale for each channel found; one for all taken";
+    const Tensor* weight = view_.constant(found.node->inputs[0]);
+    if (!weight) weight = view_.constant(view_.edges.producer(found.node->inputs[0])->inputs[0]);
+    if (weight && (rule.least_inner > 0 || rule.least_outer > 0)) {
+      const size_t rank = weight->dims().size();
+      const auto inner = summed_axis(node, rank), outer = output_axis(node, rank);
+      if (inner && weight->dims()[*inner] < rule.least_inner)
+        return fmt::format("sums over {} found; {} or more are worth it", weight->dims()[*inner], rule.least_inner);
+      if (outer && weight->dims()[*outer] < rule.least_outer)
+        return fmt::format("{} outputs found; {} or more are worth it", weight->dims()[*outer], rule.least_outer);
+    }
+    return common_refusal(rule, found, rule.symmetric_weights, "weights");
+  }
+
+  std::string common_refusal(const TargetRule& rule, const Codes& found, bool symmetric, const char* what) const {
+    if (symmetric && !is_zero(found.zero_point)) return fmt::format("{} with a zero point found; 0 needed", what);
+    if (!rule.power_of_two || !found.scale) return {};
+    for (int64_t i = 0; i < found.scale->element_count(); ++i)
+      if (const double log = std::log2(element(*found.scale, i)); log != std::round(log))
+        return fmt::format("a scale of {} of {} found; a power of two needed", element(*found.scale, i), what);
+    return {};
+  }
+
+  std::string output_refusal(const Node& node, const TargetRule& rule, std::span<const Codes> activations) const {
+    std::optional<Codes> first;
+    for (const std::string& output : node.outputs) {
+      if (output.empty()) continue;
+      const auto found = written(output);
+      if (!found && rule.needs_output)
+        return fmt::format("its output '{}' is not quantized, or for some readers alone", output);
+      if (!found) return {};
+      if (!first) first = found;
+    }
+    if (!first) return {};
+    const DataType type = activations[0].type;
+    for (const Codes& a : activations)
+      if (rule.same_types && (a.type != type || first->type != type))
+        return fmt::format("{} in and {} out found; one type needed", to_string(a.type), to_string(first->type));
+    if (std::string why = activation_refusal(rule, *first); !why.empty()) return "output: " + why;
+    if (rule.as == TargetRule::As::kMoved && (!equal_values(activations[0].scale, first->scale) ||
+                                              !equal_values(activations[0].zero_point, first->zero_point)))
+      return "other parameters behind it than in front";
+    if (rule.output_scale && (!first->scale || std::abs(element(*first->scale, 0) / *rule.output_scale - 1) > 1e-5))
+      return fmt::format("an output scale of {} found; {} needed",
+                         first->scale ? fmt::format("{}", element(*first->scale, 0)) : "run time", *rule.output_scale);
+    const double zero = first->zero_point ? element(*first->zero_point, 0) : 0;
+    if (rule.output_zero_point && zero != static_cast<double>(*rule.output_zero_point))
+      return fmt::format("an output zero point of {} found; {} needed", zero, *rule.output_zero_point);
+    return {};
+  }
+
+  // --- verdicts
+
+  LintedNode layer(const Node& node) {
+    if (is_quantized_operator(node)) return on_codes(node);
+    if (target_.most_opset > 0 && view_.opset > target_.most_opset && node.domain.empty())
+      return {.verdict = Verdict::kRefused,
+              .reason = fmt::format("opset {} found; at most {} taken", view_.opset, target_.most_opset)};
+    std::string reason;
+    if (const auto rules = rules_.find(node.op_type); rules != rules_.end() && node.domain.empty()) {
+      for (const TargetRule* rule : rules->second) {
+        std::string why = refusal(node, *rule);
+        if (!why.empty() && rule->propagates && is_passed(node)) why.clear();
+        if (why.empty()) {
+          in_integers_.insert(&node);
+          return {.verdict = Verdict::kIntegers,
+                  .reason = rule->as == TargetRule::As::kMoved     ? "its codes pass as they are"
+                            : rule->as == TargetRule::As::kRemoved ? "the codes behind it say it already"
+                                                                   : ""};
+        }
+        if (reason.empty()) reason = rule->why.empty() ? why : fmt::format("{} ({})", why, rule->why);
+      }
+    }
+    const bool floats = std::ranges::any_of(node.inputs, [&](const auto& i) { return !i.empty() && is_float(i); }) ||
+                        std::ranges::any_of(node.outputs, [&](const auto& o) { return is_float(o); });
+    if (!floats || is_constant(node) || is_identity(node)) return {.verdict = Verdict::kOther};
+    const bool wasted = std::ranges::any_of(data_inputs(node), [&](size_t i) {
+      const auto found = i < node.inputs.size() ? read(node.inputs[i]) : std::nullopt;
+      return found && !found->constant;
+    });
+    if (reason.empty()) reason = "no rule of the target takes it in integers";
+    if (target_.floats.empty())
+      return {.verdict = Verdict::kRefused, .reason = reason + "; the target computes nothing in float"};
+    return {.verdict = Verdict::kFloat, .wasted = wasted, .reason = wasted ? reason : ""};
+  }
+
+  LintedNode on_codes(const Node& node) const {
+    if (std::ranges::count(target_.operators, node.op_type) > 0) return {.verdict = Verdict::kIntegers};
+    return {.verdict = Verdict::kRefused,
+            .reason = fmt::format("the target has no operator {}{}", node.op_type,
+                                  target_.rules.empty() ? ""
+                                                        : "; QuantizeLinear and DequantizeLinear around the float "
+                                                          "operator are its form (--format qdq)")};
+  }
+
+  LintedNode pair(const Node& node) const {
+    const auto all_in_integers = [&](const std::vector<const Node*>& nodes) {
+      return !nodes.empty() && std::ranges::all_of(nodes, [&](const Node* n) { return in_integers_.contains(n); });
+    };
+    const std::string& output = node.outputs.at(0);
+    if (is_quantize(node)) {
+      if (is_folded(output)) return {.verdict = Verdict::kFused, .reason = "of a constant: computed once"};
+      const Node* producer = node.inputs.empty() ? nullptr : view_.edges.producer(node.inputs[0]);
+      // It moves in front of what codes pass.
+      while (producer && in_integers_.contains(producer) && propagates(*producer) && !read(producer->inputs[0]))
+        producer = view_.edges.producer(producer->inputs[0]);
+      if (producer && in_integers_.contains(producer)) return {.verdict = Verdict::kFused};
+      return {.verdict = Verdict::kConversion, .reason = producer ? "behind a layer in float" : "of an input"};
+    }
+    std::string end = output;
+    for (const Node* reader; (reader = view_.edges.only_reader(end)) && in_integers_.contains(reader) &&
+                             propagates(*reader) && !written_here(reader->outputs[0]);)
+      end = reader->outputs[0];
+    const auto& readers = view_.edges.readers(end);
+    if (all_in_integers(readers) && view_.edges.uses(end) == readers.size()) return {.verdict = Verdict::kFused};
+    for (const Node* reader : readers)
+      if (!in_integers_.contains(reader))
+        return {.verdict = Verdict::kConversion, .reason = fmt::format("read by '{}' in float", reader->name)};
+    return {.verdict = Verdict::kConversion, .reason = "an output of the model"};
+  }
+
+  const Model& model_;
+  const Target& target_;
+  GraphView view_;
+  std::unordered_map<std::string, std::vector<const TargetRule*>> rules_;
+  std::unordered_set<const Node*> in_integers_;
+  std::unordered_map<const Node*, LintedNode> verdicts_;
+};
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  static constexpr std::string_view kNames[] = {"integers", "fused", "conversion", "float", "other", "refused"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
+int64_t Lint::count(Verdict verdict) const {
+  return std::ranges::count_if(nodes, [&](const LintedNode& n) { return n.verdict == verdict; });
+}
+
+int64_t Lint::wasted() const { return std::ranges::count_if(nodes, &LintedNode::wasted); }
+
+Lint lint(const Model& model, const Target& target) { return Linter(model, target).run(); }
+
+std::string lint_to_json(const Lint& result) {
+  using Json = nlohmann::ordered_json;
+  Json json{{"schema_version", 1}, {"target", result.target}, {"known", result.known}};
+  for (const Verdict v :
+       {Verdict::kIntegers, Verdict::kFused, Verdict::kConversion, Verdict::kFloat, Verdict::kOther, Verdict::kRefused})
+    json["counts"][std::string(to_string(v))] = result.count(v);
+  json["counts"]["wasted"] = result.wasted();
+  json["nodes"] = Json::array();
+  for (const LintedNode& n : result.nodes)
+    json["nodes"].push_back({{"node", n.node},
+                             {"op_type", n.op_type},
+                             {"verdict", to_string(n.verdict)},
+                             {"wasted", n.wasted},
+                             {"reason", n.reason}});
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace seqto

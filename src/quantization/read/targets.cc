@@ -1,0 +1,170 @@
+// Tables of targets, read.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "base/files.h"
+#include "base/toml.h"
+#include "quantization/read/target_files.h"
+#include "seqto/error.h"
+#include "seqto/target.h"
+
+namespace seqto {
+namespace {
+
+class Reader {
+ public:
+  Reader(const toml::table& table, std::string file) : table_(table), file_(std::move(file)) {}
+
+  [[noreturn]] void fail(const toml::node& at, const std::string& found, const std::string& expected) const {
+    throw Error(Code::kInvalidInput, fmt::format("[target] {}:{}: {} found; {} expected; see docs/reference/targets.md",
+                                                 file_, at.source().begin.line, found, expected));
+  }
+
+  std::string text(const char* key, bool needed = false) {
+    const toml::node* node = take(key, needed);
+    if (!node) return {};
+    if (!node->is_string()) fail(*node, fmt::format("another value of {}", key), "a text");
+    return std::string(node->as_string()->get());
+  }
+  std::vector<std::string> texts(const char* key, bool needed = false) {
+    std::vector<std::string> values;
+    const toml::node* node = take(key, needed);
+    if (!node) return values;
+    const auto refuse = [&] { fail(*node, fmt::format("another value of {}", key), "a list of texts"); };
+    if (!node->is_array()) refuse();
+    for (const toml::node& entry : *node->as_array()) {
+      if (!entry.is_string()) refuse();
+      values.emplace_back(entry.as_string()->get());
+    }
+    return values;
+  }
+  std::vector<DataType> types(const char* key) {
+    std::vector<DataType> types;
+    for (const std::string& name : texts(key)) types.push_back(parse_data_type(name));
+    return types;
+  }
+  bool flag(const char* key, bool otherwise) {
+    const toml::node* node = take(key, false);
+    if (!node) return otherwise;
+    if (!node->is_boolean()) fail(*node, fmt::format("another value of {}", key), "true or false");
+    return node->as_boolean()->get();
+  }
+  std::optional<double> number(const char* key) {
+    const toml::node* node = take(key, false);
+    if (!node) return {};
+    if (!node->is_number()) fail(*node, fmt::format("another value of {}", key), "a number");
+    return *node->value<double>();
+  }
+  int64_t whole(const char* key) { return static_cast<int64_t>(number(key).value_or(0)); }
+  const toml::array* tables(const char* key) {
+    const toml::node* node = take(key, false);
+    if (node && !node->is_array_of_tables()) fail(*node, fmt::format("another value of {}", key), "tables [[rule]]");
+    return node ? node->as_array() : nullptr;
+  }
+  void finish() const {
+    for (const auto& [key, node] : table_)
+      if (std::ranges::count(taken_, key.str()) == 0)
+        fail(node, fmt::format("the key {}", key.str()),
+             fmt::format("one of {}{}", fmt::join(taken_, " "), did_you_mean(std::string(key.str()), taken_)));
+  }
+
+ private:
+  const toml::node* take(const char* key, bool needed) {
+    taken_.emplace_back(key);
+    const toml::node* node = table_.get(key);
+    if (!node && needed) fail(table_, fmt::format("no {}", key), fmt::format("{} = ...", key));
+    return node;
+  }
+
+  const toml::table& table_;
+  std::string file_;
+  std::vector<std::string> taken_;
+};
+
+TargetRule::As parse_as(Reader& reader, const toml::table& table) {
+  static const std::map<std::string, TargetRule::As> kWords{{"", TargetRule::As::kIntegers},
+                                                            {"integers", TargetRule::As::kIntegers},
+                                                            {"moved", TargetRule::As::kMoved},
+                                                            {"removed", TargetRule::As::kRemoved}};
+  const std::string word = reader.text("as");
+  const auto found = kWords.find(word);
+  if (found == kWords.end()) reader.fail(table, fmt::format("as = \"{}\"", word), "integers, moved or removed");
+  return found->second;
+}
+
+TargetRule read_rule(const toml::table& table, const std::string& file) {
+  Reader r(table, file);
+  TargetRule rule;
+  rule.ops = r.texts("ops", true);
+  rule.as = parse_as(r, table);
+  rule.activations = r.types("activations");
+  rule.weights = r.types("weights");
+  rule.same_types = r.flag("same_types", true);
+  rule.signed_weights_for = r.types("signed_weights_for");
+  rule.per_channel = r.flag("per_channel", true);
+  rule.symmetric_activations = r.flag("symmetric_activations", false);
+  rule.symmetric_weights = r.flag("symmetric_weights", false);
+  rule.power_of_two = r.flag("power_of_two", false);
+  rule.propagates = r.flag("propagates", false);
+  rule.quantizes_constants = r.flag("quantizes_constants", false);
+  rule.int32_bias = r.flag("int32_bias", false);
+  rule.needs_output = r.flag("needs_output", true);
+  rule.least_inner = r.whole("least_inner");
+  rule.least_outer = r.whole("least_outer");
+  rule.output_scale = r.number("output_scale");
+  if (const auto zero = r.number("output_zero_point")) rule.output_zero_point = static_cast<int64_t>(*zero);
+  rule.from_opset = r.whole("from_opset");
+  rule.why = r.text("why");
+  r.finish();
+  return rule;
+}
+
+Target read_target(std::string_view text, const std::string& file) {
+  if (internal::has_deep_keys(text))
+    throw Error(Code::kInvalidInput, fmt::format("[target] {}: a key of more than 100 parts found; a target's table "
+                                                 "expected; see docs/reference/targets.md",
+                                                 file));
+  const toml::parse_result parsed = toml::parse(text, std::string_view(file));
+  if (!parsed)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[target] {}:{}: no TOML found: {}; a target's table expected; see "
+                            "docs/reference/targets.md",
+                            file, parsed.error().source().begin.line, parsed.error().description()));
+  const toml::table& table = parsed.table();
+  Reader r(table, file);
+  Target target{.name = r.text("name", true), .title = r.text("title"), .known = r.text("known", true)};
+  if (target.known != "run" && target.known != "compiled" && target.known != "documented")
+    r.fail(table, fmt::format("known = \"{}\"", target.known), "run, compiled or documented");
+  target.sources = r.texts("sources");
+  target.floats = r.texts("floats", true);
+  target.operators = r.texts("operators");
+  target.signed_pairs_become_unsigned = r.flag("signed_pairs_become_unsigned", false);
+  target.most_opset = r.whole("most_opset");
+  if (const toml::array* rules = r.tables("rule"))
+    for (const toml::node& rule : *rules) target.rules.push_back(read_rule(*rule.as_table(), file));
+  r.finish();
+  return target;
+}
+
+}  // namespace
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const auto& file : internal::target_files()) names.emplace_back(file.name);
+  return names;
+}
+
+Target load_target(const std::string& name_or_file) {
+  for (const auto& file : internal::target_files())
+    if (file.name == name_or_file) return read_target(file.text(), fmt::format("targets/{}.toml", file.name));
+  if (std::filesystem::is_regular_file(name_or_file)) return read_target(read_file(name_or_file), name_or_file);
+  const std::vector<std::string> names = target_names();
+  throw Error(Code::kUsage, fmt::format("[target] '{}' found; a TOML file, or one of {} expected{}", name_or_file,
+                                        fmt::join(names, " "), did_you_mean(name_or_file, names)));
+}
+
+}  // namespace seqto

@@ -1,0 +1,133 @@
+"""lint: what targets say of files: a usual int8 model, int8 activations with two readers, foreign targets, tables of one's own."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto as T, helper as h, numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+from testing.models import seqto  # noqa: E402
+
+TARGETS = sorted(p.stem for p in (models.SOURCE / "targets").glob("*.toml"))
+
+
+def residual(path, kind):
+    """Two convolutions and an addition around the second, all in codes of that type."""
+    constants, nodes = [], []
+
+    def constant(name, value):
+        constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def paired(tensor):
+        parameters = [constant(f"{tensor}_scale", np.float32(0.1)), constant(f"{tensor}_zero", kind(3))]
+        nodes.append(h.make_node("QuantizeLinear", [tensor, *parameters], [f"{tensor}_q"], name=f"{tensor}_quantize"))
+        nodes.append(h.make_node("DequantizeLinear", [f"{tensor}_q", *parameters], [f"{tensor}_d"], name=f"{tensor}_dequantize"))
+        return f"{tensor}_d"
+
+    def conv(tensor, output):
+        weight = constant(f"{output}_w", np.ones((4, 4, 1, 1), np.int8))
+        nodes.append(h.make_node("DequantizeLinear", [weight, constant(f"{weight}_scale", np.float32(0.01)),
+                                                      constant(f"{weight}_zero", np.int8(0))], [f"{weight}_d"], name=f"{weight}_dequantize"))
+        nodes.append(h.make_node("Conv", [tensor, f"{weight}_d"], [output], name=f"conv_{output}"))
+        return paired(output)
+    a = conv(paired("x"), "a")
+    nodes.append(h.make_node("Add", [a, conv(a, "b")], ["s"], name="add"))
+    paired("s")
+    nodes[-1].output[0] = "y"
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.FLOAT, [1, 4, 4, 4])],
+                         [h.make_tensor_value_info("y", T.FLOAT, [1, 4, 4, 4])], constants)
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+class Lint(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.dir = pathlib.Path(folder.name)
+        cls.unsigned = residual(cls.dir / "u8.onnx", np.uint8)
+        cls.signed = residual(cls.dir / "s8.onnx", np.int8)
+
+    def lint(self, model, *flags, code=0):
+        done = seqto("--json", "lint", model, *flags)
+        self.assertEqual(done.returncode, code, done.stderr)
+        found = json.loads(done.stdout)
+        return found["counts"], {n["node"]: n for n in found["nodes"]}
+
+    def test_unsigned_codes_stay_codes(self):
+        counts, nodes = self.lint(self.unsigned, "--strict")
+        self.assertEqual([nodes[n]["verdict"] for n in ("conv_a", "conv_b", "add")], ["integers"] * 3)
+        self.assertEqual((counts["conversion"], counts["wasted"]), (2, 0), "at the model's ends")
+
+    def test_signed_codes_with_two_readers_are_wasted(self):
+        counts, nodes = self.lint(self.signed)
+        self.assertEqual([nodes[n]["verdict"] for n in ("conv_a", "conv_b")], ["float"] * 2)
+        self.assertGreaterEqual(counts["wasted"], 2)
+        self.lint(self.signed, "--strict", code=5)
+        self.assertEqual(self.lint(self.signed, "--target", "onnxruntime-cpu-arm64", "--strict")[0]["wasted"], 0)
+
+    def test_what_the_runtime_does_is_what_was_said(self):
+        import onnxruntime
+        for model in (self.unsigned, self.signed):
+            options = onnxruntime.SessionOptions()
+            options.optimized_model_filepath = str(self.dir / "optimized.onnx")
+            options.log_severity_level = 3
+            onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            made = [n.op_type for n in onnx.load(options.optimized_model_filepath).graph.node]
+            _, nodes = self.lint(model)
+            integers = sum(n["verdict"] == "integers" for n in nodes.values())
+            self.assertEqual(sum(op.startswith("QLinear") for op in made), integers, (model, made))
+
+    def test_foreign_targets(self):
+        for target in TARGETS:
+            with self.subTest(target):
+                done = seqto("lint", self.unsigned, "--target", target)
+                self.assertIn(done.returncode, (0, 5), done.stderr)
+                self.assertIn(target, done.stdout)
+        _, nodes = self.lint(self.unsigned, "--target", "tensorrt")
+        self.assertIn("uint8 activations found; int8 taken", nodes["conv_a"]["reason"])
+        _, nodes = self.lint(self.signed, "--target", "tensorrt")
+        self.assertIn("zero point", nodes["conv_a"]["reason"])
+        _, nodes = self.lint(self.signed, "--target", "esp-dl", code=5)
+        self.assertEqual(nodes["conv_a"]["verdict"], "refused")
+        self.assertEqual(self.lint(self.unsigned, "--target", "qnn-htp")[1]["conv_a"]["verdict"], "integers")
+
+    def test_operators_on_codes(self):
+        output = self.dir / "qop.onnx"
+        self.assertEqual(seqto("quantize", models.DIGITS, "--data", models.DIGITS_DATA, "--format", "qoperator", "-o", output).returncode, 0)
+        self.assertEqual(self.lint(output)[0]["refused"], 0)
+        _, nodes = self.lint(output, "--target", "tensorrt", code=5)
+        self.assertTrue(any("--format qdq" in n["reason"] for n in nodes.values()))
+
+    def test_tables_of_ones_own(self):
+        table = self.dir / "own.toml"
+        table.write_text('name = "own"\nknown = "documented"\nfloats = []\n[[rule]]\nops = ["Conv"]\nactivations = ["uint8"]\n')
+        _, nodes = self.lint(self.unsigned, "--target", table, code=5)
+        self.assertEqual((nodes["conv_a"]["verdict"], nodes["add"]["verdict"]), ("integers", "refused"))
+        for text, code, said in (("name = 1", 3, "own.toml:1: another value of name"), ("x = [", 3, "no TOML"),
+                                 ('name = "a"\nknown = "guessed"\nfloats = []', 3, "run, compiled or documented"),
+                                 ('name = "a"\nknown = "run"\nfloats = []\n[[rule]]\nops = ["Conv"]\nactivation = ["int8"]', 3, "activations"),
+                                 ('name = "a"\nknown = "run"\nfloats = []\n[[rule]]\nops = ["Conv"]\nweights = ["int9"]', 2, "int9"),
+                                 ("a." * 200 + "b = 1", 3, "100 parts")):
+            table.write_text(text)
+            done = seqto("lint", self.unsigned, "--target", table)
+            self.assertEqual(done.returncode, code, (text, done.stderr)), self.assertIn(said, done.stderr)
+        done = seqto("lint", self.unsigned, "--target", "tensorr")
+        self.assertEqual(done.returncode, 2), self.assertIn("tensorrt", done.stderr)
+
+    def test_markdown(self):
+        seqto("lint", self.signed, "--markdown", self.dir / "lint.md")
+        text = (self.dir / "lint.md").read_text()
+        self.assertIn("| node | operator | verdict | rule |", text), self.assertIn("float, wasted", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
