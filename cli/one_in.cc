@@ -73,11 +73,6 @@ void add_one_in_flags(Command word, OneInFlags& f) {
   one_in.add_option("--size", f.size, "The plan that loses least in a file of so many MB, or of such a share (0.3)")
       .check_not_negative();
   one_in.add_option("--plan-out", f.plan_out, "Where that plan is written").type_name("FILE");
-  one_in.in_detail()
-      .add_option("--block-size-mb", f.block_mb,
-                  "Most constants of a block, in MB of float32: about half of what is in memory at a time")
-      .check_not_negative()
-      .capture_default_str();
   add_task_flags(word, f.metrics);
 }
 
@@ -85,7 +80,6 @@ void one_in_command(const WordFlags& f, const OneInFlags& own, const Context& co
   OneInOptions options{.quantize = f.quantize.parsed(), .metrics = own.metrics};
   options.schemes.clear();
   for (const std::string& name : own.schemes) options.schemes.push_back(parse_detailed_scheme(name));
-  options.block_bytes = static_cast<int64_t>(own.block_mb * 1e6);
   if ((own.size > 0) == own.plan_out.empty())
     throw Error(Code::kUsage, "[analyze] one of --size and --plan-out found; both, or neither, expected");
   const Model model = load_for_quantizing(model_file(f.model, f.hub, context), options.quantize, context.env, true);

@@ -12,7 +12,7 @@ namespace seqto::cli {
 struct OneInFlags {
   std::vector<std::string> schemes;
   MetricOptions metrics;
-  double size = 0, block_mb = 256;
+  double size = 0;
   std::string plan_out;
 };
 void add_one_in_flags(Command word, OneInFlags& f);
