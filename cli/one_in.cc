@@ -82,7 +82,12 @@ void one_in_command(const WordFlags& f, const OneInFlags& own, const Context& co
   for (const std::string& name : own.schemes) options.schemes.push_back(parse_detailed_scheme(name));
   if ((own.size > 0) == own.plan_out.empty())
     throw Error(Code::kUsage, "[analyze] one of --size and --plan-out found; both, or neither, expected");
+  if (!f.data.options.states.empty() || !f.quantized.empty())
+    throw Error(Code::kUsage, fmt::format("[analyze] --one-in and {} found; one of them expected",
+                                          f.quantized.empty() ? "--state" : "--quantized"));
   const Model model = load_for_quantizing(model_file(f.model, f.hub, context), options.quantize, context.env, true);
+  options.quantize.exclude = expand_patterns(f.exclude, model);
+  options.quantize.include = expand_patterns(options.quantize.include, model);
   Workbench bench = open_workbench(f, model, "analyze", false, context);
   const bool needs_ranges = std::ranges::any_of(options.schemes, [](const auto& s) { return is_static(s.scheme); });
   const Ranges ranges = needs_ranges ? ranges_of(f, model, bench, context) : Ranges{};

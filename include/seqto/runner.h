@@ -30,9 +30,10 @@ struct SessionOptions {
   // numbers are of the graph that is quantized.
   enum class Optimization { kNone, kAll };
   Optimization optimization = Optimization::kAll;
-  // Whether the runtime may keep weights a second time, as its kernels like them best. Without, a session of a large
-  // model takes half of the memory and its runs take some percent longer. Sessions in workers do as they like.
-  bool prepack = true;
+  // Large models in little memory. Sessions in workers do as they like.
+  bool prepack =
+      true;  // the runtime may keep weights a second time, as its kernels like them best: some percent faster
+  bool fold_constants = true;  // it may compute from constants when it loads, as float weights of stored codes
 };
 
 struct TimedOutputs {
@@ -194,8 +195,8 @@ std::unique_ptr<Runner> carry_states(std::unique_ptr<Runner> runner, const Model
 struct ServeOptions {
   std::string device = "cpu";                // as `hello` tells it
   std::vector<std::filesystem::path> blobs;  // folders of the blobs; outputs go to the first that has room
-  // The asker is on another machine: blobs travel in the stream. Those that came are kept in the first folder, for later
-  // connections too, up to so many bytes; the longest unused ones go.
+  // The asker is on another machine: blobs travel in the stream. Those that came are kept in the first folder, for
+  // later connections too, up to so many bytes; the longest unused ones go.
   bool stream = false;
   int64_t kept_bytes = int64_t{2} << 30;
 };

@@ -381,11 +381,8 @@ class OnnxruntimeRunner : public Runner {
     o.SetDeterministicCompute(true);
     o.SetGraphOptimizationLevel(options.optimization == SessionOptions::Optimization::kNone ? ORT_DISABLE_ALL
                                                                                             : ORT_ENABLE_ALL);
-    if (!options.prepack) {
-      o.AddConfigEntry("session.disable_prepacking", "1");
-      // A head that is tied to the embedding reads it through a Transpose: fused with the product it costs nothing.
-      o.AddConfigEntry("optimization.disable_specified_optimizers", "ConstantFolding");
-    }
+    if (!options.prepack) o.AddConfigEntry("session.disable_prepacking", "1");
+    if (!options.fold_constants) o.AddConfigEntry("optimization.disable_specified_optimizers", "ConstantFolding");
     return o;
   }
 

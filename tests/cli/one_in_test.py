@@ -78,9 +78,31 @@ def as_whole_candidates(folder):
     assert (folder / "q.onnx").stat().st_size < 0.4 * single.stat().st_size
 
 
+def bodies_and_exclusions(folder):
+    """A body reads what no edge tells of: such a graph is one block."""
+    from onnx import TensorProto as T, helper as h
+    random = np.random.default_rng(2)
+    constants = [onnx.numpy_helper.from_array(random.standard_normal((32, 32)).astype(np.float32), n) for n in ("w1", "w2", "captured")]
+    constants.append(onnx.numpy_helper.from_array(np.array(True), "yes"))
+    body = lambda op: h.make_graph([h.make_node(op, ["h", "captured"], ["r"])], op, [], [h.make_tensor_value_info("r", T.FLOAT, None)])
+    nodes = [h.make_node("MatMul", ["x", "w1"], ["h"], name="first"),
+             h.make_node("If", ["yes"], ["b"], name="branch", then_branch=body("MatMul"), else_branch=body("Add")),
+             h.make_node("MatMul", ["b", "w2"], ["y"], name="second")]
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.FLOAT, [1, 32])], [h.make_tensor_value_info("y", T.FLOAT, [1, 32])], constants)
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), folder / "body.onnx")
+    flags = ["--one-in", "int8_weights", "--data", "random"]
+    found = table(folder / "body.onnx", *flags)
+    layers = {n for g in found["groups"] for n in g["layers"]}
+    assert found["blocks"] == 1 and {"first", "second"} <= layers, found
+    assert all(s["losses"]["mse"] > 0 for g in found["groups"] for s in g["schemes"]), found
+    left = table(folder / "body.onnx", *flags, "--exclude", "second")
+    assert {n for g in left["groups"] for s in g["schemes"] for n in s["plan"]} == {"first"}, left
+
+
 def refusals(folder):
     data = ["--data", folder / "ids.npz"]
     for flags, word in ((["--one-in", "int3"], "int3"), (["--one-in", "int4_weights", "--size", "0.5"], "--plan-out"),
+                        (["--one-in", "int4_weights", "--quantized", folder / "q.onnx"], "--quantized"),
                         (["--one-in", "int4_weights", "--size", "0.0001", "--plan-out", folder / "p.json"], "--size")):
         done = seqto("analyze", folder / "single.onnx", *data, *flags)
         assert done.returncode == 2 and word in done.stderr, (flags, done.returncode, done.stderr)
@@ -102,4 +124,5 @@ def convolutions(folder):
 with tempfile.TemporaryDirectory() as name:
     as_whole_candidates(Path(name))
     refusals(Path(name))
+    bodies_and_exclusions(Path(name))
     convolutions(Path(name))

@@ -41,6 +41,9 @@ Needed needed_for(const Model& model, const Edges& edges, std::vector<std::strin
     if (!producer || needed.nodes[edges.place(*producer)]) continue;
     needed.nodes[edges.place(*producer)] = true;
     wanted.insert(wanted.end(), producer->inputs.begin(), producer->inputs.end());
+    for (const Attribute& attribute : producer->attributes)
+      if (const auto* body = std::get_if<OpaqueAttribute>(&attribute.value))
+        wanted.insert(wanted.end(), body->captures.begin(), body->captures.end());
   }
   return needed;
 }

@@ -77,12 +77,12 @@ class Pass {
   void pass_block(std::vector<Candidate>& candidates) {
     for (const Initializer& i : block_->model.graph.initializers) result_.read_bytes += std::ssize(i.tensor.bytes());
     const int64_t start = on_.env.clock_ns();
-    const Model model = to_float32(block_->model);
     std::unordered_set<LayerId> nodes;
-    for (const Node& node : model.graph.nodes) nodes.insert(node.name);
+    for (const Node& node : block_->model.graph.nodes) nodes.insert(node.name);
     ValuesFile next(folder_.path / "values");
     next_ = &next;
-    auto session = on_.runner.load(model, {.prepack = false});
+    // A head that is tied to the embedding reads it through a Transpose: unfolded, it costs nothing.
+    auto session = on_.runner.load(to_float32(block_->model), {.prepack = false, .fold_constants = false});
     run_float(*session);
     result_.forward_seconds += static_cast<double>(on_.env.clock_ns() - start) / 1e9;
     for (size_t c = 0; c < candidates.size(); ++c)
@@ -94,10 +94,8 @@ class Pass {
       const Plan part = within(candidate.plan, nodes);
       if (part.schemes.empty() || !candidate.failure.empty()) continue;
       try {
-        // One for each: what a Quantizer keeps for the next candidate is as large as the block.
-        const Model quantized = Quantizer(model, ranges_, options_.quantize).quantize(part);
-        count_bytes(candidate, model, quantized);
-        run_candidate(*on_.runner.load(quantized), candidate, c + 1);
+        // Prepacked as in use: without, the runtime has another kernel for few bits, with other answers.
+        run_candidate(*on_.runner.load(quantized(part, candidate), {.fold_constants = false}), candidate, c + 1);
       } catch (const Error& error) {  // as in a study, a candidate that fails is an entry that says why
         if (error.code() == Code::kInterrupted) throw;
         candidate.failure = error.what();
@@ -106,6 +104,17 @@ class Pass {
     }
     values_ = std::move(next);
     for (const Initializer& i : block_->model.graph.initializers) i.tensor.release();
+  }
+
+  // The block under that plan. What a Quantizer keeps, and the block in float32, are as large as the block: neither is
+  // kept from one candidate to the next.
+  Model quantized(const Plan& part, Candidate& candidate) {
+    QuantizeOptions options = options_.quantize;
+    options.exclude.clear(), options.include.clear();  // the plan has them out already
+    const Model model = to_float32(block_->model);
+    Model result = Quantizer(model, ranges_, std::move(options)).quantize(part);
+    count_bytes(candidate, model, result);
+    return result;
   }
 
   // From the values of `owner` at the last cut.
@@ -184,12 +193,15 @@ class Pass {
   Pooling pooling_ = Pooling::kNone;
 };
 
-// `layers` in the scheme, those that can hold it.
+// `layers` in the scheme, those that can hold it and may.
 Plan plan_of(const std::vector<LayerId>& layers, const DetailedScheme& scheme,
-             const std::unordered_map<LayerId, const Layer*>& known, const Model& model) {
+             const std::unordered_map<LayerId, const Layer*>& known, const Model& model,
+             const QuantizeOptions& options) {
   Plan plan;
   for (const LayerId& layer : layers) {
     if (std::ranges::count(known.at(layer)->schemes, scheme.scheme) == 0) continue;
+    if (std::ranges::count(options.exclude, layer) > 0) continue;
+    if (!options.include.empty() && std::ranges::count(options.include, layer) == 0) continue;
     plan.schemes[layer] = scheme.scheme;
     if (!scheme.fields.empty()) plan.options[layer] = scheme.fields;
   }
@@ -214,7 +226,8 @@ OneIn one_in(const Model& model, const Ranges& ranges, const OneInOptions& optio
   std::vector<Candidate> candidates;
   for (const auto& group : groups(shape, options.groups)) {
     std::vector<Plan> plans;
-    for (const DetailedScheme& scheme : options.schemes) plans.push_back(plan_of(group, scheme, known, shape));
+    for (const DetailedScheme& scheme : options.schemes)
+      plans.push_back(plan_of(group, scheme, known, shape, options.quantize));
     if (std::ranges::all_of(plans, [](const Plan& plan) { return plan.schemes.empty(); })) continue;
     for (size_t s = 0; s < plans.size(); ++s) {
       if (plans[s].schemes.empty()) continue;
