@@ -18,6 +18,8 @@ namespace {
 
 using namespace internal;
 
+constexpr int kLongestChain = 100;  // of operators that pairs move past
+
 // A tensor's codes: what a DequantizeLinear or QuantizeLinear says of them.
 struct Codes {
   const Node* node = nullptr;  // that says it
@@ -80,8 +82,12 @@ class Linter {
     if (const auto type = view_.types.find(coded); type != view_.types.end()) found.type = type->second;
     else if (const auto zero = view_.types.find(input(2)); zero != view_.types.end()) found.type = zero->second;
     else found.type = DataType::kUint8;
-    found.scale = view_.constant(input(1));
-    found.zero_point = view_.constant(input(2));
+    const auto filled = [&](const std::string& name) {
+      const Tensor* tensor = view_.constant(name);
+      return tensor && tensor->element_count() > 0 ? tensor : nullptr;
+    };
+    found.scale = filled(input(1));
+    found.zero_point = filled(input(2));
     if (target_.signed_pairs_become_unsigned && found.type == DataType::kInt8 && becomes_unsigned(pair, quantizes))
       found.type = DataType::kUint8;
     found.constant = !quantizes && (view_.constant(coded) || is_folded(coded));
@@ -117,16 +123,21 @@ class Linter {
   // Of the DequantizeLinear that makes the tensor, or that moves behind what makes it; nothing for floats.
   std::optional<Codes> read(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
-    while (producer && propagates(*producer) && view_.edges.uses(producer->inputs[0]) == 1)
+    for (int i = 0; i < kLongestChain && producer && propagates(*producer); ++i) {
+      if (view_.edges.uses(producer->inputs[0]) != 1) break;
       producer = view_.edges.producer(producer->inputs[0]);
+    }
     if (!producer || !is_dequantize(*producer)) return {};
     return codes(*producer, false);
   }
 
   // Of the QuantizeLinear that alone reads the tensor, or that moves in front of what alone reads it.
   std::optional<Codes> written(std::string tensor) const {
-    for (const Node* reader; (reader = view_.edges.only_reader(tensor)) && propagates(*reader);)
+    for (int i = 0; i < kLongestChain; ++i) {
+      const Node* reader = view_.edges.only_reader(tensor);
+      if (!reader || !propagates(*reader)) break;
       tensor = reader->outputs[0];
+    }
     return written_here(tensor);
   }
 
@@ -152,6 +163,8 @@ class Linter {
   }
 
   // --- rules
+
+  bool is_passed_by_codes(const Node& node) const { return in_integers_.contains(&node) && propagates(node); }
 
   // Whether pairs stand on one side of it alone.
   bool is_passed(const Node& node) const {
@@ -302,20 +315,25 @@ class Linter {
     const auto all_in_integers = [&](const std::vector<const Node*>& nodes) {
       return !nodes.empty() && std::ranges::all_of(nodes, [&](const Node* n) { return in_integers_.contains(n); });
     };
-    const std::string& output = node.outputs.at(0);
+    if (node.outputs.empty() || node.inputs.empty()) return {.verdict = Verdict::kOther};
+    const std::string& output = node.outputs[0];
     if (is_quantize(node)) {
       if (is_folded(output)) return {.verdict = Verdict::kFused, .reason = "of a constant: computed once"};
-      const Node* producer = node.inputs.empty() ? nullptr : view_.edges.producer(node.inputs[0]);
+      const Node* producer = view_.edges.producer(node.inputs[0]);
       // It moves in front of what codes pass.
-      while (producer && in_integers_.contains(producer) && propagates(*producer) && !read(producer->inputs[0]))
+      for (int i = 0; i < kLongestChain && producer && is_passed_by_codes(*producer); ++i) {
+        if (read(producer->inputs[0])) break;
         producer = view_.edges.producer(producer->inputs[0]);
+      }
       if (producer && in_integers_.contains(producer)) return {.verdict = Verdict::kFused};
       return {.verdict = Verdict::kConversion, .reason = producer ? "behind a layer in float" : "of an input"};
     }
     std::string end = output;
-    for (const Node* reader; (reader = view_.edges.only_reader(end)) && in_integers_.contains(reader) &&
-                             propagates(*reader) && !written_here(reader->outputs[0]);)
+    for (int i = 0; i < kLongestChain; ++i) {
+      const Node* reader = view_.edges.only_reader(end);
+      if (!reader || !is_passed_by_codes(*reader) || written_here(reader->outputs[0])) break;
       end = reader->outputs[0];
+    }
     const auto& readers = view_.edges.readers(end);
     if (all_in_integers(readers) && view_.edges.uses(end) == readers.size()) return {.verdict = Verdict::kFused};
     for (const Node* reader : readers)
