@@ -300,7 +300,8 @@ TEST(FollowedLoss, IsALossOrStandsInForTheMetric) {
   EXPECT_EQ(followed_loss({"size", "mse", "kl"}), "mse");
   EXPECT_EQ(followed_loss({"f1", "size"}), "kl");
   EXPECT_EQ(followed_loss({"size", "mae", "f1"}), "mse");
-  EXPECT_EQ(followed_loss({"wer", "latency"}), "nmse");
+  EXPECT_EQ(followed_loss({"wer", "latency"}), "kl");
+  EXPECT_EQ(followed_loss({"bleu", "latency"}), "nmse");
   EXPECT_EQ(followed_loss({"accuracy", "cosine", "size"}), "cosine");
   EXPECT_EQ(followed_loss({"size"}), "kl");
 }
