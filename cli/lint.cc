@@ -53,10 +53,15 @@ std::string sentence(const Lint& found) {
       found.count(Verdict::kConversion), found.count(Verdict::kRefused));
 }
 
+std::string in_cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+  return text;
+}
+
 std::string markdown(const Lint& found) {
   std::string text = sentence(found) + "\n\n| node | operator | verdict | rule |\n|---|---|---|---|\n";
   for (const TableRow& row : rows_of(found, false))
-    text += fmt::format("| `{}` | {} | {} | {} |\n", row[0], row[1], row[2], row[3]);
+    text += fmt::format("| `{}` | {} | {} | {} |\n", in_cell(row[0]), in_cell(row[1]), row[2], in_cell(row[3]));
   return text;
 }
 

@@ -27,14 +27,14 @@ std::string entry(const Flag& flag) {
 }
 
 std::string synopsis(const Word& word) {
-  std::string text = ".B seqto " + escaped(word.path) + "\n";
+  std::string text = "\\fBseqto " + escaped(word.path) + "\\fR";
   for (const Flag& positional : word.positionals) {
     const std::string name = "\\fI" + escaped(positional.names.front()) + "\\fR" + (positional.repeated ? " ..." : "");
-    text += (positional.required ? name : "[" + name + "]") + "\n";
+    text += positional.required ? " " + name : " [" + name + "]";
   }
   for (const Flag& flag : word.flags)
-    if (flag.required) text += fmt::format("\\fB{}\\fR\n", escaped(shown_name(flag)));
-  return text + "[options]\n";
+    if (flag.required) text += fmt::format(" \\fB{}\\fR", escaped(shown_name(flag)));
+  return text + " [options]\n";
 }
 
 // Flags that several words take are described once, behind all words.

@@ -23,8 +23,8 @@ struct OneInOptions {
   GroupOptions groups;
   QuantizeOptions quantize;
   MetricOptions metrics;  // its task and pooling: how answers are read, and so which loss counts
-  // Constants of a block, at most, in float32 and as far as the cuts let them: the most that is in memory at a time is
-  // about twice that. A small model is cut into 16 blocks, if it can be.
+  // Constants of a block, at most, in float32 and as far as the cuts let them: memory holds two to three times the
+  // largest. A small model is cut into 16 blocks, if it can be.
   int64_t block_bytes = int64_t{256} << 20;
 };
 

@@ -30,10 +30,11 @@ struct SessionOptions {
   // numbers are of the graph that is quantized.
   enum class Optimization { kNone, kAll };
   Optimization optimization = Optimization::kAll;
-  // Large models in little memory. Sessions in workers do as they like.
-  bool prepack =
-      true;  // the runtime may keep weights a second time, as its kernels like them best: some percent faster
-  bool fold_constants = true;  // it may compute from constants when it loads, as float weights of stored codes
+  // Large models in little memory. Sessions in workers do as they like. Whether the runtime may keep weights a second
+  // time, as its kernels like them best (runs take some percent less), and whether it may compute from constants when
+  // it loads, as float weights of stored codes.
+  bool prepack = true;
+  bool fold_constants = true;
 };
 
 struct TimedOutputs {

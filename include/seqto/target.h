@@ -16,8 +16,7 @@ namespace seqto {
 struct TargetRule {
   enum class As {
     kIntegers,  // a kernel of its own
-    kMoved,     // the codes pass as they are: scale and zero point are the same on both sides
-    kRemoved    // the codes say it already, as of a Relu in front of a QuantizeLinear whose lowest value is 0
+    kMoved      // the codes pass as they are: scale and zero point are the same on both sides
   };
   std::vector<std::string> ops;
   As as = As::kIntegers;

@@ -17,14 +17,6 @@ std::shared_ptr<const void> zeros(size_t bytes) {
   return {start, [bytes](const void* p) { ::munmap(const_cast<void*>(p), bytes); }};
 }
 
-Tensor widened(const Tensor& tensor) {
-  const auto halves = tensor.values<uint16_t>();
-  std::vector<float> values(halves.size());
-  std::ranges::transform(halves, values.begin(), half_to_float);
-  tensor.release();
-  return float_tensor(tensor.dims(), std::move(values));
-}
-
 bool is_half(const Tensor& tensor) { return tensor.type() == DataType::kFloat16; }
 
 void widen(ValueInfo& info) {
@@ -34,7 +26,7 @@ void widen(ValueInfo& info) {
 }
 
 void widen(Attribute& attribute, const std::string& op_type) {
-  if (auto* tensor = std::get_if<Tensor>(&attribute.value); tensor && is_half(*tensor)) *tensor = widened(*tensor);
+  if (auto* tensor = std::get_if<Tensor>(&attribute.value)) *tensor = to_float32(*tensor);
   // Cast, and what makes tensors of a type of its own: EyeLike, RandomNormal ... (SequenceEmpty is not met with).
   const bool names_type = attribute.name == "to" || attribute.name == "dtype" || attribute.name == "stash_type";
   auto* type = std::get_if<int64_t>(&attribute.value);
@@ -44,8 +36,13 @@ void widen(Attribute& attribute, const std::string& op_type) {
 
 }  // namespace
 
-bool holds_halves(const Model& model) {
-  return std::ranges::any_of(model.graph.initializers, [](const Initializer& i) { return is_half(i.tensor); });
+Tensor to_float32(const Tensor& tensor) {
+  if (!is_half(tensor)) return tensor;
+  const auto halves = tensor.values<uint16_t>();
+  std::vector<float> values(halves.size());
+  std::ranges::transform(halves, values.begin(), half_to_float);
+  tensor.release();
+  return float_tensor(tensor.dims(), std::move(values));
 }
 
 Model to_float32(const Model& model, bool values) {
@@ -61,7 +58,7 @@ Model to_float32(const Model& model, bool values) {
     if (nothing)
       i.tensor =
           Tensor(DataType::kFloat, i.tensor.dims(), nothing, {static_cast<const std::byte*>(nothing.get()), bytes});
-    else i.tensor = widened(i.tensor);
+    else i.tensor = to_float32(i.tensor);
   }
   for (auto* infos : {&graph.inputs, &graph.outputs, &graph.value_info})
     for (ValueInfo& info : *infos) widen(info);

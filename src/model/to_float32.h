@@ -5,8 +5,8 @@
 
 namespace seqto::internal {
 
-// Whether a constant is float16.
-bool holds_halves(const Model& model);
+// Float16 values in float32; others as they are.
+Tensor to_float32(const Tensor& tensor);
 
 // The same graph in float32: constants, casts, and the types of inputs, outputs and all between. Names stay. `values`:
 // false makes all float16 constants zeros that take no memory, for questions about the graph alone. Bodies of If, Loop

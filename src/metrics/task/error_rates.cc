@@ -117,8 +117,8 @@ size_t edits(const Units& from, const Units& to) {
 // All edits over all units of the transcripts.
 class ErrorRate : public NamedMetric {
  public:
-  ErrorRate(std::string name, std::string file)
-      : NamedMetric(std::move(name), false), file_(std::move(file)), vocabulary_(read_vocabulary(file_)) {}
+  ErrorRate(std::string name, const std::string& file)
+      : NamedMetric(std::move(name), false), vocabulary_(read_vocabulary(file)) {}
 
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
     if (answers.outputs.empty()) fail("a model without outputs");
@@ -174,7 +174,6 @@ class ErrorRate : public NamedMetric {
     return text;
   }
 
-  std::string file_;
   Vocabulary vocabulary_;
 };
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "metrics/loss/output_values.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "seqto/task.h"
@@ -21,9 +22,8 @@ bool has_bodies(const Model& model) {
 
 std::vector<std::string> answers_of(const Model& model) {
   std::vector<std::string> names;
-  for (const ValueInfo& v : model.graph.outputs)
-    if (!is_memory(v.name)) names.push_back(v.name);
-  return names;
+  for (const ValueInfo& v : model.graph.outputs) names.push_back(v.name);
+  return answer_names(std::move(names));
 }
 
 // Which nodes `wanted` need where the tensor `from` is given (empty: none), by place, and all that these read.
@@ -99,9 +99,8 @@ Model part_of(const Model& model, const Needed& needed, std::vector<ValueInfo> i
 }
 
 std::vector<ValueInfo> answer_infos(const Model& model) {
-  std::vector<ValueInfo> infos;
-  for (const ValueInfo& v : model.graph.outputs)
-    if (!is_memory(v.name)) infos.push_back(v);
+  std::vector<ValueInfo> infos = model.graph.outputs;
+  std::erase_if(infos, [](const ValueInfo& v) { return is_memory(v.name); });
   return infos;
 }
 

@@ -44,13 +44,6 @@ Plan within(const Plan& plan, const std::unordered_set<LayerId>& nodes) {
   return part;
 }
 
-Tensor in_float(const Tensor& tensor) {
-  if (tensor.type() != DataType::kFloat16) return tensor;
-  std::vector<float> values(static_cast<size_t>(tensor.element_count()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
-  return float_tensor(tensor.dims(), std::move(values));
-}
-
 // All blocks, one after the other, of the float model and every candidate.
 class Pass {
  public:
@@ -124,7 +117,7 @@ class Pass {
     if (values_) inputs.push_back(values_->get(owner, at));
     if (!block_->inputs.empty()) {
       const Sample sample = on_.data.read(on_.samples[at]);
-      for (const size_t i : block_->inputs) inputs.push_back(in_float(sample.inputs.at(i)));
+      for (const size_t i : block_->inputs) inputs.push_back(to_float32(sample.inputs.at(i)));
     }
     return session.run(inputs);
   }
@@ -133,7 +126,7 @@ class Pass {
     for (size_t at = 0; at < on_.samples.size(); ++at) {
       const std::vector<Tensor> found = outputs(session, at, kFloat);
       if (is_last_ && at == 0) read_task(on_.data.read(on_.samples[at]), found);
-      for (size_t o = 0; o < found.size(); ++o) next_->put(is_last_ ? o : kFloat, at, in_float(found[o]));
+      for (size_t o = 0; o < found.size(); ++o) next_->put(is_last_ ? o : kFloat, at, to_float32(found[o]));
     }
   }
 

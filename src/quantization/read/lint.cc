@@ -282,9 +282,7 @@ class Linter {
         if (why.empty()) {
           in_integers_.insert(&node);
           return {.verdict = Verdict::kIntegers,
-                  .reason = rule->as == TargetRule::As::kMoved     ? "its codes pass as they are"
-                            : rule->as == TargetRule::As::kRemoved ? "the codes behind it say it already"
-                                                                   : ""};
+                  .reason = rule->as == TargetRule::As::kMoved ? "its codes pass as they are" : ""};
         }
         if (reason.empty()) reason = rule->why.empty() ? why : fmt::format("{} ({})", why, rule->why);
       }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include "base/files.h"
 #include "base/toml.h"
@@ -86,14 +85,10 @@ class Reader {
 };
 
 TargetRule::As parse_as(Reader& reader, const toml::table& table) {
-  static const std::map<std::string, TargetRule::As> kWords{{"", TargetRule::As::kIntegers},
-                                                            {"integers", TargetRule::As::kIntegers},
-                                                            {"moved", TargetRule::As::kMoved},
-                                                            {"removed", TargetRule::As::kRemoved}};
   const std::string word = reader.text("as");
-  const auto found = kWords.find(word);
-  if (found == kWords.end()) reader.fail(table, fmt::format("as = \"{}\"", word), "integers, moved or removed");
-  return found->second;
+  if (word.empty() || word == "integers") return TargetRule::As::kIntegers;
+  if (word == "moved") return TargetRule::As::kMoved;
+  reader.fail(table, fmt::format("as = \"{}\"", word), "integers or moved");
 }
 
 TargetRule read_rule(const toml::table& table, const std::string& file) {
