@@ -40,11 +40,11 @@ TuneOptions options_of_study(const fs::path& dir, const Overrides& here, const C
   TuneAllOptions all = tune_options(word, f, context);
   all.tune.output = dir;
   all.tune.resume = true;
-  if (all.prepare_models) {  // it has been
-    all.prepare_models = false;
-    f.model = (dir / "prepared.onnx").string();
-  }
-  return options_for({"", f.model}, all, context.env);
+  // It has been.
+  if (all.prepare_models) f.model = (dir / "prepared.onnx").string();
+  if (!f.decoder.empty()) f.model = (dir / kPairFile).string();
+  all.prepare_models = false;
+  return options_for({"", f.model, {}}, all, context.env);
 }
 
 // What stands for lines: a JSON text, a file of such lines, or "-": what comes on stdin.

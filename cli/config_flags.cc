@@ -53,7 +53,7 @@ bool is_path(const std::string& name, const std::string& value) {
   static const std::set<std::string> kWithSlash{"runtime-library", "tvm-plugin"};
   if (value.empty()) return false;
   if (value.starts_with("hub:")) return false;
-  if (name == "model") return true;
+  if (name == "model" || name == "decoder") return true;
   if (name == "data" && value == "random") return false;
   if (name == "preprocess")
     return value.front() != '{' && (value.ends_with(".json") || value.find('/') != std::string::npos);

@@ -40,9 +40,19 @@ void require_limits(const Summary& summary) {
                                              summary.selected, fmt::join(gate_failures(result), "; ")));
 }
 
-void tune_models(const std::string& asked, const TuneAllOptions& options, const Context& context) {
+void require_one_encoder(const TuneFlags& f) {
+  if (!f.decoder.empty() && names_several(f.model))
+    throw Error(Code::kUsage, fmt::format("[tune] a decoder beside {}, which names several models, found; one encoder "
+                                          "expected",
+                                          f.model));
+}
+
+void tune_models(const TuneFlags& f, const TuneAllOptions& options, const Context& context) {
+  require_one_encoder(f);
+  const std::string& asked = f.model;
   const std::filesystem::path& dir = options.tune.output;
   auto models = find_models(asked, options, context.env);
+  models.front().decoder = f.decoder;
   if (!names_several(asked)) {
     const Summary summary = tune_one(models.front(), options, context.env);
     show(summary, dir, context);
@@ -55,10 +65,10 @@ void tune_models(const std::string& asked, const TuneAllOptions& options, const 
 }
 
 // For others to go on with.
-void begin_study(const std::string& asked, const TuneAllOptions& options, const Context& context) {
-  if (names_several(asked))
+void begin_study(const TuneFlags& f, const TuneAllOptions& options, const Context& context) {
+  if (names_several(f.model))
     throw Error(Code::kUsage, "[tune] --begin with several models found; one expected: a study each");
-  const TuneOptions one = options_for(find_models(asked, options, context.env).front(), options, context.env);
+  const TuneOptions one = options_for({"", f.model, f.decoder}, options, context.env);
   const size_t count = ask(one, context.env).size();
   context.env.log(LogLevel::kInfo, fmt::format("begun: {} candidates to measure; `seqto ask {}` prints them", count,
                                                one.output.string()));
@@ -109,8 +119,8 @@ void add_tune(Command app, Context& context) {
   word.callback([=, &context] {
     TuneAllOptions all = tune_options(word, *f, context);
     if (!names_several(f->model)) all.tune.config = config_of_study(word, f->devices);
-    if (*begin) return begin_study(f->model, all, context);
-    tune_models(f->model, all, context);
+    if (*begin) return begin_study(*f, all, context);
+    tune_models(*f, all, context);
   });
 }
 

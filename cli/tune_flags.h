@@ -21,7 +21,7 @@ struct TuneFlags {
   bool in_process = false;
   QuantizeFlags quantize;
   ImproveFlags improve;
-  std::string model, exclude_from;
+  std::string model, decoder, exclude_from;
   GroupFlags groups;
   LimitFlags limits;
   std::string tolerance = "1%";

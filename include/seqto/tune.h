@@ -150,7 +150,8 @@ struct TuneAllOptions {
 // "_quant" in it. `name` is the folder of its results.
 struct ModelSource {
   std::string name;
-  std::string location;  // a path, or hub:NAME@OPSET
+  std::string location;             // a path, or hub:NAME@OPSET
+  std::filesystem::path decoder{};  // of an encoder, which `location` then is: join_pair(); empty: none
 };
 // One for a path or name, any number for folders and globs. Throws Error{kInvalidInput} where there is none, and as
 // list_hub().
@@ -170,6 +171,18 @@ TuneOptions options_for(const ModelSource& model, const TuneAllOptions& options,
 
 // The same for the one model of a study.
 Summary tune_one(const ModelSource& model, const TuneAllOptions& options, const Env& = {});
+
+// --- An encoder and its decoder, as of speech and of translation
+
+inline constexpr const char* kPairFile = "pair.onnx";
+
+// Both as one model, kPairFile in `folder`, which is returned: tune() takes it as any other, and writes the halves of
+// the selected model into models/selected/, under the names of their files. Data without tokens for the decoder are
+// filled with those that the float models write for each sample, greedily; what they begin and end with is read here
+// from generation_config.json, else config.json, beside the decoder. Throws Error{kInvalidInput} where the decoder
+// reads nothing that the encoder gives, or leaves something over.
+std::filesystem::path join_pair(const std::filesystem::path& encoder, const std::filesystem::path& decoder,
+                                const std::filesystem::path& folder);
 
 // --- Configuration files: the flags of a command, by their names, in TOML
 

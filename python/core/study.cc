@@ -25,6 +25,13 @@ std::filesystem::path model_file(nb::handle given, const std::filesystem::path& 
   return otherwise;
 }
 
+// Of tune() also an encoder and its decoder.
+std::filesystem::path tuned_file(nb::handle given, const std::filesystem::path& output) {
+  if (!nb::isinstance<nb::tuple>(given) || nb::len(given) != 2) return model_file(given, output / "model.onnx");
+  return join_pair(model_file(given[0], output / "encoder.onnx"), model_file(given[1], output / "decoder.onnx"),
+                   output);
+}
+
 void take_defaults(TuneOptions& o, const Keywords& k, std::optional<bool> improve) {
   if (improve.value_or(o.improvers == ImproveOptions{} && improves_unasked(o))) {
     o.improvers = joined(o.improvers, improve ? recommended_improvers(Scheme::kInt8, o.quantize.activation_type)
@@ -51,7 +58,7 @@ TuneOptions tune_options(nb::handle model, nb::handle data, const std::filesyste
   o.calibrate.activation_type = o.quantize.activation_type;
   find_runtime(o.runner);
   o.output = output;
-  o.model = model_file(model, output / "model.onnx");
+  o.model = tuned_file(model, output);
   const Model file = load_model(o.model);
   if (is_sequence_of_samples(data)) o.own.data = open_sequence(data, file.graph.free_inputs());
   else o.data = data_file(data, file, output / "data.npz");
@@ -77,10 +84,13 @@ nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::pat
 }
 
 void bind_tune(nb::module_& m) {
-  Signature s(std::string("tune(model: ") + kModel + ", data: " + kData + ", output: str | os.PathLike[str], *",
-              "seqto._study.Study",
-              "The main job: finds which layers to quantize, and how. Writes a study with its models, plans and report "
-              "below `output`, and goes on with the one that is there.\nOn Ctrl-C the study keeps what is finished.");
+  Signature s(
+      std::string("tune(model: ") + kModel + " | tuple[" + kModel + ", " + kModel + "], data: " + kData +
+          ", output: str | os.PathLike[str], *",
+      "seqto._study.Study",
+      "The main job: finds which layers to quantize, and how. Writes a study with its models, plans and report "
+      "below `output`, and goes on with the one that is there. Two models are an encoder and its decoder, tuned as "
+      "one.\nOn Ctrl-C the study keeps what is finished.");
   TuneOptions defaults;
   defaults.runner.isolated = true;
   s.without({"model", "data", "output"})

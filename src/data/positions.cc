@@ -72,7 +72,10 @@ class SequenceData : public Dataset {
 }  // namespace
 
 std::unique_ptr<Dataset> with_positions(std::unique_ptr<Dataset> data, std::span<const ValueInfo> inputs) {
-  const size_t mask = named(inputs, "attention_mask"), tokens = token_input(inputs, mask);
+  // Answers of an encoder and its decoder are about the decoder's tokens.
+  size_t tokens = named(inputs, "decoder_input_ids");
+  const size_t mask = named(inputs, tokens == kNone ? "attention_mask" : "decoder_attention_mask");
+  if (tokens == kNone) tokens = token_input(inputs, mask);
   if (mask == kNone && tokens == kNone) return data;
   return std::make_unique<SequenceData>(std::move(data), tokens, mask);
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "model/pair.h"
 #include "seqto/error.h"
 #include "seqto/prepare.h"
 
@@ -31,7 +32,7 @@ std::vector<ModelSource> in_folder(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
     if (entry.path().extension() == ".onnx" && name.find("_quant") == std::string::npos)
-      models.push_back({folder_name(entry.path().stem().string()), entry.path().string()});
+      models.push_back({folder_name(entry.path().stem().string()), entry.path().string(), {}});
   }
   std::sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.location < b.location; });
   if (models.empty())
@@ -49,7 +50,7 @@ std::vector<ModelSource> in_hub(const std::string& glob, const TuneAllOptions& o
   for (const HubModel& m : filter_hub(list_hub(options.hub, env), filter)) {
     if (m.index < options.hub_first || (options.hub_last >= 0 && m.index > options.hub_last)) continue;
     std::string name = fmt::format("{}@{}", m.name, m.opset);
-    models.push_back({folder_name(name), std::string(kHub) + name});
+    models.push_back({folder_name(name), std::string(kHub) + name, {}});
   }
   if (models.empty())
     throw Error(Code::kInvalidInput,
@@ -76,6 +77,16 @@ fs::path prepared(const fs::path& model, const TuneOptions& o, const Env& env) {
   return path;
 }
 
+// What tells how a decoder writes lies beside it.
+std::optional<internal::Writing> writing_of(const fs::path& decoder) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const fs::path file = decoder.parent_path() / name;
+    if (!fs::is_regular_file(file)) continue;
+    if (auto writing = internal::parse_writing(read_file(file), file.string())) return writing;
+  }
+  return {};
+}
+
 void exclude_present(TuneOptions& o, const std::vector<std::string>& names, const Env& env) {
   if (names.empty()) return;
   std::set<std::string> nodes;
@@ -90,12 +101,22 @@ void exclude_present(TuneOptions& o, const std::vector<std::string>& names, cons
 
 }  // namespace
 
+fs::path join_pair(const fs::path& encoder, const fs::path& decoder, const fs::path& folder) {
+  const Model first = load_model(encoder), second = load_model(decoder);
+  const Model pair =
+      internal::join({first, encoder.stem().string()}, {second, decoder.stem().string()}, writing_of(decoder));
+  make_writable_folder(folder);
+  fs::path path = folder / kPairFile;
+  save_model(pair, path);
+  return path;
+}
+
 bool names_several(const std::string& asked) {
   return asked.starts_with(kHub) ? is_glob(asked) : fs::is_directory(asked);
 }
 
 std::vector<ModelSource> find_models(const std::string& asked, const TuneAllOptions& options, const Env& env) {
-  if (!names_several(asked)) return {{"", asked}};
+  if (!names_several(asked)) return {{"", asked, {}}};
   auto models = asked.starts_with(kHub) ? in_hub(asked.substr(kHub.size()), options, env) : in_folder(asked);
   make_names_differ(models);
   return models;
@@ -105,6 +126,13 @@ TuneOptions options_for(const ModelSource& source, const TuneAllOptions& options
   TuneOptions o = options.tune;
   if (!source.name.empty()) o.output = o.output / source.name;
   o.model = fetch_model(source.location, false, options.hub, env).model;
+  if (!source.decoder.empty()) {
+    if (options.prepare_models)
+      throw Error(Code::kUsage,
+                  "[tune] --prepare-models with an encoder and a decoder found; `seqto prepare` of each "
+                  "before expected");
+    o.model = join_pair(o.model, source.decoder, o.output);
+  }
   if (options.prepare_models) o.model = prepared(o.model, o, env);
   exclude_present(o, options.exclude_if_present, env);
   return o;

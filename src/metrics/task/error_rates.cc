@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "metrics/task/error_rates.h"
 #include "metrics/task/task_metric_kinds.h"
 #include "seqto/error.h"
 
@@ -114,38 +115,53 @@ size_t edits(const Units& from, const Units& to) {
   return row.back();
 }
 
+Units units_of(const std::string& name, const std::string& text) {
+  return name == "wer" ? words(folded(text)) : characters(folded(text));
+}
+
+// Marks of a tokenizer, "<|en|>" and "</s>", are no text.
+std::string without_marks(const std::string& text) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text[at] == '<' ? text.find('>', at) : std::string::npos;
+    if (end != std::string::npos && text.find_first_of(" \t\n", at) > end) at = end + 1;
+    else result += text[at++];
+  }
+  return result;
+}
+
+bool is_tokenizer(const std::string& file) {
+  if (std::filesystem::is_directory(file)) return true;
+  const nlohmann::json json = parse_json_if_any(read_file(file));
+  return json.is_object() && json.contains("model") && json.at("model").is_object();
+}
+
 // All edits over all units of the transcripts.
 class ErrorRate : public NamedMetric {
  public:
-  ErrorRate(std::string name, const std::string& file)
-      : NamedMetric(std::move(name), false), vocabulary_(read_vocabulary(file)) {}
+  // A tokenizer is for models that write tokens, which are not measured here.
+  ErrorRate(std::string name, const std::string& file) : NamedMetric(std::move(name), false) {
+    if (!is_tokenizer(file)) vocabulary_ = read_vocabulary(file);
+  }
 
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
     if (answers.outputs.empty()) fail("a model without outputs");
+    if (vocabulary_.blank < 0) fail("a tokenizer, and a model that is no encoder with its decoder,");
     const std::vector<int64_t>& dims = answers.dims[0];
     if (dims.size() != 3 || dims[0] != 1) fail(fmt::format("a first output of {} axes", dims.size()));
     const auto width = static_cast<size_t>(dims.back());
     if (vocabulary_.blank >= dims.back() ||
         (!vocabulary_.texts.empty() && vocabulary_.texts.rbegin()->first >= dims.back()))
       fail(fmt::format("{} scores for a vocabulary of more", width));
-    std::vector<double> wrong, all;
+    std::vector<std::string> said, heard;
     for (size_t i = 0; i < truths.size(); ++i) {
       if (!truths[i].transcript) continue;
-      const Units wanted = units(*truths[i].transcript);
-      const std::string heard = text_of(answers.outputs[0].row(static_cast<int64_t>(i)), width);
-      wrong.push_back(static_cast<double>(edits(wanted, units(heard))));
-      all.push_back(static_cast<double>(wanted.size()));
+      said.push_back(*truths[i].transcript);
+      heard.push_back(text_of(answers.outputs[0].row(static_cast<int64_t>(i)), width));
     }
-    if (std::accumulate(all.begin(), all.end(), 0.0) == 0) fail("no sample with a transcript");
-    const auto rate = [&](std::span<const double> counts) {
-      double errors = 0, length = 0;
-      for (size_t i = 0; i < wrong.size(); ++i) errors += counts[i] * wrong[i], length += counts[i] * all[i];
-      return length > 0 ? errors / length : 0;
-    };
-    Score score{.value = rate(std::vector<double>(wrong.size(), 1))};
-    for_each_resample(wrong.size(), kReplicates,
-                      [&](std::span<const double> counts) { score.replicates.push_back(rate(counts)); });
-    return score;
+    if (std::ranges::all_of(said, [](const std::string& text) { return words(text).empty(); }))
+      fail("no sample with a transcript");
+    return error_rate(name(), said, heard);
   }
 
  private:
@@ -154,10 +170,6 @@ class ErrorRate : public NamedMetric {
                 fmt::format("[metric] {}: {} found; scores of each frame, [1, frames, tokens], and --labels FILE.csv "
                             "with the columns file,transcript expected; leave --metric {} out",
                             name(), found, name()));
-  }
-
-  Units units(const std::string& text) const {
-    return name() == "wer" ? words(folded(text)) : characters(folded(text));
   }
 
   // The likeliest token of each frame, repeated ones once, without blanks (Graves et al. 2006).
@@ -178,6 +190,39 @@ class ErrorRate : public NamedMetric {
 };
 
 }  // namespace
+
+Score error_rate(const std::string& name, std::span<const std::string> said, std::span<const std::string> heard) {
+  std::vector<double> wrong, all;
+  for (size_t i = 0; i < said.size(); ++i) {
+    const Units wanted = units_of(name, said[i]);
+    wrong.push_back(static_cast<double>(edits(wanted, units_of(name, heard[i]))));
+    all.push_back(static_cast<double>(wanted.size()));
+  }
+  const auto rate = [&](std::span<const double> counts) {
+    double errors = 0, length = 0;
+    for (size_t i = 0; i < wrong.size(); ++i) errors += counts[i] * wrong[i], length += counts[i] * all[i];
+    return length > 0 ? errors / length : 0;
+  };
+  Score score{.value = rate(std::vector<double>(wrong.size(), 1))};
+  for_each_resample(wrong.size(), kReplicates,
+                    [&](std::span<const double> counts) { score.replicates.push_back(rate(counts)); });
+  return score;
+}
+
+std::vector<std::string> written_texts(std::span<const Tokens> ids, const std::string& file) {
+  std::vector<std::string> texts;
+  if (is_tokenizer(file)) {
+    for (const std::string& text : texts_of(ids, file)) texts.push_back(without_marks(text));
+    return texts;
+  }
+  const Vocabulary vocabulary = read_vocabulary(file);
+  for (const Tokens& tokens : ids) {
+    std::string& text = texts.emplace_back();
+    for (const int64_t token : tokens)
+      if (const auto found = vocabulary.texts.find(token); found != vocabulary.texts.end()) text += found->second;
+  }
+  return texts;
+}
 
 std::shared_ptr<const Metric> make_error_rate(std::string name, const std::string& file) {
   return std::make_shared<ErrorRate>(std::move(name), file);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "orchestrator/tune/evaluate.h"
 #include "orchestrator/tune/open_study.h"
@@ -20,6 +21,10 @@ void time_finalists(const Inputs& inputs, OpenStudy& study, std::span<const Plac
 // In words: whether the selected point, on the first samples of the evaluation, is the same on processors whose int8
 // products saturate.
 std::string audit_selected(const Inputs& inputs, const OpenStudy& study, const Place& place);
+
+// In words: how many words or characters of what was said the float model and the selected one write wrongly. Of an
+// encoder and its decoder, by Inputs::text_errors.
+std::vector<std::string> text_errors(const Inputs& inputs, const OpenStudy& study, const Place& place);
 
 // Whether the data set names a tokenizer, the model foretells tokens, and `place` knows what float answered.
 bool shows_tokens(const Inputs& inputs, const OpenStudy& study, const Place& place);

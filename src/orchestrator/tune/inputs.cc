@@ -9,6 +9,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "model/op_traits.h"
+#include "model/pair.h"
+#include "runner/written_tokens.h"
 #include "seqto/plan.h"
 #include "seqto/recipe.h"
 #include "seqto/runner.h"
@@ -49,9 +51,25 @@ void take_form(Inputs& in, Prepared prepared) {
   std::ranges::move(prepared.actions, std::back_inserter(in.notes));
 }
 
+void take_text_errors(Inputs& in) {
+  std::vector<std::string>& asked = in.options.metrics.metrics;
+  if (!pair_of(in.model)) return;
+  const auto is_one = [](const std::string& metric) {
+    return metric.starts_with("wer=") || metric.starts_with("cer=");
+  };
+  std::ranges::copy_if(asked, std::back_inserter(in.text_errors), is_one);
+  std::erase_if(asked, is_one);
+  for (const std::string& name : in.options.search.objectives)
+    if (name == "wer" || name == "cer")
+      throw Error(Code::kUsage, fmt::format("[tune] the objective {} of an encoder and its decoder found, where it is "
+                                            "measured of the selected model alone; kl expected",
+                                            name));
+}
+
 void open_model(Inputs& in) {
   TuneOptions& o = in.options;
   in.model = load_model(o.model);
+  take_text_errors(in);
   Model in_order = in.model;
   sort_nodes(in_order);
   check_model(in_order);
@@ -224,6 +242,19 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
       taken.calibration, held.calibration, taken.search, held.search, taken.evaluation, held.evaluation));
 }
 
+// Of the model that is tuned; an encoder and its decoder write their own tokens.
+OpenData data_for(const Inputs& in) {
+  const std::optional<Pair> pair = pair_of(in.model);
+  if (!pair)
+    return [inputs = in.model.graph.free_inputs()](const std::filesystem::path& path, const DatasetOptions& options) {
+      return open_dataset(path, inputs, options);
+    };
+  return [joined = load_model(in.options.model), pair = *pair, &runner = *in.runner](const std::filesystem::path& path,
+                                                                                     const DatasetOptions& options) {
+    return open_pair_data(path, joined, pair, options, runner);
+  };
+}
+
 }  // namespace
 
 std::vector<Tensor> first_inputs(const Inputs& in) {
@@ -245,7 +276,7 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, A
   in.runner = carry_states(make_runner("cpu", here, env), in.model, o.dataset);
   for (size_t i = 0; i < o.devices.size(); ++i)
     in.devices.push_back({o.devices[i], carry_states(starting[i].get(), in.model, o.dataset)});
-  in.samples = open_samples(o, in.model.graph.free_inputs());
+  in.samples = open_samples(o, data_for(in));
   take_fewer_samples(in, begun, time);
   env.log(LogLevel::kInfo, in_words(in.samples));
   std::ranges::copy(in.samples.split.notes, std::back_inserter(in.notes));

@@ -33,7 +33,9 @@ struct Inputs {
   Samples samples{};
   double sample_seconds = 0;                    // of the float model on the first device, reading and all
   std::optional<SampleCounts> fewer_samples{};  // that the study takes for want of time or memory
-  std::vector<std::string> notes{};             // for the report
+  // Of an encoder and its decoder, "wer=FILE": of the texts that they write, not of answers to given tokens.
+  std::vector<std::string> text_errors{};
+  std::vector<std::string> notes{};  // for the report
 };
 
 std::vector<Tensor> first_inputs(const Inputs& inputs);  // of the samples to evaluate on

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/files.h"
+#include "model/pair.h"
 #include "orchestrator/study/summarize.h"
 #include "orchestrator/tune/course.h"
 #include "orchestrator/tune/error_analysis.h"
@@ -137,6 +141,33 @@ void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place,
   }
 }
 
+// The report is whole without them, too.
+void note_text_errors(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
+  constexpr const char* kWhat = "the errors in written texts";
+  const auto run = static_cast<double>(study.study.find("float")->measurement->latency.median_ns) / 1e9;
+  constexpr double kTokens = 16;  // of a text, as a guess
+  if (in.text_errors.empty() || in.env.cancelled()) return;
+  if (!time.has_time(run * 2 * kTokens * static_cast<double>(place.evaluation.samples.size()), kWhat)) return;
+  try {
+    std::ranges::move(text_errors(in, study, place), std::back_inserter(study.ending.notes));
+  } catch (const DeviceGone&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == Code::kInterrupted) throw;
+    study.ending.notes.push_back(fmt::format("{} are not shown: {}", kWhat, error.what()));
+  }
+}
+
+// Of an encoder and its decoder, beside the model of both: models/selected/ENCODER.onnx and DECODER.onnx.
+void write_halves(const fs::path& file, const fs::path& folder) {
+  const Model model = load_model(file);
+  const std::optional<Pair> pair = pair_of(model);
+  if (!pair) return;
+  const auto [encoder, decoder] = take_apart(model, *pair);
+  save_model(encoder, folder / (pair->encoder.file + ".onnx"));
+  save_model(decoder, folder / (pair->decoder.file + ".onnx"));
+}
+
 }  // namespace
 
 void name_selected(const fs::path& folder, Summary& summary) {
@@ -147,6 +178,7 @@ void name_selected(const fs::path& folder, Summary& summary) {
   std::error_code no_links;
   fs::create_hard_link(file, named, no_links);
   if (no_links) fs::copy_file(file, named);
+  write_halves(file, fs::path(named).replace_extension());
   summary.selected_file = kSelectedFile;
 }
 
@@ -168,6 +200,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
   if (o.audit_samples > 0 && !in.env.cancelled()) ending.notes.push_back(audit_selected(in, study, r.places.front()));
   note_changed_tokens(in, study, r.places.front(), time);
+  note_text_errors(in, study, r.places.front(), time);
   const bool draws = time.has_time(Closing::now(o, time).drawing, "plots/*.svg, which `seqto report` draws");
   if (!time.left_out().empty())
     ending.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(time.left_out(), "; ")));

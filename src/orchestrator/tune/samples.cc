@@ -96,38 +96,38 @@ Split divided(const TuneOptions& o, const Dataset& data, int64_t begin) {
   return result;
 }
 
-std::shared_ptr<const Dataset> data_of(const TuneOptions& o, std::span<const ValueInfo> inputs) {
+std::shared_ptr<const Dataset> data_of(const TuneOptions& o, const OpenData& open) {
   if (o.own.data) return o.own.data;
-  return open_dataset(o.data, inputs, o.dataset);
+  return open(o.data, o.dataset);
 }
 
-Samples from_one(const TuneOptions& o, std::span<const ValueInfo> inputs) {
-  Samples s{data_of(o, inputs), {}, {}, 0};
+Samples from_one(const TuneOptions& o, const OpenData& open) {
+  Samples s{data_of(o, open), {}, {}, 0};
   s.kinds = count_kinds(*s.data);
   s.split = divided(o, *s.data, 0);
   return s;
 }
 
-Samples from_several(const TuneOptions& o, std::span<const ValueInfo> inputs) {
+Samples from_several(const TuneOptions& o, const OpenData& open) {
   DatasetOptions plain = o.dataset;
   plain.labels.clear();
   plain.samples = plain.random_samples = 0;
   auto joined = std::make_unique<JoinedDataset>();
   Samples s;
   if (!o.ranking_data.empty()) {
-    joined->add(open_dataset(o.ranking_data, inputs, plain));
+    joined->add(open(o.ranking_data, plain));
     s.ranking.resize(static_cast<size_t>(joined->size()));
     std::iota(s.ranking.begin(), s.ranking.end(), 0);
   }
   s.calibration_begin = joined->size();
   if (!o.calibration_data.empty()) {
-    auto own = open_dataset(o.calibration_data, inputs, plain);
+    auto own = open(o.calibration_data, plain);
     s.split.calibration = ordered(o, *own, s.calibration_begin);
     s.split.calibration.resize(
         static_cast<size_t>(limited(own->size(), o.calibration_samples.value_or(kCalibrationSamples))));
     joined->add(std::move(own));
   }
-  auto data = data_of(o, inputs);
+  auto data = data_of(o, open);
   s.kinds = count_kinds(*data);
   if (o.calibration_data.empty()) {
     s.split = divided(o, *data, joined->size());
@@ -144,9 +144,9 @@ Samples from_several(const TuneOptions& o, std::span<const ValueInfo> inputs) {
 
 }  // namespace
 
-Samples open_samples(const TuneOptions& o, std::span<const ValueInfo> inputs) {
+Samples open_samples(const TuneOptions& o, const OpenData& open) {
   bool one = o.calibration_data.empty() && o.ranking_data.empty();
-  Samples s = one ? from_one(o, inputs) : from_several(o, inputs);
+  Samples s = one ? from_one(o, open) : from_several(o, open);
   if (s.split.evaluation.empty())
     throw Error(Code::kInvalidInput,
                 fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "

@@ -1,8 +1,8 @@
 // Which samples a study takes, and from where.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +18,10 @@ struct Samples {
   // Where the data begin that the calibration samples are of.
   int64_t calibration_begin = 0;
 };
-// Throws Error as open_dataset() and split(), and Error{kInvalidInput} when nothing is left for the evaluation.
-Samples open_samples(const TuneOptions& options, std::span<const ValueInfo> inputs);
+// What open_dataset() does for the model at hand.
+using OpenData = std::function<std::unique_ptr<Dataset>(const std::filesystem::path&, const DatasetOptions&)>;
+// Throws Error as `open` and split(), and Error{kInvalidInput} when nothing is left for the evaluation.
+Samples open_samples(const TuneOptions& options, const OpenData& open);
 // "50 samples to calibrate, 64 to search, 386 to judge; 97 classes"
 std::string in_words(const Samples& samples);
 

@@ -1,0 +1,181 @@
+#include "runner/written_tokens.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "base/hash.h"
+#include "data/convert.h"
+#include "data/positions.h"
+#include "data/token_inputs.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+std::string_view without_prefix(std::string_view name) { return name.starts_with("decoder_") ? name.substr(8) : name; }
+
+// Of an input of the decoder that tokens fill.
+std::optional<TokenRole> role_in(const Pair& pair, const ValueInfo& input) {
+  const auto own = std::ranges::find(pair.decoder.inputs, input.name, &Names::value_type::first);
+  if (own == pair.decoder.inputs.end()) return {};
+  const auto role = role_of(without_prefix(own->second));
+  return role && suits(input, *role) ? role : std::nullopt;
+}
+
+std::vector<ValueInfo> filled_inputs(const Model& joined, const Pair& pair, const DatasetOptions& options) {
+  std::vector<ValueInfo> filled = joined.graph.free_inputs();
+  std::erase_if(filled, [&](const ValueInfo& v) { return options.constants.contains(v.name) || !role_in(pair, v); });
+  return filled;
+}
+
+const std::string& in_pair(const Names& names, const std::string& own) {
+  return std::ranges::find(names, own, &Names::value_type::second)->first;
+}
+
+std::vector<Tensor> in_order(const Names& names, const std::vector<std::string>& own, const Values& values) {
+  std::vector<Tensor> inputs;
+  for (const std::string& name : own) inputs.push_back(values.at(in_pair(names, name)));
+  return inputs;
+}
+
+bool has(const std::vector<int64_t>& list, int64_t token) { return std::ranges::count(list, token) > 0; }
+
+int64_t likeliest(std::span<const float> scores, const Writing& writing, bool first) {
+  int64_t best = 0;
+  float most = -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < std::ssize(scores); ++i) {
+    if (has(writing.suppressed, i) || (first && has(writing.suppressed_first, i))) continue;
+    if (scores[static_cast<size_t>(i)] > most) most = scores[static_cast<size_t>(best = i)];
+  }
+  return best;
+}
+
+class WrittenTokens : public Dataset {
+ public:
+  // `data` gives what tokens do not; `inputs` are all.
+  WrittenTokens(std::unique_ptr<Dataset> data, std::vector<ValueInfo> inputs, Pair pair, std::vector<ValueInfo> filled,
+                std::unique_ptr<Writer> writer, std::string settings)
+      : data_(std::move(data)),
+        inputs_(std::move(inputs)),
+        pair_(std::move(pair)),
+        filled_(std::move(filled)),
+        writer_(std::move(writer)),
+        settings_(std::move(settings)) {}
+
+  int64_t size() const override { return data_->size(); }
+  bool has_labels() const override { return data_->has_labels(); }
+  bool is_random() const override { return data_->is_random(); }
+  SampleKind kind(int64_t index) const override { return data_->kind(index); }
+  std::string fingerprint() const override { return sha256_hex(data_->fingerprint() + settings_); }
+
+  Sample read(int64_t index) const override {
+    Sample sample = data_->read(index);
+    // Of the encoder's tokens, where it reads any.
+    sample.counted.clear();
+    sample.tokens.clear();
+    Values values;
+    size_t next = 0;
+    for (const ValueInfo& input : inputs_)
+      if (!is_filled(input)) values[input.name] = std::move(sample.inputs[next++]);
+    const std::vector<int64_t> tokens = tokens_of(index, values);
+    for (const ValueInfo& input : filled_) values[input.name] = token_input(input, *role_in(pair_, input), tokens);
+    sample.inputs.clear();
+    for (const ValueInfo& input : inputs_) sample.inputs.push_back(values.at(input.name));
+    return sample;
+  }
+
+ private:
+  bool is_filled(const ValueInfo& input) const { return std::ranges::count(filled_, input.name, &ValueInfo::name) > 0; }
+
+  std::vector<int64_t> tokens_of(int64_t index, const Values& values) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<int64_t>& tokens = written_[index];
+    if (tokens.empty()) tokens = writer_->write(values);
+    return tokens;
+  }
+
+  std::unique_ptr<Dataset> data_;
+  std::vector<ValueInfo> inputs_;
+  Pair pair_;
+  std::vector<ValueInfo> filled_;
+  std::unique_ptr<Writer> writer_;
+  std::string settings_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<int64_t, std::vector<int64_t>> written_;
+};
+
+bool has_array(const std::filesystem::path& path, const std::string& name) {
+  if (path.extension() != ".npz" || !std::filesystem::is_regular_file(path)) return false;
+  return std::ranges::any_of(load_arrays(path), [&](const Initializer& array) { return array.name == name; });
+}
+
+}  // namespace
+
+Writer::Writer(const Model& joined, const Pair& pair, const DatasetOptions& options, Runner& runner)
+    : pair_(pair), most_(options.text.length), filled_(filled_inputs(joined, pair, options)) {
+  if (!pair.writing)
+    throw Error(Code::kInvalidInput,
+                "[data] no tokens for the decoder found, and nothing that tells how it begins; an array of them in an "
+                ".npz expected, or generation_config.json with decoder_start_token_id and eos_token_id beside the "
+                "decoder");
+  if (pair.writing->most > 0) most_ = std::min(most_, pair.writing->most);
+  const auto [encoder, decoder] = take_apart(joined, pair);
+  encoder_ = runner.load(encoder);
+  decoder_ = runner.load(decoder);
+  for (const Node& node : joined.graph.nodes)
+    if (node.op_type == "Identity" && std::ranges::count(pair.links, node.outputs.front(), &ValueInfo::name) > 0)
+      shared_.emplace_back(node.outputs.front(), node.inputs.front());
+}
+
+std::vector<int64_t> Writer::write(Values given) {
+  const std::vector<Tensor> found = encoder_->run(in_order(pair_.encoder.inputs, encoder_->input_names(), given));
+  const auto& names = encoder_->output_names();
+  for (size_t i = 0; i < names.size(); ++i) given[in_pair(pair_.encoder.outputs, names[i])] = found[i];
+  for (const auto& [link, input] : shared_) given[link] = given.at(input);
+  std::vector<int64_t> tokens{pair_.writing->start};
+  while (std::ssize(tokens) < most_) {
+    for (const ValueInfo& input : filled_) given[input.name] = token_input(input, *role_in(pair_, input), tokens);
+    const int64_t next = next_token(given, tokens);
+    if (has(pair_.writing->ends, next)) break;
+    tokens.push_back(next);
+  }
+  return tokens;
+}
+
+int64_t Writer::next_token(const Values& given, const std::vector<int64_t>& tokens) {
+  for (const auto& [position, token] : pair_.writing->forced)
+    if (position == std::ssize(tokens)) return token;
+  const std::vector<Tensor> answers = decoder_->run(in_order(pair_.decoder.inputs, decoder_->input_names(), given));
+  const auto scores = std::ranges::find_if(answers, [&](const Tensor& t) {
+    return t.is_float() && t.dims().size() == 3 && t.dims()[1] >= std::ssize(tokens) && t.dims()[2] > 0;
+  });
+  if (scores == answers.end())
+    throw Error(Code::kInvalidInput, fmt::format("[data] a decoder {} without scores of tokens found; an output "
+                                                 "[batch, tokens, vocabulary] expected",
+                                                 pair_.decoder.file));
+  const Tensor all = convert(*scores, DataType::kFloat, "scores");
+  const auto width = static_cast<size_t>(all.dims()[2]);
+  return likeliest(all.values<float>().subspan((tokens.size() - 1) * width, width), *pair_.writing, tokens.size() == 1);
+}
+
+std::unique_ptr<Dataset> open_pair_data(const std::filesystem::path& path, const Model& joined, const Pair& pair,
+                                        const DatasetOptions& options, Runner& runner) {
+  const std::vector<ValueInfo> inputs = joined.graph.free_inputs();
+  std::vector<ValueInfo> filled = filled_inputs(joined, pair, options), others = inputs;
+  const auto tokens =
+      std::ranges::find_if(filled, [&](const ValueInfo& input) { return role_in(pair, input) == TokenRole::kTokens; });
+  if (tokens == filled.end() || has_array(path, tokens->name)) return open_dataset(path, inputs, options);
+  std::erase_if(others, [&](const ValueInfo& v) { return std::ranges::count(filled, v.name, &ValueInfo::name) > 0; });
+  auto writer = std::make_unique<Writer>(joined, pair, options, runner);
+  std::string settings = fmt::format("\nwritten from {}, at most {}", pair.writing->start, options.text.length);
+  auto written = std::make_unique<WrittenTokens>(open_dataset(path, others, options), inputs, pair, std::move(filled),
+                                                 std::move(writer), std::move(settings));
+  return with_positions(std::move(written), inputs);
+}
+
+}  // namespace seqto::internal
