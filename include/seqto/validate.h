@@ -148,16 +148,27 @@ Parity validate_expected(const ParitySide& candidate, const ParityOptions& = {},
 
 // --- Invariance: whether a sample's answer depends on what it is computed with. docs/reference/validate.md
 
+// A node of the model's graph, and the first of its outputs that a sample's surroundings change.
+struct FirstDifference {
+  std::string node, op_type, tensor;
+  std::string sample;      // that it was found with: the variation's worst
+  double max_abs = 0;      // the largest difference of a value of the tensor
+  double largest_abs = 0;  // the largest value that it has alone
+};
+
 // All samples computed in another way than each alone.
 struct Variation {
-  std::string kind;                    // "batch", "order" (a batch in reversed order), "padding", "threads"
-  int64_t size = 0;                    // samples of a batch; positions that each is filled up to; threads
-  std::string left_out;                // why it was not tried; empty: it was
-  int64_t changed = 0;                 // samples with an output of other bits
-  double max_abs = 0;                  // the largest difference of a value
-  double worst_cosine = 1;             // of a sample's output, all its positions together
-  std::string worst_sample;            // whose cosine that is; empty: nothing changed
+  std::string kind;          // "batch", "order" (a batch in reversed order), "padding", "padding_in_front", "threads"
+  int64_t size = 0;          // samples of a batch; positions that each is filled up to; threads
+  std::string left_out;      // why it was not tried; empty: it was
+  int64_t changed = 0;       // samples with an output of other bits
+  double max_abs = 0;        // the largest difference of a value
+  double worst_cosine = 1;   // of a sample's output, all its positions together
+  std::string worst_sample;  // whose cosine that is; empty: nothing changed
   std::set<std::string> not_compared;  // outputs whose first axis does not hold the samples
+  // In graph order, with the runtime's optimizations off. Absent where that gives the worst sample the same bits: the
+  // difference comes from the kernels of the optimized graph.
+  std::optional<FirstDifference> first;
 };
 struct Invariance {
   std::string model, runner;
@@ -174,8 +185,10 @@ struct InvarianceOptions {
 };
 // Positions that the input attention_mask hides at the end are cut off first: alone, each sample has its own length. In
 // a batch the shorter ones are filled up with 0, which the mask hides; without such an input only samples of one shape
-// share a batch. Of an output [batch, ...] as much counts of each axis as a sample has alone. Throws
-// Error{kInvalidInput} where there are no two samples, and what load_file() and run() throw.
+// share a batch. In front samples are filled up, and hidden positions cut off, where the model has position_ids or sums
+// up the mask (CumSum): other models take the padding for positions. Of an output [batch, ...] as much counts of each
+// axis as a sample has alone. Throws Error{kInvalidInput} where there are no two samples, and what load_file() and
+// run() throw.
 Invariance find_variations(const ParitySide& model, const InvarianceOptions& = {}, const Env& = {});
 
 // --- Does a quantized model give on other processors what it gives here? docs/reference/audit.md

@@ -3,85 +3,55 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <map>
-#include <numeric>
+#include <unordered_set>
 
+#include "metrics/first_difference.h"
+#include "metrics/together.h"
 #include "seqto/error.h"
 #include "seqto/validate.h"
 
 namespace seqto {
 namespace {
 
-using Inputs = std::vector<Tensor>;
+using internal::Alone;
+using internal::Fill;
+using internal::Together;
 
-Tensor of_bytes(DataType type, std::vector<int64_t> dims, std::vector<std::byte> bytes) {
-  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  const std::span<const std::byte> view(*owner);
-  return {type, std::move(dims), std::move(owner), view};
-}
+constexpr char kMask[] = "attention_mask";
 
-// One sequence, [1, positions].
-bool is_sequence(const Tensor& t, int64_t positions) {
-  return t.dims().size() == 2 && t.dims()[0] == 1 && t.dims()[1] == positions;
-}
-
-// Its first positions, or as many more zeros.
-Tensor with_positions(const Tensor& t, int64_t positions) {
-  const size_t width = t.bytes().size() / static_cast<size_t>(t.dims()[1]);
-  std::vector<std::byte> bytes(width * static_cast<size_t>(positions));
-  std::memcpy(bytes.data(), t.bytes().data(), std::min(bytes.size(), t.bytes().size()));
-  return of_bytes(t.type(), {1, positions}, std::move(bytes));
-}
-
-struct Alone {
-  std::string name;
-  Inputs inputs;          // of its own length
-  int64_t positions = 0;  // 0: it is no sequence that a mask belongs to
-  std::vector<Tensor> outputs;
-};
-
-int64_t product(std::span<const int64_t> dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-}
-
-// A sample's own part of a batch's output: its rows of the first axis, of the other axes as much as it has alone.
-// Nothing where the samples are not along the first axis.
-std::optional<Tensor> own_part(const Tensor& output, const Tensor& alone, int64_t place, int64_t batch) {
-  const std::vector<int64_t>&all = output.dims(), &own = alone.dims();
-  if (all == own) return output;
-  if (own.size() != all.size() || own.empty() || all[0] != own[0] * batch) return {};
-  for (size_t axis = 1; axis < own.size(); ++axis)
-    if (own[axis] > all[axis]) return {};
-  const int64_t count = output.element_count();
-  if (count == 0 || alone.element_count() == 0) return of_bytes(alone.type(), own, {});
-  const size_t width = output.bytes().size() / static_cast<size_t>(count);
-  const size_t run = own.size() > 1 ? static_cast<size_t>(own.back()) * width : width;
-  const std::span outer(own.data(), std::max<size_t>(own.size() - 1, 1));
-  std::vector<std::byte> bytes;
-  for (int64_t i = 0; i < product(outer); ++i) {
-    int64_t rest = i, from = 0, stride = own.size() > 1 ? all.back() : 1;
-    for (size_t axis = outer.size(); axis-- > 0; rest /= own[axis], stride *= all[axis])
-      from += (rest % own[axis] + (axis == 0 ? place * own[0] : 0)) * stride;
-    const auto begin = output.bytes().begin() + static_cast<ptrdiff_t>(static_cast<size_t>(from) * width);
-    bytes.insert(bytes.end(), begin, begin + static_cast<ptrdiff_t>(run));
+// Whether a token's position is counted from the first real one: an input says it, or the mask is summed up.
+bool counts_real_positions(const Graph& graph) {
+  std::unordered_set<std::string> of_mask{kMask};
+  for (const Node& node : graph.nodes) {
+    if (std::ranges::none_of(node.inputs, [&](const auto& name) { return of_mask.contains(name); })) continue;
+    if (node.op_type == "CumSum") return true;
+    of_mask.insert(node.outputs.begin(), node.outputs.end());
   }
-  return of_bytes(alone.type(), own, std::move(bytes));
+  return std::ranges::any_of(graph.free_inputs(), [](const ValueInfo& v) { return v.name == "position_ids"; });
 }
+
+// The run of a variation whose sample at `place` is the farthest off, and where it ran.
+struct Worst {
+  Together run;
+  size_t place = 0;
+  Runner* runner = nullptr;
+};
 
 class Variations {
  public:
   Variations(const ParitySide& model, const Env& env) : env_(env), runner_(*model.runner), path_(model.path) {
     session_ = runner_.load_file(path_);
     const auto& names = session_->input_names();
-    const auto mask = std::ranges::find(names, "attention_mask");
+    const auto mask = std::ranges::find(names, kMask);
     if (mask != names.end()) mask_ = static_cast<size_t>(mask - names.begin());
-    const Model loaded = load_model(path_);
-    for (const ValueInfo& input : loaded.graph.free_inputs()) {
+    model_ = load_model(path_);
+    name_nodes(model_);
+    counts_positions_ = counts_real_positions(model_.graph);
+    for (const ValueInfo& input : model_.graph.free_inputs()) {
       if (!input.shape || input.shape->empty() || input.shape->front().value > 0) open_batch_ = false;
       const bool fixed =
-          input.name == "attention_mask" && input.shape && input.shape->size() == 2 && input.shape->back().value > 0;
+          input.name == kMask && input.shape && input.shape->size() == 2 && input.shape->back().value > 0;
       if (fixed) mask_.reset();  // of one length: nothing can be cut off or filled up
     }
     for (int64_t i = 0; i < model.data->size(); ++i) add(model.data->read(i));
@@ -110,26 +80,30 @@ class Variations {
         if (reversed) std::ranges::reverse(batch);
         int64_t filled = 0;
         for (const Alone* s : batch) filled = std::max(filled, s->positions);
-        run(*session_, batch, filled, v);
+        run(*session_, runner_, {std::move(batch), filled}, v);
       }
-    return v;
+    return located(v);
   }
 
-  Variation filled_up(int64_t positions) {
-    Variation v{.kind = "padding", .size = positions};
+  Variation filled_up(int64_t positions, Fill fill) {
+    const bool in_front = fill == Fill::kInFront;
+    Variation v{.kind = in_front ? "padding_in_front" : "padding", .size = positions};
     if (!mask_) v.left_out = "no input attention_mask of an open length hides what is filled up";
+    else if (in_front && !counts_positions_)
+      v.left_out =
+          "the model reads no position_ids and counts none from attention_mask: there each token has another position";
     else if (std::ranges::all_of(samples_, [&](const Alone& s) { return s.positions >= positions; }))
       v.left_out = "no sample is shorter";
     if (!v.left_out.empty()) return v;
-    for (const Alone& s : samples_) run(*session_, {&s}, std::max(positions, s.positions), v);
-    return v;
+    for (const Alone& s : samples_) run(*session_, runner_, {{&s}, std::max(positions, s.positions), fill}, v);
+    return located(v);
   }
 
   Variation on(Runner& other, int64_t threads) {
     Variation v{.kind = "threads", .size = threads};
     const auto session = other.load_file(path_);
-    for (const Alone& s : samples_) run(*session, {&s}, s.positions, v);
-    return v;
+    for (const Alone& s : samples_) run(*session, other, {{&s}, s.positions}, v);
+    return located(v);
   }
 
  private:
@@ -137,12 +111,15 @@ class Variations {
     env_.stop_if_cancelled("validate");
     Alone alone{.name = std::move(sample.name), .inputs = std::move(sample.inputs)};
     if (mask_ && alone.inputs[*mask_].dims().size() == 2 && alone.inputs[*mask_].dims()[0] == 1) {
-      const int64_t given = alone.inputs[*mask_].dims()[1];
+      const Tensor mask = alone.inputs[*mask_];
+      const int64_t given = mask.dims()[1];
       given_ = std::max(given_, given);
-      alone.positions = given;
-      while (alone.positions > 1 && element(alone.inputs[*mask_], alone.positions - 1) == 0) --alone.positions;
+      int64_t begin = 0, end = given;
+      while (end > 1 && element(mask, end - 1) == 0) --end;
+      while (counts_positions_ && begin < end - 1 && element(mask, begin) == 0) ++begin;
+      alone.positions = end - begin;
       for (Tensor& t : alone.inputs)
-        if (is_sequence(t, given)) t = with_positions(t, alone.positions);
+        if (internal::is_sequence(t, given)) t = internal::sequence_part(t, begin, end);
     }
     alone.outputs = session_->run(alone.inputs);
     samples_.push_back(std::move(alone));
@@ -155,7 +132,7 @@ class Variations {
       std::string shape;
       for (const Tensor& t : s.inputs)
         for (const int64_t dim : t.dims())
-          shape += s.positions > 0 && is_sequence(t, s.positions) ? "-" : fmt::format("{} ", dim);
+          shape += s.positions > 0 && internal::is_sequence(t, s.positions) ? "-" : fmt::format("{} ", dim);
       groups[shape].push_back(&s);
     }
     std::vector<std::vector<const Alone*>> result;
@@ -163,62 +140,55 @@ class Variations {
     return result;
   }
 
-  static Tensor stacked(const std::vector<const Alone*>& batch, size_t input, int64_t filled) {
-    std::vector<std::byte> bytes;
-    Tensor last;
-    for (const Alone* s : batch) {
-      last = s->inputs[input];
-      if (s->positions > 0 && is_sequence(last, s->positions)) last = with_positions(last, filled);
-      bytes.insert(bytes.end(), last.bytes().begin(), last.bytes().end());
-    }
-    std::vector<int64_t> dims = last.dims();
-    if (!dims.empty()) dims[0] *= std::ssize(batch);
-    return of_bytes(last.type(), std::move(dims), std::move(bytes));
-  }
-
-  void run(Session& session, const std::vector<const Alone*>& batch, int64_t filled, Variation& v) const {
+  void run(Session& session, Runner& runner, Together together, Variation& v) {
     env_.stop_if_cancelled("validate");
-    Inputs inputs;
-    for (size_t i = 0; i < batch[0]->inputs.size(); ++i) inputs.push_back(stacked(batch, i, filled));
-    const std::vector<Tensor> found = session.run(inputs);
-    for (size_t place = 0; place < batch.size(); ++place) {
+    const std::vector<Tensor> found = session.run(internal::stacked_inputs(together));
+    for (size_t place = 0; place < together.samples.size(); ++place) {
+      const Alone& sample = *together.samples[place];
       bool same = true;
       for (size_t o = 0; o < found.size(); ++o) {
-        const Tensor& wanted = batch[place]->outputs[o];
-        const auto part = own_part(found[o], wanted, static_cast<int64_t>(place), std::ssize(batch));
+        const auto part = internal::own_part(found[o], sample.outputs[o], together, place);
         if (!part) {
           v.not_compared.insert(session.output_names()[o]);
           continue;
         }
-        if (std::ranges::equal(part->bytes(), wanted.bytes())) continue;
+        const auto difference = internal::difference_of(sample.outputs[o], *part);
+        if (!difference) continue;
         same = false;
-        compare(wanted, *part, batch[place]->name, v);
+        if (add(*difference, sample.name, v)) worst_ = {together, place, &runner};
       }
       v.changed += !same;
     }
   }
 
-  static void compare(const Tensor& wanted, const Tensor& found, const std::string& name, Variation& v) {
-    double product = 0, a = 0, b = 0;
-    for (int64_t i = 0; i < wanted.element_count(); ++i) {
-      const double x = element(wanted, i), y = element(found, i);
-      product += x * y, a += x * x, b += y * y;
-      v.max_abs = std::max(v.max_abs, std::abs(x - y));
-    }
-    const double cosine = a > 0 && b > 0 ? product / std::sqrt(a * b) : 0;
-    if (!v.worst_sample.empty() && !(cosine < v.worst_cosine)) return;
-    v.worst_cosine = std::min(1.0, cosine);
-    v.worst_sample = name;
+  // Whether it is the worst of the variation.
+  static bool add(const internal::Difference& difference, const std::string& sample, Variation& v) {
+    if (!(difference.max_abs <= v.max_abs) && !std::isnan(v.max_abs)) v.max_abs = difference.max_abs;
+    const double cosine = difference.cosine;
+    const bool is_worse = std::isnan(cosine) ? !std::isnan(v.worst_cosine) : cosine < v.worst_cosine;
+    if (!v.worst_sample.empty() && !is_worse) return false;
+    v.worst_cosine = cosine;
+    v.worst_sample = sample;
+    return true;
+  }
+
+  // With the node where the difference of its worst sample begins.
+  Variation located(Variation v) const {
+    if (v.changed > 0)
+      v.first = internal::first_difference(model_, runner_, *worst_.runner, worst_.run, worst_.place, env_);
+    return v;
   }
 
   const Env& env_;
   Runner& runner_;
   std::string path_;
+  Model model_;
   std::unique_ptr<Session> session_;
   std::optional<size_t> mask_;
-  bool open_batch_ = true;
+  bool open_batch_ = true, counts_positions_ = false;
   int64_t given_ = 0;  // positions of the longest sample as the data have it
   std::vector<Alone> samples_;
+  Worst worst_;  // of the variation under way
 };
 
 }  // namespace
@@ -235,7 +205,9 @@ Invariance find_variations(const ParitySide& model, const InvarianceOptions& opt
   Invariance result{.model = model.path, .runner = model.runner->description(), .samples = variations.samples()};
   for (const int64_t size : options.batches) result.variations.push_back(variations.in_batches(size, false));
   result.variations.push_back(variations.in_batches(8, true));
-  result.variations.push_back(variations.filled_up(options.padding > 0 ? options.padding : variations.longest()));
+  const int64_t padding = options.padding > 0 ? options.padding : variations.longest();
+  for (const Fill fill : {Fill::kBehind, Fill::kInFront})
+    result.variations.push_back(variations.filled_up(padding, fill));
   if (options.other) result.variations.push_back(variations.on(*options.other, options.other_threads));
   return result;
 }

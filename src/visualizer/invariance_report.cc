@@ -17,8 +17,21 @@ using Json = nlohmann::ordered_json;
 std::string name_of(const Variation& v) {
   if (v.kind == "batch") return fmt::format("in batches of {}", v.size);
   if (v.kind == "order") return fmt::format("in reversed batches of {}", v.size);
-  if (v.kind == "padding") return fmt::format("filled up to {} positions", v.size);
+  if (v.kind.starts_with("padding"))
+    return fmt::format("filled up{}{}", v.kind == "padding_in_front" ? " in front" : "",
+                       v.size > 0 ? fmt::format(" to {} positions", v.size) : "");
   return fmt::format("on {} threads", v.size);
+}
+
+std::string where_it_begins(const Variation& v) {
+  if (v.changed == 0) return "";
+  return v.first ? fmt::format("{} {}", v.first->op_type, v.first->node) : "optimized kernels";
+}
+
+std::string off_by(const Variation& v) {
+  if (!v.first) return "";
+  return fmt::format("{} of {}", internal::format_figure(v.first->max_abs),
+                     internal::format_figure(v.first->largest_abs));
 }
 
 internal::Document document_of(const Invariance& invariance) {
@@ -37,18 +50,28 @@ internal::Document document_of(const Invariance& invariance) {
                                  {"changed", TableColumn::kFigure},
                                  {"max abs", TableColumn::kFigure},
                                  {"worst cosine", TableColumn::kFigure},
-                                 {"of sample", TableColumn::kName}},
+                                 {"of sample", TableColumn::kName},
+                                 {"begins at", TableColumn::kName},
+                                 {"off by", TableColumn::kFigure}},
                                 {}};
   for (const Variation& v : invariance.variations) {
     if (v.left_out.empty())
       table.rows.push_back({name_of(v), v.changed > 0 ? "FAILED" : "ok", fmt::format("{}", v.changed),
-                            internal::format_figure(v.max_abs), fmt::format("{:.6f}", v.worst_cosine), v.worst_sample});
+                            internal::format_figure(v.max_abs), fmt::format("{:.6f}", v.worst_cosine), v.worst_sample,
+                            where_it_begins(v), off_by(v)});
     else d.findings.push_back({fmt::format("not tried {}: {}", name_of(v), v.left_out)});
   }
   for (const Variation& v : invariance.variations)
     if (!v.not_compared.empty())
       d.findings.push_back({fmt::format("not compared {}: {} (its first axis does not hold the samples)", name_of(v),
                                         fmt::join(v.not_compared, ", "))});
+  const auto changes = [](const Variation& v) { return v.changed > 0; };
+  if (!d.good)
+    d.findings.push_back(
+        {"begins at: the first node of the graph with other values for that sample, and how far off they "
+         "are; the runtime's optimizations are off there"});
+  if (std::ranges::any_of(invariance.variations, [&](const auto& v) { return changes(v) && !v.first; }))
+    d.findings.push_back({"optimized kernels: with the runtime's optimizations off that sample gets the same bits"});
   d.tables = {std::move(table)};
   d.facts.push_back(fmt::format("model: {} on {}", invariance.model, invariance.runner));
   return d;
@@ -70,6 +93,11 @@ std::string invariance_to_json(const Invariance& invariance) {
                     {"worst_cosine", v.worst_cosine},
                     {"worst_sample", v.worst_sample}});
     else entry["left_out"] = v.left_out;
+    if (v.first)
+      entry["first_difference"] = {{"node", v.first->node},       {"op_type", v.first->op_type},
+                                   {"tensor", v.first->tensor},   {"sample", v.first->sample},
+                                   {"max_abs", v.first->max_abs}, {"largest_abs", v.first->largest_abs}};
+    else if (v.changed > 0) entry["first_difference"] = nullptr;
     if (!v.not_compared.empty()) entry["not_compared"] = v.not_compared;
     json["variations"].push_back(std::move(entry));
   }
