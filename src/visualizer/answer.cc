@@ -32,6 +32,9 @@ std::string quality(const Summary& summary, const SummaryPoint& point) {
   if (figure == "top1_disagreement")
     return with_ends(fmt::format("{} of the answers change", internal::format_percent(value)),
                      internal::format_percent);
+  // Of vectors of length 1 it is twice the cosine distance, which people know by another name.
+  if (figure == "nmse" && summary.task == "embed")
+    return fmt::format("embeddings at a cosine of {:.5f} to float's", 1 - internal::loss_of(point, "cosine"));
   return with_ends(fmt::format("{} {}", internal::loss_label(figure), internal::format_figure(value)),
                    internal::format_figure);
 }

@@ -41,9 +41,11 @@ internal::Document document_of(const Invariance& invariance) {
   const auto tried = std::ranges::count_if(invariance.variations, [](const auto& v) { return v.left_out.empty(); });
   const auto changing = std::ranges::count_if(invariance.variations, [](const auto& v) { return v.changed > 0; });
   const std::string samples = internal::counted(static_cast<size_t>(invariance.samples), "sample");
-  const std::string ways = internal::counted(static_cast<size_t>(tried), "way");
-  d.verdict = d.good ? fmt::format("PASSED: the same bits of {} in {}", samples, ways)
-                     : fmt::format("FAILED: other bits in {} of {}, over {}", changing, ways, samples);
+  const auto ways = [](auto count) { return internal::counted(static_cast<size_t>(count), "way"); };
+  if (!d.good) d.verdict = fmt::format("FAILED: other bits in {} of {}, over {}", changing, ways(tried), samples);
+  else
+    d.verdict = fmt::format("PASSED: the same bits of {} in {}{}", samples, ways(tried - changing),
+                            changing > 0 ? ", sums in another order behind padding" : "");
   internal::DocumentTable table{"",
                                 {{"computed", TableColumn::kName},
                                  {"verdict", TableColumn::kVerdict},
@@ -56,7 +58,7 @@ internal::Document document_of(const Invariance& invariance) {
                                 {}};
   for (const Variation& v : invariance.variations) {
     if (v.left_out.empty())
-      table.rows.push_back({name_of(v), v.changed > 0 ? "FAILED" : "ok", fmt::format("{}", v.changed),
+      table.rows.push_back({name_of(v), passed(v) ? "ok" : "FAILED", fmt::format("{}", v.changed),
                             internal::format_figure(v.max_abs), fmt::format("{:.6f}", v.worst_cosine), v.worst_sample,
                             where_it_begins(v), off_by(v)});
     else d.findings.push_back({fmt::format("not tried {}: {}", name_of(v), v.left_out)});

@@ -191,6 +191,7 @@ class Text(unittest.TestCase):
                                         self.dir / "framed.json")
         self.assertEqual((summary["task"], summary["objectives"][0]), ("embed", "cosine"))
         self.assertIn("task: embed, by the mean of positions", log)
+        self.assertRegex(summary["answer"], r"embeddings at a cosine of (1|0\.9)\S* to float's")
         self.assertEqual(summary["baseline"]["metrics"]["topk_overlap"], 1)
         for point in summary["front"]:
             self.assertTrue(0 <= point["metrics"]["topk_overlap"] <= 1)

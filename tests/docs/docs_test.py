@@ -28,7 +28,7 @@ CALL = re.compile(r"(?:^|[\s/(])seqto ((?:--json |-[vq] )*)([a-z]+)(?: ([a-z]+))
 # Flags of other programs that the pages speak of.
 FOREIGN = {"--preset", "--build", "--install", "--prefix", "--key", "--port", "--count", "--seed", "--int8",
            "--precisionConstraints", "--layerPrecisions", "--plugin", "--tracker", "--expose", "--ablate", "--write",
-           "--no-deps"}
+           "--no-deps", "--check", "--full"}
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 CODE = re.compile(r"#.*\bcode (\d+)\b")
 TUNE_OF_DEMO = re.compile(r"^    build/bin/(seqto tune (?:.*\\\n)*.*)$", re.M)
@@ -178,7 +178,7 @@ class Reader:
             command = TUNE_OF_DEMO.search((SOURCE / "dev").read_text())[1]
         code = CODE.search(command)
         done = subprocess.run(["bash", "-c", command], cwd=self.dir / "work", capture_output=True, text=True, timeout=600,
-                              env={"PATH": f"{self.dir}/bin:{os.environ['PATH']}", "HOME": str(self.dir),
+                              env={"PATH": f"{self.dir}/bin:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(self.dir),
                                    "COLUMNS": "100", "LANG": "C.UTF-8"})
         if done.returncode != int(code[1] if code else 0):
             raise AssertionError(f"{self.page.name}: `{command}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")

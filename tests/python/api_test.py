@@ -227,6 +227,16 @@ class Verbs(Folder):
         with self.assertRaisesRegex(seqto.Error, "(?s)nosuch"):
             study.path("nosuch")
 
+    def test_tune_encoder_and_decoder(self):
+        speech = models.SOURCE / "examples" / "speech"
+        features = np.random.default_rng(0).normal(0, 0.5, (40, 80, 112)).astype(np.float32)
+        np.savez(self.dir / "sounds.npz", input_features=features)
+        study = seqto.tune((speech / "encoder.onnx", speech / "decoder.onnx"), self.dir / "sounds.npz", self.dir / "out",
+                           objectives=["kl", "size"], max_evaluations=4, improve=False, correct_weights=False)
+        self.assertEqual(study.summary["task"], "generate")
+        halves = sorted(p.name for p in (self.dir / "out" / "models" / "selected").iterdir())
+        self.assertEqual(halves, ["decoder.onnx", "encoder.onnx"])
+
 
 class Calls(unittest.TestCase):
     def test_keywords(self):
