@@ -2,8 +2,9 @@
 
 `chain` of `tune` against its other strategies (docs/design/search.md), against the fixed rule of onnxruntime-genai's
 builder (mixed_layers, last_matmul) as onnxruntime writes it, and against NNCF's mixed precision in its ONNX backend. A
-language model, the same with its KV cache fed back, a text encoder. Losses are recomputed here with onnxruntime on pages
-that no side saw: KL of the next token at every position, of the class for the encoder.
+language model, the same with its KV cache fed back, a text encoder, and the project's own encoder for retrieval and
+recognizer of words. Losses are recomputed here with onnxruntime on samples that no side saw: KL of the next token at every
+position, of the class for the encoder; 1 - cosine of the embedding for retrieval.
 
 A row is one other side at 20 sizes. Of the rule these are four presets with five ways of rounding; of NNCF 20 shares in
 4 bits, plain and with scale estimation and AWQ, the better of both. Against each file stands the plan of chain's front
@@ -13,7 +14,8 @@ of them as --max-size; of the others it is the best plan of the front within the
 chain's largest plan within its bytes counts. All sides start from the model in opset 21 without the exporter's
 metadata. A table that embedding and head share counts once for every side.
 
-usage: ./dev bench sequences [--write]    SEQTO_BENCH_CASE=tiny_lm,tiny_lm_kv,tiny_encoder  some cases only
+usage: ./dev bench sequences [--write]    SEQTO_BENCH_CASE=tiny_lm,retrieval  some cases only
+       SEQTO_BENCH_NETS=DIR  retrieval and speech from DIR/retrieval, DIR/speech, as their train.py --full makes them
        SEQTO_BENCH_STRATEGIES=dynamic_program  some strategies only, or none
        SEQTO_BENCH_KEEP=DIR               what was made before is taken from there, and left there
        --kept                             rows of what is there alone: a long run put together from several
@@ -51,8 +53,9 @@ def say(*words):
 
 
 def tune(model, data, strategy, out, schemes, *flags):
-    subprocess.run([os.environ["SEQTO_BINARY"], "-q", "tune", model, "--data", data, "-o", out, "--strategy", strategy,
-                    "--objectives", "kl,size", "--schemes", ",".join(schemes), "--calibration-samples", "48",
+    """`data`: the path, and the loss of the search."""
+    subprocess.run([os.environ["SEQTO_BINARY"], "-q", "tune", model, "--data", data[0], "-o", out, "--strategy", strategy,
+                    "--objectives", f"{data[1]},size", "--schemes", ",".join(schemes), "--calibration-samples", "48",
                     "--search-samples", "48", "--evaluation-samples", "48", *map(str, flags)],
                    check=True, stdout=subprocess.DEVNULL)
     return json.loads((out / "summary.json").read_text())
@@ -119,8 +122,8 @@ def compared(judge, pairs):
 def rows_of(name, folder):
     of, kind = CASES[name]
     case = kind(Path(os.environ["SEQTO_CASES_DIR"]) / of)
-    data, source, unshared = folder / "tune.npz", folder / "model.onnx", folder / "unshared.onnx"
-    np.savez(data, **case.tune())
+    data, source, unshared = (folder / "tune.npz", case.objective), folder / "model.onnx", folder / "unshared.onnx"
+    np.savez(data[0], **case.tune())
     onnx.save(onnx.version_converter.convert_version(onnx.load(case.model), 21), source)
     shared = for_other_tools(source, unshared)
     judge = Judge(case)
@@ -135,14 +138,16 @@ def rows_of(name, folder):
             print(rows[-1], flush=True)
 
     ours = tuned(source, data, OURS, folder / "all", SCHEMES + MORE)
-    add("genai mixed_layers", [(within(ours, point[0]), point) for point in genai(unshared, shared, folder)])
+    if case.blocks:
+        add("genai mixed_layers", [(within(ours, point[0]), point) for point in genai(unshared, shared, folder)])
     by_share = {}
-    for size, path in nncf(unshared, shared, data, folder, SIZES):
+    for size, path in nncf(unshared, shared, data[0], folder, SIZES):
         share = path.stem.removesuffix("s")
         if share not in by_share or judge.losses(path).mean() < judge.losses(by_share[share][1]).mean():
             by_share[share] = (size, path)
-    add(f"NNCF {_peers.NNCF[1][0].split('==')[1]}", [(within(ours, point[0]), point) for point in sorted(by_share.values())])
-    strategies = [s for s in STRATEGIES if s in os.environ.get("SEQTO_BENCH_STRATEGIES", s).split(",")]
+    if by_share:
+        add(f"NNCF {_peers.NNCF[1][0].split('==')[1]}", [(within(ours, point[0]), point) for point in sorted(by_share.values())])
+    strategies = [s for s in STRATEGIES if (case.blocks or s != "mixed_layers") and s in os.environ.get("SEQTO_BENCH_STRATEGIES", s).split(",")]
     ours = tuned(source, data, OURS, folder / OURS, SCHEMES) if strategies else []
     if not ours:
         return rows

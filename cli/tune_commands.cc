@@ -25,6 +25,9 @@ void show(const Summary& summary, const std::filesystem::path& dir, const Contex
     return;
   }
   fmt::print("{}\nreport: {}\n", summary_table(summary, summary_style()), (dir / "report.html").string());
+  const std::filesystem::path halves = dir / "models" / "selected";
+  if (std::filesystem::is_directory(halves))
+    fmt::print("encoder and decoder of the selected model: {}\n", halves.string());
 }
 
 void show_all(const std::vector<OverviewEntry>& entries, const std::filesystem::path& dir, const Context& context) {

@@ -48,7 +48,7 @@ class Size:
 
 
 SMALL = Size(width=48, heads=4, mlp=96, layers=2, batch=96, steps=2500, rate=4e-3)
-FULL = Size(width=256, heads=8, mlp=1024, layers=6, batch=64, steps=800, rate=5e-4)
+FULL = Size(width=256, heads=8, mlp=512, layers=6, batch=64, steps=500, rate=6e-4)
 
 
 def tokenizer_json():

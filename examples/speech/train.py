@@ -24,11 +24,11 @@ import onnxruntime
 from onnx import TensorProto
 
 import voice
+from mel import BANDS, FRAMES, log_mel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from transformer import HIDDEN, Graph, Jax, attention, gelu, linear, norm, train  # noqa: E402
 
-FRAMES, BANDS = 112, 80
 PAD, START, END = 0, 1, 2
 VOCAB = {token: i for i, token in enumerate(["<pad>", "<s>", "</s>", *voice.LETTERS])}
 MAX_LENGTH = voice.LONGEST + 2
@@ -49,30 +49,7 @@ class Size:
 
 
 SMALL = Size(width=40, heads=4, mlp=80, layers=2, words=12000, batch=48, steps=4000, rate=4e-3)
-FULL = Size(width=192, heads=6, mlp=384, layers=4, words=12000, batch=32, steps=2000, rate=1.5e-3)
-
-
-def mel_bands():
-    """Slaney's mel scale: triangles of unit area, [201, 80]."""
-    def hertz(mel):
-        return np.where(mel < 15, 200 / 3 * mel, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
-    corners = hertz(np.linspace(0, 15 + 27 * np.log(8) / np.log(6.4), BANDS + 2))
-    bins = np.linspace(0, 8000, 201)[:, None]
-    up = (bins - corners[:-2]) / (corners[1:-1] - corners[:-2])
-    down = (corners[2:] - bins) / (corners[2:] - corners[1:-1])
-    return np.maximum(0, np.minimum(up, down)) * 2 / (corners[2:] - corners[:-2])
-
-
-MEL = mel_bands()
-
-
-def log_mel(sound):
-    """As Whisper and `seqto --log-mel`: [80, FRAMES] of a sound that zeros fill up."""
-    padded = np.pad(np.pad(sound, (0, FRAMES * 160 - len(sound))), 200, mode="reflect")
-    frames = np.lib.stride_tricks.sliding_window_view(padded, 400)[::160][:FRAMES]
-    power = np.abs(np.fft.rfft(frames * np.hanning(401)[:-1])) ** 2
-    logs = np.log10(np.maximum(power @ MEL, 1e-10))
-    return ((np.maximum(logs, logs.max() - 8) + 4) / 4).T.astype(np.float32)
+FULL = Size(width=192, heads=6, mlp=384, layers=4, words=12000, batch=16, steps=4500, rate=1e-3)
 
 
 def spoken(count, seed, held_out):

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <string>
 
 #include "base/files.h"
 #include "model/check_graph.h"
@@ -41,6 +43,16 @@ void check_versions(const onnx::ModelProto& proto, const std::string& where) {
                 fmt::format("[load] {}: IR version {} found; at most {} is supported; export it with "
                             "an older ONNX or set ir_version={}",
                             where, proto.ir_version(), kMaxIrVersion, kMaxIrVersion));
+  std::map<std::string, int64_t> versions;
+  for (const auto& o : proto.opset_import()) {
+    const auto [known, is_new] = versions.emplace(o.domain() == "ai.onnx" ? "" : o.domain(), o.version());
+    if (!is_new && known->second != o.version())
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[load] {}: opsets {} and {} of one domain, '{}', found; one was expected, since runtimes "
+                      "differ in which they take; remove the other from opset_import",
+                      where, known->second, o.version(), o.domain()));
+  }
   for (const auto& o : proto.opset_import()) {
     if (!o.domain().empty() && o.domain() != "ai.onnx") continue;
     if (o.version() > kMaxOpset || o.version() < kMinOpset)

@@ -34,6 +34,14 @@ Model one_node(const std::string& node) {
   return model_of("g (float[4] x, float s, uint8 z) => (float[4] y) { " + node + " }");
 }
 
+TEST(CheckGraph, OneVersionOfADomain) {
+  Model model = model_of("g (float[1, 4] x) => (float[1, 4] y) { y = Relu (x) }");
+  model.opsets.push_back({"", 13});
+  expect_refused(model, "opsets 17 and 13 of one domain");
+  model.opsets.back().version = 17;
+  EXPECT_EQ(refused(model), "");
+}
+
 TEST(CheckGraph, OperatorsOnCodesHaveTheirInputs) {
   for (const char* node :
        {"y = QuantizeLinear(x)", "y = DequantizeLinear(x)", "y = DequantizeLinear(x, \"\")",

@@ -194,6 +194,8 @@ class EncoderDecoder(unittest.TestCase):
                                 {"input_ids": data["input_ids"][:3], "attention_mask": data["attention_mask"][:3],
                                  "tokens": np.array(tokens)[:3]})
         self.assertEqual(found["texts"], found["known"])
+        self.good("tune", self.dir / "encoder.onnx", "--data", self.dir / "texts.npz", *QUICK, "--no-resume", "-o", self.dir / "texts")
+        self.assertFalse((self.dir / "texts/models/selected").exists(), "halves of another study")
         self.assertGreater(found["texts"]["full"]["kl"], 0)
 
     def test_what_does_not_fit_is_told(self):

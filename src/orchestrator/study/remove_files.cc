@@ -56,6 +56,7 @@ void remove_study(const fs::path& dir) {
     fs::remove(dir / "own_corrections" / (id + ".npz"));
   }
   fs::remove(dir / kSelectedFile);
+  fs::remove_all(dir / kSelectedFolder);
   fs::remove(dir / "asked.jsonl");
   fs::remove(dir / "told.jsonl");
   fs::remove(study);

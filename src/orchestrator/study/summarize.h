@@ -7,6 +7,7 @@
 namespace seqto::internal {
 
 inline constexpr const char* kSelectedFile = "models/selected.onnx";
+inline constexpr const char* kSelectedFolder = "models/selected";  // of an encoder and its decoder: both files
 
 // The devices beside the first on which the study measured.
 std::vector<std::string> other_devices(const Study& study);

@@ -173,12 +173,13 @@ void write_halves(const fs::path& file, const fs::path& folder) {
 void name_selected(const fs::path& folder, Summary& summary) {
   const fs::path file = folder / "models" / (summary.selected + ".onnx"), named = folder / kSelectedFile;
   fs::remove(named);
+  fs::remove_all(folder / kSelectedFolder);
   summary.selected_file.clear();
   if (!fs::exists(file)) return;
   std::error_code no_links;
   fs::create_hard_link(file, named, no_links);
   if (no_links) fs::copy_file(file, named);
-  write_halves(file, fs::path(named).replace_extension());
+  write_halves(file, folder / kSelectedFolder);
   summary.selected_file = kSelectedFile;
 }
 
