@@ -86,11 +86,12 @@ std::optional<FirstDifference> first_of(const Model& model, std::span<const Betw
 
 }  // namespace
 
-std::optional<FirstDifference> first_difference(const Model& model, Runner& alone, Runner& other, const Together& run,
-                                                size_t place, const Env& env) {
+std::optional<FirstDifference> first_difference(const Model& model, Runner& alone, const InRun& in_run,
+                                                const Env& env) {
+  const Together& run = in_run.run;
   std::vector<Between> tensors = tensors_between(model.graph);
   if (tensors.empty()) return {};
-  const Alone& sample = *run.samples[place];
+  const Alone& sample = *run.samples[in_run.place];
   std::vector<Tensor> values = values_of(model, tensors, alone, sample.inputs, env);
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].value = std::move(values[i]);
   std::erase_if(tensors, [](const Between& t) { return !is_value(t.value.type()); });
@@ -102,7 +103,8 @@ std::optional<FirstDifference> first_difference(const Model& model, Runner& alon
     while (end < tensors.size() && (bytes < kMostBytes || tensors[end].node == tensors[end - 1].node))
       bytes += tensors[end++].value.bytes().size() * run.samples.size() * longer;
     const std::span part(tensors.data() + begin, end - begin);
-    if (auto found = first_of(model, part, values_of(model, part, other, inputs, env), run, place)) return found;
+    if (auto found = first_of(model, part, values_of(model, part, *in_run.runner, inputs, env), run, in_run.place))
+      return found;
   }
   return {};
 }

@@ -31,13 +31,6 @@ bool counts_real_positions(const Graph& graph) {
   return std::ranges::any_of(graph.free_inputs(), [](const ValueInfo& v) { return v.name == "position_ids"; });
 }
 
-// The run of a variation whose sample at `place` is the farthest off, and where it ran.
-struct Worst {
-  Together run;
-  size_t place = 0;
-  Runner* runner = nullptr;
-};
-
 class Variations {
  public:
   Variations(const ParitySide& model, const Env& env) : env_(env), runner_(*model.runner), path_(model.path) {
@@ -174,8 +167,7 @@ class Variations {
 
   // With the node where the difference of its worst sample begins.
   Variation located(Variation v) const {
-    if (v.changed > 0)
-      v.first = internal::first_difference(model_, runner_, *worst_.runner, worst_.run, worst_.place, env_);
+    if (v.changed > 0) v.first = internal::first_difference(model_, runner_, worst_, env_);
     return v;
   }
 
@@ -188,7 +180,7 @@ class Variations {
   bool open_batch_ = true, counts_positions_ = false;
   int64_t given_ = 0;  // positions of the longest sample as the data have it
   std::vector<Alone> samples_;
-  Worst worst_;  // of the variation under way
+  internal::InRun worst_;  // the farthest off of the variation under way
 };
 
 }  // namespace

@@ -58,12 +58,10 @@ int64_t likeliest(std::span<const float> scores, const Writing& writing, bool fi
 class WrittenTokens : public Dataset {
  public:
   // `data` gives what tokens do not; `inputs` are all.
-  WrittenTokens(std::unique_ptr<Dataset> data, std::vector<ValueInfo> inputs, Pair pair, std::vector<ValueInfo> filled,
-                std::unique_ptr<Writer> writer, std::string settings)
+  WrittenTokens(std::unique_ptr<Dataset> data, std::vector<ValueInfo> inputs, std::unique_ptr<Writer> writer,
+                std::string settings)
       : data_(std::move(data)),
         inputs_(std::move(inputs)),
-        pair_(std::move(pair)),
-        filled_(std::move(filled)),
         writer_(std::move(writer)),
         settings_(std::move(settings)) {}
 
@@ -81,17 +79,14 @@ class WrittenTokens : public Dataset {
     Values values;
     size_t next = 0;
     for (const ValueInfo& input : inputs_)
-      if (!is_filled(input)) values[input.name] = std::move(sample.inputs[next++]);
-    const std::vector<int64_t> tokens = tokens_of(index, values);
-    for (const ValueInfo& input : filled_) values[input.name] = token_input(input, *role_in(pair_, input), tokens);
+      if (!writer_->fills(input.name)) values[input.name] = std::move(sample.inputs[next++]);
+    writer_->fill(values, tokens_of(index, values));
     sample.inputs.clear();
     for (const ValueInfo& input : inputs_) sample.inputs.push_back(values.at(input.name));
     return sample;
   }
 
  private:
-  bool is_filled(const ValueInfo& input) const { return std::ranges::count(filled_, input.name, &ValueInfo::name) > 0; }
-
   std::vector<int64_t> tokens_of(int64_t index, const Values& values) const {
     const std::lock_guard lock(mutex_);
     std::vector<int64_t>& tokens = written_[index];
@@ -101,8 +96,6 @@ class WrittenTokens : public Dataset {
 
   std::unique_ptr<Dataset> data_;
   std::vector<ValueInfo> inputs_;
-  Pair pair_;
-  std::vector<ValueInfo> filled_;
   std::unique_ptr<Writer> writer_;
   std::string settings_;
   mutable std::mutex mutex_;
@@ -132,6 +125,12 @@ Writer::Writer(const Model& joined, const Pair& pair, const DatasetOptions& opti
       shared_.emplace_back(node.outputs.front(), node.inputs.front());
 }
 
+bool Writer::fills(const std::string& input) const { return std::ranges::count(filled_, input, &ValueInfo::name) > 0; }
+
+void Writer::fill(Values& given, const std::vector<int64_t>& tokens) const {
+  for (const ValueInfo& input : filled_) given[input.name] = token_input(input, *role_in(pair_, input), tokens);
+}
+
 std::vector<int64_t> Writer::write(Values given) {
   const std::vector<Tensor> found = encoder_->run(in_order(pair_.encoder.inputs, encoder_->input_names(), given));
   const auto& names = encoder_->output_names();
@@ -139,7 +138,7 @@ std::vector<int64_t> Writer::write(Values given) {
   for (const auto& [link, input] : shared_) given[link] = given.at(input);
   std::vector<int64_t> tokens{pair_.writing->start};
   while (std::ssize(tokens) < most_) {
-    for (const ValueInfo& input : filled_) given[input.name] = token_input(input, *role_in(pair_, input), tokens);
+    fill(given, tokens);
     const int64_t next = next_token(given, tokens);
     if (has(pair_.writing->ends, next)) break;
     tokens.push_back(next);
@@ -166,15 +165,16 @@ int64_t Writer::next_token(const Values& given, const std::vector<int64_t>& toke
 std::unique_ptr<Dataset> open_pair_data(const std::filesystem::path& path, const Model& joined, const Pair& pair,
                                         const DatasetOptions& options, Runner& runner) {
   const std::vector<ValueInfo> inputs = joined.graph.free_inputs();
-  std::vector<ValueInfo> filled = filled_inputs(joined, pair, options), others = inputs;
+  const std::vector<ValueInfo> filled = filled_inputs(joined, pair, options);
   const auto tokens =
       std::ranges::find_if(filled, [&](const ValueInfo& input) { return role_in(pair, input) == TokenRole::kTokens; });
   if (tokens == filled.end() || has_array(path, tokens->name)) return open_dataset(path, inputs, options);
-  std::erase_if(others, [&](const ValueInfo& v) { return std::ranges::count(filled, v.name, &ValueInfo::name) > 0; });
   auto writer = std::make_unique<Writer>(joined, pair, options, runner);
+  std::vector<ValueInfo> others = inputs;
+  std::erase_if(others, [&](const ValueInfo& input) { return writer->fills(input.name); });
   std::string settings = fmt::format("\nwritten from {}, at most {}", pair.writing->start, options.text.length);
-  auto written = std::make_unique<WrittenTokens>(open_dataset(path, others, options), inputs, pair, std::move(filled),
-                                                 std::move(writer), std::move(settings));
+  auto written = std::make_unique<WrittenTokens>(open_dataset(path, others, options), inputs, std::move(writer),
+                                                 std::move(settings));
   return with_positions(std::move(written), inputs);
 }
 

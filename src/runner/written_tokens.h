@@ -25,6 +25,9 @@ class Writer {
   // The likeliest token, one after the other: from the start to the one before the end, at most TextOptions::length.
   // `given` holds all but what tokens fill.
   std::vector<int64_t> write(Values given);
+  // What the decoder reads of tokens: they, a mask, positions, an empty past.
+  bool fills(const std::string& input) const;
+  void fill(Values& given, const std::vector<int64_t>& tokens) const;
 
  private:
   int64_t next_token(const Values& given, const std::vector<int64_t>& tokens);
