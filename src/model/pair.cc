@@ -168,6 +168,12 @@ nlohmann::json to_json(const Half& half) {
   return {{"file", half.file}, {"inputs", half.inputs}, {"outputs", half.outputs}};
 }
 
+// A model may come from anybody: its files lie where they should, and a pair has two.
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find_first_of("/\\") == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
 Half half_from(const nlohmann::json& json) {
   return {json.at("file").get<std::string>(), json.at("inputs").get<Names>(), json.at("outputs").get<Names>()};
 }
@@ -338,7 +344,10 @@ std::optional<Pair> pair_of(const Model& model) {
   for (const auto& [key, value] : model.metadata) {
     if (key != kKey) continue;
     try {
-      return pair_from(parse_json(value));
+      Pair pair = pair_from(parse_json(value));
+      const std::string &first = pair.encoder.file, &second = pair.decoder.file;
+      if (is_file_name(first) && is_file_name(second) && first != second) return pair;
+      return {};
     } catch (const nlohmann::json::exception&) {
       return {};
     }

@@ -33,13 +33,28 @@ std::vector<ValueInfo> filled_inputs(const Model& joined, const Pair& pair, cons
   return filled;
 }
 
+[[noreturn]] void nonsense(const std::string& name) {
+  throw Error(Code::kInvalidInput,
+              fmt::format("[data] a model of an encoder and its decoder that says nothing, or nonsense, of where '{}' "
+                          "comes from found; one written by `seqto tune ENCODER DECODER` expected",
+                          name));
+}
+
 const std::string& in_pair(const Names& names, const std::string& own) {
-  return std::ranges::find(names, own, &Names::value_type::second)->first;
+  const auto found = std::ranges::find(names, own, &Names::value_type::second);
+  if (found == names.end()) nonsense(own);
+  return found->first;
+}
+
+const Tensor& value_of(const Values& values, const std::string& name) {
+  const auto found = values.find(name);
+  if (found == values.end()) nonsense(name);
+  return found->second;
 }
 
 std::vector<Tensor> in_order(const Names& names, const std::vector<std::string>& own, const Values& values) {
   std::vector<Tensor> inputs;
-  for (const std::string& name : own) inputs.push_back(values.at(in_pair(names, name)));
+  for (const std::string& name : own) inputs.push_back(value_of(values, in_pair(names, name)));
   return inputs;
 }
 
@@ -121,7 +136,8 @@ Writer::Writer(const Model& joined, const Pair& pair, const DatasetOptions& opti
   encoder_ = runner.load(encoder);
   decoder_ = runner.load(decoder);
   for (const Node& node : joined.graph.nodes)
-    if (node.op_type == "Identity" && std::ranges::count(pair.links, node.outputs.front(), &ValueInfo::name) > 0)
+    if (node.op_type == "Identity" && !node.outputs.empty() && !node.inputs.empty() &&
+        std::ranges::count(pair.links, node.outputs.front(), &ValueInfo::name) > 0)
       shared_.emplace_back(node.outputs.front(), node.inputs.front());
 }
 
@@ -135,7 +151,7 @@ std::vector<int64_t> Writer::write(Values given) {
   const std::vector<Tensor> found = encoder_->run(in_order(pair_.encoder.inputs, encoder_->input_names(), given));
   const auto& names = encoder_->output_names();
   for (size_t i = 0; i < names.size(); ++i) given[in_pair(pair_.encoder.outputs, names[i])] = found[i];
-  for (const auto& [link, input] : shared_) given[link] = given.at(input);
+  for (const auto& [link, input] : shared_) given[link] = value_of(given, input);
   std::vector<int64_t> tokens{pair_.writing->start};
   while (std::ssize(tokens) < most_) {
     fill(given, tokens);

@@ -97,6 +97,16 @@ TEST(Pair, NonsenseInItsPlaceIsNone) {
     model.metadata = {{"seqto.pair", text}};
     EXPECT_FALSE(pair_of(model)) << text;
   }
+  Model joined = join({parse_model_text(kEncoder), "e"}, {parse_model_text(kDecoder), "d"}, {});
+  std::string& text = joined.metadata.back().second;
+  for (const char* file : {"../e", "/tmp/e", "..", "", "d", "a\\\\b"}) {
+    const std::string before = text;
+    text = with(text, "\"file\":\"e\"", std::string("\"file\":\"") + file + "\"");
+    ASSERT_NE(text, before);
+    EXPECT_FALSE(pair_of(joined)) << file;
+    text = before;
+  }
+  EXPECT_TRUE(pair_of(joined));
 }
 
 TEST(Pair, ReadsGenerationConfigs) {
