@@ -110,8 +110,8 @@ class Graph:
         return model
 
 
-def linear(net, scope, x, inner, outer, bias=True):
-    x = net.op("MatMul", scope, x, net.weight(scope, "weight", (inner, outer)))
+def linear(net, scope, x, inner, outer, bias=True, spread=None):
+    x = net.op("MatMul", scope, x, net.weight(scope, "weight", (inner, outer), spread=spread))
     return net.op("Add", scope, net.weight(scope, "bias", (outer,), 0), x) if bias else x
 
 
@@ -125,8 +125,9 @@ def gelu(net, scope, x):
     return net.op("Mul", scope, net.op("Mul", scope, x, net.op("Add", scope, erf, 1.0)), 0.5)
 
 
-def attention(net, scope, x, memory, width, heads, mask=None, names=("q_proj", "k_proj", "v_proj", "out_proj"), key_bias=False):
-    """Of the tokens in `x` to those in `memory`."""
+def attention(net, scope, x, memory, width, heads, mask=None, names=("q_proj", "k_proj", "v_proj", "out_proj"), key_bias=False,
+              spread=None):
+    """Of the tokens in `x` to those in `memory`; the last weights start with the deviation `spread`."""
     def split(y, perm):
         return net.op("Transpose", scope, net.op("Reshape", scope, y, (0, 0, heads, width // heads)), perm=perm)
 
@@ -139,7 +140,7 @@ def attention(net, scope, x, memory, width, heads, mask=None, names=("q_proj", "
         scores = net.op("Add", scope, scores, mask)
     mixed = net.op("MatMul", scope, net.op("Softmax", scope, scores, axis=-1), v)
     joined = net.op("Reshape", scope, net.op("Transpose", scope, mixed, perm=(0, 2, 1, 3)), (0, 0, width))
-    return linear(net, out, joined, width, width)
+    return linear(net, out, joined, width, width, spread=spread)
 
 
 def train(params, loss, batches, steps, rate, decay=0.01):

@@ -45,10 +45,11 @@ class Size:
     batch: int
     steps: int
     rate: float
+    spread: float = None  # of the weights at the start that add to the sum of the layers; deep nets need it small
 
 
 SMALL = Size(width=48, heads=4, mlp=96, layers=2, batch=96, steps=2500, rate=4e-3)
-FULL = Size(width=256, heads=8, mlp=512, layers=6, batch=64, steps=500, rate=6e-4)
+FULL = Size(width=256, heads=8, mlp=512, layers=6, batch=64, steps=800, rate=1e-3, spread=0.01)
 
 
 def tokenizer_json():
@@ -91,12 +92,12 @@ def network(net, size, ids, mask):
     x = norm(net, f"{scope}/LayerNorm", x, width, 1e-12)
     for i in range(size.layers):
         layer = f"/encoder/layer.{i}"
-        y = attention(net, f"{layer}/attention", x, x, width, size.heads, unseen, BERT, key_bias=True)
+        y = attention(net, f"{layer}/attention", x, x, width, size.heads, unseen, BERT, key_bias=True, spread=size.spread)
         x = net.op("Add", f"{layer}/attention/output", y, x)
         x = norm(net, f"{layer}/attention/output/LayerNorm", x, width, 1e-12)
         y = linear(net, f"{layer}/intermediate/dense", x, width, size.mlp)
         y = gelu(net, f"{layer}/intermediate/intermediate_act_fn", y)
-        y = linear(net, f"{layer}/output/dense", y, size.mlp, width)
+        y = linear(net, f"{layer}/output/dense", y, size.mlp, width, spread=size.spread)
         x = net.op("Add", f"{layer}/output", y, x)
         x = norm(net, f"{layer}/output/LayerNorm", x, width, 1e-12)
     return x

@@ -46,6 +46,7 @@ class Size:
     batch: int
     steps: int
     rate: float
+    spread: float = None  # of the weights at the start that add to the sum of the layers; deep nets need it small
 
 
 SMALL = Size(width=40, heads=4, mlp=80, layers=2, words=12000, batch=48, steps=4000, rate=4e-3)
@@ -74,7 +75,7 @@ def encoder(net, size, features):
     for i in range(size.layers):
         layer = f"/layers.{i}"
         y = norm(net, f"{layer}/self_attn_layer_norm", x, width)
-        x = net.op("Add", layer, x, attention(net, f"{layer}/self_attn", y, y, width, size.heads))
+        x = net.op("Add", layer, x, attention(net, f"{layer}/self_attn", y, y, width, size.heads, spread=size.spread))
         x = net.op("Add", layer, x, mlp(net, layer, x, size))
     return norm(net, "/layer_norm", x, width)
 
@@ -90,9 +91,9 @@ def decoder(net, size, ids, states):
     for i in range(size.layers):
         layer = f"/layers.{i}"
         y = norm(net, f"{layer}/self_attn_layer_norm", x, width)
-        x = net.op("Add", layer, x, attention(net, f"{layer}/self_attn", y, y, width, size.heads, mask))
+        x = net.op("Add", layer, x, attention(net, f"{layer}/self_attn", y, y, width, size.heads, mask, spread=size.spread))
         y = norm(net, f"{layer}/encoder_attn_layer_norm", x, width)
-        x = net.op("Add", layer, x, attention(net, f"{layer}/encoder_attn", y, states, width, size.heads))
+        x = net.op("Add", layer, x, attention(net, f"{layer}/encoder_attn", y, states, width, size.heads, spread=size.spread))
         x = net.op("Add", layer, x, mlp(net, layer, x, size))
     x = norm(net, "/layer_norm", x, width)
     return net.op("MatMul", "/proj_out", x, net.op("Transpose", "/proj_out", table, perm=(1, 0)))
@@ -101,7 +102,7 @@ def decoder(net, size, ids, states):
 def mlp(net, layer, x, size):
     x = norm(net, f"{layer}/final_layer_norm", x, size.width)
     x = gelu(net, f"{layer}/activation_fn", linear(net, f"{layer}/fc1", x, size.width, size.mlp))
-    return linear(net, f"{layer}/fc2", x, size.mlp, size.width)
+    return linear(net, f"{layer}/fc2", x, size.mlp, size.width, spread=size.spread)
 
 
 def sinusoids(count, width):
