@@ -75,8 +75,7 @@ void invariance_command(const Flags& f, const Context& context) {
   if (!f.report.empty()) write_invariance(found, f.report);
   fmt::print("{}", context.json ? invariance_to_json(found) : invariance_text(found, stdout_style()));
   if (passed(found)) return;
-  const bool by_scales = std::ranges::any_of(
-      found.variations, [](const Variation& v) { return v.first && v.first->op_type.starts_with("DynamicQuantize"); });
+  const bool by_scales = std::ranges::any_of(found.variations, begins_at_a_scale);
   throw Error(
       Code::kGateNotMet,
       fmt::format("[validate] answers found that depend on what they are computed with; the same bits expected; {}",

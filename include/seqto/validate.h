@@ -175,7 +175,9 @@ struct Invariance {
   int64_t samples = 0;
   std::vector<Variation> variations;
 };
-// Nothing changed; with padding in front, nothing that begins where a scale sees it (DynamicQuantizeLinear ...).
+// Whether the first node finds a scale while it runs (DynamicQuantizeLinear ...): other schemes do without.
+bool begins_at_a_scale(const Variation& variation);
+// Nothing changed; with padding in front, nothing that begins at a scale.
 bool passed(const Variation& variation);
 bool passed(const Invariance& invariance);  // all of them
 

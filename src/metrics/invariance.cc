@@ -185,10 +185,11 @@ class Variations {
 
 }  // namespace
 
+bool begins_at_a_scale(const Variation& v) { return v.first && v.first->op_type.starts_with("DynamicQuantize"); }
+
 bool passed(const Variation& v) {
   // With padding in front a softmax may add in another order: no scheme does anything about that.
-  const bool by_a_scale = v.first && v.first->op_type.starts_with("DynamicQuantize");
-  return v.changed == 0 || (v.kind == "padding_in_front" && !by_a_scale);
+  return v.changed == 0 || (v.kind == "padding_in_front" && !begins_at_a_scale(v));
 }
 
 bool passed(const Invariance& invariance) {

@@ -198,7 +198,7 @@ ValueInfo value_from(const nlohmann::json& json) {
 }
 
 nlohmann::json to_json(const Pair& pair) {
-  nlohmann::json json{{"encoder", to_json(pair.encoder)}, {"decoder", to_json(pair.decoder)}};
+  nlohmann::json json{{"encoder", to_json(pair.encoder)}, {"decoder", to_json(pair.decoder)}, {"shared", pair.shared}};
   for (const ValueInfo& output : pair.given) json["given"].push_back(to_json(output));
   for (const ValueInfo& link : pair.links) json["links"].push_back(to_json(link));
   if (const auto& w = pair.writing)
@@ -212,7 +212,7 @@ nlohmann::json to_json(const Pair& pair) {
 }
 
 Pair pair_from(const nlohmann::json& json) {
-  Pair pair{half_from(json.at("encoder")), half_from(json.at("decoder")), {}, {}, {}};
+  Pair pair{half_from(json.at("encoder")), half_from(json.at("decoder")), {}, {}, json.at("shared").get<Names>(), {}};
   for (const auto& output : json.at("given")) pair.given.push_back(value_from(output));
   for (const auto& link : json.at("links")) pair.links.push_back(value_from(link));
   if (!json.contains("writing")) return pair;
@@ -318,7 +318,8 @@ Model join(const NamedModel& encoder, const NamedModel& decoder, std::optional<W
   keep_apart(first, second, meeting, pair.encoder, pair.decoder);
   Graph &graph = first.graph, &behind = second.graph;
   pair.given = graph.outputs;
-  for (const auto& [input, other] : meeting.inputs)
+  pair.shared.assign(meeting.inputs.begin(), meeting.inputs.end());
+  for (const auto& [input, other] : pair.shared)
     graph.nodes.push_back({.name = "pair/" + input, .op_type = "Identity", .inputs = {other}, .outputs = {input}});
   for (const ValueInfo& input : behind.inputs) {
     const bool meets = meeting.outputs.contains(input.name) || meeting.inputs.contains(input.name);

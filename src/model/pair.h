@@ -32,6 +32,7 @@ struct Pair {
   Half encoder, decoder;
   std::vector<ValueInfo> given;  // outputs of the encoder
   std::vector<ValueInfo> links;  // where they meet: inputs of the decoder that something of the encoder gives
+  Names shared;                  // links that are an input of the encoder, each with that input
   std::optional<Writing> writing;
 };
 

@@ -135,10 +135,6 @@ Writer::Writer(const Model& joined, const Pair& pair, const DatasetOptions& opti
   const auto [encoder, decoder] = take_apart(joined, pair);
   encoder_ = runner.load(encoder);
   decoder_ = runner.load(decoder);
-  for (const Node& node : joined.graph.nodes)
-    if (node.op_type == "Identity" && !node.outputs.empty() && !node.inputs.empty() &&
-        std::ranges::count(pair.links, node.outputs.front(), &ValueInfo::name) > 0)
-      shared_.emplace_back(node.outputs.front(), node.inputs.front());
 }
 
 bool Writer::fills(const std::string& input) const { return std::ranges::count(filled_, input, &ValueInfo::name) > 0; }
@@ -151,7 +147,7 @@ std::vector<int64_t> Writer::write(Values given) {
   const std::vector<Tensor> found = encoder_->run(in_order(pair_.encoder.inputs, encoder_->input_names(), given));
   const auto& names = encoder_->output_names();
   for (size_t i = 0; i < names.size(); ++i) given[in_pair(pair_.encoder.outputs, names[i])] = found[i];
-  for (const auto& [link, input] : shared_) given[link] = value_of(given, input);
+  for (const auto& [link, input] : pair_.shared) given[link] = value_of(given, input);
   std::vector<int64_t> tokens{pair_.writing->start};
   while (std::ssize(tokens) < most_) {
     fill(given, tokens);

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "model/pair.h"
@@ -36,7 +35,6 @@ class Writer {
   int64_t most_ = 0;
   std::vector<ValueInfo> filled_;
   std::unique_ptr<Session> encoder_, decoder_;
-  std::vector<std::pair<std::string, std::string>> shared_;  // masks that both halves read
 };
 
 // As open_dataset(). Where the data have no tokens for the decoder, the pair writes them, greedily, when a sample is

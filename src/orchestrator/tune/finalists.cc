@@ -148,6 +148,7 @@ std::vector<std::string> text_errors(const Inputs& in, const OpenStudy& study, c
     throw Error(Code::kInvalidInput,
                 "no sample with a transcript found; --labels FILE.csv with the columns "
                 "file,transcript expected");
+  const std::vector<ValueInfo> inputs = in.model.graph.free_inputs();
   const auto written = [&](const std::string& id) {
     const Model model = load_model(model_file(in.options.output, id));
     Writer writer(model, *pair_of(model), in.options.dataset, *place.runner);
@@ -155,7 +156,6 @@ std::vector<std::string> text_errors(const Inputs& in, const OpenStudy& study, c
     for (const Sample& sample : samples) {
       in.env.stop_if_cancelled("evaluate");
       Values given;
-      const std::vector<ValueInfo> inputs = in.model.graph.free_inputs();
       for (size_t i = 0; i < inputs.size(); ++i) given[inputs[i].name] = sample.inputs[i];
       all.push_back(writer.write(std::move(given)));
     }

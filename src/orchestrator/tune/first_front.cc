@@ -54,7 +54,7 @@ void write_first_front(const Inputs& in, const OpenStudy& open, const Place& pla
     study.append(std::move(baseline));
     study.append(std::move(first));
     Summary summary = summarize(study, o.output, ending);
-    name_selected(o.output, summary);
+    name_selected(in, summary);
     write_file_atomic(o.output / "summary.json", summary_to_json(summary));
   }
   fs::remove(file);

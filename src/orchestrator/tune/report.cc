@@ -125,52 +125,50 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
   notes::kExplained.add(study.study, explained);
 }
 
-// The report is whole without them.
-void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
-  constexpr const char* kWhat = "where the next token changes";
+// `note`, which takes so many runs of the float model on the samples of the evaluation; the report is whole without it.
+template <class F>
+void note_in_time(const char* what, double runs, const Inputs& in, OpenStudy& study, TimeBudget& time, F note) {
   const auto run = static_cast<double>(study.study.find("float")->measurement->latency.median_ns) / 1e9;
-  if (in.env.cancelled() || !shows_tokens(in, study, place)) return;
-  if (!time.has_time(run * static_cast<double>(place.evaluation.samples.size()), kWhat)) return;
+  if (in.env.cancelled() || !time.has_time(run * runs, what)) return;
   try {
-    if (const auto changed = changed_tokens(in, study, place)) notes::kChangedTokens.add(study.study, *changed);
+    note();
   } catch (const DeviceGone&) {
     throw;
   } catch (const Error& error) {
     if (error.code() == Code::kInterrupted) throw;
-    study.ending.notes.push_back(fmt::format("{} is not shown: {}", kWhat, error.what()));
+    study.ending.notes.push_back(fmt::format("{} is not shown: {}", what, error.what()));
   }
 }
 
-// The report is whole without them, too.
+void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
+  if (!shows_tokens(in, study, place)) return;
+  const auto runs = static_cast<double>(place.evaluation.samples.size());
+  note_in_time("where the next token changes", runs, in, study, time, [&] {
+    if (const auto changed = changed_tokens(in, study, place)) notes::kChangedTokens.add(study.study, *changed);
+  });
+}
+
 void note_text_errors(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
-  constexpr const char* kWhat = "the errors in written texts";
-  const auto run = static_cast<double>(study.study.find("float")->measurement->latency.median_ns) / 1e9;
-  constexpr double kTokens = 16;  // of a text, as a guess
-  if (in.text_errors.empty() || in.env.cancelled()) return;
-  if (!time.has_time(run * 2 * kTokens * static_cast<double>(place.evaluation.samples.size()), kWhat)) return;
-  try {
-    std::ranges::move(text_errors(in, study, place), std::back_inserter(study.ending.notes));
-  } catch (const DeviceGone&) {
-    throw;
-  } catch (const Error& error) {
-    if (error.code() == Code::kInterrupted) throw;
-    study.ending.notes.push_back(fmt::format("{} are not shown: {}", kWhat, error.what()));
-  }
+  if (in.text_errors.empty()) return;
+  // A run for each token, by two models.
+  const Outputs& reference = place.evaluation.reference;
+  const auto tokens =
+      static_cast<double>(reference.values.size()) / static_cast<double>(std::max<int64_t>(1, reference.classes()));
+  note_in_time("the rate of errors in written texts", 2 * tokens, in, study, time,
+               [&] { std::ranges::move(text_errors(in, study, place), std::back_inserter(study.ending.notes)); });
 }
 
 // Of an encoder and its decoder, beside the model of both: models/selected/ENCODER.onnx and DECODER.onnx.
-void write_halves(const fs::path& file, const fs::path& folder) {
-  const Model model = load_model(file);
-  const std::optional<Pair> pair = pair_of(model);
-  if (!pair) return;
-  const auto [encoder, decoder] = take_apart(model, *pair);
-  save_model(encoder, folder / (pair->encoder.file + ".onnx"));
-  save_model(decoder, folder / (pair->decoder.file + ".onnx"));
+void write_halves(const Pair& pair, const fs::path& file, const fs::path& folder) {
+  const auto [encoder, decoder] = take_apart(load_model(file), pair);
+  save_model(encoder, folder / (pair.encoder.file + ".onnx"));
+  save_model(decoder, folder / (pair.decoder.file + ".onnx"));
 }
 
 }  // namespace
 
-void name_selected(const fs::path& folder, Summary& summary) {
+void name_selected(const Inputs& in, Summary& summary) {
+  const fs::path& folder = in.options.output;
   const fs::path file = folder / "models" / (summary.selected + ".onnx"), named = folder / kSelectedFile;
   fs::remove(named);
   fs::remove_all(folder / kSelectedFolder);
@@ -179,7 +177,7 @@ void name_selected(const fs::path& folder, Summary& summary) {
   std::error_code no_links;
   fs::create_hard_link(file, named, no_links);
   if (no_links) fs::copy_file(file, named);
-  write_halves(file, folder / kSelectedFolder);
+  if (const auto pair = pair_of(in.model)) write_halves(*pair, file, folder / kSelectedFolder);
   summary.selected_file = kSelectedFile;
 }
 
@@ -208,7 +206,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   ending.wall_seconds += time.spent();
   notes::kEnding.add(study.study, ending);
   Summary summary = read_summary(o.output);
-  name_selected(o.output, summary);
+  name_selected(in, summary);
   return {std::move(summary), {.plots = draws}};
 }
 

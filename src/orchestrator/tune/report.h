@@ -17,6 +17,6 @@ Report close(const Inputs& inputs, OpenStudy& study, References& references, con
              TimeBudget& time);
 
 // models/selected.onnx in the study's folder: the selected model under a name that does not change with the plan.
-void name_selected(const std::filesystem::path& folder, Summary& summary);
+void name_selected(const Inputs& inputs, Summary& summary);
 
 }  // namespace seqto::internal
