@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "cuda_compiler.h"
+
 namespace seqto::on_tvm {
 namespace {
 
@@ -44,10 +46,13 @@ DLDeviceType device_of_kind(const std::string& kind) {
 void require_device(DLDeviceType type) {
   for (auto [name, of_name] : kDevices) {
     if (of_name != type || type == kDLCPU) continue;
-    if (!ffi::Function::GetGlobal(std::string("device_api.") + name))
-      throw Error(Code::kUnavailable, std::string("[tvm] this runtime has no device '") + name +
-                                          "'; give --plugin the path of a libtvm_runtime_" + name +
-                                          ".so of the same release");
+    std::string plugin = std::string("libtvm_runtime_") + name + ".so", why;
+    auto known = [name = name] { return ffi::Function::GetGlobal(std::string("device_api.") + name).has_value(); };
+    if (!known() && !::dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL)) why = ::dlerror();
+    if (!known())
+      throw Error(Code::kUnavailable, std::string("[tvm] this runtime has no device '") + name + "' (" + why +
+                                          "); give --plugin the path of a " + plugin + " of the same release");
+    if (type == kDLCUDA) register_cuda_compiler();
   }
 }
 

@@ -27,7 +27,8 @@ void load_plugin(const std::string& path);
 // The device that code of a TVM target kind runs on: "llvm", "cuda", "opencl" ... Throws Error{kUsage}.
 DLDeviceType device_of_kind(const std::string& kind);
 
-// Throws Error{kUnavailable} when the runtime cannot use the device, naming the plug-in that is missing.
+// Loads the plug-in that lies beside the runtime where the device needs one that was not given; TVM's wheels have
+// CUDA's. Throws Error{kUnavailable} when the runtime cannot use the device, with the loader's reason.
 void require_device(DLDeviceType type);
 
 // Threads that kernels on the CPU use; before the first kernel runs.

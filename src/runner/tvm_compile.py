@@ -12,6 +12,7 @@ import sys
 
 import onnx
 import tvm
+import tvm_ffi
 from tvm.relax.frontend.onnx import from_onnx
 from tvm.support import cc, ndk
 
@@ -69,6 +70,10 @@ def describe(model, module, target, shapes):
 
 
 def compile_model(path, folder, target):
+    # Kernels for NVIDIA GPUs stay CUDA C, compiled by the machine that runs them (tvm/cuda_compiler.cc): else what
+    # comes out would depend on the packages beside this Python.
+    if target["kind"] == "cuda" and tvm_ffi.get_global_func("ffi.Module.create.cuda", allow_missing=True):
+        tvm_ffi.registry.remove_global_func("ffi.Module.create.cuda")
     model = onnx.load(path)
     _, shapes = shapes_of(model)
     module = from_onnx(model, shape_dict=shapes)

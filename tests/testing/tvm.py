@@ -14,7 +14,7 @@ import time
 from testing import models
 
 WORKER = pathlib.Path(os.environ.get("SEQTO_BUILD_DIR", models.SOURCE / "build")) / "bin/seqto-tvm"
-PYTHON = models.SOURCE / ".deps/tvm/bin/python"
+PYTHON = pathlib.Path(os.environ.get("SEQTO_TVM_PYTHON", models.SOURCE / ".deps/tvm/bin/python"))
 
 
 def skip_without_tvm(code=77):
