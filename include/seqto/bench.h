@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "seqto/dataset.h"
+#include "seqto/metrics.h"
 #include "seqto/runner.h"
 #include "seqto/statistics.h"
 
@@ -47,9 +48,6 @@ struct BenchedModel {
   int64_t peak_bytes = 0, idle_bytes = 0;
   std::vector<NodePlacement> nodes;  // of the graph that the runtime made of it, with times
 };
-
-enum class Speed { kFaster, kSlower, kSame };  // kSame: cannot be told apart
-std::string_view to_string(Speed speed);       // "faster", "slower", "same"
 
 // A model against the first. Intervals are of 95 %: bootstrap of the paired rounds, first of the launches, then of the
 // rounds in each.

@@ -100,11 +100,26 @@ std::map<std::string, double> task_metrics(const Outputs& outputs, std::span<con
 // scipy.stats.weightedtau(x, y) with its defaults (rank=True, hyperbolic, additive); NaN for constant input.
 double weighted_tau(std::span<const double> x, std::span<const double> y);
 
+// The time over that of another model, of rounds in which both ran in turn, with its interval of 95 %.
+struct LatencyRatio {
+  double value = 1;
+  Interval interval;
+};
 struct Latency {
   int64_t median_ns = 0, p10_ns = 0, p90_ns = 0;
+  std::optional<LatencyRatio> over_float;  // nothing where it was not timed in turn with the float model
 };
 Latency summarize_latency(std::vector<int64_t> sample_ns);
+
 constexpr double kSame = 0.05;  // sizes and times whose ratio is so near to 1 are called the same
+enum class Speed { kFaster, kSlower, kSame };  // kSame: cannot be told apart
+std::string_view to_string(Speed speed);       // "faster", "slower", "same"
+
+// Of a latency beside float's. Not kSame only beyond kSame and beyond chance: where the interval of over_float does not
+// hold 1; without it, where nine runs in ten of one take longer than nine in ten of the other.
+Speed speed_of(const Latency& latency, const Latency& of_float);
+// over_float, else the ratio of the medians, which are of other moments; 1 where either was not timed.
+double ratio_of(const Latency& latency, const Latency& of_float);
 
 // The KL of single rows of class scores, as of tokens: what their mean hides. Nats.
 struct RowLosses {

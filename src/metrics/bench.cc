@@ -218,10 +218,6 @@ int64_t model_file_bytes(const std::filesystem::path& path, const Model& model) 
   return bytes;
 }
 
-std::string_view to_string(Speed speed) {
-  return speed == Speed::kFaster ? "faster" : speed == Speed::kSlower ? "slower" : "same";
-}
-
 BenchComparison compare_times(const RoundTimes& first, const RoundTimes& other, double margin) {
   // Latencies differ by factors: the logarithm makes twice and half as far from equal.
   const auto ratio =

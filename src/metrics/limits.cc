@@ -33,7 +33,9 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
     const Interval spread{static_cast<double>(latency.p10_ns), static_cast<double>(latency.p90_ns)};
     const auto median = static_cast<double>(latency.median_ns), other = static_cast<double>(of_float.median_ns);
     add(name + "_ns", median, spread);
-    if (other > 0) add(name + "_ratio", median / other, Interval{spread.low / other, spread.high / other});
+    if (other > 0)
+      add(name + "_ratio", ratio_of(latency, of_float),
+          latency.over_float ? latency.over_float->interval : Interval{spread.low / other, spread.high / other});
   };
   add_latency("latency", measurement.latency, baseline.latency);
   if (measurement.decode_latency)

@@ -64,8 +64,8 @@ std::string answer(const Summary& summary) {
   const Measurement& after = *point->trial.measurement;
   std::vector<std::string> parts{times(static_cast<double>(before->size_bytes), static_cast<double>(after.size_bytes),
                                        "smaller", "larger", "of the same size")};
-  const auto speed = [](const Latency& a, const Latency& b) {
-    return times(static_cast<double>(a.median_ns), static_cast<double>(b.median_ns), "faster", "slower", "as fast");
+  const auto speed = [](const Latency& a, const Latency& b) -> std::string {
+    return speed_of(b, a) == Speed::kSame ? "as fast" : times(1, ratio_of(b, a), "faster", "slower", "as fast");
   };
   const bool decodes = before->decode_latency && after.decode_latency;
   if (before->latency.median_ns > 0 && after.latency.median_ns > 0)

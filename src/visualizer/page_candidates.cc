@@ -175,11 +175,10 @@ std::string chosen_section(const Summary& summary) {
     return has_classes(m, loss) && !std::isnan(m.losses.top1_disagreement);
   });
   std::string heads, rows, doubt;
-  if (measured(&summary.baseline) && shown[0]->trial.id == summary.selected &&
-      times_overlap(summary.baseline.trial.measurement->latency, shown[0]->trial.measurement->latency))
-    doubt = fmt::format(
-        "<p class=\"hint\">The latencies of float and {} overlap: their difference may be the machine's noise.</p>\n",
-        text(shown[0]->name));
+  const auto &float_latency = summary.baseline.trial.measurement, &latency = shown[0]->trial.measurement;
+  if (float_latency && shown[0]->trial.id == summary.selected && is_doubtful(latency->latency, float_latency->latency))
+    doubt = fmt::format("<p class=\"hint\">Latency of {}: {}. The difference may be the machine's noise.</p>\n",
+                        text(shown[0]->name), text(format_doubt(latency->latency, float_latency->latency)));
   std::vector<std::string> names{"candidate", "size", "latency"};
   if (times_decoding(summary)) names.emplace_back("decode");
   names.push_back(loss_label(loss));

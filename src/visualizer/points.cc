@@ -1,5 +1,7 @@
 #include "visualizer/points.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/json.h"
+#include "visualizer/format.h"
 
 namespace seqto::internal {
 
@@ -131,13 +134,15 @@ std::optional<Interval> judged_interval(const SummaryPoint& point, const std::st
   return Interval{0, most_of_none(samples)};
 }
 
-bool as_fast(const Latency& a, const Latency& b) {
-  return std::abs(static_cast<double>(a.median_ns) / static_cast<double>(b.median_ns) - 1) < kSame;
+bool is_doubtful(const Latency& latency, const Latency& of_float) {
+  return std::abs(ratio_of(latency, of_float) - 1) >= kSame && speed_of(latency, of_float) == Speed::kSame;
 }
 
-bool times_overlap(const Latency& a, const Latency& b) {
-  return a.median_ns > 0 && b.median_ns > 0 && !as_fast(a, b) &&
-         std::max(a.p10_ns, b.p10_ns) < std::min(a.p90_ns, b.p90_ns);
+std::string format_doubt(const Latency& latency, const Latency& of_float) {
+  if (const auto& ratio = latency.over_float)
+    return fmt::format("{:.2f} x float's ({:.2f} to {:.2f})", ratio->value, ratio->interval.low, ratio->interval.high);
+  return fmt::format("nine runs in ten {}, float's {}", format_durations(latency.p10_ns, latency.p90_ns),
+                     format_durations(of_float.p10_ns, of_float.p90_ns));
 }
 
 int64_t float_layers(const Summary& summary, const Plan& plan) {

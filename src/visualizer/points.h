@@ -47,9 +47,10 @@ int64_t samples_for(double share);
 // Whether the figure is a share of the samples, and of how many; 0: it is not.
 int64_t counted_samples(const SummaryPoint& point, const std::string& figure);
 
-bool as_fast(const Latency& a, const Latency& b);
-// Whether the runs do not tell which of the two is faster, though one seems to be.
-bool times_overlap(const Latency& a, const Latency& b);
+// Whether one of the two seems to be faster, and the runs do not tell.
+bool is_doubtful(const Latency& latency, const Latency& of_float);
+// "0.85 x float's (0.70 to 1.06)"; without rounds in turn the spreads of both.
+std::string format_doubt(const Latency& latency, const Latency& of_float);
 
 // Quantizable layers that stay float32; -1 when the summary has no layers.
 int64_t float_layers(const Summary& summary, const Plan& plan);

@@ -136,20 +136,15 @@ std::string shown(const std::string& line, const TextStyle& style) {
   return (style.columns > 0 ? clip(line, style.columns) : line) + "\n";
 }
 
-// A sentence where what was timed cannot be told apart, or not be trusted.
+// A sentence where what was timed cannot be told apart.
 std::string latency_doubt(const Summary& summary, const TextStyle& style) {
   const SummaryPoint* selected = internal::find_point(summary, summary.selected);
   const Measurement* before = measured(summary.baseline);
   const Measurement* after = selected ? measured(*selected) : nullptr;
-  if (!before || !after || before->latency.median_ns == 0 || after->latency.median_ns == 0) return "";
-  const Latency &a = before->latency, &b = after->latency;
-  const bool overlap = internal::times_overlap(a, b);
-  if (!overlap && !is_noisy(summary.baseline) && !is_noisy(*selected)) return "";
-  return internal::wrapped(
-      fmt::format("latency, p10-p90: float {}, {} {}: {}", internal::format_durations(a.p10_ns, a.p90_ns),
-                  selected->name, internal::format_durations(b.p10_ns, b.p90_ns),
-                  overlap ? "they overlap" : "the machine was noisy"),
-      style.columns);
+  if (!before || !after || !internal::is_doubtful(after->latency, before->latency)) return "";
+  return internal::wrapped(fmt::format("latency of {}: {}: not told apart", selected->name,
+                                       internal::format_doubt(after->latency, before->latency)),
+                           style.columns);
 }
 
 // "blocks.3: int8 float32": the scheme of each device's selected candidate.

@@ -94,6 +94,27 @@ TEST(Summarize, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
   EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is candidate 3:"));
 }
 
+// On a noisy device the fastest of many is one that was lucky: it is no reason to give up a third of the size.
+TEST(Summarize, TimesThatAreNotToldApartCostTheSame) {
+  std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 270, 0.3, {0.2, 0.4}),
+                            changing("small", 300, 121, 0.002, {0, 0.006}),
+                            changing("lucky", 980, 85, 0, {0, 0.004})};
+  const auto summary = [&](const std::string& name, Interval of_small, Interval of_lucky) {
+    trials[2].measurement->latency.over_float = {1.21, of_small};
+    trials[3].measurement->latency.over_float = {0.85, of_lucky};
+    return summary_of(name, trials, {{"kl", "size", "latency"}});
+  };
+  const Summary noisy = summary("noisy", {0.98, 1.4}, {0.7, 1.06});
+  EXPECT_EQ(noisy.selected, "small");
+  EXPECT_TRUE(answer(noisy).starts_with("Use candidate 2: 3.3 x smaller, as fast,")) << answer(noisy);
+  EXPECT_NE(summary_table(noisy).find("latency of 2: 1.21 x float's (0.98 to 1.40): not told apart"),
+            std::string::npos);
+  const Summary quiet = summary("quiet", {1.19, 1.23}, {0.84, 0.86});
+  EXPECT_EQ(quiet.selected, "lucky");  // the small one is slower than float
+  EXPECT_TRUE(answer(quiet).starts_with("Use candidate 3: of the same size, 1.2 x faster,")) << answer(quiet);
+  EXPECT_NE(summary_to_json(quiet).find("\"over_float\""), std::string::npos);
+}
+
 // Resamples of samples that agree know no spread: what so few of them leave possible counts.
 TEST(Summarize, FewSamplesCannotShowThatNothingChanges) {
   const auto with_samples = [](size_t count) {

@@ -7,7 +7,7 @@ namespace seqto {
 namespace {
 
 Measurement point(int64_t size, double kl, int64_t ns, double top1) {
-  Measurement m{.size_bytes = size, .latency = {.median_ns = ns}};
+  Measurement m{.size_bytes = size, .latency = {.median_ns = ns, .p10_ns = ns, .p90_ns = ns}};
   m.losses.kl = kl;
   m.metrics["top1"] = top1;
   return m;

@@ -13,8 +13,15 @@ using nlohmann::json;
 static void to_json(json& j, const Range& r) { j = {r.lowest, r.highest}; }
 static void from_json(const json& j, Range& r) { j.at(0).get_to(r.lowest), j.at(1).get_to(r.highest); }
 
-static void to_json(json& j, const Latency& l) { j = {l.median_ns, l.p10_ns, l.p90_ns}; }
-static void from_json(const json& j, Latency& l) { l = {j.at(0), j.at(1), j.at(2)}; }
+static void to_json(json& j, const Latency& l) {
+  j = {l.median_ns, l.p10_ns, l.p90_ns};
+  if (const auto& ratio = l.over_float)
+    for (const double value : {ratio->value, ratio->interval.low, ratio->interval.high}) j.push_back(value);
+}
+static void from_json(const json& j, Latency& l) {
+  l = {.median_ns = j.at(0), .p10_ns = j.at(1), .p90_ns = j.at(2)};
+  if (j.size() > 3) l.over_float = {j.at(3), {j.at(4), j.at(5)}};
+}
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Limit, figure, bound, at_most, asked_by)
 

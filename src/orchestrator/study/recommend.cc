@@ -27,10 +27,13 @@ double share(double value, double of) { return of > 0 && value > 0 ? value / of 
 void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   const Measurement& reference = *d.baseline.trial.measurement;
   const auto has = [&](const char* name) { return std::ranges::find(objectives, name) != objectives.end(); };
+  // What cannot be told apart costs the same.
   const auto share_of = [](const Latency& found, const Latency& of) {
-    return share(static_cast<double>(found.median_ns), static_cast<double>(of.median_ns));
+    return speed_of(found, of) == Speed::kSame ? 1 : ratio_of(found, of);
   };
-  const auto latency = [&](const SummaryPoint& p) { return share_of(p.trial.measurement->latency, reference.latency); };
+  const auto latency = [&](const SummaryPoint& p) {
+    return has("latency") ? share_of(p.trial.measurement->latency, reference.latency) : 1;
+  };
   const auto decode = [&](const SummaryPoint& p) {
     const auto& found = p.trial.measurement->decode_latency;
     return has("decode_latency") && found && reference.decode_latency ? share_of(*found, *reference.decode_latency) : 1;
@@ -38,16 +41,14 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   const auto cost = [&](const SummaryPoint& p) {
     const double size =
         share(static_cast<double>(p.trial.measurement->size_bytes), static_cast<double>(reference.size_bytes));
-    return (has("size") || !has("latency") ? size : 1) * (has("latency") ? latency(p) : 1) * decode(p);
+    return (has("size") || !has("latency") ? size : 1) * latency(p) * decode(p);
   };
   d.judged_by = judged_by(reference, objectives);
   const SummaryPoint* best = nullptr;
   bool best_is_slow = false;
   for (const SummaryPoint& p : d.front) {
     if (!(worst(p, d.judged_by) <= d.tolerance)) continue;
-    // What the answer calls slower.
-    const auto slower = [](double ratio) { return 1 / ratio < 1 - kSame; };
-    const bool slow = (has("latency") && slower(latency(p))) || slower(decode(p));
+    const bool slow = latency(p) > 1 || decode(p) > 1;
     if (best && std::pair(slow, cost(p)) >= std::pair(best_is_slow, cost(*best))) continue;
     best = &p, best_is_slow = slow;
   }

@@ -9,6 +9,7 @@
 #include "model/pair.h"
 #include "orchestrator/study/summarize.h"
 #include "runner/written_tokens.h"
+#include "seqto/bench.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
 #include "seqto/validate.h"
@@ -33,7 +34,7 @@ std::vector<Tensor> after(const DecodeStep& step, const std::vector<Tensor>& pro
 TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeBudget& time,
                         const Env& env) {
   constexpr int64_t kRounds = 30;
-  constexpr size_t kPrompts = 8;
+  constexpr size_t kPrompts = 8, kFewest = 4;  // rounds whose bootstrap tells anything
   const EvaluationData& data = place.evaluation;
   TimedFiles result;
   const double start = time.spent();
@@ -57,8 +58,15 @@ TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& plac
         return round <= kRounds && (round < 2 ? !over() : time.leaves(round_seconds));
       };
       std::vector<Latency> latencies;
-      for (auto& t : times_in_turn(sessions, given, goes_on)) latencies.push_back(summarize_latency(std::move(t)));
-      if (latencies.front().median_ns == 0) latencies.clear();
+      const auto rounds = times_in_turn(sessions, given, goes_on);
+      if (rounds.front().empty()) return latencies;
+      const auto of = [&](size_t i) { return RoundTimes{{rounds[i].begin(), rounds[i].end()}}; };
+      for (size_t i = 0; i < rounds.size(); ++i) {
+        latencies.push_back(summarize_latency(rounds[i]));
+        if (i == 0 || rounds[i].size() < kFewest) continue;  // 0: float itself
+        const BenchComparison compared = compare_times(of(0), of(i), kSame);
+        latencies.back().over_float = {compared.ratio, compared.ratio_interval};
+      }
       return latencies;
     };
     const auto prompt = [&](size_t i) { return data.data->read(data.samples[i % data.samples.size()]).inputs; };

@@ -41,9 +41,12 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
   }
   std::vector<size_t> order = nearest_to_ideal(axes, axes.size());
   for (const char* name : {"latency", "decode_latency"}) {
-    const double of_float = objective(baseline, name);
-    if (std::ranges::count(objectives, name) == 0 || !(of_float > 0)) continue;
-    std::ranges::stable_partition(order, [&](size_t i) { return of_float / objective(points[i], name) >= 1 - kSame; });
+    if (std::ranges::count(objectives, name) == 0) continue;
+    const auto latency = [&](const Measurement& m) {
+      return name == std::string_view("latency") ? m.latency : m.decode_latency.value_or(Latency());
+    };
+    std::ranges::stable_partition(
+        order, [&](size_t i) { return speed_of(latency(points[i]), latency(baseline)) != Speed::kSlower; });
   }
   return candidates[*std::ranges::min_element(order, {}, [&](size_t i) { return beyond[i]; })];
 }
