@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "seqto/error.h"
+#include "seqto/target.h"
 
 namespace seqto::cli {
 
@@ -142,7 +143,8 @@ QuantizeOptions QuantizeFlags::parsed() const {
   o.op_type_per_channel_axis = axes_by_op_type(op_type_per_channel_axis);
   if (!tensor_overrides.empty()) o.tensor_overrides = tensor_overrides_from_json(read_text(tensor_overrides));
   o.compat_onnxruntime = !compat.empty();
-  if (!fast_on.empty()) take_fast_types(o, fast_on);
+  if (!target.empty()) take_target_types(o, load_target(target), named_types);
+  else if (!fast_on.empty()) take_fast_types(o, fast_on);
   o.unify_concat = unify_concat.value_or(o.unify_concat);
   o.float_unlike_concat = float_unlike_concat.value_or(o.float_unlike_concat);
   o.headroom_16_bits = headroom_16_bits.value_or(o.headroom_16_bits);

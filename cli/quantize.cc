@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "seqto/error.h"
 #include "seqto/plan.h"
 #include "seqto/report.h"
+#include "seqto/target.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -94,7 +96,10 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
   options.include = expand_patterns(options.include, model);
   options.format = parse_quant_format(f.format);
   const Scheme stored = f.weights.apply(options, f.quantize.weight_type, f.weight_type_given && f.mode == "weights");
-  const std::vector<std::string> notes = choose_layers(recipe, model, f, stored, context);
+  std::vector<std::string> notes = choose_layers(recipe, model, f, stored, context);
+  if (!f.quantize.target.empty())
+    if (std::string left = take_target_layers(options, load_target(f.quantize.target), model); !left.empty())
+      notes.push_back(std::move(left));
   recipe.improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
   refuse_idle(recipe, f, stored);
   refuse_contradictions(recipe, f);
@@ -156,6 +161,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   const auto [made, asked, bench, judged] =
       recipe ? make_by_recipe(std::move(*recipe), f, word, context) : make_by_flags(f, context);
   check_model(made.model);
+  if (!f.target.empty()) require_taken(made.model, load_target(f.target));
   const int64_t before = bytes_of(model_file(f.model, f.hub, context), made.float_model);
   save_model(made.model, f.output);
   const int64_t after = serialized_size(made.model);
@@ -197,13 +203,28 @@ void take_deployment_default(WordFlags& f, bool mode_given) {
   if (!mode_given && f.plan.empty()) f.mode = "dynamic";
 }
 
+// Whether the target takes what all layers get; a plan's are checked when they are written.
+void take_target(WordFlags& f) {
+  if (f.target.empty()) return;
+  const std::vector<std::string> taken = load_target(f.target).schemes;
+  const std::string asked = f.mode == "static"    ? "int8"
+                            : f.mode == "dynamic" ? "int8_dynamic"
+                            : f.mode == "weights" ? fmt::format("int{}_weights", f.weights.bits)
+                                                  : f.mode;
+  if (f.plan.empty() && std::ranges::count(taken, asked) == 0)
+    throw Error(Code::kUsage, fmt::format("[quantize] --mode {} ({}) for {} found, which takes {}", f.mode, asked,
+                                          f.target, fmt::join(taken, ", ")));
+  if (f.mode == "static") f.quantize.target = f.target;
+}
+
 // kTypeFields says whose model is improved and in fast types.
 void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   const auto is_named = [&](const char* field) { return word.count(flag_of(field)) > 0; };
+  std::ranges::copy_if(kTypeFields, std::back_inserter(f.quantize.named_types), is_named);
   const bool named = std::ranges::any_of(kTypeFields, is_named) || std::ranges::any_of(kFormFields, is_named) ||
                      is_named("compat") || is_named("plan");
   if (f.mode != "static" || named || f.improve.names()) return;
-  f.quantize.fast_on = f.device.device;
+  f.quantize.fast_on = f.device.device;  // where no target is given
   f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);
   if (f.quantize.parsed().reduce_range)
     context.env.log(LogLevel::kInfo, "weights in 7 bits: this processor has no VNNI, where 8 bits could overflow");
@@ -219,6 +240,8 @@ void add_quantize(Command app, Context& context) {
       .check_one_of({"static", "dynamic", "weights", "float16"})
       .capture_default_str();
   output.add_option("-o,--output", f->output, "ONNX file to write");
+  scheme.add_option("--target", f->target, "Types and layers for another device (docs/reference/targets.md)")
+      .type_name("NAME|FILE.toml");
   scheme.add_option("--plan", f->plan, "Schemes of the layers: a file, also of other tools, or DIR:3 of a study");
   output.add_flag("--explain", f->explain, "Say for every layer what was done and why");
   output
@@ -240,6 +263,7 @@ void add_quantize(Command app, Context& context) {
     f->weight_type_given = word.count("--weight-type") > 0;
     if (f->model.empty()) take_deployment_default(*f, word.count("--mode") > 0);
     else if (f->output.empty()) miss_option("--output");
+    take_target(*f);
     take_best_defaults(*f, word, context);
     quantize_command(*f, word, context);
   });

@@ -13,7 +13,7 @@
 namespace seqto::cli {
 
 struct WordFlags {
-  std::string model, output, ranges, plan, quantized, mode = "static", format = "qdq";
+  std::string model, output, ranges, plan, quantized, mode = "static", format = "qdq", target;
   std::vector<std::string> exclude;
   bool prepare = false, explain = false, channels = false, print_encoding = false;
   DataFlags data;

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "seqto/model.h"
+#include "seqto/quantize.h"
 
 namespace seqto {
 
@@ -43,9 +45,12 @@ struct Target {
   std::string name, title;
   std::string known;                   // "run", "compiled", "documented"
   std::vector<std::string> sources;    // where that is said, or what was run
+  std::string device;                  // of RunnerOptions, where it can be measured; empty: none
+  std::vector<std::string> schemes;    // that files for it may have, as plans name them
   std::vector<std::string> floats;     // types that it computes other layers in; empty: none, such layers are refused
   std::vector<std::string> operators;  // on codes that it has beside pairs: "QLinearConv", "MatMulNBits" ...
   int64_t most_opset = 0;              // 0: any
+  bool inputs_only = false;            // pairs stand in front of layers alone, so that what follows can be fused
   bool signed_pairs_become_unsigned = false;  // int8 of a QuantizeLinear that one DequantizeLinear reads is as uint8
   std::vector<TargetRule> rules;
 };
@@ -67,7 +72,7 @@ struct LintedNode {
   LayerId node;
   std::string op_type;
   Verdict verdict = Verdict::kOther;
-  bool wasted = false;  // kFloat, though its inputs are quantized
+  bool wasted = false;  // kFloat, though quantized: its weights and input are, or codes that no layer in integers needs
   std::string reason;   // the rule that says so; empty where there is nothing to say
 };
 struct Lint {
@@ -79,5 +84,18 @@ struct Lint {
 // `model` has names and shapes. Bodies of If, Loop and Scan are not looked at.
 Lint lint(const Model& model, const Target& target);
 std::string lint_to_json(const Lint& result);
+
+// --- Files that are made for a target
+
+// Types, zero points and granularity of static layers as the target's rules for convolutions and products want them.
+// Fields in `named` (as QuantizeOptions spells them) stay. Throws Error{kUsage} where the target computes nothing in
+// integers, wants what is not written here (scales that are powers of two), or does not take a named field's value.
+void take_target_types(QuantizeOptions& options, const Target& target, std::span<const std::string> named = {});
+// After that, of `model` as quantizable_form() gives it: single weights and outputs that have rules of their own become
+// tensor_overrides, and what the target would compute in float all the same is added to `exclude`. Returns a sentence
+// of what that was; empty: nothing.
+std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model);
+// Throws Error{kInvalidInput} naming the first node that the target refuses.
+void require_taken(const Model& model, const Target& target);
 
 }  // namespace seqto

@@ -97,6 +97,11 @@ struct TuneOptions {
   // random or recurrent data.
   bool correct_weights = true;
   // --- device
+  // A name or a file of load_target(): types, layers and schemes are those that it takes, and a candidate with a node
+  // that it refuses is a failed trial. Its types go before fast_types; with fast_types false those of `quantize` stay.
+  // Without objectives latency is one only where the first device is the target's; without schemes those whose gain
+  // nobody can measure here (in weights alone) are left out then. Not with strategy incremental.
+  std::string target;
   // Every candidate is measured on each; the search follows the first. Losses are against the float model on the same
   // device. Ranges and error analysis come from the CPU.
   std::vector<std::string> devices{"cpu"};

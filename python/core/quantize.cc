@@ -7,6 +7,7 @@
 #include "seqto/explain.h"
 #include "seqto/prepare.h"
 #include "seqto/recipe.h"
+#include "seqto/target.h"
 
 namespace seqto::python {
 namespace {
@@ -25,6 +26,13 @@ bool takes_best(const Keywords& k, const Asked& asked) {
   const auto is_named = [&](const Improver& improver) { return k.given(improver.name); };
   return asked.mode == "static" && asked.plan.is_none() && !k.given_any(kTypeFields) && !k.given_any(kFormFields) &&
          !k.given("compat_onnxruntime") && !k.given("learned_rounding") && std::ranges::none_of(improvers(), is_named);
+}
+
+std::vector<std::string> named_types(const Keywords& k) {
+  std::vector<std::string> named;
+  for (const char* field : kTypeFields)
+    if (k.given(field)) named.emplace_back(field);
+  return named;
 }
 
 struct QuantizeCall {
@@ -65,6 +73,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   asked.mode = k.pop("mode", asked.mode);
   asked.weight_bits = k.pop("weight_bits", asked.weight_bits);
   asked.improve = k.pop("improve", asked.improve);
+  const auto target_name = k.pop("target", std::string());
   asked.plan = k.pop_object("plan");
   asked.ranges = k.pop_object("ranges");
   QuantizeOptions& options = call.recipe.quantize;
@@ -74,7 +83,10 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   k.set(call.recipe.improvers);
   call.bench.take(k);
   k.refuse_others();
-  if (best) take_fast_types(options, call.bench.device.name);
+  std::optional<Target> target;
+  if (!target_name.empty()) target = load_target(target_name);
+  if (target && asked.mode == "static") take_target_types(options, *target, named_types(k));
+  else if (best) take_fast_types(options, call.bench.device.name);
   if (asked.weight_bits == 2) options.weight_only.bits = 2;
   call.recipe.calibrate.op_types = options.op_types;
   call.recipe.calibrate.activation_type = options.activation_type;
@@ -84,6 +96,9 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   options.exclude = expand_patterns(options.exclude, call.model);
   options.include = expand_patterns(options.include, call.model);
   choose_layers(call);
+  if (target && asked.mode == "static")
+    if (std::string left = take_target_layers(options, *target, call.model); !left.empty())
+      call.notes.push_back(std::move(left));
   if (!data.is_none()) call.data = dataset_of(data, call.model, call.bench.dataset);
   if (!asked.ranges.is_none())
     call.ranges = is_path(asked.ranges) ? load_ranges(path_of(asked.ranges)) : nb::cast<Ranges>(asked.ranges);

@@ -75,7 +75,10 @@ struct Evaluator::Impl {
         study(read_study(inputs)),
         references(begun_references(inputs, study, time, FloatRuns::kSearch)),
         prefixes(search_prefixes(inputs, references)),
-        here({.references = references, .env = env, .prefixes = prefixes ? &*prefixes : nullptr}) {}
+        here({.references = references,
+              .env = env,
+              .prefixes = prefixes ? &*prefixes : nullptr,
+              .target = inputs.target ? &*inputs.target : nullptr}) {}
 
   Env env;
   TimeBudget time;

@@ -56,6 +56,14 @@ std::vector<ShownPoint> distinct(const Summary& summary) {
   return rows;
 }
 
+// Null where none is faster than float: of a front sorted by size it may stand anywhere.
+const SummaryPoint* fastest_of(const Summary& summary, const std::vector<ShownPoint>& rows) {
+  const SummaryPoint* fastest = nullptr;
+  for (const ShownPoint& row : rows)
+    if (is_faster(summary, *row.point, fastest ? *fastest : summary.baseline)) fastest = row.point;
+  return fastest;
+}
+
 // So many of them, the first and the last among them.
 std::vector<ShownPoint> spread(const std::vector<ShownPoint>& rows, size_t count) {
   if (count >= rows.size()) return rows;
@@ -71,7 +79,8 @@ std::vector<ShownPoint> shown_points(const Summary& summary, size_t most) {
   if (!summary.baseline.trial.id.empty()) shown.push_back({&summary.baseline});
   if (!summary.fully_quantized.trial.id.empty()) shown.push_back({&summary.fully_quantized});
   std::vector<ShownPoint> rows = distinct(summary), rest;
-  const auto chosen = [&](const ShownPoint& row) { return is_chosen(summary, *row.point); };
+  const SummaryPoint* fastest = fastest_of(summary, rows);
+  const auto chosen = [&](const ShownPoint& row) { return row.point == fastest || is_chosen(summary, *row.point); };
   std::ranges::copy_if(rows, std::back_inserter(rest), [&](const ShownPoint& row) { return !chosen(row); });
   const size_t taken = shown.size() + rows.size() - rest.size();
   const std::vector<ShownPoint> some = spread(rest, most > taken ? most - taken : 0);

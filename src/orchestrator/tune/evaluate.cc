@@ -181,6 +181,7 @@ Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const std:
   for (const Place& place : places) {
     Outcome outcome;
     try {
+      if (on.target) require_taken(model, *on.target);
       EvaluationData evaluation = place.on(trial.part);
       std::optional<Prefixes::Suffix> suffix;
       if (on.prefixes && trial.part == Part::kSearch) suffix = on.prefixes->suffix(trial.plan, model);

@@ -14,6 +14,7 @@
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
 #include "seqto/search.h"
+#include "seqto/target.h"
 
 namespace seqto::internal {
 
@@ -89,6 +90,7 @@ struct Evaluation {
   std::span<const Place> places;
   const Env& env;
   const Prefixes* prefixes = nullptr;  // of the search samples, where a candidate may be run from a cut on
+  const Target* target = nullptr;      // that candidates have to be taken by
 };
 
 // A failing candidate is a Trial that says why: this is one of the few places that catch.

@@ -35,7 +35,8 @@ bool LocalEvaluations::measure(std::span<const Proposal> proposals, const std::f
                     .excluded = proposal.excluded,
                     .part = proposal.part,
                     .step = proposal.step};
-        trials[i] = evaluate(*model, std::move(trial), {c_.references.places, c_.env, c_.prefixes}, proposal.race);
+        trials[i] =
+            evaluate(*model, std::move(trial), {c_.references.places, c_.env, c_.prefixes, c_.target}, proposal.race);
       },
       [&](size_t i) {
         if (!trials[i].id.empty()) done(std::move(trials[i]));

@@ -27,6 +27,7 @@ class LocalEvaluations : public Evaluations {
     References& references;
     const Env& env;
     const Prefixes* prefixes = nullptr;          // null: candidates run from the inputs on
+    const Target* target = nullptr;              // null: any file will do
     size_t jobs = 1;                             // candidates side by side
     std::function<Model(const Plan&)> reported;  // of a plan for the report; empty: as all others
     // The published search has no trial of a candidate that equals the one before; first that of this plan.

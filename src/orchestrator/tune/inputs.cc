@@ -86,6 +86,10 @@ void open_model(Inputs& in) {
   for (const auto& patterns : o.groups.together) expand_patterns(patterns, in.model);  // a wrong name is found now
   for (const Node& node : in.model.graph.nodes)
     if (std::ranges::binary_search(excluded, node.name)) o.quantize.exclude.push_back(node.name);
+  in.target = target_of(o);
+  if (in.target)
+    if (std::string left = take_target_layers(o.quantize, *in.target, in.model); !left.empty())
+      in.notes.push_back(std::move(left));
 }
 
 // Most weights are those of MatMuls, as in text models: quantized while they run, they need no ranges that fit all

@@ -35,6 +35,7 @@ struct Inputs {
   std::optional<SampleCounts> fewer_samples{};  // that the study takes for want of time or memory
   // Of an encoder and its decoder, "wer=FILE": of the texts that they write, not of answers to given tokens.
   std::vector<std::string> text_errors{};
+  std::optional<Target> target{};
   std::vector<std::string> notes{};  // for the report
 };
 

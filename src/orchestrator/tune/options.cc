@@ -12,6 +12,7 @@
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/layer_fields.h"
 #include "seqto/error.h"
+#include "seqto/recipe.h"
 #include "seqto/task.h"
 
 namespace seqto::internal {
@@ -31,6 +32,11 @@ std::vector<ImproveOptions> rewritings(const TuneOptions& o) {
 }
 
 [[noreturn]] void usage(const std::string& text) { throw Error(Code::kUsage, "[tune] " + text); }
+
+const std::vector<std::string>& type_fields() {
+  static const std::vector<std::string> kFields(kTypeFields.begin(), kTypeFields.end());
+  return kFields;
+}
 
 void validate_own_parts(const TuneOptions& o) {
   if (o.own.strategy) {
@@ -56,6 +62,10 @@ void validate_own_parts(const TuneOptions& o) {
 }
 
 }  // namespace
+
+std::optional<Target> target_of(const TuneOptions& o) {
+  return o.target.empty() ? std::nullopt : std::optional(load_target(o.target));
+}
 
 bool is_own_device(const TuneOptions& o, const std::string& device) { return o.own.devices.contains(device); }
 
@@ -108,6 +118,7 @@ std::string options_json(const TuneOptions& o) {
          {"quantize", parse_json(quantize_options_to_json(o.quantize))}};
   if (!o.groups.together.empty()) j["groups"] = o.groups.together;
   if (o.invariant) j["invariant"] = true;
+  if (!o.target.empty()) j["target"] = o.target;
   if (!o.metrics.task.empty()) j["task"] = o.metrics.task;
   if (!o.metrics.pooling.empty()) j["pooling"] = o.metrics.pooling;
   if (!o.metrics.empty()) j["metrics"] = parse_json(metric_options_to_json(o.metrics));
@@ -167,6 +178,8 @@ void validate(const TuneOptions& o) {
         "strategy incremental chooses between one of int8 and int8_dynamic, and float32; give --schemes int8,float32");
   if (searches(o) && o.schemes == std::vector<std::string>{"float32"})
     usage("float32 found as the only scheme; one to quantize with expected, as in --schemes int8_weights");
+  if (!o.target.empty() && !searches(o))
+    usage("a target with strategy incremental found, which is the published procedure; another strategy expected");
   if (o.devices.empty()) usage("no device found; give --device cpu");
   for (const auto& device : o.devices)
     if (std::count(o.devices.begin(), o.devices.end(), device) > 1)
@@ -194,9 +207,19 @@ void validate(const TuneOptions& o) {
 }
 
 TuneOptions resolved(TuneOptions o) {
+  const std::optional<Target> target = target_of(o);
+  const bool measured = !target || (!o.devices.empty() && o.devices.front() == target->device);
   if (o.search.objectives.empty()) {
     o.search.objectives = {"kl", "size"};
-    if (searches(o)) o.search.objectives.emplace_back("latency");
+    if (searches(o) && measured) o.search.objectives.emplace_back("latency");
+  }
+  if (target && o.schemes.empty()) {
+    o.schemes = target->schemes;
+    // What they save in time nobody sees, and in bytes those in weights alone would always win.
+    if (!measured && std::ranges::count(o.schemes, "int8") > 0)
+      std::erase_if(o.schemes, [](const std::string& name) {
+        return name != "int8" && name != "float16" && name != "float32";
+      });
   }
   // Those that need no file need no asking either.
   const std::vector<std::string> known = task_metric_names();
@@ -216,7 +239,12 @@ TuneOptions resolved(TuneOptions o) {
     for (const Improver& i : improvers())
       if (i.kind == ImproverKind::kModel) o.improvers.*i.option = wanted[0].*i.option;
   }
-  if (searches(o) && o.fast_types) take_fast_types(o.quantize, o.devices.front());
+  if (target) {
+    const std::span<const std::string> named = o.fast_types ? std::span<const std::string>() : type_fields();
+    take_target_types(o.quantize, *target, named);
+  } else if (searches(o) && o.fast_types) {
+    take_fast_types(o.quantize, o.devices.front());
+  }
   if (searches(o) && o.data != "random" && !o.quantize.compat_onnxruntime) o.dataset.order = SampleOrder::kMixed;
   if (o.jobs <= 0 && is_own_device(o, o.devices.empty() ? "" : o.devices.front())) o.jobs = 1;
   if (o.jobs <= 0) {

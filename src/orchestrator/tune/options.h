@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "seqto/metrics.h"
+#include "seqto/target.h"
 #include "seqto/tune.h"
 
 namespace seqto::internal {
@@ -21,6 +23,7 @@ bool searches(const TuneOptions& options);
 // Whether the study's layers are those of tunable_form(): the published procedure takes the model as it is.
 bool folds_batch_norms(const TuneOptions& options);
 bool by_latency(const TuneOptions& options);  // whether it is an objective
+std::optional<Target> target_of(const TuneOptions& options);
 bool is_own_device(const TuneOptions& options, const std::string& device);
 // Of those that calibration leaves.
 int64_t search_samples(const TuneOptions& options, int64_t available);

@@ -102,6 +102,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
   LocalEvaluations here({.references = r,
                          .env = in.env,
                          .prefixes = prefixes ? &*prefixes : nullptr,
+                         .target = in.target ? &*in.target : nullptr,
                          .jobs = static_cast<size_t>(o.jobs),
                          .reported = [&](const Plan& plan) { return own.corrected(plan); },
                          .before = searches(o) ? std::nullopt : std::optional(study.study.trials().back().plan)});

@@ -65,6 +65,7 @@ class Linter {
     Lint result{.target = target_.name, .known = target_.known};
     for (const Node& node : model_.graph.nodes) {
       LintedNode& linted = verdicts_.at(&node);
+      linted.wasted = linted.verdict == Verdict::kFloat && is_wasted(node);
       linted.node = node.name;
       linted.op_type = node.op_type;
       result.nodes.push_back(std::move(linted));
@@ -290,14 +291,38 @@ class Linter {
     const bool floats = std::ranges::any_of(node.inputs, [&](const auto& i) { return !i.empty() && is_float(i); }) ||
                         std::ranges::any_of(node.outputs, [&](const auto& o) { return is_float(o); });
     if (!floats || is_constant(node) || is_identity(node)) return {.verdict = Verdict::kOther};
-    const bool wasted = std::ranges::any_of(data_inputs(node), [&](size_t i) {
+    const bool quantized = std::ranges::any_of(data_inputs(node), [&](size_t i) {
       const auto found = i < node.inputs.size() ? read(node.inputs[i]) : std::nullopt;
       return found && !found->constant;
     });
     if (reason.empty()) reason = "no rule of the target takes it in integers";
     if (target_.floats.empty())
       return {.verdict = Verdict::kRefused, .reason = reason + "; the target computes nothing in float"};
-    return {.verdict = Verdict::kFloat, .wasted = wasted, .reason = wasted ? reason : ""};
+    return {.verdict = Verdict::kFloat, .reason = quantized ? reason : ""};
+  }
+
+  // Whether no layer in integers writes the codes that it reads, nor reads them.
+  bool is_idle(const Node& dequantize) const {
+    const Node* quantize = view_.edges.producer(dequantize.inputs[0]);
+    const Node* writer = quantize && is_quantize(*quantize) ? view_.edges.producer(quantize->inputs[0]) : nullptr;
+    if (writer && in_integers_.contains(writer)) return false;
+    for (const Node* other : view_.edges.readers(dequantize.inputs[0]))
+      for (const std::string& output : other->outputs)
+        for (const Node* reader : view_.edges.readers(output))
+          if (in_integers_.contains(reader)) return false;
+    return true;
+  }
+
+  // Of a layer in float: weights of a product are in codes beside codes of its input, or those of its input serve none.
+  bool is_wasted(const Node& node) const {
+    bool weights = false, activations = false, idle = false;
+    for (const size_t i : data_inputs(node)) {
+      const auto found = i < node.inputs.size() ? read(node.inputs[i]) : std::nullopt;
+      if (!found) continue;
+      if (found->constant) weights |= i > 0 && has(node, kProduct);
+      else activations = true, idle |= is_idle(*found->node);
+    }
+    return (weights && activations) || idle;
   }
 
   LintedNode on_codes(const Node& node) const {

@@ -137,6 +137,10 @@ Target read_target(std::string_view text, const std::string& file) {
   target.sources = r.texts("sources");
   target.floats = r.texts("floats", true);
   target.operators = r.texts("operators");
+  target.device = r.text("device");
+  target.schemes = r.texts("schemes");
+  for (const std::string& scheme : target.schemes) parse_detailed_scheme(scheme);
+  target.inputs_only = r.flag("inputs_only", false);
   target.signed_pairs_become_unsigned = r.flag("signed_pairs_become_unsigned", false);
   target.most_opset = r.whole("most_opset");
   if (const toml::array* rules = r.tables("rule"))

@@ -1,0 +1,131 @@
+// Options that a file for a target is made with.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "model/graph_view.h"
+#include "model/op_traits.h"
+#include "seqto/error.h"
+#include "seqto/target.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+
+constexpr int kMostRounds = 20;  // a layer in float may cost its neighbours their rule
+
+// The rule for most of the weights: of convolutions, else of products.
+const TargetRule& main_rule(const Target& target) {
+  for (const char* op : {"Conv", "MatMul", "Gemm"})
+    for (const TargetRule& rule : target.rules)
+      if (std::ranges::count(rule.ops, op) > 0) return rule;
+  throw Error(Code::kUsage, fmt::format("[target] {} found, which computes no convolution or product in integers; "
+                                        "--mode float16 or another target expected",
+                                        target.name));
+}
+
+void take_type(DataType& type, const std::vector<DataType>& taken, bool is_named, const char* what,
+               const Target& target) {
+  if (taken.empty() || (is_named && std::ranges::count(taken, type) > 0)) return;
+  if (is_named)
+    throw Error(Code::kUsage, fmt::format("[target] {} of {} found; {} takes {}", what, to_string(type), target.name,
+                                          to_string(taken[0])));
+  type = taken[0];
+}
+
+// Ranges that give the file its form, which is all that a rule looks at: nothing was calibrated yet.
+Ranges formal_ranges(const Model& model) {
+  static const std::unordered_set<std::string> kNeverNegative{"Relu",        "Clip",    "Sigmoid",
+                                                              "HardSigmoid", "Softmax", "ThresholdedRelu"};
+  Ranges ranges;
+  const auto add = [&](const std::string& tensor, float lowest) { ranges[tensor] = {.lowest = lowest, .highest = 6}; };
+  for (const ValueInfo& input : model.graph.free_inputs()) add(input.name, -6);
+  for (const Node& node : model.graph.nodes)
+    for (const std::string& output : node.outputs)
+      if (!output.empty()) add(output, kNeverNegative.contains(node.op_type) ? 0.0F : -6.0F);
+  return ranges;
+}
+
+void take_weights_of_their_own(QuantizeOptions& options, const Target& target, const Model& model,
+                               const GraphView& view) {
+  for (const Node& node : model.graph.nodes) {
+    if (!has(node, kProduct) || node.inputs.size() < 2 || !view.constant(node.inputs[1])) continue;
+    const auto rule = std::ranges::find_if(
+        target.rules, [&](const TargetRule& r) { return std::ranges::count(r.ops, node.op_type) > 0; });
+    if (rule == target.rules.end() || rule->per_channel || !options.per_channel) continue;
+    auto& own = options.tensor_overrides[node.inputs[1]];
+    if (own.empty()) own.emplace_back().per_channel = false;
+  }
+}
+
+void take_fixed_outputs(QuantizeOptions& options, const Target& target, const Model& model) {
+  for (const Node& node : model.graph.nodes)
+    for (const TargetRule& rule : target.rules) {
+      if (!rule.output_scale || node.outputs.empty() || std::ranges::count(rule.ops, node.op_type) == 0 ||
+          std::ranges::count(rule.activations, options.activation_type) == 0)
+        continue;
+      auto& own = options.tensor_overrides[node.outputs[0]];
+      if (!own.empty()) continue;
+      own.emplace_back().scale = static_cast<float>(*rule.output_scale);
+      own.back().zero_point = static_cast<int32_t>(rule.output_zero_point.value_or(0));
+    }
+}
+
+}  // namespace
+
+void take_target_types(QuantizeOptions& options, const Target& target, std::span<const std::string> named) {
+  const TargetRule& rule = main_rule(target);
+  if (rule.power_of_two)
+    throw Error(Code::kUsage, fmt::format("[target] {} found, which wants scales that are powers of two; these are not "
+                                          "written here, only checked: seqto lint MODEL --target {}",
+                                          target.name, target.name));
+  const auto is_named = [&](const char* field) { return std::ranges::count(named, field) > 0; };
+  take_type(options.activation_type, rule.activations, is_named("activation_type"), "activations", target);
+  take_type(options.weight_type, rule.weights, is_named("weight_type"), "weights", target);
+  if (!is_named("per_channel")) options.per_channel = rule.per_channel;
+  if (rule.symmetric_activations) options.symmetric_activations = true;
+  if (rule.symmetric_weights) options.symmetric_weights = true;
+  if (target.inputs_only) options.exclude_output_op_types = default_op_types();
+}
+
+std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model) {
+  const GraphView view(model);
+  take_weights_of_their_own(options, target, model, view);
+  take_fixed_outputs(options, target, model);
+  std::map<std::string, int64_t> left;  // by operator
+  std::unordered_set<LayerId> layers;
+  for (const Node& node : model.graph.nodes) layers.insert(node.name);
+  const Ranges ranges = formal_ranges(model);
+  for (int round = 0; round < kMostRounds; ++round) {
+    Quantizer quantizer(model, ranges, options);
+    const Lint found = lint(infer_shapes(quantizer.quantize_excluding(options.exclude)), target);
+    bool changed = false;
+    for (const LintedNode& node : found.nodes) {
+      const bool beyond =
+          node.verdict == Verdict::kRefused || (node.verdict == Verdict::kFloat && !node.reason.empty());
+      if (!beyond || !layers.contains(node.node) || std::ranges::count(options.exclude, node.node) > 0) continue;
+      options.exclude.push_back(node.node);
+      ++left[node.op_type];
+      changed = true;
+    }
+    if (!changed) break;
+  }
+  std::vector<std::string> counts;
+  for (const auto& [op_type, count] : left) counts.push_back(fmt::format("{} {}", count, op_type));
+  return counts.empty()
+             ? ""
+             : fmt::format("{} computes in float, so these stay as they are: {}", target.name, fmt::join(counts, ", "));
+}
+
+void require_taken(const Model& model, const Target& target) {
+  for (const LintedNode& node : lint(infer_shapes(model), target).nodes)
+    if (node.verdict == Verdict::kRefused)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[target] {} refuses {} '{}': {}", target.name, node.op_type, node.node, node.reason));
+}
+
+}  // namespace seqto

@@ -1,0 +1,165 @@
+"""Files that are made for a target: types, layers and scales that it takes, held against lint and against onnx; what cannot
+be had is refused; a study of such files."""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto as T, numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+from testing.models import DIGITS, DIGITS_DATA, SOURCE, seqto  # noqa: E402
+
+WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-arm64", "openvino-cpu", "tensorrt", "qnn-htp", "xnnpack")
+POWERS_OF_TWO = ("esp-dl", "vitis-xint8")
+OPENVINO = sorted((SOURCE / ".deps/openvino").glob("libonnxruntime.so*"))
+
+
+def sigmoid_after_product(path, width=8):
+    """x [1, width] times a weight, Sigmoid, times another."""
+    nodes = [models.node("MatMul", ["x", "w"], ["a"]), models.node("Sigmoid", ["a"], ["s"]), models.node("MatMul", ["s", "v"], ["y"])]
+    return models.save(path, nodes, [("x", [1, width])], [("y", [1, width])],
+                       [("w", models.weight(width, width)), ("v", models.weight(width, width, seed=1))], opset=21, ir_version=10)
+
+
+class Files(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.dir = pathlib.Path(folder.name)
+
+    def quantize(self, target, *flags, model=DIGITS, data=DIGITS_DATA, code=0):
+        out = self.dir / f"{target}.onnx"
+        out.unlink(missing_ok=True)
+        done = seqto("quantize", model, "--data", data, "--quick", "--target", target, "-o", out, *flags)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return onnx.load(out) if code == 0 else done.stderr
+
+    def lint(self, target):
+        done = seqto("--json", "lint", self.dir / f"{target}.onnx", "--target", target, "--strict")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["counts"]
+
+    def test_lint_finds_nothing_refused_or_wasted(self):
+        for target in WRITTEN:
+            with self.subTest(target=target):
+                self.quantize(target)
+                self.assertGreaterEqual(self.lint(target)["integers"], 11, "the convolutions")
+
+    def test_tensorrt_gets_symmetric_pairs_in_front_of_layers(self):
+        graph = self.quantize("tensorrt").graph
+        constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}
+        pairs = [n for n in graph.node if n.op_type == "QuantizeLinear"]
+        for pair in pairs:
+            self.assertEqual(constants[pair.input[2]].dtype, np.int8)
+            self.assertEqual(constants[pair.input[2]].max(), 0)
+        written = {n.output[0]: n for n in graph.node}
+        # What stands behind a convolution (an activation, an addition) stays beside it.
+        self.assertFalse([p.name for p in pairs if p.input[0] in written and written[p.input[0]].op_type == "Conv"
+                          and any(n.op_type in ("Relu", "Clip") and p.output[0] in n.input for n in graph.node)])
+        for conv in (n for n in graph.node if n.op_type == "Conv"):
+            self.assertEqual(written[conv.input[0]].op_type, "DequantizeLinear")
+        small = next(n for n in graph.node if n.op_type == "Gemm")
+        self.assertNotIn(small.input[0], [n.output[0] for n in graph.node if n.op_type == "DequantizeLinear"])
+
+    def test_qnn_gets_one_scale_for_the_weights_of_products(self):
+        graph = self.quantize("qnn-htp").graph
+        constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}
+        written = {n.output[0]: n for n in graph.node}
+        scales = {n.op_type: constants[written[n.input[1]].input[1]] for n in graph.node if n.op_type in ("Conv", "Gemm")}
+        self.assertEqual(scales["Gemm"].size, 1)
+        self.assertGreater(scales["Conv"].size, 1)
+
+    def test_qnn_gets_the_fixed_scale_of_a_sigmoid_in_16_bits(self):
+        model = sigmoid_after_product(self.dir / "sigmoid.onnx")
+        data = models.arrays(self.dir / "x.npz", samples=8, shape=(8,))
+        graph = self.quantize("qnn-htp", "--activation-type", "uint16", model=model, data=data).graph
+        constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}
+        pair = next(n for n in graph.node if n.op_type == "QuantizeLinear" and n.input[0] == "s")
+        self.assertEqual((float(constants[pair.input[1]]), int(constants[pair.input[2]])), (1 / 65536, 0))
+        self.assertEqual(constants[pair.input[2]].dtype, np.uint16)
+
+    def test_what_cannot_be_had_is_refused(self):
+        for target in POWERS_OF_TWO:
+            self.assertIn("powers of two", self.quantize(target, code=2))
+        self.assertIn("float16", self.quantize("coreml", code=2))
+        self.assertIn("float16", self.quantize("tensorrt", "--mode", "dynamic", code=2))
+        self.assertIn("uint8", self.quantize("xnnpack", "--activation-type", "uint16", code=2))
+        self.assertIn("TOML", self.quantize("toaster", code=2))
+        table = self.dir / "strange.toml"
+        table.write_text('name = "mine"\nknown = "documented"\nfloats = []\nschemes = ["int9"]\n')
+        self.assertIn("int9", self.quantize(table, code=2))
+
+    def test_a_table_of_ones_own(self):
+        table = self.dir / "mine.toml"
+        table.write_text('name = "mine"\nknown = "documented"\nfloats = ["float32"]\nschemes = ["int8", "float32"]\n'
+                         '[[rule]]\nops = ["Conv"]\nactivations = ["uint8"]\nweights = ["uint8"]\nper_channel = false\n')
+        done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--quick", "--target", table, "-o", self.dir / "mine.onnx")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        weights = [w for w in onnx.load(self.dir / "mine.onnx").graph.initializer if len(w.dims) == 4]
+        self.assertEqual({w.data_type for w in weights}, {T.UINT8})
+
+
+class Studies(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.dir = pathlib.Path(folder.name)
+
+    def tune(self, target, *flags, code=0, env=None):
+        out = self.dir / target
+        done = seqto("tune", DIGITS, "--data", DIGITS_DATA, "--quick", "--max-evaluations", 20, "--target", target, "-o", out,
+                     *flags, env=env)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads((out / "summary.json").read_text()) if code == 0 else done.stderr
+
+    def test_what_cannot_be_timed_is_no_objective(self):
+        summary = self.tune("tensorrt")
+        self.assertEqual(summary["objectives"], ["kl", "size"])
+        self.assertEqual(summary["options"]["target"], "tensorrt")
+        used = {scheme for point in summary["front"] for scheme in point["schemes"]}
+        self.assertIn("int8", used)
+        self.assertLessEqual(used, {"int8", "float16", "float32"})
+        for point in summary["front"]:
+            done = seqto("--json", "lint", self.dir / "tensorrt" / point["file"], "--target", "tensorrt")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            counts = json.loads(done.stdout)["counts"]
+            self.assertEqual(counts["refused"], 0)
+            if point["schemes"].get("int8"):
+                self.assertGreater(counts["integers"], 0)
+        again = seqto("tune", DIGITS, "--data", DIGITS_DATA, "--quick", "--max-evaluations", 24, "--target", "tensorrt", "-o",
+                      self.dir / "tensorrt")
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_candidates_that_the_target_refuses_fail_with_the_reason(self):
+        model = sigmoid_after_product(self.dir / "products.onnx", width=64)
+        data = models.arrays(self.dir / "x.npz", samples=32, shape=(64,))
+        done = seqto("tune", model, "--data", data, "--quick", "--max-evaluations", 12, "--target", "tensorrt", "--schemes",
+                     "int8,int4_weights,float32", "-o", self.dir / "refused")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        study = [json.loads(line) for line in (self.dir / "refused/study.jsonl").read_text().splitlines()]
+        failures = [line["trial"]["failure"] for line in study if line.get("trial", {}).get("outcome") == "failed"]
+        self.assertTrue(failures)
+        for failure in failures:
+            self.assertIn("tensorrt refuses MatMulNBits", failure)
+        summary = json.loads((self.dir / "refused/summary.json").read_text())
+        self.assertNotIn("int4_weights", {s for point in summary["front"] for s in point["schemes"]})
+
+    def test_the_published_procedure_has_no_target(self):
+        self.assertIn("strategy", self.tune("tensorrt", "--strategy", "incremental", code=2))
+
+    @unittest.skipUnless(OPENVINO, "no onnxruntime-openvino in .deps/openvino; `tools/setup.sh test` brings it")
+    def test_openvino_is_timed(self):
+        summary = self.tune("openvino-cpu", "--device", "openvino", env={"SEQTO_ORT_LIBRARY": str(OPENVINO[0])})
+        self.assertIn("latency", summary["objectives"])
+        self.assertIn("int8_weights", summary["options"]["schemes"])
+
+
+if __name__ == "__main__":
+    unittest.main()
