@@ -6,7 +6,10 @@ of the cases quantized by seqto, whether the verdict is that of the optimized gr
 - float: the output comes from an operator in float, or was fused into one
 - other: not counted
 
-usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N]      (--show: the first N verdicts that were wrong)
+usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N] [--target T]      (--show: the first N verdicts that were wrong)
+
+With `--target openvino-cpu` the files are those that `quantize --target` writes, and OpenVINO's compiled graph tells of
+convolutions and products alone; `pip install openvino` into the Python that runs this.
 """
 import collections
 import contextlib
@@ -25,6 +28,7 @@ import onnxruntime as ort
 ROOT = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "differential")]
 import graphs  # noqa: E402
+import _oracle_openvino as openvino_graph  # noqa: E402
 from _ratios import Ratios  # noqa: E402
 
 # Named as this file.
@@ -33,7 +37,8 @@ quantizer = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(quantizer)
 
 BINARY = os.environ["SEQTO_BINARY"]
-TARGET = "onnxruntime-cpu-x86"
+TARGET = sys.argv[sys.argv.index("--target") + 1] if "--target" in sys.argv else "onnxruntime-cpu-x86"
+ON_OPENVINO = TARGET == "openvino-cpu"
 ON_CODES = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize", "QAttention", "ConvInteger")
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "MaxPool")
 DROPPED = ("Relu", "Clip")  # where the QuantizeLinear behind them does the same
@@ -94,6 +99,9 @@ class Truth:
         while node is not None and node.op_type in ("Transpose", "ReorderOutput"): node = self.made.get(node.input[0])
         return node
 
+    def of(self, node):
+        return self.of_pair(node) if node.op_type in PAIR else self.of_layer(node)
+
     def of_layer(self, node):
         """"integers", "float", or nothing where the graph does not tell."""
         for output in node.output:
@@ -111,28 +119,28 @@ class Truth:
 def compare(path, scratch, found, wrong, by_file):
     model = onnx.load(path)
     try:
-        after = optimized(path, scratch)
+        truth = openvino_graph.Truth(path) if ON_OPENVINO else Truth(model, optimized(path, scratch))
     except Exception:
         return False  # a file that the runtime refuses
-    truth = Truth(model, after)
     told = {v["node"]: v for v in verdicts(path)}
     for i, n in enumerate(model.graph.node):
         v = told.get(n.name or f"node_{i}")
         if v is None or v["verdict"] == "other": continue
-        true = truth.of_pair(n) if n.op_type in PAIR else truth.of_layer(n)
-        if true is None: true = "float" if v["verdict"] == "float" else None  # fused into what reads it
+        true = truth.of(n)
+        if true is None and not ON_OPENVINO: true = "float" if v["verdict"] == "float" else None  # fused into what reads it
         if true is None: continue
         right = v["verdict"] == true
         found[(n.op_type, right)] += 1
         by_file[pathlib.Path(path).stem] += not right
         if not right:
-            readers = ",".join(sorted({r.op_type for o in n.output for r in truth.readers[o]}))
+            readers = ",".join(sorted({r.op_type for o in n.output for r in model.graph.node if o in r.input}))
             wrong.append(f"{path}: {n.op_type} {n.name}, read by {readers}: {v['verdict']} said, {true} found; {v['reason']}")
     return True
 
 
 def generated(seed, folder):
     case = graphs.generate(seed, float16=False)
+    if ON_OPENVINO: return written_for_target(case.model, "random", folder / f"q{seed}.onnx", folder)
     options = quantizer.random_options(np.random.default_rng([seed, 2]), case.model)
     model, ranges, output = folder / "m.onnx", folder / "r.json", folder / f"q{seed}.onnx"
     onnx.save(case.model, model)
@@ -141,10 +149,26 @@ def generated(seed, folder):
     return output
 
 
+def written_for_target(model, data, output, folder):
+    path = model
+    if isinstance(model, onnx.ModelProto):
+        path = folder / "m.onnx"
+        onnx.save(model, path)
+    if not openvino_graph.runs(str(path)): raise RuntimeError("refused in float too")
+    done = subprocess.run([BINARY, "quantize", path, "--data", data, "--samples", "4", "--quick", "--target", TARGET, "-o", output],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0: raise RuntimeError(done.stderr)
+    return output
+
+
 def of_cases(folder):
     for case in sorted(pathlib.Path(os.environ.get("SEQTO_CASES_DIR", "")).glob("*/case.json")):
         data = case.parent / "inputs.npz"
         model = case.parent / json.loads(case.read_text()).get("model", "model.onnx")
+        if ON_OPENVINO:
+            with contextlib.suppress(RuntimeError):
+                yield written_for_target(model, data if data.exists() else "random", folder / f"{case.parent.name}.onnx", folder)
+            continue
         for name, flags in (("s8", []), ("u8", ["--activation-type", "uint8", "--per-channel"]), ("qop", ["--format", "qoperator"])):
             output = folder / f"{case.parent.name}_{name}.onnx"
             how = ["--data", data] if data.exists() else ["--data", "random"]
@@ -153,6 +177,9 @@ def of_cases(folder):
 
 
 def main():
+    if ON_OPENVINO and importlib.util.find_spec("openvino") is None:
+        print("skipped: no openvino in this Python (pip install openvino)")
+        return 0
     value = lambda flag, otherwise: int(sys.argv[sys.argv.index(flag) + 1]) if flag in sys.argv else otherwise
     count, first, show = value("--count", 1000), value("--seed", 0), value("--show", 0)
     found, wrong, by_file, refused, models = collections.Counter(), [], collections.Counter(), 0, 0
@@ -169,14 +196,17 @@ def main():
             path.unlink(missing_ok=True)
         for path in of_cases(folder):
             if compare(str(path), scratch, found, wrong, by_file): models += 1
+            else: refused += 1
     right, all_nodes = sum(c for (_, r), c in found.items() if r), sum(found.values())
     for line in wrong[:show]: print(line.replace(name, ""))
     by_op = collections.Counter(op for op, r in found.elements() if not r)
     print("cases with wrong verdicts:", {f: c for f, c in by_file.items() if c and not f[1:].isdigit()})
-    print(f"{TARGET}, onnxruntime {ort.__version__}: {right} of {all_nodes} nodes right ({right / all_nodes:.2%}, goal 99.9 %) in {models} models; "
+    runtime = openvino_graph.version() if ON_OPENVINO else f"onnxruntime {ort.__version__}"
+    print(f"{TARGET}, {runtime}: {right} of {all_nodes} nodes right ({right / all_nodes:.2%}, goal 99.9 %) in {models} models; "
           f"{refused} that the runtime refuses; wrong by operator: {dict(by_op.most_common(12))}")
-    ratios = Ratios("oracle", ["generated graphs, cases"])
+    ratios = Ratios("oracle_openvino" if ON_OPENVINO else "oracle", ["generated graphs, cases"])
     ratios.add("nodes wrong", max(1e-9, 1 - right / all_nodes), "lower")
+    if ON_OPENVINO: ratios.add("files refused, of those whose float model is taken", max(1e-9, refused / (refused + models)), "lower")
     return ratios.finish()
 
 

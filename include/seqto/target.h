@@ -20,12 +20,14 @@ struct TargetRule {
     kIntegers,  // a kernel of its own
     kMoved      // the codes pass as they are: scale and zero point are the same on both sides
   };
+  enum class Second { kAny, kConstant, kActivation };
   std::vector<std::string> ops;
   As as = As::kIntegers;
-  std::vector<DataType> activations, weights;                     // types of codes; empty: any
-  bool same_types = true;                                         // all activations and the output have one type
-  std::vector<DataType> signed_weights_for;                       // activations of these types need int8 weights
-  bool per_channel = true;                                        // weights may have a scale for each channel
+  Second second = Second::kAny;                // what the second input of a product or of Add and the like has to be
+  std::vector<DataType> activations, weights;  // types of codes; empty: any
+  bool same_types = true;                      // all activations and the output have one type
+  std::vector<DataType> signed_weights_for;    // activations of these types need int8 weights
+  bool per_channel = true;                     // weights may have a scale for each channel
   bool symmetric_activations = false, symmetric_weights = false;  // zero points have to be 0
   bool power_of_two = false;                                      // scales have to be
   // Of kMoved: with pairs on one side alone, these move to the other, past any number of such operators.

@@ -127,7 +127,7 @@ class Config(unittest.TestCase):
             data = given.get("data") or "test.wav"
             lines = [f'model = "{case.parent / given["model"]}"', f'data = "{case.parent / data}"',
                      f'output = "{given["name"]}"', "calibration-samples = 3", "evaluation-samples = 4",
-                     "max-evaluations = 3"]
+                     "max-evaluations = 3", "quick = true"]
             if data.endswith(".wav"):
                 lines += ["window = 576", "hop = 512", "lead = 64", 'input = "sr=16000"', 'state = ["stateN=state"]']
             if (case.parent / given.get("labels", ".")).is_file():

@@ -220,8 +220,8 @@ void Dequantizer::row_product(const Node& n, const Node& cast, const Node& colum
   const Edges& edges = view_.edges;
   const Node* quantize = edges.producer(n.inputs[0]);
   const Node* scaled = quantize && is_quantize(*quantize) ? edges.producer(quantize->inputs[0]) : nullptr;
-  const bool known = scaled && scaled->inputs.size() == 2 &&
-                     std::ranges::count(rows.inputs, scaled->inputs[1]) == 1 && tensor(columns.inputs[1]);
+  const bool known = scaled && scaled->inputs.size() == 2 && std::ranges::count(rows.inputs, scaled->inputs[1]) == 1 &&
+                     tensor(columns.inputs[1]);
   if (!known) no_form(n, "with scales of rows that nothing divides by before");
   const std::string x = scaled->inputs[0];
   dropped_.insert({scaled->outputs[0]});

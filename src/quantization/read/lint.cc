@@ -188,6 +188,10 @@ class Linter {
       const auto found = read(tensor);
       if (!found && i > 0 && is_quantized_for(node, rule, i)) continue;
       if (!found) return fmt::format("its input '{}' is not quantized", tensor);
+      if (i == 1 && found->constant && rule.second == TargetRule::Second::kActivation)
+        return "a constant as its second input found; an activation needed";
+      if (i == 1 && !found->constant && rule.second == TargetRule::Second::kConstant)
+        return "an activation as its second input found; a constant needed";
       const bool weight = found->constant && i > 0 && has(node, kProduct);
       if (std::string why = weight ? weight_refusal(node, rule, *found) : activation_refusal(rule, *found);
           !why.empty())

@@ -91,11 +91,20 @@ TargetRule::As parse_as(Reader& reader, const toml::table& table) {
   reader.fail(table, fmt::format("as = \"{}\"", word), "integers or moved");
 }
 
+TargetRule::Second parse_second(Reader& reader, const toml::table& table) {
+  const std::string word = reader.text("second");
+  if (word.empty()) return TargetRule::Second::kAny;
+  if (word == "constant") return TargetRule::Second::kConstant;
+  if (word == "activation") return TargetRule::Second::kActivation;
+  reader.fail(table, fmt::format("second = \"{}\"", word), "constant or activation");
+}
+
 TargetRule read_rule(const toml::table& table, const std::string& file) {
   Reader r(table, file);
   TargetRule rule;
   rule.ops = r.texts("ops", true);
   rule.as = parse_as(r, table);
+  rule.second = parse_second(r, table);
   rule.activations = r.types("activations");
   rule.weights = r.types("weights");
   rule.same_types = r.flag("same_types", true);
