@@ -14,6 +14,10 @@
 #include "seqto/error.h"
 #include "terminal.h"
 
+namespace seqto::internal {
+std::string_view licences_text();  // made by cmake/components.cmake
+}
+
 namespace {
 
 using namespace seqto;
@@ -112,6 +116,14 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   app.set_help_flag("-h,--help", "The flags that most need");
   app.set_help_all_flag("--help-all", "All flags");
   app.set_version_flag("--version", "seqto " SEQTO_VERSION);
+  app.add_flag_function(
+         "--licenses",
+         [](int64_t) {
+           fmt::print("{}", internal::licences_text());
+           throw CLI::Success();
+         },
+         "What of others the program holds, with their licences")
+      ->trigger_on_parse();
   app.require_subcommand(1);
   app.fallthrough();
   cli::Context context;

@@ -48,6 +48,7 @@ if(onnxruntime_library)
     COMPONENT runtime)
 endif()
 install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" DESTINATION share/doc/seqto RENAME copyright COMPONENT runtime)
+install(FILES "${CMAKE_BINARY_DIR}/generated/sbom.cdx.json" DESTINATION share/doc/seqto COMPONENT runtime)
 install(FILES "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/CHANGELOG.md" DESTINATION share/doc/seqto
   COMPONENT runtime)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/docs" DESTINATION share/doc/seqto COMPONENT runtime FILES_MATCHING PATTERN "*.md")
@@ -92,7 +93,6 @@ install(CODE "set(libraries \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${private_d
   COMPONENT bundle EXCLUDE_FROM_ALL)
 install(FILES "${SEQTO_DEPS}/onnx/LICENSE" DESTINATION share/doc/seqto/licences RENAME onnx COMPONENT runtime)
 install(FILES "${SEQTO_DEPS}/echarts/LICENSE" DESTINATION share/doc/seqto/licences RENAME echarts COMPONENT runtime)
-install(FILES "${SEQTO_DEPS}/dagre/LICENSE" DESTINATION share/doc/seqto/licences RENAME dagre COMPONENT runtime)
 install(FILES "${SEQTO_DEPS}/dagre/LICENSE" DESTINATION share/doc/seqto/licences RENAME dagre COMPONENT runtime)
 
 # --- packages ---------------------------------------------------------------------------------------------------------
