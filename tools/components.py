@@ -52,17 +52,20 @@ def package_of(file):
     return re.split("[:,]", owner, maxsplit=1)[0]
 
 
+def text_of(file):
+    return file.read_text(errors="replace") if file.is_file() else ""  # the set-up of another processor has none
+
+
 def component(name, file):
     spdx, home, key = KNOWN[name]
     if key:
         return {"name": name, "version": pinned()[key], "spdx": spdx, "home": home, "linked": name != "onnxruntime",
-                "text": pathlib.Path(file).read_text(errors="replace")}
+                "text": text_of(pathlib.Path(file))}
     package = package_of(file)
     version = asked("-W", "-f=${Version}", package) if package else ""
-    copyright_file = pathlib.Path("/usr/share/doc") / package / "copyright"
     return {"name": name, "version": re.sub(r"^\d+:", "", version) or "unknown", "spdx": spdx, "home": home,
             "linked": not file.endswith(".so"),
-            "text": copyright_file.read_text(errors="replace") if package and copyright_file.exists() else ""}
+            "text": text_of(pathlib.Path("/usr/share/doc") / package / "copyright") if package else ""}
 
 
 def licences(components):
