@@ -15,6 +15,7 @@ namespace {
 struct Flags {
   std::string model, reference, plan, plan_out;
   double min_saturated = 0;
+  bool float16 = false;
   DataFlags data;
   DeviceFlags device;
   HubOptions hub;
@@ -35,6 +36,15 @@ void write_proposed(const Audit& found, const Flags& f) {
   save_recipe(*recipe, f.plan_out);
 }
 
+void audit_in_float16(const Flags& f, const Model& model, const SampleRun& on, const Context& context) {
+  Float16Audit found = audit_float16(model, on);
+  found.model = f.model;
+  if (!f.plan_out.empty()) write_text(f.plan_out, plan_to_json(found.proposal));
+  fmt::print("{}", context.json ? float16_audit_to_json(found) : float16_audit_text(found, stdout_style()));
+  if (!context.json && !f.plan_out.empty())
+    fmt::print("wrote {}: {} layers in float32\n", f.plan_out, found.in_float32.size());
+}
+
 void audit_command(const Flags& f, const Context& context) {
   const Model model = load_model(model_file(f.model, f.hub, context));
   DatasetOptions options = f.data.options;
@@ -47,6 +57,7 @@ void audit_command(const Flags& f, const Context& context) {
     throw Error(Code::kUsage, fmt::format("[audit] --device {} found; cpu expected: other processors are emulated here",
                                           f.device.device));
   auto runner = make_runner("cpu", f.device.options, context.env);
+  if (f.float16) return audit_in_float16(f, model, {*data, all_samples(*data), *runner, context.env}, context);
   AuditOptions audited{.min_saturated = f.min_saturated};
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
   const std::vector<int64_t> samples = all_samples(*data);
@@ -70,9 +81,14 @@ void audit_command(const Flags& f, const Context& context) {
 
 void add_audit(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  const Command word = app.add_subcommand("audit", "Would a quantized model give the same on processors without VNNI?");
+  const Command word =
+      app.add_subcommand("audit", "Would a model give the same on processors without VNNI, or in float16?");
   add_config_flag(word);
-  word.add_option("model", f->model, "ONNX file in QDQ form, or hub:NAME, as `seqto quantize` writes it").required();
+  word.add_option("model", f->model,
+                  "ONNX file in QDQ form, as `seqto quantize` writes it; with --float16 in float32; or hub:NAME")
+      .required();
+  word.add_flag("--float16", f->float16,
+                "Of a float32 model: what float16 cannot hold on the data, and a plan without that");
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device);
   add_hub_flags(word, f->hub);
@@ -80,7 +96,8 @@ void add_audit(Command app, Context& context) {
                                  "The float model to take losses against; without: this model as it runs here");
   word.under("Input").add_option("--plan", f->plan, "The plan that the model was made by, also as DIR:3 of a study");
   word.under("Output").add_option("--plan-out", f->plan_out,
-                                  "Write the plan with reduce_range for the layers that saturated");
+                                  "Write the plan with reduce_range for the layers that saturated, or with --float16 "
+                                  "float32 for those that overflow");
   word.under("Output")
       .add_option("--min-saturated", f->min_saturated,
                   "Share of a layer's outputs from which the plan reduces its range (0: any)")

@@ -21,7 +21,7 @@ struct Flags {
   DeviceFlags device;
   HubOptions hub;
   bool keep_batch_norms = false, keep_constants = false, skip_optimization = false, skip_shapes = false,
-       dequantize = false;
+       dequantize = false, float32 = false;
 };
 
 // A quantized model's float twin; its ranges to `ranges`, if named.
@@ -48,6 +48,10 @@ void prepare_command(const Flags& f, const Context& context) {
   std::vector<std::string> actions;
   for (const auto& [name, value] : f.fixed_inputs)
     actions.push_back(fmt::format("made a constant of the input {}: {}", name, value));
+  if (f.float32) {
+    model = in_float32(model);
+    actions.emplace_back("computes in float32");
+  }
   if (f.dequantize) {
     Prepared twin = back_to_float(model, f.ranges);
     model = std::move(twin.model);
@@ -105,6 +109,8 @@ void add_prepare(Command app, Context& context) {
   word.under("Output")
       .add_option("--write-ranges", f->ranges, "With --dequantize: the ranges that the model was quantized for")
       .needs(dequantize);
+  word.add_flag("--float32", f->float32,
+                "Have a float16 model compute in float32, with inputs and outputs in float32 too");
   add_dim_flag(word, f->dims);
   add_fix_input_flag(word, f->fixed_inputs);
   add_device_flags(word, f->device);

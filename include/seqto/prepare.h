@@ -10,6 +10,10 @@
 
 namespace seqto {
 
+// The same graph with float32 in place of every float16, inputs and outputs too; names stay. Bodies of If, Loop and Scan
+// are left as they are.
+Model in_float32(const Model& model);
+
 // --- What a model goes through before it is calibrated and quantized
 
 // prepare() and, with a runner, its basic optimization: what onnxruntime's quant_pre_process does. Nothing is written

@@ -241,6 +241,8 @@ std::string task_metrics_text(const Measurement& measurement);  // a line each
 
 // --- audit
 std::string audit_to_json(const Audit& audit);
+std::string float16_audit_to_json(const Float16Audit& audit);
+std::string float16_audit_text(const Float16Audit& audit, const TextStyle& style = {});
 std::string audit_text(const Audit& audit, const TextStyle& style = {});
 void write_proposal(const Audit& audit, const std::filesystem::path& plan);
 

@@ -248,4 +248,31 @@ Outputs reference_outputs(Session& session, const Dataset& data, std::span<const
 // first output is not float.
 Audit audit(const Model& model, const SampleRun& on, const Outputs& reference = {}, const AuditOptions& options = {});
 
+// --- What does float16 cost on a device that computes in it?
+//
+// Every tensor is rounded to float16 where the graph has it so, sums are added in float32, as tensor cores do: node by
+// node, since a runtime on a CPU leaves such roundings out.
+
+struct Float16Layer {
+  LayerId name;
+  std::string op_type;
+  double largest = 0;                  // magnitude of its outputs, on the samples
+  double overflow = 0, underflow = 0;  // shares of its outputs' values beyond 65504, and not 0 but at most 2^-25
+  double accumulation = 0;             // of products: expected relative error where sums are added in float16 as well
+  std::string overflows;               // the first tensor, an output before an input, with a value beyond; empty: none
+};
+
+struct Float16Audit {
+  std::string model, runner;
+  int64_t samples = 0;
+  bool random_inputs = false;
+  std::string loss = "kl";
+  std::vector<Float16Layer> layers;  // in graph order
+  Measurement all, mixed;            // against the float32 model: every layer in float16; the proposal
+  Plan proposal;                     // float16 but for layers that read or write a value that it cannot hold
+  std::vector<LayerId> in_float32;   // these
+};
+// Throws Error{kInvalidInput} where the first output is not float, and what load() and run() throw.
+Float16Audit audit_float16(const Model& model, const SampleRun& on);
+
 }  // namespace seqto

@@ -32,21 +32,21 @@ std::string lines(std::vector<TableColumn> columns, std::vector<TableRow> rows, 
   return text;
 }
 
-std::string losses_table(const Audit& audit, const TextStyle& style) {
-  const bool labels = audit.runtime.metrics.contains("top1");
-  const bool classes = internal::has_classes(audit.runtime, audit.loss);
-  std::vector<TableColumn> columns{{"arithmetic"}, {audit.loss, kFigure}};
+using Measured = std::pair<const char*, const Measurement*>;
+
+std::string losses_table(const std::string& loss, const std::vector<Measured>& measured, const TextStyle& style) {
+  const Measurement& first = *measured.front().second;
+  const bool labels = first.metrics.contains("top1");
+  const bool classes = internal::has_classes(first, loss);
+  std::vector<TableColumn> columns{{"arithmetic"}, {loss, kFigure}};
   if (classes) columns.push_back({"top1_disagreement", kFigure});
   if (labels) columns.push_back({"top1", kFigure});
   std::vector<TableRow> rows;
-  const auto add = [&](const char* name, const Measurement& m) {
-    rows.push_back({name, internal::format_figure(objective(m, audit.loss))});
-    if (classes) rows.back().push_back(internal::format_percent(m.losses.top1_disagreement));
-    if (labels) rows.back().push_back(internal::format_percent(m.metrics.at("top1")));
-  };
-  add("here", audit.runtime);
-  add("exact (VNNI, AMX, ARM)", audit.exact);
-  add("saturating (x86 without VNNI)", audit.saturating);
+  for (const auto& [name, m] : measured) {
+    rows.push_back({name, internal::format_figure(objective(*m, loss))});
+    if (classes) rows.back().push_back(internal::format_percent(m->losses.top1_disagreement));
+    if (labels) rows.back().push_back(internal::format_percent(m->metrics.at("top1")));
+  }
   return lines(std::move(columns), std::move(rows), style);
 }
 
@@ -92,7 +92,11 @@ std::string audit_text(const Audit& audit, const TextStyle& style) {
   std::string text = fmt::format("{}: {} samples, against {}\n", audit.model, audit.samples,
                                  audit.reference.empty() ? "what it gives here" : audit.reference);
   if (audit.random_inputs) text += "the inputs are random numbers: losses and counts mean nothing\n";
-  text += fmt::format("\n{}\n", losses_table(audit, style));
+  text += fmt::format("\n{}\n", losses_table(audit.loss,
+                                             {{"here", &audit.runtime},
+                                              {"exact (VNNI, AMX, ARM)", &audit.exact},
+                                              {"saturating (x86 without VNNI)", &audit.saturating}},
+                                             style));
   const auto can = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.can_saturate(); });
   const auto did = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.saturated_pairs > 0; });
   text += fmt::format("{} layers in int8: {} can saturate, {} did\n", audit.layers.size(), can, did);
@@ -106,6 +110,53 @@ std::string audit_text(const Audit& audit, const TextStyle& style) {
       {"layer", TableColumn::kName}, {"sums of pairs cut off", kFigure}, {"outputs with one", kFigure}};
   text += fmt::format("\n{}", lines(columns, std::move(rows), style));
   return text;
+}
+
+std::string float16_audit_to_json(const Float16Audit& audit) {
+  Json json{{"schema_version", 1},
+            {"model", audit.model},
+            {"runner", audit.runner},
+            {"samples", audit.samples},
+            {"random_inputs", audit.random_inputs},
+            {"loss", audit.loss},
+            {"float16", measurement_json(audit.all)},
+            {"mixed", measurement_json(audit.mixed)},
+            {"layers", Json::array()},
+            {"in_float32", audit.in_float32}};
+  for (const Float16Layer& layer : audit.layers) {
+    Json entry{{"name", layer.name},         {"op_type", layer.op_type},     {"largest", layer.largest},
+               {"overflow", layer.overflow}, {"underflow", layer.underflow}, {"accumulation", layer.accumulation}};
+    if (!layer.overflows.empty()) entry["overflows"] = layer.overflows;
+    json["layers"].push_back(std::move(entry));
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string float16_audit_text(const Float16Audit& audit, const TextStyle& style) {
+  constexpr double kTold = 1e-3;  // of the values become 0
+  std::string text = fmt::format("{}: {} samples, against float32\n", audit.model, audit.samples);
+  if (audit.random_inputs) text += "the inputs are random numbers: losses and values mean nothing\n";
+  text += fmt::format(
+      "\n{}\n",
+      losses_table(audit.loss, {{"float16", &audit.all}, {"float16, but float32 below", &audit.mixed}}, style));
+  std::vector<TableRow> rows;
+  for (const Float16Layer& l : audit.layers) {
+    if (l.overflows.empty() && l.underflow < kTold) continue;
+    rows.push_back({l.name, l.op_type, internal::format_figure(l.largest), internal::format_percent(l.overflow),
+                    internal::format_percent(l.underflow), l.overflows});
+  }
+  const double sums =
+      audit.layers.empty() ? 0 : std::ranges::max(audit.layers, {}, &Float16Layer::accumulation).accumulation;
+  text +=
+      fmt::format("{} of {} layers read or write a value beyond 65504\n", audit.in_float32.size(), audit.layers.size());
+  if (sums > 0)
+    text += fmt::format("where sums are added in float16 as well, the longest are off by {} more\n",
+                        internal::format_percent(sums));
+  if (rows.empty()) return text;
+  const std::vector<TableColumn> columns{{"layer", TableColumn::kName}, {"operator"},
+                                         {"largest", kFigure},          {"beyond 65504", kFigure},
+                                         {"become 0", kFigure},         {"first tensor beyond", TableColumn::kName}};
+  return text + "\n" + lines(columns, std::move(rows), style);
 }
 
 void write_proposal(const Audit& audit, const std::filesystem::path& plan) {

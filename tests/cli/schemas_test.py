@@ -96,6 +96,7 @@ class Schemas(unittest.TestCase):
         self.check("validate", self.printed("validate", *pair, *DATA, "--abs-tol", 9, "--mean-tol", 9, "--metric", "accuracy"))
         self.check("bench", self.printed("bench", *pair, "--launches", 1, "--rounds", 2))
         self.check("audit", self.printed("audit", self.int8, *DATA, "--samples", 20))
+        self.check("audit_float16", self.printed("audit", models.DIGITS, *DATA, "--samples", 4, "--float16"))
         self.check("check", self.printed("check", self.int8, "--reference", models.DIGITS, *DATA, "--max-loss", 0.1))
         self.check("check", self.printed("check", self.int8, "--max-size", "1kB", code=5))
 

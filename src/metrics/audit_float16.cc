@@ -1,0 +1,138 @@
+// What float16 would cost, from the float32 model and samples alone.
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "metrics/loss/output_values.h"
+#include "metrics/node_by_node.h"
+#include "model/float16.h"
+#include "model/op_traits.h"
+#include "seqto/quantize.h"
+#include "seqto/task.h"
+#include "seqto/validate.h"
+
+namespace seqto {
+namespace {
+
+using namespace internal;
+
+constexpr double kLargest = 65504, kSmallest = 0x1p-25;  // float16 holds, and rounds to 0
+constexpr double kMask = 1e30;                           // what masks of attention are made of: anything large will do
+
+struct Values {
+  double largest = 0;
+  int64_t count = 0, overflow = 0, underflow = 0;
+
+  void add(std::span<const float> values) {
+    count += std::ssize(values);
+    for (const float value : values) {
+      const double magnitude = std::abs(static_cast<double>(value));
+      if (magnitude > kMask) continue;
+      largest = std::max(largest, magnitude);
+      overflow += magnitude > kLargest;
+      underflow += magnitude != 0 && magnitude <= kSmallest;
+    }
+  }
+};
+
+// Sums of so many products are an output of the layer; 0: it is no product.
+int64_t terms(const Node& node, const std::unordered_map<std::string, const Tensor*>& constants) {
+  if (!has(node, kProduct) || node.inputs.size() < 2) return 0;
+  const auto weight = constants.find(node.inputs[1]);
+  if (weight == constants.end()) return 0;
+  const Tensor& w = *weight->second;
+  const auto outer = output_axis(node, w.dims().size());
+  if (!outer || w.dims()[*outer] == 0) return 0;
+  return w.element_count() / w.dims()[*outer];
+}
+
+// The outputs of a model whose tensors are rounded as the graph says.
+Outputs rounded_outputs(const Model& model, const SampleRun& on) {
+  NodeByNode steps(model, on.runner);
+  Outputs outputs;
+  for (const int64_t index : on.samples) {
+    on.env.stop_if_cancelled("audit");
+    const Sample sample = on.data.read(index);
+    append_outputs(outputs, steps.run(sample.inputs), "[audit] in float16", sample.counted);
+  }
+  return outputs;
+}
+
+}  // namespace
+
+Float16Audit audit_float16(const Model& given, const SampleRun& on) {
+  const auto& [data, samples, runner, env] = on;
+  QuantizeOptions options;
+  options.float16.compute = true;
+  const Model model = tunable_form(given, options).model;
+  std::unordered_map<std::string, Values> values;
+  std::unordered_map<std::string, const Tensor*> constants;
+  for (const Initializer& i : model.graph.initializers) {
+    constants[i.name] = &i.tensor;
+    if (i.tensor.type() == DataType::kFloat) values[i.name].add(i.tensor.values<float>());
+  }
+  Float16Audit result;
+  NodeByNode steps(model, runner);
+  Outputs reference;
+  std::vector<int64_t> labels;
+  const std::vector<ValueInfo> inputs = model.graph.free_inputs();
+  for (const int64_t index : samples) {
+    env.stop_if_cancelled("audit");
+    const Sample sample = data.read(index);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (sample.inputs[i].type() == DataType::kFloat) values[inputs[i].name].add(sample.inputs[i].values<float>());
+    append_outputs(reference,
+                   steps.run(sample.inputs,
+                             [&](const Node& node, std::span<const Tensor> made) {
+                               size_t place = 0;
+                               for (const std::string& output : node.outputs) {
+                                 if (output.empty()) continue;
+                                 const Tensor& tensor = made[place++];
+                                 if (tensor.type() == DataType::kFloat) values[output].add(tensor.values<float>());
+                               }
+                             }),
+                   "[audit]", sample.counted);
+    if (data.has_labels()) labels.push_back(sample.label);
+    env.progress({"audit", ++result.samples, static_cast<int64_t>(samples.size()), ""});
+  }
+  result.runner = runner.description();
+  result.random_inputs = data.is_random();
+  if (result.samples > 0)
+    result.loss = find_reading({}, model, {.outputs = reference, .sample = data.read(samples.front())}).task->loss;
+  result.proposal = uniform_plan(model, Scheme::kFloat16);
+  const Plan all = result.proposal;
+  for (const Node& node : model.graph.nodes) {
+    Float16Layer layer{.name = node.name, .op_type = node.op_type};
+    Values own;
+    for (const auto* names : {&node.outputs, &node.inputs})
+      for (const std::string& name : *names) {
+        const auto found = values.find(name);
+        if (found == values.end()) continue;
+        const Values& v = found->second;
+        if (v.overflow > 0 && layer.overflows.empty()) layer.overflows = name;
+        if (names == &node.inputs) continue;
+        own.largest = std::max(own.largest, v.largest);
+        own.count += v.count, own.overflow += v.overflow, own.underflow += v.underflow;
+      }
+    if (own.count == 0 && layer.overflows.empty()) continue;
+    layer.largest = own.largest;
+    layer.overflow = own.count > 0 ? static_cast<double>(own.overflow) / static_cast<double>(own.count) : 0;
+    layer.underflow = own.count > 0 ? static_cast<double>(own.underflow) / static_cast<double>(own.count) : 0;
+    // Partial sums grow as a random walk does; each addition rounds by up to half of 2^-10.
+    layer.accumulation = 0x1p-11 * std::sqrt(static_cast<double>(terms(node, constants)) / 6);
+    if (!layer.overflows.empty() && result.proposal.schemes.erase(node.name) > 0)
+      result.in_float32.push_back(node.name);
+    result.layers.push_back(std::move(layer));
+  }
+  const auto measured = [&](const Plan& plan, Measurement& measurement) {
+    Quantizer quantizer(model, {}, options);
+    const Model half = infer_shapes(quantizer.quantize(plan));
+    measure_outputs(measurement, reference, rounded_outputs(half, on), labels);
+    measurement.size_bytes = serialized_size(half);
+  };
+  measured(all, result.all);
+  measured(result.proposal, result.mixed);
+  return result;
+}
+
+}  // namespace seqto

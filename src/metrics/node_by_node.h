@@ -1,0 +1,41 @@
+// Room: metrics. A model run node by node, each in a session of its own: every tensor has the type that the graph says.
+// Runtimes fuse nodes, and on a CPU leave out casts to float16, so that what a device would lose is not seen there.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "seqto/env.h"
+#include "seqto/model.h"
+#include "seqto/runner.h"
+
+namespace seqto::internal {
+
+class NodeByNode {
+ public:
+  // `model` and `runner` outlive it. Nodes are in topological order.
+  NodeByNode(const Model& model, Runner& runner);
+
+  // The model's outputs. `seen`: each node with its outputs, as they are made. Throws what load() and run() throw.
+  using Seen = std::function<void(const Node& node, std::span<const Tensor> outputs)>;
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Seen& seen = {});
+
+ private:
+  struct Step {
+    const Node* node = nullptr;
+    std::vector<std::string> reads;  // tensors that are no constants, in the order of the session's inputs
+    std::vector<const Initializer*> constants;
+    std::vector<size_t> last_read;     // places in `reads` of what no later node reads
+    std::unique_ptr<Session> session;  // made at its first run, when types are known
+  };
+  std::unique_ptr<Session> load(const Step& step, std::span<const Tensor> inputs) const;
+
+  const Model& model_;
+  Runner& runner_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace seqto::internal

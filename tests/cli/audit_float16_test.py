@@ -1,0 +1,128 @@
+"""`audit --float16`: what float16 cannot hold, held against onnxruntime's own tensors and numpy's float16; a plan without
+it; and `prepare --float32`, the way back. The network's residual stream grows beyond 65504."""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto as T, helper as h
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+from testing.models import seqto  # noqa: E402
+
+WIDTH, BLOCKS, GROWTH, SAMPLES = 32, 6, 6.0, 24
+
+
+def overflowing_stream(path):
+    """Blocks of LayerNormalization and MatMul around a residual stream; each adds values six times as large as the one before."""
+    nodes, weights, stream = [], [], "x"
+
+    def constant(name, values):
+        weights.append((name, np.asarray(values, np.float32)))
+        return name
+    for b in range(BLOCKS):
+        scale, shift = constant(f"scale{b}", np.ones(WIDTH)), constant(f"shift{b}", np.zeros(WIDTH))
+        nodes.append(h.make_node("LayerNormalization", [stream, scale, shift], [f"n{b}"], name=f"norm{b}", axis=-1))
+        weight = constant(f"w{b}", models.weight(WIDTH, WIDTH, seed=b) * GROWTH**b)
+        nodes.append(h.make_node("MatMul", [f"n{b}", weight], [f"m{b}"], name=f"matmul{b}"))
+        nodes.append(h.make_node("Add", [stream, f"m{b}"], [f"s{b}"], name=f"add{b}"))
+        stream = f"s{b}"
+    scale, shift = constant("scale", np.ones(WIDTH)), constant("shift", np.zeros(WIDTH))
+    nodes.append(h.make_node("LayerNormalization", [stream, scale, shift], ["n"], name="norm", axis=-1))
+    nodes.append(h.make_node("MatMul", ["n", constant("head_w", models.weight(WIDTH, 10, seed=9))], ["y"], name="head"))
+    return models.save(path, nodes, [("x", [1, WIDTH])], [("y", [1, 10])], weights)
+
+
+class Float16(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.dir = pathlib.Path(folder.name)
+        cls.model = overflowing_stream(cls.dir / "stream.onnx")
+        cls.x = np.random.default_rng(1).normal(size=(SAMPLES, 1, WIDTH)).astype(np.float32)
+        np.savez(cls.dir / "x.npz", x=cls.x)
+
+    def audit(self, model, *flags, data="x.npz"):
+        done = seqto("--json", "audit", model, "--data", self.dir / data, "--float16", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def tensors(self, names):
+        """What onnxruntime gives for them in float32, all samples in a row."""
+        model = onnx.load(self.model)
+        model.graph.output.extend(h.make_tensor_value_info(name, T.FLOAT, None) for name in names)
+        session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        return [np.concatenate(values) for values in zip(*[session.run(names, {"x": x}) for x in self.x])]
+
+    def test_what_overflows_is_what_onnxruntime_gives(self):
+        found = self.audit(self.model)
+        layers = {layer["name"]: layer for layer in found["layers"]}
+        names = [f"{kind}{b}" for b in range(BLOCKS) for kind in "ms"]
+        beyond = set()
+        for name, values in zip(names, self.tensors(names)):
+            layer = layers[("matmul" if name[0] == "m" else "add") + name[1:]]
+            self.assertAlmostEqual(layer["largest"] / np.abs(values).max(), 1, places=5)
+            self.assertAlmostEqual(layer["overflow"], (np.abs(values) > 65504).mean(), places=12)
+            if layer["overflow"]: beyond.add(layer["name"])
+        self.assertTrue(beyond)
+        self.assertEqual(set(found["in_float32"]), beyond | {"norm"}, "the layers, and what reads them")
+        self.assertEqual(layers["norm"]["overflows"], f"s{BLOCKS - 1}")
+        self.assertEqual(found["samples"], SAMPLES)
+
+    def test_a_plan_without_it(self):
+        plan = self.dir / "plan.json"
+        found = self.audit(self.model, "--plan-out", plan)
+        self.assertTrue(found["float16"]["losses"]["kl"] is None or found["float16"]["losses"]["kl"] > 1, "not a number, or far off")
+        self.assertLess(found["mixed"]["losses"]["kl"], 1e-4)
+        self.assertEqual(found["mixed"]["losses"]["top1_disagreement"], 0)
+        done = seqto("quantize", self.model, "--plan", plan, "--float16-compute", "-o", self.dir / "mixed.onnx")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mixed = onnx.load(self.dir / "mixed.onnx")
+        types = {w.name: w.data_type for w in mixed.graph.initializer}
+        self.assertEqual(types[f"w{BLOCKS - 1}"], T.FLOAT)
+        products = {n.name: types.get(n.input[1]) for n in mixed.graph.node if n.op_type == "MatMul"}
+        self.assertEqual({name for name, kind in products.items() if kind == T.FLOAT}, {f"matmul{BLOCKS - 1}"})
+        self.assertEqual({kind for name, kind in products.items() if name != f"matmul{BLOCKS - 1}"}, {T.FLOAT16})
+
+    def test_roundings_are_those_of_numpy(self):
+        """Two products whose intermediate tensor is rounded: numpy does it by hand, products in float32."""
+        first, second = models.weight(16, 16), models.weight(16, 4, seed=1)
+        model = models.save(self.dir / "two.onnx", [models.node("MatMul", ["x", "a"], ["t"]), models.node("MatMul", ["t", "b"], ["y"])],
+                            [("x", [1, 16])], [("y", [1, 4])], [("a", first), ("b", second)])
+        x = np.random.default_rng(2).normal(size=(SAMPLES, 1, 16)).astype(np.float32)
+        np.savez(self.dir / "two.npz", x=x)
+        half = lambda v: v.astype(np.float16).astype(np.float32)  # noqa: E731
+        rounded = half(half(half(x) @ half(first)) @ half(second))
+        expected = np.mean((rounded - x @ first @ second) ** 2)
+        found = self.audit(model, data="two.npz")["float16"]["losses"]["mse"]
+        self.assertAlmostEqual(found / expected, 1, places=2)
+
+    def test_the_way_back(self):
+        for name, words in (("half.onnx", ["quantize", self.model, "--mode", "float16"]),
+                            ("back.onnx", ["prepare", self.dir / "half.onnx", "--float32"])):
+            done = seqto(*words, "-o", self.dir / name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        back = onnx.load(self.dir / "back.onnx")
+        self.assertNotIn(T.FLOAT16, {w.data_type for w in back.graph.initializer})
+        self.assertNotIn(T.FLOAT16, {a.i for n in back.graph.node if n.op_type == "Cast" for a in n.attribute})
+        half = {w.name: onnx.numpy_helper.to_array(w) for w in onnx.load(self.dir / "half.onnx").graph.initializer}
+        for weight in back.graph.initializer:
+            if weight.name in half and half[weight.name].dtype == np.float16:
+                np.testing.assert_array_equal(onnx.numpy_helper.to_array(weight), half[weight.name].astype(np.float32))
+        ort.InferenceSession(str(self.dir / "back.onnx"), providers=["CPUExecutionProvider"]).run(None, {"x": self.x[0]})
+
+    def test_the_table_names_them(self):
+        done = seqto("audit", self.model, "--data", self.dir / "x.npz", "--float16")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("beyond 65504", "add5", "LayerNormalization", "float16, but float32 below"):
+            self.assertIn(words, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
