@@ -118,7 +118,8 @@ void add_tune_flags(Command word, TuneFlags& f) {
       .check_not_negative();
   word.under("Device")
       .in_detail()
-      .add_option("--target", o.target, "Files for another device than the one that measures (docs/reference/targets.md)")
+      .add_option("--target", o.target,
+                  "Files for another device than the one that measures (docs/reference/targets.md)")
       .type_name("NAME|FILE.toml");
   word.under("Device")
       .in_detail()

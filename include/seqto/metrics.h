@@ -111,7 +111,7 @@ struct Latency {
 };
 Latency summarize_latency(std::vector<int64_t> sample_ns);
 
-constexpr double kSame = 0.05;  // sizes and times whose ratio is so near to 1 are called the same
+constexpr double kSame = 0.05;                 // sizes and times whose ratio is so near to 1 are called the same
 enum class Speed { kFaster, kSlower, kSame };  // kSame: cannot be told apart
 std::string_view to_string(Speed speed);       // "faster", "slower", "same"
 

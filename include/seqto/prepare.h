@@ -10,8 +10,8 @@
 
 namespace seqto {
 
-// The same graph with float32 in place of every float16, inputs and outputs too; names stay. Bodies of If, Loop and Scan
-// are left as they are.
+// The same graph with float32 in place of every float16, inputs and outputs too; names stay. Bodies of If, Loop and
+// Scan are left as they are.
 Model in_float32(const Model& model);
 
 // --- What a model goes through before it is calibrated and quantized
