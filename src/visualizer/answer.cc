@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json.h"
 #include "seqto/report.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"
@@ -39,6 +40,12 @@ std::string quality(const Summary& summary, const SummaryPoint& point) {
                    internal::format_figure);
 }
 
+// Times of this device say nothing of the target's, for which nobody can measure them here.
+bool is_for_another_device(const Summary& summary) {
+  const auto options = internal::parse_json_if_any(summary.header.options_json);
+  return options.is_object() && options.contains("target") && std::ranges::count(summary.objectives, "latency") == 0;
+}
+
 // Where even a candidate that changes nothing could not be told to be as good: what to type.
 std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
   const int64_t samples = internal::counted_samples(point, summary.judged_by);
@@ -68,7 +75,7 @@ std::string answer(const Summary& summary) {
     return speed_of(b, a) == Speed::kSame ? "as fast" : times(1, ratio_of(b, a), "faster", "slower", "as fast");
   };
   const bool decodes = before->decode_latency && after.decode_latency;
-  if (before->latency.median_ns > 0 && after.latency.median_ns > 0)
+  if (before->latency.median_ns > 0 && after.latency.median_ns > 0 && !is_for_another_device(summary))
     parts.push_back(speed(before->latency, after.latency) + (decodes ? " on a prompt" : ""));
   if (decodes) parts.push_back(speed(*before->decode_latency, *after.decode_latency) + " on the next token");
   if (!internal::has_random_data(summary)) parts.push_back(quality(summary, *point));

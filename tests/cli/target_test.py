@@ -123,6 +123,8 @@ class Studies(unittest.TestCase):
         summary = self.tune("tensorrt")
         self.assertEqual(summary["objectives"], ["kl", "size"])
         self.assertEqual(summary["options"]["target"], "tensorrt")
+        for word in ("faster", "slower", "as fast"):
+            self.assertNotIn(word, summary["answer"])
         used = {scheme for point in summary["front"] for scheme in point["schemes"]}
         self.assertIn("int8", used)
         self.assertLessEqual(used, {"int8", "float16", "float32"})
