@@ -6,7 +6,6 @@
 
 #include "model/float16.h"
 #include "seqto/error.h"
-#include "seqto/prepare.h"
 
 namespace seqto::internal {
 namespace {
@@ -69,5 +68,3 @@ Model to_float32(const Model& model, bool values) {
 }
 
 }  // namespace seqto::internal
-
-seqto::Model seqto::in_float32(const Model& model) { return internal::to_float32(model); }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "model/to_float32.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -77,6 +78,8 @@ void check_loads(Prepared& prepared, const Model& original, Runner* runner) {
                                              *words));
   prepared.actions.push_back(fmt::format("the runtime takes neither the model as it came nor this one: {}", *words));
 }
+
+Model in_float32(const Model& model) { return internal::to_float32(model); }
 
 Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& options) {
   PrepareOptions before = options;
