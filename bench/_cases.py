@@ -1,4 +1,5 @@
 """The cases that benchmarks run on, with the scripts beside them."""
+import json
 import os
 import pathlib
 import subprocess
@@ -25,3 +26,13 @@ def make_inputs(case, path, count):
     script = pathlib.Path(case).parent.parent / "bench" / "make_inputs.py"
     subprocess.run([sys.executable, script, case, path, "--limit", str(count)], check=True, stdout=subprocess.DEVNULL)
     return np.load(path)["x"].astype(np.float32)
+
+
+def case_words(name):
+    """A case's model, and the flags that give its data."""
+    case = pathlib.Path(os.environ["SEQTO_CASES_DIR"]) / name
+    given = json.loads((case / "case.json").read_text())
+    data = (case / given["data"]).resolve()
+    words = ["--data", data.parent if data.name == "images" else data]  # labels lie beside them
+    if "preprocess" in given: words += ["--preprocess", case / given["preprocess"]]
+    return case / given["model"], words

@@ -12,6 +12,7 @@ import tempfile
 
 import numpy as np
 
+from _cases import case_words
 from _ratios import folder, header
 
 SOURCE = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
@@ -19,12 +20,6 @@ CASES = pathlib.Path(os.environ["SEQTO_CASES_DIR"])
 FORMS = {"int8": ["quantize", "--per-channel", "--symmetric-activations"], "int8_weights": ["quantize", "--mode", "weights"],
          "float16": ["quantize", "--mode", "float16"]}
 NETWORKS = {"digits": (SOURCE / "examples/digits/model.onnx", ["--data", SOURCE / "examples/digits/digits.npz"])}
-
-
-def case(name):
-    description = json.loads((CASES / name / "case.json").read_text())
-    at = lambda key: CASES / name / description[key]  # noqa: E731
-    return at("model"), ["--data", at("data"), *(["--preprocess", at("preprocess")] if "preprocess" in description else [])]
 
 
 def seqto(*words, env=None):
@@ -83,7 +78,7 @@ def main():
     networks = dict(NETWORKS)
     for name in os.environ.get("SEQTO_BENCH_CASES", "resnet8,mobilenet_v1_025,squeezenet11,tiny_encoder").split(","):
         if (CASES / name).exists():
-            networks[name] = case(name)
+            networks[name] = case_words(name)
     text = header("gpu", networks, "bench/gpu.py") + f"GPU: {gpu()}.\n\n" \
         "| device | network | form | latency over float's | squared error |\n|---|---|---|---|---|\n"
     print(text, end="", flush=True)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+from _cases import case_words
 from _ratios import Ratios, folder, header
 
 SOURCE, CASES = (pathlib.Path(os.environ[name]) for name in ("SEQTO_SOURCE_DIR", "SEQTO_CASES_DIR"))
@@ -18,12 +19,8 @@ NETWORKS, SECONDS, KEPT = ("resnet20", "resnet8", "tiny_encoder"), 120, 0.98
 
 
 def study(name, out, library):
-    case = CASES / name
-    given = json.loads((case / "case.json").read_text())
-    data = (case / given["data"]).resolve()
-    words = ["--data", data.parent if data.name == "images" else data]
-    if "preprocess" in given: words += ["--preprocess", case / given["preprocess"]]
-    subprocess.run([os.environ["SEQTO_BINARY"], "tune", case / given["model"], *words, "--target", TARGET, "--device", DEVICE,
+    model, words = case_words(name)
+    subprocess.run([os.environ["SEQTO_BINARY"], "tune", model, *words, "--target", TARGET, "--device", DEVICE,
                     "--max-time", str(SECONDS), "-o", out, "-q"], check=True, env={**os.environ, "SEQTO_ORT_LIBRARY": str(library)},
                    stdout=subprocess.DEVNULL)
     return json.loads((out / "summary.json").read_text())

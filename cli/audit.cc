@@ -37,6 +37,11 @@ void write_proposed(const Audit& found, const Flags& f) {
 }
 
 void audit_in_float16(const Flags& f, const Model& model, const SampleRun& on, const Context& context) {
+  if (!f.reference.empty() || !f.plan.empty() || f.min_saturated > 0)
+    throw Error(
+        Code::kUsage,
+        "[audit] --reference, --plan or --min-saturated with --float16 found, where they do nothing; leave them "
+        "out: losses are against the model itself, in float32");
   Float16Audit found = audit_float16(model, on);
   found.model = f.model;
   if (!f.plan_out.empty()) write_text(f.plan_out, plan_to_json(found.proposal));

@@ -52,7 +52,7 @@ struct QuantizeFlags {
   std::vector<std::string> op_type_per_channel_axis;  // "MatMul=0"
   CalibrateFlags calibrate;
   std::string target;                    // goes before fast_on; empty: none
-  std::vector<std::string> named_types;  // of kTypeFields, which a target leaves
+  std::vector<const char*> named_types;  // of kTypeFields, which a target leaves
   std::string fast_on;                   // the device that types are taken for which are fast there; empty: those above
   // The options with the types parsed. Throws Error{kUsage}.
   QuantizeOptions parsed() const;

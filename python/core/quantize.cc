@@ -28,10 +28,9 @@ bool takes_best(const Keywords& k, const Asked& asked) {
          !k.given("compat_onnxruntime") && !k.given("learned_rounding") && std::ranges::none_of(improvers(), is_named);
 }
 
-std::vector<std::string> named_types(const Keywords& k) {
-  std::vector<std::string> named;
-  for (const char* field : kTypeFields)
-    if (k.given(field)) named.emplace_back(field);
+std::vector<const char*> named_types(const Keywords& k) {
+  std::vector<const char*> named;
+  std::ranges::copy_if(kTypeFields, std::back_inserter(named), [&](const char* field) { return k.given(field); });
   return named;
 }
 

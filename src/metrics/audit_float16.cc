@@ -5,8 +5,8 @@
 
 #include "metrics/loss/output_values.h"
 #include "metrics/node_by_node.h"
-#include "model/float16.h"
 #include "model/op_traits.h"
+#include "seqto/error.h"
 #include "seqto/quantize.h"
 #include "seqto/task.h"
 #include "seqto/validate.h"
@@ -46,18 +46,6 @@ int64_t terms(const Node& node, const std::unordered_map<std::string, const Tens
   return w.element_count() / w.dims()[*outer];
 }
 
-// The outputs of a model whose tensors are rounded as the graph says.
-Outputs rounded_outputs(const Model& model, const SampleRun& on) {
-  NodeByNode steps(model, on.runner);
-  Outputs outputs;
-  for (const int64_t index : on.samples) {
-    on.env.stop_if_cancelled("audit");
-    const Sample sample = on.data.read(index);
-    append_outputs(outputs, steps.run(sample.inputs), "[audit] in float16", sample.counted);
-  }
-  return outputs;
-}
-
 }  // namespace
 
 Float16Audit audit_float16(const Model& given, const SampleRun& on) {
@@ -67,31 +55,26 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
   const Model model = tunable_form(given, options).model;
   std::unordered_map<std::string, Values> values;
   std::unordered_map<std::string, const Tensor*> constants;
+  const auto add = [&](const std::string& name, const Tensor& tensor) {
+    if (tensor.type() == DataType::kFloat) values[name].add(tensor.values<float>());
+  };
   for (const Initializer& i : model.graph.initializers) {
     constants[i.name] = &i.tensor;
-    if (i.tensor.type() == DataType::kFloat) values[i.name].add(i.tensor.values<float>());
+    add(i.name, i.tensor);
   }
   Float16Audit result;
-  NodeByNode steps(model, runner);
+  NodeByNode steps(model, runner, [&](const Node& node, std::span<const Tensor> made) {
+    size_t place = 0;
+    for (const std::string& output : node.outputs)
+      if (!output.empty()) add(output, made[place++]);
+  });
   Outputs reference;
   std::vector<int64_t> labels;
-  const std::vector<ValueInfo> inputs = model.graph.free_inputs();
   for (const int64_t index : samples) {
     env.stop_if_cancelled("audit");
     const Sample sample = data.read(index);
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (sample.inputs[i].type() == DataType::kFloat) values[inputs[i].name].add(sample.inputs[i].values<float>());
-    append_outputs(reference,
-                   steps.run(sample.inputs,
-                             [&](const Node& node, std::span<const Tensor> made) {
-                               size_t place = 0;
-                               for (const std::string& output : node.outputs) {
-                                 if (output.empty()) continue;
-                                 const Tensor& tensor = made[place++];
-                                 if (tensor.type() == DataType::kFloat) values[output].add(tensor.values<float>());
-                               }
-                             }),
-                   "[audit]", sample.counted);
+    for (size_t i = 0; i < sample.inputs.size(); ++i) add(steps.input_names()[i], sample.inputs[i]);
+    append_outputs(reference, steps.run(sample.inputs), "[audit]", sample.counted);
     if (data.has_labels()) labels.push_back(sample.label);
     env.progress({"audit", ++result.samples, static_cast<int64_t>(samples.size()), ""});
   }
@@ -101,6 +84,10 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
     result.loss = find_reading({}, model, {.outputs = reference, .sample = data.read(samples.front())}).task->loss;
   result.proposal = uniform_plan(model, Scheme::kFloat16);
   const Plan all = result.proposal;
+  if (values.empty())
+    throw Error(Code::kInvalidInput,
+                "[audit] a model without float32 found; one in float32 expected: seqto prepare "
+                "MODEL --float32 makes it of one in float16");
   for (const Node& node : model.graph.nodes) {
     Float16Layer layer{.name = node.name, .op_type = node.op_type};
     Values own;
@@ -127,7 +114,8 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
   const auto measured = [&](const Plan& plan, Measurement& measurement) {
     Quantizer quantizer(model, {}, options);
     const Model half = infer_shapes(quantizer.quantize(plan));
-    measure_outputs(measurement, reference, rounded_outputs(half, on), labels);
+    NodeByNode rounded(half, runner);
+    measure_outputs(measurement, reference, reference_outputs(rounded, data, samples, env), labels);
     measurement.size_bytes = serialized_size(half);
   };
   measured(all, result.all);

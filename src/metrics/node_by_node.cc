@@ -5,7 +5,10 @@
 
 namespace seqto::internal {
 
-NodeByNode::NodeByNode(const Model& model, Runner& runner) : model_(model), runner_(runner) {
+NodeByNode::NodeByNode(const Model& model, Runner& runner, Seen seen)
+    : model_(model), runner_(runner), seen_(std::move(seen)) {
+  for (const ValueInfo& input : model.graph.free_inputs()) input_names_.push_back(input.name);
+  for (const ValueInfo& output : model.graph.outputs) output_names_.push_back(output.name);
   std::unordered_map<std::string, const Initializer*> constants;
   for (const Initializer& i : model.graph.initializers) constants[i.name] = &i;
   for (const Node& node : model.graph.nodes) {
@@ -22,8 +25,7 @@ NodeByNode::NodeByNode(const Model& model, Runner& runner) : model_(model), runn
     for (const Attribute& a : node.attributes)
       if (const auto* body = std::get_if<OpaqueAttribute>(&a.value)) std::ranges::for_each(body->captures, take);
   }
-  std::unordered_set<std::string> needed;
-  for (const ValueInfo& output : model.graph.outputs) needed.insert(output.name);
+  std::unordered_set<std::string> needed(output_names_.begin(), output_names_.end());
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
     for (size_t i = 0; i < step->reads.size(); ++i)
       if (needed.insert(step->reads[i]).second) step->last_read.push_back(i);
@@ -42,25 +44,23 @@ std::unique_ptr<Session> NodeByNode::load(const Step& step, std::span<const Tens
   return runner_.load(one, {.optimization = SessionOptions::Optimization::kNone});
 }
 
-std::vector<Tensor> NodeByNode::run(std::span<const Tensor> inputs, const Seen& seen) {
+std::vector<Tensor> NodeByNode::run(std::span<const Tensor> inputs) {
   std::unordered_map<std::string, Tensor> values;
-  const std::vector<ValueInfo> given = model_.graph.free_inputs();
-  for (size_t i = 0; i < given.size(); ++i) values[given[i].name] = inputs[i];
+  for (size_t i = 0; i < input_names_.size(); ++i) values[input_names_[i]] = inputs[i];
   for (const Initializer& i : model_.graph.initializers)
-    if (std::ranges::any_of(model_.graph.outputs, [&](const ValueInfo& o) { return o.name == i.name; }))
-      values[i.name] = i.tensor;
+    if (std::ranges::count(output_names_, i.name) > 0) values[i.name] = i.tensor;
   for (Step& step : steps_) {
     std::vector<Tensor> read;
     for (const std::string& name : step.reads) read.push_back(values.at(name));
     if (!step.session) step.session = load(step, read);
     const std::vector<Tensor> made = step.session->run(read);
-    if (seen) seen(*step.node, made);
+    if (seen_) seen_(*step.node, made);
     for (size_t i = 0, o = 0; i < step.node->outputs.size(); ++i)
       if (!step.node->outputs[i].empty()) values[step.node->outputs[i]] = made[o++];
     for (const size_t i : step.last_read) values.erase(step.reads[i]);
   }
   std::vector<Tensor> outputs;
-  for (const ValueInfo& output : model_.graph.outputs) outputs.push_back(values.at(output.name));
+  for (const std::string& name : output_names_) outputs.push_back(values.at(name));
   return outputs;
 }
 

@@ -8,20 +8,21 @@
 #include <unordered_map>
 #include <vector>
 
-#include "seqto/env.h"
 #include "seqto/model.h"
 #include "seqto/runner.h"
 
 namespace seqto::internal {
 
-class NodeByNode {
+class NodeByNode : public Session {
  public:
-  // `model` and `runner` outlive it. Nodes are in topological order.
-  NodeByNode(const Model& model, Runner& runner);
-
-  // The model's outputs. `seen`: each node with its outputs, as they are made. Throws what load() and run() throw.
+  // `seen`: each node with its outputs, as they are made.
   using Seen = std::function<void(const Node& node, std::span<const Tensor> outputs)>;
-  std::vector<Tensor> run(std::span<const Tensor> inputs, const Seen& seen = {});
+  // `model` and `runner` outlive it. Nodes are in topological order. run() throws what load() throws, too.
+  NodeByNode(const Model& model, Runner& runner, Seen seen = {});
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs) override;
+  const std::vector<std::string>& input_names() const override { return input_names_; }
+  const std::vector<std::string>& output_names() const override { return output_names_; }
 
  private:
   struct Step {
@@ -35,7 +36,9 @@ class NodeByNode {
 
   const Model& model_;
   Runner& runner_;
+  Seen seen_;
   std::vector<Step> steps_;
+  std::vector<std::string> input_names_, output_names_;
 };
 
 }  // namespace seqto::internal

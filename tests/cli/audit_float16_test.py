@@ -117,6 +117,11 @@ class Float16(unittest.TestCase):
                 np.testing.assert_array_equal(onnx.numpy_helper.to_array(weight), half[weight.name].astype(np.float32))
         ort.InferenceSession(str(self.dir / "back.onnx"), providers=["CPUExecutionProvider"]).run(None, {"x": self.x[0]})
 
+    def test_what_would_do_nothing_is_refused(self):
+        done = seqto("audit", self.model, "--data", self.dir / "x.npz", "--float16", "--reference", self.model)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--reference", done.stderr)
+
     def test_the_table_names_them(self):
         done = seqto("audit", self.model, "--data", self.dir / "x.npz", "--float16")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -33,11 +33,6 @@ std::vector<ImproveOptions> rewritings(const TuneOptions& o) {
 
 [[noreturn]] void usage(const std::string& text) { throw Error(Code::kUsage, "[tune] " + text); }
 
-const std::vector<std::string>& type_fields() {
-  static const std::vector<std::string> kFields(kTypeFields.begin(), kTypeFields.end());
-  return kFields;
-}
-
 void validate_own_parts(const TuneOptions& o) {
   if (o.own.strategy) {
     if (o.strategy.empty() || std::ranges::count(strategy_names(), o.strategy) > 0)
@@ -161,9 +156,10 @@ void validate(const TuneOptions& o) {
   if (!o.metrics.pooling.empty()) parse_pooling(o.metrics.pooling);
   for (const DetailedScheme& s : detailed_schemes(o)) {
     if (o.invariant && s.scheme == Scheme::kInt8Dynamic && !s.fields.per_token.value_or(o.quantize.per_token))
-      usage(fmt::format("{} among the schemes and --invariant found: its answers depend on the batch; {}+per_token=true "
-                        "expected",
-                        to_string(s), to_string(s)));
+      usage(
+          fmt::format("{} among the schemes and --invariant found: its answers depend on the batch; {}+per_token=true "
+                      "expected",
+                      to_string(s), to_string(s)));
     validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
     if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));
   }
@@ -217,9 +213,8 @@ TuneOptions resolved(TuneOptions o) {
     o.schemes = target->schemes;
     // What they save in time nobody sees, and in bytes those in weights alone would always win.
     if (!measured && std::ranges::count(o.schemes, "int8") > 0)
-      std::erase_if(o.schemes, [](const std::string& name) {
-        return name != "int8" && name != "float16" && name != "float32";
-      });
+      std::erase_if(o.schemes,
+                    [](const std::string& name) { return name != "int8" && name != "float16" && name != "float32"; });
   }
   // Those that need no file need no asking either.
   const std::vector<std::string> known = task_metric_names();
@@ -240,8 +235,7 @@ TuneOptions resolved(TuneOptions o) {
       if (i.kind == ImproverKind::kModel) o.improvers.*i.option = wanted[0].*i.option;
   }
   if (target) {
-    const std::span<const std::string> named = o.fast_types ? std::span<const std::string>() : type_fields();
-    take_target_types(o.quantize, *target, named);
+    take_target_types(o.quantize, *target, std::span(kTypeFields).first(o.fast_types ? 0 : kTypeFields.size()));
   } else if (searches(o) && o.fast_types) {
     take_fast_types(o.quantize, o.devices.front());
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <unordered_set>
 
 #include "model/graph_view.h"
@@ -77,13 +78,13 @@ void take_fixed_outputs(QuantizeOptions& options, const Target& target, const Mo
 
 }  // namespace
 
-void take_target_types(QuantizeOptions& options, const Target& target, std::span<const std::string> named) {
+void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named) {
   const TargetRule& rule = main_rule(target);
   if (rule.power_of_two)
     throw Error(Code::kUsage, fmt::format("[target] {} found, which wants scales that are powers of two; these are not "
                                           "written here, only checked: seqto lint MODEL --target {}",
                                           target.name, target.name));
-  const auto is_named = [&](const char* field) { return std::ranges::count(named, field) > 0; };
+  const auto is_named = [&](std::string_view field) { return std::ranges::count(named, field) > 0; };
   take_type(options.activation_type, rule.activations, is_named("activation_type"), "activations", target);
   take_type(options.weight_type, rule.weights, is_named("weight_type"), "weights", target);
   if (!is_named("per_channel")) options.per_channel = rule.per_channel;
@@ -99,9 +100,8 @@ std::string take_target_layers(QuantizeOptions& options, const Target& target, c
   std::map<std::string, int64_t> left;  // by operator
   std::unordered_set<LayerId> layers;
   for (const Node& node : model.graph.nodes) layers.insert(node.name);
-  const Ranges ranges = formal_ranges(model);
+  Quantizer quantizer(model, formal_ranges(model), options);
   for (int round = 0; round < kMostRounds; ++round) {
-    Quantizer quantizer(model, ranges, options);
     const Lint found = lint(infer_shapes(quantizer.quantize_excluding(options.exclude)), target);
     bool changed = false;
     for (const LintedNode& node : found.nodes) {
