@@ -1,7 +1,7 @@
 """What an improver is worth beside what it is used with: KL of uniform static int8, or as the row says, with it over that without, on five sets of
 calibration samples of every case, generated network and example that has data. Below 1 it pays. Both sides of a row in one run.
 
-usage: ./dev bench improvers [--write]     (SEQTO_BENCH_CASE=resnet8,dscnn_kws for some cases; --write: into bench/results)
+usage: ./dev bench improvers [--write] [--row equalize]     (SEQTO_BENCH_CASE=resnet8,dscnn_kws for some cases; --write: into bench/results)
 """
 import json
 import math
@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
 from _ratios import header
 
 
@@ -18,6 +22,7 @@ SETS, CALIBRATION, EVALUATION = 5, 50, 256
 FAST = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
 SMALL = ["digits", "resnet8", "dscnn_kws", "tiny_encoder"]
 TRANSFORMERS = ["tiny_encoder", "tiny_lm", "vit_pgd"]  # what smoothing is for
+UNEVEN = ", uneven norms"  # the same function with a few channels of each norm 20 to 50 times as large, as in large language models
 DYNAMIC = ["--mode", "dynamic"]
 INT4 = ["--mode", "weights", "--weight-type", "int4", "--rounding", "nearest"]
 ROWS = [  # name, cases, flags without, flags with
@@ -27,6 +32,9 @@ ROWS = [  # name, cases, flags without, flags with
      [*DYNAMIC, "--smooth-quant", "--smooth-alpha", "auto"]),
     ("smooth_quant", TRANSFORMERS, FAST, [*FAST, "--smooth-quant"]),
     ("smooth_quant, dynamic", TRANSFORMERS, DYNAMIC, [*DYNAMIC, "--smooth-quant"]),
+    ("equalize", [*TRANSFORMERS, "tiny_lm" + UNEVEN], FAST, [*FAST, "--equalize"]),
+    ("equalize, dynamic", [*TRANSFORMERS, "tiny_lm" + UNEVEN], [*DYNAMIC],
+     [*DYNAMIC, "--equalize"]),
     ("scale_search, int4", TRANSFORMERS, INT4, [*INT4, "--scale-search"]),
 ]
 
@@ -45,6 +53,46 @@ def case_files(name):
     if info.get("preprocess"):
         flags += ["--preprocess", at("preprocess")]
     return at("model"), flags
+
+
+def with_uneven_norms(path, out):
+    """Gains of norms that MatMul alone reads, one channel in 32 times 20 to 50, and the rows that read it divided."""
+    model = onnx.load(path)
+    graph, random = model.graph, np.random.default_rng(0)
+    constants = {i.name: i for i in graph.initializer}
+    readers = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+
+    def alone(name):
+        return name in constants and len(readers[name]) == 1
+
+    def scale(name, factors):
+        values = numpy_helper.to_array(constants[name])
+        constants[name].CopyFrom(numpy_helper.from_array((values * factors).astype(np.float32), name))
+
+    changed = 0
+    for node in graph.node:
+        gains = [name for name in node.input[1:] if alone(name)] if node.op_type == "LayerNormalization" else \
+            [name for name in node.input if alone(name)] if node.op_type == "Mul" else []
+        layers = readers.get(node.output[0], [])
+        if not gains or not layers or any(l.op_type != "MatMul" or not alone(l.input[1]) for l in layers):
+            continue
+        size = numpy_helper.to_array(constants[gains[0]]).shape
+        if len(size) != 1 or size[0] < 32:
+            continue
+        factors = np.ones(size[0])
+        factors[random.choice(size[0], size[0] // 32, replace=False)] = random.uniform(20, 50, size[0] // 32)
+        for name in gains:
+            scale(name, factors)
+        for layer in layers:
+            scale(layer.input[1], 1 / factors[:, None])
+        changed += 1
+    if not changed:
+        raise RuntimeError(f"{path} has no norm that MatMul alone reads")
+    onnx.save(model, out)
+    return out
 
 
 def kl(model, candidate, data):
@@ -68,15 +116,20 @@ def main():
     lines = ["| improver | case | ratio, median | least | most | pays in |", "|---|---|---|---|---|---|"]
     print("\n".join(lines), flush=True)
     seen = []
+    part = sys.argv[sys.argv.index("--row") + 1] if "--row" in sys.argv else ""
     for row, cases, without, with_it in ROWS:
+        if part not in row:
+            continue
         logs = []
         for name in cases:
-            model, data = case_files(name)
-            if not model or (wanted and name not in wanted):
+            model, data = case_files(name.removesuffix(UNEVEN))
+            if not model or (wanted and name.removesuffix(UNEVEN) not in wanted):
                 continue
             seen.append(name)
             ratios = []
             with tempfile.TemporaryDirectory() as work:
+                if name.endswith(UNEVEN):
+                    model = with_uneven_norms(model, os.path.join(work, "uneven.onnx"))
                 for seed in range(1, SETS + 1):
                     a = measured(model, data, work, seed, without)
                     b = measured(model, data, work, seed, with_it)

@@ -65,7 +65,9 @@ Model center(const Model& model, const SampleRun& on, const RewriteOptions& = {}
 // of all samples tell what a channel may reach; the very largest alone would not, since others will exceed it. A
 // Clip(0, b) lets factors pass as far as the samples leave room below b. No channel is taken to reach less than half of
 // what the largest one does: on other samples the model may cut off values above all that were seen, as quantization
-// does. One pass over the samples; no operator is added.
+// does. What MatMul and Gemm read with its channels last is divided where smoothing would divide it (smooth), in a
+// normalization or another layer, and stays as it is where that takes a Mul. One pass over the samples; no operator is
+// added.
 Model equalize(const Model& model, const SampleRun& on, const RewriteOptions& = {});
 
 // --- smoothing ---------------------------------------------------------------------------------

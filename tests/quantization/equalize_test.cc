@@ -45,6 +45,17 @@ class Equalize : public RewriteTest {
   Model equalized(const Model& model, const RewriteOptions& options) {
     return equalize(model, {data(model), samples_, *runner_}, options);
   }
+  // The squared error of static int8.
+  double lost(const Model& written, bool per_channel) {
+    const Ranges ranges = calibrate(written, {data(written), samples_, *runner_});
+    const QuantizeOptions types{.activation_type = DataType::kUint8, .per_channel = per_channel};
+    const auto x = outputs(written),
+               y = outputs(Quantizer(written, ranges, types).quantize(uniform_plan(written, Scheme::kInt8)));
+    double sum = 0;
+    for (size_t s = 0; s < x.size(); ++s)
+      for (size_t c = 0; c < x[s].size(); ++c) sum += (x[s][c] - y[s][c]) * (x[s][c] - y[s][c]);
+    return sum;
+  }
 };
 
 double spread(const Tensor& weight, size_t rows) {
@@ -75,16 +86,6 @@ TEST_F(Equalize, KeepsTheFunctionAndEvensOutTheChannels) {
 
 TEST_F(Equalize, QuantizedModelsLoseLess) {
   for (bool per_channel : {false, true}) {
-    const auto lost = [&](const Model& written) {
-      const Ranges ranges = calibrate(written, {data(written), samples_, *runner_});
-      const QuantizeOptions types{.activation_type = DataType::kUint8, .per_channel = per_channel};
-      const auto x = outputs(written),
-                 y = outputs(Quantizer(written, ranges, types).quantize(uniform_plan(written, Scheme::kInt8)));
-      double sum = 0;
-      for (size_t s = 0; s < x.size(); ++s)
-        for (size_t c = 0; c < x[s].size(); ++c) sum += (x[s][c] - y[s][c]) * (x[s][c] - y[s][c]);
-      return sum;
-    };
     // One network's rounding is chance: its few outputs say little about its hundreds of codes.
     double gained = 0;
     for (uint32_t seed = 0; seed < 40; ++seed) {
@@ -96,10 +97,46 @@ TEST_F(Equalize, QuantizedModelsLoseLess) {
           for (size_t k = 0; k < drawn.size(); ++k) drawn[k] *= 1 + factors[k] / 2;
           i.tensor = float_tensor(i.tensor.dims(), std::move(drawn));
         }
-      gained += std::log(lost(model) / lost(equalized(model, {.per_channel = per_channel})));
+      gained += std::log(lost(model, per_channel) / lost(equalized(model, {.per_channel = per_channel}), per_channel));
     }
     EXPECT_GT(gained / 40, 0.04) << per_channel;
   }
+}
+
+// A norm whose first channel stands out, and the two layers that read it with so much smaller weights; `rest` makes y.
+Model behind_a_norm(const std::string& rest) {
+  const std::string text = R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,5,5] x) => (float[1,5,5,4] y)
+    <float[4] gain = {30, 1, 0.9, 1.1}, float[4] shift = {3, 0.1, -0.2, 0}> {
+      t = Transpose <perm = [0,2,3,1]> (x)
+      n = LayerNormalization <axis = -1> (t, gain, shift)
+      q = MatMul(n, wq)
+      k = MatMul(n, wk)
+    )" + rest + "}";
+  Model model = with_weights(text.c_str());
+  for (const auto& [name, seed] : {std::pair{"wq", 7u}, {"wk", 8u}}) {
+    std::vector<float> drawn = values(1, 16, seed);
+    for (size_t c = 0; c < 4; ++c) drawn[c] /= 30;
+    model.graph.initializers.push_back({name, float_tensor({4, 4}, std::move(drawn))});
+  }
+  return infer_shapes(model);
+}
+
+TEST_F(Equalize, GoesIntoTheNormThatLayersRead) {
+  const Model model = behind_a_norm("y = Add(q, k)");
+  for (bool per_channel : {false, true}) {
+    const Model even = equalized(model, {.per_channel = per_channel});
+    expect_same(model, even);
+    const auto gains = even.graph.initializer("gain")->values<float>();
+    EXPECT_LT(gains[0] / gains[1], 10) << per_channel;  // 30 before
+    EXPECT_LT(lost(even, per_channel), lost(model, per_channel) / 5) << per_channel;
+  }
+}
+
+TEST_F(Equalize, LeavesANormThatAShortcutReadsToo) {
+  const Model model = behind_a_norm("m = Add(q, k)\n y = Add(m, n)");
+  EXPECT_TRUE(equal(model, equalized(model, {})));
 }
 
 // Two branches that a Concat joins, whose channels are shuffled, parted, padded with zeros and flattened.

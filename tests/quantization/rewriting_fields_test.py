@@ -109,7 +109,7 @@ def refusals(folder, model):
                   "--no-improve", *few)
     assert alike.returncode == 0, alike.stderr
     study = [json.loads(line) for line in (folder / "t" / "study.jsonl").read_text().splitlines()]
-    assert json.loads(study[0]["header"]["options_json"])["improvers"] == {"equalize": "least_noise_with_writers"}, study[0]
+    assert json.loads(study[0]["header"]["options_json"])["improvers"] == {"equalize": "least_noise_in_either_axis"}, study[0]
     assert any("int8+equalize=true" in line or '"equalize":true' in line
                for line in (folder / "t" / "study.jsonl").read_text().splitlines()[1:])
 

@@ -122,7 +122,7 @@ def attention_inputs(path):
 def less_error(folder):
     x = data(folder, 6, K)
     model = attention_inputs(folder / "model.onnx")
-    for mode, flags in (("static", ["--per-channel"]), ("static", []), ("dynamic", [])):
+    for mode, flags in (("static", ["--per-channel"]), ("static", ["--weight-type", "int8"]), ("dynamic", [])):
         plain, _ = quantize(folder, model, "plain.onnx", "--mode", mode, *flags)
         errors = [error(model, plain, x)]
         for alpha in ("0.5", "auto"):
@@ -131,6 +131,9 @@ def less_error(folder):
             assert "smoothed" in log and " folded" in log, log
         print(f"{mode} {flags}: squared error {errors[0]:.2e}, alpha 0.5 {errors[1]:.2e}, auto {errors[2]:.2e}")
         assert max(errors[1:]) < errors[0] / 2, errors
+        improved, _ = quantize(folder, model, "improved.onnx", "--mode", mode, "--equalize", *flags)
+        print(f"--equalize {error(model, improved, x):.2e}")
+        assert error(model, improved, x) < errors[0] / 2, "--equalize does not see the outliers by itself"
 
 
 def folded(folder):

@@ -2,12 +2,14 @@
 #include <cmath>
 #include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "model/op_traits.h"
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic/channels.h"
 #include "quantization/improve/channel_groups.h"
 #include "quantization/improve/channel_noise.h"
+#include "quantization/improve/smooth_groups.h"
 #include "seqto/improve.h"
 
 namespace seqto {
@@ -92,6 +94,24 @@ ChannelNoise::Activation writer_of(const Tensor& weight, size_t axis, std::vecto
   return writer;
 }
 
+// A channel that the samples do not use is not enlarged for ever.
+std::vector<double> usable_reach(std::vector<double> reach) {
+  const double least = 1e-6 * *std::ranges::max_element(reach);
+  for (double& r : reach) r = std::max(r, least);
+  return reach;
+}
+
+bool is_usable(const ChannelSpread& spread) {
+  const auto finite = [](const auto& values) {
+    return std::ranges::all_of(values, [](double v) { return std::isfinite(v); });
+  };
+  return finite(spread.reach) && finite(spread.squares);
+}
+
+bool is_used(const ChannelSpread& spread) {
+  return std::ranges::any_of(spread.largest, [](double v) { return v > 0; });
+}
+
 class Equalizer {
  public:
   Equalizer(const Model& model, const GraphView& index, const RewriteOptions& options)
@@ -99,12 +119,12 @@ class Equalizer {
     for (const Initializer& i : model_.graph.initializers) weights_[i.name] = i.tensor;
   }
 
-  Model run(const std::vector<ChannelGroup>& groups, const std::vector<ChannelSpread>& spreads, const Env& env) {
-    size_t first = 0;
+  // Channels in the second axis.
+  void equalize(std::span<const ChannelGroup> groups, std::span<const ChannelSpread> spreads, const Env& env) {
     for (const ChannelGroup& group : groups) {
       env.stop_if_cancelled("quantize");
-      auto own = std::span(spreads).subspan(first, group.tensors.size());
-      first += group.tensors.size();
+      const auto own = spreads.first(group.tensors.size());
+      spreads = spreads.subspan(own.size());
       if (!agrees(group, own)) continue;
       ChannelNoise noise = noise_of(group, own);
       if (!group.cap) {
@@ -119,6 +139,21 @@ class Equalizer {
       if (options_.per_channel) fill_cap(*group.cap, least, largest, factors);
       apply(group, factors);
     }
+  }
+
+  // Channels in the last axis: what layers read behind a normalization or another layer.
+  void equalize(std::span<const SmoothGroup> groups, std::span<const ChannelSpread> spreads, const Env& env) {
+    for (size_t g = 0; g < groups.size(); ++g) {
+      env.stop_if_cancelled("quantize");
+      if (std::ssize(spreads[g].largest) != groups[g].channels || !is_usable(spreads[g]) || !is_used(spreads[g]))
+        continue;
+      const std::vector<double> factors = quietest_factors(noise_of(groups[g], spreads[g]));
+      for (const ChannelConstant& r : groups[g].readers) scale_input(r.node, r.input, r.axis, factors, false);
+      for (const ChannelConstant& f : groups[g].folds) scale_input(f.node, f.input, f.axis, factors, true);
+    }
+  }
+
+  Model finish() {
     for (Initializer& i : model_.graph.initializers)
       if (auto it = weights_.find(i.name); it != weights_.end()) i.tensor = it->second;
     for (Initializer& i : copies_) {
@@ -138,9 +173,8 @@ class Equalizer {
     bool any = false;
     for (size_t t = 0; t < spreads.size(); ++t) {
       if (spreads[t].largest.size() != group.tensors[t].slots.size()) return false;
-      any |= std::ranges::any_of(spreads[t].largest, [](double v) { return v > 0; });
-      for (const auto* values : {&spreads[t].reach, &spreads[t].squares})
-        if (!std::ranges::all_of(*values, [](double v) { return std::isfinite(v); })) return false;
+      any |= is_used(spreads[t]);
+      if (!is_usable(spreads[t])) return false;
     }
     const auto fits = [&](const ChannelGroup::Layer& layer, auto axis_of) {
       const Tensor& t = weight(node(layer.node));
@@ -154,13 +188,10 @@ class Equalizer {
     ChannelNoise noise{.slots = group.slots, .activations = {}, .readers = {}};
     for (size_t t = 0; t < spreads.size(); ++t) {
       if (unrounded_.contains(group.tensors[t].tensor.name)) continue;
-      noise.activations.push_back({group.tensors[t].slots, spreads[t].reach, spreads[t].squares});
-      // A channel that the samples do not use is not enlarged for ever.
-      auto& reach = noise.activations.back().reach;
-      const double least = 1e-6 * *std::ranges::max_element(reach);
-      for (double& r : reach) r = std::max(r, least);
+      auto reach = usable_reach(spreads[t].reach);
       if (group.cap)
         for (double& r : reach) r = std::min<double>(r, *group.cap);
+      noise.activations.push_back({group.tensors[t].slots, std::move(reach), spreads[t].squares});
     }
     const auto squares_of = [&](const std::string& tensor) -> const std::vector<double>* {
       const auto at = std::ranges::find(group.tensors, tensor, [](const auto& m) { return m.tensor.name; });
@@ -182,6 +213,28 @@ class Equalizer {
       auto reader = reader_of(weight(n), *read_axis(n, weight(n)), options_.per_channel);
       reader.slots = layer.slots;
       reader.squares = *read;
+      noise.readers.push_back(std::move(reader));
+    }
+    return noise;
+  }
+
+  ChannelNoise noise_of(const SmoothGroup& group, const ChannelSpread& spread) const {
+    const auto channels = static_cast<size_t>(group.channels);
+    std::vector<size_t> slots(channels);
+    std::iota(slots.begin(), slots.end(), size_t{0});
+    ChannelNoise noise{.slots = channels, .activations = {}, .readers = {}};
+    noise.activations.push_back({slots, usable_reach(spread.reach), spread.squares});
+    if (!options_.per_channel)
+      for (const ChannelConstant& fold : group.folds) {
+        const Node& n = node(fold.node);
+        if (fold.input != 1 || !has(n, kProduct)) continue;
+        noise.activations.push_back(writer_of(weight(n), fold.axis, spread.squares));
+        noise.activations.back().slots = slots;
+      }
+    for (const ChannelConstant& r : group.readers) {
+      auto reader = reader_of(weight(node(r.node)), {r.axis, false}, options_.per_channel);
+      reader.slots = slots;
+      reader.squares = spread.squares;
       noise.readers.push_back(std::move(reader));
     }
     return noise;
@@ -265,19 +318,32 @@ Model equalize(const Model& model, const SampleRun& on, const RewriteOptions& op
   const auto& [data, samples, runner, env] = on;
   if (samples.empty()) return model;
   const GraphView index(model);
+  const auto unwanted = [&](const auto& group) {
+    return options.readers && std::ranges::none_of(group.readers, [&](const auto& reader) {
+             return options.readers(model.graph.nodes[reader.node].name);
+           });
+  };
   const ChannelMoves moves = trace_channel_moves(model, index, {data, samples.first(1), runner, env});
   std::vector<ChannelGroup> groups = find_channel_groups(model, index, moves);
-  if (options.readers)
-    std::erase_if(groups, [&](const ChannelGroup& group) {
-      return std::ranges::none_of(group.readers, [&](const ChannelGroup::Layer& reader) {
-        return options.readers(model.graph.nodes[reader.node].name);
-      });
-    });
-  if (groups.empty()) return model;
   std::vector<ChannelTensor> tensors;
+  std::unordered_set<std::string> taken;
+  for (const ChannelGroup& group : groups)
+    for (const ChannelGroup::Member& member : group.tensors) taken.insert(member.tensor.name);
+  std::erase_if(groups, unwanted);
+  std::vector<SmoothGroup> last = find_smooth_groups(model, index, options.quantized_ops);
+  std::erase_if(last, [&](const SmoothGroup& group) {
+    return group.folds.empty() || taken.contains(group.tensor) || unwanted(group);
+  });
+  if (groups.empty() && last.empty()) return model;
   for (const ChannelGroup& group : groups)
     for (const ChannelGroup::Member& member : group.tensors) tensors.push_back(member.tensor);
-  return Equalizer(model, index, options).run(groups, channel_spreads(model, tensors, on), env);
+  const size_t second = tensors.size();
+  for (const SmoothGroup& group : last) tensors.push_back({.name = group.tensor, .last_of = group.channels});
+  const std::vector<ChannelSpread> spreads = channel_spreads(model, tensors, on);
+  Equalizer equalizer(model, index, options);
+  equalizer.equalize(groups, std::span(spreads).first(second), env);
+  equalizer.equalize(last, std::span(spreads).subspan(second), env);
+  return equalizer.finish();
 }
 
 }  // namespace seqto
