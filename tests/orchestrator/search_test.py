@@ -247,6 +247,14 @@ class SearchTest(unittest.TestCase):
         self.assertTrue(any("--max-time" in note for note in summary["notes"]))
         self.assertLess(time.monotonic() - start, 120)
 
+    def test_no_more_trials_than_the_references_end_a_study(self):
+        for count in (1, 3):
+            out = self.dir / f"few_{count}"
+            done = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--schemes", "int8", "--max-evaluations", count, "-q",
+                                "-o", out, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("stopped at --max-evaluations", (out / "summary.json").read_text())
+
     def test_the_shortest_time_gives_a_plan_and_a_longer_one_the_rest(self):
         flags = [*SIZE, "--search-evaluations", 12]
         summary, first, _ = self.tune("out", *flags, "--max-time", 0.001)

@@ -89,8 +89,9 @@ bool SearchLoop::run() {
       // What is reported has a latency: those are measured one at a time.
       const bool reported = proposals[done].part == Part::kEvaluation;
       if (const char* limit = limit_reached(!reported)) {
-        if (reported) return note_stop(limit);
-        break;  // the strategy wraps up
+        // Told that the end is near, a strategy wraps up; one that has nothing to report yet would ask for ever.
+        if (reported || near) return note_stop(limit);
+        break;
       }
       const auto kind = [reported](const Proposal& p) { return (p.part == Part::kEvaluation) == reported; };
       const std::span<Proposal> rest = std::span(proposals).subspan(done);
