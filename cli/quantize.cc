@@ -15,6 +15,7 @@
 #include "seqto/plan.h"
 #include "seqto/report.h"
 #include "seqto/target.h"
+#include "seqto/verify.h"
 #include "word_flags.h"
 
 namespace seqto::cli {
@@ -74,7 +75,7 @@ std::optional<NeedsData> needs_data(const Recipe& recipe, const WordFlags& f) {
     case SamplesFor::kPlannedMethods:
       return NeedsData{"a plan with methods", true};
     case SamplesFor::kRanges:
-      if (!f.ranges.empty()) return {};
+      if (!f.ranges.empty()) break;
       if (f.data.path.empty())
         throw Error(Code::kUsage,
                     "[quantize] static quantization without --data found, and without --ranges; samples to find ranges "
@@ -83,6 +84,7 @@ std::optional<NeedsData> needs_data(const Recipe& recipe, const WordFlags& f) {
     case SamplesFor::kNothing:
       break;
   }
+  if (f.verify) return NeedsData{"--verify"};
   return {};
 }
 
@@ -145,6 +147,33 @@ void tell(const SelfCheck& check, const WordFlags& f, const QuantizeOptions& mad
   else context.env.log(LogLevel::kInfo, check.text);
 }
 
+// Whether the runtime computes what the file says.
+struct Verified {
+  size_t samples = 0;
+  std::optional<OptimizationFault> fault;
+};
+
+std::optional<Verified> verified(const Model& model, const Workbench& bench, const Judged& judged, const WordFlags& f,
+                                 const Context& context) {
+  if (!f.verify) return {};
+  if (!bench.data)
+    throw Error(Code::kUsage, "[quantize] --verify without --data found; samples to run the model on expected");
+  const Judged on = judged.samples.empty() ? some_of(bench.samples) : judged;
+  return Verified{on.samples.size(),
+                  find_optimization_fault(model, {*bench.data, on.samples, *bench.runner, context.env})};
+}
+
+nlohmann::ordered_json to_json(const Verified& verified) {
+  nlohmann::ordered_json j{{"samples", verified.samples}, {"fault", nullptr}};
+  if (const auto& fault = verified.fault)
+    j["fault"] = {{"node", fault->node},
+                  {"op_type", fault->op_type},
+                  {"tensor", fault->tensor},
+                  {"sample", fault->sample},
+                  {"error", fault->error}};
+  return j;
+}
+
 nlohmann::ordered_json to_json(const SelfCheck& check, const WordFlags& f, const QuantizeOptions& made_with) {
   nlohmann::ordered_json j{{"figure", check.figure},
                            {"value", check.value},
@@ -176,6 +205,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
     for (const std::string& said : surprises(made, before, after)) context.env.log(LogLevel::kWarning, said);
   const auto check = self_check(made, bench, judged, f.data, context.env);
   if (check) tell(*check, f, made.options, context);
+  const auto ran_as_written = verified(made.model, bench, judged, f, context);
   if (context.json) {
     nlohmann::ordered_json j{{"output", f.output},
                              {"size_bytes", after},
@@ -183,12 +213,18 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
                              {"deviations", made.deviations},
                              {"notes", made.notes}};
     if (check) j["check"] = to_json(*check, f, made.options);
+    if (ran_as_written) j["verified"] = to_json(*ran_as_written);
     if (f.explain) j["layers"] = layers_json(layers);
     print_json(j);
   } else {
     if (f.explain) print_layers(layers);
     fmt::print("wrote {}: {} instead of {}\n", f.output, format_bytes(after), format_bytes(before));
+    if (ran_as_written && !ran_as_written->fault)
+      fmt::print("verified on {} samples: the runtime's optimizations leave what it computes\n",
+                 ran_as_written->samples);
   }
+  if (ran_as_written && ran_as_written->fault)
+    throw Error(Code::kGateNotMet, fmt::format("[quantize] {}", to_text(*ran_as_written->fault)));
 }
 
 // Without MODEL: the folder layout of a deployment, where an export leaves one file and its int8 form goes beside it.
@@ -244,6 +280,10 @@ void add_quantize(Command app, Context& context) {
       .type_name("NAME|FILE.toml");
   scheme.add_option("--plan", f->plan, "Schemes of the layers: a file, also of other tools, or DIR:3 of a study");
   output.add_flag("--explain", f->explain, "Say for every layer what was done and why");
+  output
+      .add_flag("--verify", f->verify,
+                "Run it with the runtime's optimizations and without; exit code 5 where they differ")
+      .in_detail();
   output
       .add_flag("--print-encoding", f->print_encoding,
                 "Print everything that was decided as JSON: parameters of tensors, codes as hashes "

@@ -15,7 +15,7 @@ namespace seqto::cli {
 struct WordFlags {
   std::string model, output, ranges, plan, quantized, mode = "static", format = "qdq", target;
   std::vector<std::string> exclude;
-  bool prepare = false, explain = false, channels = false, print_encoding = false;
+  bool prepare = false, explain = false, channels = false, print_encoding = false, verify = false;
   DataFlags data;
   DeviceFlags device;
   QuantizeFlags quantize;

@@ -6,11 +6,7 @@
 #include "model/sort_nodes.h"
 
 namespace seqto::internal {
-namespace {
 
-constexpr size_t kMostBytes = size_t{256} << 20;  // of the run's tensors at once
-
-// Of a quantized tensor.
 bool is_code(DataType type) {
   return type == DataType::kUint8 || type == DataType::kInt8 || type == DataType::kUint16 || type == DataType::kInt16;
 }
@@ -20,14 +16,6 @@ bool is_value(DataType type) {
          type == DataType::kBfloat16 || is_code(type);
 }
 
-// A tensor between nodes: the place of the node that makes it, and its value for the sample alone.
-struct Between {
-  size_t node = 0;
-  std::string name;
-  Tensor value;
-};
-
-// Those that depend on the inputs, in graph order.
 std::vector<Between> tensors_between(const Graph& graph) {
   std::unordered_set<std::string> reached;
   for (const ValueInfo& v : graph.free_inputs()) reached.insert(v.name);
@@ -47,7 +35,6 @@ std::vector<Between> tensors_between(const Graph& graph) {
   return result;
 }
 
-// The nodes up to the last of these tensors, which are its outputs.
 Model up_to(const Model& model, std::span<const Between> tensors) {
   Model result = model;
   result.graph.nodes.resize(tensors.back().node + 1);
@@ -56,6 +43,10 @@ Model up_to(const Model& model, std::span<const Between> tensors) {
   drop_unused_initializers(result.graph);
   return result;
 }
+
+namespace {
+
+constexpr size_t kMostBytes = size_t{256} << 20;  // of the run's tensors at once
 
 std::vector<Tensor> values_of(const Model& model, std::span<const Between> tensors, Runner& runner,
                               const std::vector<Tensor>& inputs, const Env& env) {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "metrics/together.h"
 #include "seqto/env.h"
@@ -9,6 +12,20 @@
 #include "seqto/validate.h"
 
 namespace seqto::internal {
+
+bool is_code(DataType type);   // of a quantized tensor
+bool is_value(DataType type);  // a float, or a code
+
+// A tensor between nodes: the place of the node that makes it, and room for its value.
+struct Between {
+  size_t node = 0;
+  std::string name;
+  Tensor value;
+};
+// Those that depend on the inputs, in graph order.
+std::vector<Between> tensors_between(const Graph& graph);
+// The nodes up to the last of these tensors, which are its outputs.
+Model up_to(const Model& model, std::span<const Between> tensors);
 
 // A sample among others that run together.
 struct InRun {

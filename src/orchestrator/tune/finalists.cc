@@ -13,6 +13,7 @@
 #include "seqto/error.h"
 #include "seqto/search.h"
 #include "seqto/validate.h"
+#include "seqto/verify.h"
 
 namespace seqto::internal {
 namespace {
@@ -202,6 +203,15 @@ std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place
       id, count, found.loss, objective(found.exact, found.loss), objective(found.saturating, found.loss),
       found.proposed.size(), found.layers.size(),
       found.proposed.empty() ? "" : "; seqto audit --plan-out gives reduce_range to these");
+}
+
+std::string fault_of_selected(const Inputs& in, const OpenStudy& study, const Place& place) {
+  const std::string id = summarize(study.study, in.options.output, study.ending).selected;
+  const EvaluationData& data = place.evaluation;
+  const auto first = std::span(data.samples).first(std::min(data.samples.size(), size_t{kVerifiedSamples}));
+  const auto fault = find_optimization_fault(load_model(model_file(in.options.output, id)),
+                                             {*data.data, first, *place.runner, in.env});
+  return fault ? fmt::format("{}: {}", id, to_text(*fault)) : std::string();
 }
 
 }  // namespace seqto::internal

@@ -22,6 +22,11 @@ void time_finalists(const Inputs& inputs, OpenStudy& study, std::span<const Plac
 // products saturate.
 std::string audit_selected(const Inputs& inputs, const OpenStudy& study, const Place& place);
 
+// In words: where the runtime's optimizations change what the selected point computes on the first of the evaluation's
+// samples; empty: nowhere.
+constexpr int kVerifiedSamples = 8;
+std::string fault_of_selected(const Inputs& inputs, const OpenStudy& study, const Place& place);
+
 // In words: how many words or characters of what was said the float model and the selected one write wrongly. Of an
 // encoder and its decoder, by Inputs::text_errors.
 std::vector<std::string> text_errors(const Inputs& inputs, const OpenStudy& study, const Place& place);

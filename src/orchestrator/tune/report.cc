@@ -148,6 +148,13 @@ void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place,
   });
 }
 
+void note_fault(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
+  note_in_time("whether the runtime computes what the selected model says", 4 * kVerifiedSamples, in, study, time, [&] {
+    if (std::string fault = fault_of_selected(in, study, place); !fault.empty())
+      study.ending.notes.push_back(std::move(fault));
+  });
+}
+
 void note_text_errors(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
   if (in.text_errors.empty()) return;
   // A run for each token, by two models.
@@ -198,6 +205,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   }
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
   if (o.audit_samples > 0 && !in.env.cancelled()) ending.notes.push_back(audit_selected(in, study, r.places.front()));
+  note_fault(in, study, r.places.front(), time);
   note_changed_tokens(in, study, r.places.front(), time);
   note_text_errors(in, study, r.places.front(), time);
   const bool draws = time.has_time(Closing::now(o, time).drawing, "plots/*.svg, which `seqto report` draws");

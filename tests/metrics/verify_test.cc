@@ -1,0 +1,92 @@
+// Whether a runtime whose optimizer has a fault is found out, and at which node.
+#include "seqto/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace seqto {
+namespace {
+
+// The CPU with an optimizer that takes a Relu, under which nothing is cut off it thinks, for an Identity.
+class FaultyOptimizer : public Runner {
+ public:
+  std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
+    ++loads;
+    if (options.optimization == SessionOptions::Optimization::kNone) return cpu_->load(model, options);
+    Model changed = model;
+    for (Node& node : changed.graph.nodes)
+      if (node.name == faulty) node.op_type = "Identity";
+    return cpu_->load(changed, options);
+  }
+  std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
+    return load(load_model(path), options);
+  }
+  Model optimized(const Model& model) override { return cpu_->optimized(model); }
+  std::string description() const override { return "faulty"; }
+
+  std::string faulty;
+  int loads = 0;
+
+ private:
+  std::unique_ptr<Runner> cpu_ = make_runner("cpu");
+};
+
+class Rows : public Dataset {
+ public:
+  int64_t size() const override { return 2; }
+  bool has_labels() const override { return false; }
+  std::string fingerprint() const override { return "rows"; }
+  Sample read(int64_t index) const override {
+    Sample sample;
+    sample.name = std::to_string(index);
+    sample.inputs.push_back(
+        float_tensor({1, 4}, index == 0 ? std::vector<float>{1, 2, 3, 4} : std::vector<float>{-1, 2, -3, 4}));
+    return sample;
+  }
+};
+
+Model chain() {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4] x) => (float[1,4] y, int64[1,1] top)
+    <float one = {1}> {
+      a = Add(x, one)
+      b = Relu(a)
+      c = Sub(b, one)
+      d = Relu(c)
+      y = Add(d, one)
+      top = ArgMax <axis = 1> (d)
+    })");
+  name_nodes(model);
+  for (Node& node : model.graph.nodes) node.name = node.outputs[0];
+  return model;
+}
+
+std::optional<OptimizationFault> verified(FaultyOptimizer& runner) {
+  const std::vector<int64_t> samples{0, 1};
+  return find_optimization_fault(chain(), {Rows(), samples, runner});
+}
+
+TEST(Verify, NamesTheNodeWhereItBegins) {
+  for (const char* node : {"b", "d"}) {
+    FaultyOptimizer runner;
+    runner.faulty = node;
+    const auto fault = verified(runner);
+    ASSERT_TRUE(fault) << node;
+    EXPECT_EQ(fault->node, node);
+    EXPECT_EQ(fault->op_type, "Relu");
+    EXPECT_EQ(fault->sample, "1") << "the first has nothing below 0";
+    EXPECT_GT(fault->error, kBeyondRounding);
+    EXPECT_NE(to_text(*fault).find("Relu"), std::string::npos);
+  }
+}
+
+TEST(Verify, OneThatIsRightCostsTwoLoads) {
+  FaultyOptimizer runner;
+  EXPECT_FALSE(verified(runner));
+  EXPECT_EQ(runner.loads, 2);
+}
+
+}  // namespace
+}  // namespace seqto
