@@ -17,7 +17,8 @@ void add_qdq_flags(Command word, QuantizeFlags& f) {
       "What only a Concat reads gets its output's scale: rounded once (default: with --improve)");
   word.add_flag_function(
       "--float-unlike-concat,!--no-float-unlike-concat", [&f](int64_t given) { f.float_unlike_concat = given > 0; },
-      "A Concat of boxes and scores, or the like, at the end of a model stays float (default: with --improve)");
+      "Where a Concat joins boxes and scores, the last layers and what is behind them stay float (default: with "
+      "--improve)");
   flag("--force-quantize-no-input-check", o.force_quantize_no_input_check,
        "Quantize Reshape, Transpose, ... even if their input is float");
   flag("--keep-removable-activations", o.keep_removable_activations, "Keep every Relu and Clip");

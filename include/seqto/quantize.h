@@ -48,8 +48,8 @@ struct QuantizeOptions {
   // Ours: what only a Concat reads takes over the range of its output. It is then rounded once instead of twice, and
   // the runtime's Concat copies.
   bool unify_concat = false;
-  // Ours. A Concat may leave one of its inputs fewer than 16 of its output's steps (boxes in pixels beside scores). It
-  // then stays in float where nothing that could be quantized computes with the whole of it.
+  // Ours, for 8-bit activations. Where a Concat joins the answers of the last layers with weights (boxes and scores of a
+  // detector), all behind these layers stays in float, and so do they, with a tenth of the model's weights at most.
   bool float_unlike_concat = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous

@@ -5,7 +5,7 @@
 
 #include "model/op_traits.h"
 #include "quantization/encode/operator_rules.h"
-#include "quantization/encode/unlike_concats.h"
+#include "quantization/encode/readout.h"
 #include "quantization/plan/overrides.h"
 
 namespace seqto::internal {
@@ -18,10 +18,10 @@ EligibleLayers::EligibleLayers(const Model& model, const GraphView& view, const 
       options_(options),
       include_(options.include.begin(), options.include.end()),
       exclude_(options.exclude.begin(), options.exclude.end()) {
-  const auto half = half_concats(), unlike = find_unlike_concats();
+  const auto half = half_concats(), read_out = find_readout();
   for (const Node& n : model.graph.nodes) {
     const bool listed = lists(n, Scheme::kInt8);
-    const char* id = listed ? why_float(n, half, unlike) : nullptr;
+    const char* id = listed ? why_float(n, half, read_out) : nullptr;
     if (id) left_float_.emplace_back(n.name, id);
     static_.push_back(listed && !id);
     // What static quantization has no rule for can still have its weights stored in fewer bits.
@@ -61,16 +61,14 @@ std::unordered_set<std::string> EligibleLayers::half_concats() const {
   return found;
 }
 
-std::unordered_set<std::string> EligibleLayers::find_unlike_concats() const {
-  if (!options_.float_unlike_concat || options_.compat_onnxruntime) return {};
-  const QuantLimits limits = quant_limits(options_.activation_type);
-  return unlike_concats(model_, ranges_, limits.highest - limits.lowest,
-                        [&](const Node& n) { return lists(n, Scheme::kInt8); });
+std::unordered_set<std::string> EligibleLayers::find_readout() const {
+  if (!options_.float_unlike_concat || options_.compat_onnxruntime || is_16_bits(options_.activation_type)) return {};
+  return readout(model_, view_);
 }
 
 // The id of what keeps a layer that was asked for in float; null where nothing does.
 const char* EligibleLayers::why_float(const Node& n, const std::unordered_set<std::string>& half_concats,
-                                      const std::unordered_set<std::string>& unlike) const {
+                                      const std::unordered_set<std::string>& readout) const {
   auto reads_nothing = [&](size_t k) {
     const Tensor* value = view_.constant(n.inputs[k]);
     return value && value->is_float() && value->element_count() == 0;
@@ -83,7 +81,7 @@ const char* EligibleLayers::why_float(const Node& n, const std::unordered_set<st
     return it != ranges_.end() && std::max(-it->second.lowest, it->second.highest) >= kUnbounded;
   };
   auto concat = [&](const std::string& name) { return half_concats.contains(name); };
-  if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return unlike.contains(name); })) return "D56";
+  if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return readout.contains(name); })) return "D56";
   if (std::ranges::any_of(n.inputs, unbounded) || std::ranges::any_of(n.outputs, unbounded)) return "D52";
   if (std::ranges::any_of(n.inputs, concat) || std::ranges::any_of(n.outputs, concat)) return "D53";
   return nullptr;

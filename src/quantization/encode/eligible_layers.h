@@ -29,8 +29,8 @@ class EligibleLayers {
 
   bool is_named(const Node& n) const;
   Tensors half_concats() const;
-  Tensors find_unlike_concats() const;
-  const char* why_float(const Node& n, const Tensors& half_concats, const Tensors& unlike) const;
+  Tensors find_readout() const;
+  const char* why_float(const Node& n, const Tensors& half_concats, const Tensors& readout) const;
 
   const Model& model_;
   const GraphView& view_;
