@@ -29,7 +29,8 @@ struct Sample {
   int64_t label = -1;  // class index; -1: none
   // The numbers that are to be predicted, flattened: of a regression, or coordinates of landmarks; empty: none.
   std::vector<float> target;
-  std::optional<std::vector<Box>> boxes;  // the objects of an image; absent: not known
+  std::optional<std::vector<Box>> boxes;  // the objects of an image, as shares of the input; absent: not known
+  Box picture{0, 0, 1, 1};                // where in the input the whole image lies, as shares of it
   std::optional<std::string> transcript;  // what is said in a sound file; absent: not known
   // Of a sequence: which positions count, those that the input attention_mask, [1, positions], does not hide (empty:
   // all), and the token ids of these, from input_ids, [1, positions], or the only input of integers (empty: none).
@@ -68,6 +69,9 @@ struct Preprocess {
   enum class Filter { kNearest, kBox, kBilinear, kBicubic, kLanczos };
   int short_side = 0;         // resize so that the shorter side has this many pixels; 0: not
   int width = 0, height = 0;  // resize to exactly this; 0: not
+  // 0 to 255: the image keeps its proportions within width x height, in the middle, and what is left over holds this
+  // (a letterbox). Without width and height the model's input says them. -1: not.
+  int fill = -1;
   Filter filter = Filter::kBilinear;
   int crop = 0;       // centre crop to crop x crop; 0: not
   bool bgr = false;   // channel order of the tensor
@@ -76,7 +80,7 @@ struct Preprocess {
   float scale = 1.0f / 255.0f;
   std::vector<float> mean{0, 0, 0}, std{1, 1, 1};
 };
-// "imagenet", "unit", "none" or the path of a JSON file. Throws Error{kInvalidInput} naming the bad key.
+// "imagenet", "yolo", "unit", "none" or the path of a JSON file. Throws Error{kInvalidInput} naming the bad key.
 Preprocess load_preprocess(const std::string& name_or_path);
 
 // Audio is cut into windows, all of `window` samples. What is left at the end is dropped; a file that is shorter than

@@ -28,6 +28,7 @@ const Task& task_named(std::string_view name);
 struct Reading {
   const Task* task = nullptr;        // a row of tasks()
   Pooling pooling = Pooling::kNone;  // of an embedding's positions
+  std::string detector{};            // how a detector's outputs become boxes, as docs/reference/metrics.md has it
   std::string reason;                // what it was found by; empty: asked for
 };
 
@@ -38,7 +39,8 @@ struct FirstAnswer {
   size_t states = 0;         // how many of the outputs are recurrent states
   std::string model_folder;  // where 1_Pooling/config.json of Sentence Transformers may be; empty: not known
 };
-// By what was asked for, else by the model and its first answer. A single value is a regression. A model of token ids
+// By what was asked for, else by the model and its first answer. Outputs of the forms that detectors of common
+// exporters have are boxes. A single value is a regression. A model of token ids
 // embeds where it gives features, and generates where the scores of a position foretell the next token of the sample
 // better than its own. Rows of class scores (gives_class_rows), and a single row, are a classifier's; several float
 // outputs, maps and other sequences are raw.

@@ -91,6 +91,7 @@ void tell_kinds(std::vector<ImageFile>& files) {
 struct Pixels {
   std::vector<int64_t> dims;
   std::vector<uint8_t> values;
+  Box picture{0, 0, 1, 1};  // Sample::picture
 };
 
 size_t channels_of(const Preprocess& recipe) { return recipe.grey ? 1 : 3; }
@@ -108,6 +109,23 @@ Image to_grey(Image image) {
 // Whether the model reads one channel where the recipe puts channels.
 bool reads_grey(const ValueInfo& input, const Preprocess& recipe) {
   return input.shape && input.shape->size() == 4 && (*input.shape)[recipe.nhwc ? 3 : 1].value == 1;
+}
+
+// A letterbox without a size gets that of the model's input.
+void size_letterbox(Preprocess& recipe, const ValueInfo& input) {
+  if (recipe.fill < 0 || recipe.width > 0) return;
+  const auto side = [&](size_t axis) {
+    return input.shape && input.shape->size() == 4 ? (*input.shape)[axis].value : int64_t{-1};
+  };
+  const int64_t height = side(recipe.nhwc ? 1 : 2), width = side(recipe.nhwc ? 2 : 3);
+  if (height < 1 || width < 1 || height > 65535 || width > 65535)
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] a letterbox without a size and the model input '{}' {} found; width and height from "
+                    "1 to 65535 expected there; give a preprocess file with \"resize\": {{\"width\": ..., "
+                    "\"height\": ..., \"fill\": {}}}",
+                    input.name, shape_text(input), recipe.fill));
+  recipe.width = static_cast<int>(width), recipe.height = static_cast<int>(height);
 }
 
 Pixels arrange(const Image& image, const Preprocess& recipe) {
@@ -175,7 +193,11 @@ class ImageDataset : public Dataset {
   Sample read(int64_t index) const override {
     const std::shared_ptr<const Pixels> pixels = load(index);
     const ImageFile& file = folder_.files[index];
-    return {.inputs = {to_tensor(*pixels)}, .label = file.label, .name = file.name, .position = file.position};
+    return {.inputs = {to_tensor(*pixels)},
+            .label = file.label,
+            .picture = pixels->picture,
+            .name = file.name,
+            .position = file.position};
   }
 
   std::string fingerprint() const override {
@@ -215,8 +237,16 @@ class ImageDataset : public Dataset {
     const std::string name = (folder_.path / folder_.files[index].name).string();
     Image image = decode_image(read_file(name), name);
     if (recipe_.grey) image = to_grey(std::move(image));
-    image = fit(std::move(image), recipe_, name);
-    auto pixels = std::make_shared<const Pixels>(arrange(image, recipe_));
+    Box picture{0, 0, 1, 1};
+    if (recipe_.fill >= 0) {
+      picture = picture_in(within_letterbox(image.width, image.height, recipe_));
+      image = letterbox(std::move(image), recipe_);
+    } else {
+      image = fit(std::move(image), recipe_, name);
+    }
+    Pixels arranged = arrange(image, recipe_);
+    arranged.picture = picture;
+    auto pixels = std::make_shared<const Pixels>(std::move(arranged));
     check_shape(pixels->dims, name);
     const std::lock_guard lock(mutex_);
     const auto bytes = static_cast<int64_t>(pixels->values.size());
@@ -225,6 +255,12 @@ class ImageDataset : public Dataset {
       cached_bytes_ += bytes;
     }
     return pixels;
+  }
+
+  Box picture_in(const Window& at) const {
+    const auto share = [](int pixels, int of) { return static_cast<float>(pixels) / static_cast<float>(of); };
+    return {share(at.x, recipe_.width), share(at.y, recipe_.height), share(at.x + at.width, recipe_.width),
+            share(at.y + at.height, recipe_.height)};
   }
 
   void check_shape(const std::vector<int64_t>& dims, const std::string& name) const {
@@ -270,6 +306,7 @@ std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::s
   }
   Preprocess recipe = load_preprocess(options.preprocess.empty() ? "unit" : options.preprocess);
   recipe.grey |= reads_grey(inputs[0], recipe);
+  size_letterbox(recipe, inputs[0]);
   const bool has_labels = is_label_table(options.labels);
   std::vector<ImageFile> all = has_labels ? list_labelled(folder, options.labels) : list_folder(folder);
   tell_kinds(all);

@@ -51,6 +51,13 @@ class Reader {
     return value.get<int>();
   }
 
+  int byte(const char* key, int otherwise) const {
+    if (!has(key)) return otherwise;
+    const json& value = at(key);
+    if (!value.is_number_integer() || value < 0 || value > 255) fail(key, "an integer from 0 to 255");
+    return value.get<int>();
+  }
+
   // The position of the word; the first without the key.
   size_t choice(const char* key, std::initializer_list<std::string_view> words) const {
     if (!has(key)) return 0;
@@ -111,16 +118,18 @@ class Reader {
 };
 
 void read_resize(const json& value, const std::string& file, Preprocess& recipe) {
-  const Reader resize(value, file, "resize.", {"short_side", "width", "height", "filter"});
+  const Reader resize(value, file, "resize.", {"short_side", "width", "height", "filter", "fill"});
   recipe.short_side = resize.size("short_side", 0);
   recipe.width = resize.size("width", 0);
   recipe.height = resize.size("height", 0);
   recipe.filter = resize.filter("filter");
+  recipe.fill = resize.byte("fill", -1);
   const bool both = recipe.width > 0 && recipe.height > 0, none = recipe.width == 0 && recipe.height == 0;
-  if (recipe.short_side > 0 ? !none : !both) {
+  const bool boxed = recipe.fill >= 0 && recipe.short_side == 0 && (both || none);
+  if (!boxed && (recipe.fill >= 0 || (recipe.short_side > 0 ? !none : !both))) {
     throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: \"resize\": {} found; either short_side or width and height "
-                            "expected; see docs/reference/preprocess.md",
+                fmt::format("[data] {}: \"resize\": {} found; either short_side or width and height, the latter with "
+                            "or without fill, expected; see docs/reference/preprocess.md",
                             file, value.dump()));
   }
 }
@@ -137,6 +146,7 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
   Preprocess recipe;
   if (reader.has("resize")) read_resize(reader.at("resize"), file, recipe);
   recipe.crop = reader.size("crop", 0);
+  if (recipe.crop > 0 && recipe.fill >= 0) reader.fail("crop", "none beside \"resize\" with \"fill\"");
   const size_t order = reader.choice("channel_order", {"rgb", "bgr", "grey"});
   recipe.bgr = order == 1;
   recipe.grey = order == 2;
@@ -155,14 +165,15 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
 Preprocess load_preprocess(const std::string& name_or_path) {
   if (name_or_path == "unit") return {};
   if (name_or_path == "none") return {.scale = 1};
+  if (name_or_path == "yolo") return {.fill = 114};
   if (name_or_path == "imagenet") {
     return {.short_side = 256, .crop = 224, .mean = {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}};
   }
   if (name_or_path.starts_with('{')) return parse_preprocess(name_or_path, "--preprocess");
   if (!std::filesystem::is_regular_file(name_or_path)) {
     throw Error(Code::kInvalidInput,
-                fmt::format("[data] preprocessing \"{}\": neither a name nor a file; imagenet, unit, "
-                            "none or a JSON file expected; see docs/reference/preprocess.md",
+                fmt::format("[data] preprocessing \"{}\": neither a name nor a file; imagenet, yolo, "
+                            "unit, none or a JSON file expected; see docs/reference/preprocess.md",
                             name_or_path));
   }
   return parse_preprocess(read_file(name_or_path), name_or_path);
@@ -179,6 +190,7 @@ std::string preprocess_to_json(const Preprocess& recipe) {
   } else if (recipe.width > 0) {
     root["resize"] = {{"width", recipe.width}, {"height", recipe.height}, {"filter", filter->name}};
   }
+  if (recipe.fill >= 0) root["resize"]["fill"] = recipe.fill;
   if (recipe.crop > 0) root["crop"] = recipe.crop;
   root["channel_order"] = recipe.grey ? "grey" : recipe.bgr ? "bgr" : "rgb";
   root["layout"] = recipe.nhwc ? "nhwc" : "nchw";

@@ -214,4 +214,26 @@ Image fit(Image image, const Preprocess& recipe, const std::string& name) {
   return resize(std::move(image), width, height, recipe.filter, window);
 }
 
+Window within_letterbox(int width, int height, const Preprocess& recipe) {
+  const double scale = std::min(static_cast<double>(recipe.width) / width, static_cast<double>(recipe.height) / height);
+  const auto scaled = [scale](int pixels, int most) {
+    return std::clamp(static_cast<int>(std::nearbyint(pixels * scale)), 1, most);
+  };
+  const int w = scaled(width, recipe.width), h = scaled(height, recipe.height);
+  return {(recipe.width - w) / 2, (recipe.height - h) / 2, w, h};
+}
+
+Image letterbox(Image image, const Preprocess& recipe) {
+  const Window at = within_letterbox(image.width, image.height, recipe);
+  const Image inner = resize(std::move(image), at.width, at.height, recipe.filter,
+                             {.x = 0, .y = 0, .width = at.width, .height = at.height});
+  Image box{recipe.width, recipe.height, {}};
+  const size_t row = static_cast<size_t>(recipe.width) * 3, inner_row = static_cast<size_t>(at.width) * 3;
+  box.rgb.assign(row * static_cast<size_t>(recipe.height), static_cast<uint8_t>(recipe.fill));
+  for (int y = 0; y < at.height; ++y)
+    std::copy_n(inner.rgb.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(y) * inner_row), inner_row,
+                box.rgb.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(at.y + y) * row) + 3 * at.x);
+  return box;
+}
+
 }  // namespace seqto::internal

@@ -163,6 +163,7 @@ class TargetDataset : public Dataset {
   Sample read(int64_t index) const override {
     Sample sample = data_->read(index);
     truths_->add_to(sample);
+    if (sample.boxes) place(*sample.boxes, sample.picture);
     return sample;
   }
 
@@ -171,6 +172,15 @@ class TargetDataset : public Dataset {
   }
 
  private:
+  // Shares of the image become those of the input that it lies in.
+  static void place(std::vector<Box>& boxes, const Box& picture) {
+    const float width = picture.right - picture.left, height = picture.bottom - picture.top;
+    for (Box& box : boxes) {
+      box.left = picture.left + box.left * width, box.right = picture.left + box.right * width;
+      box.top = picture.top + box.top * height, box.bottom = picture.top + box.bottom * height;
+    }
+  }
+
   std::unique_ptr<Dataset> data_;
   std::unique_ptr<Truths> truths_;
   std::string own_hash_;  // empty: the fingerprint of the data covers them

@@ -1,4 +1,4 @@
-"""map50 against pycocotools, for each form of a detector's head; and FastestDet on COCO images where the case is there."""
+"""map50 and map50_95 against pycocotools, for each form of a detector's head; and FastestDet on COCO images where the case is there."""
 
 import contextlib
 import io
@@ -67,8 +67,8 @@ def detections(boxes, objectness, classes, threshold=0.001, best_only=False):
     return suppress([r[0] for r in rows], np.array([r[1] for r in rows]), [r[2] for r in rows])
 
 
-def ap50(truth, found):
-    """pycocotools' figure; `truth` is COCO's dictionary, `found` a list of detections for each image in its order."""
+def ap50(truth, found, statistic=1):
+    """pycocotools' figure, 0 for that of all overlaps; `truth` is COCO's dictionary, `found` a list of detections for each image in its order."""
     ids = {i: c["id"] for i, c in enumerate(sorted(truth["categories"], key=lambda c: c["id"]))}
     results = [{"image_id": image["id"], "category_id": ids[label], "score": float(score),
                 "bbox": [box[0] * image["width"], box[1] * image["height"], (box[2] - box[0]) * image["width"],
@@ -82,7 +82,7 @@ def ap50(truth, found):
         evaluation.evaluate()
         evaluation.accumulate()
         evaluation.summarize()
-    return evaluation.stats[1]
+    return evaluation.stats[statistic]
 
 
 def truth_of(boxes_of_images, names, sides):
@@ -127,7 +127,7 @@ class Map50(unittest.TestCase):
         cls.labels = cls.dir / "truth.json"
         cls.labels.write_text(json.dumps(cls.truth))
 
-    def measure(self, rows, decoder, labels=None):
+    def measure(self, rows, decoder, labels=None, metric="map50"):
         """`rows`: the head's output for each image; the model passes its input on."""
         rows = np.asarray(rows, np.float32)
         model = models.save(self.dir / "head.onnx", [models.node("Identity", ["x"], ["head"])],
@@ -135,13 +135,13 @@ class Map50(unittest.TestCase):
         np.savez(self.dir / "x.npz", x=rows)
         (self.dir / "decoder.json").write_text(json.dumps(decoder))
         done = models.seqto("run", model, "--data", self.dir / "x.npz", "-o", self.dir / "o.npz", "--labels",
-                            labels or self.labels, "--metric", f"map50={self.dir / 'decoder.json'}", "--json")
+                            labels or self.labels, "--metric", f"{metric}={self.dir / 'decoder.json'}", "--json")
         if done.returncode:
             return done
         found = json.loads(done.stdout)
-        low, high = found["intervals"]["map50"]
-        self.assertTrue(low <= found["metrics"]["map50"] <= high)
-        return found["metrics"]["map50"]
+        low, high = found["intervals"][metric]
+        self.assertTrue(low <= found["metrics"][metric] <= high)
+        return found["metrics"][metric]
 
     def places(self, count):
         """x, y, w, h in pixels, objectness and classes for `count` places of each image."""
@@ -156,12 +156,32 @@ class Map50(unittest.TestCase):
                 rows[i, k, 5 + label] = random.uniform(0.3, 1)
         return rows.astype(np.float32).astype(np.float64)
 
-    def expected(self, rows):
+    def expected(self, rows, statistic=1):
         found = []
         for row in rows:
             xy, wh = row[:, :2] / SIDE, row[:, 2:4] / SIDE
             found.append(detections(np.hstack([xy - wh / 2, xy + wh / 2]), row[:, 4], row[:, 5:]))
-        return ap50(self.truth, found)
+        return ap50(self.truth, found, statistic)
+
+    def test_all_overlaps(self):
+        rows = self.places(24)
+        expected = self.expected(rows, statistic=0)
+        self.assertTrue(0.05 < expected < 0.9 * self.expected(rows), expected)
+        self.assertAlmostEqual(self.measure(rows, {"classes": CLASSES, "input": [SIDE, SIDE]}, metric="map50_95"), expected, delta=1e-6)
+
+    def test_detections_that_are_suppressed_already(self):
+        rows = self.places(24)
+        found = []
+        for row in rows:
+            xy, wh = row[:, :2] / SIDE, row[:, 2:4] / SIDE
+            found.append(detections(np.hstack([xy - wh / 2, xy + wh / 2]), row[:, 4], row[:, 5:]))
+        most = max(len(of_image) for of_image in found)
+        given = np.zeros((IMAGES, most, 6))
+        for i, of_image in enumerate(found):
+            for k, (box, score, label) in enumerate(of_image):
+                given[i, k] = [*box * SIDE, score, label]
+        decoder = {"decode": "found", "box": "xyxy", "input": [SIDE, SIDE]}
+        self.assertAlmostEqual(self.measure(given, decoder), ap50(self.truth, found), delta=1e-6)
 
     def test_boxes_as_they_are(self):
         rows = self.places(24)

@@ -1,4 +1,6 @@
-// Mean average precision at an intersection over union of 0.5, by the rules of COCO's evaluation.
+// Mean average precision by the rules of COCO's evaluation.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -9,8 +11,6 @@
 
 namespace seqto::internal {
 namespace {
-
-constexpr double kThreshold = 0.5;
 
 // A detection after matching, in the order of all detections of its class.
 struct Ranked {
@@ -35,13 +35,14 @@ double overlap(const Box& found, const Box& object) {
 
 // Each detection, best first, takes the object that it covers best and that is still free; crowds are taken last, by
 // any number of detections, which then count for nothing.
-void match(ClassResults& results, size_t image, const std::vector<Detection>& found, std::vector<Box> objects) {
+void match(ClassResults& results, size_t image, const std::vector<Detection>& found, std::vector<Box> objects,
+           double least_overlap) {
   std::ranges::stable_partition(objects, [](const Box& b) { return !b.crowd; });
   const auto real = static_cast<size_t>(std::ranges::count(objects, false, &Box::crowd));
   if (real > 0) results.objects.emplace_back(image, static_cast<double>(real));
   std::vector<bool> taken(objects.size());
   for (const Detection& d : found) {
-    double best = kThreshold;
+    double best = least_overlap;
     size_t at = objects.size();
     for (size_t o = 0; o < objects.size(); ++o) {
       if (taken[o] && !objects[o].crowd) continue;
@@ -87,46 +88,84 @@ double mean_over_classes(const std::map<int64_t, ClassResults>& classes, std::sp
   return number > 0 ? sum / number : 0;
 }
 
-class Map50 : public NamedMetric {
+// Of a model's answers at one overlap.
+class Results {
  public:
-  explicit Map50(Decoder decoder) : NamedMetric("map50", true), decoder_(std::move(decoder)) {}
+  explicit Results(double least_overlap) : least_overlap_(least_overlap) {}
+
+  void add_image(size_t image, const std::vector<Detection>& found, const std::vector<Box>& objects) {
+    std::map<int64_t, std::pair<std::vector<Detection>, std::vector<Box>>> by_class;
+    for (const Detection& d : found) by_class[d.box.label].first.push_back(d);
+    for (const Box& b : objects) by_class[b.label].second.push_back(b);
+    for (const auto& [label, both] : by_class) match(classes_[label], image, both.first, both.second, least_overlap_);
+  }
+  void rank() {
+    for (auto& [label, results] : classes_)
+      std::ranges::stable_sort(results.ranked, std::ranges::greater(), &Ranked::score);
+  }
+  bool has_objects() const {
+    return std::ranges::any_of(classes_, [](const auto& c) { return !c.second.objects.empty(); });
+  }
+  double mean_precision(std::span<const double> counts) const { return mean_over_classes(classes_, counts); }
+
+ private:
+  double least_overlap_;
+  std::map<int64_t, ClassResults> classes_;
+};
+
+class AveragePrecision : public NamedMetric {
+ public:
+  AveragePrecision(std::string name, std::vector<double> overlaps, std::optional<Decoder> decoder)
+      : NamedMetric(std::move(name), true), overlaps_(std::move(overlaps)), decoder_(std::move(decoder)) {}
 
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
-    answers.require_one_length("[metric] map50:");
-    std::map<int64_t, ClassResults> classes;
+    answers.require_one_length(fmt::format("[metric] {}:", name()));
+    if (!decoder_)
+      throw Error(Code::kUsage,
+                  fmt::format("[metric] --metric {} and outputs of an unknown form found; {}=FILE.json expected, which "
+                              "says how boxes are read (docs/reference/metrics.md)",
+                              name(), name()));
+    std::vector<Results> all(overlaps_.begin(), overlaps_.end());
     size_t images = 0;
-    for (size_t i = 0; i < truths.size(); ++i)
-      if (truths[i].boxes)
-        add_image(classes, images++, decode(decoder_, answers, static_cast<int64_t>(i)), *truths[i].boxes);
-    if (std::ranges::all_of(classes, [](const auto& c) { return c.second.objects.empty(); }))
+    for (size_t i = 0; i < truths.size(); ++i) {
+      if (!truths[i].boxes) continue;
+      const std::vector<Detection> found = decode(*decoder_, answers, static_cast<int64_t>(i));
+      for (Results& results : all) results.add_image(images, found, *truths[i].boxes);
+      ++images;
+    }
+    if (!all.front().has_objects())
       throw Error(Code::kInvalidInput,
-                  "[metric] map50: no objects found; give --labels FILE.json in COCO's form, or a folder of YOLO's "
-                  "text files, one for each image");
-    for (auto& [label, results] : classes)
-      std::ranges::stable_sort(results.ranked, std::ranges::greater(), &Ranked::score);
-    Score score{.value = mean_over_classes(classes, std::vector<double>(images, 1))};
-    for_each_resample(images, kReplicates, [&](std::span<const double> counts) {
-      score.replicates.push_back(mean_over_classes(classes, counts));
-    });
+                  fmt::format("[metric] {}: no objects found; give --labels FILE.json in COCO's form, or a folder of "
+                              "YOLO's text files, one for each image",
+                              name()));
+    for (Results& results : all) results.rank();
+    const auto mean = [&](std::span<const double> counts) {
+      double sum = 0;
+      for (const Results& results : all) sum += results.mean_precision(counts);
+      return sum / static_cast<double>(all.size());
+    };
+    Score score{.value = mean(std::vector<double>(images, 1))};
+    for_each_resample(images, kReplicates,
+                      [&](std::span<const double> counts) { score.replicates.push_back(mean(counts)); });
     return score;
   }
 
  private:
-  static void add_image(std::map<int64_t, ClassResults>& classes, size_t image, const std::vector<Detection>& found,
-                        const std::vector<Box>& objects) {
-    std::map<int64_t, std::pair<std::vector<Detection>, std::vector<Box>>> by_class;
-    for (const Detection& d : found) by_class[d.box.label].first.push_back(d);
-    for (const Box& b : objects) by_class[b.label].second.push_back(b);
-    for (const auto& [label, both] : by_class) match(classes[label], image, both.first, both.second);
-  }
-
-  Decoder decoder_;
+  std::vector<double> overlaps_;
+  std::optional<Decoder> decoder_;  // absent: the outputs' form is not known
 };
 
 }  // namespace
 
-std::shared_ptr<const Metric> make_map50(const std::string& file) {
-  return std::make_shared<Map50>(read_decoder(file));
+std::shared_ptr<const Metric> make_average_precision(std::string name, const std::string& file,
+                                                     const std::string& found) {
+  std::vector<double> overlaps{0.5};
+  if (name == "map50_95")
+    for (int twentieths = 11; twentieths < 20; ++twentieths) overlaps.push_back(twentieths / 20.0);
+  std::optional<Decoder> decoder;
+  if (!file.empty()) decoder = read_decoder(file);
+  else if (!found.empty()) decoder = parse_decoder(found, "the outputs");
+  return std::make_shared<AveragePrecision>(std::move(name), std::move(overlaps), std::move(decoder));
 }
 
 }  // namespace seqto::internal

@@ -61,6 +61,8 @@ void read_heads(Decoder& d, const Json& outputs, const std::string& file) {
     }
     Fields fields(output, file);
     fields.take("name", head.output);
+    fields.take("scores", head.scores);
+    fields.take("classes", head.classes);
     fields.take("anchors", head.anchors);
     fields.require_known();
     for (const auto& anchor : head.anchors)
@@ -70,10 +72,12 @@ void read_heads(Decoder& d, const Json& outputs, const std::string& file) {
 
 }  // namespace
 
-Decoder read_decoder(const std::string& file) {
+Decoder read_decoder(const std::string& file) { return parse_decoder(read_file(file), file); }
+
+Decoder parse_decoder(const std::string& text, const std::string& file) {
   Decoder d;
   try {
-    const Json json = parse_json<Json>(read_file(file));
+    const Json json = parse_json<Json>(text);
     Fields fields(json, file);
     std::vector<double> input, powers;
     Json outputs = Json::array();
@@ -86,15 +90,21 @@ Decoder read_decoder(const std::string& file) {
     }
     fields.take("outputs", outputs);
     fields.take("classes", d.classes);
+    fields.take("extra", d.extra);
     fields.take_word("layout", d.channels_first, {{"channels_first", true}, {"channels_last", false}});
-    fields.take_word("box", d.xyxy, {{"cxcywh", false}, {"xyxy", true}});
+    fields.take_word<BoxForm>(
+        "box", d.box, {{"cxcywh", BoxForm::kMiddle}, {"xyxy", BoxForm::kCorners}, {"yxyx", BoxForm::kCornersYFirst}});
     fields.take_word<BoxDecode>("decode", d.decode,
                                 {{"none", BoxDecode::kNone},
                                  {"yolov3", BoxDecode::kYolov3},
                                  {"yolov5", BoxDecode::kYolov5},
                                  {"yolox", BoxDecode::kYolox},
-                                 {"fastestdet", BoxDecode::kFastestdet}});
-    fields.take_word("activation", d.sigmoid, {{"sigmoid", true}, {"none", false}});
+                                 {"fastestdet", BoxDecode::kFastestdet},
+                                 {"found", BoxDecode::kFound}});
+    if (d.decode == BoxDecode::kFound) d.objectness = false, d.nms_threshold = 1;
+    fields.take_word<ScoreForm>(
+        "activation", d.activation,
+        {{"none", ScoreForm::kShares}, {"sigmoid", ScoreForm::kSigmoid}, {"softmax", ScoreForm::kSoftmax}});
     fields.take("input", input);
     fields.take("strides", d.strides);
     fields.take("score_powers", powers);
@@ -103,7 +113,9 @@ Decoder read_decoder(const std::string& file) {
     fields.take("nms_threshold", d.nms_threshold);
     fields.take("max_detections", d.max_detections);
     fields.require_known();
-    if (d.classes < 1) fields.fail(fmt::format("{} \"classes\" found; at least 1 expected", d.classes));
+    if (d.classes < 1 && d.decode != BoxDecode::kFound)
+      fields.fail(fmt::format("{} \"classes\" found; at least 1 expected", d.classes));
+    if (d.extra < 0) fields.fail(fmt::format("{} \"extra\" found; at least 0 expected", d.extra));
     if (!input.empty() && (input.size() != 2 || input[0] <= 0 || input[1] <= 0))
       fields.fail("\"input\" found; [width, height] in pixels expected");
     if (!input.empty()) d.width = input[0], d.height = input[1];

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "seqto/error.h"
 
@@ -31,7 +32,7 @@ struct Cell {
 };
 
 [[noreturn]] void fail(const std::string& output, const std::vector<int64_t>& dims, const std::string& expected) {
-  throw Error(Code::kInvalidInput, fmt::format("[metric] map50: output '{}' of shape [{}] found; {}; correct the "
+  throw Error(Code::kInvalidInput, fmt::format("[metric] detections: output '{}' of shape [{}] found; {}; correct the "
                                                "decoder's file",
                                                output, fmt::join(dims, ", "), expected));
 }
@@ -41,24 +42,74 @@ class Decoding {
   Decoding(const Decoder& decoder, const Answers& answers, int64_t row) : d_(decoder), answers_(answers), row_(row) {}
 
   std::vector<Detection> run() {
-    if (d_.heads.empty()) add(0, {});
-    for (size_t h = 0; h < d_.heads.size(); ++h) {
-      const std::string& name = d_.heads[h].output;
-      const auto found = std::ranges::find(answers_.names, name);
-      const size_t index = name.empty() ? h : static_cast<size_t>(found - answers_.names.begin());
-      if (index >= answers_.outputs.size())
-        throw Error(Code::kInvalidInput,
-                    fmt::format("[metric] map50: no output {} found; one of {} expected; correct the decoder's file",
-                                name.empty() ? std::to_string(h) : "'" + name + "'", fmt::join(answers_.names, ", ")));
-      add(index, d_.heads[h].anchors);
-    }
+    visit();
     return std::move(found_);
   }
 
- private:
-  int64_t channels() const { return 4 + d_.objectness + d_.classes; }
+  void add_scores(ScoreRange& range) {
+    range_ = &range;
+    visit();
+  }
 
-  void add(size_t output, const std::vector<std::vector<double>>& anchors) {
+ private:
+  void visit() {
+    if (d_.heads.empty()) add_output(0, {});
+    for (size_t h = 0; h < d_.heads.size(); ++h) {
+      const DetectionHead& head = d_.heads[h];
+      const size_t output = head.output.empty() ? h : place_of(head.output);
+      if (output >= answers_.outputs.size()) fail_without(std::to_string(h));
+      if (head.scores.empty()) add_output(output, head.anchors);
+      else add_parts(output, head);
+    }
+  }
+
+  [[noreturn]] void fail_without(const std::string& output) const {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[metric] detections: no output {} found; one of {} expected; correct the decoder's file",
+                            output, fmt::join(answers_.names, ", ")));
+  }
+
+  size_t place_of(const std::string& name) const {
+    const auto found = std::ranges::find(answers_.names, name);
+    if (found == answers_.names.end()) fail_without("'" + name + "'");
+    return static_cast<size_t>(found - answers_.names.begin());
+  }
+
+  int64_t score_columns() const { return d_.classes + (d_.activation == ScoreForm::kSoftmax ? 1 : 0); }
+  int64_t channels() const {
+    return d_.decode == BoxDecode::kFound ? 6 : 4 + d_.objectness + score_columns() + d_.extra;
+  }
+
+  // Boxes, scores and perhaps classes of outputs of their own, put side by side.
+  void add_parts(size_t boxes, const DetectionHead& head) {
+    std::vector<size_t> parts{boxes, place_of(head.scores)};
+    if (!head.classes.empty()) parts.push_back(place_of(head.classes));
+    const auto count = static_cast<int64_t>(answers_.outputs[boxes].row(row_).size()) / 4;
+    std::vector<std::span<const float>> rows;
+    std::vector<int64_t> widths;
+    int64_t width = 0;
+    for (const size_t part : parts) {
+      rows.push_back(answers_.outputs[part].row(row_));
+      widths.push_back(count == 0 ? 0 : static_cast<int64_t>(rows.back().size()) / count);
+      width += widths.back();
+      if (std::ssize(rows.back()) != count * widths.back())
+        fail(answers_.names[part], answers_.dims[part], fmt::format("values for each of {} boxes expected", count));
+    }
+    if (count == 0) return;
+    if (width != channels())
+      fail(answers_.names[parts[1]], answers_.dims[parts[1]],
+           fmt::format("{} values for each of {} boxes expected", channels() - 4, count));
+    std::vector<float> joined;
+    joined.reserve(static_cast<size_t>(count * width));
+    for (int64_t p = 0; p < count; ++p)
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto own = rows[i].subspan(static_cast<size_t>(p * widths[i]), static_cast<size_t>(widths[i]));
+        joined.insert(joined.end(), own.begin(), own.end());
+      }
+    add_all({joined, count, width, false}, {});
+  }
+
+  void add_output(size_t output, const std::vector<std::vector<double>>& anchors) {
     // Axes of 1 tell nothing, but for the grid's.
     std::vector<int64_t> dims = answers_.dims[output];
     if (!dims.empty() && dims[0] == 1) dims.erase(dims.begin());
@@ -93,7 +144,7 @@ class Decoding {
   // Rows and columns of a head's grid; 0: boxes without one.
   std::pair<int64_t, int64_t> grid(const std::vector<int64_t>& dims, int64_t boxes, int64_t places,
                                    const std::string& name, const std::vector<int64_t>& shape) {
-    if (d_.decode == BoxDecode::kNone || !d_.strides.empty()) return {0, 0};
+    if (d_.decode == BoxDecode::kNone || d_.decode == BoxDecode::kFound || !d_.strides.empty()) return {0, 0};
     const bool last_two = d_.channels_first && dims.size() >= 3;
     const bool before_last = !d_.channels_first && dims.size() >= 3;
     if (!last_two && !before_last)
@@ -115,10 +166,11 @@ class Decoding {
                            static_cast<double>(rows)});
     }
     if (static_cast<int64_t>(cells.size()) != places)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[metric] map50: {} boxes found; {} expected by \"strides\" and \"input\"; correct the "
-                              "decoder's file",
-                              places, cells.size()));
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[metric] detections: {} boxes found; {} expected by \"strides\" and \"input\"; correct the "
+                      "decoder's file",
+                      places, cells.size()));
     return cells;
   }
 
@@ -128,19 +180,44 @@ class Decoding {
       add_box(places, p, cells.empty() ? Cell{} : cells[static_cast<size_t>(p)]);
   }
 
-  double squashed(double value) const { return d_.sigmoid ? sigmoid(value) : value; }
+  double squashed(double value) const { return d_.activation == ScoreForm::kSigmoid ? sigmoid(value) : value; }
+
+  // What a class's exponential is divided by.
+  std::optional<std::pair<double, double>> softmax_at(const Places& places, int64_t p, int64_t first_class) const {
+    if (d_.activation != ScoreForm::kSoftmax) return {};
+    double highest = places.at(p, first_class), sum = 0;
+    for (int64_t c = 1; c < score_columns(); ++c) highest = std::max(highest, places.at(p, first_class + c));
+    for (int64_t c = 0; c < score_columns(); ++c) sum += std::exp(places.at(p, first_class + c) - highest);
+    return std::pair{highest, sum};
+  }
+
+  void add_found(const Places& places, int64_t p) {
+    const double score = places.at(p, 4);
+    if (range_) return range_->take(score);
+    if (!(score >= d_.score_threshold)) return;
+    found_.push_back({box_at(places, p, {}), score});
+    found_.back().box.label = static_cast<int64_t>(std::clamp<double>(places.at(p, 5), 0, 1e9));
+  }
 
   void add_box(const Places& places, int64_t p, const Cell& cell) {
+    if (d_.decode == BoxDecode::kFound) return add_found(places, p);
     const int64_t first_class = 4 + d_.objectness;
     const double objectness =
         d_.objectness ? std::pow(squashed(places.at(p, d_.objectness_first ? 0 : 4)), d_.objectness_power) : 1;
-    if (objectness < d_.score_threshold) return;
+    if (objectness < d_.score_threshold && !range_) return;
+    const auto softmax = softmax_at(places, p, first_class);
     int64_t best = 0;
     for (int64_t c = 1; c < d_.classes && !d_.multi_label; ++c)
       if (places.at(p, first_class + c) > places.at(p, first_class + best)) best = c;
     std::optional<Box> box;
     for (int64_t c = d_.multi_label ? 0 : best; c < (d_.multi_label ? d_.classes : best + 1); ++c) {
-      const double score = objectness * std::pow(squashed(places.at(p, first_class + c)), d_.class_power);
+      const double value = places.at(p, first_class + c);
+      const double share = softmax ? std::exp(value - softmax->first) / softmax->second : squashed(value);
+      const double score = objectness * std::pow(share, d_.class_power);
+      if (range_) {
+        range_->take(score);
+        continue;
+      }
       if (!(score >= d_.score_threshold)) continue;
       if (!box) box = box_at(places, p, cell);
       found_.push_back({*box, score});
@@ -172,17 +249,29 @@ class Decoding {
         return middle((std::tanh(x) + cell.x) / cell.columns, (std::tanh(y) + cell.y) / cell.rows, sigmoid(w),
                       sigmoid(h));
       case BoxDecode::kNone:
+      case BoxDecode::kFound:
         break;
     }
-    if (!d_.xyxy) return middle(x / width, y / height, w / width, h / height);
-    return {static_cast<float>(x / width), static_cast<float>(y / height), static_cast<float>(w / width),
-            static_cast<float>(h / height)};
+    const auto corners = [&](double left, double top, double right, double bottom) {
+      return Box{static_cast<float>(left / width), static_cast<float>(top / height), static_cast<float>(right / width),
+                 static_cast<float>(bottom / height)};
+    };
+    switch (d_.box) {
+      case BoxForm::kCorners:
+        return corners(x, y, w, h);
+      case BoxForm::kCornersYFirst:
+        return corners(y, x, h, w);
+      case BoxForm::kMiddle:
+        break;
+    }
+    return middle(x / width, y / height, w / width, h / height);
   }
 
   const Decoder& d_;
   const Answers& answers_;
   int64_t row_;
   std::vector<Detection> found_;
+  ScoreRange* range_ = nullptr;  // of the scores; there: nothing else is looked for
 };
 
 // Greedy non-maximum suppression within each class; `sorted` is best first.
@@ -213,9 +302,28 @@ double intersection_over_union(const Box& a, const Box& b) {
   return width * height / (area(a) + area(b) - width * height);
 }
 
+void add_scores(ScoreRange& range, const Decoder& decoder, const Answers& answers, int64_t row) {
+  Decoding(decoder, answers, row).add_scores(range);
+}
+
+void require_alive(const ScoreRange& found, const ScoreRange& of_float, const Decoder& decoder) {
+  constexpr double kLeastSpread = 0.01;  // below it the float model finds nothing either
+  if (!(of_float.highest - of_float.least > kLeastSpread)) return;
+  if (found.highest > found.least && found.highest >= decoder.score_threshold) return;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[evaluate] scores of {:.3g} to {:.3g} found, the float model's go from {:.3g} to {:.3g}; a "
+                          "detector that finds something expected; layers behind the last convolutions are better left "
+                          "in float",
+                          found.least, found.highest, of_float.least, of_float.highest));
+}
+
 std::vector<Detection> decode(const Decoder& decoder, const Answers& answers, int64_t row) {
   std::vector<Detection> found = Decoding(decoder, answers, row).run();
   std::ranges::stable_sort(found, std::ranges::greater(), &Detection::score);
+  if (decoder.nms_threshold >= 1) {
+    found.resize(std::min(found.size(), decoder.max_detections));
+    return found;
+  }
   return suppress(found, decoder.nms_threshold, decoder.max_detections);
 }
 

@@ -1,10 +1,14 @@
 // What a detector's outputs mean: boxes, classes and scores, by a description of the head.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "seqto/dataset.h"
 #include "seqto/metrics.h"
+#include "seqto/model.h"
 
 namespace seqto::internal {
 
@@ -20,37 +24,57 @@ enum class BoxDecode {
   kYolov5,      // (2 sigmoid(x) - 0.5 + cell) / grid, (2 sigmoid(w))^2 * anchor; YOLOv4-scaled, v7
   kYolox,       // (x + cell) / grid, exp(w) / grid
   kFastestdet,  // (tanh(x) + cell) / grid, sigmoid(w)
+  kFound,       // a row for each detection: its box, score and class; nothing is suppressed
 };
+enum class BoxForm { kMiddle, kCorners, kCornersYFirst };
+enum class ScoreForm { kShares, kSigmoid, kSoftmax };  // softmax: of the classes, and behind them none of these
 
 struct DetectionHead {
   std::string output;                        // name; empty: the outputs in order
+  std::string scores, classes;               // outputs of their own for these, where `output` holds boxes alone
   std::vector<std::vector<double>> anchors;  // width and height in pixels of the input
 };
 
 // docs/reference/metrics.md has the JSON.
 struct Decoder {
   int64_t classes = 0;
+  int64_t extra = 0;              // values behind the classes that count for nothing: masks, keypoints
   bool objectness = true;         // a score of its own before the classes' ...
   bool objectness_first = false;  // ... or before the box
   bool channels_first = false;    // the values of a place lie along the axis before the last two (grid) or the last
-  bool xyxy = false;              // corners, not middle and size
+  BoxForm box = BoxForm::kMiddle;
   BoxDecode decode = BoxDecode::kNone;
-  bool sigmoid = false;                          // of objectness and classes
+  ScoreForm activation = ScoreForm::kShares;     // of objectness and classes; softmax of classes alone
   double width = 0, height = 0;                  // of the input in pixels; 0: boxes are shares of it already
   double objectness_power = 1, class_power = 1;  // score = objectness^a * class^b
   std::vector<int64_t> strides;                  // of one output that holds several grids one after the other
   std::vector<DetectionHead> heads;              // empty: the first output
   // A box for each class above the threshold, or for the best class alone.
   bool multi_label = true;
-  double score_threshold = 0.001, nms_threshold = 0.6;
+  double score_threshold = 0.001, nms_threshold = 0.6;  // 1: nothing is suppressed
   size_t max_detections = 100;
 };
 // Throws Error{kInvalidInput} naming the key.
 Decoder read_decoder(const std::string& file);
+Decoder parse_decoder(const std::string& json, const std::string& where);
+
+// The JSON for a model whose outputs have the form of a common exporter's; empty: they do not.
+// docs/reference/metrics.md has the forms.
+std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample);
 
 // Of sample `row`, best first, after suppression within each class. Throws Error{kInvalidInput} where the outputs have
 // not the form described.
 std::vector<Detection> decode(const Decoder& decoder, const Answers& answers, int64_t row);
+
+// The least and the highest score of boxes, whatever the thresholds.
+struct ScoreRange {
+  double least = std::numeric_limits<double>::infinity(), highest = -std::numeric_limits<double>::infinity();
+  void take(double score) { least = std::min(least, score), highest = std::max(highest, score); }
+};
+void add_scores(ScoreRange& range, const Decoder& decoder, const Answers& answers, int64_t row);
+// Throws Error{kInvalidInput} where the candidate's boxes all have one score, or none that counts, and the float
+// model's differ: such a detector finds nothing, however small its loss.
+void require_alive(const ScoreRange& found, const ScoreRange& of_float, const Decoder& decoder);
 
 double intersection_over_union(const Box& a, const Box& b);
 

@@ -26,15 +26,19 @@ struct Kind {
   Maker make;
 };
 
+Maker average_precision(const char* name) {
+  return [name](const std::string& file, const MetricOptions& options) {
+    return internal::make_average_precision(name, file, options.detector);
+  };
+}
+
 const std::map<std::string, Kind>& kinds() {
   static const std::map<std::string, Kind> kKinds{
       {"accuracy", {.make = [](const auto&, const auto&) { return internal::make_accuracy(); }}},
       {"mae", {.make = [](const auto&, const auto&) { return internal::make_mae(); }}},
       {"rmse", {.make = [](const auto&, const auto&) { return internal::make_rmse(); }}},
-      {"map50",
-       {.needs_file = true,
-        .takes_file = true,
-        .make = [](const std::string& file, const auto&) { return internal::make_map50(file); }}},
+      {"map50", {.takes_file = true, .make = average_precision("map50")}},
+      {"map50_95", {.takes_file = true, .make = average_precision("map50_95")}},
       {"nme",
        {.takes_file = true, .make = [](const std::string& file, const auto&) { return internal::make_nme(file); }}},
       {"perplexity", {.make = [](const auto&, const auto&) { return internal::make_perplexity(); }}},

@@ -12,6 +12,7 @@
 #include "base/names.h"
 #include "data/token_inputs.h"
 #include "metrics/loss/softmax.h"
+#include "metrics/task/detections.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "seqto/error.h"
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 const std::vector<Task>& rows() {
   static const std::vector<Task> kTasks{
       {.name = "classify", .loss = "kl"},
-      {.name = "detect", .loss = "nmse"},
+      {.name = "detect", .loss = "nmse", .metrics = {"map50_95", "map50"}},
       {.name = "embed", .loss = "cosine", .metrics = {"topk_overlap"}, .embeds = true},
       {.name = "generate", .loss = "kl", .metrics = {"perplexity"}},
       {.name = "transcribe", .loss = "kl"},
@@ -79,6 +80,8 @@ bool ends_in_tanh(const Model& model) {
 
 Found found_by(const Model& model, const FirstAnswer& first) {
   const Outputs& outputs = first.outputs;
+  if (!internal::find_decoder(model, outputs, first.sample).empty())
+    return {"detect", "outputs of the form of boxes with scores"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
   const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
@@ -144,6 +147,7 @@ Reading find_reading(const MetricOptions& asked, const Model& model, const First
   } else {
     reading.task = &task_named(asked.task);
   }
+  if (reading.task->name == "detect") reading.detector = internal::find_decoder(model, first.outputs, first.sample);
   if (reading.task->embeds) reading.pooling = pooling_of(asked, first);
   else if (!asked.pooling.empty())
     throw Error(Code::kUsage, fmt::format("[task] --pooling {} and the task {} found; --task embed expected beside it",
@@ -154,6 +158,7 @@ Reading find_reading(const MetricOptions& asked, const Model& model, const First
 MetricOptions read_with(const MetricOptions& asked, const Reading& reading) {
   MetricOptions metrics = asked;
   if (reading.task->embeds) metrics.pooling = to_string(reading.pooling);
+  metrics.detector = reading.detector;
   return metrics;
 }
 
@@ -161,7 +166,10 @@ std::vector<std::string> unasked_metrics(const Reading& reading, const Sample& s
   constexpr int64_t kFewest = 3;  // to be near to one of
   std::vector<std::string> names;
   for (const std::string_view name : reading.task->metrics)
-    if (reading.task->embeds ? samples >= kFewest : sample.tokens.size() > 1) names.emplace_back(name);
+    if (reading.task->embeds             ? samples >= kFewest
+        : reading.task->name == "detect" ? sample.boxes && !reading.detector.empty()
+                                         : sample.tokens.size() > 1)
+      names.emplace_back(name);
   return names;
 }
 

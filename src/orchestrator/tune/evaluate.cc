@@ -109,6 +109,8 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   const size_t count = evaluation.samples.size();
   Heat heat(race, evaluation);
   DecodeTimes decode(session, evaluation);
+  const auto names = answers->names;
+  if (evaluation.detector) result.scores.emplace();
   for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
     env.stop_if_cancelled("evaluate");
     std::vector<std::vector<Tensor>> chunk;
@@ -126,6 +128,11 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
       decode.add(chunk[i], answered[i].outputs);
       append_outputs(result.outputs, outputs, "[evaluate]", counted[i]);
       if (!evaluation.metrics.empty()) answers->append(outputs, counted[i]);
+      if (result.scores) {
+        Answers one(names);
+        one.append(outputs);
+        add_scores(*result.scores, *evaluation.detector, one, 0);
+      }
     }
   }
   result.measurement.latency = summarize_latency(std::move(times));
@@ -190,7 +197,11 @@ Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const std:
       const int64_t size = serialized_size(model);
       std::optional<InRace> in_race;
       if (race) in_race.emplace(*race, size);
-      outcome.measurement = measure(*session, evaluation, on.env, in_race).measurement;
+      Evaluated found = measure(*session, evaluation, on.env, in_race);
+      const bool whole = found.outputs.rows == evaluation.reference.rows;
+      if (!on.is_reference && whole && found.scores && evaluation.float_scores)
+        require_alive(*found.scores, *evaluation.float_scores, *evaluation.detector);
+      outcome.measurement = std::move(found.measurement);
       outcome.measurement->size_bytes = size;
     } catch (const DeviceGone&) {
       throw;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics/task/detections.h"
 #include "orchestrator/tune/prefixes.h"
 #include "runner/decode_step.h"
 #include "seqto/env.h"
@@ -29,6 +30,9 @@ struct EvaluationData {
   Pooling pooling = Pooling::kNone;
   Outputs reference;                // the float model's outputs on the samples; empty while that is made
   std::vector<std::string> paired;  // losses that candidates are compared in sample by sample
+  // --- of a detector whose outputs are understood
+  std::optional<Decoder> detector;
+  std::optional<ScoreRange> float_scores;  // of the float model; absent while they are found
   // --- task metrics that were asked for
   Metrics metrics;
   std::vector<Truth> truths;                   // one per sample
@@ -63,6 +67,7 @@ void put_uncertain_first(EvaluationData& evaluation);
 
 struct Evaluated {
   Measurement measurement;
+  std::optional<ScoreRange> scores;  // of a detector
   Outputs outputs;
   std::shared_ptr<const Answers> all_outputs;  // where there are metrics
 };
@@ -91,6 +96,7 @@ struct Evaluation {
   const Env& env;
   const Prefixes* prefixes = nullptr;  // of the search samples, where a candidate may be run from a cut on
   const Target* target = nullptr;      // that candidates have to be taken by
+  bool is_reference = false;           // what others are compared with has figures, even where it finds nothing
 };
 
 // A failing candidate is a Trial that says why: this is one of the few places that catch.

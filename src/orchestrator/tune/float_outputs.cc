@@ -55,8 +55,9 @@ Reading read_task(const Inputs& in, const First& first) {
                                   .model_folder = in.options.model.parent_path()});
   const bool pools = reading.task->embeds;
   in.env.log(LogLevel::kInfo,
-             fmt::format("task: {}{}{}", reading.task->name,
+             fmt::format("task: {}{}{}{}", reading.task->name,
                          pools ? fmt::format(", by the {} of positions", to_string(reading.pooling)) : "",
+                         reading.detector.empty() ? "" : ", read as " + reading.detector,
                          reading.reason.empty() ? "" : fmt::format(" ({})", reading.reason)));
   return reading;
 }
@@ -80,6 +81,7 @@ Measurement measure_reference(EvaluationData& part, Session& session, const Env&
   Evaluated evaluated = measure(session, part, env);
   part.reference = std::move(evaluated.outputs);
   part.all_outputs = std::move(evaluated.all_outputs);
+  part.float_scores = evaluated.scores;
   return std::move(evaluated.measurement);
 }
 
@@ -126,7 +128,10 @@ void note_intervals(const Measurement& measurement, Ending& ending) {
 
 void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, Ending& ending) {
   for (Place& place : places)
-    for (EvaluationData* part : {&place.evaluation, &place.search, &place.acceptance}) part->pooling = reading.pooling;
+    for (EvaluationData* part : {&place.evaluation, &place.search, &place.acceptance}) {
+      part->pooling = reading.pooling;
+      if (!reading.detector.empty()) part->detector = parse_decoder(reading.detector, "the outputs");
+    }
   ending.task = reading.task->name;
   if (in.chose_objectives || reading.task->loss == "kl") return;
   std::ranges::replace(ending.objectives, "kl", std::string(reading.task->loss));

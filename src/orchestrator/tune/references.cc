@@ -76,7 +76,7 @@ void measure_reference(const std::string& id, const Plan& plan, const Model& can
   Trial trial;
   trial.id = id;
   trial.plan = plan;
-  trial = evaluate(candidate, std::move(trial), {places, w.env});
+  trial = evaluate(candidate, std::move(trial), {.places = places, .env = w.env, .is_reference = true});
   if (!trial.measurement)
     throw Error(
         Code::kInvalidInput,

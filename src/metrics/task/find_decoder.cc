@@ -1,0 +1,179 @@
+// What a detector's outputs mean, found from their shapes, the first answer and what exporters note in the file.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "metrics/task/detections.h"
+
+namespace seqto::internal {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A float output of the first answer.
+struct Answer {
+  std::string name;
+  std::vector<int64_t> dims;
+  std::span<const float> values;
+};
+
+struct Input {
+  int64_t width = 0, height = 0;
+};
+
+std::vector<Answer> answers_of(const Model& model, const Outputs& first) {
+  std::vector<Answer> answers;
+  const auto add = [&](const Outputs& o) {
+    if (o.place < model.graph.outputs.size() && o.rows > 0)
+      answers.push_back({model.graph.outputs[o.place].name, o.dims, o.row(0)});
+  };
+  add(first);
+  std::ranges::for_each(first.others, add);
+  return answers;
+}
+
+// Of the one picture that the model reads.
+std::optional<Input> input_of(const Sample& sample) {
+  if (sample.inputs.empty() || sample.inputs[0].dims().size() != 4) return {};
+  const std::vector<int64_t>& dims = sample.inputs[0].dims();
+  const auto is_depth = [](int64_t d) { return d == 1 || d == 3; };
+  if (is_depth(dims[1])) return Input{dims[3], dims[2]};
+  if (is_depth(dims[3])) return Input{dims[2], dims[1]};
+  return {};
+}
+
+// How many entries the dict `names` has that Ultralytics writes into its files: {0: 'person', 1: ...}. 0: not there.
+int64_t noted_classes(const Model& model) {
+  const auto names = std::ranges::find(model.metadata, "names", &std::pair<std::string, std::string>::first);
+  if (names == model.metadata.end() || !names->second.starts_with('{')) return 0;
+  int64_t count = 0;
+  const std::string& text = names->second;
+  for (size_t i = 1; i + 1 < text.size(); ++i)
+    if (text[i] == ':' && text[i - 1] >= '0' && text[i - 1] <= '9' && text[i + 1] == ' ') ++count;
+  return count;
+}
+
+// The strides whose grids over the input have so many cells together; empty: none that detectors use.
+std::vector<int64_t> strides_of(const Input& input, int64_t cells) {
+  static const std::vector<std::vector<int64_t>> kUsual{{8, 16, 32}, {16, 32}, {8, 16, 32, 64}, {4, 8, 16, 32}, {8, 16},
+                                                        {16},        {32}};
+  for (const auto& strides : kUsual) {
+    int64_t sum = 0;
+    for (const int64_t s : strides) sum += (input.width / s) * (input.height / s);
+    if (sum == cells && sum > 0) return strides;
+  }
+  return {};
+}
+
+bool within(std::span<const float> values, float least, float most) {
+  return std::ranges::all_of(values, [&](float v) { return v >= least && v <= most; });
+}
+
+// Of [places, width], column by column.
+std::vector<float> column(const Answer& answer, int64_t width, int64_t at) {
+  std::vector<float> values;
+  for (size_t i = static_cast<size_t>(at); i < answer.values.size(); i += static_cast<size_t>(width))
+    values.push_back(answer.values[i]);
+  return values;
+}
+
+// Sizes of boxes, and not in pixels.
+bool are_shares(std::span<const float> sizes) { return within(sizes, 0, 1.5f); }
+
+bool is_whole(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float v) { return v >= -1 && v == std::floor(v); });
+}
+
+Json in_pixels(Json decoder, const Input& input) {
+  decoder["input"] = {input.width, input.height};
+  return decoder;
+}
+
+// [1, 4 + classes, cells]: YOLOv8 and later.
+Json without_objectness(const Answer& a, const Input& input, int64_t noted) {
+  const int64_t channels = a.dims[1];
+  if (channels < 5 || strides_of(input, a.dims[2]).empty()) return {};
+  const int64_t classes = noted > 0 && noted <= channels - 4 ? noted : channels - 4;
+  Json decoder{{"outputs", {a.name}}, {"classes", classes}, {"objectness", false}, {"layout", "channels_first"}};
+  if (classes < channels - 4) decoder["extra"] = channels - 4 - classes;
+  const auto cells = static_cast<size_t>(a.dims[2]);
+  return are_shares(a.values.subspan(2 * cells, 2 * cells)) ? decoder : in_pixels(decoder, input);
+}
+
+// [1, places, 5 + classes]: YOLOv5 and v7 with three boxes a cell, YOLOX with one.
+Json with_objectness(const Answer& a, const Input& input, int64_t noted) {
+  const int64_t places = a.dims[1], channels = a.dims[2];
+  if (channels < 6) return {};
+  const int64_t classes = noted > 0 && noted <= channels - 5 ? noted : channels - 5;
+  Json decoder{{"outputs", {a.name}}, {"classes", classes}};
+  if (classes < channels - 5) decoder["extra"] = channels - 5 - classes;
+  std::vector<float> sizes = column(a, channels, 2);
+  const std::vector<float> heights = column(a, channels, 3);
+  sizes.insert(sizes.end(), heights.begin(), heights.end());
+  if (places % 3 == 0 && !strides_of(input, places / 3).empty())
+    return are_shares(sizes) ? decoder : in_pixels(decoder, input);
+  const std::vector<int64_t> strides = strides_of(input, places);
+  if (strides.empty()) return {};
+  // What is not decoded yet are logarithms of sizes.
+  if (*std::ranges::min_element(sizes) < 0) decoder["decode"] = "yolox", decoder["strides"] = strides;
+  else if (are_shares(sizes)) return decoder;
+  return in_pixels(decoder, input);
+}
+
+// [1, detections, 6]: left, top, right, bottom, score, class; YOLOv10, YOLO26, exports with suppression in the graph.
+Json found_rows(const Answer& a, const Input& input) {
+  if (a.dims[2] != 6 || a.dims[1] > 1000) return {};
+  const auto scores = column(a, 6, 4), classes = column(a, 6, 5);
+  if (!within(scores, 0, 1) || !is_whole(classes)) return {};
+  Json decoder{{"outputs", {a.name}}, {"decode", "found"}, {"box", "xyxy"}};
+  return within(column(a, 6, 2), -0.5f, 1.5f) ? decoder : in_pixels(decoder, input);
+}
+
+const Answer* called(std::span<const Answer> answers, std::initializer_list<std::string_view> names) {
+  for (const Answer& a : answers)
+    if (std::ranges::find(names, a.name) != names.end()) return &a;
+  return nullptr;
+}
+
+// Outputs for boxes, scores and classes: DETR as transformers exports it, TensorFlow's detection graphs.
+Json of_parts(std::span<const Answer> answers, int64_t noted) {
+  const Answer *boxes = called(answers, {"pred_boxes"}), *scores = called(answers, {"logits"});
+  if (boxes && scores && scores->dims.size() == 3 && boxes->dims.size() == 3 && scores->dims[1] == boxes->dims[1]) {
+    // With a class for none, scores are shares of all classes; without, each is one of its own.
+    const int64_t columns = scores->dims[2];
+    const bool none = noted > 0 ? columns == noted + 1 : columns == 92;
+    return {{"outputs", {{{"name", boxes->name}, {"scores", scores->name}}}},
+            {"classes", none ? columns - 1 : columns},
+            {"objectness", false},
+            {"activation", none ? "softmax" : "sigmoid"},
+            {"nms_threshold", 1}};
+  }
+  boxes = called(answers, {"detection_boxes", "detection_boxes:0"});
+  scores = called(answers, {"detection_scores", "detection_scores:0"});
+  const Answer* classes = called(answers, {"detection_classes", "detection_classes:0"});
+  if (!boxes || !scores || !classes) return {};
+  return {{"outputs", {{{"name", boxes->name}, {"scores", scores->name}, {"classes", classes->name}}}},
+          {"decode", "found"},
+          {"box", "yxyx"}};
+}
+
+}  // namespace
+
+std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample) {
+  const std::vector<Answer> answers = answers_of(model, first);
+  const auto input = input_of(sample);
+  if (answers.empty() || !input) return {};
+  const int64_t noted = noted_classes(model);
+  Json decoder = of_parts(answers, noted);
+  const Answer& a = answers.front();
+  if (decoder.is_null() && a.dims.size() == 3 && a.dims[0] == 1 && a.dims[1] > 0 && a.dims[2] > 0) {
+    decoder = found_rows(a, *input);
+    if (decoder.is_null())
+      decoder = a.dims[1] < a.dims[2] ? without_objectness(a, *input, noted) : with_objectness(a, *input, noted);
+  }
+  return decoder.is_null() ? std::string() : decoder.dump();
+}
+
+}  // namespace seqto::internal

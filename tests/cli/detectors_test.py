@@ -1,0 +1,163 @@
+"""Detectors as users have them: outputs whose form is found, pictures in a letterbox, and one that finds nothing any more."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from PIL import Image
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+sys.path.insert(0, str(models.SOURCE / "examples/detector"))
+import heads  # noqa: E402
+
+CHANGED = 5
+
+
+def write(path, head):
+    model, read = heads.build(head)
+    onnx.save(model, path)
+    return read
+
+
+class Detectors(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="seqto-detectors-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir)
+        subprocess.run([sys.executable, "-B", str(models.SOURCE / "examples/detector/shapes.py"), str(cls.dir / "data"), "--count", "60"],
+                       check=True)
+        cls.data = ["--data", cls.dir / "data/images", "--labels", cls.dir / "data/labels"]
+
+    def gate(self, model, *flags, reference=None):
+        """The figures of the gate, and whether it held."""
+        done = models.seqto("-v", "check", model, "--reference", reference or model, *self.data, "--max-accuracy-drop", "map50_95=0.01",
+                            "--metric", "map50_95", *flags, "--json")
+        self.assertIn(done.returncode, (0, CHANGED), done.stderr)
+        return json.loads(done.stdout), done.stderr
+
+    def measured(self, model, read):
+        (self.dir / "read.json").write_text(json.dumps(read))
+        done = models.seqto("run", model, *self.data, "-o", self.dir / "o.npz", "--metric", f"map50_95={self.dir / 'read.json'}", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["metrics"]["map50_95"]
+
+    def test_the_form_is_found(self):
+        """By the float model alone, as its exporter would have described it."""
+        for form in ("yolov8", "yolov5", "yolox", "end_to_end", "detr"):
+            for shares in (False, True):
+                model = self.dir / f"{form}.onnx"
+                described = self.measured(model, write(model, heads.Head(form=form, shares=shares)))
+                self.assertGreater(described, 0.3, form)
+                out = self.dir / f"{form}_{shares}"
+                done = models.seqto("-v", "tune", model, *self.data, "--schemes", "int8", "--max-evaluations", 4, "--evaluation-samples", 30,
+                                    "--calibration-samples", 20, "--objectives", "nmse,size", "-o", out)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("task: detect, read as", done.stderr)
+                summary = json.loads((out / "summary.json").read_text())
+                self.assertEqual(summary["task"], "detect")
+                self.assertIn('"map50_95"', (out / "summary.json").read_text())
+                told = self.gate(model)[0]
+                drop = next(limit for limit in told["limits"] if "map50_95" in limit["figure"])
+                self.assertEqual(drop["found"], 0, told)
+
+    def test_default_int8_of_each_form(self):
+        for i, form in enumerate(heads.FORMS):
+            head = dataclasses.replace(heads.drawn(i), form=form, bytes_in=False)
+            model, out = self.dir / "float.onnx", self.dir / "int8.onnx"
+            read = write(model, head)
+            done = models.seqto("quantize", model, *self.data[:2], "-o", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            float_figure, int8_figure = self.measured(model, read), self.measured(out, read)
+            self.assertGreater(int8_figure, 0.96 * float_figure, (head, float_figure, int8_figure))
+
+    def test_a_dead_detector_is_a_failed_trial(self):
+        """Boxes in pixels and scores in one tensor of 8 bits: each score becomes 0, whatever the loss."""
+        out = self.dir / "dead"
+        model = models.save(self.dir / "coarse.onnx",
+                            [models.node("Conv", ["x", "boxes"], ["b"], strides=[16, 16]), models.node("Mul", ["b", "far"], ["p"]),
+                             models.node("Conv", ["x", "scores"], ["l"], strides=[16, 16]), models.node("Sigmoid", ["l"], ["s"]),
+                             models.node("Concat", ["p", "s"], ["both"], axis=1), models.node("Reshape", ["both", "rows"], ["y"])],
+                            [("x", [1, 3, 64, 64])], [("y", [1, 6, 16])],
+                            [("boxes", models.weight(4, 3, 16, 16)), ("scores", models.weight(2, 3, 16, 16, seed=1) / 9),
+                             ("far", np.float32([300])), ("rows", np.array([1, 6, -1]))])
+        np.savez(self.dir / "coarse.npz", x=np.random.default_rng(5).random((60, 3, 64, 64), dtype=np.float32))
+        done = models.seqto("tune", model, "--data", self.dir / "coarse.npz", "--schemes", "int8", "--no-float-unlike-concat", "--no-improve", "--max-evaluations",
+                            30, "--evaluation-samples", 30, "--calibration-samples", 20, "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = "a detector that finds something expected"
+        failed = [t for t in (json.loads(line).get("trial", {}) for line in (out / "study.jsonl").read_text().splitlines())
+                  if said in t.get("failure", "")]
+        self.assertGreater(len(failed), 0, done.stderr)
+        for trial in failed:
+            self.assertEqual(trial["plan"]["both_node"], "int8", "others live")
+
+    def test_letterbox_is_pillows(self):
+        rng = np.random.default_rng(3)
+        for width, height in ((90, 51), (31, 77), (200, 200), (1, 300)):
+            picture = Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+            folder = self.dir / f"box{width}"
+            folder.mkdir()
+            picture.save(folder / "a.png")
+            model = models.save(self.dir / "pass.onnx", [models.node("Identity", ["x"], ["y"])], [("x", [1, 3, 64, 96])],
+                                [("y", [1, 3, 64, 96])])
+            done = models.seqto("run", model, "--data", folder, "--preprocess", "yolo", "-o", self.dir / "box.npz")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            scale = min(96 / width, 64 / height)
+            w, h = max(1, round(width * scale)), max(1, round(height * scale))
+            wanted = np.full((64, 96, 3), 114, np.uint8)
+            left, top = (96 - w) // 2, (64 - h) // 2
+            wanted[top:top + h, left:left + w] = np.asarray(picture.resize((w, h), Image.BILINEAR))
+            wanted = wanted.transpose(2, 0, 1).astype(np.float32) * np.float32(1 / 255)
+            np.testing.assert_array_equal(np.load(self.dir / "box.npz")["y"][0], wanted)
+
+    def test_boxes_go_into_the_letterbox(self):
+        """Pictures with the half of another colour beside them: what is found stays right."""
+        wide = self.dir / "wide"
+        shutil.copytree(self.dir / "data", wide)
+        for file in (wide / "images").iterdir():
+            picture = Image.open(file)
+            picture.crop((0, 24, 96, 72)).save(file)
+            label = wide / "labels" / (file.stem + ".txt")
+            kept = []
+            for line in label.read_text().splitlines():
+                kind, x, y, w, h = line.split()
+                low, high = max((float(y) - float(h) / 2) * 2 - 0.5, 0), min((float(y) + float(h) / 2) * 2 - 0.5, 1)
+                if high - low > float(h):  # half of it at least
+                    kept.append(f"{kind} {x} {(low + high) / 2} {w} {high - low}")
+            label.write_text("\n".join(kept))
+        model = self.dir / "float.onnx"
+        read = write(model, heads.Head(form="yolov8"))
+        (self.dir / "read.json").write_text(json.dumps(read))
+        figures = []
+        for recipe in ("yolo", '{"resize": {"width": 96, "height": 96}}'):
+            done = models.seqto("run", model, "--data", wide / "images", "--labels", wide / "labels", "--preprocess", recipe, "-o",
+                                self.dir / "o.npz", "--metric", f"map50={self.dir / 'read.json'}", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            figures.append(json.loads(done.stdout)["metrics"]["map50"])
+        # Drawn out to twice their height they still are discs, squares and triangles, though not those of the training.
+        self.assertGreater(figures[0], 0.6, figures)
+        self.assertGreater(figures[0], figures[1], figures)
+
+    def test_errors(self):
+        model = models.save(self.dir / "open.onnx", [models.node("Identity", ["x"], ["y"])], [("x", [1, 3, "h", "w"])],
+                            [("y", [1, 3, "h", "w"])])
+        for recipe, part in (("yolo", "a letterbox without a size"), ('{"resize": {"fill": 300}}', "an integer from 0 to 255"),
+                             ('{"resize": {"short_side": 9, "fill": 3}}', "short_side"),
+                             ('{"resize": {"width": 9, "height": 9, "fill": 3}, "crop": 4}', "crop")):
+            done = models.seqto("run", model, "--data", self.dir / "data/images", "--preprocess", recipe, "-o", self.dir / "o.npz")
+            self.assertEqual((done.returncode, part in done.stderr), (3, True), done.stderr)
+        done = models.seqto("run", model, *self.data, "-o", self.dir / "o.npz", "--metric", "map50")
+        self.assertEqual((done.returncode, "outputs of an unknown form" in done.stderr), (2, True), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "metrics/task/detections.h"
+#include "seqto/error.h"
+
+namespace seqto::internal {
+namespace {
+
+using nlohmann::json;
+
+struct Output {
+  std::string name;
+  std::vector<int64_t> dims;
+  std::vector<float> values;
+};
+
+// Values in [least, least + 1), repeatable.
+std::vector<float> some(int64_t count, float least = 0) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(least + static_cast<float>(i * 37 % 101) / 101);
+  return values;
+}
+
+int64_t size_of(const std::vector<int64_t>& dims) {
+  int64_t size = 1;
+  for (const int64_t d : dims) size *= d;
+  return size;
+}
+
+Output filled(std::string name, std::vector<int64_t> dims, float least = 0) {
+  const int64_t size = size_of(dims);
+  return {std::move(name), std::move(dims), some(size, least)};
+}
+
+json found(const std::vector<Output>& outputs, const std::string& names = "",
+           const std::vector<int64_t>& input = {1, 3, 640, 640}) {
+  Model model;
+  if (!names.empty()) model.metadata.emplace_back("names", names);
+  std::vector<Outputs> all;
+  for (const Output& o : outputs) {
+    Outputs& own = all.emplace_back();
+    own.dims = o.dims;
+    own.place = model.graph.outputs.size();
+    own.append(o.values);
+    model.graph.outputs.push_back({o.name, DataType::kFloat, {}, ""});
+  }
+  Outputs first = all.front();
+  first.others.assign(all.begin() + 1, all.end());
+  Sample sample;
+  sample.inputs.push_back(float_tensor(input, std::vector<float>(static_cast<size_t>(size_of(input)))));
+  const std::string text = find_decoder(model, first, sample);
+  if (text.empty()) return nullptr;
+  parse_decoder(text, "test");  // it is a description
+  return json::parse(text);
+}
+
+TEST(FindDecoder, Yolov8) {
+  const json read = found({filled("output0", {1, 84, 8400}, 100)});
+  EXPECT_EQ(read, json::parse(R"({"outputs": ["output0"], "classes": 80, "objectness": false,
+                                  "layout": "channels_first", "input": [640, 640]})"));
+  EXPECT_FALSE(found({filled("output0", {1, 84, 8400})}).contains("input")) << "boxes as shares of the picture";
+  EXPECT_EQ(found({filled("output0", {1, 84, 3024}, 100)}, "", {1, 3, 288, 512})["input"], json::parse("[512, 288]"));
+}
+
+TEST(FindDecoder, ClassesThatTheFileNotes) {
+  // 3 classes and 32 coefficients of masks, whose prototypes are a second output.
+  const json read = found({filled("output0", {1, 39, 8400}, 9), filled("output1", {1, 32, 160, 160})},
+                          "{0: 'a: b', 1: 'c', 2: \"d's\"}");
+  EXPECT_EQ(read["classes"], 3);
+  EXPECT_EQ(read["extra"], 32);
+}
+
+TEST(FindDecoder, Yolov5AndYolox) {
+  const json anchored = found({filled("output", {1, 25200, 85}, 20)});
+  EXPECT_EQ(anchored, json::parse(R"({"outputs": ["output"], "classes": 80, "input": [640, 640]})"));
+  EXPECT_EQ(found({filled("output", {1, 8400, 85}, 20)}), anchored) << "YOLOX, decoded in the graph";
+  const json raw = found({filled("output", {1, 8400, 85}, -0.5f)});
+  EXPECT_EQ(raw["decode"], "yolox");
+  EXPECT_EQ(raw["strides"], json::parse("[8, 16, 32]"));
+}
+
+TEST(FindDecoder, Suppressed) {
+  Output rows = filled("output0", {1, 300, 6});
+  for (size_t i = 0; i < rows.values.size(); i += 6) rows.values[i + 2] = 300, rows.values[i + 5] = 7;
+  EXPECT_EQ(found({rows}), json::parse(R"({"outputs": ["output0"], "decode": "found", "box": "xyxy",
+                                          "input": [640, 640]})"));
+  rows.values[5] = 0.5f;  // no class
+  EXPECT_EQ(found({rows}), nullptr);
+}
+
+TEST(FindDecoder, PartsOfTheirOwn) {
+  json read = found({filled("logits", {1, 100, 92}, -5), filled("pred_boxes", {1, 100, 4})});
+  EXPECT_EQ(read["classes"], 91);
+  EXPECT_EQ(read["activation"], "softmax");
+  read = found({filled("logits", {1, 300, 80}, -5), filled("pred_boxes", {1, 300, 4})});
+  EXPECT_EQ(read["classes"], 80);
+  EXPECT_EQ(read["activation"], "sigmoid");
+  read = found({filled("detection_boxes", {1, 100, 4}), filled("detection_classes", {1, 100}),
+                filled("detection_scores", {1, 100})});
+  EXPECT_EQ(read["box"], "yxyx");
+  EXPECT_EQ(read["outputs"][0]["classes"], "detection_classes");
+}
+
+TEST(FindDecoder, WhatIsNoDetector) {
+  EXPECT_EQ(found({filled("scores", {1, 1000})}), nullptr);
+  EXPECT_EQ(found({filled("map", {1, 19, 80, 80})}), nullptr);
+  EXPECT_EQ(found({filled("hidden", {1, 128, 768})}), nullptr);
+  EXPECT_EQ(found({filled("output", {1, 84, 8401}, 100)}), nullptr);
+  EXPECT_EQ(found({filled("output", {1, 84, 8400}, 100)}, "", {1, 128}), nullptr) << "no picture";
+}
+
+TEST(Detections, PartsAndTheirClassOfNone) {
+  Answers answers({"pred_boxes", "logits"});
+  // Two boxes; the second is none of the two classes.
+  answers.append(std::vector<Tensor>{float_tensor({1, 2, 4}, {0.5f, 0.5f, 0.2f, 0.4f, 0.1f, 0.1f, 0.1f, 0.1f}),
+                                     float_tensor({1, 2, 3}, {0, 2, -3, -9, -9, 9})});
+  const Decoder decoder = parse_decoder(R"({"outputs": [{"name": "pred_boxes", "scores": "logits"}], "classes": 2,
+      "objectness": false, "activation": "softmax", "nms_threshold": 1, "score_threshold": 0.3})",
+                                        "test");
+  const std::vector<Detection> seen = decode(decoder, answers, 0);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].box.label, 1);
+  EXPECT_NEAR(seen[0].score, std::exp(2) / (1 + std::exp(2) + std::exp(-3)), 1e-6);
+  EXPECT_NEAR(seen[0].box.left, 0.4, 1e-6);
+  EXPECT_NEAR(seen[0].box.bottom, 0.7, 1e-6);
+}
+
+TEST(Detections, ADetectorWithoutScoresIsDead) {
+  const Decoder decoder = parse_decoder(R"({"classes": 2, "objectness": false})", "test");
+  const ScoreRange alive{.least = 0, .highest = 0.9};
+  EXPECT_NO_THROW(require_alive({.least = 0, .highest = 0.5}, alive, decoder));
+  EXPECT_THROW(require_alive({.least = 0, .highest = 0}, alive, decoder), Error);
+  EXPECT_THROW(require_alive({.least = 0.5, .highest = 0.5}, alive, decoder), Error);
+  EXPECT_NO_THROW(require_alive({.least = 0, .highest = 0}, {.least = 0, .highest = 0.001}, decoder))
+      << "the float model finds nothing either";
+}
+
+}  // namespace
+}  // namespace seqto::internal
