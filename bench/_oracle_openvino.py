@@ -1,13 +1,23 @@
 """What OpenVINO's CPU plug-in made of a file: of each convolution and product, whether it runs on codes. Other layers are
 fused into these or into one another, and the compiled graph does not tell what became of them."""
 import collections
+import importlib.util
+import os
+import pathlib
+import sys
 
+sys.path.append(str(pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]) / ".deps/openvino_python"))
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 KERNELS = ("Convolution", "Deconvolution", "MatMul", "FullyConnected")
 
 
 class Refused(Exception):
     pass
+
+
+def missing():
+    """What is not there; empty: all is."""
+    return "" if importlib.util.find_spec("openvino") else "no openvino in this Python (./dev setup runtimes)"
 
 
 def read(path):

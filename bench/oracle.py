@@ -8,8 +8,9 @@ of the cases quantized by seqto, whether the verdict is that of the optimized gr
 
 usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N] [--target T]      (--show: the first N verdicts that were wrong)
 
-With `--target openvino-cpu` the files are those that `quantize --target` writes, and OpenVINO's compiled graph tells of
-convolutions and products alone; `pip install openvino` into the Python that runs this.
+With `--target onnxruntime-web-wasm` it is the graph that ONNX Runtime for the web makes, under Node. With `--target openvino-cpu`
+the files are those that `quantize --target` writes, and OpenVINO's compiled graph tells of convolutions and products alone.
+`./dev setup runtimes` brings both.
 """
 import collections
 import contextlib
@@ -29,6 +30,7 @@ ROOT = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "differential")]
 import graphs  # noqa: E402
 import _oracle_openvino as openvino_graph  # noqa: E402
+import _oracle_web as web_graph  # noqa: E402
 from _ratios import Ratios  # noqa: E402
 
 # Named as this file.
@@ -38,7 +40,8 @@ _spec.loader.exec_module(quantizer)
 
 BINARY = os.environ["SEQTO_BINARY"]
 TARGET = sys.argv[sys.argv.index("--target") + 1] if "--target" in sys.argv else "onnxruntime-cpu-x86"
-ON_OPENVINO = TARGET == "openvino-cpu"
+ON_OPENVINO, ON_WEB = TARGET == "openvino-cpu", TARGET == "onnxruntime-web-wasm"
+WEB = web_graph.Web() if ON_WEB and not web_graph.missing() else None
 ON_CODES = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize", "QAttention", "ConvInteger")
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "MaxPool")
 DROPPED = ("Relu", "Clip")  # where the QuantizeLinear behind them does the same
@@ -46,6 +49,9 @@ PAIR = ("QuantizeLinear", "DequantizeLinear")
 
 
 def optimized(path, output):
+    if ON_WEB:
+        WEB.optimize(path, output)
+        return onnx.load(output)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -177,8 +183,8 @@ def of_cases(folder):
 
 
 def main():
-    if ON_OPENVINO and importlib.util.find_spec("openvino") is None:
-        print("skipped: no openvino in this Python (pip install openvino)")
+    if lacking := openvino_graph.missing() if ON_OPENVINO else web_graph.missing() if ON_WEB else "":
+        print("skipped:", lacking)
         return 0
     value = lambda flag, otherwise: int(sys.argv[sys.argv.index(flag) + 1]) if flag in sys.argv else otherwise
     count, first, show = value("--count", 1000), value("--seed", 0), value("--show", 0)
@@ -201,10 +207,10 @@ def main():
     for line in wrong[:show]: print(line.replace(name, ""))
     by_op = collections.Counter(op for op, r in found.elements() if not r)
     print("cases with wrong verdicts:", {f: c for f, c in by_file.items() if c and not f[1:].isdigit()})
-    runtime = openvino_graph.version() if ON_OPENVINO else f"onnxruntime {ort.__version__}"
+    runtime = openvino_graph.version() if ON_OPENVINO else WEB.version if ON_WEB else f"onnxruntime {ort.__version__}"
     print(f"{TARGET}, {runtime}: {right} of {all_nodes} nodes right ({right / all_nodes:.2%}, goal 99.9 %) in {models} models; "
           f"{refused} that the runtime refuses; wrong by operator: {dict(by_op.most_common(12))}")
-    ratios = Ratios("oracle_openvino" if ON_OPENVINO else "oracle", ["generated graphs, cases"])
+    ratios = Ratios("oracle_openvino" if ON_OPENVINO else "oracle_web" if ON_WEB else "oracle", ["generated graphs, cases"])
     ratios.add("nodes wrong", max(1e-9, 1 - right / all_nodes), "lower")
     if ON_OPENVINO: ratios.add("files refused, of those whose float model is taken", max(1e-9, refused / (refused + models)), "lower")
     return ratios.finish()

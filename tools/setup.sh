@@ -9,6 +9,7 @@
 #   wheel-aarch64  the same as wheel-abi3, and what makes the package for 64-bit ARM: cross compiler, the same libraries, qemu
 #   tvm     the same as build, and Apache TVM in a private Python: for --device tvm:... (nothing where it has no wheel)
 #   aarch64 the same as tvm, and what makes and tries seqto-tvm for 64-bit ARM: cross compiler, qemu, TVM's libraries
+#   runtimes the same as build, and runtimes that verdicts of lint are held against: OpenVINO, ONNX Runtime for the web
 #   lint    clang-format and clang-tidy
 #
 # Everything but system packages lies in .deps/ (ignored); versions are in tools/versions.txt. Each step leaves a stamp
@@ -255,6 +256,14 @@ make_tvm_venv() {
   rm -rf "$deps/dl/tvm"
 }
 
+# Alone: what it asks for is NumPy, which the tests' Python has, and a sender of reports, which it does without.
+install_openvino_python() {
+  rm -rf "$deps/openvino_python"
+  pip install --only-binary=:all: --no-deps --target "$deps/openvino_python" "openvino==$OPENVINO_VERSION"
+}
+# As a page loads it; needs Node where it is run.
+fetch_web() { fetch_script web "onnxruntime-web@$ONNXRUNTIME_WEB_VERSION" dist/ort.wasm.bundle.min.mjs dist/ort-wasm-simd-threaded.wasm; }
+
 # The runtime libraries alone; headers are the same for all machines.
 fetch_tvm_aarch64() {
   work=$deps/dl/tvm_aarch64
@@ -276,8 +285,8 @@ install_lint_tools() {
 
 # --- the levels ------------------------------------------------------------------------------------------------------
 
-case $level in build | test | package | wheel | wheel-abi3 | wheel-aarch64 | tvm | aarch64 | lint) ;;
-  *) fail "'$level' is not a level; build, test, package, wheel, wheel-abi3, wheel-aarch64, tvm, aarch64 and lint are" ;;
+case $level in build | test | package | wheel | wheel-abi3 | wheel-aarch64 | tvm | aarch64 | runtimes | lint) ;;
+  *) fail "'$level' is not a level; build, test, package, wheel, wheel-abi3, wheel-aarch64, tvm, aarch64, runtimes and lint are" ;;
 esac
 mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
 # The same objects serve every checkout on the machine.
@@ -298,6 +307,8 @@ nanobind $NANOBIND_VERSION, mypy $MYPY_VERSION, jsonschema $JSONSCHEMA_VERSION, 
 case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, onnx $ONNX_VERSION, numpy $NUMPY_VERSION" make_tvm_venv ;; esac
 [ "$level" != aarch64 ] || background tvm_aarch64 "apache-tvm $TVM_VERSION, apache-tvm-ffi $TVM_FFI_VERSION" fetch_tvm_aarch64
 [ "$level" != test ] || background openvino "$ONNXRUNTIME_OPENVINO_VERSION" fetch_openvino
+[ "$level" != runtimes ] || background openvino_python "$OPENVINO_VERSION" install_openvino_python
+[ "$level" != runtimes ] || background web "$ONNXRUNTIME_WEB_VERSION" fetch_web
 [ "$level" != lint ] || background lint_tools "clang-format $CLANG_FORMAT_VERSION, clang-tidy $CLANG_TIDY_VERSION" install_lint_tools
 step onnx "$ONNX_VERSION" build_onnx
 case $level in wheel*) set_up_wheel ;; esac

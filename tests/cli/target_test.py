@@ -14,7 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 from testing.models import DIGITS, DIGITS_DATA, SOURCE, seqto  # noqa: E402
 
-WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-arm64", "openvino-cpu", "tensorrt", "qnn-htp", "xnnpack")
+WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-arm64", "onnxruntime-web-wasm", "openvino-cpu", "tensorrt",
+           "qnn-htp", "xnnpack")
 POWERS_OF_TWO = ("esp-dl", "vitis-xint8")
 OPENVINO = sorted((SOURCE / ".deps/openvino").glob("libonnxruntime.so*"))
 
@@ -88,6 +89,7 @@ class Files(unittest.TestCase):
         for target in POWERS_OF_TWO:
             self.assertIn("powers of two", self.quantize(target, code=2))
         self.assertIn("float16", self.quantize("coreml", code=2))
+        self.assertIn("float16", self.quantize("onnxruntime-web-webgpu", code=2))
         self.assertIn("float16", self.quantize("tensorrt", "--mode", "dynamic", code=2))
         self.assertIn("uint8", self.quantize("xnnpack", "--activation-type", "uint16", code=2))
         self.assertIn("TOML", self.quantize("toaster", code=2))

@@ -1,0 +1,71 @@
+"""ONNX Runtime for the web, under Node: the graphs that it makes and the answers that it gives (_oracle_web.mjs)."""
+import base64
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+
+FOLDER = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]) / ".deps/web"
+
+
+class Refused(Exception):
+    pass
+
+
+def missing():
+    """What is not there; empty: all is."""
+    if not shutil.which("node"): return "no node on this machine"
+    return "" if FOLDER.exists() else "no onnxruntime-web in .deps/web (./dev setup runtimes)"
+
+
+class Web:
+    """One process, begun anew where a model ended it."""
+
+    def __init__(self):
+        self.process, self.version = None, ""
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(["node", pathlib.Path(__file__).with_suffix(".mjs"), FOLDER], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.version = f"onnxruntime-web {json.loads(self.process.stdout.readline())['version']}"
+
+    def ask(self, **what):
+        try:
+            self.process.stdin.write(json.dumps(what) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+            found = json.loads(line) if line else {"error": "the runtime ended"}
+        except BrokenPipeError:
+            found = {"error": "the runtime ended"}
+        if "error" in found:
+            # An abort leaves the module useless.
+            self.process.kill()
+            self.process.wait()
+            self.start()
+            raise Refused(found["error"])
+        return found
+
+    def optimize(self, model, output):
+        self.ask(model=str(model), optimized=str(output))
+
+    def run(self, model, samples):
+        """The outputs of each sample, by their names."""
+        found = self.ask(model=str(model), samples=[{n: packed(x) for n, x in sample.items()} for sample in samples])
+        return [{n: unpacked(t) for n, t in outputs.items()} for outputs in found["outputs"]]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def packed(array):
+    array = np.ascontiguousarray(array)
+    return {"type": array.dtype.name, "dims": list(array.shape), "data": base64.b64encode(array.tobytes()).decode()}
+
+
+def unpacked(tensor):
+    return np.frombuffer(base64.b64decode(tensor["data"]), tensor["type"]).reshape(tensor["dims"])
