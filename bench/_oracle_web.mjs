@@ -1,6 +1,6 @@
 // ONNX Runtime for the web under Node, asked in lines of JSON: _oracle_web.mjs FOLDER, the two files of tools/setup.sh there.
 // {"model": FILE, "optimized": FILE} writes the graph that it made of the model, {"model": FILE, "samples": [{NAME: TENSOR}]}
-// answers with {"outputs": [{NAME: TENSOR}]}; TENSOR: {"type", "dims", "data": base64}. {"error": TEXT} where it refuses.
+// answers with {"inputs": [NAME], "outputs": [{NAME: TENSOR}]}; TENSOR: {"type", "dims", "data": base64}. {"error": TEXT}: refused.
 import fs from 'node:fs';
 import path from 'node:path';
 import readline from 'node:readline';
@@ -63,8 +63,9 @@ async function answer({model, optimized, samples = []}) {
     const results = await session.run(inputs);
     outputs.push(Object.fromEntries(Object.entries(results).map(([name, tensor]) => [name, fromTensor(tensor)])));
   }
+  const inputs = session.inputNames;
   await session.release();
-  return {outputs};
+  return {inputs, outputs};
 }
 
 console.log(JSON.stringify({version: ort.env.versions.web}));

@@ -52,6 +52,9 @@ class Web:
     def optimize(self, model, output):
         self.ask(model=str(model), optimized=str(output))
 
+    def inputs(self, model):
+        return self.ask(model=str(model))["inputs"]
+
     def run(self, model, samples):
         """The outputs of each sample, by their names."""
         found = self.ask(model=str(model), samples=[{n: packed(x) for n, x in sample.items()} for sample in samples])

@@ -1,5 +1,11 @@
-"""Files made for a target, run on its own runtime: `tune --target openvino-cpu --device openvino`, by the ONNX Runtime with
-OpenVINO that `tools/setup.sh test` brings. Each row is a file of one study, all measured in it on the same samples.
+"""Files made for a target, run on its own runtime: `tune --target T`, and each file of the study there. Each row is a file of one
+study, all measured on the same samples.
+
+usage: ./dev bench targets [--target T]
+
+- openvino-cpu (default): the study itself runs on OpenVINO, by the ONNX Runtime that `tools/setup.sh test` brings
+- onnxruntime-web-wasm: the study runs on the CPU, of all schemes in which weights have a byte or more; then its files run under
+  Node, on samples that it did not see
 
 Columns: network, file, bytes saved of those that the uniform file by onnxruntime's defaults saves, loss (KL) with its
 interval, loss over that uniform file's, latency over float's with its interval."""
@@ -10,56 +16,121 @@ import subprocess
 import sys
 import tempfile
 
-from _cases import case_words
+import numpy as np
+
+import _oracle_web as web_runtime
+from _cases import case_words, make_inputs
 from _ratios import Ratios, folder, header
 
 SOURCE, CASES = (pathlib.Path(os.environ[name]) for name in ("SEQTO_SOURCE_DIR", "SEQTO_CASES_DIR"))
-TARGET, DEVICE = "openvino-cpu", "openvino"
 NETWORKS, SECONDS, KEPT = ("resnet20", "resnet8", "tiny_encoder"), 120, 0.98
+SEEN, UNSEEN = 500, 200  # samples of the study, and for the web
+TINY = 1e-12  # as seqto's: keeps a share of 0 finite
 
 
-def study(name, out, library):
-    model, words = case_words(name)
-    subprocess.run([os.environ["SEQTO_BINARY"], "tune", model, *words, "--target", TARGET, "--device", DEVICE,
-                    "--max-time", str(SECONDS), "-o", out, "-q"], check=True, env={**os.environ, "SEQTO_ORT_LIBRARY": str(library)},
-                   stdout=subprocess.DEVNULL)
+def study(model, data, target, out, *words, env=None):
+    subprocess.run([os.environ["SEQTO_BINARY"], "tune", model, *data, "--target", target, *words, "--max-time", str(SECONDS), "-o", out, "-q"],
+                   check=True, env={**os.environ, **(env or {})}, stdout=subprocess.DEVNULL)
     return json.loads((out / "summary.json").read_text())
+
+
+def on_openvino(name, out):
+    """The study's points, all measured on the device."""
+    library = next(iter(sorted((SOURCE / ".deps/openvino").glob("libonnxruntime.so*"))))
+    model, data = case_words(name)
+    summary = study(model, data, "openvino-cpu", out, "--device", "openvino", env={"SEQTO_ORT_LIBRARY": str(library)})
+    return summary["fully_quantized"], [*summary["front"], *summary["others"]]
+
+
+def split(name, out):
+    """The case's samples as arrays: data for the study, and those that it does not see."""
+    case = CASES / name
+    given = case / json.loads((case / "case.json").read_text())["data"]
+    if given.suffix != ".npz":
+        given = out / "all.npz"
+        make_inputs(str(case), given, SEEN + UNSEEN)
+    arrays = {n: x for n, x in np.load(given).items() if n != "y"}
+    np.savez(out / "seen.npz", **{n: x[:-UNSEEN] for n, x in arrays.items()})
+    return out / "seen.npz", {n: x[-UNSEEN:] for n, x in arrays.items()}
+
+
+def shares(outputs):
+    """The softmax of each row, which seqto's loss compares."""
+    x = np.concatenate([next(iter(o.values())).reshape(1, -1) for o in outputs]).astype(np.float64)
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def interval(values):
+    means = np.random.default_rng(0).choice(values, (1000, len(values))).mean(1)
+    return [float(x) for x in np.quantile(means, (0.025, 0.975))]
+
+
+def on_web(name, out):
+    """The same points with the losses of what Node's runs answered; none has a latency."""
+    out.mkdir()
+    seen, unseen = split(name, out)
+    model = case_words(name)[0]
+    summary = study(model, ["--data", seen], "onnxruntime-web-wasm", out / "study", "--schemes", "int8,int8_weights,float16,float32")
+    web = web_runtime.Web()
+    inputs = web.inputs(model)
+    arrays = [unseen[n] for n in inputs] if all(n in unseen for n in inputs) else [unseen["x"]]
+    samples = [{n: x[i:i + 1] for n, x in zip(inputs, arrays)} for i in range(UNSEEN)]
+    expected = shares(web.run(model, samples))
+    points = [summary["fully_quantized"], *summary["front"], *summary["others"]]
+    points = [p for p in points if p.get("file") and (out / "study" / p["file"]).exists()]
+    for point in points:
+        found = shares(web.run(out / "study" / point["file"], samples))
+        each = (expected * (np.log(expected + TINY) - np.log(found + TINY))).sum(1)
+        point.update(losses={"kl": float(each.mean())}, intervals={"kl": interval(each)}, latency_ns={})
+    web.close()
+    return points[0], points[1:]
 
 
 def row(name, what, point, uniform):
     low, high = point["intervals"]["kl"]
-    time = point["latency_ns"].get("over_float")
+    time = (point["latency_ns"] or {}).get("over_float")
     latency = "{:.2f} ({:.2f} to {:.2f})".format(time["value"], *time["interval"]) if time else "-"
     return (f"| {name} | {what} | {point['size_reduction_kept']:.1%} | {point['losses']['kl']:.2e} ({low:.1e} to {high:.1e}) | "
             f"{point['losses']['kl'] / uniform:.5f} | {latency} |")
 
 
+RUNS = {"openvino-cpu": ("targets", on_openvino), "onnxruntime-web-wasm": ("targets_web", on_web)}
+
+
+def missing(target):
+    """What is not there; empty: all is."""
+    if target == "onnxruntime-web-wasm": return web_runtime.missing()
+    return "" if any((SOURCE / ".deps/openvino").glob("libonnxruntime.so*")) else "no onnxruntime-openvino in .deps/openvino (tools/setup.sh test)"
+
+
 def main():
-    libraries = sorted((SOURCE / ".deps/openvino").glob("libonnxruntime.so*"))
-    if not libraries:
-        print("skipped: no onnxruntime-openvino in .deps/openvino (tools/setup.sh test)")
+    target = sys.argv[sys.argv.index("--target") + 1] if "--target" in sys.argv else "openvino-cpu"
+    if lacking := missing(target):
+        print("skipped:", lacking)
         return 0
+    page, measured = RUNS[target]
     networks = [name for name in NETWORKS if (CASES / name).exists()]
-    text = header("targets", networks, "bench/targets.py") + \
+    text = header(f"targets --target {target}", networks, "bench/targets.py") + \
         "| network | file | size reduction kept | loss | over the uniform file's | latency over float's |\n|---|---|---|---|---|---|\n"
-    ratios = Ratios("targets", networks)
+    ratios = Ratios(page, networks)
     with tempfile.TemporaryDirectory() as work:
         for name in networks:
-            summary = study(name, pathlib.Path(work) / name, libraries[0])
-            uniform = summary["fully_quantized"]
-            points = [p for p in [*summary["front"], *summary["others"]] if p["losses"]["kl"] is not None]
-            small = min((p for p in points if p["size_reduction_kept"] >= KEPT), key=lambda p: p["losses"]["kl"])
-            fast = min(points, key=lambda p: p["latency_ns"]["median"] if p["latency_ns"] else float("inf"))
-            full = next((p for p in points if p["id"] == "full"), None)
+            uniform, points = measured(name, pathlib.Path(work) / name)
             loss = uniform["losses"]["kl"]
+            points = [p for p in points if p["losses"]["kl"] is not None]
+            small = min((p for p in points if p["size_reduction_kept"] >= KEPT), key=lambda p: p["losses"]["kl"])
+            full = next((p for p in points if p["id"] == "full"), None)
             rows = [row(name, "onnxruntime's defaults, all layers", uniform, loss)]
             if full: rows.append(row(name, "the target's int8, all layers", full, loss))
-            rows += [row(name, f"the least loss at {KEPT:.0%} or more", small, loss), row(name, "the fastest", fast, loss)]
+            rows.append(row(name, f"the least loss at {KEPT:.0%} or more", small, loss))
+            if timed := [p for p in points if p["latency_ns"]]:
+                rows.append(row(name, "the fastest", min(timed, key=lambda p: p["latency_ns"]["median"]), loss))
             print("\n".join(rows), flush=True)
             text += "\n".join(rows) + "\n"
             ratios.add(f"{name}: loss at {KEPT:.0%} of the size reduction over the uniform file's", max(1e-9, small["losses"]["kl"] / loss), "lower")
     if "--write" in sys.argv:
-        (folder() / "targets.md").write_text("# Files for a target, on its runtime\n\n" + text)
+        (folder() / f"{page}.md").write_text(f"# Files for {target}, on its runtime\n\n" + text)
     return ratios.finish()
 
 
