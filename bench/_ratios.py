@@ -66,6 +66,7 @@ def folder():
 class Ratios:
     def __init__(self, name, networks=(), flags=None):
         self.name, self.networks, self.found = name, list(networks), {}
+        self.counts = {}  # stored beside the ratios, for pages; not compared
         self.flags = sys.argv[1:] if flags is None else flags
 
     def add(self, name, value, better):
@@ -76,8 +77,9 @@ class Ratios:
         """Writes or checks as the flags say; the exit code."""
         path = folder() / f"{self.name}.json"
         if "--write" in self.flags:
-            path.write_text(json.dumps({"schema_version": 1, "bench": self.name, "date": str(datetime.date.today()),
-                                        "machine": machine(), "networks": self.networks, "ratios": self.found}, indent=1) + "\n")
+            counts = {"counts": self.counts} if self.counts else {}
+            path.write_text(json.dumps({"schema_version": 1, "bench": self.name, "date": str(datetime.date.today()), "machine": machine(),
+                                        "networks": self.networks, "ratios": self.found, **counts}, indent=1) + "\n")
             print(f"wrote {path.name}: {len(self.found)} ratios")
         if "--check" not in self.flags:
             return 0

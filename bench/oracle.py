@@ -4,6 +4,7 @@ of the cases quantized by seqto, whether the verdict is that of the optimized gr
 - integers: what the QuantizeLinear behind it gives comes from another operator than QuantizeLinear, or its own output from one on codes
 - conversion, fused: the pair's node is there, or is not
 - float: the output comes from an operator in float, or was fused into one
+- fused, of an activation: it is not there, and a QuantizeLinear or an operator on codes stands in its place
 - other: not counted
 
 usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N] [--target T]      (--show: the first N verdicts that were wrong)
@@ -31,7 +32,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "differential")]
 import graphs  # noqa: E402
 import _oracle_openvino as openvino_graph  # noqa: E402
 import _oracle_web as web_graph  # noqa: E402
-from _ratios import Ratios  # noqa: E402
+from _ratios import Ratios, folder as results_folder  # noqa: E402
 
 # Named as this file.
 _spec = importlib.util.spec_from_file_location("quantizer_oracle", ROOT / "tests" / "differential" / "oracle.py")
@@ -42,22 +43,41 @@ BINARY = os.environ["SEQTO_BINARY"]
 TARGET = sys.argv[sys.argv.index("--target") + 1] if "--target" in sys.argv else "onnxruntime-cpu-x86"
 ON_OPENVINO, ON_WEB = TARGET == "openvino-cpu", TARGET == "onnxruntime-web-wasm"
 WEB = web_graph.Web() if ON_WEB and not web_graph.missing() else None
+BEGIN, END = "<!-- ./dev bench oracle --write: -->", "<!-- end -->"
 ON_CODES = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize", "QAttention", "ConvInteger")
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "MaxPool")
 DROPPED = ("Relu", "Clip")  # where the QuantizeLinear behind them does the same
+KEEPS_CODES = MOVERS + ("NhwcMaxPool", "Gather", "GatherElements", "Flatten", "Expand", "Tile", "Split", "Resize", "ReduceMax", "ReduceMin",
+                        "DepthToSpace", "SpaceToDepth")
+CODE_TYPES = {onnx.TensorProto.UINT8, onnx.TensorProto.INT8, onnx.TensorProto.UINT16, onnx.TensorProto.INT16}
 PAIR = ("QuantizeLinear", "DequantizeLinear")
 
 
 def optimized(path, output):
+    """Throws where the runtime ends on the file, when it loads or when it runs it."""
+    model = onnx.load(path)
     if ON_WEB:
         WEB.optimize(path, output)
+        WEB.run(path, [random_sample(model)])
         return onnx.load(output)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     options.optimized_model_filepath = output
-    ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, random_sample(model))
     return onnx.load(output)
+
+
+def random_sample(model):
+    constants, rng = {i.name for i in model.graph.initializer}, np.random.default_rng(0)
+    sample = {}
+    for value in model.graph.input:
+        if value.name in constants: continue
+        tensor = value.type.tensor_type
+        shape = [d.dim_value or 1 for d in tensor.shape.dim]
+        kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        sample[value.name] = rng.normal(size=shape).astype(kind) if kind.kind == "f" else np.zeros(shape, kind)
+    return sample
 
 
 def verdicts(path, target=TARGET):
@@ -75,24 +95,34 @@ class Truth:
             for i in n.input: self.readers[i].append(n)
         self.makers = {o: n for n in model.graph.node for o in n.output}
         self.made = {o: n for n in after.graph.node for o in n.output}
-        self.outputs = {o.name for o in model.graph.output}
+        self.named = {(n.op_type, n.name): n for n in after.graph.node}
         self.quantized = {n.input[0] for n in after.graph.node if n.op_type == "QuantizeLinear"}
         self.dequantized = {n.output[0] for n in after.graph.node if n.op_type == "DequantizeLinear"}
-        self.pairs = {n.name for n in after.graph.node if n.op_type in PAIR}
+        self.pairs = {n.name.split("/duplicated")[0] for n in after.graph.node if n.op_type in PAIR}
         self.constants = {i.name for i in after.graph.initializer}
+        # Scales of those that the runtime made anew where it moved a Transpose: nothing tells what they were.
+        self.unnamed = {n.input[1] for n in after.graph.node if n.op_type == "QuantizeLinear" and n.name.startswith("QuantizeLinear")}
+        self.codes = {i.name for i in after.graph.initializer if i.data_type in CODE_TYPES}
+        for n in after.graph.node:
+            if n.op_type == "QuantizeLinear" or n.op_type.startswith(("QLinear", "DynamicQuantizeLinear")) or \
+                    (n.op_type == "QGemm" and len(n.input) > 7) or (n.op_type in KEEPS_CODES and n.input[0] in self.codes):
+                self.codes.update(n.output)
 
     def of_pair(self, node):
         """The runtime renames what signed codes become, and gives each reader a DequantizeLinear of its own."""
         if node.name and node.name in self.pairs: return "conversion"
-        if node.op_type == "QuantizeLinear": return "conversion" if self.in_front(node.input[0]) else "fused"
+        if node.op_type == "QuantizeLinear":
+            if self.in_front(node.input[0]): return "conversion"
+            return None if node.input[1] in self.unnamed else "fused"
         return "conversion" if self.behind(node.output[0]) else "fused"
 
     def in_front(self, tensor):
         """Whether a QuantizeLinear reads the tensor, or what it was moved from."""
-        while tensor not in self.quantized:
+        while tensor not in self.quantized and tensor + "_q" not in self.pairs:
             maker = self.makers.get(tensor)
             if maker is None or maker.op_type not in MOVERS + DROPPED: return False
             tensor = maker.input[0]
+            if tensor in self.makers and self.makers[tensor].op_type == "DequantizeLinear": return False  # codes already
         return True
 
     def behind(self, tensor):
@@ -111,13 +141,14 @@ class Truth:
     def of_layer(self, node):
         """"integers", "float", or nothing where the graph does not tell."""
         for output in node.output:
-            own = self.made.get(output)
+            own = self.made.get(output) or (self.named.get((node.op_type, node.name)) if node.name else None)
             if own is not None and node.op_type != "Transpose": own = self.behind_layout(own)
             if own is not None and own.op_type not in PAIR:
-                return "integers" if own.op_type.startswith(ON_CODES) else "float"
+                return "integers" if own.op_type.startswith(ON_CODES) or any(i in self.codes for i in own.input) else "float"
             for reader in self.readers[output]:
                 if reader.op_type != "QuantizeLinear": continue
-                behind = self.made.get(reader.output[0])
+                behind = self.behind_layout(self.made.get(reader.output[0]))
+                if behind is not None and node.op_type in DROPPED: return "fused"
                 if behind is not None and behind.op_type not in PAIR: return "integers"
         return None
 
@@ -213,7 +244,21 @@ def main():
     ratios = Ratios("oracle_openvino" if ON_OPENVINO else "oracle_web" if ON_WEB else "oracle", ["generated graphs, cases"])
     ratios.add("nodes wrong", max(1e-9, 1 - right / all_nodes), "lower")
     if ON_OPENVINO: ratios.add("files refused, of those whose float model is taken", max(1e-9, refused / (refused + models)), "lower")
-    return ratios.finish()
+    ratios.counts = {"target": TARGET, "runtime": runtime, "files": models, "nodes": all_nodes, "right": right, "refused": refused}
+    done = ratios.finish()
+    if "--write" in sys.argv: write_table()
+    return done
+
+
+def write_table():
+    """The figures of all targets, in the page about them."""
+    lines = ["| target | runtime | files | nodes predicted | right | files refused |", "|---|---|---|---|---|---|"]
+    for path in sorted(results_folder().glob("oracle*.json")):
+        c = json.loads(path.read_text()).get("counts")
+        if c: lines.append(f"| `{c['target']}` | {c['runtime']} | {c['files']:,} | {c['nodes']:,} | {c['right'] / c['nodes']:.2%} | {c['refused']} |")
+    page = ROOT / "docs/reference/targets.md"
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + rest.split(END)[1])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ namespace seqto {
 struct TargetRule {
   enum class As {
     kIntegers,  // a kernel of its own
-    kMoved      // the codes pass as they are: scale and zero point are the same on both sides
+    kMoved,     // the codes pass as they are: scale and zero point are the same on both sides
+    kStored     // the weight alone is in codes
   };
   enum class Second { kAny, kConstant, kActivation };
   std::vector<std::string> ops;
@@ -33,13 +34,15 @@ struct TargetRule {
   // Of kMoved: with pairs on one side alone, these move to the other, past any number of such operators.
   bool propagates = false;
   bool int32_bias = false;                   // a bias has to be int32 codes, or absent
-  bool quantizes_constants = false;          // a weight or bias in float, where the output is quantized
+  bool quantizes_constants = false;          // a weight or bias in float, where input and output are quantized
+  bool pairs_scalars = false;                // a scalar constant in float beside codes
   bool needs_output = true;                  // of a QuantizeLinear behind it
   int64_t least_inner = 0, least_outer = 0;  // of a product's weight: sums over fewer, or gives fewer: not worth it
   std::optional<double> output_scale;        // that the output has to have
   std::optional<int64_t> output_zero_point;
   int64_t from_opset = 0;
-  std::string why;  // of what it refuses; may be empty
+  std::string mode;  // that its attribute of this name has to have; empty: any
+  std::string why;   // of what it refuses; may be empty
 };
 
 // A table of targets/*.toml, or of a file of the user's.
@@ -53,6 +56,9 @@ struct Target {
   std::vector<std::string> operators;  // on codes that it has beside pairs: "QLinearConv", "MatMulNBits" ...
   int64_t most_opset = 0;              // 0: any
   bool inputs_only = false;            // pairs stand in front of layers alone, so that what follows can be fused
+  // Before it looks for layers, constants are computed, equal QuantizeLinear merged, and what a QuantizeLinear does
+  // again or undoes is left out.
+  bool optimizes_pairs = false;
   bool signed_pairs_become_unsigned = false;  // int8 of a QuantizeLinear that one DequantizeLinear reads is as uint8
   std::vector<TargetRule> rules;
 };

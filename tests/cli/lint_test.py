@@ -14,6 +14,25 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 from testing.models import seqto  # noqa: E402
 
+# Bodies of graphs from x and u to y, with codes of scale s and zero point z (uint8) or i (int8), and what becomes of nodes.
+PAIR = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) "
+PAIRS = PAIR + "v = QuantizeLinear(u, s, z) w = DequantizeLinear(v, s, z) "
+OPTIMIZED = {
+    "a Relu that the QuantizeLinear repeats": (
+        PAIRS + "m = MatMul(d, w) r = Relu(m) p = QuantizeLinear(r, s, z) y = DequantizeLinear(p, s, z)", {"Relu": "fused", "MatMul": "integers"}),
+    "a Clip that it does not repeat": (
+        PAIRS + "m = MatMul(d, w) r = Clip(m, , s) p = QuantizeLinear(r, s, z) y = DequantizeLinear(p, s, z)", {"Clip": "float", "MatMul": "float"}),
+    "a QuantizeLinear that undoes what stands in front": (
+        PAIR + "r = Relu(d) p = QuantizeLinear(r, s, z) e = DequantizeLinear(p, s, z) y = Exp(e)", {"Relu": "fused", "Exp": "float"}),
+    "two of one tensor": (
+        "q = QuantizeLinear(x, s, i) d = DequantizeLinear(q, s, i) p = QuantizeLinear(x, s, i) e = DequantizeLinear(p, s, i) "
+        "m = MatMul(d, e) t = QuantizeLinear(m, s, i) y = DequantizeLinear(t, s, i)", {"MatMul": "float"}),
+    "a bias in float": (
+        PAIR + "w = DequantizeLinear(c, s, i) g = Gemm(d, w, b) p = QuantizeLinear(g, s, z) y = DequantizeLinear(p, s, z)", {"Gemm": "integers"}),
+    "a weight in codes alone": ("w = DequantizeLinear(c, s, i) y = MatMul(x, w)", {"MatMul": "integers"}),
+    "an activation behind it": ("w = DequantizeLinear(c, s, i) m = MatMul(x, w) r = Relu(m) y = Exp(r)", {"MatMul": "float"}),
+}
+
 TARGETS = sorted(p.stem for p in (models.SOURCE / "targets").glob("*.toml"))
 
 
@@ -85,6 +104,27 @@ class Lint(unittest.TestCase):
             _, nodes = self.lint(model)
             integers = sum(n["verdict"] == "integers" for n in nodes.values())
             self.assertEqual(sum(op.startswith("QLinear") for op in made), integers, (model, made))
+
+    def test_what_the_optimizer_does_first(self):
+        import onnxruntime
+        constants = [numpy_helper.from_array(np.asarray(v), n) for n, v in (
+            ("s", np.float32(0.1)), ("z", np.uint8(0)), ("i", np.int8(3)), ("c", np.ones((4, 4), np.int8)), ("b", np.ones(4, np.float32)))]
+        for case, (body, expected) in OPTIMIZED.items():
+            with self.subTest(case):
+                model = onnx.parser.parse_model(
+                    f'<ir_version: 8, opset_import: ["": 17]> g (float[4,4] x, float[4,4] u) => (float[4,4] y) {{ {body} }}')
+                model.graph.initializer.extend(constants)
+                path = self.dir / "optimizes.onnx"
+                onnx.save(model, path)
+                _, nodes = self.lint(path)
+                self.assertEqual({n["op_type"]: n["verdict"] for n in nodes.values() if n["op_type"] in expected}, expected)
+                options = onnxruntime.SessionOptions()
+                options.optimized_model_filepath = str(self.dir / "optimized.onnx")
+                options.log_severity_level = 3
+                onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+                made = [n.op_type for n in onnx.load(options.optimized_model_filepath).graph.node]
+                for op, verdict in expected.items():
+                    self.assertEqual(op in made, verdict == "float", (op, made))
 
     def test_foreign_targets(self):
         for target in TARGETS:

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
+#include "quantization/read/settled_pairs.h"
 #include "seqto/target.h"
 
 namespace seqto {
@@ -18,7 +19,7 @@ namespace {
 
 using namespace internal;
 
-constexpr int kLongestChain = 100;  // of operators that pairs move past
+constexpr double kRounding = 1e-3;  // relative, of a bias's scale against the product of the others: beyond float's own
 
 // A tensor's codes: what a DequantizeLinear or QuantizeLinear says of them.
 struct Codes {
@@ -48,29 +49,27 @@ bool equal_values(const Tensor* a, const Tensor* b) {
   return a == b || (a && b && a->dims() == b->dims() && a->equals(*b));
 }
 
+// Of a graph with settled pairs.
 class Linter {
  public:
-  Linter(const Model& model, const Target& target) : model_(model), target_(target), view_(model) {
+  Linter(const Model& model, const SettledPairs& pairs, const Target& target)
+      : model_(model), pairs_(pairs), target_(target), view_(model) {
     for (const TargetRule& rule : target.rules)
       for (const std::string& op : rule.ops) rules_[op].push_back(&rule);
   }
 
-  Lint run() {
-    for (const Node& node : model_.graph.nodes) {
-      if (has(node, kPair)) continue;
-      verdicts_[&node] = layer(node);
-    }
+  // By the nodes' names.
+  std::unordered_map<std::string, LintedNode> run() {
+    std::unordered_map<std::string, LintedNode> verdicts;
     for (const Node& node : model_.graph.nodes)
-      if (has(node, kPair)) verdicts_[&node] = pair(node);
-    Lint result{.target = target_.name, .known = target_.known};
+      if (!has(node, kPair)) verdicts[node.name] = layer(node);
+    for (const Node& node : model_.graph.nodes)
+      if (has(node, kPair)) verdicts[node.name] = pair(node);
     for (const Node& node : model_.graph.nodes) {
-      LintedNode& linted = verdicts_.at(&node);
+      LintedNode& linted = verdicts.at(node.name);
       linted.wasted = linted.verdict == Verdict::kFloat && is_wasted(node);
-      linted.node = node.name;
-      linted.op_type = node.op_type;
-      result.nodes.push_back(std::move(linted));
     }
-    return result;
+    return verdicts;
   }
 
  private:
@@ -89,60 +88,28 @@ class Linter {
     };
     found.scale = filled(input(1));
     found.zero_point = filled(input(2));
-    if (target_.signed_pairs_become_unsigned && found.type == DataType::kInt8 && becomes_unsigned(pair, quantizes))
-      found.type = DataType::kUint8;
     found.constant = !quantizes && (view_.constant(coded) || is_folded(coded));
     return found;
   }
 
-  bool becomes_unsigned(const Node& pair, bool quantizes) const {
-    const Node* quantize = quantizes ? &pair : view_.edges.producer(pair.inputs[0]);
-    if (!quantize || !is_quantize(*quantize) || view_.edges.uses(quantize->outputs[0]) != 1) return false;
-    const Node* reader = view_.edges.only_reader(quantize->outputs[0]);
-    if (!reader || !is_dequantize(*reader)) return false;
-    const auto scalar = [&](const Node& node) {
-      const Tensor* zero = node.inputs.size() > 2 ? view_.constant(node.inputs[2]) : nullptr;
-      return zero && zero->element_count() == 1;
-    };
-    return scalar(*quantize) && scalar(*reader) && view_.edges.uses(reader->outputs[0]) == 1;
-  }
-
-  // A constant through QuantizeLinear: runtimes compute it once, when they load the model.
+  // Runtimes compute it once, when they load the model; of others than those whose passes are known, a constant through
+  // QuantizeLinear.
   bool is_folded(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
-    return producer && is_quantize(*producer) && !producer->inputs.empty() && view_.constant(producer->inputs[0]);
+    return pairs_.is_folded(tensor) ||
+           (!target_.optimizes_pairs &&
+            (producer && is_quantize(*producer) && !producer->inputs.empty() && view_.constant(producer->inputs[0])));
   }
 
-  bool propagates(const Node& node) const {
-    const auto rules = rules_.find(node.op_type);
-    return rules != rules_.end() && node.domain.empty() && !node.inputs.empty() && !node.outputs.empty() &&
-           std::ranges::any_of(rules->second, [&](const TargetRule* rule) {
-             return rule->propagates && view_.opset >= rule->from_opset;
-           });
-  }
-
-  // Of the DequantizeLinear that makes the tensor, or that moves behind what makes it; nothing for floats.
+  // Of the DequantizeLinear that makes the tensor; nothing for floats.
   std::optional<Codes> read(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
-    for (int i = 0; i < kLongestChain && producer && propagates(*producer); ++i) {
-      if (view_.edges.uses(producer->inputs[0]) != 1) break;
-      producer = view_.edges.producer(producer->inputs[0]);
-    }
     if (!producer || !is_dequantize(*producer)) return {};
     return codes(*producer, false);
   }
 
-  // Of the QuantizeLinear that alone reads the tensor, or that moves in front of what alone reads it.
-  std::optional<Codes> written(std::string tensor) const {
-    for (int i = 0; i < kLongestChain; ++i) {
-      const Node* reader = view_.edges.only_reader(tensor);
-      if (!reader || !propagates(*reader)) break;
-      tensor = reader->outputs[0];
-    }
-    return written_here(tensor);
-  }
-
-  std::optional<Codes> written_here(const std::string& tensor) const {
+  // Of the QuantizeLinear that alone reads the tensor.
+  std::optional<Codes> written(const std::string& tensor) const {
     const auto& readers = view_.edges.readers(tensor);
     if (readers.empty() || view_.edges.uses(tensor) != readers.size()) return {};
     if (std::ranges::any_of(readers, [](const Node* reader) { return !is_quantize(*reader); })) return {};
@@ -165,34 +132,58 @@ class Linter {
 
   // --- rules
 
-  bool is_passed_by_codes(const Node& node) const { return in_integers_.contains(&node) && propagates(node); }
-
-  // Whether pairs stand on one side of it alone.
-  bool is_passed(const Node& node) const {
-    if (!propagates(node) || view_.edges.uses(node.inputs[0]) != 1) return false;
-    return read(node.inputs[0]).has_value() != written(node.outputs[0]).has_value();
+  // Of a product with codes of a weight beside a float activation: one scale, one for each output, or one for each
+  // block along the sum.
+  std::string stored_refusal(const Node& node, const TargetRule& rule) const {
+    const auto found = read(node.inputs[1]);
+    if (!found || !found->constant) return "a weight that is not in codes found";
+    if (read(node.inputs[0])) return "codes on both sides found";
+    if (!contains(rule.weights, found->type))
+      return fmt::format("{} weights found; {} taken", to_string(found->type), types_text(rule.weights));
+    const std::string& tensor = found->node->inputs[0];
+    if (view_.edges.uses(tensor) != 1) return "a weight with several readers found";
+    if (has_factors(node) || node.int_attribute("transA", 0) != 0 || node.int_attribute("transB", 0) != 0)
+      return "a factor or a transposed input found";
+    if (const auto bias = bias_input(node))
+      if (const auto* dims = pairs_.dims(node.inputs[*bias]); !dims || dims->size() != 1)
+        return "a bias of another rank than 1 found";
+    const auto* dims = pairs_.dims(tensor);
+    if (!dims || dims->size() != 2 || !found->scale) return "a weight of another rank than 2 found";
+    const auto& scales = found->scale->dims();
+    const int64_t block = found->node->int_attribute("block_size", 0), axis = found->node->int_attribute("axis", 1);
+    const bool blocks = block >= 16 && (block & (block - 1)) == 0 && axis == 0 && scales.size() == 2;
+    const bool channels = block == 0 && axis == 1 && scales.size() == 1 && scales[0] == (*dims)[1];
+    if (!blocks && !channels && (block > 0 || !scales.empty())) return "scales found that lie otherwise";
+    const auto& readers = view_.edges.readers(node.outputs[0]);
+    if (std::ranges::any_of(readers, [](const Node* n) { return is_quantize(*n); })) return "a quantized output found";
+    return is_clipped(node) ? "an activation behind it found" : "";
   }
 
-  bool is_quantized_for(const Node& node, const TargetRule& rule, size_t input) const {
-    return rule.quantizes_constants && view_.initializers.contains(node.inputs[input]) && written(node.outputs[0]);
+  // Where one Relu or Clip reads what it gives, and one node reads that: ONNX Runtime looks for a QuantizeLinear there,
+  // and where it finds none it looks no further.
+  bool is_clipped(const Node& node) const {
+    const Node* reader = target_.optimizes_pairs ? view_.edges.only_reader(node.outputs[0]) : nullptr;
+    return reader && has(*reader, kClips) && view_.edges.only_reader(reader->outputs[0]);
   }
 
   // Why the rule is not met; empty: it is.
   std::string refusal(const Node& node, const TargetRule& rule) const {
+    if (rule.as == TargetRule::As::kStored) return stored_refusal(node, rule);
     if (view_.opset < rule.from_opset) return fmt::format("from opset {} on, {} found", rule.from_opset, view_.opset);
+    if (const std::string mode = rule.mode.empty() ? "" : node.string_attribute("mode", rule.mode); mode != rule.mode)
+      return fmt::format("mode {} found; {} taken", mode, rule.mode);
     std::vector<Codes> activations;
     for (const size_t i : data_inputs(node)) {
       if (i >= node.inputs.size() || node.inputs[i].empty()) continue;
       const std::string& tensor = node.inputs[i];
       if (!is_float(tensor)) continue;  // as the condition of a Where
       const auto found = read(tensor);
-      if (!found && i > 0 && is_quantized_for(node, rule, i)) continue;
       if (!found) return fmt::format("its input '{}' is not quantized", tensor);
       if (i == 1 && found->constant && rule.second == TargetRule::Second::kActivation)
         return "a constant as its second input found; an activation needed";
       if (i == 1 && !found->constant && rule.second == TargetRule::Second::kConstant)
         return "an activation as its second input found; a constant needed";
-      const bool weight = found->constant && i > 0 && has(node, kProduct);
+      const bool weight = i > 0 && has(node, kProduct);
       if (std::string why = weight ? weight_refusal(node, rule, *found) : activation_refusal(rule, *found);
           !why.empty())
         return why;
@@ -203,11 +194,27 @@ class Linter {
                            to_string(found->type));
     }
     if (activations.empty()) return "none of its inputs is a quantized activation";
-    if (const auto bias = bias_input(node); bias && rule.int32_bias)
-      if (const auto found = read(node.inputs[*bias]);
-          (!found && !is_quantized_for(node, rule, *bias)) || (found && found->type != DataType::kInt32))
-        return fmt::format("a bias of {} found; int32 codes needed", found ? to_string(found->type) : "floats");
+    if (std::string why = rule.int32_bias ? bias_refusal(node, activations[0]) : ""; !why.empty()) return why;
     return output_refusal(node, rule, activations);
+  }
+
+  std::string bias_refusal(const Node& node, const Codes& activation) const {
+    const auto bias = bias_input(node);
+    if (!bias) return {};
+    const auto found = read(node.inputs[*bias]);
+    if (!found || found->type != DataType::kInt32)
+      return fmt::format("a bias of {} found; int32 codes needed", found ? to_string(found->type) : "floats");
+    if (has_factors(node)) return "a bias beside a factor found";
+    const auto weight = read(node.inputs[1]);
+    const Tensor *of_weight = weight ? weight->scale : nullptr, *scale = found->scale;
+    if (!target_.optimizes_pairs || !is_conv(node) || !scale || !of_weight || !activation.scale) return {};
+    for (int64_t i = 0; i < scale->element_count(); ++i) {
+      const double product =
+          element(*activation.scale, 0) * element(*of_weight, std::min(i, of_weight->element_count() - 1));
+      if (std::abs(element(*scale, i) - product) > kRounding * product)
+        return "a bias with another scale than the products found";
+    }
+    return {};
   }
 
   std::string activation_refusal(const TargetRule& rule, const Codes& found) const {
@@ -222,8 +229,17 @@ class Linter {
       return fmt::format("{} weights found; {} taken", to_string(found.type), types_text(rule.weights));
     const bool per_channel = found.scale && found.scale->element_count() > 1;
     if (per_channel && !rule.per_channel) return "weights with a scale for each channel found; one for all taken";
+    if (found.scale && found.scale->dims().size() > 1 && found.scale->dims()[0] > 1) return "weights in blocks found";
+    if (per_channel && is_gemm(node) && target_.optimizes_pairs) {
+      const auto* dims = pairs_.dims(found.node->inputs[0]);
+      const int64_t axis = found.node->int_attribute("axis", 1), rank = dims ? static_cast<int64_t>(dims->size()) : 0;
+      if (const auto own = output_axis(node, static_cast<size_t>(rank));
+          own && static_cast<int64_t>(*own) != (axis < 0 ? axis + rank : axis))
+        return "scales along another axis than the outputs found";
+    }
     const Tensor* weight = view_.constant(found.node->inputs[0]);
-    if (!weight) weight = view_.constant(view_.edges.producer(found.node->inputs[0])->inputs[0]);
+    if (const Node* quantize = view_.edges.producer(found.node->inputs[0]); !weight && quantize)
+      weight = view_.constant(quantize->inputs[0]);
     if (weight && (rule.least_inner > 0 || rule.least_outer > 0)) {
       const size_t rank = weight->dims().size();
       const auto inner = summed_axis(node, rank), outer = output_axis(node, rank);
@@ -246,23 +262,24 @@ class Linter {
 
   std::string output_refusal(const Node& node, const TargetRule& rule, std::span<const Codes> activations) const {
     std::optional<Codes> first;
+    const DataType type = activations[0].type;
     for (const std::string& output : node.outputs) {
       if (output.empty()) continue;
       const auto found = written(output);
-      if (!found && rule.needs_output)
+      const bool some = std::ranges::any_of(view_.edges.readers(output), [](const Node* n) { return is_quantize(*n); });
+      if (!found && (rule.needs_output || some))
         return fmt::format("its output '{}' is not quantized, or for some readers alone", output);
-      if (!found) return {};
+      if (!found) return is_clipped(node) ? "an activation behind it found" : "";
+      for (const Codes& a : activations)
+        if (rule.same_types && (a.type != type || found->type != type))
+          return fmt::format("{} in and {} out found; one type needed", to_string(a.type), to_string(found->type));
+      if (std::string why = activation_refusal(rule, *found); !why.empty()) return "output: " + why;
+      if (rule.as == TargetRule::As::kMoved && (!equal_values(activations[0].scale, found->scale) ||
+                                                !equal_values(activations[0].zero_point, found->zero_point)))
+        return "other parameters behind it than in front";
       if (!first) first = found;
     }
     if (!first) return {};
-    const DataType type = activations[0].type;
-    for (const Codes& a : activations)
-      if (rule.same_types && (a.type != type || first->type != type))
-        return fmt::format("{} in and {} out found; one type needed", to_string(a.type), to_string(first->type));
-    if (std::string why = activation_refusal(rule, *first); !why.empty()) return "output: " + why;
-    if (rule.as == TargetRule::As::kMoved && (!equal_values(activations[0].scale, first->scale) ||
-                                              !equal_values(activations[0].zero_point, first->zero_point)))
-      return "other parameters behind it than in front";
     if (rule.output_scale && (!first->scale || std::abs(element(*first->scale, 0) / *rule.output_scale - 1) > 1e-5))
       return fmt::format("an output scale of {} found; {} needed",
                          first->scale ? fmt::format("{}", element(*first->scale, 0)) : "run time", *rule.output_scale);
@@ -283,7 +300,6 @@ class Linter {
     if (const auto rules = rules_.find(node.op_type); rules != rules_.end() && node.domain.empty()) {
       for (const TargetRule* rule : rules->second) {
         std::string why = refusal(node, *rule);
-        if (!why.empty() && rule->propagates && is_passed(node)) why.clear();
         if (why.empty()) {
           in_integers_.insert(&node);
           return {.verdict = Verdict::kIntegers,
@@ -292,10 +308,14 @@ class Linter {
         if (reason.empty()) reason = rule->why.empty() ? why : fmt::format("{} ({})", why, rule->why);
       }
     }
-    const bool floats = std::ranges::any_of(node.inputs, [&](const auto& i) { return !i.empty() && is_float(i); }) ||
-                        std::ranges::any_of(node.outputs, [&](const auto& o) { return is_float(o); });
+    const auto data = data_inputs(node);
+    const bool floats =
+        std::ranges::any_of(data, [&](size_t i) { return i < node.inputs.size() && is_float(node.inputs[i]); }) ||
+        std::ranges::any_of(node.outputs, [&](const auto& o) { return is_float(o); });
     if (!floats || is_constant(node) || is_identity(node)) return {.verdict = Verdict::kOther};
-    const bool quantized = std::ranges::any_of(data_inputs(node), [&](size_t i) {
+    if (std::ranges::all_of(node.outputs, [&](const auto& o) { return pairs_.is_folded(o); }))
+      return {.verdict = Verdict::kOther, .reason = "of constants: computed once"};
+    const bool quantized = std::ranges::any_of(data, [&](size_t i) {
       const auto found = i < node.inputs.size() ? read(node.inputs[i]) : std::nullopt;
       return found && !found->constant;
     });
@@ -347,22 +367,11 @@ class Linter {
     if (is_quantize(node)) {
       if (is_folded(output)) return {.verdict = Verdict::kFused, .reason = "of a constant: computed once"};
       const Node* producer = view_.edges.producer(node.inputs[0]);
-      // It moves in front of what codes pass.
-      for (int i = 0; i < kLongestChain && producer && is_passed_by_codes(*producer); ++i) {
-        if (read(producer->inputs[0])) break;
-        producer = view_.edges.producer(producer->inputs[0]);
-      }
-      if (producer && in_integers_.contains(producer)) return {.verdict = Verdict::kFused};
+      if (producer && in_integers_.contains(producer) && written(node.inputs[0])) return {.verdict = Verdict::kFused};
       return {.verdict = Verdict::kConversion, .reason = producer ? "behind a layer in float" : "of an input"};
     }
-    std::string end = output;
-    for (int i = 0; i < kLongestChain; ++i) {
-      const Node* reader = view_.edges.only_reader(end);
-      if (!reader || !is_passed_by_codes(*reader) || written_here(reader->outputs[0])) break;
-      end = reader->outputs[0];
-    }
-    const auto& readers = view_.edges.readers(end);
-    if (all_in_integers(readers) && view_.edges.uses(end) == readers.size()) return {.verdict = Verdict::kFused};
+    const auto& readers = view_.edges.readers(output);
+    if (all_in_integers(readers) && view_.edges.uses(output) == readers.size()) return {.verdict = Verdict::kFused};
     for (const Node* reader : readers)
       if (!in_integers_.contains(reader))
         return {.verdict = Verdict::kConversion, .reason = fmt::format("read by '{}' in float", reader->name)};
@@ -370,12 +379,29 @@ class Linter {
   }
 
   const Model& model_;
+  const SettledPairs& pairs_;
   const Target& target_;
   GraphView view_;
   std::unordered_map<std::string, std::vector<const TargetRule*>> rules_;
   std::unordered_set<const Node*> in_integers_;
-  std::unordered_map<const Node*, LintedNode> verdicts_;
 };
+
+// Of a node of the file, by what became of it.
+LintedNode verdict_of(const Node& node, const SettledPairs& pairs,
+                      const std::unordered_map<std::string, LintedNode>& verdicts) {
+  if (!has(node, kPair)) {
+    if (const auto names = pairs.now(node.name); !names.empty()) return verdicts.at(names[0]);
+    if (has(node, kClips)) return {.verdict = Verdict::kFused, .reason = "the QuantizeLinear behind it does the same"};
+    return {.verdict = Verdict::kOther, .reason = "nothing reads it"};
+  }
+  LintedNode result{.verdict = Verdict::kFused, .reason = "the runtime leaves it out"};
+  for (const std::string& name : pairs.now(node.name)) {
+    const LintedNode& found = verdicts.at(name);
+    if (found.verdict != Verdict::kFused) return found;
+    result = found;
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -390,7 +416,26 @@ int64_t Lint::count(Verdict verdict) const {
 
 int64_t Lint::wasted() const { return std::ranges::count_if(nodes, &LintedNode::wasted); }
 
-Lint lint(const Model& model, const Target& target) { return Linter(model, target).run(); }
+Lint lint(const Model& model, const Target& target) {
+  SettledPairs pairs(model, target);
+  std::unordered_map<std::string, LintedNode> verdicts;
+  std::unordered_set<std::string> fused;
+  do {
+    const Model now = pairs.model();
+    verdicts = Linter(now, pairs, target).run();
+    fused.clear();
+    for (const auto& [name, linted] : verdicts)
+      if (linted.verdict == Verdict::kFused) fused.insert(name);
+  } while (pairs.go_on(fused));
+  Lint result{.target = target.name, .known = target.known};
+  for (const Node& node : model.graph.nodes) {
+    LintedNode linted = verdict_of(node, pairs, verdicts);
+    linted.node = node.name;
+    linted.op_type = node.op_type;
+    result.nodes.push_back(std::move(linted));
+  }
+  return result;
+}
 
 std::string lint_to_json(const Lint& result) {
   using Json = nlohmann::ordered_json;

@@ -88,7 +88,8 @@ TargetRule::As parse_as(Reader& reader, const toml::table& table) {
   const std::string word = reader.text("as");
   if (word.empty() || word == "integers") return TargetRule::As::kIntegers;
   if (word == "moved") return TargetRule::As::kMoved;
-  reader.fail(table, fmt::format("as = \"{}\"", word), "integers or moved");
+  if (word == "stored") return TargetRule::As::kStored;
+  reader.fail(table, fmt::format("as = \"{}\"", word), "integers, moved or stored");
 }
 
 TargetRule::Second parse_second(Reader& reader, const toml::table& table) {
@@ -115,6 +116,7 @@ TargetRule read_rule(const toml::table& table, const std::string& file) {
   rule.power_of_two = r.flag("power_of_two", false);
   rule.propagates = r.flag("propagates", false);
   rule.quantizes_constants = r.flag("quantizes_constants", false);
+  rule.pairs_scalars = r.flag("pairs_scalars", false);
   rule.int32_bias = r.flag("int32_bias", false);
   rule.needs_output = r.flag("needs_output", true);
   rule.least_inner = r.whole("least_inner");
@@ -122,6 +124,7 @@ TargetRule read_rule(const toml::table& table, const std::string& file) {
   rule.output_scale = r.number("output_scale");
   if (const auto zero = r.number("output_zero_point")) rule.output_zero_point = static_cast<int64_t>(*zero);
   rule.from_opset = r.whole("from_opset");
+  rule.mode = r.text("mode");
   rule.why = r.text("why");
   r.finish();
   return rule;
@@ -150,6 +153,7 @@ Target read_target(std::string_view text, const std::string& file) {
   target.schemes = r.texts("schemes");
   for (const std::string& scheme : target.schemes) parse_detailed_scheme(scheme);
   target.inputs_only = r.flag("inputs_only", false);
+  target.optimizes_pairs = r.flag("optimizes_pairs", false);
   target.signed_pairs_become_unsigned = r.flag("signed_pairs_become_unsigned", false);
   target.most_opset = r.whole("most_opset");
   if (const toml::array* rules = r.tables("rule"))
