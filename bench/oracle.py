@@ -45,7 +45,7 @@ ON_OPENVINO, ON_WEB = TARGET == "openvino-cpu", TARGET == "onnxruntime-web-wasm"
 WEB = web_graph.Web() if ON_WEB and not web_graph.missing() else None
 BEGIN, END = "<!-- ./dev bench oracle --write: -->", "<!-- end -->"
 ON_CODES = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize", "QAttention", "ConvInteger")
-MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "MaxPool")
+MOVERS = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "MaxPool")
 DROPPED = ("Relu", "Clip")  # where the QuantizeLinear behind them does the same
 KEEPS_CODES = MOVERS + ("NhwcMaxPool", "Gather", "GatherElements", "Flatten", "Expand", "Tile", "Split", "Resize", "ReduceMax", "ReduceMin",
                         "DepthToSpace", "SpaceToDepth")
@@ -93,6 +93,8 @@ class Truth:
         self.readers = collections.defaultdict(list)
         for n in model.graph.node:
             for i in n.input: self.readers[i].append(n)
+        self.equal = collections.defaultdict(list)  # nodes that the runtime may merge
+        for n in model.graph.node: self.equal[(n.op_type, *n.input)].append(n)
         self.makers = {o: n for n in model.graph.node for o in n.output}
         self.made = {o: n for n in after.graph.node for o in n.output}
         self.named = {(n.op_type, n.name): n for n in after.graph.node}
@@ -110,7 +112,8 @@ class Truth:
 
     def of_pair(self, node):
         """The runtime renames what signed codes become, and gives each reader a DequantizeLinear of its own."""
-        if node.name and node.name in self.pairs: return "conversion"
+        same = self.equal[(node.op_type, *node.input)] if node.op_type == "QuantizeLinear" else [node]
+        if any(n.name and n.name in self.pairs for n in same): return "conversion"
         if node.op_type == "QuantizeLinear":
             if self.in_front(node.input[0]): return "conversion"
             return None if node.input[1] in self.unnamed else "fused"
@@ -140,8 +143,9 @@ class Truth:
 
     def of_layer(self, node):
         """"integers", "float", or nothing where the graph does not tell."""
-        for output in node.output:
-            own = self.made.get(output) or (self.named.get((node.op_type, node.name)) if node.name else None)
+        for k, output in enumerate(node.output):
+            merged = [self.made[n.output[k]] for n in self.equal[(node.op_type, *node.input)] if n.output[k] in self.made]
+            own = (merged[0] if merged else None) or (self.named.get((node.op_type, node.name)) if node.name else None)
             if own is not None and node.op_type != "Transpose": own = self.behind_layout(own)
             if own is not None and own.op_type not in PAIR:
                 return "integers" if own.op_type.startswith(ON_CODES) or any(i in self.codes for i in own.input) else "float"

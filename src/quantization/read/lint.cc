@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
@@ -211,7 +212,7 @@ class Linter {
     for (int64_t i = 0; i < scale->element_count(); ++i) {
       const double product =
           element(*activation.scale, 0) * element(*of_weight, std::min(i, of_weight->element_count() - 1));
-      if (std::abs(element(*scale, i) - product) > kRounding * product)
+      if (product > std::numeric_limits<float>::min() && std::abs(element(*scale, i) - product) > kRounding * product)
         return "a bias with another scale than the products found";
     }
     return {};
