@@ -20,6 +20,10 @@ if(SEQTO_SANITIZE)
   # GCC's manual: -fsanitize makes this warning see what is not there (GCC 12 in std::regex).
   target_compile_options(seqto_options INTERFACE -Wno-maybe-uninitialized)
 endif()
+if(SEQTO_FUZZ)
+  # libFuzzer learns from the branches that an input takes.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 # Vector kernels are chosen at run time; each set has a file and flags of its own (see CMakeLists.txt).
 set(SEQTO_X86 OFF)

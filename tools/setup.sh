@@ -11,6 +11,7 @@
 #   aarch64 the same as tvm, and what makes and tries seqto-tvm for 64-bit ARM: cross compiler, qemu, TVM's libraries
 #   runtimes the same as build, and runtimes that verdicts of lint are held against: OpenVINO, ONNX Runtime for the web
 #   lint    clang-format and clang-tidy
+#   fuzz    the same as build, and Clang with libFuzzer
 #
 # Everything but system packages lies in .deps/ (ignored); versions are in tools/versions.txt. Each step leaves a stamp
 # with the versions it was made for, so a call that has nothing to do takes well under a second and needs no network.
@@ -42,6 +43,7 @@ packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certif
 
 [ "$level" = test ] && packages="$packages python3-dev"
 [ "$level" = package ] && packages="$packages dpkg-dev file"
+[ "$level" = fuzz ] && packages="$packages clang-19 libclang-rt-19-dev"
 case $level in wheel*) packages="$packages python3-dev dpkg-dev nasm" ;; esac
 case $level in *aarch64) packages="$packages g++-aarch64-linux-gnu qemu-user" ;; esac
 
@@ -285,8 +287,8 @@ install_lint_tools() {
 
 # --- the levels ------------------------------------------------------------------------------------------------------
 
-case $level in build | test | package | wheel | wheel-abi3 | wheel-aarch64 | tvm | aarch64 | runtimes | lint) ;;
-  *) fail "'$level' is not a level; build, test, package, wheel, wheel-abi3, wheel-aarch64, tvm, aarch64, runtimes and lint are" ;;
+case $level in build | test | package | wheel | wheel-abi3 | wheel-aarch64 | tvm | aarch64 | runtimes | lint | fuzz) ;;
+  *) fail "'$level' is not a level; build, test, package, wheel, wheel-abi3, wheel-aarch64, tvm, aarch64, runtimes, lint and fuzz are" ;;
 esac
 mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
 # The same objects serve every checkout on the machine.

@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;  // of the file's form
 
-// Before the text of a note, which is kept as it came.
+// Before the text of a note.
 std::string note_prefix(const std::string& name) { return fmt::format("{{\"note\":{},\"value\":", Json(name).dump()); }
 
 }  // namespace
@@ -148,9 +148,7 @@ size_t Study::parse(std::string_view text, const std::string& name) {
         }
         header_ = header_from_json(json.at("header"));
       } else if (json.contains("note")) {
-        const std::string note = json.at("note");
-        const size_t prefix = note_prefix(note).size();
-        notes_[note] = line.substr(prefix, line.size() - prefix - 1);
+        notes_[json.at("note")] = json.at("value").dump();
       } else {
         trials_.push_back(trial_from_json(json.at("trial").dump()));
       }

@@ -59,13 +59,20 @@ const Json& point_called(const Json& front, const std::string& called, const std
 
 StudyFiles files_in_study(const std::filesystem::path& dir, const std::string& called) {
   using Json = nlohmann::ordered_json;
-  const auto summary = internal::parse_json<Json>(read_file(dir / "summary.json"));
-  const Json& point = internal::point_called(summary, called, "study");
-  const auto file = [&](const char* key) {
-    const Json name = point.value(key, Json());
-    return name.is_string() ? dir / name.get<std::string>() : std::filesystem::path();
-  };
-  return {file("file"), file("plan")};
+  const std::filesystem::path path = dir / "summary.json";
+  try {
+    const auto summary = internal::parse_json<Json>(read_file(path));
+    const Json& point = internal::point_called(summary, called, "study");
+    const auto file = [&](const char* key) {
+      const Json name = point.value(key, Json());
+      return name.is_string() ? dir / name.get<std::string>() : std::filesystem::path();
+    };
+    return {file("file"), file("plan")};
+  } catch (const Json::exception& error) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[study] {}: {}; a summary of version 1 was expected; draw it again with `seqto report`",
+                            path.string(), error.what()));
+  }
 }
 
 }  // namespace seqto

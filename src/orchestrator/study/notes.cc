@@ -1,10 +1,13 @@
 #include "orchestrator/study/notes.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
 #include "base/texts.h"
+#include "seqto/error.h"
 
 namespace seqto {
 
@@ -186,7 +189,15 @@ Explained value_of<Explained>(const std::string& text) {
 template <class T>
 std::optional<T> Note<T>::in(const Study& study) const {
   const std::string* text = study.noted(kind);
-  return text ? std::optional(value_of<T>(*text)) : std::nullopt;
+  if (!text) return {};
+  try {
+    return value_of<T>(*text);
+  } catch (const json::exception& error) {
+    throw Error(Code::kInvalidInput,
+                fmt::format("[study] the note '{}' as no seqto writes it found ({}); a study as `seqto tune` wrote it "
+                            "expected; take the line out of study.jsonl, or begin anew with --no-resume",
+                            kind, error.what()));
+  }
 }
 template <class T>
 void Note<T>::add(Study& study, const T& value) const {
