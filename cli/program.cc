@@ -22,12 +22,21 @@ namespace {
 
 using namespace seqto;
 
-std::atomic<bool> interrupted{false};
+std::atomic<bool> interrupted{false}, unread{false};
 
 void on_signal(int) {
   if (interrupted.exchange(true)) ::_exit(130);  // the second one does not wait
   constexpr std::string_view kSaid = "\nstopping when what is under way is done; once more: at once\n";
   if (::isatty(2) && ::write(2, kSaid.data(), kSaid.size()) < 0) return;
+}
+
+// Who read what is printed is gone: writing fails from now on, and the work ends as when it is interrupted.
+void on_pipe(int) { unread = true; }
+
+void take_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(number, on_signal) == SIG_IGN && number == SIGHUP) std::signal(number, SIG_IGN);  // by nohup
+  std::signal(SIGPIPE, on_pipe);
 }
 
 // The last of the words that were given.
@@ -86,16 +95,16 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
   if (const std::string unknown =
           lacks || is(CLI::ExitCodes::ExtrasError) || (asks && about_word) ? what_is_unknown(app) : "";
       !unknown.empty()) {
-    fmt::print(stderr, "seqto: {}\nRun with --help for more information.\n", unknown);
+    cli::say(fmt::format("seqto: {}\nRun with --help for more information.\n", unknown));
   } else if (lacks && about_word) {
-    fmt::print(stderr, "{}", app.help());
+    cli::say(app.help());
   } else {
     if (asks || error.get_name() == "RuntimeError") return app.exit(error);  // the latter: the word has told all itself
     const std::string word = last_word(app).get_parent() ? " " + last_word(app).get_name() : "";
     const std::string what = is(CLI::ExitCodes::ExtrasError)
                                  ? fmt::format("'{}' found and not expected", fmt::join(app.remaining(true), " "))
                                  : error.what();
-    fmt::print(stderr, "seqto{}: {}\nRun `seqto{} --help` for what it takes.\n", word, what, word);
+    cli::say(fmt::format("seqto{}: {}\nRun `seqto{} --help` for what it takes.\n", word, what, word));
   }
   return static_cast<int>(Code::kUsage);
 }
@@ -134,7 +143,7 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   app.parse_complete_callback([&] {
     context.verbosity = quiet ? 0 : verbose ? 2 : 1;
     context.env.log = cli::make_log(context.verbosity, [&line] { line.clear(); });
-    context.env.cancelled = [] { return interrupted.load(); };
+    context.env.cancelled = [] { return interrupted || unread; };
     if (!quiet) context.env.progress = [&line](const Progress& p) { line.show(p); };
   });
   cli::add_inspect(&app, context);
@@ -170,18 +179,18 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
 }
 
 int run_to_end(int argc, char** argv) {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  take_signals();
   cli::ProgressLine line(::isatty(2) == 1);
   try {
     return run(argc, argv, line);
   } catch (const Error& error) {
     line.clear();
-    fmt::print(stderr, "seqto: {}\n", error.what());
+    cli::say(fmt::format("seqto: {}\n", error.what()));
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
+    if (unread) return static_cast<int>(Code::kInterrupted);  // printing failed
     line.clear();
-    fmt::print(stderr, "seqto: internal error: {}; please report it with the command that led here\n", error.what());
+    cli::say(fmt::format("seqto: internal error: {}; please report it with the command that led here\n", error.what()));
     return static_cast<int>(Code::kInternal);
   }
 }

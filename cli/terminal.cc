@@ -111,6 +111,11 @@ std::vector<std::string> ProgressLine::parts(const Progress& p) const {
   return parts;
 }
 
+void say(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 void ProgressLine::show(const Progress& p) {
   if (p.step > p.steps) return clear();  // all steps are done
   std::lock_guard lock(mutex_);
@@ -130,19 +135,17 @@ void ProgressLine::show(const Progress& p) {
   if (!last_step && !(begins && p.step > 0) && now - last_ < pause) return;
   last_ = now;
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}{}", joined(parts(p), columns_of(2) - 1), last_step ? "\n" : "");
-    std::fflush(stderr);
+    say(fmt::format("\r\033[K{}{}", joined(parts(p), columns_of(2) - 1), last_step ? "\n" : ""));
     shown_ = !last_step;
   } else {
-    fmt::print(stderr, "{}\n", fmt::join(parts(p), ", "));
+    say(fmt::format("{}\n", fmt::join(parts(p), ", ")));
   }
 }
 
 void ProgressLine::clear() {
   std::lock_guard lock(mutex_);
   if (!shown_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  say("\r\033[K");
   shown_ = false;
 }
 
@@ -170,8 +173,7 @@ int keep_stdout() {
 }
 
 void end_on_signals() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(number, SIG_DFL);
 }
 
 }  // namespace seqto::cli

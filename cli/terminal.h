@@ -48,6 +48,9 @@ class ProgressLine {
   std::deque<Mark> marks_;  // of the last while, for the rate
 };
 
+// To stderr, at once; lost where nobody reads it any more.
+void say(std::string_view text);
+
 // A log on stderr, of levels by verbosity 0, 1, 2; `before` is called before each line.
 std::function<void(LogLevel, std::string_view)> make_log(int verbosity, std::function<void()> before);
 
