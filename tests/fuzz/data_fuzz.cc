@@ -39,7 +39,9 @@ void read_tensor(std::string_view bytes) {
   read_all(folder() / "test_data_set_0", "float[1,2] x");
 }
 
-void read_image(std::string_view bytes) { refusing([&] { internal::decode_image(bytes, "image"); }); }
+void read_image(std::string_view bytes) {
+  refusing([&] { internal::decode_image(bytes, "image"); });
+}
 
 void read_sound(std::string_view bytes) {
   const auto path = file("x.wav", bytes);
@@ -54,8 +56,7 @@ void read_labels(std::string_view bytes) {
   file("image.txt", bytes);
   refusing([&] { internal::read_yolo(folder(), "image.jpg"); });
   const std::string vocabulary = file("vocab.json", bytes);
-  for (const char* kind : {"wer=", "map50=", "nme="})
-    refusing([&] { make_metrics({.metrics = {kind + vocabulary}}); });
+  for (const char* kind : {"wer=", "map50=", "nme="}) refusing([&] { make_metrics({.metrics = {kind + vocabulary}}); });
 }
 
 }  // namespace seqto::fuzz

@@ -1,5 +1,5 @@
-// Flipped bytes seldom leave a ModelProto. Here one field of it is changed: dropped, repeated, moved, given the value of
-// another field of its kind, or one from the end of its range.
+// Flipped bytes seldom leave a ModelProto. Here one field of it is changed: dropped, repeated, moved, given the value
+// of another field of its kind, or one from the end of its range.
 #include <google/protobuf/message.h>
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
@@ -129,8 +129,16 @@ class Mutation {
   }
 
   int64_t number() {
-    constexpr int64_t kEnds[] = {-1, 0, 1, 2, 127, 255, 65536, std::numeric_limits<int32_t>::max(),
-                                 std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+    constexpr int64_t kEnds[] = {-1,
+                                 0,
+                                 1,
+                                 2,
+                                 127,
+                                 255,
+                                 65536,
+                                 std::numeric_limits<int32_t>::max(),
+                                 std::numeric_limits<int64_t>::max(),
+                                 std::numeric_limits<int64_t>::min()};
     return below(2) ? static_cast<int64_t>(below(24)) : kEnds[below(std::size(kEnds))];
   }
 

@@ -34,7 +34,8 @@ const std::vector<Form>& forms() {
     using S = Scheme;
     return std::vector<Form>{
         {S::kInt8, {}},
-        {S::kInt8, {.activation_type = DataType::kUint8, .weight_clipping = WeightClipping::kMse, .reduce_range = true}},
+        {S::kInt8,
+         {.activation_type = DataType::kUint8, .weight_clipping = WeightClipping::kMse, .reduce_range = true}},
         {S::kInt8, {.per_channel = true, .unify_concat = true, .float_unlike_concat = true}},
         {S::kInt8, {.add_qdq_pair_to_weight = true, .dedicated_qdq_pair = true, .compat_onnxruntime = true}},
         {S::kInt8, {.weight_type = DataType::kInt4, .block_size = 16}},

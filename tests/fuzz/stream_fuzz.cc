@@ -60,9 +60,7 @@ void check_answers(const Descriptor& out) {
 
 void read_archive(std::string_view bytes) {
   const auto path = file("x.tar.gz", bytes), to = folder() / "unpacked";
-  refusing([&] {
-    internal::unpack_tar_gz(path, to, {.max_bytes = 1 << 20, .max_entries = 100}, {});
-  });
+  refusing([&] { internal::unpack_tar_gz(path, to, {.max_bytes = 1 << 20, .max_entries = 100}, {}); });
   std::filesystem::remove_all(to);
 }
 

@@ -37,16 +37,18 @@ void read_settings(std::string_view bytes) {
 
 void read_dialect(std::string_view bytes) {
   static const Model kModel = infer_shapes(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
-g (float[1,3,4,4] x) => (float[1,2] y) <float[2,3,3,3] w = {)" + [] {
-    std::string values = "0.5";
-    for (int i = 1; i < 54; ++i) values += ",0.5";
-    return values;
-  }() + R"(}, float[8,2] v = {1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8}> {
+g (float[1,3,4,4] x) => (float[1,2] y) <float[2,3,3,3] w = {)" +
+                                                            [] {
+                                                              std::string values = "0.5";
+                                                              for (int i = 1; i < 54; ++i) values += ",0.5";
+                                                              return values;
+                                                            }() +
+                                                            R"(}, float[8,2] v = {1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8}> {
   [conv] c = Conv(x, w) [relu] r = Relu(c) [flatten] f = Flatten(r) [mul] y = MatMul(f, v) })"));
   const std::string text(bytes);
   refusing([&] { detect_dialect(text); });
-  for (const Dialect dialect : {Dialect::kSeqto, Dialect::kOnnxruntime, Dialect::kNncf, Dialect::kTensorrt,
-                                Dialect::kAimet, Dialect::kQuark})
+  for (const Dialect dialect :
+       {Dialect::kSeqto, Dialect::kOnnxruntime, Dialect::kNncf, Dialect::kTensorrt, Dialect::kAimet, Dialect::kQuark})
     refusing([&] {
       const ForeignPlan plan = seqto::read_plan(text, dialect, kModel);
       refusing([&] { write_plan(plan, dialect, kModel); });
