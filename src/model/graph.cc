@@ -1,4 +1,7 @@
 // Small questions to tensors, nodes, graphs and models.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -8,6 +11,7 @@
 
 #include "model/float16.h"
 #include "model/mapped_values.h"
+#include "seqto/error.h"
 #include "seqto/model.h"
 
 namespace seqto {
@@ -66,43 +70,59 @@ Tensor int64_tensor(std::vector<int64_t> dims, std::vector<int64_t> values) {
   return Tensor::from(DataType::kInt64, std::move(dims), std::move(values));
 }
 
+namespace {
+
+[[noreturn]] void no_number(const Tensor& tensor, int64_t index) {
+  throw Error(Code::kInvalidInput,
+              fmt::format("[model] a constant of type {} with dimensions [{}] found, which has no number at {}; one was "
+                          "expected; export the model again",
+                          to_string(tensor.type()), fmt::join(tensor.dims(), ", "), index));
+}
+
+template <class T>
+T value_at(const Tensor& tensor, int64_t index) {
+  const auto values = tensor.values<T>();
+  if (static_cast<size_t>(index) >= values.size()) no_number(tensor, index);
+  return values[static_cast<size_t>(index)];
+}
+
+}  // namespace
+
 double element(const Tensor& tensor, int64_t index) {
-  size_t i = static_cast<size_t>(index);
   switch (tensor.type()) {
     case DataType::kFloat:
-      return tensor.values<float>()[i];
+      return value_at<float>(tensor, index);
     case DataType::kDouble:
-      return tensor.values<double>()[i];
+      return value_at<double>(tensor, index);
     case DataType::kFloat16:
-      return half_to_float(tensor.values<uint16_t>()[i]);
+      return half_to_float(value_at<uint16_t>(tensor, index));
     case DataType::kBfloat16:
-      return std::bit_cast<float>(static_cast<uint32_t>(tensor.values<uint16_t>()[i]) << 16);
+      return std::bit_cast<float>(static_cast<uint32_t>(value_at<uint16_t>(tensor, index)) << 16);
     case DataType::kInt8:
-      return tensor.values<int8_t>()[i];
+      return value_at<int8_t>(tensor, index);
     case DataType::kUint8:
     case DataType::kBool:
-      return tensor.values<uint8_t>()[i];
+      return value_at<uint8_t>(tensor, index);
     case DataType::kInt16:
-      return tensor.values<int16_t>()[i];
+      return value_at<int16_t>(tensor, index);
     case DataType::kUint16:
-      return tensor.values<uint16_t>()[i];
+      return value_at<uint16_t>(tensor, index);
     case DataType::kInt32:
-      return tensor.values<int32_t>()[i];
+      return value_at<int32_t>(tensor, index);
     case DataType::kUint32:
-      return tensor.values<uint32_t>()[i];
+      return value_at<uint32_t>(tensor, index);
     case DataType::kInt64:
-      return static_cast<double>(tensor.values<int64_t>()[i]);
+      return static_cast<double>(value_at<int64_t>(tensor, index));
     case DataType::kUint64:
-      return static_cast<double>(tensor.values<uint64_t>()[i]);
+      return static_cast<double>(value_at<uint64_t>(tensor, index));
     case DataType::kUint4:
     case DataType::kInt4: {
-      uint8_t byte = tensor.values<uint8_t>()[i / 2];
-      int nibble = i % 2 ? byte >> 4 : byte & 15;
+      uint8_t byte = value_at<uint8_t>(tensor, index / 2);
+      int nibble = index % 2 ? byte >> 4 : byte & 15;
       return tensor.type() == DataType::kInt4 && nibble > 7 ? nibble - 16 : nibble;
     }
     default:
-      assert(false);
-      return 0;
+      no_number(tensor, index);
   }
 }
 

@@ -245,7 +245,8 @@ def text_files():
                    "random_k": 4, "chunk": 2}, "visualizer": {"labels": ["Size"], "active_labels": [True]}})
     put_json("summary", "published.json", {
         "dissimilarities": [12.5, 3.0], "size": {"original": "1.0 MB", "quantized": ["0.3 MB", "0.4 MB"]},
-        "benchmarks": {"original": 0.1, "quantized": [0.05, 0.06]}, "activations": [["c", 0.5]], "excluded": [[], ["c"]]})
+        "benchmarks": {"original": 0.1, "quantized": [0.05, 0.06]}, "activations": [["c", 0.5]],
+        "excluded_nodes": ["c"], "skipped_nodes": []})
     put_json("hub", "manifest.json", [{
         "model": "Net", "model_path": "vision/net.onnx", "onnx_version": "1.9", "opset_version": 17,
         "metadata": {"model_sha": "ab" * 32, "model_bytes": 12, "tags": ["vision"],

@@ -4,6 +4,7 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
+#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
@@ -109,7 +110,7 @@ class Mutation {
       case FieldDescriptor::CPPTYPE_ENUM:
         return one ? reflection.SetEnumValue(at.message, at.field, static_cast<int>(below(16))) : void();
       case FieldDescriptor::CPPTYPE_FLOAT: {
-        constexpr float kFloats[] = {0, -1, 1e-45F, 3e38F, std::numeric_limits<float>::infinity(), std::nanf("")};
+        const float kFloats[] = {0, -1, 1e-45F, 3e38F, std::numeric_limits<float>::infinity(), std::nanf("")};
         const float value = kFloats[below(std::size(kFloats))];
         return one ? reflection.SetFloat(at.message, at.field, value)
                    : reflection.SetRepeatedFloat(at.message, at.field, at.index, value);
