@@ -73,10 +73,11 @@ Tensor int64_tensor(std::vector<int64_t> dims, std::vector<int64_t> values) {
 namespace {
 
 [[noreturn]] void no_number(const Tensor& tensor, int64_t index) {
-  throw Error(Code::kInvalidInput,
-              fmt::format("[model] a constant of type {} with dimensions [{}] found, which has no number at {}; one was "
-                          "expected; export the model again",
-                          to_string(tensor.type()), fmt::join(tensor.dims(), ", "), index));
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[model] a constant of type {} with dimensions [{}] found, which has no number at {}; one was "
+                  "expected; export the model again",
+                  to_string(tensor.type()), fmt::join(tensor.dims(), ", "), index));
 }
 
 template <class T>

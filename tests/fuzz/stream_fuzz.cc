@@ -80,7 +80,7 @@ void read_worker(std::string_view bytes) {
     refusing([&] { internal::tensors_from_json(message, none); });
     refusing([&] { internal::model_from_json(message, none); });
     refusing([&] { internal::placements_from_json(message); });
-    refusing([&] { throw internal::error_from_json(message); });
+    refusing([&] { internal::error_from_json(message); });
   });
 }
 

@@ -1,6 +1,8 @@
 #include "quantization/plan/code_types.h"
 
-#include <cassert>
+#include <fmt/format.h>
+
+#include "seqto/error.h"
 
 namespace seqto::internal {
 
@@ -39,8 +41,10 @@ QuantLimits quant_limits(DataType type, bool reduce_range, bool symmetric) {
     case DataType::kUint4:
       return reduce_range ? QuantLimits{0, 7} : QuantLimits{0, 15};
     default:
-      assert(false);
-      return {};
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[quantize] codes of type {} found; whole numbers of 4, 8 or 16 bits expected; other "
+                              "quantized models cannot be read",
+                              to_string(type)));
   }
 }
 

@@ -197,7 +197,7 @@ class Server {
   }
 
   json load(const json& message) {
-    SessionOptions options{parse_optimization(message.value("optimization", "all"))};
+    SessionOptions options{parse_optimization(field_or<std::string>(message, "optimization", "all"))};
     auto session = message.contains("file")
                        ? runner_.load_file(field<std::string>(message, "file"), options)
                        : runner_.load(model_from_json(field<json>(message, "model"), get_), options);
@@ -242,7 +242,7 @@ class Server {
 
   json place(const json& message) {
     Model model = model_from_json(field<json>(message, "model"), get_);
-    return {{"nodes", placements_to_json(runner_.placement(model, inputs_of(message), message.value("runs", 1)))}};
+    return {{"nodes", placements_to_json(runner_.placement(model, inputs_of(message), field_or(message, "runs", 1)))}};
   }
 
   json memory() {

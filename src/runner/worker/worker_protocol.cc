@@ -111,7 +111,7 @@ std::vector<NodePlacement> placements_from_json(const json& message) {
   std::vector<NodePlacement> placements;
   for (const json& node : message)
     placements.push_back({field<std::string>(node, "node"), field<std::string>(node, "op_type"),
-                          field<std::string>(node, "provider"), node.value("ns", int64_t{0})});
+                          field<std::string>(node, "provider"), field_or(node, "ns", int64_t{0})});
   return placements;
 }
 

@@ -63,5 +63,9 @@ T field(const nlohmann::json& message, const char* name) {
                                          error.what() + "); docs/reference/worker_protocol.md lists the fields");
   }
 }
+template <class T>
+T field_or(const nlohmann::json& message, const char* name, T otherwise) {
+  return message.contains(name) ? field<T>(message, name) : otherwise;
+}
 
 }  // namespace seqto::internal
