@@ -4,12 +4,15 @@
 #include <string_view>
 
 #define TOML_EXCEPTIONS 0
+// One of its assertions is about what is in the file, as "[=]", which its parser refuses by itself.
+#define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 namespace seqto::internal {
 
-// Whether a key has more than 100 parts. To be asked before parsing: the parser limits lists inside lists; a.b.c...
-// makes tables inside tables without end, and it frees them by recursion.
-bool has_deep_keys(std::string_view text);
+// What is found in the text that the parser does not refuse by itself, "" where it is fit to be parsed. Keys of more
+// than 100 parts: the parser limits lists inside lists, but a.b.c... makes tables inside tables, freed by recursion.
+// Letters outside ASCII where TOML has none, as in keys without quotes: for many of them its behaviour is undefined.
+std::string_view unfit_for_parser(std::string_view text);
 
 }  // namespace seqto::internal

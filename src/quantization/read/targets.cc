@@ -131,10 +131,10 @@ TargetRule read_rule(const toml::table& table, const std::string& file) {
 }
 
 Target read_target(std::string_view text, const std::string& file) {
-  if (internal::has_deep_keys(text))
-    throw Error(Code::kInvalidInput, fmt::format("[target] {}: a key of more than 100 parts found; a target's table "
-                                                 "expected; see docs/reference/targets.md",
-                                                 file));
+  if (const std::string_view found = internal::unfit_for_parser(text); !found.empty())
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[target] {}: {} found; a target's table expected; see docs/reference/targets.md", file, found));
   const toml::parse_result parsed = toml::parse(text, std::string_view(file));
   if (!parsed)
     throw Error(Code::kInvalidInput,
