@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ostream>
 
 #include "base/files.h"
 #include "fuzz/targets.h"
 
 namespace seqto::fuzz {
+
+void PrintTo(const FuzzTarget& target, std::ostream* out) { *out << target.name; }
+
 namespace {
 
 class Corpus : public testing::TestWithParam<FuzzTarget> {};
