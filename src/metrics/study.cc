@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;  // of the file's form
 
-// Before the text of a note.
+// Before the text of a note, which is kept as it came; unless another program wrote the line anew.
 std::string note_prefix(const std::string& name) { return fmt::format("{{\"note\":{},\"value\":", Json(name).dump()); }
 
 }  // namespace
@@ -148,7 +148,10 @@ size_t Study::parse(std::string_view text, const std::string& name) {
         }
         header_ = header_from_json(json.at("header"));
       } else if (json.contains("note")) {
-        notes_[json.at("note")] = json.at("value").dump();
+        const std::string note = json.at("note"), prefix = note_prefix(note);
+        const bool as_written = json.size() == 2 && line.starts_with(prefix) && line.ends_with('}');
+        notes_[note] = as_written ? std::string(line.substr(prefix.size(), line.size() - prefix.size() - 1))
+                                  : json.at("value").dump();
       } else {
         trials_.push_back(trial_from_json(json.at("trial").dump()));
       }
