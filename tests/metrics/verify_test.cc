@@ -41,7 +41,7 @@ class Rows : public Dataset {
     Sample sample;
     sample.name = std::to_string(index);
     sample.inputs.push_back(
-        float_tensor({1, 4}, index == 0 ? std::vector<float>{1, 2, 3, 4} : std::vector<float>{-1, 2, -3, 4}));
+        float_tensor({1, 4}, index == 0 ? std::vector<float>{1, 2, 3, 4} : std::vector<float>{-9, 2, -9, 4}));
     return sample;
   }
 };
@@ -49,13 +49,13 @@ class Rows : public Dataset {
 Model chain() {
   Model model = parse_model_text(R"(
     <ir_version: 8, opset_import: ["" : 17]>
-    g (float[1,4] x) => (float[1,4] y, int64[1,1] top)
-    <float one = {1}> {
+    g (float[1,4] x) => (float[1,8] y, int64[1,1] top)
+    <float one = {1}, float five = {5}> {
       a = Add(x, one)
       b = Relu(a)
-      c = Sub(b, one)
+      c = Sub(b, five)
       d = Relu(c)
-      y = Add(d, one)
+      y = Concat <axis = 1> (b, d)
       top = ArgMax <axis = 1> (d)
     })");
   name_nodes(model);
@@ -76,7 +76,7 @@ TEST(Verify, NamesTheNodeWhereItBegins) {
     ASSERT_TRUE(fault) << node;
     EXPECT_EQ(fault->node, node);
     EXPECT_EQ(fault->op_type, "Relu");
-    EXPECT_EQ(fault->sample, "1") << "the first has nothing below 0";
+    EXPECT_EQ(fault->sample, "1") << "where more is below 0";
     EXPECT_GT(fault->error, kBeyondRounding);
     EXPECT_NE(to_text(*fault).find("Relu"), std::string::npos);
   }
