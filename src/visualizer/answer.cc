@@ -79,6 +79,11 @@ std::string answer(const Summary& summary) {
     parts.push_back(speed(before->latency, after.latency) + (decodes ? " on a prompt" : ""));
   if (decodes) parts.push_back(speed(*before->decode_latency, *after.decode_latency) + " on the next token");
   if (!internal::has_random_data(summary)) parts.push_back(quality(summary, *point));
+  // What a detector's users go by, beside the loss that says little to them.
+  constexpr const char* kPrecision = "map50_95";
+  if (summary.judged_by != kPrecision && before->metrics.contains(kPrecision) && after.metrics.contains(kPrecision))
+    parts.push_back(fmt::format("{} {:.3f} instead of {:.3f}", kPrecision, after.metrics.at(kPrecision),
+                                before->metrics.at(kPrecision)));
   std::string name = point->file.empty() ? "candidate " + point->name : point->file;
   if (!summary.selected_file.empty()) name = summary.selected_file;
   const bool met = std::ranges::all_of(summary.limits, [](const CheckedLimit& c) { return c.met; });
