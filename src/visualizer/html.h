@@ -23,7 +23,8 @@ std::string empty_cell();
 
 std::string script(std::string_view code);
 
-// From the doctype to <main>, with the style sheet. Nothing is fetched, not even by a page that someone has changed.
+// From the doctype to <main>, with the style sheet. Nothing is fetched, and no script is run but those of assets.h, not
+// even by a page that someone has changed.
 std::string page_head(const std::string& title);
 // The choice between light and dark; page.js shows it.
 std::string colours_switch();

@@ -180,6 +180,8 @@ var plots = (function () {
     return shown.length ? shown : points;
   }
 
+  var LEAST_LOSS = 1e-9;  // on a logarithmic axis: ECharts rounds its ticks to ten decimals, and has no place for 0
+
   // The axis of a loss, and where a point stands on it and on that of sizes, or of what `across` gives.
   function lossScale(data, points, how, across) {
     var log = how.log === undefined ? wantsLog(data) : how.log;
@@ -189,15 +191,18 @@ var plots = (function () {
     var worst = Math.max.apply(null, losses), ends;
     // A logarithm has no place for a loss of 0: it is drawn at the lower end of the axis, and the axis says so.
     if (log) {
-      ends = {min: Math.pow(10, Math.floor(Math.log(Math.min.apply(null, positive)) / Math.LN10 - 0.3)),
-              max: Math.pow(10, Math.ceil(Math.log(Math.max(worst, Math.min.apply(null, positive))) / Math.LN10 + 0.05))};
+      var least = Math.max(LEAST_LOSS, Math.min.apply(null, positive));
+      ends = {min: Math.pow(10, Math.floor(Math.log(least) / Math.LN10 - 0.3)),
+              max: Math.pow(10, Math.ceil(Math.log(Math.max(worst, least)) / Math.LN10 + 0.05))};
     } else {
       ends = round(Math.min.apply(null, losses.concat(0)), Math.max.apply(null, losses.concat(0)) * 1.04 || 1);
     }
     var beyond = points.filter(function (p) { return p.loss > ends.max; }).length;
     var words = [];
     if (log) words.push('log');
-    if (log && positive.length < points.length) words.push('0 at the lower end');
+    var below = log ? points.filter(function (p) { return p.loss < ends.min; }) : [];
+    var zero = below.every(function (p) { return p.loss <= 0; });
+    if (below.length) words.push((zero ? '0' : 'what is below') + ' at the lower end');
     if (beyond) words.push(beyond + ' above, at the upper end');
     across = across || function (p) { return p.size / data.unit.bytes; };
     var named = {type: log ? 'log' : 'value', name: data.loss + (words.length ? '  (' + words.join('; ') + ')' : ''),

@@ -52,11 +52,16 @@ class Detectors(unittest.TestCase):
 
     def test_the_form_is_found(self):
         """By the float model alone, as its exporter would have described it."""
-        for form in ("yolov8", "yolov5", "yolox", "end_to_end", "detr"):
-            for shares in (False, True):
+        for shares in (False, True):
+            for form in ("yolov8", "yolov5", "yolox", "end_to_end", "detr"):
                 model = self.dir / f"{form}.onnx"
                 described = self.measured(model, write(model, heads.Head(form=form, shares=shares)))
                 self.assertGreater(described, 0.3, form)
+                told = self.gate(model)[0]
+                drop = next(limit for limit in told["limits"] if "map50_95" in limit["figure"])
+                self.assertEqual(drop["found"], 0, told)
+                if shares or form not in ("yolov8", "end_to_end"):
+                    continue
                 out = self.dir / f"{form}_{shares}"
                 done = models.seqto("-v", "tune", model, *self.data, "--schemes", "int8", "--max-evaluations", 4, "--evaluation-samples", 30,
                                     "--calibration-samples", 20, "--objectives", "nmse,size", "-o", out)
@@ -65,9 +70,6 @@ class Detectors(unittest.TestCase):
                 summary = json.loads((out / "summary.json").read_text())
                 self.assertEqual(summary["task"], "detect")
                 self.assertRegex(json.loads((out / "summary.json").read_text())["answer"], r"map50_95 0\.\d+ instead of 0\.\d+")
-                told = self.gate(model)[0]
-                drop = next(limit for limit in told["limits"] if "map50_95" in limit["figure"])
-                self.assertEqual(drop["found"], 0, told)
 
     def test_default_int8_of_each_form(self):
         for i, form in enumerate(heads.FORMS):

@@ -30,6 +30,25 @@ def browse(browser, page, *more):
     return done.stdout, done.stderr
 
 
+def unguarded(page):
+    """Where scripts of the test's own may run."""
+    text, policies = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    assert policies == 1, policies
+    return text
+
+
+def check_guarded(browser, page):
+    """What someone gets into the page runs nowhere, and the page works all the same."""
+    owned = page.with_name("owned.html")
+    script = """<script>document.body.id = 'owned';</script><img src="data:," onerror="document.body.id = 'owned'"></body>"""
+    owned.write_text(script.join(page.read_text().rsplit("</body>", 1)))
+    dom, said = browse(browser, owned, "--dump-dom")
+    assert "Content Security Policy" in said and 'id="owned"' not in dom.replace(script, ""), said
+    assert marks(dom, "front")[0] > 20
+    owned.write_text(script.join(unguarded(page).rsplit("</body>", 1)))
+    assert '<body id="owned">' in browse(browser, owned, "--dump-dom")[0], "the test would not see it"
+
+
 def marks(dom, plot):
     """Numbers of shapes and texts inside the plot's own <svg>."""
     found = re.search(rf'<div[^>]*id="{plot}".*?(<svg.*?</svg>)', dom, re.S)
@@ -80,7 +99,7 @@ sizes.click(); sizes.click();
 
 def check_touched(browser, page):
     touched = page.with_name("touched.html")
-    touched.write_text(TOUCH.join(page.read_text().rsplit("</body>", 1)))
+    touched.write_text(TOUCH.join(unguarded(page).rsplit("</body>", 1)))
     dom, said = browse(browser, touched, "--dump-dom")
     assert "CONSOLE" not in said, said
     for plot in ("front", "exclusion"):
@@ -119,7 +138,7 @@ setTimeout(function () { document.body.setAttribute('data-saved', saved.join(' '
 
 def check_layers(browser, page):
     looked = page.with_name("looked.html")
-    looked.write_text(LAYERS.join(page.read_text().rsplit("</body>", 1)))
+    looked.write_text(LAYERS.join(unguarded(page).rsplit("</body>", 1)))
     dom, said = browse(browser, looked, "--dump-dom", "--window-size=1280,3000")
     assert "CONSOLE" not in said, said
     view = dom.split('id="layer"', 1)[1].split("</section>")[0]
@@ -163,7 +182,7 @@ setTimeout(function () {
 
 def check_looks(browser, page):
     looked = page.with_name("dark.html")
-    looked.write_text(LOOK.join(page.read_text().rsplit("</body>", 1)))
+    looked.write_text(LOOK.join(unguarded(page).rsplit("</body>", 1)))
     dom, said = browse(browser, looked, "--dump-dom")
     assert "CONSOLE" not in said, said
     assert 'data-pointed="0000000000000013"' in dom
@@ -199,7 +218,7 @@ def check_comparison(browser, page):
     touched.write_text("""<script>
 var chart = echarts.getInstanceByDom(document.getElementById('fronts'));
 chart.dispatchAction({type: 'showTip', seriesIndex: 3, dataIndex: 1});
-</script></body>""".join(page.read_text().rsplit("</body>", 1)))
+</script></body>""".join(unguarded(page).rsplit("</body>", 1)))
     dom, said = browse(browser, touched, "--dump-dom")
     assert "CONSOLE" not in said, said
     shapes, texts = marks(dom, "fronts")
@@ -243,7 +262,7 @@ addEventListener('message', function (told) {{ document.querySelector('pre').tex
 
 def check_first_screen(browser, folder, width):
     page = folder / f"first_{width}.html"
-    page.write_text(FIRST.join((folder / "report.html").read_text().rsplit("</body>", 1)))
+    page.write_text(FIRST.join(unguarded(folder / "report.html").rsplit("</body>", 1)))
     frame = folder / f"frame_{width}.html"
     frame.write_text(FRAME.format(page=page.name, width=width))
     dom, said = browse(browser, frame, "--dump-dom", "--window-size=1400,1000")
@@ -277,8 +296,7 @@ def check_overview(browser, page):
     measured = page.with_name("measured.html")
     script = """<script>var box = document.querySelector('.wide');
 document.body.setAttribute('data-hidden', box.scrollWidth - box.clientWidth);</script></body>"""
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
-    measured.write_text(script.join(text.rsplit("</body>", 1)))
+    measured.write_text(script.join(unguarded(page).rsplit("</body>", 1)))
     dom, said = browse(browser, measured, "--dump-dom", "--window-size=1100,900")
     assert "CONSOLE" not in said, said
     assert 'data-hidden="0"' in dom, re.search(r'data-hidden="[^"]*"', dom)
@@ -312,6 +330,7 @@ def main():
             return SKIPPED
         for report in reports:
             check_page(browser, report / "report.html", 10 if report.name.endswith(("small", "decades", "many")) else 0)
+        check_guarded(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         check_touched(browser, pathlib.Path(out) / "seqto_report_small" / "report.html")
         check_overview(browser, pathlib.Path(out) / "seqto_overview" / "index.html")
         for width in (1280, 400):

@@ -106,6 +106,15 @@ TEST(Report, OddStudies) {
   const auto dir = folder("report_decades");
   write_report(summary, dir);
   EXPECT_NE(read_file(dir / "plots/front.svg").find("(log; 0 at the lower end)"), std::string::npos);
+
+  // Less than a logarithmic axis can hold.
+  for (auto* list : {&summary.trials, &summary.front})
+    for (auto& point : *list)
+      if (point.trial.measurement && point.trial.number % 2) point.trial.measurement->losses.kl *= 1e-13;
+  write_report(summary, dir);
+  const std::string svg = read_file(dir / "plots/front.svg");
+  EXPECT_NE(svg.find("(log; what is below at the lower end)"), std::string::npos);
+  EXPECT_EQ(svg.find("Infinity"), std::string::npos);
 }
 
 // Latency as an objective: its colours, and the front on two devices.
