@@ -182,7 +182,7 @@ TEST(Preprocess, ErrorsNameTheKey) {
   EXPECT_PRED2(says, words(R"({"resize":256})"), "\"resize");
   EXPECT_PRED2(says, words("[]"), "an object expected");
   EXPECT_PRED2(says, words("{"), "p.json");
-  EXPECT_PRED2(says, error_of([] { load_preprocess("imagnet"); }), "imagenet, unit, none");
+  EXPECT_PRED2(says, error_of([] { load_preprocess("imagnet"); }), "imagenet, yolo, unit, none");
 }
 
 }  // namespace

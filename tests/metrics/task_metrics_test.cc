@@ -130,7 +130,7 @@ TEST(TaskMetrics, TrialsKeepThem) {
 
 TEST(TaskMetrics, NamesAndOptions) {
   EXPECT_TRUE(make_metrics({}).empty());
-  EXPECT_THROW(make_metrics({.metrics = {"map50"}}), Error);  // needs a file
+  EXPECT_THROW(make_metrics({.metrics = {"wer"}}), Error);  // needs a file
   EXPECT_THROW(make_metrics({.metrics = {"mae", "mae"}}), Error);
   EXPECT_THROW(make_metrics({.commands = {"own:best:true"}}), Error);
   EXPECT_EQ(make_metrics({.metrics = {"mae"}, .commands = {"own:max:echo 1 :"}}).at(1)->name(), "own");
