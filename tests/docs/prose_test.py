@@ -46,7 +46,7 @@ class Changelog(unittest.TestCase):
         self.assertEqual([number for number, _ in prose.changelog_findings(self.TEXT)], [7])
 
 
-GUIDE = {"first_quantization", "tune", "which_scheme", "why_slower", "why_less_accurate", "data", "devices", "ci", "many_models",
+GUIDE = {"first_quantization", "tune", "which_scheme", "why_slower", "why_less_accurate", "data", "detectors", "devices", "ci", "many_models",
          "from_other_tools", "python", "cluster", "language_models", "text_encoders", "speech"}
 
 
