@@ -156,8 +156,6 @@ struct Verified {
 std::optional<Verified> verified(const Model& model, const Workbench& bench, const Judged& judged, const WordFlags& f,
                                  const Context& context) {
   if (!f.verify) return {};
-  if (!bench.data)
-    throw Error(Code::kUsage, "[quantize] --verify without --data found; samples to run the model on expected");
   const Judged on = judged.samples.empty() ? some_of(bench.samples) : judged;
   return Verified{on.samples.size(),
                   find_optimization_fault(model, {*bench.data, on.samples, *bench.runner, context.env})};
@@ -185,6 +183,8 @@ nlohmann::ordered_json to_json(const SelfCheck& check, const WordFlags& f, const
 }
 
 void quantize_command(const WordFlags& f, Command word, const Context& context) {
+  if (f.verify && f.data.path.empty())
+    throw Error(Code::kUsage, "[quantize] --verify without --data found; samples to run the model on expected");
   std::optional<Recipe> recipe;
   if (!f.plan.empty()) recipe = load_recipe(f.plan);
   const auto [made, asked, bench, judged] =

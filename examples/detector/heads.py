@@ -170,7 +170,6 @@ def build(head):
         model.graph.output.append(helper.make_tensor_value_info("output0", TensorProto.FLOAT, shape))
     if head.split:
         split_parts(w, model)
-    used = {name for node in model.graph.node for name in node.input}
     drop_unused(model, {o.name for o in model.graph.output})
     used = {name for node in model.graph.node for name in node.input}
     kept = [i for i in model.graph.initializer if i.name in used]

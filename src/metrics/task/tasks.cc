@@ -80,8 +80,6 @@ bool ends_in_tanh(const Model& model) {
 
 Found found_by(const Model& model, const FirstAnswer& first) {
   const Outputs& outputs = first.outputs;
-  if (!internal::find_decoder(model, outputs, first.sample).empty())
-    return {"detect", "outputs of the form of boxes with scores"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
   const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
@@ -141,13 +139,17 @@ const Task& task_named(std::string_view name) {
 
 Reading find_reading(const MetricOptions& asked, const Model& model, const FirstAnswer& first) {
   Reading reading;
+  std::string detector;
+  if (asked.task.empty() || asked.task == "detect")
+    detector = internal::find_decoder(model, first.outputs, first.sample);
   if (asked.task.empty()) {
-    auto [task, reason] = found_by(model, first);
+    auto [task, reason] =
+        detector.empty() ? found_by(model, first) : Found{"detect", "outputs of the form of boxes with scores"};
     reading = {.task = &task_named(task), .reason = std::move(reason)};
   } else {
     reading.task = &task_named(asked.task);
   }
-  if (reading.task->name == "detect") reading.detector = internal::find_decoder(model, first.outputs, first.sample);
+  reading.detector = std::move(detector);
   if (reading.task->embeds) reading.pooling = pooling_of(asked, first);
   else if (!asked.pooling.empty())
     throw Error(Code::kUsage, fmt::format("[task] --pooling {} and the task {} found; --task embed expected beside it",
