@@ -110,6 +110,8 @@ step() {
   if [ $status = 0 ]; then printf '%s\n' "$2" >"$deps/stamps/$1"
   else
     tail -8 "$deps/log/$1.log" >&2
+    ! grep -qiE 'do not match the hashes|checksum did NOT match' "$deps/log/$1.log" ||
+      say "a file has another hash than in tools/locks: it is not the one that was looked at; a lock older than its version is written anew by tools/lock.sh"
     fail "$1 failed (log: .deps/log/$1.log)"
   fi
 }
