@@ -1,5 +1,6 @@
 // seqto worker: what `tune` starts to run candidates in; docs/reference/worker_protocol.md.
 #include "flags.h"
+#include "seqto/confine.h"
 #include "seqto/runner.h"
 #include "terminal.h"
 
@@ -22,6 +23,8 @@ void add_worker(Command app, Context& context) {
                 "Blobs travel with requests and replies; the folder keeps those that came");
   word.callback([=, &context] {
     end_on_signals();
+    // Drivers of other devices write caches and talk to services of their own.
+    if (f->device.device == "cpu") confine_process(f->serve.blobs);
     int out = keep_stdout();
     std::unique_ptr<Runner> runner;
     try {

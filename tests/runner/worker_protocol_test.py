@@ -226,6 +226,10 @@ class Protocol(unittest.TestCase):
         reply = self.worker.ask("hello", protocol=1)["ok"]
         self.assertEqual((reply["protocol"], reply["device"], reply["threads"]), (1, "cpu", 1))
         self.assertTrue(reply["runner"].startswith("onnxruntime "))
+        # What the kernel can hold it to is in force: Confine.* of the room base looks at what that means.
+        status = pathlib.Path(f"/proc/{self.worker.process.pid}/status").read_text()
+        self.assertEqual("network" in reply["confined"], "Seccomp:\t2" in status)
+        self.assertLessEqual(set(reply["confined"]), {"writing", "network"})
         self.error(self.worker.ask("hello", protocol=99), "invalid_input", "protocol 99 found")
 
     def test_a_file(self):
@@ -377,6 +381,30 @@ class Protocol(unittest.TestCase):
         self.assertIn("ok", self.worker.ask("run", session=session, inputs=[self.worker.tensor(np.ones(3, np.float32))]))
         self.worker.process.kill()
         self.assertIn("printed by a library", self.worker.process.stderr.read())
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_what_runs_models_is_confined(self):
+        """A library in the place of the runtime finds what a model that took it over would find."""
+        confined = self.worker.ask("hello", protocol=1)["ok"]["confined"]
+        with tempfile.TemporaryDirectory() as folder:
+            source, library, victim = (pathlib.Path(folder) / n for n in ("runtime.c", "libonnxruntime.so", "victim"))
+            source.write_text(f"""
+                #include <fcntl.h>
+                #include <stdio.h>
+                #include <sys/socket.h>
+                static const char* version(void) {{ return "0.1"; }}
+                static const void* base[] = {{0, version}};
+                const void* OrtGetApiBase(void) {{
+                  fprintf(stderr, "writing %d, network %d, reading %d\\n", open("{victim}", O_CREAT | O_WRONLY, 0600) >= 0,
+                          socket(AF_INET, SOCK_STREAM, 0) >= 0, open("{source}", O_RDONLY) >= 0);
+                  return base;
+                }}""")
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+            done = subprocess.run([models.BINARY, "worker", "--blobs", str(self.blobs), "--runtime-library", library],
+                                  capture_output=True, text=True, input='{"id": 1, "verb": "hello", "protocol": 1}\n')
+            self.assertIn(f"writing {int('writing' not in confined)}, network {int('network' not in confined)}, reading 1", done.stderr)
+            self.assertEqual(victim.exists(), "writing" not in confined)
+            self.assertEqual(json.loads(done.stdout)["error"]["code"], "unavailable")
 
     def test_needs_its_folder(self):
         done = models.seqto("worker", "--blobs", "/nowhere")

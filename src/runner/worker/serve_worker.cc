@@ -14,6 +14,7 @@
 #include "runner/worker/kept_blobs.h"
 #include "runner/worker/worker_protocol.h"
 #include "runner/worker/worker_stream.h"
+#include "seqto/confine.h"
 #include "seqto/runner.h"
 
 namespace seqto {
@@ -107,8 +108,12 @@ class Server {
           Code::kInvalidInput,
           fmt::format("[worker] protocol {} found; this worker speaks {}; use seqto of one version on both sides",
                       version, kWorkerProtocol));
-    return {{"protocol", kWorkerProtocol},   {"seqto", SEQTO_VERSION},          {"device", options_.device},
-            {"processor", processor_name()}, {"runner", runner_.description()}, {"threads", runner_.threads()}};
+    json confined = json::array();
+    if (confinement().writing) confined.push_back("writing");
+    if (confinement().network) confined.push_back("network");
+    return {{"protocol", kWorkerProtocol},    {"seqto", SEQTO_VERSION},          {"device", options_.device},
+            {"processor", processor_name()},  {"runner", runner_.description()}, {"threads", runner_.threads()},
+            {"confined", std::move(confined)}};
   }
 
   json cancel(const json& id) {

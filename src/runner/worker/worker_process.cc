@@ -1,6 +1,7 @@
 #include "runner/worker/worker_process.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -87,7 +88,9 @@ WorkerProcess::WorkerProcess(const WorkerLaunch& launch, const RunnerOptions& op
                      kWorkerProtocol));
   if (auto theirs = field<std::string>(greeting_, "device"); theirs != launch.device)
     fail(fmt::format("serves the device {}; {} was expected", theirs, launch.device));
-  env_.log(LogLevel::kDebug, fmt::format("worker {} runs {}", process_.pid(), launch.command.front()));
+  env_.log(LogLevel::kDebug,
+           fmt::format("worker {} runs {}; kept from: {}", process_.pid(), launch.command.front(),
+                       fmt::join(field_or<std::vector<std::string>>(greeting_, "confined", {"nothing"}), ", ")));
 }
 
 json WorkerProcess::ask(const json& request, Exchange& e) {
