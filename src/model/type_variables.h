@@ -1,6 +1,9 @@
-// Room: model. Which inputs and outputs of a node change their type together, by its operator's schema.
+// Room: model. What an operator's schema says of types: which inputs and outputs of a node change theirs together, and
+// which of them it does not take.
 #pragma once
 
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "seqto/model.h"
@@ -15,5 +18,9 @@ struct TypeVariable {
 
 // The variables that may be float as well as float16 in this version of ai.onnx; none for operators without a schema.
 std::vector<TypeVariable> float16_variables(const Node& node, int64_t opset);
+
+// Why this version of ai.onnx has no such node: "int4 of 'w' found; opset 17 takes int8, uint8, int32". Empty where it
+// has one, or where the types or the operator are not known.
+std::string type_refusal(const Node& node, int64_t opset, const std::unordered_map<std::string, DataType>& types);
 
 }  // namespace seqto::internal

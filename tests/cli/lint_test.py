@@ -126,6 +126,33 @@ class Lint(unittest.TestCase):
                 for op, verdict in expected.items():
                     self.assertEqual(op in made, verdict == "float", (op, made))
 
+    def test_what_no_runtime_loads_is_refused(self):
+        """The same files are given to the runtime, which has to end on those that lint refuses and on no other."""
+        import onnxruntime
+
+        def weighted(opset, codes, scales):
+            values = numpy_helper.from_array(np.zeros((3, 2), np.int8), "c")
+            if codes == T.INT4: values = h.make_tensor("c", T.INT4, [3, 2], [1, 2, 3, 4, 5, 6])
+            nodes = [h.make_node("DequantizeLinear", ["c", "s"], ["w"], name="dequantize", axis=1), h.make_node("MatMul", ["x", "w"], ["y"], name="product")]
+            graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.FLOAT, [1, 3])], [h.make_tensor_value_info("y", T.FLOAT, [1, 2])],
+                                 [values, numpy_helper.from_array(np.full(scales, 0.1, np.float32), "s")])
+            return h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=10)
+        for opset, codes, scales, why in ((17, T.INT8, 2, ""), (21, T.INT4, 2, ""), (17, T.INT4, 2, "int4 of 'c' found; opset 17 takes int8, uint8, int32"),
+                                          (17, T.INT8, 3, "3 scales for the 2 channels of 'c' found")):
+            path = self.dir / "weighted.onnx"
+            onnx.save(weighted(opset, codes, scales), path)
+            with self.subTest(opset=opset, codes=codes, scales=scales):
+                _, nodes = self.lint(path, code=5 if why else 0)
+                self.assertEqual((nodes["dequantize"]["verdict"] == "refused", nodes["dequantize"]["reason"] if why else why), (bool(why), why))
+                options = onnxruntime.SessionOptions()
+                options.log_severity_level = 4
+                try:
+                    onnxruntime.InferenceSession(str(path), options).run(None, {"x": np.zeros((1, 3), np.float32)})
+                    ran = True
+                except Exception:
+                    ran = False
+                self.assertEqual(ran, not why)
+
     def test_foreign_targets(self):
         for target in TARGETS:
             with self.subTest(target):

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
+#include "model/type_variables.h"
 #include "quantization/read/settled_pairs.h"
 #include "seqto/target.h"
 
@@ -404,6 +405,21 @@ LintedNode verdict_of(const Node& node, const SettledPairs& pairs,
   return result;
 }
 
+// What no runtime takes.
+std::string malformed(const Node& node, const GraphView& view) {
+  if (std::string why = type_refusal(node, view.opset, view.types); !why.empty()) return why;
+  if (!has(node, kPair) || node.inputs.size() < 2) return {};
+  const Tensor *codes = view.constant(node.inputs[0]), *scale = view.constant(node.inputs[1]);
+  if (!codes || !scale || scale->dims().size() != 1 || scale->dims()[0] == 1) return {};
+  const auto rank = static_cast<int64_t>(codes->dims().size());
+  int64_t axis = node.int_attribute("axis", 1);
+  if (axis < 0) axis += rank;
+  const int64_t channels = axis >= 0 && axis < rank ? codes->dims()[static_cast<size_t>(axis)] : 0;
+  return channels == scale->dims()[0]
+             ? ""
+             : fmt::format("{} scales for the {} channels of '{}' found", scale->dims()[0], channels, node.inputs[0]);
+}
+
 }  // namespace
 
 std::string_view to_string(Verdict verdict) {
@@ -429,8 +445,10 @@ Lint lint(const Model& model, const Target& target) {
       if (linted.verdict == Verdict::kFused) fused.insert(name);
   } while (pairs.go_on(fused));
   Lint result{.target = target.name, .known = target.known};
+  const GraphView view(model);
   for (const Node& node : model.graph.nodes) {
     LintedNode linted = verdict_of(node, pairs, verdicts);
+    if (std::string why = malformed(node, view); !why.empty()) linted = {.verdict = Verdict::kRefused, .reason = why};
     linted.node = node.name;
     linted.op_type = node.op_type;
     result.nodes.push_back(std::move(linted));
