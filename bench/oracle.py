@@ -11,7 +11,8 @@ usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N] [--target T]     
 
 With `--target onnxruntime-web-wasm` it is the graph that ONNX Runtime for the web makes, under Node. With `--target openvino-cpu`
 the files are those that `quantize --target` writes, and OpenVINO's compiled graph tells of convolutions and products alone.
-`./dev setup runtimes` brings both.
+`./dev setup runtimes` brings both. With `--target qnn-htp` it is Qualcomm's compiler that says of each group of nodes whether
+it takes it; `./dev setup qnn` brings it.
 """
 import collections
 import contextlib
@@ -31,6 +32,7 @@ ROOT = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "differential")]
 import graphs  # noqa: E402
 import _oracle_openvino as openvino_graph  # noqa: E402
+import _oracle_qnn as qnn_graph  # noqa: E402
 import _oracle_web as web_graph  # noqa: E402
 from _ratios import Ratios, folder as results_folder  # noqa: E402
 
@@ -41,7 +43,8 @@ _spec.loader.exec_module(quantizer)
 
 BINARY = os.environ["SEQTO_BINARY"]
 TARGET = sys.argv[sys.argv.index("--target") + 1] if "--target" in sys.argv else "onnxruntime-cpu-x86"
-ON_OPENVINO, ON_WEB = TARGET == "openvino-cpu", TARGET == "onnxruntime-web-wasm"
+ON_OPENVINO, ON_WEB, ON_QNN = TARGET == "openvino-cpu", TARGET == "onnxruntime-web-wasm", TARGET == "qnn-htp"
+COMPILED = openvino_graph if ON_OPENVINO else qnn_graph if ON_QNN else None  # tells of nodes, not of a graph
 WEB = web_graph.Web() if ON_WEB and not web_graph.missing() else None
 BEGIN, END = "<!-- ./dev bench oracle --write: -->", "<!-- end -->"
 ON_CODES = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize", "QAttention", "ConvInteger")
@@ -160,22 +163,25 @@ class Truth:
 def compare(path, scratch, found, wrong, by_file):
     model = onnx.load(path)
     try:
-        truth = openvino_graph.Truth(path) if ON_OPENVINO else Truth(model, optimized(path, scratch))
-    except Exception:
-        return "foretold" if is_foretold(path) else "refused"
+        truth = COMPILED.Truth(path) if COMPILED else Truth(model, optimized(path, scratch))
+    except Exception as error:
+        if is_foretold(path): return "foretold"
+        wrong.append(f"{path}: refused: {' '.join(str(error).split())[:200]}")
+        return "refused"
     told = {v["node"]: v for v in verdicts(path)}
     for i, n in enumerate(model.graph.node):
         v = told.get(n.name or f"node_{i}")
         if v is None or v["verdict"] == "other": continue
         true = truth.of(n)
-        if true is None and not ON_OPENVINO: true = "float" if v["verdict"] == "float" else None  # fused into what reads it
+        if true is None and not COMPILED: true = "float" if v["verdict"] == "float" else None  # fused into what reads it
         if true is None: continue
         right = v["verdict"] == true
         found[(n.op_type, right)] += 1
         by_file[pathlib.Path(path).stem] += not right
         if not right:
             readers = ",".join(sorted({r.op_type for o in n.output for r in model.graph.node if o in r.input}))
-            wrong.append(f"{path}: {n.op_type} {n.name}, read by {readers}: {v['verdict']} said, {true} found; {v['reason']}")
+            why = getattr(truth, "why", lambda _: "")(n)
+            wrong.append(f"{path}: {n.op_type} {n.name}, read by {readers}: {v['verdict']} said, {true} found; {v['reason']} {why}")
     return "models"
 
 
@@ -187,7 +193,7 @@ def is_foretold(path):
 
 def generated(seed, folder):
     case = graphs.generate(seed, float16=False)
-    if ON_OPENVINO: return written_for_target(case.model, "random", folder / f"q{seed}.onnx", folder)
+    if COMPILED: return written_for_target(case.model, "random", folder / f"q{seed}.onnx", folder)
     options = quantizer.random_options(np.random.default_rng([seed, 2]), case.model)
     model, ranges, output = folder / "m.onnx", folder / "r.json", folder / f"q{seed}.onnx"
     onnx.save(case.model, model)
@@ -201,9 +207,24 @@ def written_for_target(model, data, output, folder):
     if isinstance(model, onnx.ModelProto):
         path = folder / "m.onnx"
         onnx.save(model, path)
-    if not openvino_graph.runs(str(path)): raise RuntimeError("refused in float too")
+    if ON_QNN: path = with_fixed_shapes(path, data, folder / "fixed.onnx")
+    if not COMPILED.runs(str(path)): raise RuntimeError("refused in float too")
     done = subprocess.run([BINARY, "quantize", path, "--data", data, "--samples", "4", "--quick", "--target", TARGET, "-o", output],
                           capture_output=True, text=True, check=False)
+    if done.returncode != 0: raise RuntimeError(done.stderr)
+    return output
+
+
+def with_fixed_shapes(path, data, output):
+    """One sample, of the size of the data's; lengths that neither says are 32."""
+    model = onnx.load(path)
+    arrays = np.load(data) if data != "random" else {}
+    constants = {i.name for i in model.graph.initializer}
+    dims = [f"{v.name}:{k}={1 if k == 0 else arrays[v.name].shape[k] if v.name in arrays else 32}"
+            for v in model.graph.input if v.name not in constants
+            for k, d in enumerate(v.type.tensor_type.shape.dim) if not d.HasField("dim_value")]
+    if not dims: return path
+    done = subprocess.run([BINARY, "prepare", path, "-o", output, *(f for d in dims for f in ("--dim", d))], capture_output=True, text=True, check=False)
     if done.returncode != 0: raise RuntimeError(done.stderr)
     return output
 
@@ -212,7 +233,7 @@ def of_cases(folder):
     for case in sorted(pathlib.Path(os.environ.get("SEQTO_CASES_DIR", "")).glob("*/case.json")):
         data = case.parent / "inputs.npz"
         model = case.parent / json.loads(case.read_text()).get("model", "model.onnx")
-        if ON_OPENVINO:
+        if COMPILED:
             with contextlib.suppress(RuntimeError):
                 yield written_for_target(model, data if data.exists() else "random", folder / f"{case.parent.name}.onnx", folder)
             continue
@@ -224,7 +245,7 @@ def of_cases(folder):
 
 
 def main():
-    if lacking := openvino_graph.missing() if ON_OPENVINO else web_graph.missing() if ON_WEB else "":
+    if lacking := COMPILED.missing() if COMPILED else web_graph.missing() if ON_WEB else "":
         print("skipped:", lacking)
         return 0
     value = lambda flag, otherwise: int(sys.argv[sys.argv.index(flag) + 1]) if flag in sys.argv else otherwise
@@ -247,12 +268,12 @@ def main():
     by_op = collections.Counter(op for op, r in found.elements() if not r)
     print("cases with wrong verdicts:", {f: c for f, c in by_file.items() if c and not f[1:].isdigit()})
     refused, models = files["refused"] + files["foretold"], files["models"]
-    runtime = openvino_graph.version() if ON_OPENVINO else WEB.version if ON_WEB else f"onnxruntime {ort.__version__}"
+    runtime = COMPILED.version() if COMPILED else WEB.version if ON_WEB else f"onnxruntime {ort.__version__}"
     print(f"{TARGET}, {runtime}: {right} of {all_nodes} nodes right ({right / all_nodes:.2%}, goal 99.9 %) in {files['models']} models; "
           f"{refused} that the runtime refuses, {files['foretold']} of them foretold; wrong by operator: {dict(by_op.most_common(12))}")
-    ratios = Ratios("oracle_openvino" if ON_OPENVINO else "oracle_web" if ON_WEB else "oracle", ["generated graphs, cases"])
+    ratios = Ratios("oracle_openvino" if ON_OPENVINO else "oracle_qnn" if ON_QNN else "oracle_web" if ON_WEB else "oracle", ["generated graphs, cases"])
     ratios.add("nodes wrong", max(1e-9, 1 - right / all_nodes), "lower")
-    if ON_OPENVINO: ratios.add("files refused, of those whose float model is taken", max(1e-9, refused / (refused + models)), "lower")
+    if COMPILED: ratios.add("files refused, of those whose float model is taken", max(1e-9, refused / (refused + models)), "lower")
     ratios.counts = {"target": TARGET, "runtime": runtime, "files": models, "nodes": all_nodes, "right": right, "refused": refused, "foretold": files["foretold"]}
     done = ratios.finish()
     if "--write" in sys.argv: write_table()

@@ -42,6 +42,7 @@ lock pycocotools $alone "pycocotools==$PYCOCOTOOLS_VERSION"
 lock tvm '' "apache-tvm[rpc]==$TVM_VERSION" "apache-tvm-ffi==$TVM_FFI_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION"
 lock tvm_runtime $alone "apache-tvm==$TVM_VERSION" "apache-tvm-ffi==$TVM_FFI_VERSION"
 lock onnxruntime_openvino $alone "onnxruntime-openvino==$ONNXRUNTIME_OPENVINO_VERSION"
+lock onnxruntime_qnn $alone "onnxruntime-qnn==$ONNXRUNTIME_QNN_VERSION"
 # It asks for NumPy, which the tests' Python has, and for a sender of reports.
 lock openvino $alone "openvino==$OPENVINO_VERSION"
 wheel="scikit-build-core==$SCIKIT_BUILD_CORE_VERSION nanobind==$NANOBIND_VERSION auditwheel==$AUDITWHEEL_VERSION

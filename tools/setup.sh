@@ -10,6 +10,7 @@
 #   tvm     the same as build, and Apache TVM in a private Python: for --device tvm:... (nothing where it has no wheel)
 #   aarch64 the same as tvm, and what makes and tries seqto-tvm for 64-bit ARM: cross compiler, qemu, TVM's libraries
 #   runtimes the same as build, and runtimes that verdicts of lint are held against: OpenVINO, ONNX Runtime for the web
+#   qnn     the same as build, and Qualcomm's compiler for the HTP, which runs here in Wine: for bench/oracle.py
 #   lint    clang-format and clang-tidy
 #   fuzz    the same as build, and Clang with libFuzzer
 #
@@ -45,6 +46,7 @@ packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certif
 
 [ "$level" = test ] && packages="$packages python3-dev"
 [ "$level" = package ] && packages="$packages dpkg-dev file"
+[ "$level" = qnn ] && packages="$packages wine64 g++-mingw-w64-x86-64-posix"
 [ "$level" = fuzz ] && packages="$packages clang-19 libclang-rt-19-dev"
 case $level in wheel*) packages="$packages python3-dev dpkg-dev nasm" ;; esac
 case $level in *aarch64) packages="$packages g++-aarch64-linux-gnu qemu-user" ;; esac
@@ -167,6 +169,22 @@ fetch_openvino() {
   rm -rf "$deps/dl/openvino"
 }
 
+# Qualcomm's compiler for the HTP: on x86-64 its vendor has it for Windows alone, as a provider for ONNX Runtime.
+fetch_qnn() {
+  work=$deps/dl/qnn
+  rm -rf "$deps/qnn" "$work"; mkdir -p "$deps/qnn" "$work"
+  for lock in onnxruntime onnxruntime_qnn; do
+    pip_download $lock "$work" --only-binary=:all: --python-version 3.12 --platform win_amd64
+  done
+  for library in capi/onnxruntime.dll capi/onnxruntime_providers_shared.dll; do unzip_members "$work"/onnxruntime-*.whl $library "$work"; done
+  unzip_members "$work"/onnxruntime_qnn-*.whl onnxruntime_qnn/libs/amd64/ "$work"
+  mv "$work"/onnxruntime/capi/*.dll "$work"/onnxruntime_qnn/libs/amd64/*.dll "$deps/qnn/"
+  fetch_headers "$work/headers" experimental:main || return 1
+  x86_64-w64-mingw32-g++-posix -std=c++17 -O1 -municode -static -I "$work/headers" -o "$deps/qnn/compile.exe" \
+    "$root/bench/qnn/compile.cc" "$deps/qnn/onnxruntime.dll"
+  rm -rf "$work"
+}
+
 # Headers of API 21 or later: the system's own, else the development package of a newer release from the machine's mirror.
 fetch_onnxruntime_headers() {
   system=/usr/include/onnxruntime
@@ -176,31 +194,32 @@ fetch_onnxruntime_headers() {
     rm -rf "$deps/onnxruntime/include"; mkdir -p "$deps/onnxruntime/include"
     cp $system/onnxruntime*.h "$deps/onnxruntime/include/"; return
   fi
-  work=$deps/dl/ort_headers
-  rm -rf "$work"; mkdir -p "$work/state/partial" "$work/cache/archives/partial"
-  mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' |
-    awk '$3 == "main" && $2 !~ /-/ {print $1; exit}')
-  if grep -q '^ID=ubuntu' /etc/os-release; then
-    sources="resolute:universe questing:universe plucky:universe"; keyring=ubuntu-archive-keyring.gpg
-  else
-    sources="trixie:main sid:main"; keyring=debian-archive-keyring.gpg
-  fi
-  # apt's sandbox user cannot read a folder below a private home; these are two small signed files.
-  options="-o Dir::Etc::SourceList=$work/sources.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$work/state
-    -o Dir::Cache=$work/cache -o APT::Sandbox::User=$(id -un) -o Acquire::Languages=none"
-  for source in $sources; do
-    signed=; [ -e /usr/share/keyrings/$keyring ] && signed="[signed-by=/usr/share/keyrings/$keyring] "
-    echo "deb $signed$mirror ${source%:*} ${source#*:}" >"$work/sources.list"
-    if apt-get $options -qq update && (cd "$work" && apt-get $options -qq download libonnxruntime-dev); then break; fi
-  done
-  ls "$work"/*.deb >/dev/null 2>&1 || {
+  if grep -q '^ID=ubuntu' /etc/os-release; then sources="resolute:universe questing:universe plucky:universe"
+  else sources="trixie:main sid:main"; fi
+  fetch_headers "$deps/onnxruntime/include" $sources || {
     echo "no libonnxruntime-dev on this machine's mirror; put onnxruntime_c_api.h and onnxruntime_cxx_api.h (API 21 or later) in"
     echo "/usr/include/onnxruntime and call ./dev again"; exit 1; }
-  dpkg -x "$work"/*.deb "$work/root"
-  rm -rf "$deps/onnxruntime/include"; mkdir -p "$deps/onnxruntime/include"
-  find "$work/root/usr/include" -name 'onnxruntime*.h' -exec cp {} "$deps/onnxruntime/include/" \;
-  cp "$work"/root/usr/share/doc/libonnxruntime-dev/copyright "$deps/onnxruntime/include/" 2>/dev/null || true
-  rm -rf "$work"
+}
+fetch_headers() {  # FOLDER SUITE:COMPONENT...: those of the first suite that has some
+  folder=$1 apt_work=$1.apt; shift
+  rm -rf "$apt_work"; mkdir -p "$apt_work/state/partial" "$apt_work/cache/archives/partial"
+  mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' |
+    awk '$3 == "main" && $2 !~ /-/ {print $1; exit}')
+  keyring=/usr/share/keyrings/$(. /etc/os-release; echo "$ID")-archive-keyring.gpg
+  # apt's sandbox user cannot read a folder below a private home; these are two small signed files.
+  options="-o Dir::Etc::SourceList=$apt_work/sources.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$apt_work/state
+    -o Dir::Cache=$apt_work/cache -o APT::Sandbox::User=$(id -un) -o Acquire::Languages=none"
+  for source; do
+    signed=; [ -e "$keyring" ] && signed="[signed-by=$keyring] "
+    echo "deb $signed$mirror ${source%:*} ${source#*:}" >"$apt_work/sources.list"
+    if apt-get $options -qq update && (cd "$apt_work" && apt-get $options -qq download libonnxruntime-dev); then break; fi
+  done
+  ls "$apt_work"/*.deb >/dev/null 2>&1 || return 1
+  dpkg -x "$apt_work"/*.deb "$apt_work/root"
+  rm -rf "$folder"; mkdir -p "$folder"
+  find "$apt_work/root/usr/include" -name 'onnxruntime*.h' -exec cp {} "$folder/" \;
+  cp "$apt_work"/root/usr/share/doc/libonnxruntime-dev/copyright "$folder/" 2>/dev/null || true
+  rm -rf "$apt_work"
 }
 
 # fetch_script NAME PACKAGE@VERSION FILE...: a package of the npm registry; its files go to .deps/NAME.
@@ -290,8 +309,8 @@ install_lint_tools() { pip_install "$deps/tools" lint; }
 
 # --- the levels ------------------------------------------------------------------------------------------------------
 
-case $level in build | test | package | wheel | wheel-abi3 | wheel-aarch64 | tvm | aarch64 | runtimes | lint | fuzz) ;;
-  *) fail "'$level' is not a level; build, test, package, wheel, wheel-abi3, wheel-aarch64, tvm, aarch64, runtimes, lint and fuzz are" ;;
+case $level in build | test | package | wheel | wheel-abi3 | wheel-aarch64 | tvm | aarch64 | runtimes | qnn | lint | fuzz) ;;
+  *) fail "'$level' is not a level; build, test, package, wheel, wheel-abi3, wheel-aarch64, tvm, aarch64, runtimes, qnn, lint and fuzz are" ;;
 esac
 mkdir -p "$deps/stamps" "$deps/log" "$deps/dl"
 # The same objects serve every checkout on the machine.
@@ -312,6 +331,7 @@ case $level in test | tvm | aarch64) background tvm "$(made_from tvm)" make_tvm_
 [ "$level" != test ] || background openvino "$(made_from onnxruntime_openvino)" fetch_openvino
 [ "$level" != runtimes ] || background openvino_python "$(made_from openvino)" install_openvino_python
 [ "$level" != runtimes ] || background web "$(made_from "onnxruntime-web $ONNXRUNTIME_WEB_VERSION" npm)" fetch_web
+[ "$level" != qnn ] || background qnn "$(made_from onnxruntime onnxruntime_qnn "$(cksum <"$root/bench/qnn/compile.cc")")" fetch_qnn
 [ "$level" != lint ] || background lint_tools "$(made_from lint)" install_lint_tools
 step onnx "$(made_from onnx)" build_onnx
 case $level in wheel*) set_up_wheel ;; esac

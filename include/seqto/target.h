@@ -55,6 +55,7 @@ struct Target {
   std::vector<std::string> floats;     // types that it computes other layers in; empty: none, such layers are refused
   std::vector<std::string> operators;  // on codes that it has beside pairs: "QLinearConv", "MatMulNBits" ...
   int64_t most_opset = 0;              // 0: any
+  bool fixed_shapes = false;           // takes no model with an open dimension of an input
   bool inputs_only = false;            // pairs stand in front of layers alone, so that what follows can be fused
   // Before it looks for layers, constants are computed, equal QuantizeLinear merged, and what a QuantizeLinear does
   // again or undoes is left out.

@@ -153,6 +153,18 @@ class Lint(unittest.TestCase):
                     ran = False
                 self.assertEqual(ran, not why)
 
+    def test_open_dimensions(self):
+        model = onnx.load(self.unsigned)
+        for value in (*model.graph.input, *model.graph.output): value.type.tensor_type.shape.dim[0].dim_param = "N"
+        path = self.dir / "open.onnx"
+        onnx.save(model, path)
+        self.assertEqual(self.lint(path)[0]["refused"], 0)
+        _, nodes = self.lint(path, "--target", "qnn-htp", code=5)
+        self.assertIn("an open dimension of the input 'x' found", nodes["conv_a"]["reason"])
+        fixed = self.dir / "fixed.onnx"
+        self.assertEqual(seqto("prepare", path, "--dim", "N=1", "-o", fixed).returncode, 0)
+        self.assertEqual(self.lint(fixed, "--target", "qnn-htp")[0]["refused"], 0)
+
     def test_foreign_targets(self):
         for target in TARGETS:
             with self.subTest(target):

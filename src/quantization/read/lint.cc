@@ -420,6 +420,15 @@ std::string malformed(const Node& node, const GraphView& view) {
              : fmt::format("{} scales for the {} channels of '{}' found", scale->dims()[0], channels, node.inputs[0]);
 }
 
+// Of the model's inputs: what is computed from fixed ones is mostly fixed, once the runtime has computed constants.
+std::string open_dimension(const Graph& graph) {
+  for (const ValueInfo& input : graph.inputs)
+    if (input.shape && std::ranges::any_of(*input.shape, [](const Dimension& d) { return d.value < 0; }))
+      return fmt::format("an open dimension of the input '{}' found; fixed ones taken (seqto prepare --dim)",
+                         input.name);
+  return {};
+}
+
 }  // namespace
 
 std::string_view to_string(Verdict verdict) {
@@ -446,9 +455,12 @@ Lint lint(const Model& model, const Target& target) {
   } while (pairs.go_on(fused));
   Lint result{.target = target.name, .known = target.known};
   const GraphView view(model);
+  const std::string open = target.fixed_shapes ? open_dimension(model.graph) : "";
   for (const Node& node : model.graph.nodes) {
     LintedNode linted = verdict_of(node, pairs, verdicts);
-    if (std::string why = malformed(node, view); !why.empty()) linted = {.verdict = Verdict::kRefused, .reason = why};
+    std::string why = malformed(node, view);
+    if (why.empty() && linted.verdict != Verdict::kOther) why = open;
+    if (!why.empty()) linted = {.verdict = Verdict::kRefused, .reason = why};
     linted.node = node.name;
     linted.op_type = node.op_type;
     result.nodes.push_back(std::move(linted));

@@ -152,6 +152,7 @@ Target read_target(std::string_view text, const std::string& file) {
   target.device = r.text("device");
   target.schemes = r.texts("schemes");
   for (const std::string& scheme : target.schemes) parse_detailed_scheme(scheme);
+  target.fixed_shapes = r.flag("fixed_shapes", false);
   target.inputs_only = r.flag("inputs_only", false);
   target.optimizes_pairs = r.flag("optimizes_pairs", false);
   target.signed_pairs_become_unsigned = r.flag("signed_pairs_become_unsigned", false);
