@@ -35,6 +35,10 @@ struct SessionOptions {
   // it loads, as float weights of stored codes.
   bool prepack = true;
   bool fold_constants = true;
+  // Threads of the runtime; 0: the runner's. Kernels share sums out among them, so the last bits depend on the number.
+  // What ranges, weights and rankings are made of runs on 1: plans and files are the same on any number. Sessions in
+  // workers, and of other runtimes, have the runner's.
+  int threads = 0;
 };
 
 struct TimedOutputs {

@@ -85,6 +85,8 @@ Tensor constant(const ValueInfo& input, double value, std::span<const ValueInfo>
 
 Tensor state_mark(int64_t mark) { return int64_tensor({}, {mark}); }
 
+bool may_be_state_mark(const Tensor& input) { return input.type() == DataType::kInt64 && input.dims().empty(); }
+
 std::vector<ValueInfo> inputs_from_data(std::span<const ValueInfo> inputs, const DatasetOptions& options) {
   std::vector<std::string> names, others;
   for (const ValueInfo& input : inputs) names.push_back(input.name);

@@ -218,7 +218,7 @@ class OnnxruntimeRunner : public Runner {
   std::unique_ptr<Session> load_observed(const Model& model, std::span<const std::string> tensors, Observer& observer,
                                          const SessionOptions& options) override {
     if (options.optimization == SessionOptions::Optimization::kAll)
-      if (auto session = load_optimized(model, tensors, observer)) return session;
+      if (auto session = load_optimized(model, tensors, observer, options)) return session;
     return load_instrumented(insert_observers(model, tensors), observer, options);
   }
 
@@ -233,7 +233,7 @@ class OnnxruntimeRunner : public Runner {
 
   Model optimized(const Model& model) override {
     TemporaryFolder folder;
-    Ort::SessionOptions o = host_options({});
+    Ort::SessionOptions o = host_options({.threads = 1});
     o.SetGraphOptimizationLevel(ORT_ENABLE_BASIC);
     o.SetOptimizedModelFilePath((folder.path / "optimized.onnx").c_str());
     // The weights go to a file of their own: above 2 GB they have to, and mapped they cost no memory.
@@ -290,12 +290,15 @@ class OnnxruntimeRunner : public Runner {
                             std::move(instrumented.inputs), std::move(instrumented.constants)};
     Ort::SessionOptions o = host_options(options);
     o.Add(observation.domain->get());
+    // The runtime looks for the domain and adds it in two steps: sessions that are loaded at once both add it.
+    static std::mutex adding;
+    std::lock_guard lock(adding);
     return load_with(instrumented.model, std::move(o), std::move(observation));
   }
 
   // Observers put into the graph that the runtime made of the model; nothing where that cannot be done.
-  std::unique_ptr<Session> load_optimized(const Model& model, std::span<const std::string> tensors,
-                                          Observer& observer) {
+  std::unique_ptr<Session> load_optimized(const Model& model, std::span<const std::string> tensors, Observer& observer,
+                                          const SessionOptions& options) {
     constexpr int64_t kMostBytes = int64_t{1} << 30;  // the optimised graph is written down with its weights
     if (serialized_size(model) > kMostBytes) return nullptr;
     Preparation preparation = prepare_for_optimizing(model, tensors);
@@ -306,7 +309,9 @@ class OnnxruntimeRunner : public Runner {
     auto instrumented = observe_optimized(*optimized, model, preparation, tensors, block);
     if (!instrumented) return nullptr;
     try {
-      return load_instrumented(std::move(*instrumented), observer, {SessionOptions::Optimization::kNone});
+      SessionOptions as_made = options;
+      as_made.optimization = SessionOptions::Optimization::kNone;
+      return load_instrumented(std::move(*instrumented), observer, as_made);
     } catch (const Error&) {
       return nullptr;
     }
@@ -376,7 +381,7 @@ class OnnxruntimeRunner : public Runner {
   // On the CPU whatever the device is: what is observed or rewritten does not depend on it.
   Ort::SessionOptions host_options(const SessionOptions& options) const {
     Ort::SessionOptions o;
-    o.SetIntraOpNumThreads(threads_);
+    o.SetIntraOpNumThreads(options.threads > 0 ? options.threads : threads_);
     o.SetInterOpNumThreads(1);
     o.SetDeterministicCompute(true);
     o.SetGraphOptimizationLevel(options.optimization == SessionOptions::Optimization::kNone ? ORT_DISABLE_ALL

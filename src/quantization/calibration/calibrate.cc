@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <future>
+#include <memory>
+#include <mutex>
 #include <unordered_set>
 
+#include "base/parallel.h"
+#include "data/state_mark.h"
 #include "model/graph_view.h"
 #include "quantization/calibration/observe_values.h"
 #include "quantization/calibration/range_observer.h"
@@ -54,36 +57,81 @@ void validate(const CalibrateOptions& o) {
     usage(fmt::format("{} bins found; distribution needs at least 512", bins));
 }
 
-// Runs the samples in order. With more than one thread the next sample is decoded while this one is run.
+// What several sessions at a time may take.
+constexpr int64_t kMostSessionBytes = int64_t{1} << 30;
+
+// Shows the samples to the observer: the runtime on one thread, whose sums are always the same, and as many samples
+// side by side as the runner has threads.
 class Pass {
  public:
-  Pass(const Dataset& data, std::span<const int64_t> samples, int threads, const Env& env)
-      : data_(data), samples_(samples), threads_(threads), env_(env) {}
+  Pass(const Model& model, const SampleRun& on, SessionOptions how, RangeObserver& observer)
+      : model_(model), on_(on), how_(how), observer_(observer) {
+    how_.threads = 1;
+  }
 
-  void run(Session& session, RangeObserver& observer, int64_t done, int64_t total) {
-    for (size_t i = 0; i < samples_.size(); ++i) {
-      env_.stop_if_cancelled("calibrate");
-      Sample sample = take(i);
-      session.run(sample.inputs);
-      observer.end_sample(sample.name);
-      env_.progress({"calibrate", ++done, total, ""});
+  // `done` of `total` samples were shown in passes before.
+  void run(std::span<const std::string> tensors, int64_t done, int64_t total) {
+    struct Seen {
+      std::string name;
+      std::vector<internal::Extremes> extremes;
+    };
+    std::vector<Seen> seen(on_.samples.size());
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Lane>> idle;
+    const auto take_lane = [&] {
+      {
+        std::lock_guard lock(mutex);
+        if (!idle.empty()) {
+          auto lane = std::move(idle.back());
+          idle.pop_back();
+          return lane;
+        }
+      }
+      return std::make_unique<Lane>(*this, tensors);
+    };
+    const auto show = [&](size_t i) {
+      on_.env.stop_if_cancelled("calibrate");
+      auto lane = take_lane();
+      Sample sample = on_.data.read(on_.samples[i]);
+      lane->session->run(sample.inputs);
+      seen[i] = {std::move(sample.name), lane->observer.take_sample()};
+      std::lock_guard lock(mutex);
+      idle.push_back(std::move(lane));
+    };
+    const auto end = [&](size_t i) {
+      const Seen sample = std::move(seen[i]);
+      observer_.end_sample(sample.name, sample.extremes);
+      on_.env.progress({"calibrate", ++done, total, ""});
+    };
+    if (const size_t count = lanes(); count > 1) return for_each_in_order(seen.size(), count, show, end);
+    for (size_t i = 0; i < seen.size(); ++i) {
+      show(i);
+      end(i);
     }
   }
 
  private:
-  Sample take(size_t i) {
-    if (threads_ <= 1) return data_.read(samples_[i]);
-    Sample sample = next_.valid() ? next_.get() : data_.read(samples_[i]);
-    if (i + 1 < samples_.size())
-      next_ = std::async(std::launch::async, [this, i] { return data_.read(samples_[i + 1]); });
-    return sample;
+  struct Lane {
+    Lane(Pass& pass, std::span<const std::string> tensors)
+        : observer(pass.observer_), session(pass.on_.runner.load_observed(pass.model_, tensors, observer, pass.how_)) {}
+    RangeObserver::Lane observer;
+    std::unique_ptr<Session> session;
+  };
+
+  size_t lanes() const {
+    const int64_t wanted = std::min<int64_t>(on_.runner.threads(), std::ssize(on_.samples));
+    if (wanted <= 1) return 1;
+    // Each on the states of the one before.
+    const Sample first = on_.data.read(on_.samples.front());
+    if (std::any_of(first.inputs.begin(), first.inputs.end(), internal::may_be_state_mark)) return 1;
+    const int64_t fit = kMostSessionBytes / std::max<int64_t>(1, serialized_size(model_));
+    return static_cast<size_t>(std::clamp<int64_t>(fit, 1, wanted));
   }
 
-  const Dataset& data_;
-  std::span<const int64_t> samples_;
-  int threads_;
-  const Env& env_;
-  std::future<Sample> next_;
+  const Model& model_;
+  const SampleRun& on_;
+  SessionOptions how_;
+  RangeObserver& observer_;
 };
 
 }  // namespace
@@ -116,18 +164,17 @@ CalibrateOptions calibration_named(const std::string& name, CalibrateOptions opt
 }
 
 Ranges calibrate(const Model& model, const SampleRun& on, const CalibrateOptions& options) {
-  const auto& [data, samples, runner, env] = on;
   validate(options);
   auto tensors = observed_tensors(model, options.op_types.empty() ? default_op_types() : options.op_types);
-  const int64_t count = std::ssize(samples);
+  const int64_t count = std::ssize(on.samples);
   RangeObserver observer(tensors, options, count);
   const SessionOptions how{options.exact ? SessionOptions::Optimization::kNone : SessionOptions::Optimization::kAll};
-  Pass pass(data, samples, runner.threads(), env);
-  pass.run(*runner.load_observed(model, tensors, observer, how), observer, 0, count);
+  Pass pass(model, on, how, observer);
+  pass.run(tensors, 0, count);
   observer.end();
   if (observer.waits()) {
     const auto waiting = observer.begin_second_pass();
-    pass.run(*runner.load_observed(model, waiting, observer, how), observer, count, 2 * count);
+    pass.run(waiting, count, 2 * count);
   }
   Ranges ranges;
   for (auto& t : observer.tensors()) ranges[t.name] = observer.range_of(t);
@@ -135,14 +182,11 @@ Ranges calibrate(const Model& model, const SampleRun& on, const CalibrateOptions
 }
 
 Ranges internal::observe_values(const Model& model, const SampleRun& on, int bins) {
-  const auto& [data, samples, runner, env] = on;
   const auto tensors = observed_tensors(model, default_op_types());
   // A method whose histogram grows as values come.
   RangeObserver observer(tensors, {.method = CalibrationMethod::kMse, .exact = false, .bins = bins},
-                         std::ssize(samples));
-  Pass(data, samples, runner.threads(), env)
-      .run(*runner.load_observed(model, tensors, observer, {SessionOptions::Optimization::kAll}), observer, 0,
-           static_cast<int64_t>(samples.size()));
+                         std::ssize(on.samples));
+  Pass(model, on, {SessionOptions::Optimization::kAll}, observer).run(tensors, 0, std::ssize(on.samples));
   observer.end();
   Ranges values;
   for (auto& t : observer.tensors()) {

@@ -105,7 +105,7 @@ void keep_ancestors(Graph& graph, std::span<const std::string> tensors) {
 std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
                                                const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;
-  auto session = runner.load(with_reductions(model, tensors, {Reduction::kMean}));
+  auto session = runner.load(with_reductions(model, tensors, {Reduction::kMean}), {.threads = 1});
   std::vector<std::vector<double>> means(tensors.size());
   for_each_output(*session, data, samples, env,
                   [&](size_t t, const Tensor& output) { add_share(means[t], output, samples.size()); });
@@ -134,7 +134,7 @@ std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& 
 std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<const ChannelTensor> tensors,
                                                const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;
-  auto session = runner.load(with_reductions(model, tensors, {Reduction::kMagnitude}));
+  auto session = runner.load(with_reductions(model, tensors, {Reduction::kMagnitude}), {.threads = 1});
   std::vector<std::vector<float>> maxima(tensors.size());
   for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
     maxima[t].resize(static_cast<size_t>(output.element_count()));
@@ -147,7 +147,8 @@ std::vector<std::vector<float>> channel_maxima(const Model& model, std::span<con
 std::vector<ChannelSpread> channel_spreads(const Model& model, std::span<const ChannelTensor> tensors,
                                            const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;
-  auto session = runner.load(with_reductions(model, tensors, {Reduction::kMagnitude, Reduction::kSquare}));
+  auto session =
+      runner.load(with_reductions(model, tensors, {Reduction::kMagnitude, Reduction::kSquare}), {.threads = 1});
   std::vector<ChannelSpread> spreads(tensors.size());
   std::vector<std::vector<double>> peaks(tensors.size()), peak_squares(tensors.size());
   for_each_output(*session, data, samples, env, [&](size_t o, const Tensor& output) {
@@ -175,8 +176,8 @@ std::vector<ChannelPower> channel_powers(const Model& model, std::span<const Cha
                                          const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;
   const size_t count = tensors.size();
-  auto session =
-      runner.load(with_reductions(model, tensors, {Reduction::kMean, Reduction::kSquare, Reduction::kMagnitude}));
+  auto session = runner.load(
+      with_reductions(model, tensors, {Reduction::kMean, Reduction::kSquare, Reduction::kMagnitude}), {.threads = 1});
   std::vector<ChannelPower> powers(count);
   std::vector<std::vector<double>> now(3 * count);
   for_each_output(*session, data, samples, env, [&](size_t o, const Tensor& output) {
@@ -200,7 +201,8 @@ std::vector<ChannelPower> channel_powers(const Model& model, std::span<const Cha
 std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,
                                          const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;
-  auto session = runner.load(with_reductions(model, tensors, {Reduction::kLowest, Reduction::kHighest}));
+  auto session =
+      runner.load(with_reductions(model, tensors, {Reduction::kLowest, Reduction::kHighest}), {.threads = 1});
   std::vector<ChannelRange> ranges(tensors.size());
   for_each_output(*session, data, samples, env, [&](size_t t, const Tensor& output) {
     const bool is_lowest = t < tensors.size();

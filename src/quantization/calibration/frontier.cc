@@ -131,7 +131,7 @@ std::unique_ptr<Session> Frontier::load(const std::vector<BorderTensor>& outputs
   for (const BorderTensor& t : kept_) part.graph.inputs.push_back({t.name, t.type, {}, ""});
   keep_ancestors(part.graph, names);
   drop_unused_initializers(part.graph);
-  return runner_.load(part);
+  return runner_.load(part, {.threads = 1});
 }
 
 std::vector<Tensor> Frontier::run(size_t sample, const std::vector<Tensor>& inputs) {

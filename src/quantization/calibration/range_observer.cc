@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "base/pairwise_sum.h"
 #include "model/float16.h"
@@ -41,7 +42,7 @@ int bins_of(const CalibrateOptions& options, CalibrationMethod method) {
 }
 
 RangeObserver::RangeObserver(const std::vector<std::string>& tensors, const CalibrateOptions& options, int64_t samples)
-    : options_(options), samples_(samples) {
+    : options_(options), locks_(tensors.size()), samples_(samples) {
   for (const auto& name : tensors) {
     TensorStatistics& t = tensors_.emplace_back();
     t.name = name;
@@ -72,7 +73,7 @@ int RangeObserver::growing_bins(CalibrationMethod method) const {
                                                : bins;
 }
 
-void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::byte> bytes) {
+void RangeObserver::Lane::observe(size_t tensor, DataType type, std::span<const std::byte> bytes) {
   std::span<const float> values(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
   if (type == DataType::kFloat16) {
     std::span<const uint16_t> halves(reinterpret_cast<const uint16_t*>(bytes.data()), bytes.size() / sizeof(uint16_t));
@@ -80,17 +81,31 @@ void RangeObserver::observe(size_t tensor, DataType type, std::span<const std::b
     std::transform(halves.begin(), halves.end(), widened_.begin(), half_to_float);
     values = widened_;
   }
+  all_.add(tensor, values, sample_[tensor]);
+}
+
+void RangeObserver::Lane::observe_clipped(const ClippedValues& v) {
+  if (!all_.add_clipped(v, sample_[v.tensor], sample_[v.clipped_tensor])) Observer::observe_clipped(v);
+}
+
+std::vector<Extremes> RangeObserver::Lane::take_sample() {
+  return std::exchange(sample_, std::vector<Extremes>(sample_.size()));
+}
+
+void RangeObserver::add(size_t tensor, std::span<const float> values, Extremes& sample) {
   TensorStatistics& t = tensors_[tensor];
+  std::unique_lock lock(locks_[tensor], std::defer_lock);
+  if (needs_histogram(t.method)) lock.lock();
   if (auto* fixed = std::get_if<FixedHistogram>(&t.histogram)) fixed->add(values);
   if (counting_only_) return;
-  if (t.waits && t.all.empty() && t.sample.empty()) begin_tails(t, values.size());
+  if (t.waits && !std::exchange(t.begun, true)) begin_tails(t, values.size());
   // Piece by piece, so that the second look finds the values in the cache.
   constexpr size_t kPiece = 4096;
   for (; !values.empty(); values = values.subspan(std::min(kPiece, values.size()))) {
     auto piece = values.first(std::min(kPiece, values.size()));
     Extremes extremes;
     extremes.add(piece);
-    t.sample.add(extremes);
+    sample.add(extremes);
     if (t.wants_magnitude && options_.exact)
       t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(piece));
     if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
@@ -107,13 +122,14 @@ void RangeObserver::begin_tails(TensorStatistics& t, size_t values) {
   if (t.method != CalibrationMethod::kPercentile) return;
   const bool both = symmetric(t.method);
   const size_t wanted = Tails::wanted(static_cast<int64_t>(values) * samples_, options_.percentile, both);
+  std::lock_guard lock(shared_);
   if (in_tails_ + wanted > kMost) return;
   in_tails_ += wanted;
   t.histogram = Tails(wanted, both);
 }
 
 // Clipping keeps the order, so the extremes of the second tensor are those of the first, clipped.
-void RangeObserver::observe_clipped(const ClippedValues& v) {
+bool RangeObserver::add_clipped(const ClippedValues& v, Extremes& before_sample, Extremes& after_sample) {
   TensorStatistics &before = tensors_[v.tensor], &after = tensors_[v.clipped_tensor];
   const bool growing = std::holds_alternative<GrowingHistogram>(before.histogram) &&
                        std::holds_alternative<GrowingHistogram>(after.histogram);
@@ -121,18 +137,25 @@ void RangeObserver::observe_clipped(const ClippedValues& v) {
                     std::holds_alternative<std::monostate>(after.histogram);
   if (v.tensor == v.clipped_tensor || before.method != after.method || !(v.lowest <= 0 && v.highest >= 0) ||
       options_.exact || !(growing || none))
-    return Observer::observe_clipped(v);
+    return false;
   Extremes piece;
   piece.add(v.values);
-  if (piece.empty()) return;
-  before.sample.add(piece);
+  if (piece.empty()) return true;
+  before_sample.add(piece);
   float ends[2] = {piece.lowest(), piece.highest()};
   const float magnitude = std::max(std::abs(ends[0]), std::abs(ends[1]));
   clip_values(ends, 2, v.lowest, v.highest, ends);
-  after.sample.add(ends);
-  if (none || !std::isfinite(magnitude)) return;  // there is no range
-  auto [it, _] = clipped_.try_emplace({v.tensor, v.clipped_tensor}, growing_bins(before.method), v.lowest, v.highest);
-  it->second.add(v.values, magnitude, std::max(std::abs(ends[0]), std::abs(ends[1])));
+  after_sample.add(ends);
+  if (none || !std::isfinite(magnitude)) return true;  // there is no range
+  ClippedHistogram* histogram = nullptr;
+  {
+    std::lock_guard lock(shared_);
+    const std::pair key{v.tensor, v.clipped_tensor};
+    histogram = &clipped_.try_emplace(key, growing_bins(before.method), v.lowest, v.highest).first->second;
+  }
+  std::lock_guard lock(locks_[v.tensor]);
+  histogram->add(v.values, magnitude, std::max(std::abs(ends[0]), std::abs(ends[1])));
+  return true;
 }
 
 void RangeObserver::end() {
@@ -173,10 +196,11 @@ std::vector<std::string> RangeObserver::begin_second_pass() {
   return names;
 }
 
-void RangeObserver::end_sample(const std::string& name) {
-  for (TensorStatistics& t : tensors_) {
-    if (t.sample.empty()) continue;
-    const float low = t.sample.lowest(), high = t.sample.highest();
+void RangeObserver::end_sample(const std::string& name, const std::vector<Extremes>& sample) {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (sample[i].empty()) continue;
+    TensorStatistics& t = tensors_[i];
+    const float low = sample[i].lowest(), high = sample[i].highest();
     if (std::isnan(low) || std::isnan(high))
       throw Error(
           Code::kInvalidInput,
@@ -184,8 +208,7 @@ void RangeObserver::end_sample(const std::string& name) {
                       "model and the preprocessing",
                       t.name, name));
     t.unbounded |= low <= -kUnbounded || high >= kUnbounded;
-    t.all.add(t.sample);
-    t.sample = {};
+    t.all.add(sample[i]);
     if (t.method != CalibrationMethod::kMovingAverage) continue;
     t.lows.push_back(low);
     t.highs.push_back(high);

@@ -39,7 +39,7 @@ class Judge {
   Judge(const Model& model, const SampleRun& on, int64_t max_samples) : runner_(on.runner), env_(on.env) {
     const std::span<const int64_t> samples = on.samples;
     int64_t count = std::min(std::ssize(samples), max_samples);
-    auto session = on.runner.load(model);
+    auto session = on.runner.load(model, {.threads = 1});
     for (int64_t k = 0; k < count; ++k) {
       inputs_.push_back(on.data.read(samples[static_cast<size_t>(k * std::ssize(samples) / count)]).inputs);
       auto outputs = session->run(inputs_.back());
@@ -57,7 +57,7 @@ class Judge {
 
   // Nothing where one half of the samples already tells that it is no better than `to_beat`.
   std::optional<HalfErrors> errors(const Model& candidate, const HalfErrors& to_beat) const {
-    auto session = runner_.load(candidate);
+    auto session = runner_.load(candidate, {.threads = 1});
     HalfErrors errors{};
     for (size_t half : {size_t{0}, size_t{1}}) {
       for (size_t s = half; s < inputs_.size(); s += 2) {

@@ -99,7 +99,7 @@ std::vector<MatrixXf> activation_rows(const Model& model, std::span<const std::s
     part.graph.outputs.push_back({output, DataType::kFloat, {}, ""});
   }
   drop_unused_initializers(part.graph);
-  auto session = runner.load(part);
+  auto session = runner.load(part, {.threads = 1});
   std::vector<MatrixXf> rows(tensors.size());
   size_t taken = std::min(samples.size(), kSamples);
   for (size_t i = 0; i < taken; ++i) {

@@ -16,6 +16,8 @@
 namespace seqto {
 namespace {
 
+constexpr SessionOptions kAsWritten{.optimization = SessionOptions::Optimization::kNone, .threads = 1};
+
 using internal::Comparison;
 using internal::GraphView;
 using internal::TensorPair;
@@ -125,8 +127,8 @@ std::vector<ActivationError> activation_errors(const Model& float_model, const C
   for (const TensorPair& p : pairs)
     if (!floats.inputs.contains(p.tensor)) wanted.push_back(p.tensor);
   ErrorSums sums(comparison, float_model, channels);
-  auto reference = runner.load(with_outputs(float_model, wanted), {SessionOptions::Optimization::kNone});
-  auto measured = runner.load(sums.model(), {SessionOptions::Optimization::kNone});
+  auto reference = runner.load(with_outputs(float_model, wanted), kAsWritten);
+  auto measured = runner.load(sums.model(), kAsWritten);
   std::vector<std::vector<double>> totals(sums.model().graph.outputs.size());
   int64_t done = 0;
   for (int64_t index : samples) {
