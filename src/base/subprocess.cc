@@ -115,6 +115,12 @@ std::string Subprocess::wait() {
   return words(status_);
 }
 
+bool Subprocess::was_killed() const {
+  if (!ended_ || !WIFSIGNALED(status_)) return false;
+  const int number = WTERMSIG(status_);
+  return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
+}
+
 int64_t Subprocess::resident_bytes() const {
   std::ifstream file(fmt::format("/proc/{}/statm", pid_));
   int64_t all = 0, resident = 0;

@@ -32,9 +32,10 @@ class Subprocess {
   pid_t pid() const { return pid_; }
   bool running();
   bool end_within(double seconds);  // closes its stdin; whether it ended in that time
-  void kill();                     // at once, with all that it started in its process group
-  std::string wait();              // until it has ended; how, as words: "killed by signal 6 (Aborted)"
-  int64_t resident_bytes() const;  // 0 where the system does not tell
+  void kill();                      // at once, with all that it started in its process group
+  std::string wait();               // until it has ended; how, as words: "killed by signal 6 (Aborted)"
+  bool was_killed() const;          // it has ended, by a signal that others send: SIGKILL, SIGTERM, SIGINT, SIGHUP
+  int64_t resident_bytes() const;   // 0 where the system does not tell
 
  private:
   pid_t pid_ = -1;

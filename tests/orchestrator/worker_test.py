@@ -14,6 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
+from testing.processes import children  # noqa: E402
 
 LIBRARY = os.environ.get("SEQTO_MISBEHAVING_ORT_LIBRARY", "")
 DATA = ["--data", models.DIGITS_DATA, "--evaluation-samples", 40, "--strategy", "incremental"]
@@ -26,18 +27,6 @@ def trials(out):
         if "trial" in entry:
             entry["trial"].pop("latency_ns", None)
             found.append(entry["trial"])
-    return found
-
-
-def children(pid):
-    """Processes that `pid` started, with all that they started."""
-    found = []
-    for folder in pathlib.Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == pid:
-                found += [int(folder.name), *children(int(folder.name))]
-        except (FileNotFoundError, ProcessLookupError):
-            pass
     return found
 
 

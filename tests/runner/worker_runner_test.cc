@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -155,14 +156,46 @@ TEST(WorkerRunner, NoExecutableIsUnavailable) {
   EXPECT_SAYS(error, "/nowhere/seqto");
 }
 
+// Their folders in /proc.
+std::vector<fs::path> children() {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream stat(entry.path() / "stat");
+    std::string pid, name, state;
+    int parent = 0;
+    if (stat >> pid >> name >> state >> parent && parent == ::getpid()) found.push_back(entry.path());
+  }
+  return found;
+}
+
+void kill_workers() {
+  for (const fs::path& child : children()) ::kill(std::stoi(child.filename()), SIGKILL);
+}
+
+TEST(WorkerRunner, WhoseWorkerIsKilledGoesOnInAnother) {
+  auto runner = make_runner("cpu", {.isolated = true, .worker = SEQTO_BINARY});
+  auto one = runner->load(small("one")), two = runner->load(small("two"));
+  kill_workers();
+  EXPECT_EQ(one->run_many(std::vector(3, kInputs)).size(), 3u);
+  EXPECT_EQ(two->time(kInputs, 4).size(), 4u);
+  kill_workers();
+  EXPECT_GT(runner->memory().resident_bytes, 0);
+  expect_works(*runner);
+  EXPECT_TRUE(two->run(kInputs)[0].equals(float_tensor({4}, {-1, -2, -3, -4})));
+}
+
+TEST(WorkerRunner, WhatIsKilledEachTimeIsAnError) {
+  Error error = error_of([] { internal::make_worker_runner({"sh", "-c", "kill -9 $$"}, "cpu", {}, {}); });
+  EXPECT_EQ(error.code(), Code::kUnavailable);
+  EXPECT_SAYS(error, "was killed by signal 9 (Killed) while it started, 3 times in a row; where memory is short, ");
+}
+
 // The folders of blobs that the children of this process were started with.
 std::set<fs::path> blob_folders() {
   std::set<fs::path> folders;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    std::ifstream stat(entry.path() / "stat"), command(entry.path() / "cmdline");
-    std::string pid, name, state, word, before;
-    int parent = 0;
-    if (!(stat >> pid >> name >> state >> parent) || parent != ::getpid()) continue;
+  for (const fs::path& child : children()) {
+    std::ifstream command(child / "cmdline");
+    std::string word, before;
     for (; std::getline(command, word, '\0'); before = word)
       if (before == "--blobs") folders.insert(word);
   }

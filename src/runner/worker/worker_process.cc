@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "base/json.h"
+#include "runner/worker/lasting_session.h"
 #include "runner/worker/worker_protocol.h"
 #include "seqto/error.h"
 
@@ -100,10 +101,12 @@ json WorkerProcess::ask(const json& request, Exchange& e) {
   std::vector<int64_t> dropped;
   {
     std::lock_guard state(state_);
-    if (!failure_.empty())
-      throw Error(Code::kUnavailable, fmt::format("[worker] the worker that held this session is gone ({}); load the "
-                                                  "model again",
-                                                  failure_));
+    if (!failure_.empty()) {
+      const std::string gone =
+          fmt::format("[worker] the worker that held this session is gone ({}); load the model again", failure_);
+      if (killed_) throw WorkerKilled(gone);
+      throw Error(Code::kUnavailable, gone);
+    }
     dropped.swap(dropped_);
   }
   for (int64_t session : dropped) send({{"verb", "unload"}, {"session", session}});
@@ -235,8 +238,15 @@ void WorkerProcess::check_cancelled(Waiting& w) {
 }
 
 void WorkerProcess::ended(const Exchange& e) {
-  process_.kill();  // where it closed its output only
+  const bool ours = !process_.end_within(kGrace.count());  // where it closed its output only
+  if (ours) process_.kill();
   const std::string how = process_.wait();
+  if (!link_ && !ours && process_.was_killed()) {
+    std::lock_guard lock(state_);
+    killed_ = true;
+    failure_ = fmt::format("it {} while it {}", how, e.doing);
+    throw WorkerKilled("[worker] the worker " + failure_.substr(3));
+  }
   fail(link_ ? fmt::format("lost its link, which {}, while it {}", how, e.doing)
              : fmt::format("{} while it {}", how, e.doing));
 }

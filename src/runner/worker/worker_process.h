@@ -40,7 +40,8 @@ class WorkerProcess {
 
   // Sends a request and waits for its reply, one exchange after the other; any thread. Throws the worker's error, and
   // Error{kUnavailable} when it ends, hangs, eats memory or talks nonsense: it is stopped then, and every later
-  // exchange throws at once. Throws Error{kInterrupted} when the exchange or Env is cancelled.
+  // exchange throws at once; WorkerKilled where it was killed from outside. Throws Error{kInterrupted} when the
+  // exchange or Env is cancelled.
   nlohmann::json ask(const nlohmann::json& request, Exchange& exchange);
   // Makes ask() look at Exchange::cancelled.
   void wake() noexcept;
@@ -85,6 +86,7 @@ class WorkerProcess {
   nlohmann::json greeting_;
   std::mutex state_;  // of the members below
   std::string failure_;
+  bool killed_ = false;  // from outside
   std::vector<int64_t> dropped_;
 };
 

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "runner/worker/blobs.h"
+#include "runner/worker/lasting_session.h"
 #include "runner/worker/worker_process.h"
 #include "runner/worker/worker_protocol.h"
 #include "seqto/error.h"
@@ -124,7 +125,8 @@ class WorkerRunner : public Runner {
       for (const auto& folder : blobs_.folders())
         launch_.command.insert(launch_.command.end(), {"--blobs", folder.string()});
     workers_.resize(static_cast<size_t>(std::max(1, options.workers)));
-    json greeting = worker()->greeting();
+    json greeting;
+    for_each_worker(env_, [&] { greeting = worker()->greeting(); });
     description_ = field<std::string>(greeting, "runner");
     if (const std::string processor = greeting.value("processor", ""); launch_.link && !processor.empty())
       description_ += " on " + processor;  // another than this machine's
@@ -132,17 +134,19 @@ class WorkerRunner : public Runner {
   }
 
   std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
-    BlobStore::Lease lease(blobs_);
-    return load_session({{"model", to_json(model, lease)}}, options);
+    return lasting([this, model, options] {
+      BlobStore::Lease lease(blobs_);
+      return load_session({{"model", to_json(model, lease)}}, options);
+    });
   }
   std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
     if (launch_.link) return load(load_model(path), options);
-    return load_session({{"file", std::filesystem::absolute(path).string()}}, options);
+    return lasting(
+        [this, path, options] { return load_session({{"file", std::filesystem::absolute(path).string()}}, options); });
   }
   Model optimized(const Model& model) override {
     BlobStore::Lease lease(blobs_);
-    Exchange exchange{"optimized the model", options_.load_timeout_seconds};
-    json reply = worker()->ask({{"verb", "optimize"}, {"model", to_json(model, lease)}}, exchange);
+    json reply = ask("optimized the model", {{"verb", "optimize"}, {"model", to_json(model, lease)}});
     Model result = model_from_json(field<json>(reply, "model"), from(blobs_));
     auto remove = [this](const json& tensor) {
       if (tensor.contains("blob")) remove_blob(blobs_.folders(), tensor["blob"].get<std::string>());
@@ -153,15 +157,13 @@ class WorkerRunner : public Runner {
   }
   std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs, int runs) override {
     BlobStore::Lease lease(blobs_);
-    Exchange exchange{"placed the nodes", options_.load_timeout_seconds};
     json request{{"verb", "place"}, {"model", to_json(model, lease)}, {"runs", runs}};
     request["inputs"] = tensors_to_json(inputs, [&](const Tensor& t) { return lease.put(t); });
-    return placements_from_json(field<json>(worker()->ask(request, exchange), "nodes"));
+    return placements_from_json(field<json>(ask("placed the nodes", request), "nodes"));
   }
   // Of the worker with the fewest sessions; ask a runner of one worker.
   ProcessMemory memory() override {
-    Exchange exchange{"told its memory", options_.run_timeout_seconds};
-    json reply = worker()->ask({{"verb", "memory"}}, exchange);
+    json reply = ask("told its memory", {{"verb", "memory"}});
     return {field<int64_t>(reply, "resident_bytes"), field<int64_t>(reply, "peak_bytes")};
   }
   std::string description() const override { return description_; }
@@ -170,6 +172,20 @@ class WorkerRunner : public Runner {
  private:
   static json to_json(const Model& model, BlobStore::Lease& lease) {
     return model_to_json(model, [&](const Tensor& t) { return lease.put(t); });
+  }
+
+  std::unique_ptr<Session> lasting(LastingSession::Open open) {
+    if (launch_.link) return open();  // who reaches a worker by a link connects again
+    return std::make_unique<LastingSession>(std::move(open), env_);
+  }
+
+  json ask(const char* doing, const json& request) {
+    json reply;
+    for_each_worker(env_, [&] {
+      Exchange exchange{doing, options_.load_timeout_seconds};
+      reply = worker()->ask(request, exchange);
+    });
+    return reply;
   }
 
   std::unique_ptr<Session> load_session(json request, const SessionOptions& options) {
