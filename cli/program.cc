@@ -33,10 +33,21 @@ void on_signal(int) {
 // Who read what is printed is gone: writing fails from now on, and the work ends as when it is interrupted.
 void on_pipe(int) { unread = true; }
 
+// A file that is read in place got shorter, or its disk is gone. What was done is in the study.
+void on_bus_error(int) {
+  constexpr std::string_view kSaid =
+      "seqto: [read] a model, its weights or its data were cut off while they were read, or their disk failed; files "
+      "that "
+      "stay as they are expected; run again when they are whole\n";
+  ::_exit(::write(2, kSaid.data(), kSaid.size()) < 0 ? 1 : static_cast<int>(Code::kInvalidInput));
+}
+
 void take_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP})
     if (std::signal(number, on_signal) == SIG_IGN && number == SIGHUP) std::signal(number, SIG_IGN);  // by nohup
   std::signal(SIGPIPE, on_pipe);
+  std::signal(SIGBUS, on_bus_error);
+  std::signal(SIGXFSZ, SIG_IGN);  // writing fails then, with its reason
 }
 
 // The last of the words that were given.
@@ -187,6 +198,10 @@ int run_to_end(int argc, char** argv) {
     line.clear();
     cli::say(fmt::format("seqto: {}\n", error.what()));
     return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    line.clear();
+    cli::say("seqto: [memory] no more of it to be had; end other programs, or take a smaller model or fewer samples\n");
+    return static_cast<int>(Code::kUnavailable);
   } catch (const std::exception& error) {
     if (unread) return static_cast<int>(Code::kInterrupted);  // printing failed
     line.clear();

@@ -3,10 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "seqto/error.h"
@@ -32,6 +37,29 @@ FileLock::FileLock(const std::filesystem::path& path, const Env& env) {
     env.stop_if_cancelled("lock");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+}
+
+std::string lock_holder(int descriptor) {
+  struct stat info{};
+  if (::fstat(descriptor, &info) != 0) return "another run";
+  const std::string place = fmt::format("{:02x}:{:02x}:{}", major(info.st_dev), minor(info.st_dev), info.st_ino);
+  // "1: FLOCK  ADVISORY  WRITE 1234 00:2b:5678 0 EOF"
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, advisory, write, file;
+    int pid = 0;
+    words >> number >> kind >> advisory >> write >> pid >> file;
+    if (kind != "FLOCK" || file != place || pid <= 0) continue;
+    constexpr size_t kMost = 120;
+    std::string command;
+    std::getline(std::ifstream(fmt::format("/proc/{}/cmdline", pid)), command);
+    std::replace(command.begin(), command.end(), '\0', ' ');
+    if (command.ends_with(' ')) command.pop_back();
+    if (command.size() > kMost) command.replace(kMost, std::string::npos, "...");
+    return fmt::format("process {} ({})", pid, command.empty() ? "not seen from here" : command);
+  }
+  return "another run";
 }
 
 }  // namespace seqto

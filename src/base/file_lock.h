@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "base/descriptor.h"
 #include "seqto/env.h"
@@ -18,5 +19,9 @@ class FileLock {
  private:
   Descriptor file_;
 };
+
+// Who has locked the open file, as "process 1234 (seqto tune ...)"; "another run" where the system does not tell: it
+// may be on another machine.
+std::string lock_holder(int descriptor);
 
 }  // namespace seqto

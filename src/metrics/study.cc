@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/descriptor.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "metrics/loss/loss_fields.h"
@@ -24,6 +25,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;  // of the file's form
+
+constexpr std::string_view kTrialPrefix = "{\"trial\":";
 
 // Before the text of a note, which is kept as it came; unless another program wrote the line anew.
 std::string note_prefix(const std::string& name) { return fmt::format("{{\"note\":{},\"value\":", Json(name).dump()); }
@@ -40,9 +43,9 @@ class Study::File {
     // A file system without locks is used without them.
     if (flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       throw Error(Code::kInvalidInput,
-                  fmt::format("[study] {} is being written by another run; one at a time expected; wait for it or "
-                              "choose another folder",
-                              path_));
+                  fmt::format("[study] {} is being written by {}; one run at a time expected; wait for it or choose "
+                              "another folder",
+                              path_, lock_holder(descriptor_.get())));
   }
 
   void truncate(size_t size_bytes) {
@@ -55,6 +58,7 @@ class Study::File {
     line += '\n';
     struct stat before{};
     if (fstat(descriptor_.get(), &before) != 0) fail("cannot be read", "look at the disk");
+    require_place(before);
     ssize_t written;
     do {
       written = ::write(descriptor_.get(), line.data(), line.size());
@@ -68,6 +72,16 @@ class Study::File {
   }
 
  private:
+  // What is appended to a file that nobody finds any more is lost.
+  void require_place(const struct stat& open) const {
+    struct stat there{};
+    if (stat(path_.c_str(), &there) == 0 && there.st_dev == open.st_dev && there.st_ino == open.st_ino) return;
+    throw Error(Code::kInvalidInput,
+                fmt::format("[study] {} was removed, renamed or replaced while this run wrote it; a folder that stays "
+                            "was expected; run again: where it was renamed, with its new name, to go on",
+                            path_));
+  }
+
   [[noreturn]] void fail(const char* what, const char* remedy) const {
     throw Error(Code::kInvalidInput, fmt::format("[study] {} {}: {}; a writable file expected; {}", path_, what,
                                                  std::strerror(errno), remedy));
@@ -138,6 +152,12 @@ size_t Study::parse(std::string_view text, const std::string& name) {
     const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     try {
+      // As append() writes it: there may be ten thousand, so each is parsed once.
+      if (number > 1 && line.starts_with(kTrialPrefix) && line.ends_with('}')) {
+        trials_.push_back(
+            trial_from_json(std::string(line.substr(kTrialPrefix.size(), line.size() - kTrialPrefix.size() - 1))));
+        continue;
+      }
       const Json json = internal::parse_json<Json>(line);
       if (number == 1) {
         if (json.at("study") != kVersion) {
@@ -173,7 +193,7 @@ const Trial* Study::find(const std::string& id, Part part) const {
 void Study::append(Trial trial) {
   assert(file_ && "read() gives no right to append");
   trial.number = static_cast<int64_t>(trials_.size());
-  file_->append("{\"trial\":" + trial_to_json(trial) + "}");
+  file_->append(std::string(kTrialPrefix) + trial_to_json(trial) + "}");
   trials_.push_back(std::move(trial));
 }
 
