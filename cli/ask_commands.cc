@@ -42,7 +42,7 @@ TuneOptions options_of_study(const fs::path& dir, const Overrides& here, const C
   all.tune.resume = true;
   // It has been.
   if (all.prepare_models) f.model = (dir / "prepared.onnx").string();
-  if (!f.decoder.empty()) f.model = (dir / kPairFile).string();
+  if (!f.decoders.empty()) f.model = (dir / kPairFile).string();
   all.prepare_models = false;
   return options_for({"", f.model, {}}, all, context.env);
 }

@@ -44,7 +44,7 @@ void require_limits(const Summary& summary) {
 }
 
 void require_one_encoder(const TuneFlags& f) {
-  if (!f.decoder.empty() && names_several(f.model))
+  if (!f.decoders.empty() && names_several(f.model))
     throw Error(Code::kUsage, fmt::format("[tune] a decoder beside {}, which names several models, found; one encoder "
                                           "expected",
                                           f.model));
@@ -55,7 +55,7 @@ void tune_models(const TuneFlags& f, const TuneAllOptions& options, const Contex
   const std::string& asked = f.model;
   const std::filesystem::path& dir = options.tune.output;
   auto models = find_models(asked, options, context.env);
-  models.front().decoder = f.decoder;
+  models.front().decoders = {f.decoders.begin(), f.decoders.end()};
   if (!names_several(asked)) {
     const Summary summary = tune_one(models.front(), options, context.env);
     show(summary, dir, context);
@@ -71,7 +71,7 @@ void tune_models(const TuneFlags& f, const TuneAllOptions& options, const Contex
 void begin_study(const TuneFlags& f, const TuneAllOptions& options, const Context& context) {
   if (names_several(f.model))
     throw Error(Code::kUsage, "[tune] --begin with several models found; one expected: a study each");
-  const TuneOptions one = options_for({"", f.model, f.decoder}, options, context.env);
+  const TuneOptions one = options_for({"", f.model, {f.decoders.begin(), f.decoders.end()}}, options, context.env);
   const size_t count = ask(one, context.env).size();
   context.env.log(LogLevel::kInfo, fmt::format("begun: {} candidates to measure; `seqto ask {}` prints them", count,
                                                one.output.string()));

@@ -21,7 +21,8 @@ struct TuneFlags {
   bool in_process = false;
   QuantizeFlags quantize;
   ImproveFlags improve;
-  std::string model, decoder, exclude_from;
+  std::string model, exclude_from;
+  std::vector<std::string> decoders;  // the first belongs to the encoder `model`; its files with a cache
   GroupFlags groups;
   LimitFlags limits;
   std::string tolerance = "1%";

@@ -70,6 +70,10 @@ struct TuneOptions {
   int64_t max_evaluations = 0;       // trials of any kind; 0: no limit
   double max_time_seconds = 0;       // of the whole run; what it left out is among the notes; 0: no limit
   std::vector<std::string> exclude;  // globs on node names or "op:Conv": float in every candidate
+  // Where `model` is take_pair()'s: other files of its decoder, with a cache (decoder_with_past_model.onnx, or both in
+  // one, decoder_model_merged.onnx). The selected plan is carried over to them, layer by layer of the same weights;
+  // they are written beside the selected halves and measured behind them, which the notes tell.
+  std::vector<std::filesystem::path> cached_decoders;
   // --- samples, never overlapping. Fewer than asked for are divided in the same manner, down to eight.
   // Strategies other than incremental take them in SampleOrder::kMixed, whatever `dataset` says; a study that was begun
   // in the data set's own order goes on in it. Not with quantize.compat_onnxruntime.
@@ -156,7 +160,7 @@ struct TuneAllOptions {
 struct ModelSource {
   std::string name;
   std::string location;             // a path, or hub:NAME@OPSET
-  std::filesystem::path decoder{};  // of an encoder, which `location` then is: join_pair(); empty: none
+  std::vector<std::filesystem::path> decoders{};  // of an encoder, which `location` then is: take_pair(); empty: none
 };
 // One for a path or name, any number for folders and globs. Throws Error{kInvalidInput} where there is none, and as
 // list_hub().
@@ -181,13 +185,14 @@ Summary tune_one(const ModelSource& model, const TuneAllOptions& options, const 
 
 inline constexpr const char* kPairFile = "pair.onnx";
 
-// Both as one model, kPairFile in `folder`, which is returned: tune() takes it as any other, and writes the halves of
-// the selected model into models/selected/, under the names of their files. Data without tokens for the decoder are
-// filled with those that the float models write for each sample, greedily; what they begin and end with is read here
-// from generation_config.json, else config.json, beside the decoder. Throws Error{kInvalidInput} where the decoder
-// reads nothing that the encoder gives, or leaves something over.
-std::filesystem::path join_pair(const std::filesystem::path& encoder, const std::filesystem::path& decoder,
-                                const std::filesystem::path& folder);
+// Sets options.model to both as one, kPairFile in options.output: tune() takes it as any other, and writes the halves of
+// the selected model into models/selected/, under the names of their files. `decoders`: the one without a cache, then
+// TuneOptions::cached_decoders; or a merged one alone, which is both. Data without tokens for the decoder are filled
+// with those that the float models write for each sample, greedily; what they begin and end with is read here from
+// generation_config.json, else config.json, beside the decoder. Throws Error{kInvalidInput} where the decoder reads
+// nothing that the encoder gives, or leaves something over.
+void take_pair(TuneOptions& options, const std::filesystem::path& encoder,
+               std::span<const std::filesystem::path> decoders);
 
 // --- Configuration files: the flags of a command, by their names, in TOML
 

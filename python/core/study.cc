@@ -25,11 +25,18 @@ std::filesystem::path model_file(nb::handle given, const std::filesystem::path& 
   return otherwise;
 }
 
-// Of tune() also an encoder and its decoder.
-std::filesystem::path tuned_file(nb::handle given, const std::filesystem::path& output) {
-  if (!nb::isinstance<nb::tuple>(given) || nb::len(given) != 2) return model_file(given, output / "model.onnx");
-  return join_pair(model_file(given[0], output / "encoder.onnx"), model_file(given[1], output / "decoder.onnx"),
-                   output);
+// Of tune() also an encoder and its decoders.
+void take_model(TuneOptions& o, nb::handle given) {
+  if (!nb::isinstance<nb::tuple>(given) || nb::len(given) < 2) {
+    o.model = model_file(given, o.output / "model.onnx");
+    return;
+  }
+  std::vector<std::filesystem::path> decoders;
+  for (size_t i = 1; i < nb::len(given); ++i) {
+    const std::string name = i == 1 ? "decoder" : "cached_decoder" + (i == 2 ? "" : "_" + std::to_string(i - 1));
+    decoders.push_back(model_file(given[i], o.output / (name + ".onnx")));
+  }
+  take_pair(o, model_file(given[0], o.output / "encoder.onnx"), decoders);
 }
 
 void take_defaults(TuneOptions& o, const Keywords& k, std::optional<bool> improve) {
@@ -58,7 +65,7 @@ TuneOptions tune_options(nb::handle model, nb::handle data, const std::filesyste
   o.calibrate.activation_type = o.quantize.activation_type;
   find_runtime(o.runner);
   o.output = output;
-  o.model = tuned_file(model, output);
+  take_model(o, model);
   const Model file = load_model(o.model);
   if (is_sequence_of_samples(data)) o.own.data = open_sequence(data, file.graph.free_inputs());
   else o.data = data_file(data, file, output / "data.npz");
@@ -85,12 +92,12 @@ nb::object tune_by(nb::handle model, nb::handle data, const std::filesystem::pat
 
 void bind_tune(nb::module_& m) {
   Signature s(
-      std::string("tune(model: ") + kModel + " | tuple[" + kModel + ", " + kModel + "], data: " + kData +
+      std::string("tune(model: ") + kModel + " | tuple[" + kModel + ", ...], data: " + kData +
           ", output: str | os.PathLike[str], *",
       "seqto._study.Study",
       "The main job: finds which layers to quantize, and how. Writes a study with its models, plans and report "
-      "below `output`, and goes on with the one that is there. Two models are an encoder and its decoder, tuned as "
-      "one.\nOn Ctrl-C the study keeps what is finished.");
+      "below `output`, and goes on with the one that is there. Several models are an encoder and its decoder, tuned as "
+      "one, and that decoder's files with a cache.\nOn Ctrl-C the study keeps what is finished.");
   TuneOptions defaults;
   defaults.runner.isolated = true;
   s.without({"model", "data", "output"})

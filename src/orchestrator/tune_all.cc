@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "model/branches.h"
 #include "model/pair.h"
 #include "seqto/error.h"
 #include "seqto/prepare.h"
@@ -101,14 +102,21 @@ void exclude_present(TuneOptions& o, const std::vector<std::string>& names, cons
 
 }  // namespace
 
-fs::path join_pair(const fs::path& encoder, const fs::path& decoder, const fs::path& folder) {
-  const Model first = load_model(encoder), second = load_model(decoder);
+void take_pair(TuneOptions& o, const fs::path& encoder, std::span<const fs::path> decoders) {
+  const fs::path& decoder = decoders.front();
+  const Model first = load_model(encoder);
+  Model second = load_model(decoder);
+  o.cached_decoders.assign(decoders.begin() + 1, decoders.end());
+  if (auto branches = internal::branches_of(second)) {
+    o.cached_decoders.insert(o.cached_decoders.begin(), decoder);
+    second = internal::reads_a_past(branches->else_branch) ? std::move(branches->then_branch)
+                                                           : std::move(branches->else_branch);
+  }
   const Model pair =
       internal::join({first, encoder.stem().string()}, {second, decoder.stem().string()}, writing_of(decoder));
-  make_writable_folder(folder);
-  fs::path path = folder / kPairFile;
-  save_model(pair, path);
-  return path;
+  make_writable_folder(o.output);
+  o.model = o.output / kPairFile;
+  save_model(pair, o.model);
 }
 
 bool names_several(const std::string& asked) {
@@ -126,12 +134,12 @@ TuneOptions options_for(const ModelSource& source, const TuneAllOptions& options
   TuneOptions o = options.tune;
   if (!source.name.empty()) o.output = o.output / source.name;
   o.model = fetch_model(source.location, false, options.hub, env).model;
-  if (!source.decoder.empty()) {
+  if (!source.decoders.empty()) {
     if (options.prepare_models)
       throw Error(Code::kUsage,
                   "[tune] --prepare-models with an encoder and a decoder found; `seqto prepare` of each "
                   "before expected");
-    o.model = join_pair(o.model, source.decoder, o.output);
+    take_pair(o, fs::path(o.model), source.decoders);
   }
   if (options.prepare_models) o.model = prepared(o.model, o, env);
   exclude_present(o, options.exclude_if_present, env);

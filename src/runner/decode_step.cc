@@ -8,13 +8,6 @@
 namespace seqto::internal {
 namespace {
 
-// "0.key" of "past_key_values.0.key", "present.0.key" and "present_key_values.0.key"; empty: none of them.
-std::string_view rest_of(std::string_view name) {
-  for (const std::string_view prefix : {"past_key_values", "past", "present_key_values", "present"})
-    if (name.starts_with(prefix) && name.size() > prefix.size() + 1) return name.substr(prefix.size() + 1);
-  return {};
-}
-
 int64_t likeliest(const Tensor& scores) {
   const std::vector<int64_t>& dims = scores.dims();
   if (dims.size() != 3 || scores.element_count() == 0 || !scores.is_float()) return 0;
@@ -25,6 +18,12 @@ int64_t likeliest(const Tensor& scores) {
 
 }  // namespace
 
+std::string_view memory_of(std::string_view name) {
+  for (const std::string_view prefix : {"past_key_values", "past", "present_key_values", "present"})
+    if (name.starts_with(prefix) && name.size() > prefix.size() + 1) return name.substr(prefix.size() + 1);
+  return {};
+}
+
 std::optional<DecodeStep> find_decode_step(std::span<const std::string> inputs, std::span<const std::string> outputs) {
   DecodeStep step;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -32,9 +31,9 @@ std::optional<DecodeStep> find_decode_step(std::span<const std::string> inputs, 
     if (!role) return {};
     step.roles.push_back(*role);
     if (*role != TokenRole::kMemory) continue;
-    const std::string_view rest = rest_of(inputs[i]);
+    const std::string_view rest = memory_of(inputs[i]);
     const auto output = std::ranges::find_if(
-        outputs, [&](const std::string& name) { return gives_memory(name) && !rest.empty() && rest_of(name) == rest; });
+        outputs, [&](const std::string& name) { return gives_memory(name) && !rest.empty() && memory_of(name) == rest; });
     if (output == outputs.end()) return {};
     step.memories.emplace_back(i, output - outputs.begin());
   }

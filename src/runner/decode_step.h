@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,9 @@
 #include "seqto/model.h"
 
 namespace seqto::internal {
+
+// "0.key" of "past_key_values.0.key", "present.0.key" and "present_key_values.0.key"; empty: none of them.
+std::string_view memory_of(std::string_view name);
 
 struct DecodeStep {
   std::vector<TokenRole> roles;                     // of the model's inputs

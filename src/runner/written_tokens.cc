@@ -5,58 +5,14 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
-#include <optional>
-#include <string_view>
+#include <unordered_map>
 
 #include "base/hash.h"
-#include "data/convert.h"
 #include "data/positions.h"
-#include "data/token_inputs.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
-
-std::string_view without_prefix(std::string_view name) { return name.starts_with("decoder_") ? name.substr(8) : name; }
-
-// Of an input of the decoder that tokens fill.
-std::optional<TokenRole> role_in(const Pair& pair, const ValueInfo& input) {
-  const auto own = std::ranges::find(pair.decoder.inputs, input.name, &Names::value_type::first);
-  if (own == pair.decoder.inputs.end()) return {};
-  const auto role = role_of(without_prefix(own->second));
-  return role && suits(input, *role) ? role : std::nullopt;
-}
-
-std::vector<ValueInfo> filled_inputs(const Model& joined, const Pair& pair, const DatasetOptions& options) {
-  std::vector<ValueInfo> filled = joined.graph.free_inputs();
-  std::erase_if(filled, [&](const ValueInfo& v) { return options.constants.contains(v.name) || !role_in(pair, v); });
-  return filled;
-}
-
-[[noreturn]] void nonsense(const std::string& name) {
-  throw Error(Code::kInvalidInput,
-              fmt::format("[data] a model of an encoder and its decoder that says nothing, or nonsense, of where '{}' "
-                          "comes from found; one written by `seqto tune ENCODER DECODER` expected",
-                          name));
-}
-
-const std::string& in_pair(const Names& names, const std::string& own) {
-  const auto found = std::ranges::find(names, own, &Names::value_type::second);
-  if (found == names.end()) nonsense(own);
-  return found->first;
-}
-
-const Tensor& value_of(const Values& values, const std::string& name) {
-  const auto found = values.find(name);
-  if (found == values.end()) nonsense(name);
-  return found->second;
-}
-
-std::vector<Tensor> in_order(const Names& names, const std::vector<std::string>& own, const Values& values) {
-  std::vector<Tensor> inputs;
-  for (const std::string& name : own) inputs.push_back(value_of(values, in_pair(names, name)));
-  return inputs;
-}
 
 bool has(const std::vector<int64_t>& list, int64_t token) { return std::ranges::count(list, token) > 0; }
 
@@ -125,29 +81,23 @@ bool has_array(const std::filesystem::path& path, const std::string& name) {
 }  // namespace
 
 Writer::Writer(const Model& joined, const Pair& pair, const DatasetOptions& options, Runner& runner)
-    : pair_(pair), most_(options.text.length), filled_(filled_inputs(joined, pair, options)) {
+    : pair_(pair), most_(options.text.length), filled_(filled_inputs(joined, pair, options)), halves_(joined, pair, runner) {
   if (!pair.writing)
     throw Error(Code::kInvalidInput,
                 "[data] no tokens for the decoder found, and nothing that tells how it begins; an array of them in an "
                 ".npz expected, or generation_config.json with decoder_start_token_id and eos_token_id beside the "
                 "decoder");
   if (pair.writing->most > 0) most_ = std::min(most_, pair.writing->most);
-  const auto [encoder, decoder] = take_apart(joined, pair);
-  encoder_ = runner.load(encoder);
-  decoder_ = runner.load(decoder);
 }
 
 bool Writer::fills(const std::string& input) const { return std::ranges::count(filled_, input, &ValueInfo::name) > 0; }
 
 void Writer::fill(Values& given, const std::vector<int64_t>& tokens) const {
-  for (const ValueInfo& input : filled_) given[input.name] = token_input(input, *role_in(pair_, input), tokens);
+  fill_tokens(given, filled_, pair_, tokens);
 }
 
 std::vector<int64_t> Writer::write(Values given) {
-  const std::vector<Tensor> found = encoder_->run(in_order(pair_.encoder.inputs, encoder_->input_names(), given));
-  const auto& names = encoder_->output_names();
-  for (size_t i = 0; i < names.size(); ++i) given[in_pair(pair_.encoder.outputs, names[i])] = found[i];
-  for (const auto& [link, input] : pair_.shared) given[link] = value_of(given, input);
+  halves_.encode(given);
   std::vector<int64_t> tokens{pair_.writing->start};
   while (std::ssize(tokens) < most_) {
     fill(given, tokens);
@@ -161,17 +111,7 @@ std::vector<int64_t> Writer::write(Values given) {
 int64_t Writer::next_token(const Values& given, const std::vector<int64_t>& tokens) {
   for (const auto& [position, token] : pair_.writing->forced)
     if (position == std::ssize(tokens)) return token;
-  const std::vector<Tensor> answers = decoder_->run(in_order(pair_.decoder.inputs, decoder_->input_names(), given));
-  const auto scores = std::ranges::find_if(answers, [&](const Tensor& t) {
-    return t.is_float() && t.dims().size() == 3 && t.dims()[1] >= std::ssize(tokens) && t.dims()[2] > 0;
-  });
-  if (scores == answers.end())
-    throw Error(Code::kInvalidInput, fmt::format("[data] a decoder {} without scores of tokens found; an output "
-                                                 "[batch, tokens, vocabulary] expected",
-                                                 pair_.decoder.file));
-  const Tensor all = convert(*scores, DataType::kFloat, "scores");
-  const auto width = static_cast<size_t>(all.dims()[2]);
-  return likeliest(all.values<float>().subspan((tokens.size() - 1) * width, width), *pair_.writing, tokens.size() == 1);
+  return likeliest(halves_.next_scores(halves_.decode(given), tokens.size()), *pair_.writing, tokens.size() == 1);
 }
 
 std::unique_ptr<Dataset> open_pair_data(const std::filesystem::path& path, const Model& joined, const Pair& pair,
@@ -179,7 +119,7 @@ std::unique_ptr<Dataset> open_pair_data(const std::filesystem::path& path, const
   const std::vector<ValueInfo> inputs = joined.graph.free_inputs();
   const std::vector<ValueInfo> filled = filled_inputs(joined, pair, options);
   const auto tokens =
-      std::ranges::find_if(filled, [&](const ValueInfo& input) { return role_in(pair, input) == TokenRole::kTokens; });
+      std::ranges::find_if(filled, [&](const ValueInfo& input) { return is_tokens(pair, input); });
   if (tokens == filled.end() || has_array(path, tokens->name)) return open_dataset(path, inputs, options);
   auto writer = std::make_unique<Writer>(joined, pair, options, runner);
   std::vector<ValueInfo> others = inputs;

@@ -5,16 +5,13 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "model/pair.h"
+#include "runner/pair_runs.h"
 #include "seqto/dataset.h"
 #include "seqto/runner.h"
 
 namespace seqto::internal {
-
-using Values = std::unordered_map<std::string, Tensor>;  // by the names of the joined model
 
 // An encoder and its decoder, of a joined model or of what came of it. One thread at a time. Throws
 // Error{kInvalidInput} where nothing tells how the decoder begins.
@@ -34,7 +31,7 @@ class Writer {
   Pair pair_;
   int64_t most_ = 0;
   std::vector<ValueInfo> filled_;
-  std::unique_ptr<Session> encoder_, decoder_;
+  Halves halves_;
 };
 
 // As open_dataset(). Where the data have no tokens for the decoder, the pair writes them, greedily, when a sample is

@@ -12,7 +12,7 @@ WINGS = {
     "runner": ["worker"],
     "metrics": ["loss", "task"],
     "search": ["front", "strategies", "latency"],
-    "orchestrator": ["hub", "study", "published", "one_pass", "tune"],
+    "orchestrator": ["hub", "study", "published", "one_pass", "cached", "tune"],
 }
 LARGEST_FOLDER = 45  # files
 # These see the public headers and nothing else of ours.

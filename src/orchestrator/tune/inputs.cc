@@ -66,6 +66,16 @@ void take_text_errors(Inputs& in) {
                                             name));
 }
 
+void open_cached_decoders(Inputs& in) {
+  const TuneOptions& o = in.options;
+  if (o.cached_decoders.empty()) return;
+  const std::optional<Pair> pair = pair_of(in.model);
+  if (!pair)
+    throw Error(Code::kUsage, "[tune] decoders with a cache and one model found; an encoder and its decoder expected");
+  for (const auto& file : o.cached_decoders)
+    in.cached_decoders.push_back(open_cached(file, in.model, *pair, o.quantize));
+}
+
 void open_model(Inputs& in) {
   TuneOptions& o = in.options;
   in.model = load_model(o.model);
@@ -86,6 +96,7 @@ void open_model(Inputs& in) {
   for (const auto& patterns : o.groups.together) expand_patterns(patterns, in.model);  // a wrong name is found now
   for (const Node& node : in.model.graph.nodes)
     if (std::ranges::binary_search(excluded, node.name)) o.quantize.exclude.push_back(node.name);
+  open_cached_decoders(in);
   in.target = target_of(o);
   if (in.target)
     if (std::string left = take_target_layers(o.quantize, *in.target, in.model); !left.empty())

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/cached/cached_decoder.h"
 #include "orchestrator/study/notes.h"
 #include "orchestrator/tune/samples.h"
 #include "orchestrator/tune/time_budget.h"
@@ -35,6 +36,7 @@ struct Inputs {
   std::optional<SampleCounts> fewer_samples{};  // that the study takes for want of time or memory
   // Of an encoder and its decoder, "wer=FILE": of the texts that they write, not of answers to given tokens.
   std::vector<std::string> text_errors{};
+  std::vector<CachedDecoder> cached_decoders{};  // of the same
   std::optional<Target> target{};
   std::vector<std::string> notes{};  // for the report
 };

@@ -82,11 +82,15 @@ std::filesystem::path OwnCorrections::file_of(const Plan& plan) const {
 }
 
 Model OwnCorrections::as_found(const Plan& plan) const {
+  return c_.quantizer.quantize(plan, found(plan));
+}
+
+std::vector<Corrections> OwnCorrections::found(const Plan& plan) const {
   const OwnCorrection kind = taken(plan);
-  if (kind == OwnCorrection::kNone) return candidate(plan);
+  if (kind == OwnCorrection::kNone) return {wanted(c_.corrections, plan)};
   if (!std::filesystem::exists(file(plan)))
     save(plan, kind == OwnCorrection::kCodes ? find_codes(plan) : find_biases(plan));
-  return candidate(plan, load_corrections(file(plan)));
+  return {wanted(c_.corrections, plan), wanted(load_corrections(file(plan)), plan)};
 }
 
 Model OwnCorrections::corrected(const Plan& plan) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "orchestrator/study/notes.h"
 #include "orchestrator/tune/evaluate.h"
@@ -38,6 +39,8 @@ class OwnCorrections {
   Model corrected(const Plan& plan);
   // The same, where that was found before.
   Model as_found(const Plan& plan) const;
+  // All that the candidate of as_found() is made with.
+  std::vector<Corrections> found(const Plan& plan) const;
   // Where these corrections are; empty for a plan that takes none of its own.
   std::filesystem::path file_of(const Plan& plan) const;
 

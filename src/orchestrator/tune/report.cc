@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "base/files.h"
 #include "model/pair.h"
@@ -172,6 +173,33 @@ void write_halves(const Pair& pair, const fs::path& file, const fs::path& folder
   save_model(decoder, folder / (pair.decoder.file + ".onnx"));
 }
 
+// Decoders with a cache, under the selected plan, by the names of their files; notes tell what they do.
+std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
+  std::map<fs::path, Model> carried;
+  if (in.cached_decoders.empty()) return carried;
+  const TuneOptions& o = in.options;
+  const Trial* trial = study.study.find(summarize(study.study, o.output, study.ending).selected);
+  const Plan plan = trial ? trial->plan : Plan();
+  const OwnCorrections own(
+      {workbench(in, r.base, study.study, time), r.quantizer, r.learned.corrections, r.places.front(), {}, {}});
+  std::vector<Corrections> found = own.found(plan);
+  const Model model = r.quantizer.quantize(plan, found);
+  std::map<std::string, CalibrateOptions> calibrate{{"", calibration_of(o)}};
+  for (const auto& [method, ranges] : r.learned.in_use)
+    if (!method.empty()) calibrate[method] = calibration_named(method, calibration_of(o));
+  const Pair pair = *pair_of(in.model);
+  const SelectedPair selected{r.base.as_given(), r.base.model, model,           pair, r.base.quantize,
+                              plan,              std::move(found), std::move(calibrate)};
+  const PairData data{*in.samples.data, o.dataset, in.samples.split.calibration, in.samples.split.evaluation,
+                      *in.runner, in.env};
+  for (const CachedDecoder& decoder : in.cached_decoders) {
+    CarriedDecoder made = carry(decoder, selected, data);
+    std::ranges::move(made.notes, std::back_inserter(study.ending.notes));
+    carried[decoder.file.filename()] = std::move(made.model);
+  }
+  return carried;
+}
+
 }  // namespace
 
 void name_selected(const Inputs& in, Summary& summary) {
@@ -209,12 +237,14 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   note_changed_tokens(in, study, r.places.front(), time);
   note_text_errors(in, study, r.places.front(), time);
   const bool draws = time.has_time(Closing::now(o, time).drawing, "plots/*.svg, which `seqto report` draws");
+  const std::map<fs::path, Model> carried = carried_decoders(in, study, r, time);
   if (!time.left_out().empty())
     ending.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(time.left_out(), "; ")));
   ending.wall_seconds += time.spent();
   notes::kEnding.add(study.study, ending);
   Summary summary = read_summary(o.output);
   name_selected(in, summary);
+  for (const auto& [file, model] : carried) save_model(model, o.output / kSelectedFolder / file);
   return {std::move(summary), {.plots = draws}};
 }
 
