@@ -101,6 +101,11 @@ void require_metrics(const Measurement& measurement, std::span<const std::string
                               name, part));
 }
 
+void measure_texts(Measurement& measurement, const Model& model, const Place& place, const Env& env) {
+  const EvaluationData& on = place.evaluation;
+  if (on.texts) measure_written(measurement, *on.texts, model, {*on.data, on.samples, *place.runner, env});
+}
+
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, std::optional<InRace> race) {
   Evaluated result;
   result.outputs.pooling = evaluation.pooling;
@@ -203,6 +208,7 @@ Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const std:
         require_alive(*found.scores, *evaluation.float_scores, *evaluation.detector);
       outcome.measurement = std::move(found.measurement);
       outcome.measurement->size_bytes = size;
+      if (trial.part == Part::kEvaluation) measure_texts(*outcome.measurement, model, place, on.env);
     } catch (const DeviceGone&) {
       throw;
     } catch (const Error& error) {

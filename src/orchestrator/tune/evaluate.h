@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "metrics/task/detections.h"
+#include "metrics/written_errors.h"
 #include "orchestrator/tune/prefixes.h"
 #include "runner/decode_step.h"
 #include "seqto/env.h"
@@ -37,6 +38,8 @@ struct EvaluationData {
   Metrics metrics;
   std::vector<Truth> truths;                   // one per sample
   std::shared_ptr<const Answers> all_outputs;  // of the float model; null while they are made
+  // --- of an encoder and its decoder whose texts judge them
+  const WrittenErrors* texts = nullptr;
 };
 
 // A device of the study, and what candidates are measured with there.
@@ -57,6 +60,9 @@ const char* note_on_kl(const Outputs& outputs);
 
 // Of its samples: labels, and where there are metrics all that the data say.
 void read_truths(EvaluationData& evaluation, Metrics metrics);
+
+// Adds what the texts tell, where they judge.
+void measure_texts(Measurement& measurement, const Model& model, const Place& place, const Env& env);
 
 // Throws Error{kInvalidInput} where a task metric among the objectives was not measured on the part of that name.
 void require_metrics(const Measurement& measurement, std::span<const std::string> objectives, const char* part);

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "metrics/task/error_rates.h"
-#include "model/pair.h"
+#include "metrics/written_errors.h"
 #include "orchestrator/study/summarize.h"
-#include "runner/written_tokens.h"
 #include "seqto/bench.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
@@ -146,45 +144,22 @@ void time_finalists(const Inputs& in, OpenStudy& study, std::span<const Place> p
 
 std::vector<std::string> text_errors(const Inputs& in, const OpenStudy& study, const Place& place) {
   const EvaluationData& data = place.evaluation;
-  std::vector<std::string> said;
-  std::vector<Sample> samples;
-  for (const int64_t index : data.samples)
-    if (Sample sample = data.data->read(index); sample.transcript) {
-      said.push_back(*sample.transcript);
-      samples.push_back(std::move(sample));
-    }
-  if (said.empty())
-    throw Error(Code::kInvalidInput,
-                "no sample with a transcript found; --labels FILE.csv with the columns "
-                "file,transcript expected");
-  const std::vector<ValueInfo> inputs = in.model.graph.free_inputs();
-  const auto written = [&](const std::string& id) {
-    const Model model = load_model(model_file(in.options.output, id));
-    Writer writer(model, *pair_of(model), in.options.dataset, *place.runner);
-    std::vector<Tokens> all;
-    for (const Sample& sample : samples) {
-      in.env.stop_if_cancelled("evaluate");
-      Values given;
-      for (size_t i = 0; i < inputs.size(); ++i) given[inputs[i].name] = sample.inputs[i];
-      all.push_back(writer.write(std::move(given)));
-    }
-    return all;
+  const auto by = [&](const std::string& id) {
+    return written_errors(in.text_errors, load_model(model_file(in.options.output, id)),
+                          {*data.data, data.samples, *place.runner, in.env});
   };
-  const auto by_float = written("float"),
-             by_selected = written(summarize(study.study, in.options.output, study.ending).selected);
+  const auto by_float = by("float"), by_selected = by(summarize(study.study, in.options.output, study.ending).selected);
   std::vector<std::string> notes;
-  for (const std::string& asked : in.text_errors) {
-    const std::string name = asked.substr(0, 3), file = asked.substr(4);
-    const Score before = error_rate(name, said, written_texts(by_float, file));
-    const Score after = error_rate(name, said, written_texts(by_selected, file));
+  for (const auto& [name, before] : by_float) {
+    const Score& after = by_selected.at(name);
     std::vector<double> more(after.replicates);
     for (size_t i = 0; i < more.size(); ++i) more[i] -= before.replicates[i];
     const Interval interval = percentile_interval(more);
     notes.push_back(
-        fmt::format("{} of {} written texts: {:.2f} % by float, {:.2f} % by the selected model; {:+.2f} % "
+        fmt::format("{} of written texts: {:.2f} % by float, {:.2f} % by the selected model; {:+.2f} % "
                     "({:+.2f} to {:+.2f} %)",
-                    name, said.size(), 100 * before.value, 100 * after.value, 100 * (after.value - before.value),
-                    100 * interval.low, 100 * interval.high));
+                    name, 100 * before.value, 100 * after.value, 100 * (after.value - before.value), 100 * interval.low,
+                    100 * interval.high));
   }
   return notes;
 }

@@ -29,6 +29,8 @@ std::vector<Place> places_of(const Inputs& in) {
   first.search.warm_up = first.acceptance.warm_up = false;
   first.search.samples = {split.search.begin(), half};
   first.acceptance.samples = {half, split.search.end()};
+  if (in.judged_by_texts)
+    for (Place& place : places) place.evaluation.texts = &in.text_errors;
   return places;
 }
 
@@ -75,6 +77,13 @@ void read_judges(Place& first, const TuneOptions& o) {
   if (std::ranges::none_of(o.search.objectives, is_task_metric)) return;
   read_truths(first.acceptance, judging_metrics(o));
   if (o.own.strategy) read_truths(first.search, judging_metrics(o));
+}
+
+// Texts are written by those that are reported alone.
+std::vector<std::string> judges_of_acceptance(const Inputs& in) {
+  std::vector<std::string> objectives = in.options.search.objectives;
+  for (const std::string& asked : in.text_errors.asked) std::erase(objectives, name_of_rate(asked));
+  return objectives;
 }
 
 Measurement measure_reference(EvaluationData& part, Session& session, const Env& env) {
@@ -180,10 +189,11 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     for (EvaluationData* part : {&place.search, &place.acceptance}) {
       if (part->samples.empty()) continue;
       const Measurement measured = measure_searched(*part, *session, in.env);
-      if (part == &place.acceptance) require_metrics(measured, in.options.search.objectives, "acceptance");
+      if (part == &place.acceptance) require_metrics(measured, judges_of_acceptance(in), "acceptance");
       if (part == &place.search) write_first_front(in, study, place, measured);
     }
     Measurement measured = measure_reference(place.evaluation, *session, in.env);
+    if (place.evaluation.texts) measure_texts(measured, load_model(in.options.model), place, in.env);
     require_metrics(measured, in.options.search.objectives, "evaluation");
     const bool is_first = &place == &places.front();
     if (is_first) note_intervals(measured, study.ending);

@@ -57,13 +57,16 @@ void take_text_errors(Inputs& in) {
   const auto is_one = [](const std::string& metric) {
     return metric.starts_with("wer=") || metric.starts_with("cer=");
   };
-  std::ranges::copy_if(asked, std::back_inserter(in.text_errors), is_one);
+  std::ranges::copy_if(asked, std::back_inserter(in.text_errors.asked), is_one);
   std::erase_if(asked, is_one);
-  for (const std::string& name : in.options.search.objectives)
-    if (name == "wer" || name == "cer")
-      throw Error(Code::kUsage, fmt::format("[tune] the objective {} of an encoder and its decoder found, where it is "
-                                            "measured of the selected model alone; kl expected",
-                                            name));
+  for (const std::string& text : in.text_errors.asked) {
+    const std::string name = name_of_rate(text);
+    const auto limits_it = [&](const Limit& limit) { return limit.figure == name || limit.figure == name + "_drop"; };
+    in.judged_by_texts |=
+        std::ranges::count(in.options.search.objectives, name) > 0 || std::ranges::any_of(in.options.limits, limits_it);
+  }
+  in.text_errors.options = in.options.dataset;
+  in.text_errors.inputs = in.model.graph.free_inputs();
 }
 
 void open_cached_decoders(Inputs& in) {
@@ -208,6 +211,12 @@ SampleCounts counts(const Split& split) {
   return {std::ssize(split.calibration), std::ssize(split.search), std::ssize(split.evaluation)};
 }
 
+// Who is judged by texts writes one for each sample, token by token.
+double runs_of_evaluation(const Inputs& in) {
+  if (!in.judged_by_texts) return 1;
+  return 1 + static_cast<double>(in.samples.data->read(in.samples.split.evaluation.front()).tokens.size());
+}
+
 // Times a sample of the float model on the first device. Takes as many samples as memory holds the answers of. Where
 // the time is limited, tells `time` of it, and takes as many as the time lasts for. Recurrent sequences stay whole. A
 // study that has begun keeps its samples.
@@ -240,7 +249,8 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
     if (!begun && o.dataset.states.empty())
       wanted = {within(time.calibration_pass(), seconds, kFewestCalibrated),
                 std::min(wanted.search, within(time.search_pass(), seconds, kFewestSearched) / 2 * 2),
-                std::min(wanted.evaluation, within(time.evaluation_pass(), seconds, kFewestEvaluated))};
+                std::min(wanted.evaluation,
+                         within(time.evaluation_pass(), seconds * runs_of_evaluation(in), kFewestEvaluated))};
   }
   if (begun && begun->evaluation > 0) wanted = *begun;
   split.calibration = evenly(split.calibration, wanted.calibration);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics/written_errors.h"
 #include "orchestrator/cached/cached_decoder.h"
 #include "orchestrator/study/notes.h"
 #include "orchestrator/tune/samples.h"
@@ -34,8 +35,10 @@ struct Inputs {
   Samples samples{};
   double sample_seconds = 0;                    // of the float model on the first device, reading and all
   std::optional<SampleCounts> fewer_samples{};  // that the study takes for want of time or memory
-  // Of an encoder and its decoder, "wer=FILE": of the texts that they write, not of answers to given tokens.
-  std::vector<std::string> text_errors{};
+  // Of an encoder and its decoder, "wer=FILE": of the texts that they write, not of answers to given tokens. Of every
+  // reported point where an objective or a limit goes by them, else of the selected one.
+  WrittenErrors text_errors{};
+  bool judged_by_texts = false;
   std::vector<CachedDecoder> cached_decoders{};  // of the same
   std::optional<Target> target{};
   std::vector<std::string> notes{};  // for the report

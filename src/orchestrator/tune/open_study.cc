@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -33,11 +35,13 @@ std::string environment_json(const Inputs& in) {
 StudyHeader header_of(const Inputs& in) {
   const TuneOptions& o = in.options;
   const Split& split = in.samples.split;
+  TuneOptions measured = o;
+  if (in.judged_by_texts) std::ranges::copy(in.text_errors.asked, std::back_inserter(measured.metrics.metrics));
   return {.model_path = o.model.string(),
           .model_sha256 = in.model_sha256,
           .model_size_bytes = in.model_bytes,
           .data_fingerprint = in.samples.data->fingerprint(),
-          .options_json = options_json(o),
+          .options_json = options_json(measured),
           .environment_json = environment_json(in),
           .calibration_samples = std::ssize(split.calibration),
           .search_samples = std::ssize(split.search),

@@ -157,7 +157,7 @@ void note_fault(const Inputs& in, OpenStudy& study, const Place& place, TimeBudg
 }
 
 void note_text_errors(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
-  if (in.text_errors.empty()) return;
+  if (in.text_errors.asked.empty() || in.judged_by_texts) return;
   // A run for each token, by two models.
   const Outputs& reference = place.evaluation.reference;
   const auto tokens =
@@ -188,10 +188,10 @@ std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, R
   for (const auto& [method, ranges] : r.learned.in_use)
     if (!method.empty()) calibrate[method] = calibration_named(method, calibration_of(o));
   const Pair pair = *pair_of(in.model);
-  const SelectedPair selected{r.base.as_given(), r.base.model, model,           pair, r.base.quantize,
-                              plan,              std::move(found), std::move(calibrate)};
+  const SelectedPair selected{r.base.as_given(), r.base.model,        model, pair, r.base.quantize, plan,
+                              std::move(found),  std::move(calibrate)};
   const PairData data{*in.samples.data, o.dataset, in.samples.split.calibration, in.samples.split.evaluation,
-                      *in.runner, in.env};
+                      *in.runner,       in.env};
   for (const CachedDecoder& decoder : in.cached_decoders) {
     CarriedDecoder made = carry(decoder, selected, data);
     std::ranges::move(made.notes, std::back_inserter(study.ending.notes));

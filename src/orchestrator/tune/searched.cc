@@ -40,6 +40,12 @@ StrategyOptions strategy_options(const Inputs& in, const OpenStudy& study, const
   const TuneOptions& o = in.options;
   StrategyOptions options = o.search;
   options.objectives = study.ending.objectives;
+  // The texts of those that are reported are written: plans are found by the loss that goes before.
+  for (const std::string& asked : in.text_errors.asked) {
+    const std::string name = name_of_rate(asked), loss = followed_loss(options.objectives);
+    if (std::erase(options.objectives, name) > 0 && std::ranges::count(options.objectives, loss) == 0)
+      options.objectives.insert(options.objectives.begin(), loss);
+  }
   options.time_spent = time.search_spent(Closing::now(o, time).kept(o, time));
   options.seed = o.dataset.seed;
   set_bounds(options, o.limits, space);
