@@ -50,7 +50,7 @@ void add_tune_flags(Command word, TuneFlags& f) {
   TuneOptions& o = f.all.tune;
   add_config_flag(word);
   word.add_option("model", f.model, "ONNX file, a folder of them, hub:NAME, or a glob of the hub").required();
-  word.add_option("decoder", f.decoders, "Decoder that belongs to the encoder `model`: both are tuned as one; behind it its files with a cache");
+  word.add_option("decoder", f.decoders, "Decoder of the encoder `model`, tuned with it; its files with a cache");
   add_data_flags(word, f.data, true);
   add_device_flags(word, f.device, &f.devices);
   add_worker_flags(word, f);

@@ -159,7 +159,7 @@ struct TuneAllOptions {
 // "_quant" in it. `name` is the folder of its results.
 struct ModelSource {
   std::string name;
-  std::string location;             // a path, or hub:NAME@OPSET
+  std::string location;                           // a path, or hub:NAME@OPSET
   std::vector<std::filesystem::path> decoders{};  // of an encoder, which `location` then is: take_pair(); empty: none
 };
 // One for a path or name, any number for folders and globs. Throws Error{kInvalidInput} where there is none, and as
@@ -185,12 +185,12 @@ Summary tune_one(const ModelSource& model, const TuneAllOptions& options, const 
 
 inline constexpr const char* kPairFile = "pair.onnx";
 
-// Sets options.model to both as one, kPairFile in options.output: tune() takes it as any other, and writes the halves of
-// the selected model into models/selected/, under the names of their files. `decoders`: the one without a cache, then
-// TuneOptions::cached_decoders; or a merged one alone, which is both. Data without tokens for the decoder are filled
-// with those that the float models write for each sample, greedily; what they begin and end with is read here from
-// generation_config.json, else config.json, beside the decoder. Throws Error{kInvalidInput} where the decoder reads
-// nothing that the encoder gives, or leaves something over.
+// Sets options.model to both as one, kPairFile in options.output: tune() takes it as any other, and writes the halves
+// of the selected model into models/selected/, under the names of their files. `decoders`: the one without a cache,
+// then TuneOptions::cached_decoders; or a merged one alone, which is both. Data without tokens for the decoder are
+// filled with those that the float models write for each sample, greedily; what they begin and end with is read here
+// from generation_config.json, else config.json, beside the decoder. Throws Error{kInvalidInput} where the decoder
+// reads nothing that the encoder gives, or leaves something over.
 void take_pair(TuneOptions& options, const std::filesystem::path& encoder,
                std::span<const std::filesystem::path> decoders);
 

@@ -74,6 +74,12 @@ int64_t bands_of(const ValueInfo& input) {
 }
 
 AudioWindows windows_of_log_mel(const ValueInfo& input, AudioWindows w) {
+  const bool left_open = input.shape && input.shape->size() == 3 && (*input.shape)[1].value < 0;
+  if (bands_of(input) < 1 && left_open)
+    usage(fmt::format("--log-mel and the model input '{}' {}, which leaves the number of bands open,", input.name,
+                      shape_text(input)),
+          fmt::format("--dim {}=80 expected, or 128 of Whisper large-v3",
+                      (*input.shape)[1].parameter.empty() ? input.name + ":1" : (*input.shape)[1].parameter));
   if (bands_of(input) < 1)
     usage(fmt::format("--log-mel and the model input '{}' {}", input.name, shape_text(input)),
           "one of floats [batch, bands, frames] with a number of bands expected; leave --log-mel out");

@@ -8,7 +8,7 @@
 
 namespace seqto::internal {
 
-std::map<std::string, Score> written_errors(const WrittenErrors& how, const Model& model, const SampleRun& on) {
+WrittenScores written_errors(const WrittenErrors& how, const Model& model, const SampleRun& on) {
   const auto pair = pair_of(model);
   if (!pair)
     throw Error(Code::kInvalidInput, "[metric] a model that is no encoder with its decoder found; one expected");
@@ -28,16 +28,16 @@ std::map<std::string, Score> written_errors(const WrittenErrors& how, const Mode
     throw Error(Code::kInvalidInput,
                 "no sample with a transcript found; --labels FILE.csv with the columns "
                 "file,transcript expected");
-  std::map<std::string, Score> scores;
+  WrittenScores scores{said.size(), {}};
   for (const std::string& asked : how.asked) {
     const std::string name = name_of_rate(asked);
-    scores[name] = error_rate(name, said, written_texts(written, asked.substr(name.size() + 1)));
+    scores.rates[name] = error_rate(name, said, written_texts(written, asked.substr(name.size() + 1)));
   }
   return scores;
 }
 
 void measure_written(Measurement& measurement, const WrittenErrors& how, const Model& model, const SampleRun& on) {
-  for (auto& [name, score] : written_errors(how, model, on)) {
+  for (auto& [name, score] : written_errors(how, model, on).rates) {
     measurement.metrics[name] = score.value;
     measurement.lower_is_better.insert(name);
     measurement.intervals[name] = percentile_interval(score.replicates);

@@ -18,9 +18,13 @@ struct WrittenErrors {
   std::vector<ValueInfo> inputs;   // of the model, in the data's order
 };
 
-// By name. A run of the decoder for each token. Throws Error{kInvalidInput} where no sample has a transcript, or the
+struct WrittenScores {
+  size_t texts = 0;
+  std::map<std::string, Score> rates;  // by name
+};
+// A run of the decoder for each token. Throws Error{kInvalidInput} where no sample has a transcript, or the
 // model is no pair.
-std::map<std::string, Score> written_errors(const WrittenErrors& how, const Model& model, const SampleRun& on);
+WrittenScores written_errors(const WrittenErrors& how, const Model& model, const SampleRun& on);
 // The same as metrics of the measurement.
 void measure_written(Measurement& measurement, const WrittenErrors& how, const Model& model, const SampleRun& on);
 

@@ -42,7 +42,8 @@ std::optional<Model> alone(const Model& whole, const OpaqueAttribute& body) {
     if (read.contains(weight.name)) branch.graph.initializers.push_back(weight);
   // A branch may leave the types of its outputs to the If.
   for (size_t i = 0; i < whole.graph.outputs.size(); ++i)
-    if (ValueInfo& output = branch.graph.outputs[i]; output.type == DataType::kUndefined) output = whole.graph.outputs[i];
+    if (ValueInfo& output = branch.graph.outputs[i]; output.type == DataType::kUndefined)
+      output = whole.graph.outputs[i];
   branch.ir_version = whole.ir_version;
   branch.external_files = whole.external_files;
   branch.rest = whole.rest;
@@ -95,8 +96,8 @@ class Shared {
     const Tensor& t = weight.tensor;
     std::string& name = names_[{t.type(), t.dims(), xxh3_hex(t.bytes())}];
     if (!name.empty()) return name;
-    for (int i = 0; name.empty() || std::ranges::any_of(taken_, [&](const auto& names) { return names.contains(name); });
-         ++i)
+    for (int i = 0;
+         name.empty() || std::ranges::any_of(taken_, [&](const auto& names) { return names.contains(name); }); ++i)
       name = fmt::format("{}_merged{}", weight.name, i == 0 ? "" : fmt::format("_{}", i));
     taken_.back().insert(name);
     weights.push_back({name, t});

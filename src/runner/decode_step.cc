@@ -32,8 +32,9 @@ std::optional<DecodeStep> find_decode_step(std::span<const std::string> inputs, 
     step.roles.push_back(*role);
     if (*role != TokenRole::kMemory) continue;
     const std::string_view rest = memory_of(inputs[i]);
-    const auto output = std::ranges::find_if(
-        outputs, [&](const std::string& name) { return gives_memory(name) && !rest.empty() && memory_of(name) == rest; });
+    const auto output = std::ranges::find_if(outputs, [&](const std::string& name) {
+      return gives_memory(name) && !rest.empty() && memory_of(name) == rest;
+    });
     if (output == outputs.end()) return {};
     step.memories.emplace_back(i, output - outputs.begin());
   }

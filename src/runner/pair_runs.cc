@@ -190,10 +190,11 @@ void require_fed(std::span<const ValueInfo> inputs, const Pair& pair, const std:
   for (const ValueInfo& input : inputs) {
     const auto role = role_of(without_prefix(input.name));
     if (role == TokenRole::kMemory && !present_of(pair, input.name))
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[tune] an input {} of {} found that no output of {}.onnx gives; present.* of those names "
-                              "expected: a decoder exported without a cache in, and with one out",
-                              input.name, file, pair.decoder.file));
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[tune] an input {} of {} found that no output of {}.onnx gives; present.* of those names "
+                      "expected: a decoder exported without a cache in, and with one out",
+                      input.name, file, pair.decoder.file));
     if (!role && input.type != DataType::kBool && !has_input(pair, input.name))
       throw Error(Code::kInvalidInput,
                   fmt::format("[tune] an input {} of {} found that {}.onnx does not have; past_key_values.* and inputs "

@@ -83,8 +83,8 @@ class DecoderSteps : public Dataset {
   mutable Values given_;
 };
 
-// Throws Error{kInvalidInput} naming an input of a decoder with a cache that neither the pair's inputs nor its decoder's
-// outputs give. `file`: that decoder's.
+// Throws Error{kInvalidInput} naming an input of a decoder with a cache that neither the pair's inputs nor its
+// decoder's outputs give. `file`: that decoder's.
 void require_fed(std::span<const ValueInfo> inputs, const Pair& pair, const std::string& file);
 
 }  // namespace seqto::internal

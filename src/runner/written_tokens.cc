@@ -81,7 +81,10 @@ bool has_array(const std::filesystem::path& path, const std::string& name) {
 }  // namespace
 
 Writer::Writer(const Model& joined, const Pair& pair, const DatasetOptions& options, Runner& runner)
-    : pair_(pair), most_(options.text.length), filled_(filled_inputs(joined, pair, options)), halves_(joined, pair, runner) {
+    : pair_(pair),
+      most_(options.text.length),
+      filled_(filled_inputs(joined, pair, options)),
+      halves_(joined, pair, runner) {
   if (!pair.writing)
     throw Error(Code::kInvalidInput,
                 "[data] no tokens for the decoder found, and nothing that tells how it begins; an array of them in an "
@@ -118,8 +121,7 @@ std::unique_ptr<Dataset> open_pair_data(const std::filesystem::path& path, const
                                         const DatasetOptions& options, Runner& runner) {
   const std::vector<ValueInfo> inputs = joined.graph.free_inputs();
   const std::vector<ValueInfo> filled = filled_inputs(joined, pair, options);
-  const auto tokens =
-      std::ranges::find_if(filled, [&](const ValueInfo& input) { return is_tokens(pair, input); });
+  const auto tokens = std::ranges::find_if(filled, [&](const ValueInfo& input) { return is_tokens(pair, input); });
   if (tokens == filled.end() || has_array(path, tokens->name)) return open_dataset(path, inputs, options);
   auto writer = std::make_unique<Writer>(joined, pair, options, runner);
   std::vector<ValueInfo> others = inputs;

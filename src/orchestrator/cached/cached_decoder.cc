@@ -38,7 +38,8 @@ bool alike(std::span<const Tensor> a, std::span<const Tensor> b) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].dims() != b[i].dims() || a[i].type() != b[i].type()) return false;
     if (!a[i].is_float()) continue;
-    const Tensor left = convert(a[i], DataType::kFloat, "an output"), right = convert(b[i], DataType::kFloat, "another");
+    const Tensor left = convert(a[i], DataType::kFloat, "an output"),
+                 right = convert(b[i], DataType::kFloat, "another");
     const auto x = left.values<float>(), y = right.values<float>();
     float largest = 0, difference = 0;
     for (size_t k = 0; k < x.size(); ++k) {
@@ -75,8 +76,7 @@ class Carrying {
       as_the_pair = rewritten && alike(answers(form_, plain.read(0).inputs, d_.runner),
                                        answers(*rewritten, steps_of_base.read(0).inputs, d_.runner));
       if (as_the_pair) form_ = *std::move(rewritten);
-      else
-        notes.push_back(fmt::format("{}: the pair's smoothing and its codes do not fit, and are left out", file_));
+      else notes.push_back(fmt::format("{}: the pair's smoothing and its codes do not fit, and are left out", file_));
     }
     const Plan plan = carried_plan(s_.plan, twins_, form_, decoder_);
     options.include.clear();
@@ -156,12 +156,10 @@ double median_ns(Session& session, const std::vector<Tensor>& inputs) {
 
 // Tokens behind a cache, of the selected files, beside those of the float decoder without one.
 std::string measured(const CachedDecoder& decoder, const Model& model, const SelectedPair& s, const PairData& d) {
-  constexpr size_t kMost = 64;
-  const std::span samples = std::span(d.evaluation).first(std::min(kMost, d.evaluation.size()));
   Halves in_float(s.given, s.pair, d.runner), selected(s.selected, s.pair, d.runner);
   const std::vector<ValueInfo> inputs = model.graph.free_inputs();
-  const DecoderSteps float_steps({d.data, samples, s.given, d.options, inputs, in_float}, s.pair);
-  const DecoderSteps steps({d.data, samples, s.given, d.options, inputs, selected}, s.pair);
+  const DecoderSteps float_steps({d.data, d.evaluation, s.given, d.options, inputs, in_float}, s.pair);
+  const DecoderSteps steps({d.data, d.evaluation, s.given, d.options, inputs, selected}, s.pair);
   const auto session = d.runner.load(model), float_session = d.runner.load(decoder.whole);
   int64_t changed = 0, changed_without = 0;
   std::vector<Tensor> now;
@@ -174,7 +172,9 @@ std::string measured(const CachedDecoder& decoder, const Model& model, const Sel
     changed_without += likeliest(steps.scores(step)) != wanted;
   }
   const double ns = median_ns(*session, now), float_ns = median_ns(*float_session, now);
-  const auto share = [&](int64_t count) { return 100 * static_cast<double>(count) / static_cast<double>(steps.size()); };
+  const auto share = [&](int64_t count) {
+    return 100 * static_cast<double>(count) / static_cast<double>(steps.size());
+  };
   return fmt::format(
       "{}: {:.1f} x smaller; a token behind the cache takes {:.2f} of float's time ({:.3f} ms); {:.1f} % of {} such "
       "tokens are not float's, {:.1f} % without the cache",
@@ -215,7 +215,7 @@ CarriedDecoder carry(const CachedDecoder& decoder, const SelectedPair& selected,
     if (decoder.cache_is_else) std::swap(branches.then_branch, branches.else_branch);
     result.model = with_branches(decoder.whole, std::move(branches));
   }
-  result.notes.push_back(measured(decoder, result.model, selected, data));
+  if (!data.evaluation.empty()) result.notes.push_back(measured(decoder, result.model, selected, data));
   return result;
 }
 

@@ -42,7 +42,7 @@ struct SelectedPair {
 struct PairData {
   const Dataset& data;
   const DatasetOptions& options;
-  std::vector<int64_t> calibration, evaluation;  // samples
+  std::vector<int64_t> calibration, evaluation;  // samples; without any to evaluate on nothing is measured
   Runner& runner;
   const Env& env;
 };

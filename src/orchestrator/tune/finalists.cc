@@ -150,16 +150,16 @@ std::vector<std::string> text_errors(const Inputs& in, const OpenStudy& study, c
   };
   const auto by_float = by("float"), by_selected = by(summarize(study.study, in.options.output, study.ending).selected);
   std::vector<std::string> notes;
-  for (const auto& [name, before] : by_float) {
-    const Score& after = by_selected.at(name);
+  for (const auto& [name, before] : by_float.rates) {
+    const Score& after = by_selected.rates.at(name);
     std::vector<double> more(after.replicates);
     for (size_t i = 0; i < more.size(); ++i) more[i] -= before.replicates[i];
     const Interval interval = percentile_interval(more);
     notes.push_back(
-        fmt::format("{} of written texts: {:.2f} % by float, {:.2f} % by the selected model; {:+.2f} % "
+        fmt::format("{} of {} written texts: {:.2f} % by float, {:.2f} % by the selected model; {:+.2f} % "
                     "({:+.2f} to {:+.2f} %)",
-                    name, 100 * before.value, 100 * after.value, 100 * (after.value - before.value), 100 * interval.low,
-                    100 * interval.high));
+                    name, by_float.texts, 100 * before.value, 100 * after.value, 100 * (after.value - before.value),
+                    100 * interval.low, 100 * interval.high));
   }
   return notes;
 }

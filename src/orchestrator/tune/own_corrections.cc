@@ -81,9 +81,7 @@ std::filesystem::path OwnCorrections::file_of(const Plan& plan) const {
   return taken(plan) == OwnCorrection::kNone ? std::filesystem::path() : file(plan);
 }
 
-Model OwnCorrections::as_found(const Plan& plan) const {
-  return c_.quantizer.quantize(plan, found(plan));
-}
+Model OwnCorrections::as_found(const Plan& plan) const { return c_.quantizer.quantize(plan, found(plan)); }
 
 std::vector<Corrections> OwnCorrections::found(const Plan& plan) const {
   const OwnCorrection kind = taken(plan);

@@ -173,6 +173,18 @@ void write_halves(const Pair& pair, const fs::path& file, const fs::path& folder
   save_model(decoder, folder / (pair.decoder.file + ".onnx"));
 }
 
+// Those that decoders with a cache are measured on: as many as there is time for.
+std::vector<int64_t> samples_for_steps(const Inputs& in, TimeBudget& time) {
+  constexpr double kSeconds = 60, kRuns = 8;  // of a sample's time: both pairs, four tokens each
+  constexpr size_t kMost = 64;
+  const auto fit = static_cast<size_t>(kSeconds / (kRuns * std::max(in.sample_seconds, 1e-6)));
+  std::vector<int64_t> samples = in.samples.split.evaluation;
+  samples.resize(std::min({samples.size(), kMost, std::max<size_t>(1, fit)}));
+  const double seconds = kRuns * in.sample_seconds * static_cast<double>(samples.size() * in.cached_decoders.size());
+  if (!time.has_time(seconds, "what the decoders with a cache answer")) samples.clear();
+  return samples;
+}
+
 // Decoders with a cache, under the selected plan, by the names of their files; notes tell what they do.
 std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
   std::map<fs::path, Model> carried;
@@ -190,7 +202,7 @@ std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, R
   const Pair pair = *pair_of(in.model);
   const SelectedPair selected{r.base.as_given(), r.base.model,        model, pair, r.base.quantize, plan,
                               std::move(found),  std::move(calibrate)};
-  const PairData data{*in.samples.data, o.dataset, in.samples.split.calibration, in.samples.split.evaluation,
+  const PairData data{*in.samples.data, o.dataset, in.samples.split.calibration, samples_for_steps(in, time),
                       *in.runner,       in.env};
   for (const CachedDecoder& decoder : in.cached_decoders) {
     CarriedDecoder made = carry(decoder, selected, data);

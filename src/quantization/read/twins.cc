@@ -33,7 +33,8 @@ std::map<Key, std::vector<std::string>> by_value(const Graph& graph) {
 void pair_up(const std::vector<std::string>& of, const std::vector<std::string>& in,
              std::unordered_map<std::string, std::string>& pairs) {
   std::vector<std::string> ours, theirs;
-  std::ranges::copy_if(of, std::back_inserter(ours), [&](const auto& name) { return std::ranges::count(in, name) == 0; });
+  std::ranges::copy_if(of, std::back_inserter(ours),
+                       [&](const auto& name) { return std::ranges::count(in, name) == 0; });
   std::ranges::copy_if(in, std::back_inserter(theirs),
                        [&](const auto& name) { return std::ranges::count(of, name) == 0; });
   for (const std::string& name : of)
