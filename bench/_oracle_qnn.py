@@ -1,5 +1,6 @@
 """What Qualcomm's compiler for the HTP made of a file: whether each node is computed there, on codes or in float16. The
 compiler comes for Windows on x86-64 and runs in Wine; no device is needed."""
+import collections
 import contextlib
 import os
 import pathlib
@@ -75,17 +76,20 @@ def read(path):
 
 
 class Truth:
-    """Nodes are spoken of twice where the provider changes the layout; the last time counts."""
+    """Nodes are spoken of twice where the provider changes the layout; the last time counts. A DequantizeLinear has
+    become one for each reader: a conversion where one of them is."""
 
     def __init__(self, path):
-        self.units = {name: unit for unit in read(path) for _, name in unit.members}
+        last = {name: unit for unit in read(path) for _, name in unit.members}
+        self.units = collections.defaultdict(list)
+        for name, unit in last.items(): self.units[name.split("/duplicated")[0]].append(unit)
 
     def of(self, node):
-        unit = self.units.get(node.name)
-        return unit and unit.verdict(node.op_type)
+        found = {unit.verdict(node.op_type) for unit in self.units.get(node.name, [])} - {None}
+        return "conversion" if "conversion" in found else min(found, default=None)
 
     def why(self, node):
-        return self.units[node.name].reason
+        return " ".join(unit.reason for unit in self.units.get(node.name, []))
 
 
 def runs(path):

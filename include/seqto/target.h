@@ -54,6 +54,7 @@ struct Target {
   std::vector<std::string> schemes;    // that files for it may have, as plans name them
   std::vector<std::string> floats;     // types that it computes other layers in; empty: none, such layers are refused
   std::vector<std::string> operators;  // on codes that it has beside pairs: "QLinearConv", "MatMulNBits" ...
+  std::vector<std::string> lacks;      // of ai.onnx, that it has in no form
   int64_t most_opset = 0;              // 0: any
   bool fixed_shapes = false;           // takes no model with an open dimension of an input
   bool inputs_only = false;            // pairs stand in front of layers alone, so that what follows can be fused

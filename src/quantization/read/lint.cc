@@ -317,6 +317,8 @@ class Linter {
     if (!floats || is_constant(node) || is_identity(node)) return {.verdict = Verdict::kOther};
     if (std::ranges::all_of(node.outputs, [&](const auto& o) { return pairs_.is_folded(o); }))
       return {.verdict = Verdict::kOther, .reason = "of constants: computed once"};
+    if (node.domain.empty() && std::ranges::count(target_.lacks, node.op_type) > 0)
+      return {.verdict = Verdict::kRefused, .reason = "the target has no operator " + node.op_type};
     const bool quantized = std::ranges::any_of(data, [&](size_t i) {
       const auto found = i < node.inputs.size() ? read(node.inputs[i]) : std::nullopt;
       return found && !found->constant;

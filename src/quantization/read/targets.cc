@@ -149,6 +149,7 @@ Target read_target(std::string_view text, const std::string& file) {
   target.sources = r.texts("sources");
   target.floats = r.texts("floats", true);
   target.operators = r.texts("operators");
+  target.lacks = r.texts("lacks");
   target.device = r.text("device");
   target.schemes = r.texts("schemes");
   for (const std::string& scheme : target.schemes) parse_detailed_scheme(scheme);
