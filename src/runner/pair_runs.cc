@@ -81,10 +81,10 @@ void fill_tokens(Values& given, std::span<const ValueInfo> filled, const Pair& p
 
 bool is_tokens(const Pair& pair, const ValueInfo& input) { return role_in(pair, input) == TokenRole::kTokens; }
 
-Halves::Halves(const Model& joined, const Pair& pair, Runner& runner) : pair_(pair) {
+Halves::Halves(const Model& joined, const Pair& pair, Runner& runner, const SessionOptions& how) : pair_(pair) {
   const auto [encoder, decoder] = take_apart(joined, pair);
-  encoder_ = runner.load(encoder);
-  decoder_ = runner.load(decoder);
+  encoder_ = runner.load(encoder, how);
+  decoder_ = runner.load(decoder, how);
 }
 
 void Halves::encode(Values& given) {

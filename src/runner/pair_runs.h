@@ -27,7 +27,7 @@ bool is_tokens(const Pair& pair, const ValueInfo& input);  // of the decoder
 // itself.
 class Halves {
  public:
-  Halves(const Model& joined, const Pair& pair, Runner& runner);
+  Halves(const Model& joined, const Pair& pair, Runner& runner, const SessionOptions& how = {});
   // Adds what the decoder reads of the encoder. `given`: by the names of the joined model.
   void encode(Values& given);
   // What the decoder answers, by its own names.

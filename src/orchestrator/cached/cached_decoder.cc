@@ -67,7 +67,8 @@ class Carrying {
   }
 
   Model quantized(std::vector<std::string>& notes) {
-    Halves given(s_.given, s_.pair, d_.runner), base(s_.base, s_.pair, d_.runner);
+    const SessionOptions how{.threads = 1};  // ranges come of it: the same on any number
+    Halves given(s_.given, s_.pair, d_.runner, how), base(s_.base, s_.pair, d_.runner, how);
     const DecoderSteps plain = steps(given), steps_of_base = steps(base);
     QuantizeOptions options = s_.quantize;
     bool as_the_pair = true;
