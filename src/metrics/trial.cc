@@ -151,13 +151,27 @@ std::string trial_to_json(const Trial& trial) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+namespace {
+
+// Most have a scheme for each layer and no more, and a study has thousands.
+Plan read_plan(const Json& json) {
+  Plan plan;
+  for (const auto& [layer, scheme] : json.items()) {
+    if (!scheme.is_string()) return plan_from_json(Json{{"schemes", json}}.dump());
+    plan.schemes[layer] = parse_scheme(scheme.get_ref<const std::string&>());
+  }
+  return plan;
+}
+
+}  // namespace
+
 Trial trial_from_json(const std::string& line) {
   try {
     const Json json = internal::parse_json<Json>(line);
     Trial trial;
     json.at("id").get_to(trial.id);
     json.at("number").get_to(trial.number);
-    trial.plan = plan_from_json(Json{{"schemes", json.at("plan")}}.dump());
+    trial.plan = read_plan(json.at("plan"));
     json.at("excluded").get_to(trial.excluded);
     if (json.contains("part")) trial.part = parse_part(json["part"].get<std::string>());
     trial.step = json.value("step", "");

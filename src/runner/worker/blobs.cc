@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "seqto/error.h"
+#include "seqto/runner.h"
 
 namespace seqto::internal {
 namespace {
@@ -133,9 +134,9 @@ void BlobStore::add(const std::string& name, std::span<const std::byte> bytes) {
   }
   while (!write_blob(folders_, name, bytes))
     if (!evict())
-      throw Error(Code::kUnavailable,
-                  fmt::format("[worker] no room for {} bytes in {}; free some or set TMPDIR to a folder with room",
-                              bytes.size(), folders_.back().string()));
+      // No candidate is to blame: the run ends, and goes on when there is room.
+      throw DeviceGone(fmt::format("[worker] no room for {} bytes in {}; free some or set TMPDIR to a folder with room",
+                                   bytes.size(), folders_.back().string()));
   entries_[name] = {bytes.size(), 0, 0};
   bytes_ += bytes.size();
 }
