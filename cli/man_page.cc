@@ -67,7 +67,7 @@ usage
 invalid input: model, data or configuration
 .TP
 4
-runtime or device not available
+runtime, device or memory not available
 .TP
 5
 gate not met
