@@ -6,7 +6,7 @@ import os
 import pathlib
 import sys
 
-sys.path.append(str(pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]) / ".deps/openvino_python"))
+sys.path += map(str, pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]).glob(".deps/runtimes/openvino/lib/python3*/site-packages"))
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 KERNELS = ("Convolution", "Deconvolution", "MatMul", "FullyConnected")
 

@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 
-FOLDER = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]) / ".deps/web"
+FOLDER = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]) / ".deps/runtimes/web/node_modules/onnxruntime-web/dist"
 
 
 class Refused(Exception):
@@ -18,7 +18,7 @@ class Refused(Exception):
 def missing():
     """What is not there; empty: all is."""
     if not shutil.which("node"): return "no node on this machine"
-    return "" if FOLDER.exists() else "no onnxruntime-web in .deps/web (./dev setup runtimes)"
+    return "" if FOLDER.exists() else "no onnxruntime-web in .deps/runtimes (./dev setup runtimes)"
 
 
 class Web:

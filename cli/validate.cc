@@ -22,6 +22,7 @@ struct Flags {
   std::string report;
   bool invariance = false;
   int64_t padding = 0;
+  std::vector<std::string> runtimes;  // the first is what the others are held against
 };
 
 // Where the data are: those of --data, else the test data that the hub has of the reference.
@@ -83,11 +84,43 @@ void invariance_command(const Flags& f, const Context& context) {
                             : "the table says where it begins; kernels may add in another order, in float models too"));
 }
 
+void runtimes_command(const Flags& f, const Context& context) {
+  if (f.invariance || f.pair.device.device != "cpu" || f.pair.reference_device != "cpu" ||
+      !f.pair.data.options.states.empty())
+    throw Error(
+        Code::kUsage,
+        "[validate] --runtimes and --invariance, a device or states found; --runtimes NAME,NAME alone expected");
+  std::vector<std::string> names = f.runtimes, paths{f.pair.reference};
+  if (names.size() == 1) names.insert(names.begin(), "cpu");
+  if (!f.pair.candidate.empty()) paths.push_back(f.pair.candidate);
+  std::vector<RuntimeFile> files;
+  std::vector<Model> models;
+  std::vector<std::unique_ptr<Dataset>> data;
+  for (const std::string& path : paths) {
+    files.push_back({model_file(path, f.pair.hub, context)});
+    models.push_back(load_model(files.back().path));
+    data.push_back(open_dataset(data_of(f.pair, context), models.back().graph.free_inputs(), f.pair.data.options));
+    files.back().data = data.back().get();
+  }
+  if (models.size() > 1) require_same_signature(models[0], models[1]);
+  RunnerOptions options = f.pair.device.options;
+  use_this_program(options);
+  const RuntimeMatrix found = compare_runtimes(files, names, f.options, options, context.env);
+  if (!f.report.empty()) write_runtimes(found, f.report);
+  fmt::print("{}", context.json ? runtimes_to_json(found) : runtimes_text(found, stdout_style()));
+  if (passed(found)) return;
+  const auto failed = std::ranges::count_if(found.comparisons, [](const auto& c) { return !passed(c); });
+  throw Error(Code::kGateNotMet, fmt::format("[validate] {} of {} comparisons of runtimes found outside the limits; "
+                                             "none expected; the table says where each begins",
+                                             failed, found.comparisons.size()));
+}
+
 void validate_command(Flags& f, const Context& context) {
   if (!f.report.empty()) require_report_name(f.report);
+  f.options.limits = f.limits.parsed();
+  if (!f.runtimes.empty()) return runtimes_command(f, context);
   if (f.invariance) return invariance_command(f, context);
   if (f.padding > 0) throw Error(Code::kUsage, "[validate] --pad-to without --invariance found; both expected");
-  f.options.limits = f.limits.parsed();
   if (f.pair.candidate.empty() && (!f.options.metrics.empty() || !f.options.limits.empty()))
     throw Error(Code::kUsage,
                 "[validate] task metrics or limits on them and one model found; two models expected, the reference and "
@@ -138,6 +171,12 @@ void add_validate(Command app, Context& context) {
   add_quality_limit_flags(word, f->limits);
   word.under("Limits").add_flag("--confident", f->options.gate.confident,
                                 "The whole 95 % interval of a figure has to meet its limit");
+  word.under("Goal")
+      .add_option("--runtimes", f->runtimes,
+                  "The same on each? cpu,openvino,web,opencv,tvm:llvm,cpu@1.20 ...; the first is the reference")
+      .delimiter(',')
+      .one_value_each()
+      .type_name("NAMES");
   word.under("Goal").add_flag("--invariance", f->invariance,
                               "Of one model: does a sample get the same bits in batches, filled up, on other threads?");
   word.under("Goal")

@@ -9,7 +9,8 @@
 #   wheel-aarch64  the same as wheel-abi3, and what makes the package for 64-bit ARM: cross compiler, the same libraries, qemu
 #   tvm     the same as build, and Apache TVM in a private Python: for --device tvm:... (nothing where it has no wheel)
 #   aarch64 the same as tvm, and what makes and tries seqto-tvm for 64-bit ARM: cross compiler, qemu, TVM's libraries
-#   runtimes the same as build, and runtimes that verdicts of lint are held against: OpenVINO, ONNX Runtime for the web
+#   runtimes the same as build, and runtimes for `validate --runtimes` and for benchmarks: OpenVINO, OpenCV, ONNX Runtime for
+#           the web and an old one
 #   qnn     the same as build, and Qualcomm's compiler for the HTP, which runs here in Wine: for bench/oracle.py
 #   lint    clang-format and clang-tidy
 #   fuzz    the same as build, and Clang with libFuzzer
@@ -284,12 +285,24 @@ make_tvm_venv() {
   fi
 }
 
-install_openvino_python() {
-  rm -rf "$deps/openvino_python"
-  pip_install "$deps/tools" openvino --no-deps --target "$deps/openvino_python"
+# Runtimes by name, as `seqto validate --runtimes` finds them: .deps/runtimes/NAME.
+make_runtime() {  # NAME, of its lock too
+  mkdir -p "$deps/runtimes"
+  "$python" -m venv --clear "$deps/runtimes/$1"
+  pip_install "$deps/runtimes/$1" "$1" --no-deps
 }
-# As a page loads it; needs Node where it is run.
-fetch_web() { fetch_script web "onnxruntime-web@$ONNXRUNTIME_WEB_VERSION" dist/ort.wasm.bundle.min.mjs dist/ort-wasm-simd-threaded.wasm; }
+install_openvino_runtime() { make_runtime openvino; }
+install_opencv_runtime() { make_runtime opencv; }
+# As a page loads it; needs Node where it is run. Its package has much more.
+fetch_web_runtime() {
+  fetch_script runtimes/web/node_modules/onnxruntime-web/dist "onnxruntime-web@$ONNXRUNTIME_WEB_VERSION" \
+    dist/ort.wasm.bundle.min.mjs dist/ort-wasm-simd-threaded.wasm
+}
+fetch_old_onnxruntime() {
+  folder=$deps/runtimes/cpu@${ONNXRUNTIME_OLD_VERSION%.*}
+  rm -rf "$folder"; mkdir -p "$deps/runtimes"
+  pip_install "$deps/tools" onnxruntime_old --no-deps --python-version 3.12 --target "$folder"
+}
 
 # The runtime libraries alone; headers are the same for all machines.
 fetch_tvm_aarch64() {
@@ -329,8 +342,12 @@ background dagre "$(made_from "dagre $DAGRE_VERSION" npm)" fetch_dagre
 case $level in test | tvm | aarch64) background tvm "$(made_from tvm)" make_tvm_venv ;; esac
 [ "$level" != aarch64 ] || background tvm_aarch64 "$(made_from tvm_runtime)" fetch_tvm_aarch64
 [ "$level" != test ] || background openvino "$(made_from onnxruntime_openvino)" fetch_openvino
-[ "$level" != runtimes ] || background openvino_python "$(made_from openvino)" install_openvino_python
-[ "$level" != runtimes ] || background web "$(made_from "onnxruntime-web $ONNXRUNTIME_WEB_VERSION" npm)" fetch_web
+if [ "$level" = runtimes ]; then
+  background runtime_openvino "$(made_from openvino)" install_openvino_runtime
+  background runtime_opencv "$(made_from opencv)" install_opencv_runtime
+  background runtime_web "$(made_from "onnxruntime-web $ONNXRUNTIME_WEB_VERSION" npm)" fetch_web_runtime
+  background runtime_onnxruntime "$(made_from onnxruntime_old)" fetch_old_onnxruntime
+fi
 [ "$level" != qnn ] || background qnn "$(made_from onnxruntime onnxruntime_qnn "$(cksum <"$root/bench/qnn/compile.cc")")" fetch_qnn
 [ "$level" != lint ] || background lint_tools "$(made_from lint)" install_lint_tools
 step onnx "$(made_from onnx)" build_onnx

@@ -12,6 +12,7 @@
 #include "seqto/explain.h"
 #include "seqto/gate.h"
 #include "seqto/runner.h"
+#include "seqto/runtimes.h"
 #include "seqto/search.h"
 #include "seqto/validate.h"
 
@@ -219,6 +220,12 @@ void write_parity(const Parity& parity, const std::filesystem::path& file);
 std::string invariance_to_json(const Invariance& invariance);
 std::string invariance_text(const Invariance& invariance, const TextStyle& style = {});
 void write_invariance(const Invariance& invariance, const std::filesystem::path& file);
+
+std::string runtimes_to_json(const RuntimeMatrix& matrix);
+std::string runtimes_text(const RuntimeMatrix& matrix, const TextStyle& style = {});
+// "openvino, b.onnx: output 'y': max difference 0.11 ..."; empty where all passed.
+std::vector<std::string> runtime_failures(const RuntimeMatrix& matrix);
+void write_runtimes(const RuntimeMatrix& matrix, const std::filesystem::path& file);
 
 // --- bench
 std::string bench_to_json(const BenchResult& result);

@@ -1,6 +1,8 @@
 #include "metrics/first_difference.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <unordered_set>
 
 #include "model/sort_nodes.h"
@@ -37,11 +39,42 @@ std::vector<Between> tensors_between(const Graph& graph) {
 
 Model up_to(const Model& model, std::span<const Between> tensors) {
   Model result = model;
-  result.graph.nodes.resize(tensors.back().node + 1);
   result.graph.outputs.clear();
-  for (const Between& t : tensors) result.graph.outputs.push_back({t.name, DataType::kUndefined, {}, ""});
+  std::unordered_set<std::string> needed;
+  for (const Between& t : tensors) {
+    result.graph.outputs.push_back({t.name, DataType::kUndefined, {}, ""});
+    needed.insert(t.name);
+  }
+  std::vector<Node> kept;
+  for (auto node = result.graph.nodes.rbegin(); node != result.graph.nodes.rend(); ++node) {
+    if (std::ranges::none_of(node->outputs, [&](const auto& name) { return needed.contains(name); })) continue;
+    needed.insert(node->inputs.begin(), node->inputs.end());
+    for (const Attribute& a : node->attributes)
+      if (const auto* body = std::get_if<OpaqueAttribute>(&a.value))
+        needed.insert(body->captures.begin(), body->captures.end());
+    kept.push_back(std::move(*node));
+  }
+  std::ranges::reverse(kept);
+  result.graph.nodes = std::move(kept);
   drop_unused_initializers(result.graph);
   return result;
+}
+
+double relative_error(const Tensor& wanted, const Tensor& found, double origin) {
+  if (!is_value(wanted.type())) return 0;
+  if (wanted.dims() != found.dims()) return std::numeric_limits<double>::infinity();
+  double difference = 0, power = 0;
+  for (int64_t i = 0; i < wanted.element_count(); ++i) {
+    const double a = element(wanted, i), b = element(found, i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) {
+      if (std::isfinite(a)) power += (a - origin) * (a - origin);
+      continue;
+    }
+    if (!std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
+    difference += (a - b) * (a - b), power += (a - origin) * (a - origin);
+  }
+  if (difference == 0) return 0;
+  return power > 0 ? difference / power : std::numeric_limits<double>::infinity();
 }
 
 namespace {

@@ -24,8 +24,12 @@ struct Between {
 };
 // Those that depend on the inputs, in graph order.
 std::vector<Between> tensors_between(const Graph& graph);
-// The nodes up to the last of these tensors, which are its outputs.
+// The nodes that these tensors are computed by; they are its outputs.
 Model up_to(const Model& model, std::span<const Between> tensors);
+
+// Squared difference over squared values of `wanted` from `origin`; infinite where shapes differ or a value is finite
+// on one side alone, 0 for whole numbers that are no codes.
+double relative_error(const Tensor& wanted, const Tensor& found, double origin = 0);
 
 // A sample among others that run together.
 struct InRun {

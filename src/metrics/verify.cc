@@ -17,27 +17,9 @@ using namespace internal;
 
 constexpr SessionOptions kAsWritten{.optimization = SessionOptions::Optimization::kNone};
 
-// Squared difference over squared values of `wanted`.
-double error_of(const Tensor& wanted, const Tensor& found) {
-  if (!is_value(wanted.type())) return 0;
-  if (wanted.dims() != found.dims()) return std::numeric_limits<double>::infinity();
-  double difference = 0, power = 0;
-  for (int64_t i = 0; i < wanted.element_count(); ++i) {
-    const double a = element(wanted, i), b = element(found, i);
-    if (a == b || (std::isnan(a) && std::isnan(b))) {
-      if (std::isfinite(a)) power += a * a;
-      continue;
-    }
-    if (!std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
-    difference += (a - b) * (a - b), power += a * a;
-  }
-  if (difference == 0) return 0;
-  return power > 0 ? difference / power : std::numeric_limits<double>::infinity();
-}
-
 double worst_error(std::span<const Tensor> wanted, std::span<const Tensor> found) {
   double worst = 0;
-  for (size_t o = 0; o < wanted.size(); ++o) worst = std::max(worst, error_of(wanted[o], found[o]));
+  for (size_t o = 0; o < wanted.size(); ++o) worst = std::max(worst, relative_error(wanted[o], found[o]));
   return worst;
 }
 

@@ -8,6 +8,7 @@
 #include "seqto/report.h"
 #include "visualizer/document.h"
 #include "visualizer/format.h"
+#include "visualizer/parity_json.h"
 
 namespace seqto {
 namespace {
@@ -81,6 +82,11 @@ internal::Document document_of(const Invariance& invariance) {
 
 }  // namespace
 
+Json internal::first_difference_json(const FirstDifference& first) {
+  return {{"node", first.node},     {"op_type", first.op_type}, {"tensor", first.tensor},
+          {"sample", first.sample}, {"max_abs", first.max_abs}, {"largest_abs", first.largest_abs}};
+}
+
 std::string invariance_to_json(const Invariance& invariance) {
   Json json{{"schema_version", 1},
             {"passed", passed(invariance)},
@@ -95,10 +101,7 @@ std::string invariance_to_json(const Invariance& invariance) {
                     {"worst_cosine", v.worst_cosine},
                     {"worst_sample", v.worst_sample}});
     else entry["left_out"] = v.left_out;
-    if (v.first)
-      entry["first_difference"] = {{"node", v.first->node},       {"op_type", v.first->op_type},
-                                   {"tensor", v.first->tensor},   {"sample", v.first->sample},
-                                   {"max_abs", v.first->max_abs}, {"largest_abs", v.first->largest_abs}};
+    if (v.first) entry["first_difference"] = internal::first_difference_json(*v.first);
     else if (v.changed > 0) entry["first_difference"] = nullptr;
     if (!v.not_compared.empty()) entry["not_compared"] = v.not_compared;
     json["variations"].push_back(std::move(entry));

@@ -9,6 +9,7 @@
 #include "visualizer/document.h"
 #include "visualizer/format.h"
 #include "visualizer/limit_text.h"
+#include "visualizer/parity_json.h"
 
 namespace seqto {
 namespace {
@@ -170,7 +171,7 @@ std::vector<std::string> parity_failures(const Parity& p) {
   return failures;
 }
 
-std::string parity_to_json(const Parity& p) {
+Json internal::parity_json(const Parity& p) {
   Json json{{"schema_version", 1},
             {"passed", passed(p)},
             {"reference", {{"path", p.reference}, {"runner", p.reference_runner}}},
@@ -196,7 +197,11 @@ std::string parity_to_json(const Parity& p) {
     json["mcnemar"] = p.task->mcnemar ? Json(*p.task->mcnemar) : Json();
     json["limits"] = internal::limits_json(p.task->limits);
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json;
+}
+
+std::string parity_to_json(const Parity& parity) {
+  return internal::parity_json(parity).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string parity_text(const Parity& parity, const TextStyle& style) { return to_text(document_of(parity), style); }

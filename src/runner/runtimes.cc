@@ -1,0 +1,166 @@
+#include "runner/runtimes.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "runner/hosted_runner.h"
+#include "runner/link.h"
+#include "runner/providers.h"
+#include "runner/tvm_device.h"
+#include "runner/worker/worker_runner.h"
+#include "seqto/error.h"
+
+#ifndef SEQTO_DEFAULT_RUNTIMES
+#define SEQTO_DEFAULT_RUNTIMES ""
+#endif
+
+namespace seqto::internal {
+
+std::string_view runtime_worker_py();  // the scripts, embedded
+std::string_view runtime_worker_mjs();
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr char kUnoptimized[] = "cpu:unoptimized";
+constexpr std::string_view kRelease = "cpu@";  // and a version of ONNX Runtime
+
+struct Runtime {
+  std::string_view name;
+  std::string_view file;  // of its folder: who it is run by; its name may go on
+  Words (*command)(const std::string& name, const std::string& file);
+  std::string_view install;  // {0}: its folder, {1}: the version asked for
+};
+
+// Isolated from the user's folder and environment: what is imported is what the folder of the runtime holds.
+Words by_python(const std::string& name, const std::string& python) {
+  return {python, "-I", "-c", std::string(runtime_worker_py()), name};
+}
+Words by_node(const std::string&, const std::string& module) {
+  return {"node", "--input-type=module", "-e", std::string(runtime_worker_mjs()), "--", module};
+}
+
+constexpr Runtime kRuntimes[] = {
+    {"openvino", "bin/python", by_python,
+     "python3 -m venv {0} && {0}/bin/pip install numpy && {0}/bin/pip install --no-deps openvino"},
+    {"opencv", "bin/python", by_python, "python3 -m venv {0} && {0}/bin/pip install opencv-python-headless"},
+    {"web", "node_modules/onnxruntime-web/dist/ort.wasm.bundle.min.mjs", by_node,
+     "npm install --prefix {0} onnxruntime-web (and Node.js on PATH)"},
+    // The library in the wheel is the same for all Pythons.
+    {kRelease, "onnxruntime/capi/libonnxruntime.so", nullptr,
+     "pip install --no-deps --only-binary=:all: --python-version 3.12 --target {0} 'onnxruntime=={1}.*'"},
+};
+
+const Runtime* find_runtime(std::string_view name) {
+  const auto of_name = [&](const Runtime& r) { return r.name == kRelease ? name.starts_with(r.name) : name == r.name; };
+  const auto* const found = std::ranges::find_if(kRuntimes, of_name);
+  return found == std::end(kRuntimes) ? nullptr : found;
+}
+
+// The file itself, or one whose name begins so: libraries have their version behind it.
+std::optional<std::string> find_file(const fs::path& folder, std::string_view file) {
+  const fs::path wanted = folder / file;
+  std::error_code error;
+  if (fs::exists(wanted, error)) return wanted.string();
+  for (const auto& entry : fs::directory_iterator(wanted.parent_path(), error))
+    if (entry.path().filename().string().starts_with(wanted.filename().string() + ".")) return entry.path().string();
+  return {};
+}
+
+std::string required_file(const std::string& name, const Runtime& runtime) {
+  const fs::path folder = fs::path(runtimes_folder()) / name;
+  if (auto found = find_file(folder, runtime.file)) return *found;
+  const std::string version = name.starts_with(kRelease) ? name.substr(kRelease.size()) : "";
+  throw Error(
+      Code::kUnavailable,
+      fmt::format("[runtimes] {} is not installed: {} found nowhere in {}; in a checkout `./dev setup runtimes` "
+                  "brings it, else\n  {}\nSEQTO_RUNTIMES names another folder than {}",
+                  name, runtime.file, folder.string(),
+                  fmt::format(fmt::runtime(runtime.install), folder.string(), version), runtimes_folder()));
+}
+
+bool is_device(const std::string& name) {
+  return name == "cpu" || find_provider(name) || is_tvm_device(name) || is_link(name);
+}
+
+// A worker that reads models from files alone, and whose runtime may be told to compute a graph as it is written.
+class RuntimeRunner : public HostedRunner {
+ public:
+  RuntimeRunner(std::unique_ptr<Runner> workers, SessionOptions::Optimization optimization,
+                const RunnerOptions& options, const Env& env)
+      : HostedRunner(options, env), workers_(std::move(workers)), optimization_(optimization) {}
+
+  std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
+    const TemporaryFolder folder;
+    save_model(model, folder.path / "model.onnx");
+    return load_file((folder.path / "model.onnx").string(), options);
+  }
+  std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
+    SessionOptions own = options;
+    if (optimization_ == SessionOptions::Optimization::kNone) own.optimization = optimization_;
+    return workers_->load_file(path, own);
+  }
+  ProcessMemory memory() override { return workers_->memory(); }
+  int threads() const override { return workers_->threads(); }
+  std::string description() const override {
+    return workers_->description() +
+           (optimization_ == SessionOptions::Optimization::kNone ? ", optimizations off" : "");
+  }
+
+ private:
+  std::unique_ptr<Runner> workers_;
+  SessionOptions::Optimization optimization_;
+};
+
+std::unique_ptr<Runner> driven(const std::string& name, Words command, const RunnerOptions& options, const Env& env) {
+  command.insert(command.end(), {"--threads", std::to_string(options.threads)});
+  return std::make_unique<RuntimeRunner>(make_worker_runner(std::move(command), name, options, env),
+                                         SessionOptions::Optimization::kAll, options, env);
+}
+
+}  // namespace
+
+std::string runtimes_folder() {
+  const auto variable = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (std::string own = variable("SEQTO_RUNTIMES"); !own.empty()) return own;
+  std::error_code error;
+  if (std::string built_in = SEQTO_DEFAULT_RUNTIMES; !built_in.empty() && fs::exists(built_in, error)) return built_in;
+  if (std::string data = variable("XDG_DATA_HOME"); !data.empty()) return data + "/seqto/runtimes";
+  return variable("HOME") + "/.local/share/seqto/runtimes";
+}
+
+std::unique_ptr<Runner> make_runtime(const std::string& name, const RunnerOptions& options, const Env& env) {
+  RunnerOptions isolated = options;
+  isolated.isolated = true;
+  if (name == kUnoptimized)
+    return std::make_unique<RuntimeRunner>(make_runner("cpu", isolated, env), SessionOptions::Optimization::kNone,
+                                           options, env);
+  if (const Runtime* runtime = find_runtime(name)) {
+    const std::string file = required_file(name, *runtime);
+    if (runtime->command) return driven(name, runtime->command(name, file), options, env);
+    isolated.library = file;
+    return make_runner("cpu", isolated, env);
+  }
+  if (is_device(name)) return make_runner(name, isolated, env);
+  const std::string program = (fs::path(runtimes_folder()) / name / "worker").string();
+  if (::access(program.c_str(), X_OK) == 0) return driven(name, {program, "--device", name}, options, env);
+  throw Error(Code::kUnavailable,
+              fmt::format("[runtimes] runtime '{}' found; openvino, opencv, web, cpu@VERSION, {}, a device as --device "
+                          "takes it, or a worker {} expected",
+                          name, kUnoptimized, program));
+}
+
+}  // namespace seqto::internal
