@@ -168,6 +168,9 @@ fetch_openvino() {
   done
   mv "$deps"/dl/openvino/onnxruntime/capi/*.so* "$deps/openvino/"
   rm -rf "$deps/dl/openvino"
+  name=openvino@${ONNXRUNTIME_OPENVINO_VERSION%.*}
+  mkdir -p "$deps/runtimes/$name/onnxruntime"
+  ln -sfn ../../../openvino "$deps/runtimes/$name/onnxruntime/capi"
 }
 
 # Qualcomm's compiler for the HTP: on x86-64 its vendor has it for Windows alone, as a provider for ONNX Runtime.
@@ -341,7 +344,7 @@ background dagre "$(made_from "dagre $DAGRE_VERSION" npm)" fetch_dagre
 [ "$level" != test ] || background test_venv "$(made_from test tokenizers pycocotools)" make_test_venv
 case $level in test | tvm | aarch64) background tvm "$(made_from tvm)" make_tvm_venv ;; esac
 [ "$level" != aarch64 ] || background tvm_aarch64 "$(made_from tvm_runtime)" fetch_tvm_aarch64
-[ "$level" != test ] || background openvino "$(made_from onnxruntime_openvino)" fetch_openvino
+case $level in test | runtimes) background openvino "$(made_from onnxruntime_openvino "a runtime")" fetch_openvino ;; esac
 if [ "$level" = runtimes ]; then
   background runtime_openvino "$(made_from openvino)" install_openvino_runtime
   background runtime_opencv "$(made_from opencv)" install_opencv_runtime

@@ -47,12 +47,12 @@ struct RuntimeFile {
   const Dataset* data = nullptr;
 };
 
-// `runtimes`: openvino, opencv, web, cpu@VERSION, cpu:unoptimized or a device (docs/reference/validate.md), each in
-// workers. One file: on each runtime against the first. Two: also the second against the first file on each runtime,
-// the first included. A runtime that refuses a file, crashes on it or gives outputs of other shapes is a comparison
-// with its refusal. Where a comparison fails the limits, or its error is beyond kBeyondRounding, the file is cut behind
-// one node after the other, by halves, and run on both runtimes. Throws Error{kUnavailable} where a runtime is not
-// there, before anything runs, and what the first runtime throws on a file.
+// `runtimes`: openvino, opencv, web, cpu@VERSION, openvino@VERSION, cpu:unoptimized or a device
+// (docs/reference/validate.md), each in workers. One file: on each runtime against the first. Two: also the second
+// against the first file on each runtime, the first included. A runtime that refuses a file, crashes on it or gives
+// outputs of other shapes is a comparison with its refusal. Where a comparison fails the limits, or its error is beyond
+// kBeyondRounding, the file is cut behind one node after the other, by halves, and run on both runtimes. Throws
+// Error{kUnavailable} where a runtime is not there, before anything runs, and what the first runtime throws on a file.
 RuntimeMatrix compare_runtimes(const std::vector<RuntimeFile>& files, const std::vector<std::string>& runtimes,
                                const ParityOptions& options = {}, const RunnerOptions& runner = {},
                                const Env& env = {});

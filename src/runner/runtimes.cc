@@ -33,11 +33,11 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 constexpr char kUnoptimized[] = "cpu:unoptimized";
-constexpr std::string_view kRelease = "cpu@";  // and a version of ONNX Runtime
 
 struct Runtime {
-  std::string_view name;
+  std::string_view name;  // "cpu@": a version follows
   std::string_view file;  // of its folder: who it is run by; its name may go on
+  // Null: the file is a release of ONNX Runtime, and what stands before '@' its device.
   Words (*command)(const std::string& name, const std::string& file);
   std::string_view install;  // {0}: its folder, {1}: the version asked for
 };
@@ -57,13 +57,15 @@ constexpr Runtime kRuntimes[] = {
     {"web", "node_modules/onnxruntime-web/dist/ort.wasm.bundle.min.mjs", by_node,
      "npm install --prefix {0} onnxruntime-web (and Node.js on PATH)"},
     // The library in the wheel is the same for all Pythons.
-    {kRelease, "onnxruntime/capi/libonnxruntime.so", nullptr,
+    {"cpu@", "onnxruntime/capi/libonnxruntime.so", nullptr,
      "pip install --no-deps --only-binary=:all: --python-version 3.12 --target {0} 'onnxruntime=={1}.*'"},
+    {"openvino@", "onnxruntime/capi/libonnxruntime.so", nullptr,
+     "pip install --no-deps --only-binary=:all: --python-version 3.12 --target {0} 'onnxruntime-openvino=={1}.*'"},
 };
 
 const Runtime* find_runtime(std::string_view name) {
-  const auto of_name = [&](const Runtime& r) { return r.name == kRelease ? name.starts_with(r.name) : name == r.name; };
-  const auto* const found = std::ranges::find_if(kRuntimes, of_name);
+  const std::string_view kind = name.substr(0, name.find('@') + (name.find('@') != name.npos));
+  const auto* const found = std::ranges::find(kRuntimes, kind, &Runtime::name);
   return found == std::end(kRuntimes) ? nullptr : found;
 }
 
@@ -80,7 +82,7 @@ std::optional<std::string> find_file(const fs::path& folder, std::string_view fi
 std::string required_file(const std::string& name, const Runtime& runtime) {
   const fs::path folder = fs::path(runtimes_folder()) / name;
   if (auto found = find_file(folder, runtime.file)) return *found;
-  const std::string version = name.starts_with(kRelease) ? name.substr(kRelease.size()) : "";
+  const std::string version = name.substr(runtime.name.size());
   throw Error(
       Code::kUnavailable,
       fmt::format("[runtimes] {} is not installed: {} found nowhere in {}; in a checkout `./dev setup runtimes` "
@@ -152,15 +154,15 @@ std::unique_ptr<Runner> make_runtime(const std::string& name, const RunnerOption
     const std::string file = required_file(name, *runtime);
     if (runtime->command) return driven(name, runtime->command(name, file), options, env);
     isolated.library = file;
-    return make_runner("cpu", isolated, env);
+    return make_runner(name.substr(0, name.find('@')), isolated, env);
   }
   if (is_device(name)) return make_runner(name, isolated, env);
   const std::string program = (fs::path(runtimes_folder()) / name / "worker").string();
   if (::access(program.c_str(), X_OK) == 0) return driven(name, {program, "--device", name}, options, env);
-  throw Error(Code::kUnavailable,
-              fmt::format("[runtimes] runtime '{}' found; openvino, opencv, web, cpu@VERSION, {}, a device as --device "
-                          "takes it, or a worker {} expected",
-                          name, kUnoptimized, program));
+  throw Error(Code::kUnavailable, fmt::format("[runtimes] runtime '{}' found; openvino, opencv, web, cpu@VERSION, "
+                                              "openvino@VERSION, {}, a device as --device "
+                                              "takes it, or a worker {} expected",
+                                              name, kUnoptimized, program));
 }
 
 }  // namespace seqto::internal
