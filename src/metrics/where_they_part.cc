@@ -1,7 +1,7 @@
 #include "metrics/where_they_part.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -9,12 +9,14 @@
 #include "metrics/first_difference.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
+#include "seqto/error.h"
 #include "seqto/verify.h"
 
 namespace seqto::internal {
 namespace {
 
 constexpr double kSumsInFloat = 1e-9;  // another order of adding, in deep networks too
+constexpr size_t kMostRefused = 16;    // then the runtime takes no part of the graph
 constexpr double kJump = 25;           // of the error at one node; roundings alone come to 10 where a layer cancels
 
 double mean(const Tensor& t) {
@@ -39,19 +41,27 @@ class Search {
     Parting result;
     size_t last = 0;
     for (const ValueInfo& output : graph_.outputs)
-      if (const auto place = places_.find(output.name); place != places_.end() && error(place->second) >= result.error)
-        last = place->second, result.error = error(last);
+      if (const auto place = places_.find(output.name); place != places_.end()) {
+        const size_t i = place->second;
+        if (error(i) >= result.error && !refused_.contains(i)) last = i, result.error = error(i);
+      }
     if (result.error <= (always ? kSumsInFloat : kBeyondRounding)) return result;
     for (double limit = std::min(kBeyondRounding, result.error / kJump);;) {
       const size_t first = first_above(limit, last);
+      if (refused_.contains(first)) {
+        passed_over_.insert(first);
+        continue;
+      }
       const Stretch stretch = stretch_to(first);
+      const size_t refused = refused_.size();
       const auto worst = std::ranges::max_element(stretch.reads, {}, [this](size_t i) { return error(i); });
+      if (refused_.size() > refused) continue;  // it begins before those
       const double before = worst == stretch.reads.end() ? 0 : error(*worst);
       if (before <= kSumsInFloat || error(first) > kJump * before) {
         result.first = described(stretch, first);
         return result;
       }
-      last = *worst, limit = before / kJump;
+      last = *worst, limit = std::min(kBeyondRounding, before / kJump);
     }
   }
 
@@ -100,7 +110,7 @@ class Search {
     size_t first = 0;
     while (first < last) {
       const size_t middle = first + (last - first) / 2;
-      if (error(middle) > limit) last = middle;
+      if (error(middle) > limit && !passed_over_.contains(middle)) last = middle;
       else first = middle + 1;
     }
     return last;
@@ -112,11 +122,19 @@ class Search {
     return runner.load(cut)->run(on_.sample.inputs).at(0);
   }
 
+  // Infinite where one of the two refuses the graph that ends there, though it takes the whole.
   double error(size_t i) {
     if (!errors_[i]) {
       env_.stop_if_cancelled("validate");
-      const Tensor wanted = value(i, on_.reference);
-      errors_[i] = relative_error(wanted, value(i, on_.candidate), is_code(wanted.type()) ? mean(wanted) : 0);
+      try {
+        const Tensor wanted = value(i, on_.reference);
+        errors_[i] = relative_error(wanted, value(i, on_.candidate), is_code(wanted.type()) ? mean(wanted) : 0);
+      } catch (const Error& error) {
+        if (error.code() == Code::kInterrupted || refused_.size() == kMostRefused) throw;
+        errors_[i] = std::numeric_limits<double>::infinity();
+        refused_.insert(i);
+        places_.erase(tensors_[i].name);
+      }
     }
     return *errors_[i];
   }
@@ -138,6 +156,8 @@ class Search {
   std::unordered_map<std::string, const ValueInfo*> infos_;
   std::unordered_map<std::string, size_t> places_;
   std::vector<std::optional<double>> errors_;
+  // Places where the graph is not cut after all; those that the search no longer takes for different.
+  std::unordered_set<size_t> refused_, passed_over_;
 };
 
 }  // namespace

@@ -143,16 +143,41 @@ class Runtimes(unittest.TestCase):
             self.validate(self.pooled, "--data", self.data, "--runtimes", "faulty", "--report", report, code=GATE)
             self.assertIn(words, report.read_text(encoding="utf-8"))
 
+    def real(self, runtime, *words):
+        """What a runtime that is installed makes of a file; None, saying so, where it is not."""
+        done = models.seqto("-q", "--json", "validate", *words, "--runtimes", runtime)
+        if done.returncode == MISSING:
+            print(f"skipped {runtime}: {done.stderr.splitlines()[0]}")
+            return None
+        return json.loads(done.stdout)["runtimes"][1]["comparisons"][0]
+
     def test_real_runtimes_agree_on_a_float_network(self):
-        for name in ("openvino", "opencv", "web", "cpu@1.20", "tvm:llvm"):
+        for name in ("openvino", "openvino@1.24", "opencv", "web", "cpu@1.20", "tvm:llvm"):
             with self.subTest(name):
-                done = models.seqto("-q", "--json", "validate", models.DIGITS, "--data", models.DIGITS_DATA, "--samples", 20, "--runtimes", name,
-                                    "--abs-tol", 1e-3, "--mean-tol", 1e-3)
-                if done.returncode == MISSING:
-                    print(f"skipped {name}: {done.stderr.splitlines()[0]}")
+                found = self.real(name, models.DIGITS, "--data", models.DIGITS_DATA, "--samples", 20, "--abs-tol", 1e-3, "--mean-tol", 1e-3)
+                if found is None: continue
+                if name == "openvino" and not found["passed"]:  # where the processor has it, OpenVINO computes in bfloat16
+                    first = next(n for n in onnx.load(models.DIGITS).graph.node if n.op_type in ("Conv", "Gemm", "MatMul"))
+                    self.assertLess(found["error"], 1e-3)
+                    self.assertEqual(found["first_difference"]["node"], first.name)
                     continue
-                self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
-                self.assertLess(json.loads(done.stdout)["runtimes"][1]["comparisons"][0]["error"], 1e-9)
+                self.assertTrue(found["passed"], found)
+                self.assertLess(found["error"], 1e-9)
+
+    def test_a_real_silent_difference(self):
+        """OpenVINO takes the zero point of channels that a Pad appends for that of those before it."""
+        random, make = np.random.default_rng(2), onnx.helper.make_node
+        weights = {"w1": random.normal(size=(8, 3, 3, 3)) / 5, "w2": random.normal(size=(8, 16, 3, 3)) / 8}
+        nodes = [make("Conv", ["x", "w1"], ["a"], pads=[1, 1, 1, 1], name="first"), make("Relu", ["a"], ["b"], name="relu1"),
+                 make("Pad", ["b", "pads"], ["c"], name="pad"), make("Conv", ["c", "w2"], ["y"], pads=[1, 1, 1, 1], name="second")]
+        path, int8 = self.dir / "padded.onnx", self.dir / "padded_int8.onnx"
+        constants = [(n, w.astype(np.float32)) for n, w in weights.items()] + [("pads", np.array([0, 4, 0, 0, 0, 4, 0, 0], np.int64))]
+        models.save(path, nodes, [("x", ["n", 3, 8, 8])], [("y", ["n", 8, 8, 8])], constants)
+        models.seqto("quantize", path, "--data", self.data, "--quick", "--activation-type", "int8", "-o", int8)
+        found = self.real("openvino", int8, "--data", self.data)
+        if found is None: return
+        self.assertFalse(found["passed"])
+        self.assertEqual(found["first_difference"]["node"], "pad")
 
 
 if __name__ == "__main__":
