@@ -173,7 +173,7 @@ void add_validate(Command app, Context& context) {
                                 "The whole 95 % interval of a figure has to meet its limit");
   word.under("Goal")
       .add_option("--runtimes", f->runtimes,
-                  "The same on each? cpu,openvino,web,opencv,tvm:llvm,cpu@1.20 ...; the first is the reference")
+                  "Run on each and compare: cpu,openvino,web,opencv,tvm:llvm,cpu@1.20 ...; the first is the reference")
       .delimiter(',')
       .one_value_each()
       .type_name("NAMES");

@@ -94,6 +94,7 @@ class Schemas(unittest.TestCase):
         self.check("validate", self.printed("validate", *pair, *DATA, code=5))
         self.check("invariance", self.printed("validate", models.DIGITS, "--invariance", *DATA, "--samples", 20))
         self.check("validate", self.printed("validate", *pair, *DATA, "--abs-tol", 9, "--mean-tol", 9, "--metric", "accuracy"))
+        self.check("runtimes", self.printed("validate", *pair, *DATA, "--runtimes", "cpu:unoptimized", "--samples", 20, code=5))
         self.check("bench", self.printed("bench", *pair, "--launches", 1, "--rounds", 2))
         self.check("audit", self.printed("audit", self.int8, *DATA, "--samples", 20))
         self.check("audit_float16", self.printed("audit", models.DIGITS, *DATA, "--samples", 4, "--float16"))
