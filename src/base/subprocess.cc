@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "seqto/error.h"
@@ -126,6 +129,17 @@ int64_t Subprocess::resident_bytes() const {
   int64_t all = 0, resident = 0;
   file >> all >> resident;
   return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+bool is_program(const std::string& program) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (program.find('/') != std::string::npos) return fs::exists(program, error);
+  const char* variable = std::getenv("PATH");
+  std::istringstream folders(variable ? variable : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (fs::exists(fs::path(folder) / program, error)) return true;
+  return false;
 }
 
 std::optional<size_t> write_available(int fd, std::string_view text) {

@@ -44,6 +44,9 @@ class Subprocess {
   Descriptor input_, output_, errors_;
 };
 
+// Whether there is such a file, looked up in PATH where it has no slash.
+bool is_program(const std::string& program);
+
 // Writes as much of `text` as the pipe takes now; how much that was. Nothing when nobody reads any more; that raises no
 // signal.
 std::optional<size_t> write_available(int fd, std::string_view text);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/subprocess.h"
 #include "runner/hosted_runner.h"
 #include "runner/link.h"
 #include "runner/providers.h"
@@ -105,12 +106,12 @@ class RuntimeRunner : public HostedRunner {
   std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
     const TemporaryFolder folder;
     save_model(model, folder.path / "model.onnx");
-    return load_file((folder.path / "model.onnx").string(), options);
+    return open((folder.path / "model.onnx").string(), options);
   }
   std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
-    SessionOptions own = options;
-    if (optimization_ == SessionOptions::Optimization::kNone) own.optimization = optimization_;
-    return workers_->load_file(path, own);
+    const Model model = load_model(path);
+    // Not every runtime finds weights in other files.
+    return model.external_files.empty() ? open(path, options) : load(model, options);
   }
   ProcessMemory memory() override { return workers_->memory(); }
   int threads() const override { return workers_->threads(); }
@@ -120,11 +121,20 @@ class RuntimeRunner : public HostedRunner {
   }
 
  private:
+  std::unique_ptr<Session> open(const std::string& path, SessionOptions options) {
+    if (optimization_ == SessionOptions::Optimization::kNone) options.optimization = optimization_;
+    return workers_->load_file(path, options);
+  }
+
   std::unique_ptr<Runner> workers_;
   SessionOptions::Optimization optimization_;
 };
 
 std::unique_ptr<Runner> driven(const std::string& name, Words command, const RunnerOptions& options, const Env& env) {
+  if (!is_program(command.front()))
+    throw Error(Code::kUnavailable, fmt::format("[runtimes] {} runs under {}, which is not there; it was expected on "
+                                                "PATH; install it",
+                                                name, command.front()));
   command.insert(command.end(), {"--threads", std::to_string(options.threads)});
   return std::make_unique<RuntimeRunner>(make_worker_runner(std::move(command), name, options, env),
                                          SessionOptions::Optimization::kAll, options, env);

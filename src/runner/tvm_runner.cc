@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
+#include "base/subprocess.h"
 #include "runner/hosted_runner.h"
 #include "runner/tvm_compile.h"
 #include "runner/worker/worker_runner.h"
@@ -15,20 +15,9 @@
 namespace seqto::internal {
 namespace {
 
-bool is_there(const std::string& program) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (program.find('/') != std::string::npos) return fs::exists(program, error);
-  const char* variable = std::getenv("PATH");
-  std::istringstream folders(variable ? variable : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (fs::exists(fs::path(folder) / program, error)) return true;
-  return false;
-}
-
 std::string required_executable(const RunnerOptions& options) {
   const std::string program = tvm_executable(options);
-  if (is_there(program)) return program;
+  if (is_program(program)) return program;
   throw Error(
       Code::kUnavailable,
       fmt::format("[tvm] no program {} found; it was expected beside seqto or in PATH; make it with `./dev setup "

@@ -81,9 +81,8 @@ class Runtimes(unittest.TestCase):
         models.save(path, nodes, [("x", ["n", 3, 8, 8])], [("y", ["n", 8, None, None])], [(n, w.astype(np.float32)) for n, w in weights.items()])
         return path
 
-    def validate(self, *words, code=0, own=True):
-        env = {"SEQTO_RUNTIMES": str(self.own)} if own else None
-        done = models.seqto("-q", "--json", "validate", *words, env=env)
+    def validate(self, *words, code=0, env=None):
+        done = models.seqto("-q", "--json", "validate", *words, env={"SEQTO_RUNTIMES": str(self.own), **(env or {})})
         self.assertEqual(done.returncode, code, done.stderr)
         if not done.stdout: return done.stderr
         found = json.loads(done.stdout)
@@ -135,7 +134,20 @@ class Runtimes(unittest.TestCase):
             said = self.validate(self.plain, "--data", self.data, "--runtimes", name, code=MISSING)
             self.assertIn(words, said)
             self.assertIn(str(self.own), said)
+        module = self.own / "web/node_modules/onnxruntime-web/dist/ort.wasm.bundle.min.mjs"
+        module.parent.mkdir(parents=True)
+        self.addCleanup(shutil.rmtree, self.own / "web")
+        module.touch()
+        self.assertIn("node, which is not there", self.validate(self.plain, "--data", self.data, "--runtimes", "web", code=MISSING,
+                                                               env={"PATH": str(self.dir)}))
         self.validate(self.plain, "--data", self.data, "--runtimes", "cpu,faulty", "--device", "tvm:llvm", code=USAGE)
+
+    def test_weights_in_another_file(self):
+        path = self.dir / "external.onnx"
+        onnx.save(onnx.load(self.plain), path, save_as_external_data=True, location="external.bin", size_threshold=100)
+        self.assertTrue(self.validate(path, "--data", self.data, "--runtimes", "faulty")["faulty"]["comparisons"][0]["passed"])
+        found = self.real("web", path, "--data", self.data)
+        self.assertTrue(found is None or found["passed"], found)
 
     def test_reports(self):
         for ending, words in (("md", "AveragePool pool"), ("html", "AveragePool pool"), ("json", '"node": "pool"')):
