@@ -191,6 +191,18 @@ class Runtimes(unittest.TestCase):
         self.assertFalse(found["passed"])
         self.assertEqual(found["first_difference"]["node"], "pad")
 
+    def test_a_fault_of_an_old_release(self):
+        """ONNX Runtime 1.20 takes a Pad into an AveragePool, which then does not count the zeros; 1.31 counts them."""
+        make, path = onnx.helper.make_node, self.dir / "pad_pool.onnx"
+        nodes = [make("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], name="conv"), make("Pad", ["a", "pads"], ["b"], name="pad"),
+                 make("AveragePool", ["b"], ["c"], kernel_shape=[3, 3], name="pool"), make("Relu", ["c"], ["y"], name="relu")]
+        models.save(path, nodes, [("x", ["n", 3, 8, 8])], [("y", ["n", 4, 8, 8])],
+                    [("w", models.weight(4, 3, 3, 3)), ("pads", np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64))])
+        found = self.real("cpu@1.20", path, "--data", self.data)
+        if found is None: return
+        self.assertFalse(found["passed"])
+        self.assertEqual(found["first_difference"]["node"], "pool")
+
 
 if __name__ == "__main__":
     unittest.main()
