@@ -8,6 +8,8 @@ import re
 import subprocess
 import tempfile
 
+import onnx
+
 FOLDER = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]) / ".deps/qnn"
 WINE = pathlib.Path("/usr/lib/wine/wine64")
 OPTIONS = {"backend_path": "QnnHtp.dll", "htp_arch": "73", "enable_htp_fp16_precision": "1"}
@@ -80,11 +82,15 @@ class Truth:
     become one for each reader: a conversion where one of them is."""
 
     def __init__(self, path):
+        graph = onnx.load(path).graph
+        self.read_outputs = {o.name for o in graph.output} & {i for n in graph.node for i in n.input}
         last = {name: unit for unit in read(path) for _, name in unit.members}
         self.units = collections.defaultdict(list)
         for name, unit in last.items(): self.units[name.split("/duplicated")[0]].append(unit)
 
     def of(self, node):
+        # That of an output is another one, made anew with another name.
+        if node.op_type == "DequantizeLinear" and node.output[0] in self.read_outputs: return None
         found = {unit.verdict(node.op_type) for unit in self.units.get(node.name, [])} - {None}
         return "conversion" if "conversion" in found else min(found, default=None)
 
