@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/json.h"
 #include "seqto/report.h"
@@ -16,10 +17,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 using internal::format_figure;
 
+// Without its folder, where that tells the files apart.
+std::string short_name(const std::string& path, const RuntimeMatrix& m) {
+  const auto name = [](const std::string& p) { return std::filesystem::path(p).filename().string(); };
+  const bool is_clear = std::ranges::all_of(m.paths, [&](const auto& p) { return p == path || name(p) != name(path); });
+  return is_clear ? name(path) : path;
+}
+
 // "openvino, b.onnx"; of one file the runtime alone.
 std::string name_of(const RuntimeComparison& c, const RuntimeMatrix& m) {
-  return m.paths.size() > 1 ? fmt::format("{}, {}{}", c.runtime, c.path, c.against.empty() ? " against the first" : "")
-                            : c.runtime;
+  return m.paths.size() > 1
+             ? fmt::format("{}, {}{}", c.runtime, short_name(c.path, m), c.against.empty() ? " against the first" : "")
+             : c.runtime;
 }
 
 template <class F>
@@ -81,7 +90,8 @@ internal::Document document_of(const RuntimeMatrix& m) {
                                              {"off by", TableColumn::kFigure}});
   for (const RuntimeComparison& c : m.comparisons) {
     TableRow row{c.runtime};
-    if (is_pair) row.insert(row.end(), {c.path, c.against.empty() ? m.paths.front() : c.against});
+    if (is_pair)
+      row.insert(row.end(), {short_name(c.path, m), c.against.empty() ? short_name(m.paths.front(), m) : c.against});
     row.insert(row.end(),
                {passed(c) ? "ok" : "FAILED", worst(c, [](const auto& o) { return o.max_abs; }),
                 worst(c, [](const auto& o) { return o.mean_abs; }), agreement(c), where_it_begins(c), off_by(c)});

@@ -153,6 +153,27 @@ class Lint(unittest.TestCase):
                     ran = False
                 self.assertEqual(ran, not why)
 
+    def test_a_product_with_scales_along_its_sum_is_refused(self):
+        """ONNX Runtime makes a QLinearMatMul of it, and ends when it runs."""
+        import onnxruntime
+        body = PAIR + "w = DequantizeLinear<axis: int = AXIS>(c, v, n) m = MatMul(d, w) p = QuantizeLinear(m, s, z) y = DequantizeLinear(p, s, z)"
+        for axis, size in ((1, 2), (0, 4)):
+            model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[4,4] x) => (float[4,2] y) { '
+                                            + body.replace("AXIS", str(axis)) + " }")
+            model.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in (
+                ("s", np.asarray(0.1, np.float32)), ("z", np.asarray(3, np.uint8)), ("c", np.ones((4, 2), np.uint8)),
+                ("v", np.full(size, 0.1, np.float32)), ("n", np.zeros(size, np.uint8))))
+            path = self.dir / "summed.onnx"
+            onnx.save(model, path)
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4
+            session = onnxruntime.InferenceSession(str(path), options)
+            with self.subTest(axis=axis):
+                if axis == 1: session.run(None, {"x": np.zeros((4, 4), np.float32)})
+                else: self.assertRaises(Exception, session.run, None, {"x": np.zeros((4, 4), np.float32)})
+                _, nodes = self.lint(path, code=5 if axis == 0 else 0)
+                self.assertEqual([n["verdict"] for n in nodes.values() if n["op_type"] == "MatMul"], ["refused" if axis == 0 else "integers"])
+
     def test_open_dimensions(self):
         model = onnx.load(self.unsigned)
         for value in (*model.graph.input, *model.graph.output): value.type.tensor_type.shape.dim[0].dim_param = "N"

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
-#include "model/type_variables.h"
+#include "quantization/read/malformed.h"
 #include "quantization/read/settled_pairs.h"
 #include "seqto/target.h"
 
@@ -253,6 +253,19 @@ class Linter {
     return common_refusal(rule, found, rule.symmetric_weights, "weights");
   }
 
+  // ONNX Runtime makes a QLinearMatMul of it, which has scales for the last axis of its second input alone.
+  std::string ends_the_run(const Node& node) const {
+    for (size_t i = 0; target_.optimizes_pairs && is_matmul(node) && i < 2; ++i) {
+      const auto found = read(node.inputs[i]);
+      const auto* dims = pairs_.dims(node.inputs[i]);
+      if (!found || !dims || !found->scale || found->scale->dims().size() != 1 || found->scale->dims()[0] == 1)
+        continue;
+      const int64_t axis = found->node->int_attribute("axis", 1), last = std::ssize(*dims) - 1;
+      if (i == 0 || (axis != last && axis != -1)) return "a product's scales along another axis than its outputs found";
+    }
+    return {};
+  }
+
   std::string common_refusal(const TargetRule& rule, const Codes& found, bool symmetric, const char* what) const {
     if (symmetric && !is_zero(found.zero_point)) return fmt::format("{} with a zero point found; 0 needed", what);
     if (!rule.power_of_two || !found.scale) return {};
@@ -303,6 +316,7 @@ class Linter {
       for (const TargetRule* rule : rules->second) {
         std::string why = refusal(node, *rule);
         if (why.empty()) {
+          if (why = ends_the_run(node); !why.empty()) return {.verdict = Verdict::kRefused, .reason = why};
           in_integers_.insert(&node);
           return {.verdict = Verdict::kIntegers,
                   .reason = rule->as == TargetRule::As::kMoved ? "its codes pass as they are" : ""};
@@ -405,21 +419,6 @@ LintedNode verdict_of(const Node& node, const SettledPairs& pairs,
     result = found;
   }
   return result;
-}
-
-// What no runtime takes.
-std::string malformed(const Node& node, const GraphView& view) {
-  if (std::string why = type_refusal(node, view.opset, view.types); !why.empty()) return why;
-  if (!has(node, kPair) || node.inputs.size() < 2) return {};
-  const Tensor *codes = view.constant(node.inputs[0]), *scale = view.constant(node.inputs[1]);
-  if (!codes || !scale || scale->dims().size() != 1 || scale->dims()[0] == 1) return {};
-  const auto rank = static_cast<int64_t>(codes->dims().size());
-  int64_t axis = node.int_attribute("axis", 1);
-  if (axis < 0) axis += rank;
-  const int64_t channels = axis >= 0 && axis < rank ? codes->dims()[static_cast<size_t>(axis)] : 0;
-  return channels == scale->dims()[0]
-             ? ""
-             : fmt::format("{} scales for the {} channels of '{}' found", scale->dims()[0], channels, node.inputs[0]);
 }
 
 // Of the model's inputs: what is computed from fixed ones is mostly fixed, once the runtime has computed constants.
