@@ -103,7 +103,8 @@ std::string lint_to_json(const Lint& result);
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named = {});
 // After that, of `model` as quantizable_form() gives it: single weights and outputs that have rules of their own become
 // tensor_overrides, and what the target would compute in float all the same is added to `exclude`. Returns a sentence
-// of what that was; empty: nothing.
+// of what that was; empty: nothing. Throws Error{kInvalidInput} where an input has an open dimension and the target
+// takes fixed shapes.
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model);
 // Throws Error{kInvalidInput} naming the first node that the target refuses.
 void require_taken(const Model& model, const Target& target);

@@ -185,6 +185,13 @@ class Lint(unittest.TestCase):
         fixed = self.dir / "fixed.onnx"
         self.assertEqual(seqto("prepare", path, "--dim", "N=1", "-o", fixed).returncode, 0)
         self.assertEqual(self.lint(fixed, "--target", "qnn-htp")[0]["refused"], 0)
+        model = onnx.load(models.DIGITS)
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+        onnx.save(model, path)
+        for word in ("quantize", "tune"):
+            done = seqto(word, path, "--data", "random", "--target", "qnn-htp", "-o", self.dir / "htp.onnx")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("--dim N=SIZE", done.stderr)
 
     def test_foreign_targets(self):
         for target in TARGETS:

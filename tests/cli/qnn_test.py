@@ -22,7 +22,7 @@ class Htp(unittest.TestCase):
             onnx.save(model, wide)
             done = seqto("quantize", wide, "--data", models.DIGITS_DATA, "--target", "qnn-htp", "-o", output)
             self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertIn("prepare --dim", done.stderr)
+            self.assertIn("--dim N=SIZE", done.stderr)
             self.assertEqual(seqto("prepare", wide, "--dim", "N=1", "-o", fixed).returncode, 0)
             done = seqto("quantize", fixed, "--data", models.DIGITS_DATA, "--target", "qnn-htp", "-o", output)
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -76,6 +76,20 @@ void take_fixed_outputs(QuantizeOptions& options, const Target& target, const Mo
     }
 }
 
+void require_fixed_inputs(const Target& target, const Model& model) {
+  for (const ValueInfo& input : model.graph.free_inputs()) {
+    const auto dims = input.shape.value_or(std::vector<Dimension>{});
+    const auto open = std::ranges::find_if(dims, [](const Dimension& d) { return d.value < 0; });
+    if (open == dims.end()) continue;
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[target] an open dimension of the input '{}' found; {} takes fixed shapes; set it first: "
+                    "seqto prepare MODEL --dim {}=SIZE -o FIXED",
+                    input.name, target.name,
+                    open->parameter.empty() ? fmt::format("{}:{}", input.name, open - dims.begin()) : open->parameter));
+  }
+}
+
 }  // namespace
 
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named) {
@@ -94,6 +108,7 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
 }
 
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model) {
+  if (target.fixed_shapes) require_fixed_inputs(target, model);
   const GraphView view(model);
   take_weights_of_their_own(options, target, model, view);
   take_fixed_outputs(options, target, model);
