@@ -106,4 +106,5 @@ def runs(path):
 
 
 def version():
-    return "Qualcomm's compiler for HTP v73 (onnxruntime-qnn 2.7)"
+    pins = (pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]) / "tools/versions.txt").read_text()
+    return f"Qualcomm's compiler for HTP v73 (onnxruntime-qnn {re.search(r'ONNXRUNTIME_QNN_VERSION=(.*)', pins)[1]})"

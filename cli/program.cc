@@ -37,8 +37,7 @@ void on_pipe(int) { unread = true; }
 void on_bus_error(int) {
   constexpr std::string_view kSaid =
       "seqto: [read] a model, its weights or its data were cut off while they were read, or their disk failed; files "
-      "that "
-      "stay as they are expected; run again when they are whole\n";
+      "that stay as they are expected; run again when they are whole\n";
   ::_exit(::write(2, kSaid.data(), kSaid.size()) < 0 ? 1 : static_cast<int>(Code::kInvalidInput));
 }
 

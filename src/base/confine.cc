@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 
 #include "base/descriptor.h"
 
@@ -83,8 +82,6 @@ bool confine_writing(std::span<const std::filesystem::path> writable) {
 
 #if defined(__x86_64__)
 constexpr uint32_t kProcessor = AUDIT_ARCH_X86_64;
-#elif defined(__aarch64__)
-constexpr uint32_t kProcessor = AUDIT_ARCH_AARCH64;
 #elif defined(__aarch64__)
 constexpr uint32_t kProcessor = AUDIT_ARCH_AARCH64;
 #else

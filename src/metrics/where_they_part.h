@@ -25,8 +25,8 @@ struct Parting {
 
 // The graph is cut behind a node and run on both, for one node after the other, by halves. It is cut only where values
 // are settled: not between a node and the QuantizeLinear behind it, nor before the DequantizeLinear behind that, so
-// that runtimes fuse what they fuse in the whole graph. The node found has an error of more than four times that of
-// what it reads. `always`: also looks where the error is below kBeyondRounding; never where it is that of sums in
+// that runtimes fuse what they fuse in the whole graph. The node found has 25 times the error
+// of what it reads. `always`: also looks where the error is below kBeyondRounding; never where it is that of sums in
 // float. Throws what load() and run() throw.
 Parting where_they_part(const TwoRuntimes& on, bool always, const Env& env);
 
