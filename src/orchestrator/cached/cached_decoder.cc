@@ -68,11 +68,13 @@ class Carrying {
 
   Model quantized(std::vector<std::string>& notes) {
     const SessionOptions how{.threads = 1};  // ranges come of it: the same on any number
-    Halves given(s_.given, s_.pair, d_.runner, how), base(s_.base, s_.pair, d_.runner, how);
-    const DecoderSteps plain = steps(given), steps_of_base = steps(base);
+    Halves base(s_.base, s_.pair, d_.runner, how);
+    const DecoderSteps steps_of_base(steps_context(base), s_.pair);
     QuantizeOptions options = s_.quantize;
     bool as_the_pair = true;
     if (!equal(s_.given, s_.base)) {
+      Halves given(s_.given, s_.pair, d_.runner, how);
+      const DecoderSteps plain(steps_context(given), s_.pair);
       auto rewritten = carried_rewriting(form_, decoder_, take_apart(s_.base, s_.pair).second, twins_);
       as_the_pair = rewritten && alike(answers(form_, plain.read(0).inputs, d_.runner),
                                        answers(*rewritten, steps_of_base.read(0).inputs, d_.runner));
@@ -93,8 +95,8 @@ class Carrying {
   }
 
  private:
-  DecoderSteps steps(Halves& halves) const {
-    return DecoderSteps({d_.data, d_.calibration, s_.given, d_.options, inputs_, halves}, s_.pair);
+  DecoderSteps::Context steps_context(Halves& halves) const {
+    return {d_.data, d_.calibration, s_.given, d_.options, inputs_, halves};
   }
 
   // By the methods that static layers name.

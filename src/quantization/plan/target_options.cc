@@ -9,6 +9,7 @@
 
 #include "model/graph_view.h"
 #include "model/op_traits.h"
+#include "quantization/plan/open_dimension.h"
 #include "seqto/error.h"
 #include "seqto/target.h"
 
@@ -76,21 +77,22 @@ void take_fixed_outputs(QuantizeOptions& options, const Target& target, const Mo
     }
 }
 
-void require_fixed_inputs(const Target& target, const Model& model) {
-  for (const ValueInfo& input : model.graph.free_inputs()) {
+}  // namespace
+
+std::string internal::open_dimension(const Target& target, const Graph& graph) {
+  if (!target.fixed_shapes) return {};
+  for (const ValueInfo& input : graph.free_inputs()) {
     const auto dims = input.shape.value_or(std::vector<Dimension>{});
     const auto open = std::ranges::find_if(dims, [](const Dimension& d) { return d.value < 0; });
     if (open == dims.end()) continue;
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[target] an open dimension of the input '{}' found; {} takes fixed shapes; set it first: "
-                    "seqto prepare MODEL --dim {}=SIZE -o FIXED",
-                    input.name, target.name,
-                    open->parameter.empty() ? fmt::format("{}:{}", input.name, open - dims.begin()) : open->parameter));
+    return fmt::format(
+        "an open dimension of the input '{}' found; {} takes fixed shapes; set it first: seqto prepare "
+        "MODEL --dim {}=SIZE -o FIXED",
+        input.name, target.name,
+        open->parameter.empty() ? fmt::format("{}:{}", input.name, open - dims.begin()) : open->parameter);
   }
+  return {};
 }
-
-}  // namespace
 
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named) {
   const TargetRule& rule = main_rule(target);
@@ -108,7 +110,8 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
 }
 
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model) {
-  if (target.fixed_shapes) require_fixed_inputs(target, model);
+  if (const std::string open = open_dimension(target, model.graph); !open.empty())
+    throw Error(Code::kInvalidInput, "[target] " + open);
   const GraphView view(model);
   take_weights_of_their_own(options, target, model, view);
   take_fixed_outputs(options, target, model);

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
+#include "quantization/plan/open_dimension.h"
 #include "quantization/read/malformed.h"
 #include "quantization/read/settled_pairs.h"
 #include "seqto/target.h"
@@ -421,15 +422,6 @@ LintedNode verdict_of(const Node& node, const SettledPairs& pairs,
   return result;
 }
 
-// Of the model's inputs: what is computed from fixed ones is mostly fixed, once the runtime has computed constants.
-std::string open_dimension(const Graph& graph) {
-  for (const ValueInfo& input : graph.inputs)
-    if (input.shape && std::ranges::any_of(*input.shape, [](const Dimension& d) { return d.value < 0; }))
-      return fmt::format("an open dimension of the input '{}' found; fixed ones taken (seqto prepare --dim)",
-                         input.name);
-  return {};
-}
-
 }  // namespace
 
 std::string_view to_string(Verdict verdict) {
@@ -456,7 +448,7 @@ Lint lint(const Model& model, const Target& target) {
   } while (pairs.go_on(fused));
   Lint result{.target = target.name, .known = target.known};
   const GraphView view(model);
-  const std::string open = target.fixed_shapes ? open_dimension(model.graph) : "";
+  const std::string open = open_dimension(target, model.graph);
   for (const Node& node : model.graph.nodes) {
     LintedNode linted = verdict_of(node, pairs, verdicts);
     std::string why = malformed(node, view);

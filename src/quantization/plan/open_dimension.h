@@ -1,0 +1,15 @@
+// Of targets that take fixed shapes alone.
+#pragma once
+
+#include <string>
+
+#include "seqto/target.h"
+
+namespace seqto::internal {
+
+// The first open dimension among the model's inputs, and the command that sets it, in words; empty where there is none
+// or the target does not mind. What is computed from fixed inputs is mostly fixed, once the runtime has computed
+// constants.
+std::string open_dimension(const Target& target, const Graph& graph);
+
+}  // namespace seqto::internal
