@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "seqto/error.h"
 
@@ -23,47 +24,18 @@ constexpr Seconds kFirstPause{0.05}, kLongestPause{5};
 
 ReconnectingSession::ReconnectingSession(Open open, double first_patience_seconds, double patience_seconds,
                                          const Env& env)
-    : open_(std::move(open)), patience_seconds_(patience_seconds), env_(env) {
+    : RepeatedSession(std::move(open)), patience_seconds_(patience_seconds), env_(env) {
   reopen(first_patience_seconds);
-  input_names_ = session_->input_names();
-  output_names_ = session_->output_names();
 }
 
-std::vector<Tensor> ReconnectingSession::run(std::span<const Tensor> inputs) {
-  return persistent([&] { return session_->run(inputs); });
-}
-
-TimedOutputs ReconnectingSession::run_timed(std::span<const Tensor> inputs) {
-  return persistent([&] { return session_->run_timed(inputs); });
-}
-
-std::vector<TimedOutputs> ReconnectingSession::run_many(std::span<const std::vector<Tensor>> samples) {
-  return persistent([&] { return session_->run_many(samples); });
-}
-
-std::vector<int64_t> ReconnectingSession::time(std::span<const Tensor> inputs, int repeats) {
-  return persistent([&] { return session_->time(inputs, repeats); });
-}
-
-void ReconnectingSession::cancel() noexcept {
-  std::lock_guard lock(mutex_);
-  if (session_) session_->cancel();
-}
-
-void ReconnectingSession::replace(std::unique_ptr<Session> session) {
-  std::lock_guard lock(mutex_);
-  session_.swap(session);
-}
-
-template <class F>
-auto ReconnectingSession::persistent(F f) -> decltype(f()) {
+void ReconnectingSession::repeat(const std::function<void()>& work) {
   for (int breaks = 0;;) {
-    if (!session_) reopen(patience_seconds_);
+    if (is_lost()) reopen(patience_seconds_);
     try {
-      return f();
+      return work();
     } catch (const Error& error) {
       if (error.code() != Code::kUnavailable) throw;
-      replace(nullptr);
+      lose();
       if (++breaks == kMostBreaks)
         throw Error(
             Code::kInvalidInput,
@@ -80,7 +52,7 @@ void ReconnectingSession::reopen(double patience_seconds) {
   for (Seconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     env_.stop_if_cancelled("connect");
     try {
-      replace(open_());
+      open();
       return;
     } catch (const Error& error) {
       if (error.code() != Code::kUnavailable) throw;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "seqto/error.h"
+#include <utility>
 
 namespace seqto::internal {
 namespace {
@@ -28,51 +28,20 @@ void for_each_worker(const Env& env, const std::function<void()>& f) {
   }
 }
 
-LastingSession::LastingSession(Open open, const Env& env) : open_(std::move(open)), env_(env) {
-  last([] {});
-  input_names_ = session_->input_names();
-  output_names_ = session_->output_names();
+LastingSession::LastingSession(Open open, const Env& env) : RepeatedSession(std::move(open)), env_(env) {
+  repeat([] {});
 }
 
-template <class F>
-void LastingSession::last(F f) {
+void LastingSession::repeat(const std::function<void()>& work) {
   for_each_worker(env_, [&] {
-    if (!session_) replace(open_());
+    if (is_lost()) open();
     try {
-      f();
+      work();
     } catch (const WorkerKilled&) {
-      replace(nullptr);
+      lose();
       throw;
     }
   });
-}
-
-TimedOutputs LastingSession::run_timed(std::span<const Tensor> inputs) {
-  TimedOutputs result;
-  last([&] { result = session_->run_timed(inputs); });
-  return result;
-}
-
-std::vector<TimedOutputs> LastingSession::run_many(std::span<const std::vector<Tensor>> samples) {
-  std::vector<TimedOutputs> results;
-  last([&] { results = session_->run_many(samples); });
-  return results;
-}
-
-std::vector<int64_t> LastingSession::time(std::span<const Tensor> inputs, int repeats) {
-  std::vector<int64_t> times;
-  last([&] { times = session_->time(inputs, repeats); });
-  return times;
-}
-
-void LastingSession::cancel() noexcept {
-  std::lock_guard lock(mutex_);
-  if (session_) session_->cancel();
-}
-
-void LastingSession::replace(std::unique_ptr<Session> session) {
-  std::lock_guard lock(mutex_);
-  session_.swap(session);
 }
 
 }  // namespace seqto::internal
