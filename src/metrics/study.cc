@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "metrics/loss/loss_fields.h"
 #include "metrics/study_header.h"
+#include "metrics/trial_json.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 
@@ -25,8 +26,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;  // of the file's form
-
-constexpr std::string_view kTrialPrefix = "{\"trial\":";
 
 // Before the text of a note, which is kept as it came; unless another program wrote the line anew.
 std::string note_prefix(const std::string& name) { return fmt::format("{{\"note\":{},\"value\":", Json(name).dump()); }
@@ -152,12 +151,6 @@ size_t Study::parse(std::string_view text, const std::string& name) {
     const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     try {
-      // As append() writes it: there may be ten thousand, so each is parsed once.
-      if (number > 1 && line.starts_with(kTrialPrefix) && line.ends_with('}')) {
-        trials_.push_back(
-            trial_from_json(std::string(line.substr(kTrialPrefix.size(), line.size() - kTrialPrefix.size() - 1))));
-        continue;
-      }
       const Json json = internal::parse_json<Json>(line);
       if (number == 1) {
         if (json.at("study") != kVersion) {
@@ -173,7 +166,7 @@ size_t Study::parse(std::string_view text, const std::string& name) {
         notes_[note] = as_written ? std::string(line.substr(prefix.size(), line.size() - prefix.size() - 1))
                                   : json.at("value").dump();
       } else {
-        trials_.push_back(trial_from_json(json.at("trial").dump()));
+        trials_.push_back(internal::trial_of(json.at("trial")));
       }
     } catch (const std::exception& error) {
       throw Error(Code::kInvalidInput,
@@ -193,7 +186,7 @@ const Trial* Study::find(const std::string& id, Part part) const {
 void Study::append(Trial trial) {
   assert(file_ && "read() gives no right to append");
   trial.number = static_cast<int64_t>(trials_.size());
-  file_->append(std::string(kTrialPrefix) + trial_to_json(trial) + "}");
+  file_->append("{\"trial\":" + trial_to_json(trial) + "}");
   trials_.push_back(std::move(trial));
 }
 

@@ -9,6 +9,8 @@
 #include "metrics/latency_json.h"
 #include "metrics/loss/loss_fields.h"
 #include "metrics/six_digits.h"
+#include "metrics/trial_json.h"
+#include "quantization/plan/plan_json.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 
@@ -122,6 +124,10 @@ Outcome read_outcome(const Json& json) {
 constexpr std::array<std::pair<Part, std::string_view>, 3> kParts{
     {{Part::kEvaluation, "evaluation"}, {Part::kSearch, "search"}, {Part::kAcceptance, "acceptance"}}};
 
+Error no_trial(const Json::exception& error) {
+  return Error(Code::kInvalidInput, std::string("[study] a trial expected; ") + error.what());
+}
+
 }  // namespace
 
 std::string_view to_string(Part part) {
@@ -151,27 +157,20 @@ std::string trial_to_json(const Trial& trial) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-namespace {
-
-// Most have a scheme for each layer and no more, and a study has thousands.
-Plan read_plan(const Json& json) {
-  Plan plan;
-  for (const auto& [layer, scheme] : json.items()) {
-    if (!scheme.is_string()) return plan_from_json(Json{{"schemes", json}}.dump());
-    plan.schemes[layer] = parse_scheme(scheme.get_ref<const std::string&>());
-  }
-  return plan;
-}
-
-}  // namespace
-
 Trial trial_from_json(const std::string& line) {
   try {
-    const Json json = internal::parse_json<Json>(line);
+    return internal::trial_of(internal::parse_json<Json>(line));
+  } catch (const Json::exception& error) {
+    throw no_trial(error);
+  }
+}
+
+Trial internal::trial_of(const Json& json) {
+  try {
     Trial trial;
     json.at("id").get_to(trial.id);
     json.at("number").get_to(trial.number);
-    trial.plan = read_plan(json.at("plan"));
+    trial.plan = plan_of(json.at("plan"));
     json.at("excluded").get_to(trial.excluded);
     if (json.contains("part")) trial.part = parse_part(json["part"].get<std::string>());
     trial.step = json.value("step", "");
@@ -182,7 +181,7 @@ Trial trial_from_json(const std::string& line) {
       for (const auto& [device, outcome] : json["elsewhere"].items()) trial.elsewhere[device] = read_outcome(outcome);
     return trial;
   } catch (const Json::exception& error) {
-    throw Error(Code::kInvalidInput, std::string("[study] a trial expected; ") + error.what());
+    throw no_trial(error);
   }
 }
 

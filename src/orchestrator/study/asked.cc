@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "metrics/trial_json.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -157,7 +158,7 @@ Result result_from_json(const std::string& text) {
   try {
     const Json json = parse_json<Json>(text);
     Result result{.number = json.at("number")};
-    if (json.contains("trial")) result.trial = trial_from_json(json["trial"].dump());
+    if (json.contains("trial")) result.trial = trial_of(json["trial"]);
     else json.at("error").get_to(result.error);
     return result;
   } catch (const Json::exception& error) {

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "quantization/plan/plan_json.h"
 #include "seqto/error.h"
 #include "seqto/quantize.h"
 
@@ -125,11 +126,20 @@ std::string plan_to_json(const Plan& plan) {
   return nlohmann::json{{"schema_version", 1}, {"schemes", schemes}}.dump(1);
 }
 
-Plan plan_from_json(const std::string& text) {
+namespace {
+
+Error no_plan(const nlohmann::json::exception& error) {
+  return Error(Code::kInvalidInput, fmt::format("[plan] {}; {{\"schemes\": {{layer: scheme}}}} or {{layer: "
+                                                "{{\"scheme\": scheme, field: value ...}}}} was expected",
+                                                error.what()));
+}
+
+}  // namespace
+
+Plan internal::plan_of(const nlohmann::ordered_json& schemes) {
   try {
-    auto json = internal::parse_json(text);
     Plan plan;
-    for (const auto& [layer, value] : json.at("schemes").items()) {
+    for (const auto& [layer, value] : schemes.items()) {
       if (!value.is_object()) {
         plan.schemes[layer] = parse_scheme(value.get<std::string>());
         continue;
@@ -141,10 +151,15 @@ Plan plan_from_json(const std::string& text) {
     }
     return plan;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[plan] {}; {{\"schemes\": {{layer: scheme}}}} or {{layer: {{\"scheme\": "
-                            "scheme, field: value ...}}}} was expected",
-                            error.what()));
+    throw no_plan(error);
+  }
+}
+
+Plan plan_from_json(const std::string& text) {
+  try {
+    return internal::plan_of(internal::parse_json<nlohmann::ordered_json>(text).at("schemes"));
+  } catch (const nlohmann::json::exception& error) {
+    throw no_plan(error);
   }
 }
 

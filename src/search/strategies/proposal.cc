@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "quantization/plan/plan_json.h"
 #include "seqto/error.h"
 #include "seqto/search.h"
 
@@ -48,7 +49,7 @@ Proposal proposal_from_json(const std::string& text) {
   try {
     const Json json = internal::parse_json<Json>(text);
     Proposal proposal;
-    proposal.plan = plan_from_json(Json{{"schemes", json.at("plan")}}.dump());
+    proposal.plan = internal::plan_of(json.at("plan"));
     if (json.contains("excluded")) json["excluded"].get_to(proposal.excluded);
     proposal.part = parse_part(json.at("part").get<std::string>());
     proposal.step = json.value("step", "");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "quantization/plan/plan_json.h"
 #include "search/strategies/loss_model.h"
 #include "seqto/error.h"
 
@@ -70,7 +71,7 @@ WhatIf what_if_from_json(const std::string& text) {
             made.choices.emplace_back(parse_detailed_scheme(choice.at("scheme").get<std::string>()),
                                       choice.at("loss").is_number() ? choice.at("loss").get<double>() : 0,
                                       choice.at("bytes_saved"), choice.at("ns_saved"));
-        read.plan = plan_from_json(Json{{"schema_version", 1}, {"schemes", choice.at("layers")}}.dump());
+        read.plan = internal::plan_of(choice.at("layers"));
       }
     }
     return result;
