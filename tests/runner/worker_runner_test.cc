@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "seqto/error.h"
+#include "testing/children.h"
 
 namespace seqto {
 namespace {
@@ -156,20 +157,8 @@ TEST(WorkerRunner, NoExecutableIsUnavailable) {
   EXPECT_SAYS(error, "/nowhere/seqto");
 }
 
-// Their folders in /proc.
-std::vector<fs::path> children() {
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    std::ifstream stat(entry.path() / "stat");
-    std::string pid, name, state;
-    int parent = 0;
-    if (stat >> pid >> name >> state >> parent && parent == ::getpid()) found.push_back(entry.path());
-  }
-  return found;
-}
-
 void kill_workers() {
-  for (const fs::path& child : children()) ::kill(std::stoi(child.filename()), SIGKILL);
+  for (const fs::path& child : testing::children()) ::kill(std::stoi(child.filename()), SIGKILL);
 }
 
 TEST(WorkerRunner, WhoseWorkerIsKilledGoesOnInAnother) {
@@ -190,18 +179,6 @@ TEST(WorkerRunner, WhatIsKilledEachTimeIsAnError) {
   EXPECT_SAYS(error, "was killed by signal 9 (Killed) while it started, 3 times in a row; where memory is short, ");
 }
 
-// The folders of blobs that the children of this process were started with.
-std::set<fs::path> blob_folders() {
-  std::set<fs::path> folders;
-  for (const fs::path& child : children()) {
-    std::ifstream command(child / "cmdline");
-    std::string word, before;
-    for (; std::getline(command, word, '\0'); before = word)
-      if (before == "--blobs") folders.insert(word);
-  }
-  return folders;
-}
-
 TEST(WorkerRunner, LeavesNoFiles) {
   std::set<fs::path> folders;
   {
@@ -212,7 +189,7 @@ TEST(WorkerRunner, LeavesNoFiles) {
     model.graph.nodes.push_back({"neg", "Neg", "", {"w"}, {"z"}, {}, {}});
     auto session = runner->load(model);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(session->run(kInputs)[1].values<float>()[4999], -1);
-    folders = blob_folders();
+    folders = testing::blob_folders();
     ASSERT_FALSE(folders.empty());
     size_t blobs = 0;
     for (const auto& folder : folders)
