@@ -99,6 +99,16 @@ PendingFile::~PendingFile() {
 }
 
 void PendingFile::write(std::string_view piece) {
+  constexpr size_t kGathered = 1 << 16;
+  if (gathered_.size() + piece.size() > kGathered) {
+    write_now(gathered_);
+    gathered_.clear();
+  }
+  if (piece.size() > kGathered) write_now(piece);
+  else gathered_ += piece;
+}
+
+void PendingFile::write_now(std::string_view piece) {
   while (!piece.empty()) {
     ssize_t n = ::write(fd_, piece.data(), piece.size());
     if (n < 0 && errno == EINTR) continue;
@@ -108,6 +118,7 @@ void PendingFile::write(std::string_view piece) {
 }
 
 void PendingFile::commit() {
+  write_now(gathered_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("write", path_, errno, "choose another name");
   ::close(std::exchange(fd_, -1));
 }

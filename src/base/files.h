@@ -31,11 +31,15 @@ class PendingFile {
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
+  // Small pieces are gathered: a call of the system may take long, on a network's disk.
   void write(std::string_view piece);
   void commit();
 
  private:
+  void write_now(std::string_view piece);
+
   std::filesystem::path path_, temporary_;
+  std::string gathered_;
   int fd_ = -1;
 };
 

@@ -58,16 +58,17 @@ class Study::File {
     struct stat before{};
     if (fstat(descriptor_.get(), &before) != 0) fail("cannot be read", "look at the disk");
     require_place(before);
-    ssize_t written;
-    do {
-      written = ::write(descriptor_.get(), line.data(), line.size());
-    } while (written < 0 && errno == EINTR);
-    if (written == static_cast<ssize_t>(line.size())) return;
-    if (written >= 0) {
-      truncate(static_cast<size_t>(before.st_size));
-      errno = ENOSPC;
+    for (std::string_view rest = line; !rest.empty();) {
+      const ssize_t written = ::write(descriptor_.get(), rest.data(), rest.size());
+      if (written >= 0) {
+        rest.remove_prefix(static_cast<size_t>(written));
+      } else if (errno != EINTR) {
+        const int reason = errno;
+        if (rest.size() < line.size()) truncate(static_cast<size_t>(before.st_size));
+        errno = reason;
+        fail("cannot be written", "make room on the disk and run again to resume");
+      }
     }
-    fail("cannot be written", "make room on the disk and run again to resume");
   }
 
  private:

@@ -19,17 +19,60 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 from testing.studies import lines, trials, without_times  # noqa: E402
 
-CLOCK = """
+# Clocks and disks as the tests like them, in front of the system's.
+SHIM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#define REAL(name) static __typeof__(name)* real; if (!real) real = (__typeof__(name)*)dlsym(RTLD_NEXT, #name)
+
 int clock_gettime(clockid_t clock, struct timespec* t) {
-  static int (*real)(clockid_t, struct timespec*);
+  REAL(clock_gettime);
   static long calls;
-  if (!real) real = (int (*)(clockid_t, struct timespec*))dlsym(RTLD_NEXT, "clock_gettime");
   int result = real(clock, t);
-  if (clock == CLOCK_REALTIME) t->tv_sec += (++calls % 3 - 1) * 100000000L;  /* three years there and back */
+  if (clock == CLOCK_REALTIME && getenv("JUMPS"))
+    t->tv_sec += (++calls % 3 - 1) * 100000000L;  /* three years there and back */
   return result;
+}
+
+static void wait_for_disk(void) {
+  if (getenv("SLOW")) usleep(atoi(getenv("SLOW")) * 1000);
+}
+
+/* Whether it is a file in the folder $DISK. */
+static int on_disk(int file) {
+  char link[32], path[4096];
+  const char* disk = getenv("DISK");
+  if (!disk) return 0;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  return length > 0 && !strncmp(path, disk, strlen(disk));
+}
+
+ssize_t write(int file, const void* bytes, size_t count) {
+  REAL(write);
+  static size_t used;
+  if (!on_disk(file)) return real(file, bytes, count);
+  wait_for_disk();
+  if (getenv("QUOTA")) {
+    size_t quota = strtoul(getenv("QUOTA"), 0, 10), left = used < quota ? quota - used : 0;
+    if (!left && count) { errno = EDQUOT; return -1; }
+    if (count > left) count = left;
+    used += count;
+  }
+  return real(file, bytes, count);
+}
+
+int rename(const char* from, const char* to) {
+  REAL(rename);
+  wait_for_disk();
+  return real(from, to);
 }
 """
 
@@ -206,16 +249,33 @@ class Machine(unittest.TestCase):
         self.assertGreater(failed, 0)
         self.check_goes_on(self.dir / "out-150")
 
-    def test_the_clock_jumps(self):
+    def shim(self, **variables):
         compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if not compiler or models.sanitized():
-            self.skipTest("no compiler for a clock that jumps")
-        (self.dir / "clock.c").write_text(CLOCK)
-        subprocess.run([compiler, "-shared", "-fPIC", self.dir / "clock.c", "-o", self.dir / "clock.so", "-ldl"], check=True)
+            self.skipTest("no compiler for what stands in front of the system")
+        library = self.dir / "shim.so"
+        (self.dir / "shim.c").write_text(SHIM)
+        subprocess.run([compiler, "-shared", "-fPIC", self.dir / "shim.c", "-o", library, "-ldl"], check=True)
+        return {**os.environ, "LD_PRELOAD": str(library), **variables}
+
+    def test_the_clock_jumps(self):
         out = self.dir / "out"
-        done = self.tune(out, env={**os.environ, "LD_PRELOAD": str(self.dir / "clock.so")})
+        done = self.tune(out, env=self.shim(JUMPS="1"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreaterEqual(json.loads((out / "summary.json").read_text())["wall_seconds"], 0)
+        self.check_goes_on(out)
+
+    def test_the_quota_is_used_up(self):
+        for quota in (1_000, 9_000, 30_000):  # in the first line, among trials, in a model
+            out = self.dir / f"out-{quota}"
+            done = self.tune(out, env=self.shim(DISK=str(out), QUOTA=str(quota)))
+            self.says(done.returncode, done.stderr, 3, "Disk quota exceeded", "make room")
+            self.check_goes_on(out)
+
+    def test_the_disk_is_slow(self):
+        out = self.dir / "out"
+        done = self.tune(out, env=self.shim(DISK=str(out), SLOW="50"))
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.check_goes_on(out)
 
     def test_ten_thousand_trials(self):
