@@ -2,26 +2,33 @@
 //
 // A line of JSON on stdin, a line of JSON on stdout:
 //   {"model": path, "ranges": path, "options": {...}, "output": path, "scheme": "int8" | "int8_dynamic",
-//   "untyped": [tensor ...], "read_back": bool}
+//   "untyped": [tensor ...], "read_back": bool, "verify": path}
 //     fields of options as in QuantizeOptions
 //     untyped: where the file holds the types that ONNX's inference tells: the tensors of which it tells none, even at
 //     the opset that the options need
 //     -> {"status": "ok" | "error", "message": text, "deviations": [id ...], "unlike": [what the file holds otherwise
-//        than its encoding says ...] where "read_back" was asked}
+//        than its encoding says ...] where "read_back" was asked,
+//        "fault": {"error", "node", "tensor"} where the runtime's optimizations change the file's answer to the arrays
+//        "0:NAME", "1:NAME" ... of the .npz "verify"}
 //   {"function": "scale_zero_point" | "quantize" | "quantize_bias" | "adjust_weight_scale", ...}
 //     -> {"status": "ok", ...}   the arithmetic alone
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "data/arrays.h"
 #include "differential/read_back.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/plan/overrides.h"
+#include "seqto/dataset.h"
 #include "seqto/error.h"
 #include "seqto/model.h"
 #include "seqto/quantize.h"
+#include "seqto/runner.h"
+#include "seqto/verify.h"
 
 namespace {
 
@@ -48,6 +55,38 @@ Model as_onnxruntime_takes_it(Model model, const QuantizeOptions& options, const
   return converted;
 }
 
+class Given : public Dataset {
+ public:
+  Given(const std::string& path, const Model& model) {
+    internal::ArrayFile file(path);
+    for (int64_t i = 0;; ++i) {
+      Sample sample{.name = std::to_string(i)};
+      for (const ValueInfo& input : model.graph.inputs)
+        if (const std::string name = sample.name + ":" + input.name; file.has(name))
+          sample.inputs.push_back(file.load(name));
+      if (sample.inputs.empty()) return;
+      samples_.push_back(std::move(sample));
+    }
+  }
+  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  bool has_labels() const override { return false; }
+  std::string fingerprint() const override { return "given"; }
+  Sample read(int64_t index) const override { return samples_.at(static_cast<size_t>(index)); }
+
+ private:
+  std::vector<Sample> samples_;
+};
+
+json fault_of(const Model& model, const std::string& inputs) {
+  static const auto runner = make_runner("cpu");
+  const Given data(inputs, model);
+  std::vector<int64_t> samples(static_cast<size_t>(data.size()));
+  std::iota(samples.begin(), samples.end(), 0);
+  const auto fault = find_optimization_fault(model, {data, samples, *runner});
+  if (!fault) return nullptr;
+  return {{"error", fault->error}, {"node", fault->node}, {"tensor", fault->tensor}};
+}
+
 json quantize_model(const json& request) {
   QuantizeOptions options = quantize_options_from_json(request.at("options").dump());
   Model model = as_onnxruntime_takes_it(load_model(request.at("model").get<std::string>()), options, request);
@@ -58,6 +97,7 @@ json quantize_model(const json& request) {
   Model quantized = quantizer.quantize_excluding(excluded, scheme);
   save_model(quantized, request.at("output").get<std::string>());
   json reply{{"deviations", quantizer.deviations()}};
+  if (request.contains("verify")) reply["fault"] = fault_of(quantized, request["verify"].get<std::string>());
   if (!request.value("read_back", false)) return reply;
   std::vector<std::string> unlike = internal::ReadBack(*quantizer.encoding(), quantized).unlike();
   const Corrections other = internal::other_codes(*quantizer.encoding(), quantizer.model());
