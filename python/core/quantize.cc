@@ -8,6 +8,7 @@
 #include "seqto/prepare.h"
 #include "seqto/recipe.h"
 #include "seqto/target.h"
+#include "seqto/verify.h"
 
 namespace seqto::python {
 namespace {
@@ -127,12 +128,20 @@ Quantized without_data(const QuantizeCall& call) {
 Quantized quantize(nb::handle model, nb::handle data, nb::kwargs keywords) {
   Keywords k("quantize", keywords);
   nb::object progress = k.pop_object("progress");
+  const bool verify = k.pop("verify", false);
   QuantizeCall call = read_call(model, data, k);
+  if (verify && !call.data)
+    throw Error(Code::kUsage, "[quantize] verify without data found; samples to run the model on expected");
   Quantized made = seqto::python::call(progress, [&](const Env& env) {
     if (!call.data) return without_data(call);
     call.recipe.calibration_samples = all_samples(*call.data);
     const auto runner = call.bench.open(call.model, env);
-    return quantize_model(call.model, "", call.recipe, RecipeData{*call.data, *runner, call.ranges}, env);
+    Quantized result = quantize_model(call.model, "", call.recipe, RecipeData{*call.data, *runner, call.ranges}, env);
+    if (!verify) return result;
+    if (const auto fault =
+            find_optimization_fault(result.model, {*call.data, call.recipe.calibration_samples, *runner, env}))
+      result.notes.push_back(to_text(*fault));
+    return result;
   });
   made.notes.insert(made.notes.begin(), call.notes.begin(), call.notes.end());
   return made;
@@ -168,6 +177,7 @@ void bind_quantize_verb(nb::module_& m) {
       .with("ranges", Opaque{"Ranges | str | os.PathLike[str] | None"}, "in place of a calibration")
       .with("improve", std::optional<bool>{}, "what helps most, for some more time; None: where no types are named")
       .with("weight_bits", int64_t{8}, "of mode weights: 8, 4 or 2")
+      .with("verify", false, "note where the runtime's optimizations change the answers to the data")
       .with("progress", Opaque{kProgressType},
             "called with verb, done, total and a note; True or a class of tqdm's: bars")
       .with_fields<QuantizeOptions>()

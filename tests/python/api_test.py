@@ -159,6 +159,12 @@ class Verbs(Folder):
         self.assertLess(loss(better), loss(plain))
         self.assertNotEqual(plain.encoding, better.encoding)
 
+    def test_verify(self):
+        made = seqto.quantize(MODEL, X, verify=True, **TYPES)
+        self.assertEqual(made.notes, seqto.quantize(MODEL, X, **TYPES).notes)
+        with self.assertRaisesRegex(seqto.Error, "verify without data found"):
+            seqto.quantize(MODEL, mode="weights", verify=True)
+
     def test_encodings(self):
         made = seqto.quantize(MODEL, X, **TYPES)
         encoding = made.encoding
