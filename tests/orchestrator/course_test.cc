@@ -63,7 +63,9 @@ TEST(Course, TheEndMovesByAndByAndStaysWithinTheLimit) {
     course.env().progress({.verb = "evaluate", .done = i, .total = 66});
     const double left = run.told.back().seconds_left, end = static_cast<double>(run.now) / 1e9 - 1 + left;
     EXPECT_LE(end, 60.001);
-    if (before > 0) EXPECT_LT(std::abs(end - before), 12) << i;
+    if (before > 0) {
+      EXPECT_LT(std::abs(end - before), 12) << i;
+    }
     before = end;
   }
 }

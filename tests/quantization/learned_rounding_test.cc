@@ -63,7 +63,9 @@ TEST_F(LearnedRounding, LooksAtOperatorsOnCodesInPairs) {
     const Model written = quantizer.quantize(plan), seen = Remade{quantizer, plan}.with({});
     EXPECT_EQ(std::ranges::count(written.graph.nodes, "QLinearConv", &Node::op_type), 3);
     for (const Node& n : model.graph.nodes)
-      if (n.op_type == "Conv") EXPECT_EQ(std::ranges::count(seen.graph.nodes, n.name, &Node::name), 1) << n.name;
+      if (n.op_type == "Conv") {
+        EXPECT_EQ(std::ranges::count(seen.graph.nodes, n.name, &Node::name), 1) << n.name;
+      }
     const auto first = [&](const Model& m) {
       return runner_->load(m, {SessionOptions::Optimization::kNone})->run(data(model).read(0).inputs)[0];
     };

@@ -455,7 +455,9 @@ TEST(LeastLosses, NoPlanThatSavesAsMuchLosesLess) {
         any = true;
         EXPECT_LE(total(loss, plan), total(loss, other)) << round;
       }
-      if (any) EXPECT_GE(-total(cost, plan), asked - rounding) << round;
+      if (any) {
+        EXPECT_GE(-total(cost, plan), asked - rounding) << round;
+      }
       EXPECT_NE(plan[3], 2) << "it cannot run";
     }
   }
