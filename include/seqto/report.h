@@ -43,8 +43,6 @@ using TableRow = std::vector<std::string>;  // a cell for each column
 // then texts are cut to a few letters, at last lines.
 std::vector<std::string> table_lines(std::vector<TableColumn> columns, std::vector<TableRow> rows,
                                      const TextStyle& style = {});
-// What the table takes as it is.
-int table_width(const std::vector<TableColumn>& columns, const std::vector<TableRow>& rows);
 
 // --- A finished or growing study as text, JSON, SVG and one HTML page. Computes nothing itself: every
 // figure comes in the Summary.

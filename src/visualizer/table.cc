@@ -119,8 +119,4 @@ std::vector<std::string> table_lines(std::vector<TableColumn> columns, std::vect
   return lines;
 }
 
-int table_width(const std::vector<TableColumn>& columns, const std::vector<TableRow>& rows) {
-  return total(widths_of(columns, rows));
-}
-
 }  // namespace seqto

@@ -15,7 +15,7 @@ struct QoperatorForm {
   size_t bias = 0;                       // the input with the bias; 0: it has none
   size_t output_scale = 0;               // the input with the output's scale; behind it the zero point
 
-  static constexpr size_t kInput = 0, kInputScale = 1, kWeight = 3, kWeightScale = 4, kWeightZeroPoint = 5;
+  static constexpr size_t kInput = 0, kInputScale = 1, kWeight = 3, kWeightScale = 4;
 };
 
 // Nothing for other operators. The domain tells an operator of ONNX from one of the runtime.
