@@ -1,7 +1,8 @@
 """What an improver is worth beside what it is used with: KL of uniform static int8, or as the row says, with it over that without, on five sets of
 calibration samples of every case, generated network and example that has data. Below 1 it pays. Both sides of a row in one run.
 
-usage: ./dev bench improvers [--write] [--row equalize]     (SEQTO_BENCH_CASE=resnet8,dscnn_kws for some cases; --write: into bench/results)
+usage: ./dev bench improvers [--write] [--row equalize]     (SEQTO_BENCH_CASE=resnet8,dscnn_kws for some cases; --write: into bench/results,
+with --row beside the other rows there)
 """
 import json
 import math
@@ -25,6 +26,8 @@ TRANSFORMERS = ["tiny_encoder", "tiny_lm", "vit_pgd"]  # what smoothing is for
 UNEVEN = ", uneven norms"  # the same function with a few channels of each norm 20 to 50 times as large, as in large language models
 DYNAMIC = ["--mode", "dynamic"]
 INT4 = ["--mode", "weights", "--weight-type", "int4", "--rounding", "nearest"]
+POWERS = ["--activation-type", "int8", "--weight-type", "int8", "--symmetric-activations", "--power-of-two-scales"]
+NETWORKS = ["digits", "resnet8", "resnet20", "dscnn_kws", "squeezenet11", "shufflenetv2_x05"]
 ROWS = [  # name, cases, flags without, flags with
     ("refine_ranges", SMALL, FAST, [*FAST, "--refine-ranges"]),
     ("smooth_alpha auto", TRANSFORMERS, [*FAST, "--smooth-quant"], [*FAST, "--smooth-quant", "--smooth-alpha", "auto"]),
@@ -35,6 +38,8 @@ ROWS = [  # name, cases, flags without, flags with
     ("equalize", [*TRANSFORMERS, "tiny_lm" + UNEVEN], FAST, [*FAST, "--equalize"]),
     ("equalize, dynamic", [*TRANSFORMERS, "tiny_lm" + UNEVEN], [*DYNAMIC],
      [*DYNAMIC, "--equalize"]),
+    ("power_of_two_scales", NETWORKS, POWERS[:-1], POWERS),
+    ("method mse, power_of_two_scales", NETWORKS, [*POWERS, "--method", "minmax"], POWERS),
     ("scale_search, int4", TRANSFORMERS, INT4, [*INT4, "--scale-search"]),
 ]
 
@@ -145,6 +150,11 @@ def main():
         folder = os.path.join(os.environ["SEQTO_SOURCE_DIR"], "bench", "results")
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "improvers.md")
+        if part:  # the other rows stay
+            kept = [line for line in open(path).read().splitlines() if line.startswith("| ")][1:]
+            kept = [line for line in kept if part not in line.split("|")[1]]
+            lines[2:2] = kept
+            seen += [line.split("|")[2].strip() for line in kept if "**" not in line]
         with open(path, "w") as file:
             file.write("# improvers\n\n" + header("improvers --write", list(dict.fromkeys(seen)), "bench/improvers.py"))
             file.write("\n".join(lines) + "\n")

@@ -91,6 +91,8 @@ void add_quantize_flags(Command word, QuantizeFlags& f) {
                   "Dynamic layers: a scale for each token, so that answers do not depend on the batch");
   scheme.add_flag("--reduce-range", o.reduce_range, "7-bit weights, for CPUs whose kernels saturate");
   detail.add_flag("--symmetric-activations", o.symmetric_activations, "Ranges of activations around 0");
+  detail.add_flag("--power-of-two-scales", o.power_of_two_scales,
+                  "Scales that are powers of two, for devices that shift");
   detail.add_option("--symmetric-weights", f.symmetric_weights, "true or false; default: when the type is signed")
       .check_one_of({"true", "false"});
   detail

@@ -36,7 +36,7 @@ void add_tvm_flags(Command word, DeviceFlags& flags);  // those of them that TVM
 
 struct CalibrateFlags {
   CalibrateOptions options;
-  std::string method = "minmax", symmetric_ranges;
+  std::string method, symmetric_ranges;  // empty: by default
   std::vector<std::string> tensor_methods;
   // The options with the methods parsed. Throws Error{kUsage}.
   CalibrateOptions parsed(const QuantizeOptions& quantize) const;

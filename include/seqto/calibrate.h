@@ -72,11 +72,13 @@ struct CalibrateOptions {
   int bins = 0;
   int quantized_bins = 256;
   double percentile = 99.999;  // percent of the values that stay inside
-  // Mse: the type that activations are quantized to.
+  // Mse: the type that activations are quantized to, and whether to scales that are powers of two, with zero point 0.
   DataType activation_type = DataType::kInt8;
+  bool power_of_two_scales = false;
 };
 
-// The fields that differ from the defaults, but for those that follow from QuantizeOptions (op_types, activation_type).
+// The fields that differ from the defaults, but for those that follow from QuantizeOptions (op_types, activation_type,
+// power_of_two_scales).
 std::string calibrate_options_to_json(const CalibrateOptions& options);
 CalibrateOptions calibrate_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
 

@@ -42,14 +42,17 @@ struct QuantizeOptions {
   std::optional<bool> symmetric_weights;           // unset: symmetric when the type is signed
   bool restricted_asymmetric_activations = false;  // uint8 only: zero point 0 or 128
   std::optional<double> min_real_range;            // ranges are widened to at least this
+  // Ours, for devices that shift instead of multiplying: the scale of an activation is the next power of two that its
+  // range fits, that of a weight the power with the smallest squared error. Not with block_size.
+  bool power_of_two_scales = false;
   // Ours: ranges of 16-bit activations are so many times as wide as calibration found them, as far as a Clip lets them
   // be. Values beyond what the samples showed are cut off, which costs more than one bit of sixteen.
   double headroom_16_bits = 1;
   // Ours: what only a Concat reads takes over the range of its output. It is then rounded once instead of twice, and
   // the runtime's Concat copies.
   bool unify_concat = false;
-  // Ours, for 8-bit activations. Where a Concat joins the answers of the last layers with weights (boxes and scores of a
-  // detector), all behind these layers stays in float, and so do they, with a tenth of the model's weights at most.
+  // Ours, for 8-bit activations. Where a Concat joins the answers of the last layers with weights (boxes and scores of
+  // a detector), all behind these layers stays in float, and so do they, with a tenth of the model's weights at most.
   bool float_unlike_concat = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
@@ -75,6 +78,9 @@ struct QuantizeOptions {
   WeightOnlyOptions weight_only;  // of int8_weights and int4_weights
   Float16Options float16;
 };
+// What calibration has to know of them. Where no method is named, ranges of scales that are powers of two get mse: a
+// power that is too small cuts values off, one that is too large costs a bit (bench/results/improvers.md).
+void take_quantize_options(CalibrateOptions& calibrate, const QuantizeOptions& options, bool method_is_named);
 // All fields as one JSON object, under their names; absent ones keep their defaults.
 std::string quantize_options_to_json(const QuantizeOptions& options);
 QuantizeOptions quantize_options_from_json(const std::string& text);  // throws Error{kInvalidInput}

@@ -99,7 +99,7 @@ std::string lint_to_json(const Lint& result);
 
 // Types, zero points and granularity of static layers as the target's rules for convolutions and products want them.
 // Fields in `named` (as QuantizeOptions spells them) stay. Throws Error{kUsage} where the target computes nothing in
-// integers, wants what is not written here (scales that are powers of two), or does not take a named field's value.
+// integers, or does not take a named field's value.
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named = {});
 // After that, of `model` as quantizable_form() gives it: single weights and outputs that have rules of their own become
 // tensor_overrides, and what the target would compute in float all the same is added to `exclude`. Returns a sentence

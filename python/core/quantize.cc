@@ -88,8 +88,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   if (target && asked.mode == "static") take_target_types(options, *target, named_types(k));
   else if (best) take_fast_types(options, call.bench.device.name);
   if (asked.weight_bits == 2) options.weight_only.bits = 2;
-  call.recipe.calibrate.op_types = options.op_types;
-  call.recipe.calibrate.activation_type = options.activation_type;
+  take_quantize_options(call.recipe.calibrate, options, k.given("method"));
   const Model given = model_of(model);
   refuse_trees(given);
   call.model = (asked.plan.is_none() ? quantizable_form(given, options) : tunable_form(given, options)).model;

@@ -59,10 +59,10 @@ TuneOptions tune_options(nb::handle model, nb::handle data, const std::filesyste
   TuneOptions o;
   o.runner.isolated = true;
   take_own_parts(k, o);
+  const bool method_is_named = k.given("method");
   k.set(o);
   k.refuse_others();
-  o.calibrate.op_types = o.quantize.op_types;
-  o.calibrate.activation_type = o.quantize.activation_type;
+  take_quantize_options(o.calibrate, o.quantize, method_is_named);
   find_runtime(o.runner);
   o.output = output;
   take_model(o, model);

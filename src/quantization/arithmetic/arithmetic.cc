@@ -57,6 +57,19 @@ ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool
   return {rounded(scale, float_type), static_cast<int32_t>(zero_point)};
 }
 
+double next_power_of_two(double value) {
+  int exponent = 0;
+  const double fraction = std::frexp(value, &exponent);  // 0.5 to 1
+  return std::ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent);
+}
+
+ScaleZeroPoint power_of_two_scale(ScaleZeroPoint given, float rmin, QuantLimits limits, bool symmetric) {
+  given.scale = static_cast<float>(next_power_of_two(given.scale));
+  if (!symmetric)
+    given.zero_point = static_cast<int32_t>(std::nearbyint(limits.lowest - std::min(rmin, 0.0f) / given.scale));
+  return given;
+}
+
 ScaleZeroPoint snapped_scale_zero_point(float rmin_in, float rmax_in, std::optional<double> min_real_range) {
   constexpr double kHighest = 255, kMid = 128;
   double rmin = std::min<double>(rmin_in, 0.0), rmax = std::max<double>(rmax_in, 0.0);
@@ -137,7 +150,7 @@ bool leaves(float low, float high, const ScaleZeroPoint& p, QuantLimits limits) 
 }  // namespace
 
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
-  if (rule.clipping == WeightClipping::kMse && rule.block_size == 0 && rule.bounds.empty())
+  if ((rule.clipping == WeightClipping::kMse || rule.power_of_two) && rule.block_size == 0 && rule.bounds.empty())
     return mse_weight_params(weight, rule);
   QuantLimits limits = quant_limits(rule.type, rule.reduce_range, rule.symmetric);
   std::vector<float> converted;
@@ -149,6 +162,7 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
   params.type = rule.type;
   params.axis = rule.axis;
   params.reduced = rule.reduce_range && rule.keeps_range;
+  params.power_of_two = rule.power_of_two;
   for (size_t c = 0; c < ranges.low.size(); ++c) {
     const float lowest = ranges.low[c], highest = ranges.high[c];
     if (c < rule.bounds.size()) {
@@ -159,6 +173,7 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
     ScaleZeroPoint p = values.count == 0 ? ScaleZeroPoint{}
                                          : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric,
                                                             rule.min_real_range, weight.type());
+    if (rule.power_of_two) p = power_of_two_scale(p, ranges.low[c], limits, rule.symmetric);
     params.cut |= params.reduced && leaves(lowest, highest, p, code_limits(params));
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);
@@ -207,7 +222,8 @@ bool adjust_weight_scale_for_bias(std::span<const float> bias, float input_scale
     double smallest_valid = width / kRange;
     double candidate = static_cast<double>(input_scale) * static_cast<double>(scale);
     if (candidate < smallest_valid && candidate > 0) {
-      scale = rounded(static_cast<double>(scale) * (smallest_valid / candidate), float_type);
+      const double enlarged = static_cast<double>(scale) * (smallest_valid / candidate);
+      scale = rounded(weight.power_of_two ? next_power_of_two(enlarged) : enlarged, float_type);
       changed = true;
     }
   };

@@ -21,6 +21,9 @@ struct ScaleZeroPoint {
 // For a float16 tensor sums and scale are rounded to float16, and its smallest normal is the limit.
 ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
                                 std::optional<double> min_real_range = {}, DataType float_type = DataType::kFloat);
+double next_power_of_two(double value);  // the smallest that is no smaller than the positive `value`
+// The same range with the next power of two for a scale.
+ScaleZeroPoint power_of_two_scale(ScaleZeroPoint given, float rmin, QuantLimits limits, bool symmetric);
 // uint8 only: the zero point is 0 where nothing is negative, else 128; the scale covers both sides.
 ScaleZeroPoint snapped_scale_zero_point(float rmin, float rmax, std::optional<double> min_real_range = {});
 
@@ -34,6 +37,7 @@ struct QuantParams {
   int64_t block_size = 0;       // more than 0: per block of the axis
   bool reduced = false;         // codes keep to the reduced range of the type
   bool cut = false;             // of them some, which onnxruntime lets leave it
+  bool power_of_two = false;    // so are the scales, and stay when they are enlarged
 };
 // The codes that a tensor with these parameters may have. Scales and zero points alone do not tell: a clipped weight,
 // or one that is rounded otherwise, has values beyond the range that its scale was computed for.
@@ -56,12 +60,14 @@ struct WeightRule {
   // comes from the rounded scale.
   int64_t block_size = 0;
   WeightClipping clipping = WeightClipping::kNone;
+  bool power_of_two = false;  // scales; clipped as by kMse
   // With reduce_range: codes end where the reduced range does. onnxruntime cuts them at the full one (D57).
   bool keeps_range = false;
 };
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule);
 
-// Of all ranges within min-max, tried in steps, the one with the smallest squared error of the weight, by channel.
+// Of all ranges within min-max, tried in steps, the one with the smallest squared error of the weight, by channel. Of
+// scales that are powers of two, that for the whole range and the two below are tried.
 QuantParams mse_weight_params(const Tensor& weight, const WeightRule& rule);
 
 // q = clip(rint(x / scale) + zero_point) in float, clipped to code_limits(params).

@@ -32,8 +32,8 @@ Tensor last_dims_exchanged(const Tensor& codes) {
 
 const QuantParams& WeightCache::params(const std::string& name, const Tensor& weight, const WeightRule& rule) {
   std::string key =
-      fmt::format("{}\n{} {} {} {} {} {}", name, static_cast<int>(rule.type), rule.symmetric, rule.reduce_range,
-                  rule.axis.value_or(-1), rule.block_size, static_cast<int>(rule.clipping));
+      fmt::format("{}\n{} {} {} {} {} {} {}", name, static_cast<int>(rule.type), rule.symmetric, rule.reduce_range,
+                  rule.axis.value_or(-1), rule.block_size, static_cast<int>(rule.clipping), rule.power_of_two);
   auto it = params_.find(key);
   if (it == params_.end()) it = params_.emplace(key, weight_params(weight, rule)).first;
   return it->second;

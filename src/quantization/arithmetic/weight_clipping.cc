@@ -58,6 +58,10 @@ class Search {
       float cut = 1 - static_cast<float>(i) / kSteps;
       return 1 - (1 - kSmallestShare) * cut * cut;
     };
+    if (rule_.power_of_two) {
+      for (float of_range : {0.5f, 0.25f}) consider(of_range, of_range);
+      return best_;
+    }
     for (int i = 0; i < kSteps; ++i) consider(share(i), share(i));
     if (rule_.symmetric) return best_;
     // One end after the other, from the best common share on.
@@ -73,6 +77,7 @@ class Search {
     QuantLimits limits = quant_limits(rule_.type, rule_.reduce_range, rule_.symmetric);
     ScaleZeroPoint p = scale_zero_point(channel_.low * low_share, channel_.high * high_share, limits, rule_.symmetric,
                                         rule_.min_real_range);
+    if (rule_.power_of_two) p = power_of_two_scale(p, channel_.low * low_share, limits, rule_.symmetric);
     if (half_) p.scale = half_to_float(float_to_half(p.scale));
     double error = squared_error(channel_.values, p, codes_);
     if (error_ >= 0 && error >= error_) return;
@@ -97,6 +102,7 @@ QuantParams mse_weight_params(const Tensor& weight, const WeightRule& rule) {
   params.type = rule.type;
   params.axis = rule.axis;
   params.reduced = rule.reduce_range;
+  params.power_of_two = rule.power_of_two;
   bool half = weight.type() == DataType::kFloat16;
   for (const Channel& channel : channels_of(weight, rule.axis)) {
     ScaleZeroPoint p = channel.values.empty() ? ScaleZeroPoint{} : Search(channel, rule, half).run();

@@ -55,7 +55,8 @@ RangeObserver::RangeObserver(const std::vector<std::string>& tensors, const Cali
 }
 
 bool RangeObserver::symmetric(CalibrationMethod method) const {
-  return options_.symmetric.value_or(method == CalibrationMethod::kPercentile);
+  return options_.symmetric.value_or(method == CalibrationMethod::kPercentile ||
+                                     (method == CalibrationMethod::kMse && options_.power_of_two_scales));
 }
 
 // The errors that mse adds up are the same in other bins, and onnxruntime's entropy only ever has as many bins as
@@ -254,7 +255,7 @@ Range RangeObserver::range_of(TensorStatistics& t) const {
   else if (t.method == CalibrationMethod::kEntropy)
     range = entropy_range(histogram, lowest, highest, options_.quantized_bins);
   else if (t.method == CalibrationMethod::kMse)
-    range = mse_range(histogram, lowest, highest, options_.activation_type, both);
+    range = mse_range(histogram, lowest, highest, options_.activation_type, both, options_.power_of_two_scales);
   else range = distribution_range(histogram);
   if (t.method == CalibrationMethod::kDistribution && std::holds_alternative<GrowingHistogram>(t.histogram)) {
     // Growing bins end at a power of two.

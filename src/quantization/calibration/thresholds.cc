@@ -128,7 +128,8 @@ Range entropy_range(const Histogram& histogram, float lowest, float highest, int
                  high == kSteps ? highest : histogram.edges[end_at(high)], lowest, highest);
 }
 
-Range mse_range(const Histogram& histogram, float lowest, float highest, DataType type, bool symmetric) {
+Range mse_range(const Histogram& histogram, float lowest, float highest, DataType type, bool symmetric,
+                bool power_of_two) {
   constexpr int kSteps = 64;
   std::vector<double> centres, counts;
   for (size_t i = 0; i < histogram.counts.size(); ++i) {
@@ -145,7 +146,8 @@ Range mse_range(const Histogram& histogram, float lowest, float highest, DataTyp
     const float rmin = symmetric ? -place(largest, high) : place(std::min(lowest, 0.0f), low);
     const float rmax = place(symmetric ? largest : std::max(highest, 0.0f), high);
     if (!(rmin < rmax)) return std::numeric_limits<double>::infinity();
-    const ScaleZeroPoint p = scale_zero_point(rmin, rmax, limits, symmetric);
+    ScaleZeroPoint p = scale_zero_point(rmin, rmax, limits, symmetric);
+    if (power_of_two) p = power_of_two_scale(p, rmin, limits, symmetric);
     const double scale = p.scale, least = limits.lowest - p.zero_point, most = limits.highest - p.zero_point;
     double sum = 0;
     for (size_t i = 0; i < centres.size(); ++i) {

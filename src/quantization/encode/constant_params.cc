@@ -56,6 +56,7 @@ WeightRule weight_rule(const std::string& name, const Mark& mark, const Tensor& 
   rule.reduce_range = options.reduce_range;
   rule.keeps_range = !options.compat_onnxruntime;
   rule.min_real_range = options.min_real_range;
+  rule.power_of_two = options.power_of_two_scales;
   if (mark.weight) rule.clipping = options.weight_clipping;
   if (mark.weight && overrides) rule.clipping = overrides->front().weight_clipping.value_or(rule.clipping);
   if (overrides) {

@@ -136,6 +136,7 @@ WeightRule OperatorEncoder::rule_of(DataType type, std::optional<int64_t> axis, 
           .axis = axis,
           .bounds = {},
           .clipping = as_weight && is_static() ? o.weight_clipping : WeightClipping::kNone,
+          .power_of_two = o.power_of_two_scales && is_static(),
           .keeps_range = !o.compat_onnxruntime};
 }
 

@@ -25,6 +25,7 @@ void for_each_field(Options& o, F f) {
   f("symmetric_weights", o.symmetric_weights);
   f("restricted_asymmetric_activations", o.restricted_asymmetric_activations);
   f("min_real_range", o.min_real_range);
+  f("power_of_two_scales", o.power_of_two_scales);
   f("headroom_16_bits", o.headroom_16_bits);
   f("unify_concat", o.unify_concat);
   f("float_unlike_concat", o.float_unlike_concat);
@@ -92,6 +93,13 @@ void from_json(const json& j, std::optional<T>& value) {
 }
 
 }  // namespace
+
+void take_quantize_options(CalibrateOptions& calibrate, const QuantizeOptions& options, bool method_is_named) {
+  calibrate.op_types = options.op_types;
+  calibrate.activation_type = options.activation_type;
+  calibrate.power_of_two_scales = options.power_of_two_scales;
+  if (options.power_of_two_scales && !method_is_named) calibrate.method = CalibrationMethod::kMse;
+}
 
 std::string quantize_options_to_json(const QuantizeOptions& options) {
   json j = json::object();

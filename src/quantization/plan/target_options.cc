@@ -96,16 +96,13 @@ std::string internal::open_dimension(const Target& target, const Graph& graph) {
 
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named) {
   const TargetRule& rule = main_rule(target);
-  if (rule.power_of_two)
-    throw Error(Code::kUsage, fmt::format("[target] {} found, which wants scales that are powers of two; these are not "
-                                          "written here, only checked: seqto lint MODEL --target {}",
-                                          target.name, target.name));
   const auto is_named = [&](std::string_view field) { return std::ranges::count(named, field) > 0; };
   take_type(options.activation_type, rule.activations, is_named("activation_type"), "activations", target);
   take_type(options.weight_type, rule.weights, is_named("weight_type"), "weights", target);
   if (!is_named("per_channel")) options.per_channel = rule.per_channel;
   if (rule.symmetric_activations) options.symmetric_activations = true;
   if (rule.symmetric_weights) options.symmetric_weights = true;
+  if (rule.power_of_two) options.power_of_two_scales = true;
   if (target.inputs_only) options.exclude_output_op_types = default_op_types();
 }
 

@@ -64,6 +64,8 @@ void validate_options(const Model& model, const QuantizeOptions& options) {
   if (options.format == QuantFormat::kQoperator) validate_qoperator(options);
   if (options.block_size < 0)
     throw Error(Code::kUsage, fmt::format("[quantize] block_size {} found; 0 or more expected", options.block_size));
+  if (options.block_size > 0 && options.power_of_two_scales)
+    throw Error(Code::kUsage, "[quantize] block_size with power_of_two_scales found; one of them expected");
   validate_overrides(model, options);
   require_opset(model.opset(), options, reads_float16(model, options));
 }

@@ -87,8 +87,7 @@ Recipe from_json(const json& j, const fs::path& plan_file) {
   r.improvers = improve_options_from_json(j.at("improvers").dump());
   r.rewritten_for = parse_scheme(j.at("rewritten_for").get_ref<const std::string&>());
   r.calibrate = calibrate_options_from_json(j.at("calibration").dump());
-  r.calibrate.op_types = r.quantize.op_types;
-  r.calibrate.activation_type = r.quantize.activation_type;
+  take_quantize_options(r.calibrate, r.quantize, true);
   r.calibration_samples = samples_from_json(j.at("calibration_samples"));
   r.sample_order = parse_sample_order(j.value("sample_order", std::string(to_string(SampleOrder::kGiven))));
   r.model_sha256 = j.at("model_sha256").get<std::string>();
