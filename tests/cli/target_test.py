@@ -12,11 +12,11 @@ from onnx import TensorProto as T, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
-from testing.models import DIGITS, DIGITS_DATA, SOURCE, seqto  # noqa: E402
+from testing.models import DIGITS, DIGITS_DATA, seqto  # noqa: E402
 
 WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-arm64", "onnxruntime-web-wasm", "openvino-cpu", "tensorrt",
            "qnn-htp", "xnnpack", "esp-dl", "vitis-xint8")
-OPENVINO = sorted((SOURCE / ".deps/openvino").glob("libonnxruntime.so*"))
+OPENVINO = models.openvino_libraries()
 
 
 def sigmoid_after_product(path, width=8):
@@ -155,7 +155,6 @@ class Studies(unittest.TestCase):
     def test_the_published_procedure_has_no_target(self):
         self.assertIn("strategy", self.tune("tensorrt", "--strategy", "incremental", code=2))
 
-    @unittest.skipIf(models.sanitized(), "OpenVINO loads libraries in a way that AddressSanitizer refuses")
     @unittest.skipUnless(OPENVINO, "no onnxruntime-openvino in .deps/openvino; `tools/setup.sh test` brings it")
     def test_openvino_is_timed(self):
         summary = self.tune("openvino-cpu", "--device", "openvino", env={"SEQTO_ORT_LIBRARY": str(OPENVINO[0])})

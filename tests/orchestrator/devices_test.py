@@ -9,9 +9,9 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing.models import DIGITS, DIGITS_DATA, SOURCE, seqto  # noqa: E402
+from testing.models import DIGITS, DIGITS_DATA, openvino_libraries, seqto  # noqa: E402
 
-LIBRARIES = sorted((SOURCE / ".deps/openvino").glob("libonnxruntime.so*"))
+LIBRARIES = openvino_libraries()
 WORDS = ["--data", DIGITS_DATA, "--calibration-samples", 32, "--evaluation-samples", 40, "--max-evaluations", 8,
          "--strategy", "incremental"]
 

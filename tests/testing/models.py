@@ -24,6 +24,11 @@ def sanitized():
     return built_with("SEQTO_SANITIZE:STRING=address") or built_with("SEQTO_SANITIZE:STRING=thread")
 
 
+def openvino_libraries():
+    """ONNX Runtime with OpenVINO's provider; none under AddressSanitizer, which refuses the way that OpenVINO loads libraries."""
+    return [] if sanitized() else sorted((SOURCE / ".deps/openvino").glob("libonnxruntime.so*"))
+
+
 def seqto(*words, env=None, timeout=300):
     return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})})
