@@ -254,8 +254,7 @@ Range RangeObserver::range_of(TensorStatistics& t) const {
     range = percentile_range(histogram, lowest, highest, options_.percentile, both);
   else if (t.method == CalibrationMethod::kEntropy)
     range = entropy_range(histogram, lowest, highest, options_.quantized_bins);
-  else if (t.method == CalibrationMethod::kMse)
-    range = mse_range(histogram, lowest, highest, options_.activation_type, both, options_.power_of_two_scales);
+  else if (t.method == CalibrationMethod::kMse) range = mse_range(histogram, lowest, highest, options_, both);
   else range = distribution_range(histogram);
   if (t.method == CalibrationMethod::kDistribution && std::holds_alternative<GrowingHistogram>(t.histogram)) {
     // Growing bins end at a power of two.

@@ -128,8 +128,8 @@ Range entropy_range(const Histogram& histogram, float lowest, float highest, int
                  high == kSteps ? highest : histogram.edges[end_at(high)], lowest, highest);
 }
 
-Range mse_range(const Histogram& histogram, float lowest, float highest, DataType type, bool symmetric,
-                bool power_of_two) {
+Range mse_range(const Histogram& histogram, float lowest, float highest, const CalibrateOptions& options,
+                bool symmetric) {
   constexpr int kSteps = 64;
   std::vector<double> centres, counts;
   for (size_t i = 0; i < histogram.counts.size(); ++i) {
@@ -137,7 +137,7 @@ Range mse_range(const Histogram& histogram, float lowest, float highest, DataTyp
     centres.push_back((static_cast<double>(histogram.edges[i]) + histogram.edges[i + 1]) / 2);
     counts.push_back(static_cast<double>(histogram.counts[i]));
   }
-  const QuantLimits limits = quant_limits(type, false, symmetric);
+  const QuantLimits limits = quant_limits(options.activation_type, false, symmetric);
   const float largest = std::max(std::abs(lowest), std::abs(highest));
   auto place = [&](float outermost, int step) {
     return step == kSteps ? outermost : outermost * (static_cast<float>(step) / kSteps);
@@ -147,7 +147,7 @@ Range mse_range(const Histogram& histogram, float lowest, float highest, DataTyp
     const float rmax = place(symmetric ? largest : std::max(highest, 0.0f), high);
     if (!(rmin < rmax)) return std::numeric_limits<double>::infinity();
     ScaleZeroPoint p = scale_zero_point(rmin, rmax, limits, symmetric);
-    if (power_of_two) p = power_of_two_scale(p, rmin, limits, symmetric);
+    if (options.power_of_two_scales) p = power_of_two_scale(p, rmin, limits, symmetric);
     const double scale = p.scale, least = limits.lowest - p.zero_point, most = limits.highest - p.zero_point;
     double sum = 0;
     for (size_t i = 0; i < centres.size(); ++i) {

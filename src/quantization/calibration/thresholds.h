@@ -14,10 +14,10 @@ Range percentile_range(const Histogram& histogram, float lowest, float highest, 
 // steps. Histograms of no more bins than that keep the whole range.
 Range entropy_range(const Histogram& histogram, float lowest, float highest, int quantized_bins);
 
-// Minimises the sum over the bins of count * (centre - quantized centre)^2, quantized in `type`; to a scale that
-// is a power of two, where that is asked for.
-Range mse_range(const Histogram& histogram, float lowest, float highest, DataType type, bool symmetric,
-                bool power_of_two = false);
+// Minimises the sum over the bins of count * (centre - quantized centre)^2, quantized in options.activation_type; to a
+// scale that is a power of two, where options ask for it.
+Range mse_range(const Histogram& histogram, float lowest, float highest, const CalibrateOptions& options,
+                bool symmetric);
 
 // Outer edges, mean and standard deviation; onnxruntime's arithmetic.
 Range distribution_range(const Histogram& histogram);
