@@ -84,6 +84,13 @@ class Files(unittest.TestCase):
         self.assertEqual((float(constants[pair.input[1]]), int(constants[pair.input[2]])), (1 / 65536, 0))
         self.assertEqual(constants[pair.input[2]].dtype, np.uint16)
 
+    def test_what_moves_values_in_front_of_all_layers_is_quantized_where_nothing_is_in_float(self):
+        nodes = [models.node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]), models.node("Conv", ["t", "w"], ["y"])]
+        model = models.save(self.dir / "moved.onnx", nodes, [("x", [1, 8, 8, 3])], [("y", [1, 4, 6, 6])], [("w", models.weight(4, 3, 3, 3))])
+        data = models.arrays(self.dir / "moved.npz", samples=8, shape=(8, 8, 3))
+        self.quantize("esp-dl", model=model, data=data)
+        self.assertEqual(self.lint("esp-dl")["float"], 0)
+
     def test_what_cannot_be_had_is_refused(self):
         self.assertIn("float16", self.quantize("coreml", code=2))
         self.assertIn("float16", self.quantize("onnxruntime-web-webgpu", code=2))
