@@ -10,7 +10,7 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC asks for an explicit value of every field even where designated initialisers leave defaults on purpose.
   # GCC 12 takes std::sort of a short array, and adding short strings, for overruns.
-  target_compile_options(seqto_options INTERFACE -Wno-missing-field-initializers -Wno-array-bounds -Wno-stringop-overread -Wno-restrict)
+  target_compile_options(seqto_options INTERFACE -Wno-missing-field-initializers -Wno-array-bounds -Wno-stringop-overread)
 endif()
 
 if(SEQTO_SANITIZE)
