@@ -15,7 +15,9 @@ void add_calibrate_flags(Command word, CalibrateFlags& f) {
       .delimiter(',');
   detail.add_flag("--exact-ranges,!--fast-ranges", o.exact,
                   "Exactly onnxruntime's ranges | one pass over the optimised model, equal but for rounding");
-  detail.add_option("--symmetric-ranges", f.symmetric_ranges, "true or false; default: true for percentile, and for mse to powers of two")
+  detail
+      .add_option("--symmetric-ranges", f.symmetric_ranges,
+                  "true or false; default: true for percentile, and for mse to powers of two")
       .check_one_of({"true", "false"});
   detail.add_option("--percentile", o.percentile, "Percent of the values that stay inside").capture_default_str();
   detail.add_option("--bins", o.bins, "Bins of the histograms (0: 2048, of entropy 512)").capture_default_str();
