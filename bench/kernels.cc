@@ -29,7 +29,7 @@ void run(benchmark::State& state, const Kernels* kernels, DataType type, std::ve
     ChannelRanges ranges = channel_ranges(values, shape, *kernels);
     params.scale.clear(), params.zero_point.clear();
     for (size_t c = 0; c < shape.channels; ++c) {
-      auto p = scale_zero_point(ranges.low[c], ranges.high[c], quant_limits(type), true, {});
+      auto p = scale_zero_point(ranges.low[c], ranges.high[c], {quant_limits(type), true});
       params.scale.push_back(p.scale), params.zero_point.push_back(p.zero_point);
     }
     benchmark::DoNotOptimize(quantize_channels(values, dims, params, *kernels).bytes().data());

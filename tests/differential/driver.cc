@@ -126,7 +126,7 @@ json call_function(const json& j) {
     float rmin = j.at("rmin"), rmax = j.at("rmax");
     auto r = j.value("snapped", false)
                  ? snapped_scale_zero_point(rmin, rmax, min_real_range)
-                 : scale_zero_point(rmin, rmax, quant_limits(type, reduce, symmetric), symmetric, min_real_range);
+                 : scale_zero_point(rmin, rmax, {quant_limits(type, reduce, symmetric), symmetric, min_real_range});
     return {{"scale", r.scale}, {"zero_point", r.zero_point}};
   }
   if (name == "quantize") {

@@ -24,14 +24,14 @@ TEST(QuantLimits, Table) {
 
 TEST(ScaleZeroPoint, KnownAnswers) {
   auto uint8 = quant_limits(DataType::kUint8);
-  ScaleZeroPoint p = scale_zero_point(-1.0f, 3.0f, uint8, false);
+  ScaleZeroPoint p = scale_zero_point(-1.0f, 3.0f, {uint8, false});
   EXPECT_EQ(p.scale, static_cast<float>(4.0 / 255.0));
-  EXPECT_EQ(p.zero_point, 64);                                          // rint(63.75)
-  EXPECT_EQ(scale_zero_point(2.0f, 3.0f, uint8, false).zero_point, 0);  // 0 is made part of the range
-  EXPECT_EQ(scale_zero_point(-1.0f, 1.0f, uint8, true).zero_point, 128);
-  EXPECT_EQ(scale_zero_point(0.0f, 0.0f, uint8, true).zero_point, 0);  // empty range: scale 1, zero point 0
-  EXPECT_EQ(scale_zero_point(0.0f, 0.0f, uint8, true).scale, 1.0f);
-  EXPECT_EQ(scale_zero_point(0.0f, 0.0f, uint8, false, 1.0f).scale, static_cast<float>(1.0 / 255.0));
+  EXPECT_EQ(p.zero_point, 64);                                            // rint(63.75)
+  EXPECT_EQ(scale_zero_point(2.0f, 3.0f, {uint8, false}).zero_point, 0);  // 0 is made part of the range
+  EXPECT_EQ(scale_zero_point(-1.0f, 1.0f, {uint8, true}).zero_point, 128);
+  EXPECT_EQ(scale_zero_point(0.0f, 0.0f, {uint8, true}).zero_point, 0);  // empty range: scale 1, zero point 0
+  EXPECT_EQ(scale_zero_point(0.0f, 0.0f, {uint8, true}).scale, 1.0f);
+  EXPECT_EQ(scale_zero_point(0.0f, 0.0f, {uint8, false, 1.0}).scale, static_cast<float>(1.0 / 255.0));
 }
 
 TEST(Quantize, RoundsHalfToEvenAndSaturates) {

@@ -40,34 +40,29 @@ double smallest_normal(DataType float_type) {
   return float_type == DataType::kFloat16 ? 0x1p-14 : static_cast<double>(FLT_MIN);
 }
 
-ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
-                                std::optional<double> min_real_range, DataType float_type) {
+ScaleZeroPoint scale_zero_point(float rmin, float rmax, const AffineRule& rule) {
+  const double lowest = rule.limits.lowest, highest = rule.limits.highest;
   rmin = std::min(rmin, 0.0f);
   rmax = std::max(rmax, 0.0f);
-  if (min_real_range) rmax = std::max(rmax, rounded(rmin + rounded(*min_real_range, float_type), float_type));
-  if (symmetric) {
+  if (rule.min_real_range) {
+    const float least = rounded(*rule.min_real_range, rule.float_type);
+    rmax = std::max(rmax, rounded(rmin + least, rule.float_type));
+  }
+  if (rule.symmetric) {
     rmax = std::max(std::fabs(rmin), std::fabs(rmax));
     rmin = -rmax;
   }
-  double scale = (static_cast<double>(rmax) - static_cast<double>(rmin)) /
-                 (static_cast<double>(limits.highest) - static_cast<double>(limits.lowest));
-  if (scale < smallest_normal(float_type)) return {1.0f, 0};
-  double zero_point = symmetric ? std::nearbyint((limits.lowest + limits.highest) / 2.0)
-                                : std::nearbyint(limits.lowest - static_cast<double>(rmin) / scale);
-  return {rounded(scale, float_type), static_cast<int32_t>(zero_point)};
+  double scale = (static_cast<double>(rmax) - static_cast<double>(rmin)) / (highest - lowest);
+  if (scale < smallest_normal(rule.float_type)) return {1.0f, 0};
+  if (rule.power_of_two) scale = next_power_of_two(scale);
+  const double zero_point = rule.symmetric ? (lowest + highest) / 2 : lowest - static_cast<double>(rmin) / scale;
+  return {rounded(scale, rule.float_type), static_cast<int32_t>(std::nearbyint(zero_point))};
 }
 
 double next_power_of_two(double value) {
   int exponent = 0;
   const double fraction = std::frexp(value, &exponent);  // 0.5 to 1
   return std::ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent);
-}
-
-ScaleZeroPoint power_of_two_scale(ScaleZeroPoint given, float rmin, QuantLimits limits, bool symmetric) {
-  given.scale = static_cast<float>(next_power_of_two(given.scale));
-  if (!symmetric)
-    given.zero_point = static_cast<int32_t>(std::nearbyint(limits.lowest - std::min(rmin, 0.0f) / given.scale));
-  return given;
 }
 
 ScaleZeroPoint snapped_scale_zero_point(float rmin_in, float rmax_in, std::optional<double> min_real_range) {
@@ -163,6 +158,7 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
   params.axis = rule.axis;
   params.reduced = rule.reduce_range && rule.keeps_range;
   params.power_of_two = rule.power_of_two;
+  const AffineRule affine{limits, rule.symmetric, rule.min_real_range, weight.type(), rule.power_of_two};
   for (size_t c = 0; c < ranges.low.size(); ++c) {
     const float lowest = ranges.low[c], highest = ranges.high[c];
     if (c < rule.bounds.size()) {
@@ -170,10 +166,8 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
       if (auto high = rule.bounds[c].second) ranges.high[c] = rounded(*high, weight.type());
     }
     // An empty tensor has no range; onnxruntime gives it scale 1 and zero point 0, and so does a range of 0.
-    ScaleZeroPoint p = values.count == 0 ? ScaleZeroPoint{}
-                                         : scale_zero_point(ranges.low[c], ranges.high[c], limits, rule.symmetric,
-                                                            rule.min_real_range, weight.type());
-    if (rule.power_of_two) p = power_of_two_scale(p, ranges.low[c], limits, rule.symmetric);
+    ScaleZeroPoint p;
+    if (values.count > 0) p = scale_zero_point(ranges.low[c], ranges.high[c], affine);
     params.cut |= params.reduced && leaves(lowest, highest, p, code_limits(params));
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);

@@ -16,14 +16,18 @@ struct ScaleZeroPoint {
   float scale = 1;
   int32_t zero_point = 0;
 };
+struct AffineRule {
+  QuantLimits limits;
+  bool symmetric = false;
+  std::optional<double> min_real_range = {};
+  DataType float_type = DataType::kFloat;
+  bool power_of_two = false;  // the scale becomes the next one
+};
 // Affine parameters of [rmin, rmax] widened to hold 0 (and to `min_real_range`); the quotient is taken in double and
 // rounded once. A range that is empty or below float's smallest normal gives scale 1, zero point 0.
 // For a float16 tensor sums and scale are rounded to float16, and its smallest normal is the limit.
-ScaleZeroPoint scale_zero_point(float rmin, float rmax, QuantLimits limits, bool symmetric,
-                                std::optional<double> min_real_range = {}, DataType float_type = DataType::kFloat);
+ScaleZeroPoint scale_zero_point(float rmin, float rmax, const AffineRule& rule);
 double next_power_of_two(double value);  // the smallest that is no smaller than the positive `value`
-// The same range with the next power of two for a scale.
-ScaleZeroPoint power_of_two_scale(ScaleZeroPoint given, float rmin, QuantLimits limits, bool symmetric);
 // uint8 only: the zero point is 0 where nothing is negative, else 128; the scale covers both sides.
 ScaleZeroPoint snapped_scale_zero_point(float rmin, float rmax, std::optional<double> min_real_range = {});
 

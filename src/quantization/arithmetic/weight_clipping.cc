@@ -75,9 +75,8 @@ class Search {
  private:
   void consider(float low_share, float high_share) {
     QuantLimits limits = quant_limits(rule_.type, rule_.reduce_range, rule_.symmetric);
-    ScaleZeroPoint p = scale_zero_point(channel_.low * low_share, channel_.high * high_share, limits, rule_.symmetric,
-                                        rule_.min_real_range);
-    if (rule_.power_of_two) p = power_of_two_scale(p, channel_.low * low_share, limits, rule_.symmetric);
+    const AffineRule rule{limits, rule_.symmetric, rule_.min_real_range, DataType::kFloat, rule_.power_of_two};
+    ScaleZeroPoint p = scale_zero_point(channel_.low * low_share, channel_.high * high_share, rule);
     if (half_) p.scale = half_to_float(float_to_half(p.scale));
     double error = squared_error(channel_.values, p, codes_);
     if (error_ >= 0 && error >= error_) return;

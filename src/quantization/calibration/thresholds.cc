@@ -138,6 +138,7 @@ Range mse_range(const Histogram& histogram, float lowest, float highest, const C
     counts.push_back(static_cast<double>(histogram.counts[i]));
   }
   const QuantLimits limits = quant_limits(options.activation_type, false, symmetric);
+  const AffineRule rule{limits, symmetric, {}, DataType::kFloat, options.power_of_two_scales};
   const float largest = std::max(std::abs(lowest), std::abs(highest));
   auto place = [&](float outermost, int step) {
     return step == kSteps ? outermost : outermost * (static_cast<float>(step) / kSteps);
@@ -146,8 +147,7 @@ Range mse_range(const Histogram& histogram, float lowest, float highest, const C
     const float rmin = symmetric ? -place(largest, high) : place(std::min(lowest, 0.0f), low);
     const float rmax = place(symmetric ? largest : std::max(highest, 0.0f), high);
     if (!(rmin < rmax)) return std::numeric_limits<double>::infinity();
-    ScaleZeroPoint p = scale_zero_point(rmin, rmax, limits, symmetric);
-    if (options.power_of_two_scales) p = power_of_two_scale(p, rmin, limits, symmetric);
+    const ScaleZeroPoint p = scale_zero_point(rmin, rmax, rule);
     const double scale = p.scale, least = limits.lowest - p.zero_point, most = limits.highest - p.zero_point;
     double sum = 0;
     for (size_t i = 0; i < centres.size(); ++i) {

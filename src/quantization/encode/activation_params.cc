@@ -9,16 +9,15 @@ QuantParams activation_params(const Range& range, const QuantizeOptions& options
   float low = o ? o->rmin.value_or(range.lowest) : range.lowest;
   float high = o ? o->rmax.value_or(range.highest) : range.highest;
   bool symmetric = o ? o->symmetric.value_or(options.symmetric_activations) : options.symmetric_activations;
-  const bool restricted = options.restricted_asymmetric_activations && type == DataType::kUint8 && !symmetric;
-  const QuantLimits limits = quant_limits(type, false, symmetric);
+  const bool powers = options.power_of_two_scales;
   ScaleZeroPoint p;
-  if (restricted) {
+  if (options.restricted_asymmetric_activations && type == DataType::kUint8 && !symmetric) {
     p = snapped_scale_zero_point(low, high, options.min_real_range);
-    p.scale = rounded(p.scale, float_type);
+    p.scale = rounded(powers ? next_power_of_two(p.scale) : p.scale, float_type);
   } else {
-    p = scale_zero_point(low, high, limits, symmetric, options.min_real_range, float_type);
+    const QuantLimits limits = quant_limits(type, false, symmetric);
+    p = scale_zero_point(low, high, {limits, symmetric, options.min_real_range, float_type, powers});
   }
-  if (options.power_of_two_scales) p = power_of_two_scale(p, low, limits, symmetric || restricted);
   return {type, {p.scale}, {p.zero_point}, {}};
 }
 
