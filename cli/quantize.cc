@@ -33,22 +33,25 @@ std::vector<std::string> choose_layers(Recipe& recipe, Model& model, const WordF
   return {};
 }
 
-// An improver that was named has some layer to work on.
+// What was named has some layer to work on.
 void refuse_idle(const Recipe& recipe, const WordFlags& f, Scheme stored) {
   std::set<Scheme> schemes;
   if (f.plan.empty())
     schemes = {f.mode == "static" ? Scheme::kInt8 : f.mode == "dynamic" ? Scheme::kInt8Dynamic : stored};
   for (const auto& [layer, scheme] : recipe.plan.schemes) schemes.insert(scheme);
-  const ImproveOptions named = f.improve.named();
-  for (const Improver& i : improvers()) {
-    if (!i.asked(named) || std::ranges::any_of(schemes, i.serves)) continue;
+  const auto require = [&](std::string_view flag, bool (*serves)(Scheme)) {
+    if (std::ranges::any_of(schemes, serves)) return;
     std::vector<std::string_view> found;
     for (const Scheme scheme : schemes) found.push_back(to_string(scheme));
     throw Error(Code::kUsage,
                 fmt::format("[quantize] {} with layers in {} found, where it does nothing; leave the flag "
                             "out, or choose another --mode",
-                            i.flag, fmt::join(found, ", ")));
-  }
+                            flag, fmt::join(found, ", ")));
+  };
+  const ImproveOptions named = f.improve.named();
+  for (const Improver& i : improvers())
+    if (i.asked(named)) require(i.flag, i.serves);
+  if (f.quantize.options.power_of_two_scales) require("--power-of-two-scales", is_static);
 }
 
 void refuse_contradictions(const Recipe& recipe, const WordFlags& f) {

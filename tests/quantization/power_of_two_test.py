@@ -44,9 +44,9 @@ class PowerOfTwo(unittest.TestCase):
         cls.data = cls.dir / "x.npz"
         np.savez(cls.data, x=cls.x)
 
-    def quantize(self, *flags, model=None):
+    def quantize(self, *flags, model=None, data=None):
         out = self.dir / "out.onnx"
-        done = models.seqto("quantize", model or self.model, "--data", self.data, "--no-improve", "--activation-type", "int8", "--weight-type", "int8",
+        done = models.seqto("quantize", model or self.model, "--data", data or self.data, "--no-improve", "--activation-type", "int8", "--weight-type", "int8",
                             "--power-of-two-scales", "-o", out, *flags)
         self.assertEqual(done.returncode, 0, done.stderr)
         onnxruntime.InferenceSession(out).run(None, {"x": self.x[:1]})
@@ -86,6 +86,24 @@ class PowerOfTwo(unittest.TestCase):
         scale = powers_for(high - low, 255)[0]
         self.assertEqual(made["x_scale"], scale)
         self.assertEqual(made["x_zero_point"], np.rint(-128 - low / scale))
+
+    def test_refined_ranges_are_halved(self):
+        # One sample for each half of the judge, either with a value far out.
+        data, out = self.dir / "outliers.npz", {}
+        x = np.repeat(self.x[1:2], 2, axis=0)
+        x[:, 0, 0, 0] = 8.5
+        np.savez(data, x=x)
+        for refine in ([], ["--refine-ranges"]):
+            made = self.quantize("--symmetric-activations", "--method", "minmax", *refine, data=data)
+            out[bool(refine)] = made["x_scale"]
+        self.assertEqual(out[False], powers_for(8.5)[0])
+        self.assertEqual(out[True], powers_for(8.5)[1])
+
+    def test_layers_without_static_scales_are_refused(self):
+        for mode in ("dynamic", "weights", "float16"):
+            done = models.seqto("quantize", self.model, "--mode", mode, "--power-of-two-scales", "-o", self.dir / "no.onnx")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--power-of-two-scales with layers in", done.stderr)
 
     def test_blocks_are_refused(self):
         done = models.seqto("quantize", self.model, "--data", self.data, "--power-of-two-scales", "--block-size", 16, "-o", self.dir / "no.onnx")

@@ -14,6 +14,7 @@ namespace seqto {
 namespace {
 
 constexpr float kStep = 0.1f;       // of an end's first place
+constexpr float kHalf = 0.5f;       // steps of scales that are powers of two: less would leave most as they are
 constexpr float kNarrowest = 0.3f;  // an end goes no further
 constexpr int kPatience = 2;        // places without gain before an end stops
 constexpr double kLeastGain = 0.005;
@@ -101,12 +102,13 @@ struct Direction {
 class Refiner {
  public:
   Refiner(Quantizer quantizer, const Ranges& ranges, const Plan& plan, const Judge& judge,
-          const RefineOptions& refine_options)
+          const RefineOptions& refine_options, float step)
       : quantizer_(std::move(quantizer)),
         ranges_(ranges),
         plan_(plan),
         judge_(judge),
         options_(refine_options),
+        step_(step),
         env_(judge.env()) {}
 
   Ranges run(const std::vector<std::string>& tensors) {
@@ -135,7 +137,7 @@ class Refiner {
 
   void narrow(const std::string& tensor, const Range& given, Direction direction) {
     int failures = 0;
-    for (float by = kStep; failures < kPatience; by += kStep) {
+    for (float by = step_; failures < kPatience; by += step_) {
       Range range = ranges_.at(tensor);
       if (direction.low) range.lowest -= by * given.lowest;
       if (direction.high) range.highest -= by * given.highest;
@@ -176,6 +178,7 @@ class Refiner {
   const Plan& plan_;
   const Judge& judge_;
   const RefineOptions& options_;
+  const float step_;
   const Env& env_;
   Model present_;  // with the ranges as they are now
   HalfErrors errors_{};
@@ -200,7 +203,9 @@ Ranges refine_ranges(const Candidate& candidate, const SampleRun& on, const Refi
   const auto& [model, ranges, quantize, plan] = candidate;
   if (on.samples.empty()) return ranges;
   Judge judge(model, on, options.max_samples);
-  return Refiner(Quantizer(model, ranges, quantize), ranges, plan, judge, options).run(ordered_tensors(model, ranges));
+  const float step = quantize.power_of_two_scales ? kHalf : kStep;
+  Refiner refiner(Quantizer(model, ranges, quantize), ranges, plan, judge, options, step);
+  return refiner.run(ordered_tensors(model, ranges));
 }
 
 }  // namespace seqto
