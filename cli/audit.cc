@@ -1,10 +1,12 @@
 // seqto audit: what a quantized model gives on other processors.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "config_flags.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
 #include "seqto/report.h"
+#include "seqto/target.h"
 #include "seqto/validate.h"
 #include "terminal.h"
 #include "word_flags.h"
@@ -13,7 +15,7 @@ namespace seqto::cli {
 namespace {
 
 struct Flags {
-  std::string model, reference, plan, plan_out;
+  std::string model, reference, plan, plan_out, target;
   double min_saturated = 0;
   bool float16 = false;
   DataFlags data;
@@ -37,17 +39,28 @@ void write_proposed(const Audit& found, const Flags& f) {
 }
 
 void audit_in_float16(const Flags& f, const Model& model, const SampleRun& on, const Context& context) {
-  if (!f.reference.empty() || !f.plan.empty() || f.min_saturated > 0)
+  if (!f.reference.empty() || !f.plan.empty() || f.min_saturated > 0 || !f.target.empty())
     throw Error(
         Code::kUsage,
-        "[audit] --reference, --plan or --min-saturated with --float16 found, where they do nothing; leave them "
-        "out: losses are against the model itself, in float32");
+        "[audit] --reference, --plan, --min-saturated or --target with --float16 found, where they do nothing; leave "
+        "them out: losses are against the model itself, in float32");
   Float16Audit found = audit_float16(model, on);
   found.model = f.model;
   if (!f.plan_out.empty()) write_text(f.plan_out, plan_to_json(found.proposal));
   fmt::print("{}", context.json ? float16_audit_to_json(found) : float16_audit_text(found, stdout_style()));
   if (!context.json && !f.plan_out.empty())
     fmt::print("wrote {}: {} layers in float32\n", f.plan_out, found.in_float32.size());
+}
+
+Arithmetic arithmetic_of(const Target& target) {
+  if (target.arithmetic) return *target.arithmetic;
+  std::vector<std::string> others;
+  for (std::string& name : target_names())
+    if (load_target(name).arithmetic) others.push_back(std::move(name));
+  throw Error(Code::kUsage,
+              fmt::format("[audit] --target {} found, whose table has no [arithmetic] to emulate; {}, or a file with "
+                          "one expected; without --target x86 without VNNI is emulated",
+                          target.name, fmt::join(others, ", ")));
 }
 
 void audit_command(const Flags& f, const Context& context) {
@@ -64,6 +77,8 @@ void audit_command(const Flags& f, const Context& context) {
   auto runner = make_runner("cpu", f.device.options, context.env);
   if (f.float16) return audit_in_float16(f, model, {*data, all_samples(*data), *runner, context.env}, context);
   AuditOptions audited{.min_saturated = f.min_saturated};
+  const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
+  if (target) audited.arithmetic = arithmetic_of(*target);
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
   const std::vector<int64_t> samples = all_samples(*data);
   const Outputs reference = run_reference(f, *runner, *data, context);
@@ -76,6 +91,7 @@ void audit_command(const Flags& f, const Context& context) {
                     f.model));
   found.model = f.model;
   found.reference = f.reference;
+  if (target) found.target = target->name;
   if (!f.plan_out.empty()) write_proposed(found, f);
   fmt::print("{}", context.json ? audit_to_json(found) : audit_text(found, stdout_style()));
   if (!context.json && !f.plan_out.empty())
@@ -86,14 +102,15 @@ void audit_command(const Flags& f, const Context& context) {
 
 void add_audit(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
-  const Command word =
-      app.add_subcommand("audit", "Would a model give the same on processors without VNNI, or in float16?");
+  const Command word = app.add_subcommand(
+      "audit", "Would a model give the same on processors without VNNI, on a target, or in float16?");
   add_config_flag(word);
   word.add_option("model", f->model,
                   "ONNX file in QDQ form, as `seqto quantize` writes it; with --float16 in float32; or hub:NAME")
       .required();
   word.add_flag("--float16", f->float16,
                 "Of a float32 model: what float16 cannot hold on the data, and a plan without that");
+  word.add_option("--target", f->target, "Emulate the arithmetic of this target: a name, or a TOML file");
   add_data_flags(word, f->data, true);
   add_device_flags(word, f->device);
   add_hub_flags(word, f->hub);

@@ -45,6 +45,13 @@ struct TargetRule {
   std::string why;   // of what it refuses; may be empty
 };
 
+// How a device adds products and makes codes of sums.
+struct Arithmetic {
+  enum class Rounding { kHalfEven, kHalfUp };  // of values halfway between two codes: to the even, to the greater one
+  Rounding rounding = Rounding::kHalfEven;
+  int64_t accumulator_bits = 32;  // 8 to 64, signed: after each product a sum beyond that stops at the end
+};
+
 // A table of targets/*.toml, or of a file of the user's.
 struct Target {
   std::string name, title;
@@ -62,6 +69,7 @@ struct Target {
   // again or undoes is left out.
   bool optimizes_pairs = false;
   bool signed_pairs_become_unsigned = false;  // int8 of a QuantizeLinear that one DequantizeLinear reads is as uint8
+  std::optional<Arithmetic> arithmetic;       // where it is not that of runtimes on a CPU: what audit() can emulate
   std::vector<TargetRule> rules;
 };
 std::vector<std::string> target_names();

@@ -13,6 +13,7 @@
 #include "seqto/env.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"
+#include "seqto/target.h"
 
 namespace seqto {
 
@@ -204,11 +205,12 @@ Invariance find_variations(const ParitySide& model, const InvarianceOptions& = {
 struct AuditedLayer {
   LayerId name;
   std::string op_type;
-  // The largest sum of two neighbouring products that any input could give; above 32767 it can saturate.
-  int64_t largest_sum = 0;
-  bool can_saturate() const { return largest_sum > 32767; }
-  // On the samples, in the saturating model: sums of pairs, those that were cut off; outputs, those with such a sum in
-  // them. 0 where the layer cannot saturate.
+  // The largest sum that any input could give: of two neighbouring products, or of all with an Arithmetic. Above the
+  // limit it can saturate.
+  int64_t largest_sum = 0, limit = 32767;
+  bool can_saturate() const { return largest_sum > limit; }
+  // On the samples, in the saturating model: sums of pairs (with an Arithmetic those after each product), those that
+  // were cut off; outputs, those with such a sum in them. 0 where the layer cannot saturate.
   int64_t pairs = 0, saturated_pairs = 0;
   int64_t outputs = 0, saturated_outputs = 0;
   // Where it can: share of the runtime's own outputs that the exact emulation gives as well, from the same inputs.
@@ -222,7 +224,9 @@ struct Audit {
   std::string runner, machine;
   int64_t samples = 0;
   bool random_inputs = false;
+  std::string target;  // that was emulated; empty: x86 without VNNI
   // Losses against the reference, with intervals; task metrics where there are labels. `runtime`: as it ran here.
+  // `exact`, `saturating`: with sums as large as they get, and as they are cut off; both rounded as the target does.
   Measurement runtime, exact, saturating;
   std::string loss = "kl";           // that the outputs call for: of the task
   std::vector<AuditedLayer> layers;  // in graph order
@@ -232,6 +236,8 @@ struct Audit {
 };
 
 struct AuditOptions {
+  // Of the device that is emulated; absent: x86 without VNNI. docs/reference/audit.md says what is emulated of it.
+  std::optional<Arithmetic> arithmetic;
   std::optional<Plan> plan;  // that the model was made by; absent: as it is read off the model
   // Share of a layer's outputs from which reduce_range is proposed for it: 7 bits have a loss of their own, which a few
   // saturated outputs may not be worth. 0: one is enough.

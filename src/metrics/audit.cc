@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "base/machine.h"
+#include "metrics/device_arithmetic.h"
 #include "metrics/integer_layers.h"
 #include "metrics/loss/output_values.h"
 #include "seqto/error.h"
@@ -210,6 +212,33 @@ class Auditor {
   std::vector<int64_t> equal_, compared_;  // of values, in the exact model
 };
 
+// The same for a device with arithmetic of its own.
+class DeviceAuditor {
+ public:
+  DeviceAuditor(const Model& model, Runner& runner, Arithmetic arithmetic)
+      : plain_(runner.load(model)), device_(model, runner, arithmetic) {
+    if (std::ranges::none_of(device_.layers(), &AuditedLayer::can_saturate)) return;
+    arithmetic.accumulator_bits = 64;
+    wide_.emplace(model, runner, arithmetic);
+  }
+
+  void add(const Sample& sample) {
+    internal::append_outputs(runtime, plain_->run(sample.inputs), "[audit]", sample.counted);
+    const std::vector<Tensor> cut = device_.run(sample.inputs);
+    internal::append_outputs(saturating, cut, "[audit]", sample.counted);
+    internal::append_outputs(exact, wide_ ? wide_->run(sample.inputs) : cut, "[audit]", sample.counted);
+  }
+
+  std::vector<AuditedLayer> layers() const { return device_.layers(); }
+
+  Outputs runtime, exact, saturating;
+
+ private:
+  std::unique_ptr<Session> plain_;
+  internal::DeviceArithmetic device_;
+  std::optional<internal::DeviceArithmetic> wide_;  // with sums as large as they get; absent: as in device_
+};
+
 Plan plan_of(const Model& model) {
   Plan plan;
   for (const LayerReport& layer : explain(model))
@@ -229,9 +258,12 @@ Outputs reference_outputs(Session& session, const Dataset& data, std::span<const
   return outputs;
 }
 
-Audit audit(const Model& model, const SampleRun& on, const Outputs& reference, const AuditOptions& options) {
+namespace {
+
+template <class AuditorOf>
+Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const Outputs& reference,
+               const AuditOptions& options) {
   const auto& [data, samples, runner, env] = on;
-  Auditor auditor(model, runner);
   std::vector<int64_t> labels;
   int64_t done = 0;
   for (const int64_t index : samples) {
@@ -262,6 +294,13 @@ Audit audit(const Model& model, const SampleRun& on, const Outputs& reference, c
     result.proposal.options[layer.name].reduce_range = true;
   }
   return result;
+}
+
+}  // namespace
+
+Audit audit(const Model& model, const SampleRun& on, const Outputs& reference, const AuditOptions& options) {
+  if (!options.arithmetic) return audit_by(Auditor(model, on.runner), model, on, reference, options);
+  return audit_by(DeviceAuditor(model, on.runner, *options.arithmetic), model, on, reference, options);
 }
 
 }  // namespace seqto

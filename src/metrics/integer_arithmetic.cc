@@ -25,6 +25,37 @@ int32_t dot(const int16_t* a, const int16_t* b, int64_t count) {
   return sum;
 }
 
+// Sums that stop at the ends of an accumulator, one product after the other.
+class Accumulator {
+ public:
+  Accumulator(const IntegerLayer& layer, int64_t limit)
+      : layer_(layer), limit_(limit), zero_(layer.input_zero + (layer.input_type == DataType::kInt8 ? 128 : 0)) {
+    for (const float scale : layer.weight_scales) scales_.push_back(layer.input_scale * scale);
+  }
+
+  int zero() const { return zero_; }
+
+  float operator()(const int16_t* x, int32_t, int64_t m, LayerResult& result) const {
+    const int16_t* w = &layer_.weights[m * layer_.depth];
+    const int32_t w_zero = layer_.weight_zeros[m];
+    int64_t sum = layer_.bias[m], cut = 0;
+    for (int64_t k = 0; k < layer_.depth; ++k) {
+      const int64_t next = sum + static_cast<int64_t>(x[k] - zero_) * (w[k] - w_zero);
+      sum = std::clamp(next, -limit_ - 1, limit_);
+      cut += sum != next;
+    }
+    result.saturated_pairs += cut;
+    result.saturated_outputs += cut > 0;
+    return static_cast<float>(sum) * scales_[m];
+  }
+
+ private:
+  const IntegerLayer& layer_;
+  int64_t limit_;
+  int zero_;
+  std::vector<float> scales_;
+};
+
 // The outputs of a layer one after the other.
 class Writer {
  public:
@@ -77,7 +108,8 @@ int32_t sum_of(const std::vector<int16_t>& codes) {
   return sum;
 }
 
-std::vector<float> convolve(const IntegerLayer& layer, const Tensor& input, const Writer& write,
+template <class Write>
+std::vector<float> convolve(const IntegerLayer& layer, const Tensor& input, const Write& write,
                             std::vector<int64_t>& dims, LayerResult& result) {
   const std::vector<int16_t> codes = unsigned_codes(input);
   const ConvShape& s = layer.shape;
@@ -111,7 +143,8 @@ std::vector<float> convolve(const IntegerLayer& layer, const Tensor& input, cons
   return values;
 }
 
-std::vector<float> multiply(const IntegerLayer& layer, const Tensor& input, const Writer& write,
+template <class Write>
+std::vector<float> multiply(const IntegerLayer& layer, const Tensor& input, const Write& write,
                             std::vector<int64_t>& dims, LayerResult& result) {
   const std::vector<int16_t> codes = unsigned_codes(input);
   dims = input.dims();
@@ -124,6 +157,15 @@ std::vector<float> multiply(const IntegerLayer& layer, const Tensor& input, cons
     const int32_t x_sum = sum_of(x);
     for (int64_t m = 0; m < layer.channels; ++m) values[r * layer.channels + m] = write(x.data(), x_sum, m, result);
   }
+  return values;
+}
+
+template <class Write>
+std::vector<float> outputs_of(const IntegerLayer& layer, const Tensor& input, const Write& write,
+                              std::vector<int64_t>& dims, LayerResult& result) {
+  std::vector<float> values =
+      layer.is_conv ? convolve(layer, input, write, dims, result) : multiply(layer, input, write, dims, result);
+  result.outputs = std::ssize(values);
   return values;
 }
 
@@ -141,13 +183,34 @@ Tensor rounded(const IntegerLayer& layer, const std::vector<float>& values, std:
 
 }  // namespace
 
+LayerResult accumulate(const IntegerLayer& layer, const Tensor& input, int64_t limit) {
+  LayerResult result;
+  std::vector<int64_t> dims;
+  std::vector<float> values = outputs_of(layer, input, Accumulator(layer, limit), dims, result);
+  result.pairs = result.outputs * layer.depth;
+  result.output = float_tensor(std::move(dims), std::move(values));
+  return result;
+}
+
+int64_t largest_sum(const IntegerLayer& layer) {
+  const int64_t lowest = (layer.input_type == DataType::kInt8 ? -128 : 0) - layer.input_zero, highest = lowest + 255;
+  int64_t largest = 0;
+  for (int64_t m = 0; m < layer.channels; ++m) {
+    int64_t high = std::max(layer.bias[m], 0), low = std::min(layer.bias[m], 0);
+    for (int64_t k = 0; k < layer.depth; ++k) {
+      const int64_t w = layer.weights[m * layer.depth + k] - layer.weight_zeros[m];
+      high += std::max(w * highest, w * lowest);
+      low += std::min(w * highest, w * lowest);
+    }
+    largest = std::max({largest, high, -low - 1});
+  }
+  return largest;
+}
+
 LayerResult compute(const IntegerLayer& layer, const Tensor& input, bool saturate) {
   LayerResult result;
   std::vector<int64_t> dims;
-  const Writer write(layer, saturate);
-  std::vector<float> values =
-      layer.is_conv ? convolve(layer, input, write, dims, result) : multiply(layer, input, write, dims, result);
-  result.outputs = static_cast<int64_t>(values.size());
+  std::vector<float> values = outputs_of(layer, input, Writer(layer, saturate), dims, result);
   result.pairs = result.outputs * ((layer.depth + 1) / 2);
   if (layer.output_type == DataType::kUint8) result.output = rounded<uint8_t>(layer, values, std::move(dims));
   else if (layer.output_type == DataType::kInt8) result.output = rounded<int8_t>(layer, values, std::move(dims));

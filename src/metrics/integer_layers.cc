@@ -35,6 +35,7 @@ class Finder {
     layer.input_type = x->type;
     layer.input_scale = x->scales[0];
     layer.input_zero = x->zeros[0];
+    layer.sums = node.outputs[0];
     if (!find_output(node, layer) || (conv && layer.output_type == DataType::kFloat)) return {};
     const Tensor* weights = constant(w->codes);
     if (!weights) return exact(std::move(layer), "of two activations");

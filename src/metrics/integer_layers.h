@@ -22,6 +22,7 @@ struct IntegerLayer {
   bool is_conv = false;
   ConvShape shape;
   std::string input, output;  // tensors: codes, uint8 or int8; codes or floats
+  std::string sums;           // what the node itself writes
   DataType input_type = DataType::kUint8, output_type = DataType::kFloat;
   float input_scale = 1, output_scale = 1;
   int input_zero = 0, output_zero = 0;
@@ -36,7 +37,8 @@ struct IntegerLayer {
   std::vector<std::vector<int32_t>> risky;
 };
 
-// In graph order. Those that can saturate are complete; of others only `audited` and names are meant to be read.
+// In graph order. Those with weights are complete but for `risky` where they cannot saturate; of others only `audited`
+// and names are meant to be read.
 std::vector<IntegerLayer> integer_layers(const Model& model);
 
 struct LayerResult {
@@ -45,5 +47,10 @@ struct LayerResult {
 };
 // `input`: codes. `saturate`: products as vpmaddubsw adds them, else exactly.
 LayerResult compute(const IntegerLayer& layer, const Tensor& input, bool saturate);
+// The sums as floats, from the bias on one product after the other; where one leaves -limit - 1 to limit it stops at
+// the end. Pairs of the result: products and those that were cut.
+LayerResult accumulate(const IntegerLayer& layer, const Tensor& input, int64_t limit);
+// Beyond what no input can bring them.
+int64_t largest_sum(const IntegerLayer& layer);
 
 }  // namespace seqto::internal

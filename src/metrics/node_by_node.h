@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,8 +19,11 @@ class NodeByNode : public Session {
  public:
   // `seen`: each node with its outputs, as they are made.
   using Seen = std::function<void(const Node& node, std::span<const Tensor> outputs)>;
+  // The node's only output in the runtime's place, from what it reads that is no constant; nothing: the runtime runs
+  // it.
+  using Compute = std::function<std::optional<Tensor>(const Node& node, std::span<const Tensor> reads)>;
   // `model` and `runner` outlive it. Nodes are in topological order. run() throws what load() throws, too.
-  NodeByNode(const Model& model, Runner& runner, Seen seen = {});
+  NodeByNode(const Model& model, Runner& runner, Seen seen = {}, Compute compute = {});
 
   std::vector<Tensor> run(std::span<const Tensor> inputs) override;
   const std::vector<std::string>& input_names() const override { return input_names_; }
@@ -37,6 +42,7 @@ class NodeByNode : public Session {
   const Model& model_;
   Runner& runner_;
   Seen seen_;
+  Compute compute_;
   std::vector<Step> steps_;
   std::vector<std::string> input_names_, output_names_;
 };

@@ -32,9 +32,10 @@ std::string lines(std::vector<TableColumn> columns, std::vector<TableRow> rows, 
   return text;
 }
 
-using Measured = std::pair<const char*, const Measurement*>;
+using NamedMeasurement = std::pair<const char*, const Measurement*>;
 
-std::string losses_table(const std::string& loss, const std::vector<Measured>& measured, const TextStyle& style) {
+std::string losses_table(const std::string& loss, const std::vector<NamedMeasurement>& measured,
+                         const TextStyle& style) {
   const Measurement& first = *measured.front().second;
   const bool labels = first.metrics.contains("top1");
   const bool classes = internal::has_classes(first, loss);
@@ -63,6 +64,7 @@ std::string audit_to_json(const Audit& audit) {
             {"reference", audit.reference.empty() ? Json() : Json(audit.reference)},
             {"runner", audit.runner},
             {"machine", audit.machine},
+            {"target", audit.target.empty() ? Json() : Json(audit.target)},
             {"samples", audit.samples},
             {"random_inputs", audit.random_inputs},
             {"loss", audit.loss},
@@ -81,7 +83,7 @@ std::string audit_to_json(const Audit& audit) {
       entry["saturated_pairs"] = layer.saturated_pairs;
       entry["outputs"] = layer.outputs;
       entry["saturated_outputs"] = layer.saturated_outputs;
-      entry["equal_to_runtime"] = layer.equal_to_runtime;
+      if (audit.target.empty()) entry["equal_to_runtime"] = layer.equal_to_runtime;
     }
     json["layers"].push_back(std::move(entry));
   }
@@ -92,11 +94,13 @@ std::string audit_text(const Audit& audit, const TextStyle& style) {
   std::string text = fmt::format("{}: {} samples, against {}\n", audit.model, audit.samples,
                                  audit.reference.empty() ? "what it gives here" : audit.reference);
   if (audit.random_inputs) text += "the inputs are random numbers: losses and counts mean nothing\n";
-  text += fmt::format("\n{}\n", losses_table(audit.loss,
-                                             {{"here", &audit.runtime},
-                                              {"exact (VNNI, AMX, ARM)", &audit.exact},
-                                              {"saturating (x86 without VNNI)", &audit.saturating}},
-                                             style));
+  const bool on_target = !audit.target.empty();
+  const std::string without_limit = audit.target + ", sums without limit";
+  const char* exact = on_target ? without_limit.c_str() : "exact (VNNI, AMX, ARM)";
+  const char* saturating = on_target ? audit.target.c_str() : "saturating (x86 without VNNI)";
+  const std::vector<NamedMeasurement> measured{
+      {"here", &audit.runtime}, {exact, &audit.exact}, {saturating, &audit.saturating}};
+  text += fmt::format("\n{}\n", losses_table(audit.loss, measured, style));
   const auto can = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.can_saturate(); });
   const auto did = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.saturated_pairs > 0; });
   text += fmt::format("{} layers in int8: {} can saturate, {} did\n", audit.layers.size(), can, did);
@@ -106,8 +110,9 @@ std::string audit_text(const Audit& audit, const TextStyle& style) {
       rows.push_back(
           {layer.name, percent(layer.saturated_pairs, layer.pairs), percent(layer.saturated_outputs, layer.outputs)});
   if (rows.empty()) return text;
-  const std::vector<TableColumn> columns{
-      {"layer", TableColumn::kName}, {"sums of pairs cut off", kFigure}, {"outputs with one", kFigure}};
+  const std::vector<TableColumn> columns{{"layer", TableColumn::kName},
+                                         {on_target ? "sums cut off" : "sums of pairs cut off", kFigure},
+                                         {"outputs with one", kFigure}};
   text += fmt::format("\n{}", lines(columns, std::move(rows), style));
   return text;
 }

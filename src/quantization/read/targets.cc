@@ -64,6 +64,12 @@ class Reader {
     if (node && !node->is_array_of_tables()) fail(*node, fmt::format("another value of {}", key), "tables [[rule]]");
     return node ? node->as_array() : nullptr;
   }
+  const toml::table* table(const char* key) {
+    const toml::node* node = take(key, false);
+    if (node && !node->is_table())
+      fail(*node, fmt::format("another value of {}", key), fmt::format("a table [{}]", key));
+    return node ? node->as_table() : nullptr;
+  }
   void finish() const {
     for (const auto& [key, node] : table_)
       if (std::ranges::count(taken_, key.str()) == 0)
@@ -98,6 +104,22 @@ TargetRule::Second parse_second(Reader& reader, const toml::table& table) {
   if (word == "constant") return TargetRule::Second::kConstant;
   if (word == "activation") return TargetRule::Second::kActivation;
   reader.fail(table, fmt::format("second = \"{}\"", word), "constant or activation");
+}
+
+std::optional<Arithmetic> read_arithmetic(const toml::table* table, const std::string& file) {
+  if (!table) return {};
+  Reader r(*table, file);
+  Arithmetic a;
+  const std::string rounding = r.text("rounding");
+  if (rounding == "half_up") a.rounding = Arithmetic::Rounding::kHalfUp;
+  else if (!rounding.empty() && rounding != "half_even")
+    r.fail(*table, fmt::format("rounding = \"{}\"", rounding), "half_even or half_up");
+  if (const auto bits = r.number("accumulator_bits")) {
+    if (!(*bits >= 8 && *bits <= 64)) r.fail(*table, fmt::format("accumulator_bits = {}", *bits), "8 to 64");
+    a.accumulator_bits = static_cast<int64_t>(*bits);
+  }
+  r.finish();
+  return a;
 }
 
 TargetRule read_rule(const toml::table& table, const std::string& file) {
@@ -158,6 +180,7 @@ Target read_target(std::string_view text, const std::string& file) {
   target.optimizes_pairs = r.flag("optimizes_pairs", false);
   target.signed_pairs_become_unsigned = r.flag("signed_pairs_become_unsigned", false);
   target.most_opset = r.whole("most_opset");
+  target.arithmetic = read_arithmetic(r.table("arithmetic"), file);
   if (const toml::array* rules = r.tables("rule"))
     for (const toml::node& rule : *rules) target.rules.push_back(read_rule(*rule.as_table(), file));
   r.finish();

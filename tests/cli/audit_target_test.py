@@ -1,0 +1,181 @@
+"""`seqto audit --target` against an emulation in numpy: where sums leave the accumulator, how halves are rounded, what comes out."""
+
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+SAMPLES = 4
+
+
+class Device:
+    """The network that `OnTarget` makes, in int64."""
+
+    def __init__(self, path, bits, half_up):
+        self.graph, self.half_up = onnx.load(str(path)).graph, half_up
+        self.constants = {i.name: numpy_helper.to_array(i) for i in self.graph.initializer}
+        self.limit = 2**(bits - 1) - 1
+        self.counts = {}
+
+    def __call__(self, x):
+        values = {**self.constants, "x": x}  # floats, and codes as int64
+        scales = {}  # of what DequantizeLinear gives
+        for node in self.graph.node:
+            a, out = [values[name] for name in node.input], node.output[0]
+            if node.op_type == "QuantizeLinear":
+                code = a[0] / a[1]
+                code = np.floor(code + 0.5) if self.half_up else np.rint(code)
+                values[out] = np.clip(code + a[2], -128, 127).astype(np.int64)
+            elif node.op_type == "DequantizeLinear":
+                scales[out] = np.float64(a[1])
+                values[out] = a[0] * (scales[out].reshape(-1, *[1] * (a[0].ndim - 1)) if scales[out].size > 1 else scales[out])
+                if len(a) > 2:
+                    assert not np.any(a[2])
+            elif node.op_type in ("Conv", "Gemm"):
+                scale = scales[node.input[0]] * scales[node.input[1]]
+                maker = {n.output[0]: n.input[0] for n in self.graph.node}
+                codes = [values[maker[name]].astype(np.int64) for name in node.input]
+                sums = self.sums(node, codes[0], codes[1], codes[2] if len(codes) > 2 else np.zeros(len(codes[1]), np.int64))
+                values[out] = sums * (scale.reshape(1, -1, *[1] * (sums.ndim - 2)) if scale.size > 1 else scale)
+            elif node.op_type == "Relu":
+                values[out] = np.maximum(a[0], 0)
+            elif node.op_type == "Add":
+                values[out] = a[0] + a[1]
+            elif node.op_type == "GlobalAveragePool":
+                values[out] = a[0].mean((2, 3), keepdims=True)
+            elif node.op_type == "Flatten":
+                values[out] = a[0].reshape(len(a[0]), -1)
+            else:
+                raise NotImplementedError(node.op_type)
+        return values[self.graph.output[0].name]
+
+    def sums(self, node, x, w, bias):
+        """Product after product, those of a place of the kernel together."""
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        groups = attributes.get("group", 1)
+        if node.op_type == "Gemm":
+            x, w = x[:, :, None, None], (w if attributes.get("transB", 0) else w.T)[:, :, None, None]
+        else:
+            pads = attributes.get("pads", [0] * 4)
+            x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+        height, width = x.shape[2] - w.shape[2] + 1, x.shape[3] - w.shape[3] + 1
+        each = w.shape[0] // groups
+        acc = np.broadcast_to(bias[None, :, None, None], (len(x), len(w), height, width)).copy()
+        cut = np.zeros_like(acc)
+        for i in range(w.shape[2]):
+            for j in range(w.shape[3]):
+                for c in range(w.shape[1]):
+                    for m in range(len(w)):
+                        patch = x[:, m // each * w.shape[1] + c, i:i + height, j:j + width]
+                        new = acc[:, m] + patch * w[m, c, i, j]
+                        acc[:, m] = np.clip(new, -self.limit - 1, self.limit)
+                        cut[:, m] += acc[:, m] != new
+        old = self.counts.get(node.name, np.zeros(4, np.int64))
+        self.counts[node.name] = old + [acc.size * w[0].size, cut.sum(), acc.size, (cut > 0).sum()]
+        return acc[:, :, 0, 0] if node.op_type == "Gemm" else acc
+
+
+class OnTarget(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.dir = pathlib.Path(folder.name)
+        random = np.random.default_rng(4)
+
+        def weights(*shape):  # of one size and mostly one sign, so that sums grow
+            return (random.choice([-1, 1], shape, p=[0.1, 0.9]) * random.uniform(0.5, 1, shape)).astype(np.float32)
+
+        nodes = [models.node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]), models.node("Relu", ["c1"], ["r1"]),
+                 models.node("Conv", ["r1", "w2"], ["c2"], pads=[1, 1, 1, 1]), models.node("Relu", ["c2"], ["r2"]),
+                 models.node("Conv", ["r2", "w3"], ["c3"], pads=[1, 1, 1, 1], group=24), models.node("Add", ["c3", "r1"], ["s"]),
+                 models.node("GlobalAveragePool", ["s"], ["p"]), models.node("Flatten", ["p"], ["f"]),
+                 models.node("Gemm", ["f", "w4", "b4"], ["y"], transB=1)]
+        cls.float = models.save(cls.dir / "float.onnx", nodes, [("x", [1, 3, 6, 6])], [("y", [1, 5])],
+                                [("w1", weights(24, 3, 3, 3)), ("b1", weights(24)), ("w2", weights(24, 24, 3, 3)),
+                                 ("w3", weights(24, 1, 3, 3)), ("w4", random.normal(size=(5, 24)).astype(np.float32)),
+                                 ("b4", weights(5))])
+        cls.x = np.abs(random.normal(1.5, 0.5, (SAMPLES, 3, 6, 6))).astype(np.float32)
+        cls.data = cls.dir / "x.npz"
+        np.savez(cls.data, x=cls.x)
+
+    def build(self, target, *flags):
+        path = self.dir / "q.onnx"
+        done = models.seqto("quantize", self.float, "-o", path, "--data", self.data, "--target", target, "--no-improve", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def audit(self, model, *words, code=0):
+        done = models.seqto("audit", model, "--data", self.data, *words, "--json")
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout) if code == 0 else done.stderr
+
+    def table(self, text):
+        path = self.dir / "table.toml"
+        path.write_text(text)
+        return path
+
+    def test_numpy_says_the_same(self):
+        def mse(model, bits, half_up):
+            device = Device(model, bits, half_up)
+            found = np.array([device(x[None])[0] for x in self.x])
+            return found, device.counts
+
+        for target, bits, half_up in (("esp-dl", 20, True), ("esp-dl-p4", 32, False), ("vitis-xint8", 32, True)):
+            with self.subTest(target):
+                model = self.build(target)
+                found = self.audit(model, "--target", target, "--reference", self.float)
+                done = models.seqto("run", self.float, "--data", self.data, "-o", self.dir / "o.npz")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                reference = np.load(self.dir / "o.npz")["y"].astype(np.float64)
+                self.assertEqual(found["target"], target)
+                wide, _ = mse(model, 62, half_up)
+                cut, counts = mse(model, bits, half_up)
+                for name, outputs in (("exact", wide), ("saturating", cut)):
+                    expected = ((outputs - reference)**2).mean()
+                    self.assertAlmostEqual(found["arithmetic"][name]["losses"]["mse"], expected, delta=1e-5 * expected)
+                layers = {layer["name"]: layer for layer in found["layers"]}
+                self.assertEqual(len(layers), 4)
+                for name, numbers in counts.items():
+                    if layers[name]["can_saturate"]:
+                        keys = ("pairs", "saturated_pairs", "outputs", "saturated_outputs")
+                        self.assertEqual([layers[name][k] for k in keys], list(numbers), name)
+                    else:
+                        self.assertEqual(numbers[1], 0)
+                self.assertEqual(any(layer.get("saturated_pairs") for layer in layers.values()), bits == 20)
+                self.assertEqual(found["proposed"], [n for n, l in layers.items() if l.get("saturated_pairs")])
+
+    def test_rounding_alone(self):
+        model = self.build("vitis-xint8")
+        even = self.audit(model, "--target", self.table('name = "even"\nknown = "documented"\nfloats = []\n[arithmetic]\nrounding = "half_even"\n'))
+        up = self.audit(model, "--target", "vitis-xint8")
+        # Sums of powers of two are exact in the runtime's floats too, so that it rounds as half_even says.
+        self.assertLess(even["arithmetic"]["saturating"]["losses"]["mse"], 1e-9)
+        self.assertGreater(up["arithmetic"]["saturating"]["losses"]["mse"], 1e-7)
+
+    def test_the_plan_saturates_less(self):
+        plan = self.dir / "plan.json"
+        before = self.audit(self.build("esp-dl"), "--target", "esp-dl", "--plan-out", plan)
+        after = self.audit(self.build("esp-dl", "--plan", plan), "--target", "esp-dl")
+        cut = [sum(layer.get("saturated_pairs", 0) for layer in found["layers"]) for found in (before, after)]
+        self.assertLess(cut[1], cut[0] / 2)
+
+    def test_errors(self):
+        model = self.build("esp-dl")
+        self.assertIn("esp-dl-p4, esp-dl, vitis-xint8", self.audit(model, "--target", "tensorrt", code=2))
+        head = 'name = "t"\nknown = "documented"\nfloats = []\n'
+        for wrong, part in (("arithmetic = 3\n", "a table [arithmetic]"), ('[arithmetic]\nrounding = "up"\n', "half_even or half_up"),
+                            ("[arithmetic]\naccumulator_bits = 4\n", "8 to 64"), ("[arithmetic]\nbits = 4\n", "accumulator_bits")):
+            self.assertIn(part, self.audit(model, "--target", self.table(head + wrong), code=3))
+
+
+if __name__ == "__main__":
+    unittest.main()
