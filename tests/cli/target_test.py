@@ -15,7 +15,7 @@ from testing import models  # noqa: E402
 from testing.models import DIGITS, DIGITS_DATA, seqto  # noqa: E402
 
 WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-arm64", "onnxruntime-web-wasm", "openvino-cpu", "tensorrt",
-           "qnn-htp", "xnnpack", "esp-dl", "vitis-xint8")
+           "qnn-htp", "xnnpack", "esp-dl", "esp-dl-p4", "vitis-xint8")
 OPENVINO = models.openvino_libraries()
 
 
