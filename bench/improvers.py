@@ -7,6 +7,7 @@ with --row beside the other rows there)
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -151,12 +152,17 @@ def main():
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "improvers.md")
         if part:  # the other rows stay
-            kept = [line for line in open(path).read().splitlines() if line.startswith("| ")][1:]
+            stored = open(path).read()
+            kept = [line for line in stored.splitlines() if line.startswith("| ")][1:]
             kept = [line for line in kept if part not in line.split("|")[1]]
             lines[2:2] = kept
             seen += [line.split("|")[2].strip() for line in kept if "**" not in line]
         with open(path, "w") as file:
-            file.write("# improvers\n\n" + header("improvers --write", list(dict.fromkeys(seen)), "bench/improvers.py"))
+            head = header("improvers --write", list(dict.fromkeys(seen)), "bench/improvers.py")
+            if part:  # so does their date
+                before, today = (re.search(r"--write` on ([^;]*);", text)[1] for text in (stored, head))
+                head = head.replace(f"on {today};", f"on {before}, rows with '{part}' on {today};")
+            file.write("# improvers\n\n" + head)
             file.write("\n".join(lines) + "\n")
     return 0
 
