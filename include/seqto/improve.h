@@ -175,10 +175,10 @@ struct Candidate {
 };
 // The candidate's ranges with some of them narrowed, for the static layers of its plan.
 //
-// In graph order the ends of each range are tried at 0.9, 0.8 ... of their values, as long as it helps: both together,
-// then the upper and the lower alone. It helps where the squared error of all outputs falls by half a
-// percent, each relative to the float output's square, summed over the samples. It has to fall on either half of the
-// samples: a range that serves one half alone would not serve others.
+// In graph order the ends of each range are tried at 0.9, 0.8 ... of their values (with power_of_two_scales at half),
+// as long as it helps: both together, then the upper and the lower alone. It helps where the squared error of all
+// outputs falls by half a percent, each relative to the float output's square, summed over the samples. It has to fall
+// on either half of the samples: a range that serves one half alone would not serve others.
 //
 // Cost: three or more quantized models for each tensor, loaded and run on the samples. Deterministic.
 // Throws Error{kInvalidInput} as Quantizer does.

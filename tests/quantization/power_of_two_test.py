@@ -15,8 +15,8 @@ from testing import models  # noqa: E402
 
 
 def powers_for(largest, highest=127):
-    """The least that `largest` fits, and the two below."""
-    return 2.0 ** (np.ceil(np.log2(np.float64(np.float32(largest / highest)))) - np.arange(3))
+    """The least that `largest` fits, and those below."""
+    return 2.0 ** (np.ceil(np.log2(np.float64(np.float32(largest / highest)))) - np.arange(12))
 
 
 def error(values, scale):

@@ -70,8 +70,8 @@ struct WeightRule {
 };
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule);
 
-// Of all ranges within min-max, tried in steps, the one with the smallest squared error of the weight, by channel. Of
-// scales that are powers of two, that for the whole range and the two below are tried.
+// Of all ranges within min-max, tried in steps, the one with the smallest squared error of the weight, by channel. A
+// scale that is a power of two is halved as long as that helps.
 QuantParams mse_weight_params(const Tensor& weight, const WeightRule& rule);
 
 // q = clip(rint(x / scale) + zero_point) in float, clipped to code_limits(params).

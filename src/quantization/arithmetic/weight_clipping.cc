@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "model/float16.h"
@@ -59,7 +60,7 @@ class Search {
       return 1 - (1 - kSmallestShare) * cut * cut;
     };
     if (rule_.power_of_two) {
-      for (float of_range : {0.5f, 0.25f}) consider(of_range, of_range);
+      for (float of_range = 0.5f; consider(of_range, of_range);) of_range /= 2;
       return best_;
     }
     for (int i = 0; i < kSteps; ++i) consider(share(i), share(i));
@@ -73,16 +74,18 @@ class Search {
   }
 
  private:
-  void consider(float low_share, float high_share) {
+  // True where it is the best so far.
+  bool consider(float low_share, float high_share) {
     QuantLimits limits = quant_limits(rule_.type, rule_.reduce_range, rule_.symmetric);
     const AffineRule rule{limits, rule_.symmetric, rule_.min_real_range, DataType::kFloat, rule_.power_of_two};
     ScaleZeroPoint p = scale_zero_point(channel_.low * low_share, channel_.high * high_share, rule);
     if (half_) p.scale = half_to_float(float_to_half(p.scale));
     double error = squared_error(channel_.values, p, codes_);
-    if (error_ >= 0 && error >= error_) return;
+    if (error_ && !(error < *error_)) return false;
     error_ = error;
     best_ = p;
     shares_ = {low_share, high_share};
+    return true;
   }
 
   const Channel& channel_;
@@ -90,7 +93,7 @@ class Search {
   bool half_;
   QuantLimits codes_;
   ScaleZeroPoint best_;
-  double error_ = -1;
+  std::optional<double> error_;
   std::pair<float, float> shares_{1, 1};
 };
 

@@ -101,14 +101,13 @@ struct Direction {
 
 class Refiner {
  public:
-  Refiner(Quantizer quantizer, const Ranges& ranges, const Plan& plan, const Judge& judge,
-          const RefineOptions& refine_options, float step)
-      : quantizer_(std::move(quantizer)),
-        ranges_(ranges),
-        plan_(plan),
+  Refiner(const Candidate& candidate, const Judge& judge, const RefineOptions& options)
+      : quantizer_(candidate.model, candidate.ranges, candidate.options),
+        ranges_(candidate.ranges),
+        plan_(candidate.plan),
         judge_(judge),
-        options_(refine_options),
-        step_(step),
+        options_(options),
+        step_(candidate.options.power_of_two_scales ? kHalf : kStep),
         env_(judge.env()) {}
 
   Ranges run(const std::vector<std::string>& tensors) {
@@ -200,12 +199,9 @@ std::vector<std::string> ordered_tensors(const Model& model, const Ranges& range
 }  // namespace
 
 Ranges refine_ranges(const Candidate& candidate, const SampleRun& on, const RefineOptions& options) {
-  const auto& [model, ranges, quantize, plan] = candidate;
-  if (on.samples.empty()) return ranges;
-  Judge judge(model, on, options.max_samples);
-  const float step = quantize.power_of_two_scales ? kHalf : kStep;
-  Refiner refiner(Quantizer(model, ranges, quantize), ranges, plan, judge, options, step);
-  return refiner.run(ordered_tensors(model, ranges));
+  if (on.samples.empty()) return candidate.ranges;
+  const Judge judge(candidate.model, on, options.max_samples);
+  return Refiner(candidate, judge, options).run(ordered_tensors(candidate.model, candidate.ranges));
 }
 
 }  // namespace seqto
