@@ -50,9 +50,9 @@ void take_signals() {
 }
 
 // The last of the words that were given.
-const CLI::App& last_word(const CLI::App& app) {
-  const auto below = app.get_subcommands();
-  return below.empty() ? app : last_word(*below.front());
+const CLI::App* last_word(const CLI::App* app) {
+  const auto below = app->get_subcommands();
+  return below.empty() ? app : last_word(below.front());
 }
 
 // The names of its words, or the flags that it takes: those of the words above it too.
@@ -72,7 +72,7 @@ std::vector<std::string> flags_of(const CLI::App* word) {
 
 // A word or flag that there is not, or "".
 std::string what_is_unknown(const CLI::App& app) {
-  const CLI::App& word = last_word(app);
+  const CLI::App& word = *last_word(&app);
   const std::vector<std::string> left = app.remaining(true), words = words_below(word);
   const auto is_flag = [](const std::string& text) { return text.size() > 1 && text.starts_with('-'); };
   if (!words.empty() && !left.empty() && !is_flag(left.front()))
@@ -101,7 +101,7 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
   const auto is = [&](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
   const bool lacks = is(CLI::ExitCodes::RequiredError), asks = is(CLI::ExitCodes::Success);
   // `seqto tun --help` asks about a word; help with a flag too many is help.
-  const bool about_word = !words_below(last_word(app)).empty();
+  const bool about_word = !words_below(*last_word(&app)).empty();
   if (const std::string unknown =
           lacks || is(CLI::ExitCodes::ExtrasError) || (asks && about_word) ? what_is_unknown(app) : "";
       !unknown.empty()) {
@@ -110,7 +110,7 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
     cli::say(app.help());
   } else {
     if (asks || error.get_name() == "RuntimeError") return app.exit(error);  // the latter: the word has told all itself
-    const std::string word = last_word(app).get_parent() ? " " + last_word(app).get_name() : "";
+    const std::string word = last_word(&app)->get_parent() ? " " + last_word(&app)->get_name() : "";
     const std::string what = is(CLI::ExitCodes::ExtrasError)
                                  ? fmt::format("'{}' found and not expected", fmt::join(app.remaining(true), " "))
                                  : error.what();

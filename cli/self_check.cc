@@ -33,7 +33,7 @@ bool is_ruined(double changed_share, int64_t samples) {
 }
 
 // Ten times what `tune` takes for as good as float: the error is a tenth of the outputs' own power.
-const double kRuinedLoss = 10 * TuneOptions().tolerance;
+double ruined_loss() { return 10 * TuneOptions().tolerance; }
 
 std::string in_words(const std::string& figure, double value, const Judged& on) {
   const std::string samples =
@@ -85,7 +85,7 @@ std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& benc
   SelfCheck check{.figure = loss == "kl" ? "top1_disagreement" : loss == "mse" ? "mse" : "nmse", .on = on};
   check.value = loss == "kl" ? losses.top1_disagreement : loss == "mse" ? losses.mse : losses.nmse;
   // Of one number the loss has the number's scale: what is left of it has none.
-  check.ruined = loss == "kl" ? is_ruined(check.value, std::ssize(on.samples)) : losses.nmse > kRuinedLoss;
+  check.ruined = loss == "kl" ? is_ruined(check.value, std::ssize(on.samples)) : losses.nmse > ruined_loss();
   check.text = in_words(check.figure, check.value, on);
   return check;
 }
