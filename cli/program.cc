@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 
@@ -25,9 +26,13 @@ using namespace seqto;
 std::atomic<bool> interrupted{false}, unread{false};
 
 void on_signal(int) {
+  const int before = errno;  // of what is interrupted
   if (interrupted.exchange(true)) ::_exit(130);  // the second one does not wait
   constexpr std::string_view kSaid = "\nstopping when what is under way is done; once more: at once\n";
-  if (::isatty(2) && ::write(2, kSaid.data(), kSaid.size()) < 0) return;
+  if (::isatty(2)) {
+    [[maybe_unused]] const ssize_t said = ::write(2, kSaid.data(), kSaid.size());
+  }
+  errno = before;
 }
 
 // Who read what is printed is gone: writing fails from now on, and the work ends as when it is interrupted.

@@ -113,8 +113,10 @@ void add_tune_flags(Command word, TuneFlags& f) {
                                "Samples for the search, half of them to confirm what it finds (default: at most 64)");
   input.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)");
   search.in_detail()
-      .add_option("--audit-samples", o.audit_samples,
-                  "Audit the selected point on so many samples: would it be the same on x86 without VNNI? (0: no)")
+      .add_option(
+          "--audit-samples", o.audit_samples,
+          "Audit the selected point on so many samples: would it be the same on --target, or on x86 without VNNI? "
+          "(0: no; 8 where a target's sums have fewer than 32 bits)")
       .check_not_negative();
   word.under("Device")
       .in_detail()

@@ -62,7 +62,8 @@ struct TuneOptions {
   double tolerance = 0.01;
   // Beside those that labels bring by themselves.
   MetricOptions metrics;
-  // Samples of the evaluation on which the selected point is audited (validate.h); what it found is a note. 0: none.
+  // Samples of the evaluation on which the selected point is audited (validate.h), as `target` computes where its table
+  // says how; what it found is a note. 0: none, or 8 where sums of the target have fewer than 32 bits.
   int64_t audit_samples = 0;
   // Schemes whose answers depend on what else is in the batch are left out, or refused where they are asked for.
   bool invariant = false;

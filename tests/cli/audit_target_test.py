@@ -168,6 +168,18 @@ class OnTarget(unittest.TestCase):
         cut = [sum(layer.get("saturated_pairs", 0) for layer in found["layers"]) for found in (before, after)]
         self.assertLess(cut[1], cut[0] / 2)
 
+    def test_tune_audits_what_it_selects(self):
+        out = self.dir / "study"
+        done = models.seqto("tune", self.float, "--data", self.data, "--target", "esp-dl", "-o", out, "--max-time", 6)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((out / "summary.json").read_text())
+        note = next(n for n in summary["notes"] if n.startswith("audit of"))
+        self.assertIn("as esp-dl adds and rounds", note)
+        model = next((out / "models").glob(f"{summary['selected']}*.onnx"))
+        found = self.audit(model, "--target", "esp-dl", "--reference", self.float)
+        cut = sum(layer.get("saturated_pairs", 0) > 0 for layer in found["layers"])
+        self.assertEqual(cut > 0, "reduce_range" in note, note)
+
     def test_errors(self):
         model = self.build("esp-dl")
         self.assertIn("esp-dl-p4, esp-dl, vitis-xint8", self.audit(model, "--target", "tensorrt", code=2))

@@ -325,11 +325,12 @@ TEST_P(RunnerContract, OutputsOutliveEverything) {
 }
 
 TEST_P(RunnerContract, TwoSessionsAtOnce) {
+  const Model model = doubler(3000);  // libonnx's parser fills its tables where ThreadSanitizer sees no lock
   std::vector<std::thread> threads;
   std::atomic<int> right{0};
   for (int t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {
-      auto session = runner_->load(doubler(3000));
+      auto session = runner_->load(model);
       for (int i = 0; i < 50; ++i) {
         float start = static_cast<float>(t * 100 + i);
         right += session->run(ramp(3000, start))[0].values<float>()[10] == 2 * (start + 10) + 10;

@@ -164,14 +164,32 @@ std::vector<std::string> text_errors(const Inputs& in, const OpenStudy& study, c
   return notes;
 }
 
+int64_t audited_samples(const Inputs& in) {
+  const bool narrow = in.target && in.target->arithmetic && in.target->arithmetic->accumulator_bits < 32;
+  if (!in.options.dataset.states.empty()) return 0;
+  return std::max(in.options.audit_samples, narrow ? int64_t{kVerifiedSamples} : 0);
+}
+
 std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place& place) {
   const fs::path& folder = in.options.output;
   const std::string id = summarize(study.study, folder, study.ending).selected;
   const Model model = load_model(model_file(folder, id));
   const EvaluationData& data = place.evaluation;
-  const auto count = std::min(data.samples.size(), static_cast<size_t>(in.options.audit_samples));
+  const auto count = std::min(data.samples.size(), static_cast<size_t>(audited_samples(in)));
   const Outputs reference = first_rows(data.reference, static_cast<int64_t>(count));
-  const Audit found = audit(model, {*data.data, std::span(data.samples).first(count), *in.runner, in.env}, reference);
+  AuditOptions options;
+  if (in.target) options.arithmetic = in.target->arithmetic;
+  const Audit found =
+      audit(model, {*data.data, std::span(data.samples).first(count), *in.runner, in.env}, reference, options);
+  if (options.arithmetic)
+    return fmt::format(
+        "audit of {} on {} samples: {} {:.3g} here, {:.3g} as {} adds and rounds; sums of {} of {} int8 layers "
+        "were cut off{}",
+        id, count, found.loss, objective(found.runtime, found.loss), objective(found.saturating, found.loss),
+        in.target->name, found.proposed.size(), found.layers.size(),
+        found.proposed.empty()
+            ? ""
+            : fmt::format("; seqto audit --target {} --plan-out gives reduce_range to these", in.options.target));
   return fmt::format(
       "audit of {} on {} samples: {} {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
       "saturate (x86 without VNNI); {} of {} int8 layers did{}",

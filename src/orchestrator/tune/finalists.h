@@ -20,6 +20,8 @@ void time_finalists(const Inputs& inputs, OpenStudy& study, std::span<const Plac
 
 // In words: whether the selected point, on the first samples of the evaluation, is the same on processors whose int8
 // products saturate.
+// Of options.audit_samples; for a target whose sums have fewer than 32 bits some in any case, but of recurrent models.
+int64_t audited_samples(const Inputs& inputs);
 std::string audit_selected(const Inputs& inputs, const OpenStudy& study, const Place& place);
 
 // In words: where the runtime's optimizations change what the selected point computes on the first of the evaluation's
