@@ -135,10 +135,10 @@ const Attribute* Node::attribute(std::string_view wanted) const {
 
 namespace {
 template <class T>
-T attribute_or(const Node& node, std::string_view name, const T& otherwise) {
+T attribute_or(const Node& node, std::string_view name, T otherwise) {
   const Attribute* a = node.attribute(name);
   const T* value = a ? std::get_if<T>(&a->value) : nullptr;
-  return value ? *value : otherwise;
+  return value ? *value : std::move(otherwise);
 }
 }  // namespace
 

@@ -181,6 +181,7 @@ std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place
   if (in.target) options.arithmetic = in.target->arithmetic;
   const Audit found =
       audit(model, {*data.data, std::span(data.samples).first(count), *in.runner, in.env}, reference, options);
+  if (found.layers.empty()) return fmt::format("{} has no layers in int8, so there was nothing to audit", id);
   if (options.arithmetic)
     return fmt::format(
         "audit of {} on {} samples: {} {:.3g} here, {:.3g} as {} adds and rounds; sums of {} of {} int8 layers "
