@@ -34,8 +34,11 @@ class Encoder {
  private:
   void compute_weight_params() {
     marks_.tensors.for_each([&](const std::string& name, const Mark& mark) {
-      if (auto it = view_.initializers.find(name); it != view_.initializers.end())
-        if ((weights_[name] = constant_params(name, mark, *it->second, options_, cache_)).cut) marks_.deviate("D57");
+      const auto found = view_.initializers.find(name);
+      if (found == view_.initializers.end()) return;
+      QuantParams& params = weights_[name];
+      params = constant_params(name, mark, *found->second, options_, cache_);
+      if (params.cut) marks_.deviate("D57");
     });
   }
 

@@ -183,9 +183,9 @@ class Finder {
 
   void bound(const Node& clip) {
     ChannelGroup* group = group_of(clip.inputs[0]);
-    const float own = *cap_of(clip, index_);
+    const std::optional<float> own = cap_of(clip, index_);
     if (!group) return;
-    if (group->cap && *group->cap != own) pin(clip.inputs[0]);
+    if (!own || (group->cap && *group->cap != *own)) pin(clip.inputs[0]);
     group->cap = own;
   }
 

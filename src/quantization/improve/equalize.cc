@@ -88,8 +88,8 @@ ChannelNoise::Activation writer_of(const Tensor& weight, size_t axis, std::vecto
     energy += magnitude * magnitude;
   }
   if (energy > 0)
-    writer.terms =
-        static_cast<double>(values.size() / rows) * std::accumulate(squares.begin(), squares.end(), 0.0) / energy;
+    writer.terms = static_cast<double>(values.size()) / static_cast<double>(rows) *
+                   std::accumulate(squares.begin(), squares.end(), 0.0) / energy;
   writer.squares = std::move(squares);
   return writer;
 }
