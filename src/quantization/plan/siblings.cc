@@ -16,10 +16,11 @@ namespace {
 using Places = std::set<size_t>;
 
 // The tensor whose values `name` has, in another shape or order.
-const std::string& origin(const std::string& name, const Edges& edges) {
-  const Node* node = edges.producer(name);
-  const bool same = node && (is_identity(*node) || (moves_values(*node) && !has(*node, kTakesApart)));
-  return same ? origin(node->inputs[0], edges) : name;
+std::string origin(std::string name, const Edges& edges) {
+  const auto same = [](const Node& n) { return is_identity(n) || (moves_values(n) && !has(n, kTakesApart)); };
+  for (const Node* node = edges.producer(name); node && same(*node); node = edges.producer(name))
+    name = node->inputs[0];
+  return name;
 }
 
 // Which of `all` lead to each tensor without another weighted layer between, as far as a product brings them together.
