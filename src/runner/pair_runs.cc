@@ -76,7 +76,8 @@ std::vector<ValueInfo> filled_inputs(const Model& joined, const Pair& pair, cons
 }
 
 void fill_tokens(Values& given, std::span<const ValueInfo> filled, const Pair& pair, std::span<const int64_t> tokens) {
-  for (const ValueInfo& input : filled) given[input.name] = token_input(input, *role_in(pair, input), tokens);
+  for (const ValueInfo& input : filled)
+    if (const auto role = role_in(pair, input)) given[input.name] = token_input(input, *role, tokens);
 }
 
 bool is_tokens(const Pair& pair, const ValueInfo& input) { return role_in(pair, input) == TokenRole::kTokens; }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/files.h"
@@ -56,9 +57,13 @@ class Reader {
     const toml::node* node = take(key, false);
     if (!node) return {};
     if (!node->is_number()) fail(*node, fmt::format("another value of {}", key), "a number");
-    return *node->value<double>();
+    return node->value<double>();
   }
-  int64_t whole(const char* key) { return static_cast<int64_t>(number(key).value_or(0)); }
+  int64_t whole(const char* key) {
+    const double value = number(key).value_or(0);
+    if (!(std::abs(value) < 1e9)) fail(table_, fmt::format("{} = {}", key, value), "a number below a billion");
+    return static_cast<int64_t>(value);
+  }
   const toml::array* tables(const char* key) {
     const toml::node* node = take(key, false);
     if (node && !node->is_array_of_tables()) fail(*node, fmt::format("another value of {}", key), "tables [[rule]]");

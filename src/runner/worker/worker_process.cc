@@ -182,7 +182,8 @@ bool WorkerProcess::next_message(json& message) {
     const std::string line = incoming_.substr(0, end);
     incoming_.erase(0, end + 1);
     message = parse_json_if_any(line);
-    if (link_ && (arriving_ = blob_header(message))) continue;
+    if (link_) arriving_ = blob_header(message);
+    if (arriving_) continue;
     const bool known = message.contains("ok") || message.contains("error") || message.contains("lacks");
     if (message.is_object() && ((message.contains("id") && known) || (link_ && message.contains("ended")))) return true;
     fail(fmt::format("wrote what is no reply of protocol {}: '{:.80}'", kWorkerProtocol, line));

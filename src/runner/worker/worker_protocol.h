@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 #include "base/json.h"
 
@@ -65,7 +66,7 @@ T field(const nlohmann::json& message, const char* name) {
 }
 template <class T>
 T field_or(const nlohmann::json& message, const char* name, T otherwise) {
-  return message.contains(name) ? field<T>(message, name) : otherwise;
+  return message.contains(name) ? field<T>(message, name) : std::move(otherwise);
 }
 
 }  // namespace seqto::internal
