@@ -9,29 +9,37 @@
 namespace seqto::internal {
 namespace {
 
-// What DequantizeLinear made floats of, again.
-template <class T>
-Tensor codes_of(const Tensor& values, float scale, int zero) {
-  std::vector<T> codes;
-  codes.reserve(static_cast<size_t>(values.element_count()));
-  for (const float value : values.values<float>()) codes.push_back(static_cast<T>(std::lrint(value / scale) + zero));
-  return Tensor::from(std::is_signed_v<T> ? DataType::kInt8 : DataType::kUint8, values.dims(), std::move(codes));
-}
-
 double rounded(double value, Arithmetic::Rounding rounding) {
   return rounding == Arithmetic::Rounding::kHalfUp ? std::floor(value + 0.5) : std::nearbyint(value);
 }
 
 template <class T>
-Tensor quantized(const Tensor& values, float scale, int zero, DataType type, Arithmetic::Rounding rounding) {
+Tensor rounded_codes(const Tensor& values, float scale, int zero, DataType type, Arithmetic::Rounding rounding) {
   constexpr double kLowest = std::numeric_limits<T>::lowest(), kHighest = std::numeric_limits<T>::max();
-  std::vector<T> codes;
-  codes.reserve(static_cast<size_t>(values.element_count()));
+  std::vector<T> result;
+  result.reserve(static_cast<size_t>(values.element_count()));
   for (const float value : values.values<float>()) {
     const double code = rounded(static_cast<double>(value / scale), rounding) + zero;
-    codes.push_back(std::isnan(code) ? T{0} : static_cast<T>(std::clamp(code, kLowest, kHighest)));
+    result.push_back(std::isnan(code) ? T{0} : static_cast<T>(std::clamp(code, kLowest, kHighest)));
   }
-  return Tensor::from(type, values.dims(), std::move(codes));
+  return Tensor::from(type, values.dims(), std::move(result));
+}
+
+// Nothing for types of fewer bits.
+std::optional<Tensor> quantized(const Tensor& values, float scale, int zero, DataType type,
+                                Arithmetic::Rounding rounding) {
+  switch (type) {
+    case DataType::kUint8:
+      return rounded_codes<uint8_t>(values, scale, zero, type, rounding);
+    case DataType::kInt8:
+      return rounded_codes<int8_t>(values, scale, zero, type, rounding);
+    case DataType::kUint16:
+      return rounded_codes<uint16_t>(values, scale, zero, type, rounding);
+    case DataType::kInt16:
+      return rounded_codes<int16_t>(values, scale, zero, type, rounding);
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -65,10 +73,10 @@ std::optional<Tensor> DeviceArithmetic::compute(const Node& node, std::span<cons
   const auto found = by_sums_.find(node.outputs[0]);
   if (found == by_sums_.end()) return {};
   IntegerLayer& layer = *found->second;
-  const Tensor codes = layer.input_type == DataType::kInt8
-                           ? codes_of<int8_t>(reads[0], layer.input_scale, layer.input_zero)
-                           : codes_of<uint8_t>(reads[0], layer.input_scale, layer.input_zero);
-  LayerResult result = accumulate(layer, codes, limit_);
+  // What DequantizeLinear made floats of, again.
+  const auto codes =
+      quantized(reads[0], layer.input_scale, layer.input_zero, layer.input_type, Arithmetic::Rounding::kHalfEven);
+  LayerResult result = accumulate(layer, *codes, limit_);
   layer.audited.pairs += result.pairs;
   layer.audited.saturated_pairs += result.saturated_pairs;
   layer.audited.outputs += result.outputs;
@@ -76,7 +84,7 @@ std::optional<Tensor> DeviceArithmetic::compute(const Node& node, std::span<cons
   return std::move(result.output);
 }
 
-// Nothing for scales of channels and types of fewer bits, which the runtime rounds.
+// Nothing for scales of channels, which the runtime rounds.
 std::optional<Tensor> DeviceArithmetic::quantize(const Node& node, const Tensor& values) const {
   const auto constant = [&](size_t i) -> const Tensor* {
     const auto found = i < node.inputs.size() ? constants_.find(node.inputs[i]) : constants_.end();
@@ -85,21 +93,8 @@ std::optional<Tensor> DeviceArithmetic::quantize(const Node& node, const Tensor&
   const Tensor *scale = constant(1), *zero = constant(2);
   if (!scale || scale->type() != DataType::kFloat || scale->element_count() != 1) return {};
   if (zero ? zero->element_count() != 1 : node.inputs.size() > 2 || node.attribute("output_dtype")) return {};
-  const DataType type = zero ? zero->type() : DataType::kUint8;
-  const float s = scale->values<float>()[0];
-  const int z = zero ? static_cast<int>(element(*zero, 0)) : 0;
-  switch (type) {
-    case DataType::kUint8:
-      return quantized<uint8_t>(values, s, z, type, arithmetic_.rounding);
-    case DataType::kInt8:
-      return quantized<int8_t>(values, s, z, type, arithmetic_.rounding);
-    case DataType::kUint16:
-      return quantized<uint16_t>(values, s, z, type, arithmetic_.rounding);
-    case DataType::kInt16:
-      return quantized<int16_t>(values, s, z, type, arithmetic_.rounding);
-    default:
-      return {};
-  }
+  return quantized(values, scale->values<float>()[0], zero ? static_cast<int>(element(*zero, 0)) : 0,
+                   zero ? zero->type() : DataType::kUint8, arithmetic_.rounding);
 }
 
 }  // namespace seqto::internal
