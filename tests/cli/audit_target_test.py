@@ -173,7 +173,7 @@ class OnTarget(unittest.TestCase):
         table = self.table((models.SOURCE / "targets/esp-dl.toml").read_text().replace("accumulator_bits = 20", "accumulator_bits = 16"))
         for target, cut in (("esp-dl", False), (table, True)):
             out = self.dir / f"study{cut}"
-            done = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--target", target, "-o", out, "--max-time", 6)
+            done = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--target", target, "-o", out, "--max-evaluations", 12)
             self.assertEqual(done.returncode, 0, done.stderr)
             summary = json.loads((out / "summary.json").read_text())
             self.assertNotEqual(summary["selected"], "float")
