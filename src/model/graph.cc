@@ -138,7 +138,8 @@ template <class T>
 T attribute_or(const Node& node, std::string_view name, T otherwise) {
   const Attribute* a = node.attribute(name);
   const T* value = a ? std::get_if<T>(&a->value) : nullptr;
-  return value ? *value : std::move(otherwise);
+  if (value) return *value;
+  return otherwise;
 }
 }  // namespace
 
