@@ -19,21 +19,23 @@ namespace {
               fmt::format("[data] {}: {}; a readable JPEG or PNG expected; replace or remove the file", name, why));
 }
 
-// A few bytes of header can ask for gigabytes.
+// A few bytes of header can ask for gigabytes. Pillow begins to warn at this size.
 void check_size(int64_t width, int64_t height, const std::string& name) {
   if (width < 1 || height < 1) fail(name, fmt::format("{}x{} pixels found", width, height));
-  if (width * height > 180'000'000) fail(name, fmt::format("{}x{} is beyond 180 million pixels", width, height));
+  if (width * height > 89'478'485) fail(name, fmt::format("{}x{} is beyond 89 million pixels", width, height));
 }
 
-// Adobe's programs store CMYK inverted, and so does everyone since; 255 in the file is no ink.
-void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, std::vector<uint8_t>& rgb) {
-  for (size_t pixel = 0; pixel < rgb.size() / 3; ++pixel) {
-    const int light = cmyk[4 * pixel + 3];
+// In place. Adobe's programs store CMYK inverted, and so does everyone since; 255 in the file is no ink.
+void cmyk_to_rgb(std::vector<uint8_t>& values) {
+  const size_t pixels = values.size() / 4;
+  for (size_t pixel = 0; pixel < pixels; ++pixel) {
+    const int light = values[4 * pixel + 3];
     for (size_t c = 0; c < 3; ++c) {
-      const int product = (255 - cmyk[4 * pixel + c]) * light + 128;
-      rgb[3 * pixel + c] = static_cast<uint8_t>(light - ((product + (product >> 8)) >> 8));
+      const int product = (255 - values[4 * pixel + c]) * light + 128;
+      values[3 * pixel + c] = static_cast<uint8_t>(light - ((product + (product >> 8)) >> 8));
     }
   }
+  values.resize(pixels * 3);
 }
 
 Image decode_jpeg(std::string_view bytes, const std::string& name) {
@@ -51,17 +53,16 @@ Image decode_jpeg(std::string_view bytes, const std::string& name) {
 
   const bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
   const size_t pixels = static_cast<size_t>(image.width) * image.height;
-  image.rgb.resize(pixels * 3);
-  std::vector<uint8_t> inks(cmyk ? pixels * 4 : 0);
+  image.rgb.resize(pixels * (cmyk ? 4 : 3));
   // No flags: the exact integer DCT and smooth chroma upsampling, as Pillow's.
-  const int failed = tjDecompress2(decoder.get(), data, bytes.size(), cmyk ? inks.data() : image.rgb.data(),
-                                   image.width, 0, image.height, cmyk ? TJPF_CMYK : TJPF_RGB, 0);
+  const int failed = tjDecompress2(decoder.get(), data, bytes.size(), image.rgb.data(), image.width, 0, image.height,
+                                   cmyk ? TJPF_CMYK : TJPF_RGB, 0);
   if (failed) {
     // Harmless oddities are warnings too; a file that ends early is not harmless: the rest would be grey.
     const std::string why = tjGetErrorStr2(decoder.get());
     if (tjGetErrorCode(decoder.get()) == TJERR_FATAL || why.find("Premature end") != std::string::npos) fail(name, why);
   }
-  if (cmyk) cmyk_to_rgb(inks, image.rgb);
+  if (cmyk) cmyk_to_rgb(image.rgb);
   return image;
 }
 

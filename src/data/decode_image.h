@@ -14,7 +14,7 @@ struct Image {
 };
 
 // A JPEG or PNG by its first bytes; grey, palette, CMYK and 16-bit pixels become RGB, alpha is dropped.
-// Throws Error{kInvalidInput} that begins with `name`: not an image, truncated, damaged, or beyond 180 million pixels.
+// Throws Error{kInvalidInput} that begins with `name`: not an image, truncated, damaged, or beyond 89 million pixels.
 Image decode_image(std::string_view bytes, const std::string& name);
 
 }  // namespace seqto::internal

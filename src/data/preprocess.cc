@@ -102,8 +102,8 @@ class Reader {
     const std::string found =
         what.empty() ? (has(key.c_str()) ? at(key.c_str()).dump() : "nothing") : std::string(what);
     throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: \"{}{}\": {} found; {} expected; see docs/reference/preprocess.md", file_, prefix_,
-                            key, key.empty() ? object_.dump() : found, expected));
+                fmt::format("[data] {}: \"{}{}\": {} found; {} expected; see docs/reference/preprocess.md", file_,
+                            prefix_, key, key.empty() ? object_.dump() : found, expected));
   }
 
  private:
@@ -138,9 +138,10 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
   json root;
   try {
     root = internal::parse_json(text);
-  } catch (const json::parse_error& error) {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[data] {}: {}; a JSON object expected; see docs/reference/preprocess.md", file, error.what()));
+  } catch (const json::exception& error) {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {}: {}; a JSON object expected; see docs/reference/preprocess.md", file, error.what()));
   }
   const Reader reader(root, file, "", {"resize", "crop", "channel_order", "layout", "scale", "mean", "std"});
   Preprocess recipe;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -91,6 +92,25 @@ constexpr std::pair<std::string_view, Infer> kOnnx[] = {
     {"SimplifiedLayerNormalization", layer_norm},
 };
 
+// Rank one of a known length: its numbers are carried along as if they were a shape, each by itself.
+bool longer_than_a_shape(const onnx::TypeProto* type) {
+  constexpr int64_t kLongestShape = 64;
+  if (!type || !type->has_tensor_type()) return false;
+  const onnx::TensorShapeProto& shape = type->tensor_type().shape();
+  return shape.dim_size() == 1 && shape.dim(0).dim_value() > kLongestShape;
+}
+
+// The operator, as long as what it reads can be a shape.
+onnx::OpSchema for_shapes_alone(onnx::OpSchema schema) {
+  schema.PartialDataPropagationFunction(
+      [propagate = schema.GetDataPropagationFunction()](onnx::DataPropagationContext& context) {
+        for (size_t i = 0; i < context.getNumInputs(); ++i)
+          if (longer_than_a_shape(context.getInputType(i))) return;
+        propagate(context);
+      });
+  return schema;
+}
+
 class ShapeRegistry final : public onnx::ISchemaRegistry {
  public:
   ShapeRegistry() {
@@ -99,7 +119,13 @@ class ShapeRegistry final : public onnx::ISchemaRegistry {
   }
 
   const onnx::OpSchema* GetSchema(const std::string& op_type, int version, const std::string& domain) const override {
-    if (const auto* known = onnx::OpSchemaRegistry::Schema(op_type, version, domain)) return known;
+    if (const auto* known = onnx::OpSchemaRegistry::Schema(op_type, version, domain)) {
+      if (!known->has_data_propagation_function()) return known;
+      const std::lock_guard lock(mutex_);
+      const auto found = propagating_.find(known);
+      if (found != propagating_.end()) return &found->second;
+      return &propagating_.emplace(known, for_shapes_alone(*known)).first->second;
+    }
     auto it = own_.find({domain, op_type});
     return it == own_.end() ? nullptr : &it->second;
   }
@@ -112,6 +138,8 @@ class ShapeRegistry final : public onnx::ISchemaRegistry {
   }
 
   std::map<std::pair<std::string, std::string>, onnx::OpSchema> own_;
+  mutable std::mutex mutex_;
+  mutable std::map<const onnx::OpSchema*, onnx::OpSchema> propagating_;  // made when asked for; guarded by mutex_
 };
 
 }  // namespace

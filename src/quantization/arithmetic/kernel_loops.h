@@ -48,8 +48,9 @@ void min_max(const FileFloat* in, size_t n, float* low, float* high) {
     *high = highs[k] > *high ? highs[k] : *high;
   }
   for (; i < n; ++i) {
-    *low = in[i] < *low ? in[i] : *low;
-    *high = in[i] > *high ? in[i] : *high;
+    const float x = in[i];  // in a conditional expression it would be taken for aligned
+    *low = x < *low ? x : *low;
+    *high = x > *high ? x : *high;
   }
 }
 
@@ -63,8 +64,9 @@ void min_max_columns(const FileFloat* in, size_t n, float* low, float* high) {
     V::store(high + i, V::max(x, V::load(high + i)));
   }
   for (; i < n; ++i) {
-    low[i] = in[i] < low[i] ? in[i] : low[i];
-    high[i] = in[i] > high[i] ? in[i] : high[i];
+    const float x = in[i];
+    low[i] = x < low[i] ? x : low[i];
+    high[i] = x > high[i] ? x : high[i];
   }
 }
 

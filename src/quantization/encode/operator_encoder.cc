@@ -330,7 +330,7 @@ void OperatorEncoder::emit_float(const Node& found) {
 // The runtime makes one operator of a MatMul and the DequantizeLinears before it, which takes no scales by channel on
 // the left.
 bool OperatorEncoder::fuses_channels_of_the_left(const Node& node) const {
-  if (!is_matmul(node) || !initializer(node.inputs[0])) return false;
+  if (!is_matmul(node) || node.inputs.size() < 2 || !initializer(node.inputs[0])) return false;
   const QuantizedTensor* left = find(node.inputs[0]);
   return left && left->params.axis && find(node.inputs[1]);
 }

@@ -103,9 +103,9 @@ bool SettledPairs::is_foldable(const Node& node) const {
       seqto::internal::is_constant(node) || has_body(node) || is_random(node))
     return false;
   if (std::ranges::any_of(node.outputs, [&](const std::string& o) { return folded_.contains(o); })) return false;
+  if (node.inputs.empty()) return false;
   if (is_shape(node)) return shapes_.contains(node.inputs[0]);
-  return !node.inputs.empty() &&
-         std::ranges::all_of(node.inputs, [&](const std::string& i) { return i.empty() || is_constant(i); });
+  return std::ranges::all_of(node.inputs, [&](const std::string& i) { return i.empty() || is_constant(i); });
 }
 
 // What a node makes of one number, as exporters write bounds.
