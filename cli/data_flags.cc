@@ -97,11 +97,11 @@ void add_fix_input_flag(Command word, std::map<std::string, double>& inputs) {
 void add_data_flags(Command word, DataFlags& f, bool required) {
   DatasetOptions& o = f.options;
   const Command input = word.under("Input"), detail = input.in_detail();
-  const Option data = input.add_option("--data,--text", f.path,
-                                       "Folder of images, audio or text, .npz, .npy, test_data_set_<n>, random");
+  const Option data = input.add_option(
+      "--data,--text", f.path, "Folder of images, audio or text, data.yaml, .npz, .npy, test_data_set_<n>, random");
   if (required) data.required();
   input.add_option("--labels", o.labels, "CSV of file,label or file,target; .npz of targets; boxes");
-  input.add_option("--preprocess", o.preprocess, "Of images").type_name("imagenet|unit|none|FILE");
+  input.add_option("--preprocess", o.preprocess, "Of images").type_name("imagenet|yolo|unit|none|FILE");
   input.add_option("--samples", o.samples, "Use N samples: the first, to quantize or tune some of every class")
       .check_not_negative();
   detail.add_option("--random-samples", o.random_samples, "Use K samples drawn at random").check_not_negative();

@@ -2,7 +2,7 @@
 find_program(SEQTO_PYTHON3 python3 REQUIRED)
 mark_as_advanced(SEQTO_PYTHON3)
 set(components "")
-foreach(name archive duktape fmt nettle png protobuf turbojpeg xxhash zlib)
+foreach(name archive duktape fmt nettle png protobuf turbojpeg xxhash yaml zlib)
   list(APPEND components "${name}=${SEQTO_${name}_LIBRARY}")
 endforeach()
 find_path(SEQTO_cli11_INCLUDE CLI/CLI.hpp)

@@ -66,6 +66,8 @@ find_path(SEQTO_tomlplusplus_INCLUDE toml++/toml.h REQUIRED)
 add_library(seqto::tomlplusplus INTERFACE IMPORTED)
 target_include_directories(seqto::tomlplusplus SYSTEM INTERFACE "${SEQTO_tomlplusplus_INCLUDE}")
 
+seqto_library(yaml yaml.h yaml)
+
 # Archives: of libarchive only its tar and gzip are linked. Of libcurl the headers: it is loaded when it is needed.
 seqto_library(archive archive.h archive)
 target_link_libraries(seqto::archive INTERFACE seqto::zlib)

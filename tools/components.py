@@ -30,6 +30,7 @@ KNOWN = {
     "tomlplusplus": ("MIT", "https://marzer.github.io/tomlplusplus", None),
     "turbojpeg": ("IJG AND BSD-3-Clause AND Zlib", "https://libjpeg-turbo.org", None),
     "xxhash": ("BSD-2-Clause", "https://xxhash.com", None),
+    "yaml": ("MIT", "https://pyyaml.org/wiki/LibYAML", None),
     "zlib": ("Zlib", "https://zlib.net", None),
 }
 

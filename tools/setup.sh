@@ -40,7 +40,7 @@ fail() { say "$*"; exit 1; }
 packages="g++ cmake ninja-build ccache python3 python3-venv pkg-config ca-certificates libprotobuf-dev protobuf-compiler
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libturbojpeg0-dev libpng-dev zlib1g-dev duktape-dev nettle-dev
   libxxhash-dev libsndfile1-dev libeigen3-dev libtomlplusplus-dev libcurl4-openssl-dev libarchive-dev
-  libgtest-dev libbenchmark-dev"
+  libyaml-dev libgtest-dev libbenchmark-dev"
 [ "$level" = test ] && packages="$packages jq $(
   # Ubuntu's chromium package only points to a snap, which needs a running snapd.
   grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)"

@@ -91,7 +91,7 @@ fetch_arm_root() {
   private_apt "$deps/dl/arm_root" arm64 "$(source_line deb "$(codename)" main)"
   unpack_packages "$arm/root" libc6-dev libstdc++6 libprotobuf-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev \
     libturbojpeg0-dev libpng-dev zlib1g-dev duktape-dev nettle-dev libxxhash-dev libsndfile1-dev libeigen3-dev \
-    libtomlplusplus-dev libcurl4-openssl-dev libarchive-dev
+    libtomlplusplus-dev libcurl4-openssl-dev libarchive-dev libyaml-dev
   rm -rf "$work"
   for name in onnxruntime echarts dagre; do ln -sfn "../$name" "$arm/$name"; done
 }
@@ -120,7 +120,7 @@ set_up_arm() {
   on_debian || fail "the package for 64-bit ARM is made on Debian on x86-64"
   arm=$deps/aarch64
   mkdir -p "$arm"
-  step arm_root "libraries of $(codename)" fetch_arm_root
+  step arm_root "libraries of $(codename), libyaml too" fetch_arm_root
   step arm_python "$(made_from "$ABI3_PYTHON of $ABI3_SUITE" arm_python)" fetch_arm_python
   step arm_pic "protobuf, libjpeg-turbo, libpng, fmt and duktape of the distribution" build_arm_libraries
   step arm_onnx "$(made_from onnx)" build_arm_onnx

@@ -129,8 +129,8 @@ struct DatasetOptions {
   // (its order is the order of the data set); an .npz or .npy of targets; boxes in COCO's JSON or in a folder of YOLO's
   // text files.
   std::string labels;
-  // As load_preprocess() takes; empty: none for arrays, "unit" for images. Of audio: the preprocessor_config.json of
-  // wav2vec2's or Whisper's extractor, which sets rate, normalize and log_mel.
+  // As load_preprocess() takes; empty: none for arrays, "unit" for images, "yolo" for those of a data.yaml. Of audio:
+  // the preprocessor_config.json of wav2vec2's or Whisper's extractor, which sets rate, normalize and log_mel.
   std::string preprocess;
   int64_t samples = 0;  // the first so many by `order`, in the data set's own order; 0: all
   SampleOrder order = SampleOrder::kGiven;
@@ -146,13 +146,15 @@ struct DatasetOptions {
   StateReset state_reset;
 };
 
-// `path` is a folder of .jpg/.jpeg/.png images, an .npz (array x and labels y, or one array per model input; first
-// axis: samples), or an .npy. It may be a folder of ONNX's test_data_set_<n> (input_<n>.pb, output_<n>.pb), the word
-// "random" (100 samples unless options.samples says more or fewer), audio (.wav, .flac, a folder of them) or text
+// `path` is a folder of .jpg/.jpeg/.png images, a YOLO data set's .yaml, which has its labels, an .npz (array x and
+// labels y, or one array per model input; first axis: samples), or an .npy. It may be a folder of ONNX's
+// test_data_set_<n> (input_<n>.pb, output_<n>.pb), the word "random" (100 samples unless options.samples says more or
+// fewer), audio (.wav, .flac, a folder of them) or text
 // (.txt, .md, a folder of them). `inputs` are the model's inputs without initializers. See docs/guide/data.md. Throws
 // Error{kInvalidInput}: nothing there, folder empty, image unreadable, shape or channel mismatch (checked on the first
 // sample at once). Also for labels that name missing files, several inputs but one array, or an open dimension of
-// random inputs, no batch, without a size. Throws Error{kUsage}: dims or constants that fit no input.
+// random inputs, no batch, without a size. Throws Error{kUsage}: dims or constants that fit no input, labels beside
+// those of a data.yaml.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -77,8 +78,7 @@ std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& f
   }
 }
 
-std::vector<Box> read_yolo(const std::filesystem::path& folder, const std::string& image) {
-  const std::filesystem::path file = folder / std::filesystem::path(image).filename().replace_extension(".txt");
+std::vector<Box> read_yolo(const std::filesystem::path& file, bool has_keypoints) {
   if (!std::filesystem::exists(file)) return {};
   std::vector<Box> boxes;
   std::istringstream lines(read_file(file));
@@ -88,15 +88,26 @@ std::vector<Box> read_yolo(const std::filesystem::path& folder, const std::strin
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     std::istringstream words(line);
     Box box;
-    float x = 0, y = 0, width = 0, height = 0;
-    if (!(words >> box.label >> x >> y >> width >> height) || box.label < 0)
+    std::vector<float> values;
+    words >> box.label;
+    for (float value = 0; words >> value;) values.push_back(value);
+    if (!words.eof() || values.size() < 4 || box.label < 0)
       throw Error(
           Code::kInvalidInput,
-          fmt::format("[data] {}, line {}: \"{}\" found; \"class x y width height\" expected, the class from 0, "
-                      "middle and size as shares of the image; correct the line",
+          fmt::format("[data] {}, line {}: \"{}\" found; \"class x y width height\" or \"class x1 y1 x2 y2 x3 y3 ...\" "
+                      "expected, the class from 0, places and sizes as shares of the image; correct the line",
                       file.string(), number, line));
-    box.left = x - width / 2, box.right = x + width / 2;
-    box.top = y - height / 2, box.bottom = y + height / 2;
+    const bool outline = !has_keypoints && values.size() >= 6 && values.size() % 2 == 0;
+    if (outline) {
+      box.left = box.right = values[0], box.top = box.bottom = values[1];
+      for (size_t i = 2; i < values.size(); i += 2) {
+        box.left = std::min(box.left, values[i]), box.right = std::max(box.right, values[i]);
+        box.top = std::min(box.top, values[i + 1]), box.bottom = std::max(box.bottom, values[i + 1]);
+      }
+    } else {
+      box.left = values[0] - values[2] / 2, box.right = values[0] + values[2] / 2;
+      box.top = values[1] - values[3] / 2, box.bottom = values[1] + values[3] / 2;
+    }
     boxes.push_back(box);
   }
   return boxes;

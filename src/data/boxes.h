@@ -1,8 +1,9 @@
-// Boxes of objects in images: COCO's JSON, and the text files of YOLO.
+// Boxes of objects in images: COCO's JSON, and the text files and data sets of YOLO.
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,30 @@ namespace seqto::internal {
 // Throws Error{kInvalidInput} naming what is missing.
 std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& file);
 
-// FOLDER/<stem of the image>.txt: a line "class x y width height" for each object, the middle and the size as shares of
-// the image. No file: no objects. Throws Error{kInvalidInput} naming the line.
-std::vector<Box> read_yolo(const std::filesystem::path& folder, const std::string& image);
+// A line for each object. Of five numbers: "class x y width height", the middle and the size as shares of the image. Of
+// an odd number from seven on: the class and the corners of an outline, whose box is taken, unless keypoints stand
+// behind the boxes. What follows a box otherwise is passed over. No file: no objects. Throws Error{kInvalidInput}
+// naming the line.
+std::vector<Box> read_yolo(const std::filesystem::path& file, bool has_keypoints = false);
+
+// Data sets as YOLO's trainers describe them: a data.yaml that tells where the images are.
+struct YoloData {
+  std::filesystem::path root;                  // what "path" says
+  std::vector<std::filesystem::path> folders;  // of images, below the root or beside it
+  std::vector<std::filesystem::path> images;   // single ones, of lists
+  bool has_keypoints = false;                  // in the labels, behind each box
+};
+
+bool is_yolo_data(const std::filesystem::path& path);  // a .yaml or .yml
+
+// Of the part "val", else "test", else "train": folders, or .txt files that list images. "path" is looked for beside
+// the file, where the program runs, and as the file's own folder; a "../" in front of a part that leads nowhere is
+// passed over. Throws Error{kInvalidInput}: no such part, nothing found where it points, an image that is not there.
+YoloData read_yolo_data(const std::filesystem::path& file);
+
+// The text file of an image: in its path the last folder `images` becomes `labels`; beside the image without one.
+std::filesystem::path yolo_labels_of(const std::filesystem::path& image);
+// The folders of these files that are there.
+std::set<std::filesystem::path> yolo_label_folders(const YoloData& data);
 
 }  // namespace seqto::internal

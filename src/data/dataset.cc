@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "data/boxes.h"
 #include "data/datasets.h"
 #include "data/positions.h"
 #include "data/targets.h"
@@ -17,10 +18,11 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
   if (!std::filesystem::exists(path)) {
     throw Error(
         Code::kInvalidInput,
-        fmt::format("[data] {}: nothing found there; a folder of images, an .npz, an .npy, a folder of audio, of "
-                    "text or of test_data_set_<n>, or the word random expected; correct the path",
+        fmt::format("[data] {}: nothing found there; a folder of images, a data.yaml, an .npz, an .npy, a folder "
+                    "of audio, of text or of test_data_set_<n>, or the word random expected; correct the path",
                     path.string()));
   }
+  if (internal::is_yolo_data(path)) return internal::open_images(path, inputs, options);
   if (internal::holds_audio(path)) return internal::open_audio(path, inputs, options);
   // Beside arrays of token ids the tokenizer is there to show them.
   const bool arrays = path.extension() == ".npz" || path.extension() == ".npy";

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "data/boxes.h"
 #include "data/convert.h"
 #include "data/datasets.h"
 #include "data/labels.h"
@@ -74,6 +75,18 @@ std::vector<ImageFile> list_labelled(const std::filesystem::path& folder, const 
     }
     files.push_back({row.file, row.label, size});
   }
+  return files;
+}
+
+// Their names are paths as seen from the data's root.
+std::vector<ImageFile> list_described(const YoloData& data) {
+  std::vector<ImageFile> files;
+  const auto add = [&](const std::filesystem::path& image, uint64_t size) {
+    files.push_back({image.lexically_proximate(data.root).string(), -1, size});
+  };
+  for (const std::filesystem::path& folder : data.folders)
+    for (const ImageFile& file : list_folder(folder)) add(folder / file.name, file.size_bytes);
+  for (const std::filesystem::path& image : data.images) add(image, std::filesystem::file_size(image));
   return files;
 }
 
@@ -304,20 +317,29 @@ std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::s
                     "each of them, or --input NAME=NUMBER for those that never change",
                     folder.string(), inputs.size(), fmt::join(names, ", ")));
   }
-  Preprocess recipe = load_preprocess(options.preprocess.empty() ? "unit" : options.preprocess);
+  const bool described = is_yolo_data(folder);
+  Preprocess recipe = load_preprocess(!options.preprocess.empty() ? options.preprocess : described ? "yolo" : "unit");
   recipe.grey |= reads_grey(inputs[0], recipe);
   size_letterbox(recipe, inputs[0]);
   const bool has_labels = is_label_table(options.labels);
-  std::vector<ImageFile> all = has_labels ? list_labelled(folder, options.labels) : list_folder(folder);
-  tell_kinds(all);
+  std::filesystem::path root = folder;
+  std::vector<ImageFile> all;
+  if (described) {
+    const YoloData data = read_yolo_data(folder);
+    all = list_described(data);
+    root = data.root;
+  } else {
+    all = has_labels ? list_labelled(folder, options.labels) : list_folder(folder);
+    tell_kinds(all);
+  }
   std::vector<ImageFile> files;
   const auto kind_of = [&all](int64_t i) { return SampleKind{all[i].kind}; };
   for (const int64_t index : select(static_cast<int64_t>(all.size()), options, kind_of)) {
     all[index].position = index;
     files.push_back(all[index]);
   }
-  return std::make_unique<ImageDataset>(ImageFolder{folder, std::move(files), has_labels}, inputs[0], std::move(recipe),
-                                        options.cache_bytes);
+  return std::make_unique<ImageDataset>(ImageFolder{std::move(root), std::move(files), has_labels}, inputs[0],
+                                        std::move(recipe), options.cache_bytes);
 }
 
 }  // namespace seqto::internal

@@ -86,10 +86,25 @@ class CocoBoxes : public Truths {
 class YoloBoxes : public Truths {
  public:
   explicit YoloBoxes(fs::path folder) : folder_(std::move(folder)) {}
-  void add_to(Sample& sample) const override { sample.boxes = read_yolo(folder_, sample.name); }
+  void add_to(Sample& sample) const override {
+    sample.boxes = read_yolo(folder_ / fs::path(sample.name).filename().replace_extension(".txt"));
+  }
 
  private:
   fs::path folder_;
+};
+
+// The text files beside the images of a data.yaml.
+class DescribedBoxes : public Truths {
+ public:
+  explicit DescribedBoxes(const YoloData& data) : root_(data.root), has_keypoints_(data.has_keypoints) {}
+  void add_to(Sample& sample) const override {
+    sample.boxes = read_yolo(yolo_labels_of(root_ / sample.name), has_keypoints_);
+  }
+
+ private:
+  fs::path root_;
+  bool has_keypoints_;
 };
 
 std::unique_ptr<Truths> array_truths(const fs::path& path) {
@@ -102,30 +117,41 @@ std::unique_ptr<Truths> array_truths(const fs::path& path) {
 }
 
 // Boxes are of the whole image; what is cut off would have to be cut off them as well.
-void refuse_crop(const DatasetOptions& options) {
+void refuse_crop(const std::string& boxes, const DatasetOptions& options) {
   if (options.preprocess.empty()) return;
   const Preprocess recipe = load_preprocess(options.preprocess);
   if (recipe.crop > 0)
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: boxes found, and preprocessing that crops to {} pixels; boxes are of the whole "
                             "image; use \"resize\" with \"width\" and \"height\" instead",
-                            options.labels, recipe.crop));
+                            boxes, recipe.crop));
 }
 
 std::unique_ptr<Truths> truths_of(const fs::path& path, std::span<const ValueInfo> inputs,
                                   const DatasetOptions& options) {
   const fs::path labels = options.labels;
+  if (is_yolo_data(path)) {
+    if (!labels.empty())
+      throw Error(Code::kUsage,
+                  fmt::format("[data] labels {} beside {} found; the labels of such data lie in the folder "
+                              "labels beside images; give the folder of images instead to use others",
+                              options.labels, path.string()));
+    const YoloData data = read_yolo_data(path);
+    if (yolo_label_folders(data).empty()) return nullptr;
+    refuse_crop(path.string(), options);
+    return std::make_unique<DescribedBoxes>(data);
+  }
   if (is_label_table(options.labels)) {
     std::vector<LabelRow> rows = read_labels(labels);
     if (rows[0].target.empty() && !rows[0].transcript) return nullptr;
     return std::make_unique<TableTargets>(std::move(rows));
   }
   if (fs::is_directory(labels)) {
-    refuse_crop(options);
+    refuse_crop(options.labels, options);
     return std::make_unique<YoloBoxes>(labels);
   }
   if (labels.extension() == ".json") {
-    refuse_crop(options);
+    refuse_crop(options.labels, options);
     return std::make_unique<CocoBoxes>(labels);
   }
   if (!labels.empty()) return array_truths(labels);
@@ -138,16 +164,27 @@ std::unique_ptr<Truths> truths_of(const fs::path& path, std::span<const ValueInf
   return std::make_unique<ArrayTargets>(file, "y");
 }
 
-std::string hash_of(const fs::path& labels) {
-  if (labels.empty()) return {};
-  if (!fs::is_directory(labels)) return sha256_file(labels);
+// Of all text files below the folder.
+std::string hash_of_texts(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(labels))
-    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file() && entry.path().extension() == ".txt") files.push_back(entry.path());
   std::ranges::sort(files);
   std::string text;
-  for (const fs::path& file : files) text += fmt::format("{}\t{}\n", file.filename().string(), sha256_file(file));
+  for (const fs::path& file : files)
+    text += fmt::format("{}\t{}\n", file.lexically_relative(folder).string(), sha256_file(file));
   return sha256_hex(text);
+}
+
+// "": the fingerprint of the data covers the truth.
+std::string hash_of_truths(const fs::path& data, const fs::path& labels) {
+  if (is_yolo_data(data)) {
+    std::string text;
+    for (const fs::path& folder : yolo_label_folders(read_yolo_data(data))) text += hash_of_texts(folder);
+    return sha256_hex(text);
+  }
+  if (labels.empty()) return {};
+  return fs::is_directory(labels) ? hash_of_texts(labels) : sha256_file(labels);
 }
 
 class TargetDataset : public Dataset {
@@ -192,7 +229,7 @@ std::unique_ptr<Dataset> with_targets(std::unique_ptr<Dataset> data, const fs::p
                                       std::span<const ValueInfo> inputs, const DatasetOptions& options) {
   auto truths = truths_of(path, inputs, options);
   if (!truths) return data;
-  return std::make_unique<TargetDataset>(std::move(data), std::move(truths), hash_of(options.labels));
+  return std::make_unique<TargetDataset>(std::move(data), std::move(truths), hash_of_truths(path, options.labels));
 }
 
 }  // namespace seqto::internal

@@ -54,7 +54,8 @@ void read_labels(std::string_view bytes) {
   refusing([&] { internal::read_labels(file("labels.csv", bytes)); });
   refusing([&] { internal::read_coco(file("boxes.json", bytes)); });
   file("image.txt", bytes);
-  refusing([&] { internal::read_yolo(folder(), "image.jpg"); });
+  refusing([&] { internal::read_yolo(folder() / "image.txt"); });
+  refusing([&] { internal::read_yolo_data(file("data.yaml", bytes)); });
   const std::string vocabulary = file("vocab.json", bytes);
   for (const char* kind : {"wer=", "map50=", "nme="}) refusing([&] { make_metrics({.metrics = {kind + vocabulary}}); });
 }

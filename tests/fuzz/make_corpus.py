@@ -143,6 +143,7 @@ def data_files(work):
         put("sound", f"{name}.wav", file.getvalue())
     put("labels", "labels.csv", 'file,label\na.png,0\n"b,c.png",3\n')
     put("labels", "targets.csv", "file,target_x,target_y,transcript\na.wav,0.5,1e3,a word\n")
+    put("labels", "data.yaml", "path: .\nval: [image.txt, ../image.txt]\nkpt_shape: [17, 3]\nnames:\n  0: &a 'cat'\n")
     put("labels", "yolo.txt", "0 0.5 0.5 0.2 0.1\n3 0.1 0.1 0.05 0.05\n")
     put_json("labels", "coco.json", {"images": [{"id": 1, "file_name": "a.png"}], "categories": [{"id": 7, "name": "x"}],
                                      "annotations": [{"image_id": 1, "category_id": 7, "bbox": [1, 2, 3, 4], "iscrowd": 0}]})
