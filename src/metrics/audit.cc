@@ -215,18 +215,16 @@ class Auditor {
 // The same for a device with arithmetic of its own.
 class DeviceAuditor {
  public:
-  DeviceAuditor(const Model& model, Runner& runner, Arithmetic arithmetic)
-      : plain_(runner.load(model)), device_(model, runner, arithmetic) {
-    if (std::ranges::none_of(device_.layers(), &AuditedLayer::can_saturate)) return;
-    arithmetic.accumulator_bits = 64;
-    wide_.emplace(model, runner, arithmetic);
-  }
+  DeviceAuditor(const Model& model, Runner& runner, const Arithmetic& arithmetic)
+      : plain_(runner.load(model)),
+        device_(model, runner, arithmetic),
+        can_saturate_(std::ranges::any_of(device_.layers(), &AuditedLayer::can_saturate)) {}
 
   void add(const Sample& sample) {
     internal::append_outputs(runtime, plain_->run(sample.inputs), "[audit]", sample.counted);
     const std::vector<Tensor> cut = device_.run(sample.inputs);
     internal::append_outputs(saturating, cut, "[audit]", sample.counted);
-    internal::append_outputs(exact, wide_ ? wide_->run(sample.inputs) : cut, "[audit]", sample.counted);
+    internal::append_outputs(exact, can_saturate_ ? device_.run_wide(sample.inputs) : cut, "[audit]", sample.counted);
   }
 
   std::vector<AuditedLayer> layers() const { return device_.layers(); }
@@ -236,7 +234,7 @@ class DeviceAuditor {
  private:
   std::unique_ptr<Session> plain_;
   internal::DeviceArithmetic device_;
-  std::optional<internal::DeviceArithmetic> wide_;  // with sums as large as they get; absent: as in device_
+  bool can_saturate_;  // without it wide sums are those of the device
 };
 
 Plan plan_of(const Model& model) {

@@ -9,6 +9,8 @@
 namespace seqto::internal {
 namespace {
 
+constexpr int64_t kWidest = (int64_t{1} << 61) - 1;  // no sum gets there, nor does one more product leave int64
+
 double rounded(double value, Arithmetic::Rounding rounding) {
   return rounding == Arithmetic::Rounding::kHalfUp ? std::floor(value + 0.5) : std::nearbyint(value);
 }
@@ -46,7 +48,7 @@ std::optional<Tensor> quantized(const Tensor& values, float scale, int zero, Dat
 
 DeviceArithmetic::DeviceArithmetic(const Model& model, Runner& runner, const Arithmetic& arithmetic)
     : arithmetic_(arithmetic),
-      limit_(std::numeric_limits<int64_t>::max() >> (64 - std::min<int64_t>(arithmetic.accumulator_bits, 62))),
+      limit_(arithmetic.accumulator_bits > 62 ? kWidest : (int64_t{1} << (arithmetic.accumulator_bits - 1)) - 1),
       layers_(integer_layers(model)),
       steps_(model, runner, {},
              [this](const Node& node, std::span<const Tensor> reads) { return compute(node, reads); }) {
@@ -59,6 +61,16 @@ DeviceArithmetic::DeviceArithmetic(const Model& model, Runner& runner, const Ari
     layer.audited.largest_sum = largest_sum(layer);
     by_sums_[layer.sums] = &layer;
   }
+}
+
+std::vector<Tensor> DeviceArithmetic::run(std::span<const Tensor> inputs) {
+  wide_ = false;
+  return steps_.run(inputs);
+}
+
+std::vector<Tensor> DeviceArithmetic::run_wide(std::span<const Tensor> inputs) {
+  wide_ = true;
+  return steps_.run(inputs);
 }
 
 std::vector<AuditedLayer> DeviceArithmetic::layers() const {
@@ -76,7 +88,8 @@ std::optional<Tensor> DeviceArithmetic::compute(const Node& node, std::span<cons
   // What DequantizeLinear made floats of, again.
   const auto codes =
       quantized(reads[0], layer.input_scale, layer.input_zero, layer.input_type, Arithmetic::Rounding::kHalfEven);
-  LayerResult result = accumulate(layer, *codes, limit_);
+  LayerResult result = accumulate(layer, *codes, wide_ ? kWidest : limit_);
+  if (wide_) return std::move(result.output);
   layer.audited.pairs += result.pairs;
   layer.audited.saturated_pairs += result.saturated_pairs;
   layer.audited.outputs += result.outputs;

@@ -18,7 +18,9 @@ class DeviceArithmetic {
   DeviceArithmetic(const Model& model, Runner& runner, const Arithmetic& arithmetic);
   DeviceArithmetic(const DeviceArithmetic&) = delete;
 
-  std::vector<Tensor> run(std::span<const Tensor> inputs) { return steps_.run(inputs); }
+  std::vector<Tensor> run(std::span<const Tensor> inputs);
+  // With sums as large as they get, which are counted nowhere.
+  std::vector<Tensor> run_wide(std::span<const Tensor> inputs);
   // Conv, Gemm and MatMul in 8 bits, in graph order, with what run() has counted.
   std::vector<AuditedLayer> layers() const;
 
@@ -28,6 +30,7 @@ class DeviceArithmetic {
 
   const Arithmetic arithmetic_;
   const int64_t limit_;
+  bool wide_ = false;  // run_wide() runs
   std::unordered_map<std::string, const Tensor*> constants_;
   std::vector<IntegerLayer> layers_;
   std::unordered_map<std::string, IntegerLayer*> by_sums_;

@@ -69,6 +69,25 @@ class Detectors(unittest.TestCase):
                 self.assertEqual(summary["task"], "detect")
                 self.assertRegex(summary["answer"], r"map50_95 0\.\d+ instead of 0\.\d+")
 
+    def test_a_data_yaml_tells_all(self):
+        model = self.dir / "yaml.onnx"
+        (self.dir / "read.json").write_text(json.dumps(write(model, heads.Head(form="yolov8"))))
+        described = self.dir / "shapes.yaml"
+        described.write_text("path: data\nval: images\nnames:\n  0: disc\n  1: square\n  2: triangle\n")
+
+        def figures(*data):
+            done = models.seqto("run", model, *data, "-o", self.dir / "o.npz", "--metric", f"map50_95={self.dir / 'read.json'}",
+                                "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["metrics"]
+
+        told = figures("--data", described)
+        self.assertEqual(told, figures(*self.data, "--preprocess", "yolo"))
+        self.assertGreater(told["map50_95"], 0.3)
+        both = models.seqto("run", model, "--data", described, "--labels", self.dir / "data/labels", "-o", self.dir / "o.npz")
+        self.assertEqual(both.returncode, 2, both.stderr)
+        self.assertIn("the folder labels beside images", both.stderr)
+
     def test_default_int8_of_each_form(self):
         for i, form in enumerate(heads.FORMS):
             head = dataclasses.replace(heads.drawn(i), form=form, bytes_in=False)
