@@ -23,7 +23,7 @@ inline int32_t one_code(float x, float scale, int32_t zero_point, float low, flo
 }
 
 // Rows of columns are short of a page or little more, and what reads ahead by itself stops at a page's end.
-inline void read_ahead(const FileFloat* from) {
+inline void read_ahead(const void* from) {
   constexpr uintptr_t kPage = 4096;
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(from) + kPage));
 }
@@ -48,9 +48,8 @@ void min_max(const FileFloat* in, size_t n, float* low, float* high) {
     *high = highs[k] > *high ? highs[k] : *high;
   }
   for (; i < n; ++i) {
-    const float x = in[i];  // in a conditional expression it would be taken for aligned
-    *low = x < *low ? x : *low;
-    *high = x > *high ? x : *high;
+    *low = in[i] < *low ? in[i] : *low;
+    *high = in[i] > *high ? in[i] : *high;
   }
 }
 
@@ -64,9 +63,8 @@ void min_max_columns(const FileFloat* in, size_t n, float* low, float* high) {
     V::store(high + i, V::max(x, V::load(high + i)));
   }
   for (; i < n; ++i) {
-    const float x = in[i];
-    low[i] = x < low[i] ? x : low[i];
-    high[i] = x > high[i] ? x : high[i];
+    low[i] = in[i] < low[i] ? in[i] : low[i];
+    high[i] = in[i] > high[i] ? in[i] : high[i];
   }
 }
 

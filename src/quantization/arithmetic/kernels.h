@@ -11,7 +11,7 @@
 namespace seqto::internal {
 
 // A float at any address: that is where a file may hold its weights.
-using FileFloat = float __attribute__((aligned(1)));
+using FileFloat [[gnu::aligned(1)]] = float;
 
 // code = clamp(round(x / scale) + zero_point, lowest, highest), stored in the low 8 or 16 bits.
 struct CodeRange {

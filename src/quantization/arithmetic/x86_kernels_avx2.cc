@@ -14,7 +14,7 @@ struct Avx2 {
 
   static Floats all(float x) { return _mm256_set1_ps(x); }
   static Ints all(int32_t x) { return _mm256_set1_epi32(x); }
-  static Floats load(const float* from) { return _mm256_loadu_ps(from); }
+  static Floats load(const FileFloat* from) { return _mm256_loadu_ps(reinterpret_cast<const float*>(from)); }
   static Ints load(const int32_t* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
   static void store(float* to, Floats x) { _mm256_storeu_ps(to, x); }
   // The instruction returns the second operand where one is NaN.

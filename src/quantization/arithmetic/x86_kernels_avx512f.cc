@@ -14,7 +14,7 @@ struct Avx512 {
 
   static Floats all(float x) { return _mm512_set1_ps(x); }
   static Ints all(int32_t x) { return _mm512_set1_epi32(x); }
-  static Floats load(const float* from) { return _mm512_loadu_ps(from); }
+  static Floats load(const FileFloat* from) { return _mm512_loadu_ps(from); }
   static Ints load(const int32_t* from) { return _mm512_loadu_si512(from); }
   static void store(float* to, Floats x) { _mm512_storeu_ps(to, x); }
   // The instruction returns the second operand where one is NaN.
