@@ -97,8 +97,8 @@ void add_fix_input_flag(Command word, std::map<std::string, double>& inputs) {
 void add_data_flags(Command word, DataFlags& f, bool required) {
   DatasetOptions& o = f.options;
   const Command input = word.under("Input"), detail = input.in_detail();
-  const Option data = input.add_option(
-      "--data,--text", f.path, "Folder (images, audio, text), data.yaml, .npz, .npy, random");
+  const Option data =
+      input.add_option("--data,--text", f.path, "Folder (images, audio, text), data.yaml, .npz, .npy, random");
   if (required) data.required();
   input.add_option("--labels", o.labels, "CSV of file,label or file,target; .npz of targets; boxes");
   input.add_option("--preprocess", o.preprocess, "Of images").type_name("imagenet|yolo|unit|none|FILE");

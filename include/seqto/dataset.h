@@ -146,15 +146,15 @@ struct DatasetOptions {
   StateReset state_reset;
 };
 
-// `path` is a folder of .jpg/.jpeg/.png images, a YOLO data set's .yaml, which has its labels, an .npz (array x and
+// `path` is a folder of .jpg/.jpeg/.png images, the .yaml of a YOLO data set (with its labels), an .npz (array x and
 // labels y, or one array per model input; first axis: samples), or an .npy. It may be a folder of ONNX's
 // test_data_set_<n> (input_<n>.pb, output_<n>.pb), the word "random" (100 samples unless options.samples says more or
-// fewer), audio (.wav, .flac, a folder of them) or text
-// (.txt, .md, a folder of them). `inputs` are the model's inputs without initializers. See docs/guide/data.md. Throws
+// fewer), audio (.wav, .flac, a folder of them) or text (.txt, .md, a folder of them). `inputs` are the model's inputs
+// without initializers. See docs/guide/data.md. Throws
 // Error{kInvalidInput}: nothing there, folder empty, image unreadable, shape or channel mismatch (checked on the first
 // sample at once). Also for labels that name missing files, several inputs but one array, or an open dimension of
 // random inputs, no batch, without a size. Throws Error{kUsage}: dims or constants that fit no input, labels beside
-// those of a data.yaml.
+// those of a .yaml.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
 
