@@ -1,70 +1,59 @@
 #include "base/toml.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 
 namespace seqto::internal {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
-// The quoted text that begins at `begin` ends behind what this returns: npos where a letter outside ASCII follows a
-// backslash, or white space behind one.
-size_t end_of_quoted(std::string_view text, size_t begin) {
-  const char quote = text[begin];
-  const std::string_view three = text.substr(begin, 3);
-  const std::string_view closing = three == "\"\"\"" || three == "'''" ? three : text.substr(begin, 1);
-  for (size_t i = begin + closing.size(); i < text.size(); ++i) {
-    if (text[i] == '\\' && quote == '"') {
-      const size_t next = text.find_first_not_of(" \t\r\n", i + 1);
-      if (next != text.npos && !is_ascii(text[next])) return text.npos;
-      ++i;
-    } else if (text.substr(i, closing.size()) == closing) {
-      // Up to two quotes may stand before the three that close.
-      size_t last = i + closing.size() - 1;
-      while (closing.size() == 3 && last < i + 4 && last + 1 < text.size() && text[last + 1] == quote) ++last;
-      return last;
-    }
+toml::parse_result refused(std::string description, std::string_view text, size_t place) {
+  const auto line = static_cast<uint32_t>(1 + std::count(text.begin(), text.begin() + static_cast<long>(place), '\n'));
+  return toml::parse_result(toml::parse_error(std::move(description), toml::source_position{line, 1}));
+}
+
+// Where a key of more than 100 parts may be. Points count at most once in a row, so that rulers in comments do not.
+size_t find_deep_key(std::string_view text) {
+  constexpr int kDeepest = 100;
+  int dots = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '.' && (i == 0 || text[i - 1] != '.') && ++dots > kDeepest) return i;
+    if (std::string_view("=,[]{}#\n").find(text[i]) != std::string_view::npos) dots = 0;
   }
-  return text.size();
+  return text.npos;
+}
+
+// Where a letter outside ASCII follows a backslash and white space, which joins lines of a text.
+size_t find_joined_letter(std::string_view text) {
+  for (size_t i = text.find('\\'); i != text.npos; i = text.find('\\', i + 1)) {
+    const size_t next = text.find_first_not_of(" \t\r\n", i + 1);
+    if (next != text.npos && next > i + 1 && !is_ascii(text[next])) return next;
+  }
+  return text.npos;
 }
 
 }  // namespace
 
-std::string_view unfit_for_parser(std::string_view text) {
-  constexpr int kDeepest = 100;
-  int dots = 0;
-  std::string open;    // the lists and tables around, in values
-  bool in_key = true;  // not in a value
-  char before = '\n';  // white space aside
-  for (size_t i = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"' || c == '\'') {
-      const bool opens = std::string_view("\n=,[{").find(before) != std::string_view::npos || (before == '.' && in_key);
-      if (!opens) return "a quote in the middle of a word";
-      i = end_of_quoted(text, i);
-    } else if (c == '#') {
-      i = std::min(text.find('\n', i), text.size());
-    }
-    if (i == text.npos || !is_ascii(c)) return "a letter outside ASCII without quotes around it";
-    const char last = i < text.size() ? text[i] : '\n';
-    if (c == '.' && ++dots > kDeepest) return "a key of more than 100 parts";
-    if (std::string_view("=,[]{}#\n").find(c) != std::string_view::npos) dots = 0;
-    if (c == '=') {
-      if (!in_key) return "an equals sign in a value";
-      in_key = false;
-    } else if (c == '{' || (c == '[' && !in_key)) {
-      open += c;
-      in_key = c == '{';
-    } else if (c == ']' || c == '}') {
-      if (!open.empty()) open.pop_back();
-      in_key = false;
-    } else if (c == ',') {
-      in_key = open.ends_with('{');
-    }
-    if (last == '\n' && open.empty()) in_key = true;
-    if (last != ' ' && last != '\t') before = last;
-  }
-  return "";
+toml::parse_result parse_toml(std::string_view text, std::string_view file) {
+  if (const size_t found = find_deep_key(text); found != text.npos)
+    return refused("a key of more than 100 parts", text, found);
+  // The parser's behaviour is undefined at letters outside ASCII where TOML has none, as in keys without quotes. With
+  // another sign in their place, which TOML has in texts and comments alone, it finds those by itself.
+  if (std::ranges::all_of(text, is_ascii)) return toml::parse(text, file);
+  if (const size_t found = find_joined_letter(text); found != text.npos)
+    return refused("a letter outside ASCII behind a backslash at a line's end", text, found);
+  std::string ascii(text);
+  const size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  std::replace_if(ascii.begin() + static_cast<long>(begin), ascii.end(), [](char c) { return !is_ascii(c); }, '~');
+  toml::parse_result trial = toml::parse(ascii, file);
+  if (trial) return toml::parse(text, file);
+  std::string description(trial.error().description());
+  if (description.find("'~'") != description.npos) description += " (for a letter outside ASCII, which needs quotes)";
+  return toml::parse_result(toml::parse_error(std::move(description), trial.error().source()));
 }
 
 }  // namespace seqto::internal

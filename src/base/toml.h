@@ -10,10 +10,8 @@
 
 namespace seqto::internal {
 
-// What is found in the text that the parser does not refuse by itself, "" where it is fit to be parsed. Keys of more
-// than 100 parts: the parser limits lists inside lists, but a.b.c... makes tables inside tables, freed by recursion.
-// Letters outside ASCII where TOML has none, as in keys without quotes, where its behaviour is undefined. Quotes and
-// equals signs in the middle of a value, as in 1="2", after which nobody knows where texts end.
-std::string_view unfit_for_parser(std::string_view text);
+// The table of `text`, or what is wrong with it and in which line. Refused are also keys of more than 100 parts: the
+// parser limits lists inside lists, but a.b.c... makes tables inside tables, which are freed by recursion.
+toml::parse_result parse_toml(std::string_view text, std::string_view file);
 
 }  // namespace seqto::internal

@@ -53,10 +53,7 @@ std::string as_toml(const Setting::Value& value) {
 
 std::vector<Setting> read_config(const std::filesystem::path& path) {
   std::string text = read_file(path), file = path.string();
-  if (const std::string_view found = internal::unfit_for_parser(text); !found.empty())
-    fail(file,
-         fmt::format("{} found; lines as in max-evaluations = 20 were expected; see docs/reference/config.md", found));
-  toml::parse_result parsed = toml::parse(std::string_view(text), std::string_view(file));
+  toml::parse_result parsed = internal::parse_toml(text, file);
   if (!parsed)
     fail(fmt::format("{}:{}", file, parsed.error().source().begin.line),
          fmt::format("no TOML: {}; lines as in max-evaluations = 20 were expected; see docs/reference/config.md",

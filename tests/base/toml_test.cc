@@ -1,33 +1,50 @@
-// What TOML's parser may be given.
+// What TOML's parser may be given, and what is said about the rest.
 #include "base/toml.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace seqto::internal {
 namespace {
 
-TEST(UnfitForParserTest, PassesWhatTomlAllows) {
-  for (const char* text :
-       {"", "a = 1\r\nb = \"é\"\r\n", "\"é\" = 1\n[b.\"é\"]\nc.\"é\" = 2",
-        "a = [\n\"é\", # don't\n'ü', {b = \"x\", \"é\".c = \"y\"}]\n\"d\" = 1",
-        "a = \"\"\"é\"\"\"\"\nb = '''é'''''\nc = \"\"\nd = \"\"\"\n= ' , \\\"é\"\"\"",
-        "# \"é\n[[a]]\nb = {'c' = [['é'], [1.5]]}\n'd' = 2", "\xEF\xBB\xBF\"a\" = 1979-05-27T07:32:00Z"}) {
-    EXPECT_EQ(unfit_for_parser(text), "") << text;
-    EXPECT_TRUE(toml::parse(text)) << text;
-  }
+using ::testing::HasSubstr;
+
+// "" where the text is read.
+std::string fault(std::string_view text) {
+  const toml::parse_result parsed = parse_toml(text, "x.toml");
+  return parsed ? "" : std::string(parsed.error().description());
 }
 
-TEST(UnfitForParserTest, RefusesWhereTheParserWouldReadLettersOutsideQuotes) {
-  constexpr std::string_view kLetter = "a letter outside ASCII without quotes around it";
-  for (const char* text : {"é = 1", "a = é", "a = \"\\é\"", "a = \"\"\"x\"\"\"\"é\"", "a = 1 é"})
-    EXPECT_EQ(unfit_for_parser(text), kLetter) << text;
-  for (const char* text : {"a = 0\"é\"", "a = 1.\"é\"", "a = [1, 1.'é']", "a = {b = 1.'é'}", "a = 'b' 'é'"})
-    EXPECT_EQ(unfit_for_parser(text), "a quote in the middle of a word") << text;
-  for (const char* text : {"a = 1=\"é\"", "a = [1, 1='é']", "a = {b = 1='é'}"})
-    EXPECT_EQ(unfit_for_parser(text), "an equals sign in a value") << text;
-  std::string dots = "a";
-  for (int i = 0; i < 101; ++i) dots += ".a";
-  EXPECT_EQ(unfit_for_parser(dots + " = 1"), "a key of more than 100 parts");
+TEST(ParseTomlTest, ReadsWhatTomlAllows) {
+  for (const char* text :
+       {"", "a = 1\r\nb = \"é\"\r\n", "\"é\" = 1\n[b.\"é\"]\nc.\"é\" = 2",
+        "a = [\n\"é\", # don't, é\n'ü', {b = \"x\", \"é\".c = \"y\"}]\n\"d\" = 1",
+        "a = \"\"\"é\"\"\"\"\nb = '''é'''''\nc = \"\"\nd = \"\"\"\n= ' , \\\"é\"\"\"",
+        "# \"é\n[[a]]\nb = {'c' = [['é'], [1.5]]}\n'd' = 2", "\xEF\xBB\xBF\"a\" = 1979-05-27T07:32:00Z",
+        "a = \"\"\"\\\n  b é\"\"\"", "\"a.b\" = '~é'\n# . . . ."})
+    EXPECT_EQ(fault(text), "") << text;
+  EXPECT_EQ(fault("# " + std::string(500, '.')), "");
+  EXPECT_EQ(*parse_toml("a = 'é'", "").table()["a"].value<std::string>(), "é");
+}
+
+TEST(ParseTomlTest, RefusesLettersOutsideQuotes) {
+  for (const char* text : {"é = 1", "a = é", "a = \"\\é\"", "a = \"\"\"x\"\"\"\"é\"", "a = 1 é", "a = 0\"é\"",
+                           "a = 1.\"é\"", "a = [1, 1.'é']", "a = {b = 1.'é'}", "a = 'b' 'é'", "a = 1=\"é\"",
+                           "a = [1, 1='é']", "a = {b = 1='é'}", "a.é = 1", "[é]"})
+    EXPECT_NE(fault(text), "") << text;
+  EXPECT_THAT(fault("é = 1"), HasSubstr("'~' (for a letter outside ASCII, which needs quotes)"));
+  EXPECT_EQ(fault("a = \"\"\"\\\n  é\"\"\""), "a letter outside ASCII behind a backslash at a line's end");
+}
+
+TEST(ParseTomlTest, RefusesDeepKeys) {
+  std::string dots = "b = 1\na", quoted = "b = 1\n'..'";
+  for (int i = 0; i < 101; ++i) dots += ".a", quoted += " . '..'";
+  for (const std::string& key : {dots, quoted}) {
+    const toml::parse_result parsed = parse_toml(key + " = 1", "x.toml");
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().description(), "a key of more than 100 parts");
+    EXPECT_EQ(parsed.error().source().begin.line, 2U);
+  }
 }
 
 }  // namespace

@@ -158,11 +158,7 @@ TargetRule read_rule(const toml::table& table, const std::string& file) {
 }
 
 Target read_target(std::string_view text, const std::string& file) {
-  if (const std::string_view found = internal::unfit_for_parser(text); !found.empty())
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[target] {}: {} found; a target's table expected; see docs/reference/targets.md", file, found));
-  const toml::parse_result parsed = toml::parse(text, std::string_view(file));
+  const toml::parse_result parsed = internal::parse_toml(text, file);
   if (!parsed)
     throw Error(Code::kInvalidInput,
                 fmt::format("[target] {}:{}: no TOML found: {}; a target's table expected; see "
