@@ -1,6 +1,7 @@
 """The machine fails: disks, folders, files, memory, descriptors, the clock. Each run says what was found and what to do, ends
 with the documented exit code, and goes on to the study of an undisturbed run when the machine is well again."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import tempfile
 import time
 import unittest
 
+import numpy as np
 import onnx
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
@@ -87,9 +89,10 @@ class Machine(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir)
         self.model = self.dir / "model.onnx"
         shutil.copy(models.DIGITS, self.model)
+        self.data = models.DIGITS_DATA
 
     def words(self, out, *more):
-        words = [models.BINARY, "tune", "-q", self.model, "--data", models.DIGITS_DATA, "--objectives", "kl", "size",
+        words = [models.BINARY, "tune", "-q", self.model, "--data", self.data, "--objectives", "kl", "size",
                  "--evaluation-samples", 20, "--max-evaluations", 8, "-o", out, *more]
         if "--max-evaluations" in more:
             at = words.index("--max-evaluations")
@@ -99,9 +102,10 @@ class Machine(unittest.TestCase):
     def tune(self, out, *more, prefix=(), **how):
         return subprocess.run([*prefix, *self.words(out, *more)], capture_output=True, text=True, timeout=300, **how)
 
-    def begin(self, out, after, *more):
+    def begin(self, out, after, *more, prefix=(), **how):
         """A run that goes on; its study has `after` lines."""
-        process = subprocess.Popen(self.words(out, *more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*prefix, *self.words(out, *more)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, **how)
         while process.poll() is None and len(lines(out)) < after:
             time.sleep(0.002)
         self.assertIsNone(process.poll(), "it ended too early")
@@ -222,6 +226,24 @@ class Machine(unittest.TestCase):
         done = self.tune(self.dir / "two", prefix=shell(f"{shm} && {tmp}"), env={**os.environ, "TMPDIR": str(self.dir / "tmp")})
         self.says(done.returncode, done.stderr, 4, "no room for", "set TMPDIR")
         self.check_goes_on(self.dir / "two")
+
+    def test_a_worker_finds_no_room(self):
+        disk, out = self.mounted("32m"), self.dir / "out"
+        # Weights and inputs go with the requests; outputs of 590 kB are files.
+        self.data = models.arrays(self.dir / "x.npz")
+        nodes = [models.node("Conv", ["x", "w"], ["c"]), models.node("Conv", ["c", "v"], ["d"]),
+                 models.node("Resize", ["d", "", "scales"], ["y"])]
+        models.save(self.model, nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 192, 192])],
+                    [("w", models.weight(4, 3, 3, 3)), ("v", models.weight(4, 4, 1, 1)),
+                     ("scales", np.float32([1, 1, 32, 32]))])
+        shell = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=4k tmpfs /dev/shm && head -c 4096 /dev/zero > "
+                 '/dev/shm/fill && exec "$0" "$@"']
+        process = self.begin(out, 2, prefix=shell, env={**os.environ, "TMPDIR": str(disk)})
+        with contextlib.suppress(OSError), open(disk / "fill", "wb", 0) as file:
+            while True:
+                file.write(bytes(4096))
+        self.ended(process, 4, "no room for", "set TMPDIR")
+        self.check_goes_on(out)
 
     @unittest.skipIf(models.sanitized(), "UBSan asks by a pipe whether an address can be read")
     def test_few_descriptors(self):

@@ -64,6 +64,11 @@ bool write_blob(const BlobFolders& folders, const std::string& name, std::span<c
   return false;
 }
 
+DeviceGone no_room(const BlobFolders& folders, size_t bytes) {
+  return DeviceGone(fmt::format("[worker] no room for {} bytes in {}; free some or set TMPDIR to a folder with room",
+                                bytes, folders.back().string()));
+}
+
 Blob read_blob(const BlobFolders& folders, const std::string& name) {
   if (is_blob_name(name))
     for (const fs::path& folder : folders) {
@@ -133,10 +138,7 @@ void BlobStore::add(const std::string& name, std::span<const std::byte> bytes) {
   while (bytes_ + bytes.size() > most_bytes_ && evict()) {
   }
   while (!write_blob(folders_, name, bytes))
-    if (!evict())
-      // No candidate is to blame: the run ends, and goes on when there is room.
-      throw DeviceGone(fmt::format("[worker] no room for {} bytes in {}; free some or set TMPDIR to a folder with room",
-                                   bytes.size(), folders_.back().string()));
+    if (!evict()) throw no_room(folders_, bytes.size());
   entries_[name] = {bytes.size(), 0, 0};
   bytes_ += bytes.size();
 }

@@ -14,6 +14,7 @@
 
 #include "base/locked_folder.h"
 #include "seqto/model.h"
+#include "seqto/runner.h"
 
 namespace seqto::internal {
 
@@ -22,6 +23,8 @@ using BlobFolders = std::vector<std::filesystem::path>;
 // Writes a blob into the first folder that has room, under a temporary name, then renames it. False when none has room.
 // Throws Error{kUnavailable} where writing fails for another reason.
 bool write_blob(const BlobFolders& folders, const std::string& name, std::span<const std::byte> bytes);
+// What to throw where it is false and no candidate is to blame: the run ends, and goes on when there is room.
+DeviceGone no_room(const BlobFolders& folders, size_t bytes);
 // A blob, mapped from whichever folder has it. Throws Error{kInvalidInput} where there is none, or the name is not one.
 struct Blob {
   std::shared_ptr<const void> owner;
@@ -55,7 +58,7 @@ class BlobStore {
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     // The name of the blob that holds the tensor's bytes. The bytes are hashed once as long as somebody shares them.
-    // Throws Error{kUnavailable} when there is no room.
+    // Throws DeviceGone when there is no room.
     std::string put(const Tensor& tensor);
 
    private:

@@ -167,6 +167,8 @@ class Server {
       try {
         json result = answer(request);
         writer_.write({{"id", request.id}, {"ok", std::move(result)}}, outputs_);
+      } catch (const DeviceGone& gone) {
+        writer_.write({{"id", request.id}, {"error", {{"code", kDeviceGone}, {"message", gone.what()}}}});
       } catch (const Error& error) {
         reply_error(request.id, error.code(), error.what());
       } catch (const std::exception& error) {
@@ -300,9 +302,7 @@ class Server {
     std::string name = fmt::format("{}-{}-{}", xxh3_hex(tensor.bytes()), ::getpid(), ++last_blob_);
     if (kept_) outputs_.push_back({name, tensor});
     else if (!write_blob(options_.blobs, name, tensor.bytes()))
-      throw Error(Code::kUnavailable, fmt::format("[worker] no room for {} bytes of output in the folders of --blobs; "
-                                                  "free some or name a larger one",
-                                                  tensor.bytes().size()));
+      throw no_room(options_.blobs, tensor.bytes().size());
     return name;
   }
 

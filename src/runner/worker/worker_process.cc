@@ -133,6 +133,7 @@ json WorkerProcess::exchange(const json& request, Exchange& e) {
       }
       if (reply.contains("error")) {
         Error error = error_from_json(reply["error"]);
+        if (reply["error"]["code"] == kDeviceGone) throw DeviceGone(error.what());
         throw error.code() == Code::kInterrupted ? interrupted(e) : error;
       }
       check_memory(e);

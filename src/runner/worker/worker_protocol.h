@@ -37,6 +37,8 @@ std::vector<NodePlacement> placements_from_json(const nlohmann::json& message);
 std::string_view to_string(SessionOptions::Optimization optimization);  // "none", "all"
 SessionOptions::Optimization parse_optimization(const std::string& word);
 
+// The code of an error that no model is to blame for: DeviceGone.
+inline constexpr std::string_view kDeviceGone = "device_gone";
 nlohmann::json error_to_json(Code code, std::string_view message);
 Error error_from_json(const nlohmann::json& error);
 
