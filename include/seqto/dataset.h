@@ -16,10 +16,25 @@
 namespace seqto {
 
 // An object in an image. Corners as shares of the image's width and height, so that resizing does not change them.
+struct Keypoint {
+  float x = 0, y = 0;     // shares of the input
+  bool labelled = false;  // its place is known
+  bool operator==(const Keypoint&) const = default;
+};
+
+// The keypoints of an object, in the order that the data set gives them.
+struct Pose {
+  std::vector<Keypoint> points;  // empty: not known
+  float area = 0;                // of the object, as share of the input's; 0: not known
+  float aspect = 0;              // the input's width over its height, in pixels of the picture; 0: not known
+  bool operator==(const Pose&) const = default;
+};
+
 struct Box {
   float left = 0, top = 0, right = 0, bottom = 0;
   int64_t label = 0;   // class index, from 0
   bool crowd = false;  // stands for many: finding it, or not, does not count
+  Pose pose;
   bool operator==(const Box&) const = default;
 };
 

@@ -1,10 +1,13 @@
 #include "data/boxes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "base/files.h"
@@ -46,6 +49,29 @@ std::map<int64_t, int64_t> classes_of(const Json& coco) {
   return classes;
 }
 
+// "keypoints": x, y and visibility of each, in pixels.
+Pose pose_of(const Json& annotation, const CocoImage& image) {
+  Pose pose{.area = static_cast<float>(annotation.value("area", 0.0) / (image.width * image.height)),
+            .aspect = static_cast<float>(image.width / image.height)};
+  if (!annotation.contains("keypoints")) return pose;
+  const Json& values = annotation["keypoints"];
+  for (size_t i = 0; i + 2 < values.size(); i += 3)
+    pose.points.push_back({static_cast<float>(values.at(i).get<double>() / image.width),
+                           static_cast<float>(values.at(i + 1).get<double>() / image.height),
+                           values.at(i + 2).get<double>() > 0});
+  return pose;
+}
+
+// Of the values of a line, behind the box.
+std::vector<Keypoint> keypoints_of(std::span<const float> values, const KeypointForm& form) {
+  std::vector<Keypoint> points;
+  for (size_t i = 0; i + 1 < values.size(); i += static_cast<size_t>(form.values)) {
+    const bool labelled = form.values == 3 ? values[i + 2] > 0 : values[i] >= 0 && values[i + 1] >= 0;
+    points.push_back({values[i], values[i + 1], labelled});
+  }
+  return points;
+}
+
 class Description {
  public:
   explicit Description(const fs::path& file) : file_(file), yaml_(parse_yaml(read_file(file), file.string())) {
@@ -54,7 +80,7 @@ class Description {
 
   YoloData read() const {
     const auto [part, places] = used_part();
-    YoloData data{.has_keypoints = yaml_.contains("kpt_shape")};
+    YoloData data{.keypoints = keypoints()};
     data.root = root_of(places);
     for (const std::string& place : places) {
       const fs::path found = find(data.root, place);
@@ -77,6 +103,22 @@ class Description {
         fmt::format("[data] {}: {}; \"val\", or \"test\" or \"train\", with folders of images or .txt files that "
                     "list images expected, below the folder that \"path\" says; correct it",
                     file_.string(), found));
+  }
+
+  std::optional<KeypointForm> keypoints() const {
+    if (!yaml_.contains("kpt_shape")) return {};
+    const std::vector<std::string> shape = texts_of("kpt_shape");
+    KeypointForm form{0, 0};
+    if (shape.size() == 2) {
+      std::from_chars(shape[0].data(), shape[0].data() + shape[0].size(), form.count);
+      std::from_chars(shape[1].data(), shape[1].data() + shape[1].size(), form.values);
+    }
+    if (form.count < 1 || form.count > 1000 || form.values < 2 || form.values > 3)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[data] {}: \"kpt_shape\": [{}] found; how many keypoints, and 2 or 3 values for each, "
+                              "expected, as in [17, 3]; correct it",
+                              file_.string(), fmt::join(shape, ", ")));
+    return form;
   }
 
   std::vector<std::string> texts_of(const std::string& key) const {
@@ -168,7 +210,7 @@ std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& f
                    bottom = top + box.at(3).get<double>();
       boxes[file_name].push_back({static_cast<float>(left / width), static_cast<float>(top / height),
                                   static_cast<float>(right / width), static_cast<float>(bottom / height), label->second,
-                                  annotation.value("iscrowd", 0) != 0});
+                                  annotation.value("iscrowd", 0) != 0, pose_of(annotation, image->second)});
     }
     return boxes;
   } catch (const Json::exception& error) {
@@ -178,7 +220,7 @@ std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& f
   }
 }
 
-std::vector<Box> read_yolo(const std::filesystem::path& file, bool has_keypoints) {
+std::vector<Box> read_yolo(const std::filesystem::path& file, const std::optional<KeypointForm>& keypoints) {
   if (!std::filesystem::exists(file)) return {};
   std::vector<Box> boxes;
   std::istringstream lines(read_file(file));
@@ -197,7 +239,12 @@ std::vector<Box> read_yolo(const std::filesystem::path& file, bool has_keypoints
           fmt::format("[data] {}, line {}: \"{}\" found; \"class x y width height\" or \"class x1 y1 x2 y2 x3 y3 ...\" "
                       "expected, the class from 0, places and sizes as shares of the image; correct the line",
                       file.string(), number, line));
-    const bool outline = !has_keypoints && values.size() >= 6 && values.size() % 2 == 0;
+    if (keypoints && std::ssize(values) != 4 && std::ssize(values) != 4 + keypoints->count * keypoints->values)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[data] {}, line {}: {} values behind the class found; 4 of the box and {} x {} of the "
+                              "keypoints expected, as \"kpt_shape\" says; correct the line",
+                              file.string(), number, values.size(), keypoints->count, keypoints->values));
+    const bool outline = !keypoints && values.size() >= 6 && values.size() % 2 == 0;
     if (outline) {
       box.left = box.right = values[0], box.top = box.bottom = values[1];
       for (size_t i = 2; i < values.size(); i += 2) {
@@ -207,6 +254,7 @@ std::vector<Box> read_yolo(const std::filesystem::path& file, bool has_keypoints
     } else {
       box.left = values[0] - values[2] / 2, box.right = values[0] + values[2] / 2;
       box.top = values[1] - values[3] / 2, box.bottom = values[1] + values[3] / 2;
+      if (keypoints) box.pose.points = keypoints_of(std::span(values).subspan(4), *keypoints);
     }
     boxes.push_back(box);
   }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,25 +16,31 @@ namespace seqto::internal {
 // Throws Error{kInvalidInput} naming what is missing.
 std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& file);
 
-// A line for each object. Of five numbers: "class x y width height", the middle and the size as shares of the image. Of
-// an odd number from seven on: the class and the corners of an outline, whose box is taken, unless keypoints stand
-// behind the boxes. What follows a box otherwise is passed over. No file: no objects. Throws Error{kInvalidInput}
-// naming the line.
-std::vector<Box> read_yolo(const std::filesystem::path& file, bool has_keypoints = false);
+// What stands behind each box: so many keypoints, each of x, y and, with three values, whether it is labelled (0: not).
+struct KeypointForm {
+  int64_t count = 0, values = 2;
+};
+
+// A line for each object. Of five numbers: "class x y width height", the middle and the size as shares of the image.
+// With keypoints they follow, or none. Without, of an odd number from seven on: the class and the corners of an
+// outline, whose box is taken; what follows a box otherwise is passed over. No file: no objects. Throws
+// Error{kInvalidInput} naming the line.
+std::vector<Box> read_yolo(const std::filesystem::path& file, const std::optional<KeypointForm>& keypoints = {});
 
 // Data sets as YOLO's trainers describe them: a data.yaml that tells where the images are.
 struct YoloData {
   std::filesystem::path root;                  // what "path" says
   std::vector<std::filesystem::path> folders;  // of images, below the root or beside it
   std::vector<std::filesystem::path> images;   // single ones, of lists
-  bool has_keypoints = false;                  // in the labels, behind each box
+  std::optional<KeypointForm> keypoints;       // "kpt_shape"
 };
 
 bool is_yolo_data(const std::filesystem::path& path);  // a .yaml or .yml
 
 // Of the part "val", else "test", else "train": folders, or .txt files that list images. "path" is looked for beside
 // the file, where the program runs, and as the file's own folder; a "../" in front of a part that leads nowhere is
-// passed over. Throws Error{kInvalidInput}: no such part, nothing found where it points, an image that is not there.
+// passed over. Throws Error{kInvalidInput}: no such part, nothing found where it points, an image that is not there, a
+// "kpt_shape" that is none.
 YoloData read_yolo_data(const std::filesystem::path& file);
 
 // The text file of an image: in its path the last folder `images` becomes `labels`; beside the image without one.

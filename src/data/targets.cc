@@ -97,14 +97,14 @@ class YoloBoxes : public Truths {
 // The text files beside the images of a data.yaml.
 class DescribedBoxes : public Truths {
  public:
-  explicit DescribedBoxes(const YoloData& data) : root_(data.root), has_keypoints_(data.has_keypoints) {}
+  explicit DescribedBoxes(const YoloData& data) : root_(data.root), keypoints_(data.keypoints) {}
   void add_to(Sample& sample) const override {
-    sample.boxes = read_yolo(yolo_labels_of(root_ / sample.name), has_keypoints_);
+    sample.boxes = read_yolo(yolo_labels_of(root_ / sample.name), keypoints_);
   }
 
  private:
   fs::path root_;
-  bool has_keypoints_;
+  std::optional<KeypointForm> keypoints_;
 };
 
 std::unique_ptr<Truths> array_truths(const fs::path& path) {
@@ -215,6 +215,10 @@ class TargetDataset : public Dataset {
     for (Box& box : boxes) {
       box.left = picture.left + box.left * width, box.right = picture.left + box.right * width;
       box.top = picture.top + box.top * height, box.bottom = picture.top + box.bottom * height;
+      for (Keypoint& point : box.pose.points)
+        point.x = picture.left + point.x * width, point.y = picture.top + point.y * height;
+      box.pose.area *= width * height;
+      box.pose.aspect *= height / width;
     }
   }
 

@@ -52,7 +52,9 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
 }
 
 bool higher_is_better(const std::string& figure) {
-  static const std::set<std::string> kShares{"top1", "top5", "f1", "accuracy", "map50", "top1_agreement"};
+  static const std::set<std::string> kShares{
+      "top1",         "top5",          "f1", "accuracy", "map50", "map50_95", "keypoint_map50", "keypoint_map50_95",
+      "topk_overlap", "top1_agreement"};
   return kShares.contains(figure);
 }
 

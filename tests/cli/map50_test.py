@@ -1,4 +1,5 @@
-"""map50 and map50_95 against pycocotools, for each form of a detector's head; and FastestDet on COCO images where the case is there."""
+"""map50 and map50_95 against pycocotools, for each form of a detector's head, and of keypoints; and FastestDet on COCO images where the
+case is there."""
 
 import contextlib
 import io
@@ -250,12 +251,79 @@ class Map50(unittest.TestCase):
         rows = raw[:, 0].transpose(0, 2, 3, 1).reshape(IMAGES, 16, -1)
         self.assertAlmostEqual(self.measure(rows, decoder), expected, delta=1e-6)
 
+    def keypoints(self, count):
+        """A truth with `count` keypoints for each object, some of them not labelled, and rows of a head that finds some of them."""
+        random = np.random.default_rng(14)
+        truth, rows = json.loads(json.dumps(self.truth)), self.places(24)
+        for annotation in truth["annotations"]:
+            x, y, w, h = annotation["bbox"]
+            points = np.stack([random.uniform(x, x + w, count), random.uniform(y, y + h, count), random.integers(0, 3, count)], 1)
+            points[:, 2] *= random.random() > 0.2  # some objects have none
+            annotation["keypoints"] = [float(v) for v in points.ravel()]
+            annotation["num_keypoints"] = int((points[:, 2] > 0).sum())
+            annotation["area"] *= 0.6
+        found = np.zeros((IMAGES, 24, count, 3))
+        for i, image in enumerate(truth["images"]):
+            own = [a for a in truth["annotations"] if a["image_id"] == image["id"]]
+            for k in range(24):
+                box = rows[i, k, :4] / SIDE
+                near = min(own, default=None, key=lambda a: abs(a["bbox"][0] / image["width"] - box[0] + box[2] / 2))
+                if near is not None and rows[i, k, 4] > 0:
+                    points = np.reshape(near["keypoints"], (count, 3))[:, :2] / (image["width"], image["height"])
+                    found[i, k, :, :2] = (points + random.normal(0, random.uniform(0, 0.02), (count, 2))) * SIDE
+        for category in truth["categories"]:
+            category["keypoints"] = [str(k) for k in range(count)]
+        return truth, np.concatenate([rows, found.reshape(IMAGES, 24, -1)], 2).astype(np.float32).astype(np.float64)
+
+    def expected_keypoints(self, truth, rows, count):
+        ids = sorted(category["id"] for category in truth["categories"])
+        results = []
+        for image, row in zip(truth["images"], rows):
+            xy, wh = row[:, :2] / SIDE, row[:, 2:4] / SIDE
+            boxes = np.hstack([xy - wh / 2, xy + wh / 2])
+            for box, score, label in detections(boxes, row[:, 4], row[:, 5:5 + CLASSES]):
+                at = next(i for i in range(len(boxes)) if boxes[i] is box or np.array_equal(boxes[i], box))
+                points = row[at, 5 + CLASSES:].reshape(count, 3) / SIDE * (image["width"], image["height"], 1)
+                results.append({"image_id": image["id"], "category_id": ids[label], "score": float(score),
+                                "keypoints": [float(v) for v in points.ravel()]})
+        with contextlib.redirect_stdout(io.StringIO()):
+            coco = COCO()
+            coco.dataset = truth
+            coco.createIndex()
+            evaluation = COCOeval(coco, coco.loadRes(results), "keypoints")
+            evaluation.params.maxDets = [100]
+            if count != 17:
+                evaluation.params.kpt_oks_sigmas = np.full(count, 1 / count)
+            evaluation.evaluate()
+            evaluation.accumulate()
+        precision = evaluation.eval["precision"][..., 0, 0]  # overlaps, recalls, classes
+        mean = lambda part: part[part > -1].mean()
+        return mean(precision[0]), mean(precision)
+
+    def test_keypoints(self):
+        for count in (17, 5):
+            truth, rows = self.keypoints(count)
+            labels = self.dir / "keypoints.json"
+            labels.write_text(json.dumps(truth))
+            at_half, at_all = self.expected_keypoints(truth, rows, count)
+            self.assertTrue(0.05 < at_all < 0.9 * at_half < 0.9, (at_half, at_all))
+            decoder = {"classes": CLASSES, "input": [SIDE, SIDE], "keypoints": [count, 3]}
+            for metric, expected in (("keypoint_map50", at_half), ("keypoint_map50_95", at_all)):
+                self.assertAlmostEqual(self.measure(rows, decoder, labels, metric), expected, delta=1e-6)
+        done = self.measure(rows, {"classes": CLASSES, "keypoints": [3, 2], "extra": 9}, labels, "keypoint_map50")
+        self.assertEqual((done.returncode, "objects of 5 keypoints found" in done.stderr), (INVALID, True), done.stderr)
+        done = self.measure(rows, {"classes": CLASSES, "extra": 15}, labels, "keypoint_map50")
+        self.assertEqual((done.returncode, "a decoder without keypoints" in done.stderr), (INVALID, True), done.stderr)
+        done = self.measure(rows, {"classes": CLASSES, "keypoints": [5, 3]}, metric="keypoint_map50")
+        self.assertEqual((done.returncode, "no labelled keypoints found" in done.stderr), (INVALID, True), done.stderr)
+
     def test_errors(self):
         rows = self.places(8)
         for decoder, part in (({}, "classes"), ({"classes": 4}, "9 values for each box expected"),
                               ({"classes": 3, "clases": 3}, "clases"), ({"classes": 3, "decode": "ssd"}, "fastestdet"),
                               ({"classes": 3, "decode": "yolov5"}, "anchors"),
                               ({"classes": 3, "outputs": ["tail"]}, "'tail'"),
+                              ({"classes": 3, "keypoints": [17]}, "[17] found; how many"),
                               ({"classes": 3, "decode": "yolox", "strides": [8], "input": [64, 64]}, "64 expected")):
             done = self.measure(rows, decoder)
             self.assertEqual((done.returncode, part in done.stderr), (INVALID, True), done.stderr)

@@ -85,21 +85,33 @@ TEST_F(YoloDataTest, WithoutLabelsBoxesAreNotKnown) {
 }
 
 TEST_F(YoloDataTest, LabelsOfOutlinesAndKeypoints) {
-  const auto read = [&](const char* line, bool keypoints) {
+  const auto read = [&](const char* line, const std::optional<KeypointForm>& keypoints = {}) {
     return read_yolo(folder_.write("l.txt", line), keypoints).at(0);
   };
   const Box outline{0.25f, 0.125f, 0.75f, 1, 4};
-  EXPECT_EQ(read("4 0.5 1 0.25 0.5 0.75 0.125", false), outline);
+  EXPECT_EQ(read("4 0.5 1 0.25 0.5 0.75 0.125"), outline);
   const Box box{0.25f, 0.25f, 0.75f, 0.75f, 4};
-  EXPECT_EQ(read("4 0.5 0.5 0.5 0.5 0.1 0.1", true), box);
-  EXPECT_EQ(read("4 0.5 0.5 0.5 0.5 0.1 0.1 2", false), box);
+  Box posed = box;
+  posed.pose.points = {{0.1f, 0.2f, true}};
+  EXPECT_EQ(read("4 0.5 0.5 0.5 0.5 0.1 0.2", KeypointForm{1, 2}), posed);
+  posed.pose.points.push_back({0.3f, 0.4f, false});
+  EXPECT_EQ(read("4 0.5 0.5 0.5 0.5 0.1 0.2 2 0.3 0.4 0", KeypointForm{2, 3}), posed);
+  EXPECT_EQ(read("4 0.5 0.5 0.5 0.5", KeypointForm{2, 3}), box);
+  EXPECT_PRED2(says, error_of([&] { read("4 0.5 0.5 0.5 0.5 0.1 0.2", KeypointForm{2, 3}); }),
+               "line 1: 6 values behind the class found");
+  EXPECT_EQ(read("4 0.5 0.5 0.5 0.5 0.1 0.1 2"), box);
   fs::create_directories(folder_.path / "labels/more");
   folder_.write("labels/more/c.txt", "4 0.5 0.5 0.5 0.5 0.1 0.1\n");
   const auto right = [&](const char* yaml) { return (*open(yaml)->read(0).boxes)[0].right; };
   EXPECT_EQ(right("val: images/more\nkpt_shape: [1, 2]"), 0.75f);
+  EXPECT_PRED2(says, refusal("val: images/more\nkpt_shape: [0, 3]"), "[0, 3] found; how many keypoints");
+  const Pose pose = (*open("val: images/more\nkpt_shape: [1, 2]")->read(0).boxes)[0].pose;  // in the letterbox
+  ASSERT_EQ(pose.points.size(), 1U);
+  EXPECT_FLOAT_EQ(pose.points[0].x, 0.1f);
+  EXPECT_FLOAT_EQ(pose.points[0].y, (2 + 0.1f * 11) / 16);
   EXPECT_EQ(right("val: images/more"), 0.5f);
   for (const char* line : {"4 0.5 0.5 0.5", "4 0.5 0.5 0.5 x", "x 0.5 0.5 0.5 0.5", "-1 0.5 0.5 0.5 0.5"})
-    EXPECT_PRED2(says, error_of([&] { read(line, false); }), "l.txt, line 1") << line;
+    EXPECT_PRED2(says, error_of([&] { read(line); }), "l.txt, line 1") << line;
 }
 
 TEST_F(YoloDataTest, RefusesWhatItCannotRead) {

@@ -36,8 +36,9 @@ Output filled(std::string name, std::vector<int64_t> dims, float least = 0) {
 }
 
 json found(const std::vector<Output>& outputs, const std::string& names = "",
-           const std::vector<int64_t>& input = {1, 3, 640, 640}) {
+           const std::vector<int64_t>& input = {1, 3, 640, 640}, const std::string& keypoints = "") {
   Model model;
+  if (!keypoints.empty()) model.metadata.emplace_back("kpt_shape", keypoints);
   if (!names.empty()) model.metadata.emplace_back("names", names);
   std::vector<Outputs> all;
   for (const Output& o : outputs) {
@@ -71,6 +72,25 @@ TEST(FindDecoder, ClassesThatTheFileNotes) {
                           "{0: 'a: b', 1: 'c', 2: \"d's\"}");
   EXPECT_EQ(read["classes"], 3);
   EXPECT_EQ(read["extra"], 32);
+}
+
+TEST(FindDecoder, KeypointsThatTheFileNotes) {
+  const auto read = [](std::vector<int64_t> dims, const std::string& shape) {
+    return found({filled("output0", std::move(dims), 9)}, "{0: 'person'}", {1, 3, 640, 640}, shape);
+  };
+  const json keypoints = read({1, 56, 8400}, "[17, 3]");
+  EXPECT_EQ(keypoints["keypoints"], json::parse("[17, 3]"));
+  EXPECT_EQ(keypoints["classes"], 1);
+  EXPECT_FALSE(keypoints.contains("extra"));
+  for (const char* other : {"[16, 3]", "[17]", "[17, 3", "{}", "[\"17\", 3]", "[-17, -3]"}) {
+    const json without = read({1, 56, 8400}, other);
+    EXPECT_EQ(without["extra"], 51) << other;
+    EXPECT_FALSE(without.contains("keypoints")) << other;
+  }
+  Output rows{"output0", {1, 300, 57}, std::vector<float>(300 * 57)};
+  const json suppressed = found({rows}, "{0: 'person'}", {1, 3, 640, 640}, "[17, 3]");
+  EXPECT_EQ(suppressed["decode"], "found");
+  EXPECT_EQ(suppressed["keypoints"], json::parse("[17, 3]"));
 }
 
 TEST(FindDecoder, Yolov5AndYolox) {

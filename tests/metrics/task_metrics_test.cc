@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "seqto/error.h"
+#include "seqto/validate.h"
 
 namespace seqto {
 namespace {
@@ -126,6 +127,16 @@ TEST(TaskMetrics, TrialsKeepThem) {
   EXPECT_EQ(back.measurement->lower_is_better, trial.measurement->lower_is_better);
   ASSERT_EQ(back.measurement->replicates.at("rmse").size(), trial.measurement->replicates.at("rmse").size());
   EXPECT_EQ(trial_to_json(back), trial_to_json(trial));
+}
+
+// Limits know a figure by its name alone.
+TEST(TaskMetrics, DirectionsByName) {
+  for (const std::string& name : task_metric_names()) {
+    if (name == "wer" || name == "cer") continue;  // need a file
+    EXPECT_EQ(higher_is_better(name), make_metrics({.metrics = {name}}).at(0)->higher_is_better()) << name;
+  }
+  EXPECT_FALSE(higher_is_better("wer"));
+  EXPECT_FALSE(higher_is_better("cer"));
 }
 
 TEST(TaskMetrics, NamesAndOptions) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -33,26 +34,33 @@ double overlap(const Box& found, const Box& object) {
   return width <= 0 || height <= 0 || area <= 0 ? 0 : width * height / area;
 }
 
-// Each detection, best first, takes the object that it covers best and that is still free; crowds are taken last, by
-// any number of detections, which then count for nothing.
-void match(ClassResults& results, size_t image, const std::vector<Detection>& found, std::vector<Box> objects,
-           double least_overlap) {
-  std::ranges::stable_partition(objects, [](const Box& b) { return !b.crowd; });
-  const auto real = static_cast<size_t>(std::ranges::count(objects, false, &Box::crowd));
+struct Object {
+  Box box;
+  bool counts = true;  // to find it, or not; crowds do not, nor those without what is looked for
+};
+
+using Likeness = std::function<double(const Box& found, const Box& object)>;
+
+// Each detection, best first, takes the object that it is most like and that is still free; those that do not count are
+// taken last, crowds by any number of detections, which then count for nothing.
+void match(ClassResults& results, size_t image, const std::vector<Detection>& found, std::vector<Object> objects,
+           double least, const Likeness& likeness) {
+  std::ranges::stable_partition(objects, &Object::counts);
+  const auto real = static_cast<size_t>(std::ranges::count(objects, true, &Object::counts));
   if (real > 0) results.objects.emplace_back(image, static_cast<double>(real));
   std::vector<bool> taken(objects.size());
   for (const Detection& d : found) {
-    double best = least_overlap;
+    double best = least;
     size_t at = objects.size();
     for (size_t o = 0; o < objects.size(); ++o) {
-      if (taken[o] && !objects[o].crowd) continue;
-      if (at < real && objects[o].crowd) break;
-      const double covered = overlap(d.box, objects[o]);
-      if (covered < best) continue;
-      best = covered, at = o;
+      if (taken[o] && !objects[o].box.crowd) continue;
+      if (at < real && !objects[o].counts) break;
+      const double like = likeness(d.box, objects[o].box);
+      if (like < best) continue;
+      best = like, at = o;
     }
     if (at < objects.size()) taken[at] = true;
-    if (at == objects.size() || !objects[at].crowd) results.ranked.push_back({d.score, image, at < real});
+    if (at == objects.size() || objects[at].counts) results.ranked.push_back({d.score, image, at < real});
   }
 }
 
@@ -88,16 +96,17 @@ double mean_over_classes(const std::map<int64_t, ClassResults>& classes, std::sp
   return number > 0 ? sum / number : 0;
 }
 
-// Of a model's answers at one overlap.
+// Of a model's answers at one overlap, or likeness.
 class Results {
  public:
-  explicit Results(double least_overlap) : least_overlap_(least_overlap) {}
+  explicit Results(double least) : least_(least) {}
 
-  void add_image(size_t image, const std::vector<Detection>& found, const std::vector<Box>& objects) {
-    std::map<int64_t, std::pair<std::vector<Detection>, std::vector<Box>>> by_class;
+  void add_image(size_t image, const std::vector<Detection>& found, const std::vector<Object>& objects,
+                 const Likeness& likeness) {
+    std::map<int64_t, std::pair<std::vector<Detection>, std::vector<Object>>> by_class;
     for (const Detection& d : found) by_class[d.box.label].first.push_back(d);
-    for (const Box& b : objects) by_class[b.label].second.push_back(b);
-    for (const auto& [label, both] : by_class) match(classes_[label], image, both.first, both.second, least_overlap_);
+    for (const Object& o : objects) by_class[o.box.label].second.push_back(o);
+    for (const auto& [label, both] : by_class) match(classes_[label], image, both.first, both.second, least_, likeness);
   }
   void rank() {
     for (auto& [label, results] : classes_)
@@ -109,9 +118,12 @@ class Results {
   double mean_precision(std::span<const double> counts) const { return mean_over_classes(classes_, counts); }
 
  private:
-  double least_overlap_;
+  double least_;
   std::map<int64_t, ClassResults> classes_;
 };
+
+// Of keypoints as COCO measures them, else of boxes.
+bool is_of_keypoints(std::string_view name) { return name.starts_with("keypoint_"); }
 
 class AveragePrecision : public NamedMetric {
  public:
@@ -125,19 +137,35 @@ class AveragePrecision : public NamedMetric {
                   fmt::format("[metric] --metric {} and outputs of an unknown form found; {}=FILE.json expected, which "
                               "says how boxes are read (docs/reference/metrics.md)",
                               name(), name()));
+    const bool keypoints = is_of_keypoints(name());
+    if (keypoints && decoder_->keypoints == 0)
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[metric] {}: a decoder without keypoints found; \"keypoints\": [how many, values of each] "
+                      "expected, by {}=FILE.json, or kpt_shape in the model's metadata",
+                      name(), name()));
+    const double aspect = decoder_->width > 0 ? decoder_->width / decoder_->height : 1;
+    const Likeness likeness = [&](const Box& found, const Box& object) {
+      return keypoints ? keypoint_similarity(found.pose, object, aspect) : overlap(found, object);
+    };
     std::vector<Results> all(overlaps_.begin(), overlaps_.end());
     size_t images = 0;
     for (size_t i = 0; i < truths.size(); ++i) {
       if (!truths[i].boxes) continue;
       const std::vector<Detection> found = decode(*decoder_, answers, static_cast<int64_t>(i));
-      for (Results& results : all) results.add_image(images, found, *truths[i].boxes);
+      const std::vector<Object> objects = objects_of(*truths[i].boxes);
+      for (Results& results : all) results.add_image(images, found, objects, likeness);
       ++images;
     }
     if (!all.front().has_objects())
       throw Error(Code::kInvalidInput,
-                  fmt::format("[metric] {}: no objects found; give --labels FILE.json in COCO's form, or a folder of "
-                              "YOLO's text files, one for each image",
-                              name()));
+                  keypoints
+                      ? fmt::format("[metric] {}: no labelled keypoints found; a data.yaml with kpt_shape, or --labels "
+                                    "FILE.json in COCO's form with keypoints, expected",
+                                    name())
+                      : fmt::format("[metric] {}: no objects found; give --labels FILE.json in COCO's form, or a "
+                                    "folder of YOLO's text files, one for each image",
+                                    name()));
     for (Results& results : all) results.rank();
     const auto mean = [&](std::span<const double> counts) {
       double sum = 0;
@@ -151,6 +179,22 @@ class AveragePrecision : public NamedMetric {
   }
 
  private:
+  std::vector<Object> objects_of(const std::vector<Box>& boxes) const {
+    std::vector<Object> objects;
+    for (const Box& box : boxes) {
+      objects.push_back({box, !box.crowd});
+      if (!is_of_keypoints(name())) continue;
+      const std::vector<Keypoint>& points = box.pose.points;
+      if (!points.empty() && std::ssize(points) != decoder_->keypoints)
+        throw Error(Code::kInvalidInput,
+                    fmt::format("[metric] {}: objects of {} keypoints found; {} expected, as the decoder says; correct "
+                                "\"keypoints\" there, or the labels",
+                                name(), points.size(), decoder_->keypoints));
+      objects.back().counts &= std::ranges::any_of(points, &Keypoint::labelled);
+    }
+    return objects;
+  }
+
   std::vector<double> overlaps_;
   std::optional<Decoder> decoder_;  // absent: the outputs' form is not known
 };
@@ -160,7 +204,7 @@ class AveragePrecision : public NamedMetric {
 std::shared_ptr<const Metric> make_average_precision(std::string name, const std::string& file,
                                                      const std::string& found) {
   std::vector<double> overlaps{0.5};
-  if (name == "map50_95")
+  if (name.ends_with("map50_95"))
     for (int twentieths = 11; twentieths < 20; ++twentieths) overlaps.push_back(twentieths / 20.0);
   std::optional<Decoder> decoder;
   if (!file.empty()) decoder = read_decoder(file);

@@ -80,6 +80,7 @@ Decoder parse_decoder(const std::string& text, const std::string& file) {
     const Json json = parse_json<Json>(text);
     Fields fields(json, file);
     std::vector<double> input, powers;
+    std::vector<int64_t> keypoints;
     Json outputs = Json::array();
     bool objectness = true;
     if (json.contains("objectness") && json["objectness"].is_boolean()) {
@@ -90,6 +91,7 @@ Decoder parse_decoder(const std::string& text, const std::string& file) {
     }
     fields.take("outputs", outputs);
     fields.take("classes", d.classes);
+    fields.take("keypoints", keypoints);
     fields.take("extra", d.extra);
     fields.take_word("layout", d.channels_first, {{"channels_first", true}, {"channels_last", false}});
     fields.take_word<BoxForm>(
@@ -116,6 +118,13 @@ Decoder parse_decoder(const std::string& text, const std::string& file) {
     if (d.classes < 1 && d.decode != BoxDecode::kFound)
       fields.fail(fmt::format("{} \"classes\" found; at least 1 expected", d.classes));
     if (d.extra < 0) fields.fail(fmt::format("{} \"extra\" found; at least 0 expected", d.extra));
+    constexpr int64_t kMostKeypoints = 1000;
+    if (!keypoints.empty() && (keypoints.size() != 2 || keypoints[0] < 1 || keypoints[0] > kMostKeypoints ||
+                               keypoints[1] < 2 || keypoints[1] > 3))
+      fields.fail(
+          fmt::format("\"keypoints\": [{}] found; how many, and 2 or 3 values for each, expected, as in [17, 3]",
+                      fmt::join(keypoints, ", ")));
+    if (!keypoints.empty()) d.keypoints = keypoints[0], d.keypoint_values = keypoints[1];
     if (!input.empty() && (input.size() != 2 || input[0] <= 0 || input[1] <= 0))
       fields.fail("\"input\" found; [width, height] in pixels expected");
     if (!input.empty()) d.width = input[0], d.height = input[1];

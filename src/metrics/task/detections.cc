@@ -77,7 +77,8 @@ class Decoding {
 
   int64_t score_columns() const { return d_.classes + (d_.activation == ScoreForm::kSoftmax ? 1 : 0); }
   int64_t channels() const {
-    return d_.decode == BoxDecode::kFound ? 6 : 4 + d_.objectness + score_columns() + d_.extra;
+    const int64_t behind = d_.keypoints * d_.keypoint_values + d_.extra;
+    return behind + (d_.decode == BoxDecode::kFound ? 6 : 4 + d_.objectness + score_columns());
   }
 
   // Boxes, scores and perhaps classes of outputs of their own, put side by side.
@@ -197,6 +198,7 @@ class Decoding {
     if (!(score >= d_.score_threshold)) return;
     found_.push_back({box_at(places, p, {}), score});
     found_.back().box.label = static_cast<int64_t>(std::clamp<double>(places.at(p, 5), 0, 1e9));
+    add_keypoints(found_.back().box.pose, places, p, 6);
   }
 
   void add_box(const Places& places, int64_t p, const Cell& cell) {
@@ -219,9 +221,21 @@ class Decoding {
         continue;
       }
       if (!(score >= d_.score_threshold)) continue;
-      if (!box) box = box_at(places, p, cell);
+      if (!box) {
+        box = box_at(places, p, cell);
+        add_keypoints(box->pose, places, p, first_class + score_columns());
+      }
       found_.push_back({*box, score});
       found_.back().box.label = c;
+    }
+  }
+
+  void add_keypoints(Pose& pose, const Places& places, int64_t p, int64_t first) const {
+    const double width = d_.width > 0 ? d_.width : 1, height = d_.height > 0 ? d_.height : 1;
+    for (int64_t k = 0; k < d_.keypoints; ++k) {
+      const int64_t at = first + k * d_.keypoint_values;
+      pose.points.push_back(
+          {static_cast<float>(places.at(p, at) / width), static_cast<float>(places.at(p, at + 1) / height), true});
     }
   }
 

@@ -38,7 +38,9 @@ struct DetectionHead {
 // docs/reference/metrics.md has the JSON.
 struct Decoder {
   int64_t classes = 0;
-  int64_t extra = 0;              // values behind the classes that count for nothing: masks, keypoints
+  int64_t keypoints = 0;          // behind the classes, each of ...
+  int64_t keypoint_values = 0;    // ... x, y and perhaps a score
+  int64_t extra = 0;              // values behind these that count for nothing: masks, angles
   bool objectness = true;         // a score of its own before the classes' ...
   bool objectness_first = false;  // ... or before the box
   bool channels_first = false;    // the values of a place lie along the axis before the last two (grid) or the last
@@ -77,5 +79,11 @@ void add_scores(ScoreRange& range, const Decoder& decoder, const Answers& answer
 void require_alive(const ScoreRange& found, const ScoreRange& of_float, const Decoder& decoder);
 
 double intersection_over_union(const Box& a, const Box& b);
+
+// COCO's object keypoint similarity: the mean of exp(-d^2 / (2 area (2 sigma)^2)) over the object's labelled keypoints,
+// with COCO's sigmas of 17 keypoints and 1 / count of others. Of an object without any, how near the found ones lie to
+// its box, doubled. Without an area that is known 0.53 of the box's is taken. `aspect`: for objects without one of
+// their own. Both have the same number of points.
+double keypoint_similarity(const Pose& found, const Box& object, double aspect);
 
 }  // namespace seqto::internal

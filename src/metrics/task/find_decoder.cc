@@ -55,6 +55,17 @@ int64_t noted_classes(const Model& model) {
   return count;
 }
 
+// [how many, values of each] that Ultralytics writes into its files: [17, 3]; empty: not there.
+std::vector<int64_t> noted_keypoints(const Model& model) {
+  const auto noted = std::ranges::find(model.metadata, "kpt_shape", &std::pair<std::string, std::string>::first);
+  if (noted == model.metadata.end()) return {};
+  const Json shape = Json::parse(noted->second, nullptr, false);
+  const bool whole =
+      shape.is_array() && std::ranges::all_of(shape, [](const Json& n) { return n.is_number_integer(); });
+  if (!whole || shape.size() != 2 || shape[0] < 1 || shape[0] > 1000 || shape[1] < 2 || shape[1] > 3) return {};
+  return shape;
+}
+
 // The strides whose grids over the input have so many cells together; empty: none that detectors use.
 std::vector<int64_t> strides_of(const Input& input, int64_t cells) {
   static const std::vector<std::vector<int64_t>> kUsual{{8, 16, 32}, {16, 32}, {8, 16, 32, 64}, {4, 8, 16, 32}, {8, 16},
@@ -91,24 +102,37 @@ Json in_pixels(Json decoder, const Input& input) {
   return decoder;
 }
 
+// What a file notes of its outputs.
+struct Noted {
+  int64_t classes = 0;             // 0: nothing
+  std::vector<int64_t> keypoints;  // empty: nothing
+  int64_t keypoint_values() const { return keypoints.empty() ? 0 : keypoints[0] * keypoints[1]; }
+};
+
+// What is behind the classes.
+void add_behind(Json& decoder, int64_t values, const Noted& noted) {
+  if (values > 0 && values == noted.keypoint_values()) decoder["keypoints"] = noted.keypoints;
+  else if (values > 0) decoder["extra"] = values;
+}
+
 // [1, 4 + classes, cells]: YOLOv8 and later.
-Json without_objectness(const Answer& a, const Input& input, int64_t noted) {
+Json without_objectness(const Answer& a, const Input& input, const Noted& noted) {
   const int64_t channels = a.dims[1];
   if (channels < 5 || strides_of(input, a.dims[2]).empty()) return {};
-  const int64_t classes = noted > 0 && noted <= channels - 4 ? noted : channels - 4;
+  const int64_t classes = noted.classes > 0 && noted.classes <= channels - 4 ? noted.classes : channels - 4;
   Json decoder{{"outputs", {a.name}}, {"classes", classes}, {"objectness", false}, {"layout", "channels_first"}};
-  if (classes < channels - 4) decoder["extra"] = channels - 4 - classes;
+  add_behind(decoder, channels - 4 - classes, noted);
   const auto cells = static_cast<size_t>(a.dims[2]);
   return are_shares(a.values.subspan(2 * cells, 2 * cells)) ? decoder : in_pixels(decoder, input);
 }
 
 // [1, places, 5 + classes]: YOLOv5 and v7 with three boxes a cell, YOLOX with one.
-Json with_objectness(const Answer& a, const Input& input, int64_t noted) {
+Json with_objectness(const Answer& a, const Input& input, const Noted& noted) {
   const int64_t places = a.dims[1], channels = a.dims[2];
   if (channels < 6) return {};
-  const int64_t classes = noted > 0 && noted <= channels - 5 ? noted : channels - 5;
+  const int64_t classes = noted.classes > 0 && noted.classes <= channels - 5 ? noted.classes : channels - 5;
   Json decoder{{"outputs", {a.name}}, {"classes", classes}};
-  if (classes < channels - 5) decoder["extra"] = channels - 5 - classes;
+  add_behind(decoder, channels - 5 - classes, noted);
   std::vector<float> sizes = column(a, channels, 2);
   const std::vector<float> heights = column(a, channels, 3);
   sizes.insert(sizes.end(), heights.begin(), heights.end());
@@ -123,12 +147,15 @@ Json with_objectness(const Answer& a, const Input& input, int64_t noted) {
 }
 
 // [1, detections, 6]: left, top, right, bottom, score, class; YOLOv10, YOLO26, exports with suppression in the graph.
-Json found_rows(const Answer& a, const Input& input) {
-  if (a.dims[2] != 6 || a.dims[1] > 1000) return {};
-  const auto scores = column(a, 6, 4), classes = column(a, 6, 5);
+// Keypoints stand behind these.
+Json found_rows(const Answer& a, const Input& input, const Noted& noted) {
+  const int64_t width = 6 + noted.keypoint_values();
+  if (a.dims[2] != width || a.dims[1] > 1000) return {};
+  const auto scores = column(a, width, 4), classes = column(a, width, 5);
   if (!within(scores, 0, 1) || !is_whole(classes)) return {};
   Json decoder{{"outputs", {a.name}}, {"decode", "found"}, {"box", "xyxy"}};
-  return within(column(a, 6, 2), -0.5f, 1.5f) ? decoder : in_pixels(decoder, input);
+  add_behind(decoder, width - 6, noted);
+  return within(column(a, width, 2), -0.5f, 1.5f) ? decoder : in_pixels(decoder, input);
 }
 
 const Answer* called(std::span<const Answer> answers, std::initializer_list<std::string_view> names) {
@@ -165,11 +192,11 @@ std::string find_decoder(const Model& model, const Outputs& first, const Sample&
   const std::vector<Answer> answers = answers_of(model, first);
   const auto input = input_of(sample);
   if (answers.empty() || !input) return {};
-  const int64_t noted = noted_classes(model);
-  Json decoder = of_parts(answers, noted);
+  const Noted noted{noted_classes(model), noted_keypoints(model)};
+  Json decoder = of_parts(answers, noted.classes);
   const Answer& a = answers.front();
   if (decoder.is_null() && a.dims.size() == 3 && a.dims[0] == 1 && a.dims[1] > 0 && a.dims[2] > 0) {
-    decoder = found_rows(a, *input);
+    decoder = found_rows(a, *input, noted);
     if (decoder.is_null())
       decoder = a.dims[1] < a.dims[2] ? without_objectness(a, *input, noted) : with_objectness(a, *input, noted);
   }

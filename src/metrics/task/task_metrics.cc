@@ -39,6 +39,8 @@ const std::map<std::string, Kind>& kinds() {
       {"rmse", {.make = [](const auto&, const auto&) { return internal::make_rmse(); }}},
       {"map50", {.takes_file = true, .make = average_precision("map50")}},
       {"map50_95", {.takes_file = true, .make = average_precision("map50_95")}},
+      {"keypoint_map50", {.takes_file = true, .make = average_precision("keypoint_map50")}},
+      {"keypoint_map50_95", {.takes_file = true, .make = average_precision("keypoint_map50_95")}},
       {"nme",
        {.takes_file = true, .make = [](const std::string& file, const auto&) { return internal::make_nme(file); }}},
       {"perplexity", {.make = [](const auto&, const auto&) { return internal::make_perplexity(); }}},
