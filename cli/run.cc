@@ -1,6 +1,8 @@
 // seqto run: raw outputs over the data.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "metric_flags.h"
@@ -16,9 +18,20 @@ struct Flags {
   MetricOptions metrics;
 };
 
-std::vector<Initializer> arrays_of(Answers answers) {
+// Of each sample, of each output.
+using Shapes = std::vector<std::vector<std::vector<int64_t>>>;
+
+std::vector<Initializer> arrays_of(Answers answers, const Shapes& shapes) {
   std::vector<Initializer> arrays;
   for (size_t o = 0; o < answers.outputs.size(); ++o) {
+    if (!answers.outputs[o].ends.empty()) {
+      for (size_t i = 0; i < shapes.size(); ++i) {
+        const std::span<const float> row = answers.outputs[o].row(static_cast<int64_t>(i));
+        arrays.push_back(
+            {fmt::format("{}.{}", answers.names[o], i), float_tensor(shapes[i][o], {row.begin(), row.end()})});
+      }
+      continue;
+    }
     // The batch axis of 1 becomes the axis of samples.
     std::vector<int64_t> shape = answers.dims[o];
     Outputs& output = answers.outputs[o];
@@ -51,20 +64,22 @@ void run_command(const Flags& flags, const Context& context) {
   auto session = runner->load_file(file);
   Answers answers(session->output_names());
   std::vector<Truth> truths;
+  Shapes shapes;
   for (int64_t i : all_samples(*data)) {
     context.env.stop_if_cancelled("run");
     const Sample sample = data->read(i);
-    answers.append(session->run(sample.inputs));
+    const std::vector<Tensor> outputs = session->run(sample.inputs);
+    answers.append(outputs);
+    std::ranges::transform(outputs, std::back_inserter(shapes.emplace_back()), &Tensor::dims);
     truths.push_back(truth_of(sample));
     context.env.progress({"run", i + 1, data->size(), ""});
   }
-  answers.require_one_length("[run]");
   Measurement measurement;
   measure_task(measurement, metrics, answers, answers, truths);
-  const std::vector<Initializer> arrays = arrays_of(std::move(answers));
+  const std::vector<Initializer> arrays = arrays_of(std::move(answers), shapes);
   save_npz(f.output, arrays);
   if (context.json) return print_result(f.output, session->output_names(), data->size(), measurement);
-  fmt::print("wrote {} outputs of {} samples to {}\n{}", arrays.size(), data->size(), f.output,
+  fmt::print("wrote {} outputs of {} samples to {}\n{}", session->output_names().size(), data->size(), f.output,
              task_metrics_text(measurement));
 }
 
@@ -73,7 +88,10 @@ void run_command(const Flags& flags, const Context& context) {
 void add_run(Command app, Context& context) {
   auto f = std::make_shared<Flags>();
   const Command word = add_word(app, "run", "A model's raw outputs over the data", f->word, true);
-  word.under("Output").add_option("-o,--output", f->word.output, ".npz to write, one array per output").required();
+  word.under("Output")
+      .add_option("-o,--output", f->word.output,
+                  ".npz to write: an array per output, NAME; where samples differ in length NAME.0, NAME.1 ...")
+      .required();
   add_metric_flags(word, f->metrics);
   add_print_config_flag(word);
   word.callback([=, &context] { run_command(*f, context); });

@@ -5,7 +5,8 @@
 needs: pip install numpy onnx
 
 Forms: `yolov8` [1, 4 + classes, cells]; `yolov8_last`, the same with the channels last; `yolov5` [1, cells, 5 + classes]; `yolox`,
-the same and not decoded; `end_to_end` [1, 50, 6], the best cells with their class; `detr`, boxes and logits apart.
+the same and not decoded; `end_to_end` [1, 50, 6], the best cells with their class; `detr`, boxes and logits apart; `listed`, boxes,
+scores and labels of what a NonMaxSuppression leaves, as torchvision has it.
 """
 import argparse
 import dataclasses
@@ -20,7 +21,7 @@ from shapes import NAMES, SIDE
 
 STRIDES, BINS = (8, 16), 8  # of the nets; bins: whole distances from 0 on
 FOLDER = Path(__file__).parent
-FORMS = ("yolov8", "yolov8_last", "yolov5", "yolox", "end_to_end", "detr")
+FORMS = ("yolov8", "yolov8_last", "yolov5", "yolox", "end_to_end", "detr", "listed")
 
 
 @dataclasses.dataclass
@@ -95,7 +96,7 @@ def build(head):
         second = w.op("Slice", f"{name}/second", sides, *[np.array([v], np.int64) for v in (2, 4, 1)])
         low = w.op("Sub", f"{name}/low", floats(points)[None], first)
         high = w.op("Add", f"{name}/high", floats(points)[None], second)
-        if head.corners and head.form != "yolox" or head.form == "end_to_end":
+        if head.corners and head.form != "yolox" or head.form in ("end_to_end", "listed"):
             return w.op("Concat", f"{name}/corners", low, high, axis=1)
         middle = w.op("Mul", f"{name}/middle", w.op("Add", f"{name}/both", low, high), floats(0.5))
         return w.op("Concat", f"{name}/middle_size", middle, w.op("Sub", f"{name}/size", high, low), axis=1)
@@ -160,13 +161,25 @@ def build(head):
         last = lambda name: w.op("Unsqueeze", f"{name}/last", name, np.array([2], np.int64))
         w.op("Concat", "output0", taken, last("top"), last(label), axis=2)
         shape, read = [1, 50, 6], {"decode": "found", "box": "xyxy", **({} if unit != 1 else {"input": [SIDE, SIDE]})}
+    elif head.form == "listed":
+        limits = [w.constant(f"kept/{k}", v) for k, v in enumerate((np.array([50], np.int64), floats([0.6]), floats([0.05])))]
+        kept = w.op("NonMaxSuppression", "kept", w.op("Transpose", "boxes/last", box, perm=[0, 2, 1]), score, *limits)
+        column = lambda name, at: w.op("Gather", name, kept, np.array(at, np.int64), axis=1)
+        alone = lambda name: w.op("Squeeze", f"{name}/alone", name, np.array([0], np.int64))
+        w.op("Gather", "box_list", alone("boxes/last"), column("kept/place", 2), axis=0)
+        w.op("GatherND", "score_list", alone(score), column("kept/class_and_place", [1, 2]))
+        w.op("Add", "label_list", column("kept/class", 1), np.array(1, np.int64))
+        read = {"outputs": [{"name": "box_list", "scores": "score_list", "classes": "label_list"}], "decode": "found", "box": "xyxy",
+                "class_numbers": "from_one", **({} if unit != 1 else {"input": [SIDE, SIDE]})}
+        for name, kind, *more in (("box_list", TensorProto.FLOAT, 4), ("label_list", TensorProto.INT64), ("score_list", TensorProto.FLOAT)):
+            model.graph.output.append(helper.make_tensor_value_info(name, kind, ["objects", *more]))
     else:
         w.op("Transpose", "pred_boxes", box, perm=[0, 2, 1])
         w.op("Transpose", "logits", score, perm=[0, 2, 1])
         read.update(outputs=[{"name": "pred_boxes", "scores": "logits"}], objectness=False, activation="sigmoid")
         for name, size in (("logits", classes), ("pred_boxes", 4)):
             model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, total, size]))
-    if head.form != "detr":
+    if head.form not in ("detr", "listed"):
         model.graph.output.append(helper.make_tensor_value_info("output0", TensorProto.FLOAT, shape))
     if head.split:
         split_parts(w, model)

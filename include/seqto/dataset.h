@@ -35,6 +35,7 @@ struct Box {
   int64_t label = 0;   // class index, from 0
   bool crowd = false;  // stands for many: finding it, or not, does not count
   Pose pose;
+  int64_t category = -1;  // COCO's own number of the class; -1: not known
   bool operator==(const Box&) const = default;
 };
 

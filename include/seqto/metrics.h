@@ -32,6 +32,15 @@ enum class Pooling {
 std::string_view to_string(Pooling pooling);   // "none", "whole", "mean", "first", "last"
 Pooling parse_pooling(std::string_view name);  // throws Error{kUsage}, also for "none"
 
+// Makes one row of all outputs of a sample where no output is one: of detectors that answer with a list of boxes, as
+// many as they find and in any order. Any thread.
+class RowMaker {
+ public:
+  virtual ~RowMaker() = default;
+  // As long for every sample. Throws Error{kInvalidInput} where the outputs have another form than the float model's.
+  virtual std::vector<float> row(std::span<const Tensor> answers) const = 0;
+};
+
 // One row per sample: the model's first output, flattened. Rows of sequences may differ in length: [1, tokens,
 // classes].
 struct Outputs {
@@ -41,7 +50,8 @@ struct Outputs {
   std::vector<size_t> ends;       // of each row among the values; empty: all rows are as long
   size_t place = 0;               // among the model's outputs
   Pooling pooling = Pooling::kNone;
-  std::vector<Outputs> others;  // the model's further float outputs that have the same dims for every sample
+  std::shared_ptr<const RowMaker> maker;  // of the rows; null: they are the first output's values
+  std::vector<Outputs> others;            // the model's further float outputs that have the same dims for every sample
   std::span<const float> row(int64_t i) const;
   // How many values one set of class scores has: all of a sample's. Where more than one axis of its output is longer
   // than 1, the last axis is one: [1, tokens, classes] is a row for each token.
@@ -49,6 +59,7 @@ struct Outputs {
   // Throws Error{kInvalidInput} for a row of another length than before, but where the dims are those of a sequence and
   // the row is a whole number of positions.
   void append(std::span<const float> row);
+  void append_of_any_length(std::span<const float> row);
 };
 
 // Means over the samples; every one is 0 for equal outputs. Those of classes are, in a sample, means over its rows of

@@ -1,6 +1,7 @@
 // Room: metrics. What a model is for: how its outputs are read, which loss a search goes by, what is reported.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,7 +30,8 @@ struct Reading {
   const Task* task = nullptr;        // a row of tasks()
   Pooling pooling = Pooling::kNone;  // of an embedding's positions
   std::string detector{};            // how a detector's outputs become boxes, as docs/reference/metrics.md has it
-  std::string reason;                // what it was found by; empty: asked for
+  std::shared_ptr<const RowMaker> maker{};  // where these are a list, as long as the picture has objects
+  std::string reason;                       // what it was found by; empty: asked for
 };
 
 // What finding the task looks at, beside what was asked for.

@@ -210,7 +210,7 @@ std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& f
                    bottom = top + box.at(3).get<double>();
       boxes[file_name].push_back({static_cast<float>(left / width), static_cast<float>(top / height),
                                   static_cast<float>(right / width), static_cast<float>(bottom / height), label->second,
-                                  annotation.value("iscrowd", 0) != 0, pose_of(annotation, image->second)});
+                                  annotation.value("iscrowd", 0) != 0, pose_of(annotation, image->second), category});
     }
     return boxes;
   } catch (const Json::exception& error) {

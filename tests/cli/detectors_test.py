@@ -98,6 +98,30 @@ class Detectors(unittest.TestCase):
             float_figure, int8_figure = self.measured(model, read), self.measured(out, read)
             self.assertGreater(int8_figure, 0.96 * float_figure, (head, float_figure, int8_figure))
 
+    def test_lists_of_boxes(self):
+        """As many as a NonMaxSuppression in the graph leaves: from picture to picture, and from plan to plan."""
+        model, out = self.dir / "listed.onnx", self.dir / "listed"
+        read = write(model, heads.Head(form="listed", corners=True))
+        described = self.measured(model, read)
+        self.assertGreater(described, 0.3)
+        written = np.load(self.dir / "o.npz")
+        found = [len(written[f"score_list.{i}"]) for i in range(60)]
+        self.assertGreater(len(set(found)), 2)
+        self.assertEqual(written["box_list.7"].shape, (found[7], 4))
+        done = models.seqto("-v", "tune", model, *self.data, "--schemes", "int8", "--max-evaluations", 12, "--evaluation-samples", 30,
+                            "--calibration-samples", 20, "--metric", f"map50_95={self.dir / 'read.json'}", "--objectives", "nmse,size",
+                            "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("task: detect, read as", done.stderr)
+        trials = [json.loads(line)["trial"] for line in (out / "study.jsonl").read_text().splitlines() if '"trial"' in line]
+        self.assertEqual([t["failure"] for t in trials if "failure" in t], [])
+        summary = json.loads((out / "summary.json").read_text())
+        self.assertRegex(summary["answer"], r"map50_95 0\.\d+ instead of 0\.\d+")
+        full = next(t for t in trials if t["id"] == "full")
+        self.assertTrue(0 < full["losses"]["nmse"] < 0.5, full["losses"])
+        done = models.seqto("check", out / "models/full.onnx", "--reference", model, *self.data, "--max-loss", "nmse=0.5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_dead_detector_is_a_failed_trial(self):
         """Boxes in pixels and scores in one tensor of 8 bits: each score becomes 0, whatever the loss."""
         out = self.dir / "dead"

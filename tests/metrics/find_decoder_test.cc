@@ -93,6 +93,38 @@ TEST(FindDecoder, KeypointsThatTheFileNotes) {
   EXPECT_EQ(suppressed["keypoints"], json::parse("[17, 3]"));
 }
 
+TEST(FindDecoder, Lists) {
+  const auto read = [](const std::string& count, const std::string& batch, std::vector<float> boxes, int axes = 1) {
+    Model model;
+    model.graph.inputs.push_back({"x", DataType::kFloat, std::vector<Dimension>{{-1, batch}, {3}, {32}, {64}}, ""});
+    std::vector<Dimension> list{{-1, count}};
+    if (axes == 2) list.insert(list.begin(), {1});
+    std::vector<Dimension> four = list;
+    four.push_back({4});
+    model.graph.outputs = {{"b", DataType::kFloat, four, ""},
+                           {"l", DataType::kInt64, list, ""},
+                           {"s", DataType::kFloat, list, ""},
+                           {"masks", DataType::kFloat, std::vector<Dimension>{{-1, count}, {1}, {28}, {28}}, ""}};
+    Outputs first;
+    first.dims = {std::ssize(boxes) / 4, 4};
+    first.append(boxes);
+    Sample sample;
+    sample.inputs.push_back(float_tensor({1, 3, 32, 64}, std::vector<float>(3 * 32 * 64)));
+    const std::string text = find_decoder(model, first, sample);
+    if (text.empty()) return json();
+    parse_decoder(text, "test");
+    return json::parse(text);
+  };
+  const json pixels = read("objects", "batch", {1, 2, 30, 20, 5, 5, 9, 9});
+  EXPECT_EQ(pixels, json::parse(R"({"outputs": [{"name": "b", "scores": "s", "classes": "l"}], "decode": "found",
+                                    "box": "xyxy", "input": [64, 32]})"));
+  EXPECT_FALSE(read("objects", "batch", {0, 0, 0.5f, 1}).contains("input"));
+  EXPECT_EQ(read("objects", "batch", {}), pixels) << "none in the first picture";
+  EXPECT_EQ(read("objects", "batch", {1, 2, 30, 20}, 2), pixels);
+  EXPECT_TRUE(read("batch", "batch", {1, 2, 30, 20}).is_null()) << "four classes of each sample";
+  EXPECT_TRUE(read("", "", {0.1f, 0.2f, 0.3f, 0.4f}).is_null()) << "shares of four classes";
+}
+
 TEST(FindDecoder, Yolov5AndYolox) {
   const json anchored = found({filled("output", {1, 25200, 85}, 20)});
   EXPECT_EQ(anchored, json::parse(R"({"outputs": ["output"], "classes": 80, "input": [640, 640]})"));

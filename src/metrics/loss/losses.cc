@@ -306,6 +306,11 @@ void Outputs::append(std::span<const float> row) {
                             "of one shape",
                             row.size(), columns));
   }
+  append_of_any_length(row);
+}
+
+void Outputs::append_of_any_length(std::span<const float> row) {
+  const bool even = rows == 0 || (ends.empty() && std::ssize(row) == columns);
   if (!even && ends.empty())
     for (int64_t i = 1; i <= rows; ++i) ends.push_back(static_cast<size_t>(i * columns));
   columns = std::max(columns, std::ssize(row));

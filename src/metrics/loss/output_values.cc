@@ -41,6 +41,11 @@ std::vector<float> values_of(const Tensor& tensor) {
 
 }  // namespace
 
+void append_list(Outputs& outputs, const Tensor& tensor) {
+  outputs.dims = tensor.dims();
+  outputs.append_of_any_length(values_of(tensor));
+}
+
 void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char> counted) {
   const std::vector<int64_t>& dims = tensor.dims();
   const bool some = has_positions(tensor, counted);
@@ -79,6 +84,11 @@ void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const cha
                 fmt::format("{} outputs of the types {} found; one of a float type was expected; export the model with "
                             "its scores as an output (skl2onnx: zipmap=False)",
                             asked_by, fmt::join(found, ", ")));
+  }
+  if (outputs.maker) {
+    const std::vector<float> row = outputs.maker->row(tensors);
+    outputs.dims = {1, std::ssize(row)};
+    return outputs.append(row);
   }
   const bool fresh = outputs.rows == 0;
   outputs.place = static_cast<size_t>(first - tensors.begin());

@@ -14,11 +14,14 @@ namespace seqto::internal {
 // ...], the counted ones alone (Sample::counted; empty: all).
 void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char> counted = {});
 
+// The same for a tensor of a list, whose dims may differ from row to row.
+void append_list(Outputs& outputs, const Tensor& tensor);
+
 // A row more: the values of a model's first output of a float type as float32, and of its other float outputs, as long
 // as these have the dims of the rows before; labels before them are passed over. Throws Error{kInvalidInput} where no
 // output is float, which begins with `asked_by`, as in "[evaluate]", and where the first is longer or shorter than
 // before, unless it is one of positions. Hidden positions leave the first output, not the others. With
-// Outputs::pooling the row is the sample's vector.
+// Outputs::pooling the row is the sample's vector, with Outputs::maker what that makes of all outputs.
 void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by,
                     std::span<const char> counted = {});
 

@@ -131,7 +131,8 @@ class AveragePrecision : public NamedMetric {
       : NamedMetric(std::move(name), true), overlaps_(std::move(overlaps)), decoder_(std::move(decoder)) {}
 
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
-    answers.require_one_length(fmt::format("[metric] {}:", name()));
+    if (!decoder_ || decoder_->decode != BoxDecode::kFound)
+      answers.require_one_length(fmt::format("[metric] {}:", name()));
     if (!decoder_)
       throw Error(Code::kUsage,
                   fmt::format("[metric] --metric {} and outputs of an unknown form found; {}=FILE.json expected, which "
@@ -179,10 +180,17 @@ class AveragePrecision : public NamedMetric {
   }
 
  private:
+  // Of its class, as the decoder counts.
+  int64_t number_of(const Box& box) const {
+    if (decoder_->class_numbers == ClassNumbers::kIndex) return box.label;
+    return decoder_->class_numbers == ClassNumbers::kCategories && box.category >= 0 ? box.category : box.label + 1;
+  }
+
   std::vector<Object> objects_of(const std::vector<Box>& boxes) const {
     std::vector<Object> objects;
     for (const Box& box : boxes) {
       objects.push_back({box, !box.crowd});
+      objects.back().box.label = number_of(box);
       if (!is_of_keypoints(name())) continue;
       const std::vector<Keypoint>& points = box.pose.points;
       if (!points.empty() && std::ssize(points) != decoder_->keypoints)

@@ -104,6 +104,10 @@ Decoder parse_decoder(const std::string& text, const std::string& file) {
                                  {"fastestdet", BoxDecode::kFastestdet},
                                  {"found", BoxDecode::kFound}});
     if (d.decode == BoxDecode::kFound) d.objectness = false, d.nms_threshold = 1;
+    fields.take_word<ClassNumbers>("class_numbers", d.class_numbers,
+                                   {{"index", ClassNumbers::kIndex},
+                                    {"from_one", ClassNumbers::kFromOne},
+                                    {"categories", ClassNumbers::kCategories}});
     fields.take_word<ScoreForm>(
         "activation", d.activation,
         {{"none", ScoreForm::kShares}, {"sigmoid", ScoreForm::kSigmoid}, {"softmax", ScoreForm::kSoftmax}});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ namespace seqto::internal {
 struct Detection {
   Box box;  // its label is the class found
   double score = 0;
+};
+
+// What the numbers of found classes are.
+enum class ClassNumbers {
+  kIndex,       // from 0
+  kFromOne,     // 0 is the background
+  kCategories,  // the ids of COCO's categories; of data without such ids as kFromOne
 };
 
 // How numbers become boxes. `x`, `y`, `w`, `h` are what the head gives; a cell is one place of its grid.
@@ -46,11 +54,12 @@ struct Decoder {
   bool channels_first = false;    // the values of a place lie along the axis before the last two (grid) or the last
   BoxForm box = BoxForm::kMiddle;
   BoxDecode decode = BoxDecode::kNone;
-  ScoreForm activation = ScoreForm::kShares;     // of objectness and classes; softmax of classes alone
-  double width = 0, height = 0;                  // of the input in pixels; 0: boxes are shares of it already
-  double objectness_power = 1, class_power = 1;  // score = objectness^a * class^b
-  std::vector<int64_t> strides;                  // of one output that holds several grids one after the other
-  std::vector<DetectionHead> heads;              // empty: the first output
+  ClassNumbers class_numbers = ClassNumbers::kIndex;  // of kFound
+  ScoreForm activation = ScoreForm::kShares;          // of objectness and classes; softmax of classes alone
+  double width = 0, height = 0;                       // of the input in pixels; 0: boxes are shares of it already
+  double objectness_power = 1, class_power = 1;       // score = objectness^a * class^b
+  std::vector<int64_t> strides;                       // of one output that holds several grids one after the other
+  std::vector<DetectionHead> heads;                   // empty: the first output
   // A box for each class above the threshold, or for the best class alone.
   bool multi_label = true;
   double score_threshold = 0.001, nms_threshold = 0.6;  // 1: nothing is suppressed
@@ -63,6 +72,11 @@ Decoder parse_decoder(const std::string& json, const std::string& where);
 // The JSON for a model whose outputs have the form of a common exporter's; empty: they do not.
 // docs/reference/metrics.md has the forms.
 std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample);
+
+// A row of a fixed length for the boxes of a sample, in whatever order they come: where their corners lie, by score and
+// class. Null where the detector answers with a place for each cell of a grid: these keep their order. `outputs`: the
+// names of the model's answers. Throws as parse_decoder().
+std::shared_ptr<const RowMaker> make_box_rows(const std::string& detector, std::vector<std::string> outputs);
 
 // Of sample `row`, best first, after suppression within each class. Throws Error{kInvalidInput} where the outputs have
 // not the form described.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "metrics/task/detections.h"
 
 namespace seqto::internal {
@@ -36,8 +37,10 @@ std::vector<Answer> answers_of(const Model& model, const Outputs& first) {
 
 // Of the one picture that the model reads.
 std::optional<Input> input_of(const Sample& sample) {
-  if (sample.inputs.empty() || sample.inputs[0].dims().size() != 4) return {};
-  const std::vector<int64_t>& dims = sample.inputs[0].dims();
+  if (sample.inputs.empty()) return {};
+  std::vector<int64_t> dims = sample.inputs[0].dims();
+  if (dims.size() == 3) dims.insert(dims.begin(), 1);
+  if (dims.size() != 4) return {};
   const auto is_depth = [](int64_t d) { return d == 1 || d == 3; };
   if (is_depth(dims[1])) return Input{dims[3], dims[2]};
   if (is_depth(dims[3])) return Input{dims[2], dims[1]};
@@ -59,7 +62,12 @@ int64_t noted_classes(const Model& model) {
 std::vector<int64_t> noted_keypoints(const Model& model) {
   const auto noted = std::ranges::find(model.metadata, "kpt_shape", &std::pair<std::string, std::string>::first);
   if (noted == model.metadata.end()) return {};
-  const Json shape = Json::parse(noted->second, nullptr, false);
+  Json shape;
+  try {
+    shape = parse_json<Json>(noted->second);
+  } catch (const Json::exception&) {
+    return {};
+  }
   const bool whole =
       shape.is_array() && std::ranges::all_of(shape, [](const Json& n) { return n.is_number_integer(); });
   if (!whole || shape.size() != 2 || shape[0] < 1 || shape[0] > 1000 || shape[1] < 2 || shape[1] > 3) return {};
@@ -186,6 +194,51 @@ Json of_parts(std::span<const Answer> answers, int64_t noted) {
           {"box", "yxyx"}};
 }
 
+// The only output of these types, of which `is` holds for its axes, those that the file leaves open being -1.
+template <class F>
+const ValueInfo* only_output(const Model& model, bool floats, F is) {
+  const ValueInfo* found = nullptr;
+  for (const ValueInfo& output : model.graph.outputs) {
+    if (!output.shape || (output.type == DataType::kFloat) != floats) continue;
+    if (!floats && output.type != DataType::kInt64 && output.type != DataType::kInt32) continue;
+    std::vector<int64_t> dims;
+    for (const Dimension& d : *output.shape) dims.push_back(d.value);
+    if (!is(dims)) continue;
+    if (found) return nullptr;
+    found = &output;
+  }
+  return found;
+}
+
+// Boxes [objects, 4], scores [objects] and classes [objects], or with an axis of 1 before, as many as there are:
+// torchvision's detectors, and others that end in a suppression.
+Json listed(const Model& model, std::span<const Answer> answers, const Input& input) {
+  size_t axes = 0;
+  const ValueInfo* boxes = only_output(model, true, [&](const std::vector<int64_t>& dims) {
+    const bool fits =
+        (dims.size() == 2 || (dims.size() == 3 && dims[0] == 1)) && dims.back() == 4 && dims[dims.size() - 2] < 0;
+    if (fits) axes = dims.size() - 1;
+    return fits;
+  });
+  const auto is_list = [&](const std::vector<int64_t>& dims) { return dims.size() == axes && dims.back() < 0; };
+  if (!boxes) return {};
+  const ValueInfo *scores = only_output(model, true, is_list), *classes = only_output(model, false, is_list);
+  if (!scores || !classes) return {};
+  Json decoder{{"outputs", {{{"name", boxes->name}, {"scores", scores->name}, {"classes", classes->name}}}},
+               {"decode", "found"},
+               {"box", "xyxy"}};
+  const auto first = std::ranges::find(answers, boxes->name, &Answer::name);
+  const std::span<const float> values = first == answers.end() ? std::span<const float>() : first->values;
+  // As many as there are samples: scores of four classes.
+  const std::string& count = (*boxes->shape)[axes - 1].parameter;
+  const bool of_batch = std::ranges::any_of(model.graph.free_inputs(), [&](const ValueInfo& input) {
+    return input.shape && !input.shape->empty() && !count.empty() && input.shape->front().parameter == count;
+  });
+  if (of_batch || are_shares(values)) return {};
+  const bool shares = !values.empty() && within(values, -0.5f, 1.5f);
+  return shares ? decoder : in_pixels(decoder, input);
+}
+
 }  // namespace
 
 std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample) {
@@ -194,6 +247,7 @@ std::string find_decoder(const Model& model, const Outputs& first, const Sample&
   if (answers.empty() || !input) return {};
   const Noted noted{noted_classes(model), noted_keypoints(model)};
   Json decoder = of_parts(answers, noted.classes);
+  if (decoder.is_null()) decoder = listed(model, answers, *input);
   const Answer& a = answers.front();
   if (decoder.is_null() && a.dims.size() == 3 && a.dims[0] == 1 && a.dims[1] > 0 && a.dims[2] > 0) {
     decoder = found_rows(a, *input, noted);

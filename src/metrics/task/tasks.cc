@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/names.h"
 #include "data/token_inputs.h"
+#include "metrics/loss/output_values.h"
 #include "metrics/loss/softmax.h"
 #include "metrics/task/detections.h"
 #include "model/graph_view.h"
@@ -122,6 +123,20 @@ Pooling pooling_of(const MetricOptions& asked, const FirstAnswer& first) {
   return pooling;
 }
 
+// The description that a metric of boxes was given; empty: none.
+std::string given_detector(const MetricOptions& asked) {
+  for (const std::string& metric : asked.metrics)
+    if (const size_t at = metric.find("map50"), is = metric.find('='); at <= 9 && is != std::string::npos && at < is)
+      return read_file(metric.substr(is + 1));
+  return {};
+}
+
+// Nobody knows what the numbers of an output of classes mean.
+bool has_own_classes(const std::string& detector) {
+  return std::ranges::any_of(internal::parse_decoder(detector, "the outputs").heads,
+                             [](const internal::DetectionHead& head) { return !head.classes.empty(); });
+}
+
 }  // namespace
 
 std::span<const Task> tasks() { return rows(); }
@@ -150,6 +165,10 @@ Reading find_reading(const MetricOptions& asked, const Model& model, const First
     reading.task = &task_named(asked.task);
   }
   reading.detector = std::move(detector);
+  std::vector<std::string> outputs;
+  for (const ValueInfo& output : model.graph.outputs) outputs.push_back(output.name);
+  reading.maker = internal::make_box_rows(reading.detector.empty() ? given_detector(asked) : reading.detector,
+                                          internal::answer_names(std::move(outputs)));
   if (reading.task->embeds) reading.pooling = pooling_of(asked, first);
   else if (!asked.pooling.empty())
     throw Error(Code::kUsage, fmt::format("[task] --pooling {} and the task {} found; --task embed expected beside it",
@@ -168,9 +187,10 @@ std::vector<std::string> unasked_metrics(const Reading& reading, const Sample& s
   constexpr int64_t kFewest = 3;  // to be near to one of
   std::vector<std::string> names;
   for (const std::string_view name : reading.task->metrics)
-    if (reading.task->embeds             ? samples >= kFewest
-        : reading.task->name == "detect" ? sample.boxes && !reading.detector.empty()
-                                         : sample.tokens.size() > 1)
+    if (reading.task->embeds ? samples >= kFewest
+        : reading.task->name == "detect"
+            ? sample.boxes && !reading.detector.empty() && !has_own_classes(reading.detector)
+            : sample.tokens.size() > 1)
       names.emplace_back(name);
   return names;
 }

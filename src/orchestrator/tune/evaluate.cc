@@ -109,6 +109,7 @@ void measure_texts(Measurement& measurement, const Model& model, const Place& pl
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, std::optional<InRace> race) {
   Evaluated result;
   result.outputs.pooling = evaluation.pooling;
+  result.outputs.maker = evaluation.maker;
   std::vector<int64_t> times;
   auto answers = std::make_shared<Answers>(answer_names(session.output_names()));
   const size_t count = evaluation.samples.size();

@@ -139,6 +139,7 @@ void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, 
   for (Place& place : places)
     for (EvaluationData* part : {&place.evaluation, &place.search, &place.acceptance}) {
       part->pooling = reading.pooling;
+      part->maker = reading.maker;
       if (!reading.detector.empty()) part->detector = parse_decoder(reading.detector, "the outputs");
     }
   ending.task = reading.task->name;
