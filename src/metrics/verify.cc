@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "metrics/first_difference.h"
+#include "model/op_traits.h"
 
 namespace seqto {
 namespace {
@@ -19,6 +22,24 @@ double worst_error(std::span<const Tensor> wanted, std::span<const Tensor> found
   double worst = 0;
   for (size_t o = 0; o < wanted.size(); ++o) worst = std::max(worst, relative_error(wanted[o], found[o]));
   return worst;
+}
+
+// A rounding changes all that is behind a choice: what is chosen from takes the place of such outputs.
+Model in_front_of_choices(const Model& model) {
+  std::unordered_set<std::string> behind, compared;
+  for (const Node& node : model.graph.nodes) {
+    const bool follows = std::ranges::any_of(node.inputs, [&](const auto& name) { return behind.contains(name); });
+    const bool chooses = has(node, kChooses);
+    if (chooses && !follows) compared.insert(node.inputs.begin(), node.inputs.end());
+    if (chooses || follows) behind.insert(node.outputs.begin(), node.outputs.end());
+  }
+  const auto is_behind = [&](const ValueInfo& output) { return behind.contains(output.name); };
+  if (std::ranges::none_of(model.graph.outputs, is_behind)) return model;
+  for (const ValueInfo& output : model.graph.outputs)
+    if (!is_behind(output)) compared.insert(output.name);
+  std::vector<Between> tensors = tensors_between(model.graph);
+  std::erase_if(tensors, [&](const Between& t) { return !compared.contains(t.name); });
+  return tensors.empty() ? model : up_to(model, tensors);
 }
 
 // The tensors in graph order whose last one differs: the first that does, by halves.
@@ -63,7 +84,8 @@ class Search {
 
 }  // namespace
 
-std::optional<OptimizationFault> find_optimization_fault(const Model& model, const SampleRun& on) {
+std::optional<OptimizationFault> find_optimization_fault(const Model& whole, const SampleRun& on) {
+  const Model model = in_front_of_choices(whole);
   const auto as_written = on.runner.load(model, kAsWritten), optimized = on.runner.load(model);
   OptimizationFault fault;
   Sample worst;

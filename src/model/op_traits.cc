@@ -70,6 +70,8 @@ constexpr Row kRows[] = {
     {"Mul", kUnfoldsWeights | kEndsUnfolding},
     {"MultiHeadAttention", kAttends},
     {"Neg", kExactInHalf},
+    {"NonMaxSuppression", kChooses},
+    {"NonZero", kChooses},
     {"Pad", kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels, 1},
     {"PackedMultiHeadAttention", kAttends},
     {"PagedAttention", kAttends},
@@ -107,7 +109,7 @@ constexpr Row kRows[] = {
                     kUnfoldsWeights | kPassThrough},
     {"Sub", kUnfoldsWeights | kEndsUnfolding},
     {"Tile", kKeepsCodes | kDataMovement | kExactInHalf},
-    {"TopK", kKeepsCodes | kDataMovement | kPassThrough},
+    {"TopK", kKeepsCodes | kDataMovement | kPassThrough | kChooses},
     {"Transpose", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf |
                       kUnfoldsWeights | kPassThrough | kEndsUnfolding},
     {"Unsqueeze", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf |

@@ -25,6 +25,7 @@ constexpr Traits kAverages = 1ull << 7;       // many values to one
 constexpr Traits kNotNegative = 1ull << 8;    // its output, whatever comes in
 constexpr Traits kExactInHalf = 1ull << 9;    // the same whether before or after rounding to float16
 constexpr Traits kAttends = 1ull << 31;       // queries to keys and values, in one operator
+constexpr Traits kChooses = 1ull << 32;       // by comparing values what it gives, in which order, and how much of it
 
 // --- what becomes of values, codes and channels
 constexpr Traits kMovesValues = 1ull << 10;  // all of them: the runtime takes Q and DQ past it, as it does past MaxPool
