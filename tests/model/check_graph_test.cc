@@ -67,6 +67,9 @@ TEST(CheckGraph, NodesAreAsOnnxHasThem) {
   model.graph.nodes.back().domain = "some.tool";
   expect_refused(model, "without outputs");
   EXPECT_EQ(refused(one_node("y = some.tool.Anything(x)")), "");
+  expect_refused(one_node("y = some.tool.Gather(x)"),
+                 "Gather 'y' of the domain 'some.tool' with 1 inputs found; at least 2");
+  EXPECT_EQ(refused(one_node("y = com.microsoft.Range(x, x)")), "");
 }
 
 TEST(CheckGraph, WhatIsReadIsWrittenOnce) {
