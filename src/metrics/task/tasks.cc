@@ -125,9 +125,12 @@ Pooling pooling_of(const MetricOptions& asked, const FirstAnswer& first) {
 
 // The description that a metric of boxes was given; empty: none.
 std::string given_detector(const MetricOptions& asked) {
-  for (const std::string& metric : asked.metrics)
-    if (const size_t at = metric.find("map50"), is = metric.find('='); at <= 9 && is != std::string::npos && at < is)
+  for (const std::string& metric : asked.metrics) {
+    const size_t is = metric.find('=');
+    const std::string_view name = std::string_view(metric).substr(0, is);
+    if (is != metric.npos && (name.ends_with("map50") || name.ends_with("map50_95")))
       return read_file(metric.substr(is + 1));
+  }
   return {};
 }
 
