@@ -25,8 +25,9 @@ struct Flags {
 
 Outputs run_reference(const Flags& f, Runner& runner, const Dataset& data, const Context& context) {
   if (f.reference.empty()) return {};
-  return reference_outputs(*runner.load_file(model_file(f.reference, f.hub, context)), data, all_samples(data),
-                           context.env);
+  const Model model = load_model(model_file(f.reference, f.hub, context));
+  const std::vector<int64_t> samples = all_samples(data);
+  return reference_outputs(model, {data, samples, runner, context.env});
 }
 
 // The rest of the plan's recipe stays.

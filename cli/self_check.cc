@@ -69,10 +69,11 @@ std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& benc
                                     const DataFlags& data, const Env& env) {
   if (on.samples.empty() || bench.data->is_random() || made.model.graph.outputs.front().type != DataType::kFloat)
     return {};
-  const Outputs wanted = reference_outputs(*bench.runner->load(made.float_model), *bench.data, on.samples, env);
+  const SampleRun run{*bench.data, on.samples, *bench.runner, env};
+  const Outputs wanted = reference_outputs(made.float_model, run);
   Outputs found;
   try {
-    found = reference_outputs(*bench.runner->load(made.model), *bench.data, on.samples, env);
+    found = outputs_like(wanted, *bench.runner->load(made.model), run);
   } catch (const Error& error) {
     if (error.code() != Code::kInvalidInput) throw;
     // Written for another runtime than this: no failure of the command.

@@ -244,9 +244,11 @@ struct AuditOptions {
   double min_saturated = 0;
 };
 
-// What a float model answers to the samples: all of its float outputs. Throws Error{kInvalidInput} where the first is
-// none.
-Outputs reference_outputs(Session& session, const Dataset& data, std::span<const int64_t> samples, const Env& env = {});
+// What a float model answers to the samples: all of its float outputs, or lists of boxes as rows (Outputs::maker).
+// Throws Error{kInvalidInput} where the first is none.
+Outputs reference_outputs(const Model& model, const SampleRun& on);
+// What another model answers, in the form of the reference's rows.
+Outputs outputs_like(const Outputs& reference, Session& session, const SampleRun& on);
 
 // `model` is in QDQ form. `reference`: reference_outputs() on the same samples; empty: none.
 // Every sample is run once for each layer in a row that can saturate, and multiplied twice by plain code: seconds a

@@ -246,14 +246,34 @@ Plan plan_of(const Model& model) {
 
 }  // namespace
 
-Outputs reference_outputs(Session& session, const Dataset& data, std::span<const int64_t> samples, const Env& env) {
-  Outputs outputs;
-  for (const int64_t index : samples) {
-    env.stop_if_cancelled("audit");
-    const Sample sample = data.read(index);
+namespace {
+
+Outputs no_rows_like(const Outputs& outputs) { return {.pooling = outputs.pooling, .maker = outputs.maker}; }
+
+// No rows in the form that answers of the model have.
+Outputs no_rows_of(const Model& model, Session& session, const SampleRun& on) {
+  if (on.samples.empty()) return {};
+  const Sample sample = on.data.read(on.samples.front());
+  Outputs first;
+  internal::append_outputs(first, session.run(sample.inputs), "[audit]", sample.counted);
+  return {.maker = find_reading({}, model, {.outputs = first, .sample = sample}).maker};
+}
+
+}  // namespace
+
+Outputs outputs_like(const Outputs& reference, Session& session, const SampleRun& on) {
+  Outputs outputs = no_rows_like(reference);
+  for (const int64_t index : on.samples) {
+    on.env.stop_if_cancelled("audit");
+    const Sample sample = on.data.read(index);
     internal::append_outputs(outputs, session.run(sample.inputs), "[audit] of the reference", sample.counted);
   }
   return outputs;
+}
+
+Outputs reference_outputs(const Model& model, const SampleRun& on) {
+  const auto session = on.runner.load(model);
+  return outputs_like(no_rows_of(model, *session, on), *session, on);
 }
 
 namespace {
@@ -262,6 +282,8 @@ template <class AuditorOf>
 Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const Outputs& reference,
                const AuditOptions& options) {
   const auto& [data, samples, runner, env] = on;
+  const Outputs form = reference.rows > 0 ? no_rows_like(reference) : no_rows_of(model, *runner.load(model), on);
+  auditor.runtime = auditor.exact = auditor.saturating = form;
   std::vector<int64_t> labels;
   int64_t done = 0;
   for (const int64_t index : samples) {

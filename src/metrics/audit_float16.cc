@@ -115,7 +115,7 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
     Quantizer quantizer(model, {}, options);
     const Model half = infer_shapes(quantizer.quantize(plan));
     NodeByNode rounded(half, runner);
-    measure_outputs(measurement, reference, reference_outputs(rounded, data, samples, env), labels);
+    measure_outputs(measurement, reference, outputs_like(reference, rounded, on), labels);
     measurement.size_bytes = serialized_size(half);
   };
   measured(all, result.all);

@@ -1,13 +1,10 @@
 // What TOML's parser may be given, and what is said about the rest.
 #include "base/toml.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace seqto::internal {
 namespace {
-
-using ::testing::HasSubstr;
 
 // "" where the text is read.
 std::string fault(std::string_view text) {
@@ -32,7 +29,7 @@ TEST(ParseTomlTest, RefusesLettersOutsideQuotes) {
                            "a = 1.\"é\"", "a = [1, 1.'é']", "a = {b = 1.'é'}", "a = 'b' 'é'", "a = 1=\"é\"",
                            "a = [1, 1='é']", "a = {b = 1='é'}", "a.é = 1", "[é]"})
     EXPECT_NE(fault(text), "") << text;
-  EXPECT_THAT(fault("é = 1"), HasSubstr("'~' (for a letter outside ASCII, which needs quotes)"));
+  EXPECT_TRUE(fault("é = 1").ends_with("'~' (for a letter outside ASCII, which needs quotes)")) << fault("é = 1");
   EXPECT_EQ(fault("a = \"\"\"\\\n  é\"\"\""), "a letter outside ASCII behind a backslash at a line's end");
 }
 

@@ -270,7 +270,7 @@ class Map50(unittest.TestCase):
                 near = min(own, default=None, key=lambda a: abs(a["bbox"][0] / image["width"] - box[0] + box[2] / 2))
                 if near is not None and rows[i, k, 4] > 0:
                     points = np.reshape(near["keypoints"], (count, 3))[:, :2] / (image["width"], image["height"])
-                    found[i, k, :, :2] = (points + random.normal(0, random.uniform(0, 0.02), (count, 2))) * SIDE
+                    found[i, k, :, :2] = (points + random.normal(0, random.uniform(0, 0.08), (count, 2))) * SIDE
         for category in truth["categories"]:
             category["keypoints"] = [str(k) for k in range(count)]
         return truth, np.concatenate([rows, found.reshape(IMAGES, 24, -1)], 2).astype(np.float32).astype(np.float64)

@@ -1,6 +1,8 @@
 // Lists of boxes, compared whatever their order and number.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "metrics/task/detections.h"
 #include "seqto/error.h"
 

@@ -81,6 +81,7 @@ bool ends_in_tanh(const Model& model) {
 
 Found found_by(const Model& model, const FirstAnswer& first) {
   const Outputs& outputs = first.outputs;
+  if (outputs.maker) return {"detect", "lists of boxes with scores"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
   const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
@@ -158,7 +159,7 @@ const Task& task_named(std::string_view name) {
 Reading find_reading(const MetricOptions& asked, const Model& model, const FirstAnswer& first) {
   Reading reading;
   std::string detector;
-  if (asked.task.empty() || asked.task == "detect")
+  if (!first.outputs.maker && (asked.task.empty() || asked.task == "detect"))
     detector = internal::find_decoder(model, first.outputs, first.sample);
   if (asked.task.empty()) {
     auto [task, reason] =

@@ -16,7 +16,7 @@ namespace {
 
 // In the order given.
 Outputs rows_of(const Outputs& outputs, std::span<const size_t> rows) {
-  Outputs result{.dims = outputs.dims, .place = outputs.place};
+  Outputs result{.dims = outputs.dims, .place = outputs.place, .pooling = outputs.pooling, .maker = outputs.maker};
   for (const size_t row : rows) result.append(outputs.row(static_cast<int64_t>(row)));
   for (const Outputs& other : outputs.others) result.others.push_back(rows_of(other, rows));
   return result;

@@ -1,6 +1,7 @@
 #include "quantization/arithmetic/fold_constant.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string_view>
 
@@ -24,8 +25,19 @@ Values read(const Tensor& t) {
   return v;
 }
 
+// What a type does not hold becomes in it what the machine likes.
+template <class T>
+bool holds(double value) {
+  constexpr auto least = static_cast<double>(std::numeric_limits<T>::lowest()),
+                 most = static_cast<double>(std::numeric_limits<T>::max());
+  return (value >= least || value > least - 1) && (value <= most || value < most + 1) && value < 0x1p63;
+}
+
 std::optional<Tensor> write(const Values& v) {
-  auto as = [&]<class T>(T) { return Tensor::from(v.type, v.dims, std::vector<T>(v.data.begin(), v.data.end())); };
+  auto as = [&]<class T>(T) -> std::optional<Tensor> {
+    if (!std::ranges::all_of(v.data, holds<T>)) return {};
+    return Tensor::from(v.type, v.dims, std::vector<T>(v.data.begin(), v.data.end()));
+  };
   switch (v.type) {
     case DataType::kFloat:
     case DataType::kFloat16:
