@@ -41,29 +41,6 @@ struct Object {
 
 using Likeness = std::function<double(const Box& found, const Box& object)>;
 
-// Each detection, best first, takes the object that it is most like and that is still free; those that do not count are
-// taken last, crowds by any number of detections, which then count for nothing.
-void match(ClassResults& results, size_t image, const std::vector<Detection>& found, std::vector<Object> objects,
-           double least, const Likeness& likeness) {
-  std::ranges::stable_partition(objects, &Object::counts);
-  const auto real = static_cast<size_t>(std::ranges::count(objects, true, &Object::counts));
-  if (real > 0) results.objects.emplace_back(image, static_cast<double>(real));
-  std::vector<bool> taken(objects.size());
-  for (const Detection& d : found) {
-    double best = least;
-    size_t at = objects.size();
-    for (size_t o = 0; o < objects.size(); ++o) {
-      if (taken[o] && !objects[o].box.crowd) continue;
-      if (at < real && !objects[o].counts) break;
-      const double like = likeness(d.box, objects[o].box);
-      if (like < best) continue;
-      best = like, at = o;
-    }
-    if (at < objects.size()) taken[at] = true;
-    if (at == objects.size() || objects[at].counts) results.ranked.push_back({d.score, image, at < real});
-  }
-}
-
 // The mean of the interpolated precision at recalls of 0, 0.01 ... 1. `counts`: how often each image is there.
 // Nothing where no object is.
 std::optional<double> average_precision(const ClassResults& results, std::span<const double> counts) {
@@ -106,7 +83,7 @@ class Results {
     std::map<int64_t, std::pair<std::vector<Detection>, std::vector<Object>>> by_class;
     for (const Detection& d : found) by_class[d.box.label].first.push_back(d);
     for (const Object& o : objects) by_class[o.box.label].second.push_back(o);
-    for (const auto& [label, both] : by_class) match(classes_[label], image, both.first, both.second, least_, likeness);
+    for (const auto& [label, both] : by_class) match(classes_[label], image, both.first, both.second, likeness);
   }
   void rank() {
     for (auto& [label, results] : classes_)
@@ -118,6 +95,29 @@ class Results {
   double mean_precision(std::span<const double> counts) const { return mean_over_classes(classes_, counts); }
 
  private:
+  // Each detection, best first, takes the object that it is most like and that is still free; those that do not count
+  // are taken last, crowds by any number of detections, which then count for nothing.
+  void match(ClassResults& results, size_t image, const std::vector<Detection>& found, std::vector<Object> objects,
+             const Likeness& likeness) const {
+    std::ranges::stable_partition(objects, &Object::counts);
+    const auto real = static_cast<size_t>(std::ranges::count(objects, true, &Object::counts));
+    if (real > 0) results.objects.emplace_back(image, static_cast<double>(real));
+    std::vector<bool> taken(objects.size());
+    for (const Detection& d : found) {
+      double best = least_;
+      size_t at = objects.size();
+      for (size_t o = 0; o < objects.size(); ++o) {
+        if (taken[o] && !objects[o].box.crowd) continue;
+        if (at < real && !objects[o].counts) break;
+        const double like = likeness(d.box, objects[o].box);
+        if (like < best) continue;
+        best = like, at = o;
+      }
+      if (at < objects.size()) taken[at] = true;
+      if (at == objects.size() || objects[at].counts) results.ranked.push_back({d.score, image, at < real});
+    }
+  }
+
   double least_;
   std::map<int64_t, ClassResults> classes_;
 };
