@@ -82,8 +82,8 @@ TEST_F(ImageTruth, BoxesOfCoco) {
   EXPECT_FALSE(data->read(0).boxes.has_value());  // not listed: not known
   const auto boxes = *data->read(1).boxes;
   ASSERT_EQ(boxes.size(), 2U);
-  EXPECT_EQ(boxes[0], (Box{0.1f, 0.1f, 0.3f, 0.9f, 1, false, {{}, 0, 2}}));
-  EXPECT_EQ(boxes[1], (Box{0, 0, 0.5f, 0.5f, 0, true, {{{0.25f, 0.2f, true}, {0, 0, false}}, 0.1f, 2}}));
+  EXPECT_EQ(boxes[0], (Box{0.1f, 0.1f, 0.3f, 0.9f, 1, false, {{}, 0, 2}, 90}));
+  EXPECT_EQ(boxes[1], (Box{0, 0, 0.5f, 0.5f, 0, true, {{{0.25f, 0.2f, true}, {0, 0, false}}, 0.1f, 2}, 1}));
   EXPECT_TRUE(data->read(2).boxes->empty());
   const auto words = [&](const char* text) { return error_of([&] { read_coco(labels_.write("d.json", text)); }); };
   EXPECT_PRED2(says, words("{}"), "COCO's form expected");

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/json.h"
+#include "metrics/loss/softmax.h"
 #include "metrics/task/detections.h"
 
 namespace seqto::internal {
@@ -99,7 +100,7 @@ std::vector<float> column(const Answer& answer, int64_t width, int64_t at) {
 }
 
 // Sizes of boxes, and not in pixels.
-bool are_shares(std::span<const float> sizes) { return within(sizes, 0, 1.5f); }
+bool are_small(std::span<const float> sizes) { return within(sizes, 0, 1.5f); }
 
 bool is_whole(std::span<const float> values) {
   return std::ranges::all_of(values, [](float v) { return v >= -1 && v == std::floor(v); });
@@ -131,7 +132,7 @@ Json without_objectness(const Answer& a, const Input& input, const Noted& noted)
   Json decoder{{"outputs", {a.name}}, {"classes", classes}, {"objectness", false}, {"layout", "channels_first"}};
   add_behind(decoder, channels - 4 - classes, noted);
   const auto cells = static_cast<size_t>(a.dims[2]);
-  return are_shares(a.values.subspan(2 * cells, 2 * cells)) ? decoder : in_pixels(decoder, input);
+  return are_small(a.values.subspan(2 * cells, 2 * cells)) ? decoder : in_pixels(decoder, input);
 }
 
 // [1, places, 5 + classes]: YOLOv5 and v7 with three boxes a cell, YOLOX with one.
@@ -145,12 +146,12 @@ Json with_objectness(const Answer& a, const Input& input, const Noted& noted) {
   const std::vector<float> heights = column(a, channels, 3);
   sizes.insert(sizes.end(), heights.begin(), heights.end());
   if (places % 3 == 0 && !strides_of(input, places / 3).empty())
-    return are_shares(sizes) ? decoder : in_pixels(decoder, input);
+    return are_small(sizes) ? decoder : in_pixels(decoder, input);
   const std::vector<int64_t> strides = strides_of(input, places);
   if (strides.empty()) return {};
   // What is not decoded yet are logarithms of sizes.
   if (*std::ranges::min_element(sizes) < 0) decoder["decode"] = "yolox", decoder["strides"] = strides;
-  else if (are_shares(sizes)) return decoder;
+  else if (are_small(sizes)) return decoder;
   return in_pixels(decoder, input);
 }
 
