@@ -16,9 +16,9 @@ toml::parse_result refused(std::string description, std::string_view text, size_
   return toml::parse_result(toml::parse_error(std::move(description), toml::source_position{line, 1}));
 }
 
-// Where a key of more than 100 parts may be. Points count at most once in a row, so that rulers in comments do not.
+// Where a key of more than 1,000 parts may be. Points count at most once in a row, so that rulers in comments do not.
 size_t find_deep_key(std::string_view text) {
-  constexpr int kDeepest = 100;
+  constexpr int kDeepest = 1000;
   int dots = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '.' && (i == 0 || text[i - 1] != '.') && ++dots > kDeepest) return i;
@@ -40,7 +40,7 @@ size_t find_joined_letter(std::string_view text) {
 
 toml::parse_result parse_toml(std::string_view text, std::string_view file) {
   if (const size_t found = find_deep_key(text); found != text.npos)
-    return refused("a key of more than 100 parts", text, found);
+    return refused("a key of more than 1,000 parts", text, found);
   // The parser's behaviour is undefined at letters outside ASCII where TOML has none, as in keys without quotes. With
   // another sign in their place, which TOML has in texts and comments alone, it finds those by itself.
   if (std::ranges::all_of(text, is_ascii)) return toml::parse(text, file);

@@ -10,7 +10,7 @@
 
 namespace seqto::internal {
 
-// The table of `text`, or what is wrong with it and in which line. Refused are also keys of more than 100 parts: the
+// The table of `text`, or what is wrong with it and in which line. Refused are also keys of more than 1,000 parts: the
 // parser limits lists inside lists, but a.b.c... makes tables inside tables, which are freed by recursion.
 toml::parse_result parse_toml(std::string_view text, std::string_view file);
 

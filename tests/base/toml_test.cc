@@ -20,7 +20,7 @@ TEST(ParseTomlTest, ReadsWhatTomlAllows) {
         "# \"é\n[[a]]\nb = {'c' = [['é'], [1.5]]}\n'd' = 2", "\xEF\xBB\xBF\"a\" = 1979-05-27T07:32:00Z",
         "a = \"\"\"\\\n  b é\"\"\"", "\"a.b\" = '~é'\n# . . . ."})
     EXPECT_EQ(fault(text), "") << text;
-  EXPECT_EQ(fault("# " + std::string(500, '.')), "");
+  EXPECT_EQ(fault("# " + std::string(5000, '.')), "");
   EXPECT_EQ(*parse_toml("a = 'é'", "").table()["a"].value<std::string>(), "é");
 }
 
@@ -35,11 +35,11 @@ TEST(ParseTomlTest, RefusesLettersOutsideQuotes) {
 
 TEST(ParseTomlTest, RefusesDeepKeys) {
   std::string dots = "b = 1\na", quoted = "b = 1\n'..'";
-  for (int i = 0; i < 101; ++i) dots += ".a", quoted += " . '..'";
+  for (int i = 0; i < 1001; ++i) dots += ".a", quoted += " . '..'";
   for (const std::string& key : {dots, quoted}) {
     const toml::parse_result parsed = parse_toml(key + " = 1", "x.toml");
     ASSERT_FALSE(parsed);
-    EXPECT_EQ(parsed.error().description(), "a key of more than 100 parts");
+    EXPECT_EQ(parsed.error().description(), "a key of more than 1,000 parts");
     EXPECT_EQ(parsed.error().source().begin.line, 2U);
   }
 }

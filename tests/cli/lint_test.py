@@ -223,7 +223,7 @@ class Lint(unittest.TestCase):
                                  ('name = "a"\nknown = "guessed"\nfloats = []', 3, "run, compiled or documented"),
                                  ('name = "a"\nknown = "run"\nfloats = []\n[[rule]]\nops = ["Conv"]\nactivation = ["int8"]', 3, "activations"),
                                  ('name = "a"\nknown = "run"\nfloats = []\n[[rule]]\nops = ["Conv"]\nweights = ["int9"]', 2, "int9"),
-                                 ("a." * 200 + "b = 1", 3, "100 parts")):
+                                 ("a." * 2000 + "b = 1", 3, "1,000 parts")):
             table.write_text(text)
             done = seqto("lint", self.unsigned, "--target", table)
             self.assertEqual(done.returncode, code, (text, done.stderr)), self.assertIn(said, done.stderr)

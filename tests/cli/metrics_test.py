@@ -112,7 +112,7 @@ class Regression(Folder):
 
     def test_errors(self):
         words = ["run", self.model, "--data", self.data, "-o", self.dir / "o.npz", "--metric"]
-        self.fails(USAGE, "accuracy, cer, mae", *words, "mape")
+        self.fails(USAGE, "accuracy, cer, keypoint_map50", *words, "mape")
         self.fails(USAGE, "alone", *words, "mae=x.json")
         self.fails(USAGE, "twice", *words, "mae", "--metric", "mae")
         self.fails(INVALID, "no labels found", *words, "accuracy")
