@@ -26,7 +26,7 @@ using namespace seqto;
 std::atomic<bool> interrupted{false}, unread{false};
 
 void on_signal(int) {
-  const int before = errno;  // of what is interrupted
+  const int before = errno;                      // of what is interrupted
   if (interrupted.exchange(true)) ::_exit(130);  // the second one does not wait
   constexpr std::string_view kSaid = "\nstopping when what is under way is done; once more: at once\n";
   if (::isatty(2)) {

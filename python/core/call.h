@@ -15,7 +15,8 @@ namespace nb = nanobind;
 
 // `work` runs on a thread of its own, without the interpreter's lock. Meanwhile the calling thread looks for signals
 // twenty times a second, hands what is logged to logging.getLogger("seqto"), and the latest progress to
-// `progress(verb, done, total, note)`, or to bars of tqdm, where that is not None. What any of these raises cancels the work and is raised.
+// `progress(verb, done, total, note)`, or to bars of tqdm, where that is not None. What any of these raises cancels the
+// work and is raised.
 void run_beside(const std::function<void(const Env&)>& work, nb::handle progress);
 
 template <class F>

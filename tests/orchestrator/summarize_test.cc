@@ -97,8 +97,7 @@ TEST(Summarize, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
 // On a noisy device the fastest of many is one that was lucky: it is no reason to give up a third of the size.
 TEST(Summarize, TimesThatAreNotToldApartCostTheSame) {
   std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 270, 0.3, {0.2, 0.4}),
-                            changing("small", 300, 121, 0.002, {0, 0.006}),
-                            changing("lucky", 980, 85, 0, {0, 0.004})};
+                            changing("small", 300, 121, 0.002, {0, 0.006}), changing("lucky", 980, 85, 0, {0, 0.004})};
   const auto summary = [&](const std::string& name, Interval of_small, Interval of_lucky) {
     trials[2].measurement->latency.over_float = {1.21, of_small};
     trials[3].measurement->latency.over_float = {0.85, of_lucky};

@@ -244,7 +244,8 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
     time_finalists(in, study, r.places, time);
   }
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
-  if (audited_samples(in) > 0 && !in.env.cancelled()) ending.notes.push_back(audit_selected(in, study, r.places.front()));
+  if (audited_samples(in) > 0 && !in.env.cancelled())
+    ending.notes.push_back(audit_selected(in, study, r.places.front()));
   note_fault(in, study, r.places.front(), time);
   note_changed_tokens(in, study, r.places.front(), time);
   note_text_errors(in, study, r.places.front(), time);

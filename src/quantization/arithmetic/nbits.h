@@ -26,8 +26,8 @@ struct NbitsRule {
   bool round_first = false;
 };
 NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, const NbitsRule& rule);
-// The same with the numbers of onnxruntime's GatherBlockQuantized: divided, rounded half to even; of halves each step is
-// a half.
+// The same with the numbers of onnxruntime's GatherBlockQuantized: divided, rounded half to even; of halves each step
+// is a half.
 NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const NbitsRule& rule);
 
 // `rows` rows of equal length, each packed into whole bytes, low bits first; `fill` where a row ends inside a byte.

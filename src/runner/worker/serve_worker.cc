@@ -301,8 +301,7 @@ class Server {
   std::string put(const Tensor& tensor) {
     std::string name = fmt::format("{}-{}-{}", xxh3_hex(tensor.bytes()), ::getpid(), ++last_blob_);
     if (kept_) outputs_.push_back({name, tensor});
-    else if (!write_blob(options_.blobs, name, tensor.bytes()))
-      throw no_room(options_.blobs, tensor.bytes().size());
+    else if (!write_blob(options_.blobs, name, tensor.bytes())) throw no_room(options_.blobs, tensor.bytes().size());
     return name;
   }
 

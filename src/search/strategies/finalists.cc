@@ -71,8 +71,7 @@ std::vector<const Entry*> finalists(const Archive& archive, size_t count) {
 std::vector<Proposal> finalists_to_measure(const Archive& archive, const Assignments& assignments, int64_t count) {
   std::vector<Proposal> proposals;
   for (const Entry* entry : finalists(archive, static_cast<size_t>(count)))
-    if (!entry->evaluation)
-      proposals.push_back({assignments.plan(entry->assignment), {}, Part::kEvaluation, "search"});
+    if (!entry->evaluation) proposals.push_back({assignments.plan(entry->assignment), {}, Part::kEvaluation, "search"});
   return proposals;
 }
 
