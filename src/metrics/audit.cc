@@ -135,6 +135,8 @@ class Auditor {
     internal::append_outputs(saturating, emulate(sample, here, true), "[audit]", sample.counted);
   }
 
+  Session& session() { return *plain_; }  // of the model, as the runtime has it
+
   std::vector<AuditedLayer> layers() const {
     std::vector<AuditedLayer> audited;
     for (const IntegerLayer& layer : layers_) audited.push_back(layer.audited);
@@ -227,6 +229,7 @@ class DeviceAuditor {
     internal::append_outputs(exact, can_saturate_ ? device_.run_wide(sample.inputs) : cut, "[audit]", sample.counted);
   }
 
+  Session& session() { return *plain_; }
   std::vector<AuditedLayer> layers() const { return device_.layers(); }
 
   Outputs runtime, exact, saturating;
@@ -282,7 +285,7 @@ template <class AuditorOf>
 Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const Outputs& reference,
                const AuditOptions& options) {
   const auto& [data, samples, runner, env] = on;
-  const Outputs form = reference.rows > 0 ? no_rows_like(reference) : no_rows_of(model, *runner.load(model), on);
+  const Outputs form = reference.rows > 0 ? no_rows_like(reference) : no_rows_of(model, auditor.session(), on);
   auditor.runtime = auditor.exact = auditor.saturating = form;
   std::vector<int64_t> labels;
   int64_t done = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_set>
@@ -25,7 +26,8 @@ double worst_error(std::span<const Tensor> wanted, std::span<const Tensor> found
 }
 
 // A rounding changes all that is behind a choice: what is chosen from takes the place of such outputs.
-Model in_front_of_choices(const Model& model) {
+// Nothing where all outputs are in front of choices.
+std::optional<Model> in_front_of_choices(const Model& model) {
   std::unordered_set<std::string> behind, compared;
   for (const Node& node : model.graph.nodes) {
     const bool follows = std::ranges::any_of(node.inputs, [&](const auto& name) { return behind.contains(name); });
@@ -34,12 +36,13 @@ Model in_front_of_choices(const Model& model) {
     if (chooses || follows) behind.insert(node.outputs.begin(), node.outputs.end());
   }
   const auto is_behind = [&](const ValueInfo& output) { return behind.contains(output.name); };
-  if (std::ranges::none_of(model.graph.outputs, is_behind)) return model;
+  if (std::ranges::none_of(model.graph.outputs, is_behind)) return {};
   for (const ValueInfo& output : model.graph.outputs)
     if (!is_behind(output)) compared.insert(output.name);
   std::vector<Between> tensors = tensors_between(model.graph);
   std::erase_if(tensors, [&](const Between& t) { return !compared.contains(t.name); });
-  return tensors.empty() ? model : up_to(model, tensors);
+  if (tensors.empty()) return {};
+  return up_to(model, tensors);
 }
 
 // The tensors in graph order whose last one differs: the first that does, by halves.
@@ -85,7 +88,8 @@ class Search {
 }  // namespace
 
 std::optional<OptimizationFault> find_optimization_fault(const Model& whole, const SampleRun& on) {
-  const Model model = in_front_of_choices(whole);
+  const std::optional<Model> front = in_front_of_choices(whole);
+  const Model& model = front ? *front : whole;
   const auto as_written = on.runner.load(model, kAsWritten), optimized = on.runner.load(model);
   OptimizationFault fault;
   Sample worst;
