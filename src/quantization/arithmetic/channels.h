@@ -18,6 +18,9 @@ struct Floats {
   explicit Floats(const Tensor& tensor)
       : data(reinterpret_cast<const FileFloat*>(tensor.bytes().data())), count(tensor.bytes().size() / sizeof(float)) {}
 
+  Floats(const FileFloat* first, size_t length) : data(first), count(length) {}
+  Floats part(size_t begin, size_t length) const { return {data + begin, length}; }
+
   const FileFloat* data;
   size_t count;
 };

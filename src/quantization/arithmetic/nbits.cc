@@ -14,6 +14,18 @@ struct BlockParams {
   float zero_point = 0, highest = 0;  // codes
 };
 
+struct Ends {
+  float low = std::numeric_limits<float>::max(), high = std::numeric_limits<float>::lowest();
+};
+
+Ends ends_of(Floats block) {
+  Ends ends;
+  supported_kernels().sets[0]->min_max(block.data, block.count, &ends.low, &ends.high);
+  // Of zeros the first one's sign counts.
+  if (ends.low == 0.0f && ends.high == 0.0f) ends.low = ends.high = block.data[0];
+  return ends;
+}
+
 float to_half_and_back(float x) { return half_to_float(float_to_half(x)); }
 
 BlockParams block_params(float low, float high, const NbitsRule& rule) {
@@ -41,17 +53,20 @@ inline float rounded(float magnitude) {
 }
 
 // Exact to the kernels: MatMulNBits rounds behind the zero point, the QDQ form before it.
-void quantize_block(const float* in, uint8_t* codes, int64_t n, const BlockParams& p, bool round_first) {
-  const float highest = p.highest;
-  for (int64_t i = 0; i < n; ++i) {
-    float x = in[i] * p.reciprocal;
-    float magnitude = std::min(std::fabs(x), highest + 1.0f);
-    if (round_first) x = std::copysign(rounded(magnitude), x);
-    x += p.zero_point;
-    x = x > 0.0f ? x : 0.0f;
-    x = x < highest ? x : highest;
-    codes[i] = static_cast<uint8_t>(round_first ? x : rounded(x));
-  }
+inline uint8_t code_of(float value, float reciprocal, float zero_point, float highest, bool round_first) {
+  float x = value * reciprocal;
+  float magnitude = std::min(std::fabs(x), highest + 1.0f);
+  if (round_first) x = std::copysign(rounded(magnitude), x);
+  x += zero_point;
+  x = x > 0.0f ? x : 0.0f;
+  x = x < highest ? x : highest;
+  return static_cast<uint8_t>(round_first ? x : rounded(x));
+}
+
+void codes_of(Floats block, const BlockParams& p, bool round_first, uint8_t* codes) {
+  const float reciprocal = p.reciprocal, zero_point = p.zero_point, highest = p.highest;
+  for (size_t i = 0; i < block.count; ++i)
+    codes[i] = code_of(block.data[i], reciprocal, zero_point, highest, round_first);
 }
 
 // Halves to even, of |x| < 2^22: the sum's last bit counts ones.
@@ -60,69 +75,125 @@ inline float to_even(float x) {
   return (x + kOnes) - kOnes;
 }
 
-// Symmetric codes are rounded before the middle is added, others after the zero point is. What is far beyond the codes
-// may be cut off first.
-void gather_codes(std::span<const float> block, uint8_t* codes, const BlockParams& p, const NbitsRule& rule) {
-  constexpr float kFar = 1024;
-  const auto n = static_cast<int64_t>(block.size());
-  const float scale = p.scale, zero = p.zero_point, highest = p.highest;
-  const auto code = [&](float x) {
-    x = x > 0.0f ? x : 0.0f;
-    return static_cast<uint8_t>(static_cast<int32_t>(x < highest ? x : highest));
+// Symmetric codes are rounded before the middle is added, others after the zero point is. Codes begin and end at
+// integers, so that cutting off before rounding gives the same ones.
+void gather_codes(Floats block, uint8_t* codes, const BlockParams& p, const NbitsRule& rule) {
+  if (p.scale == 0.0f) {
+    std::fill_n(codes, block.count, static_cast<uint8_t>(1 << (rule.bits - 1)));
+    return;
+  }
+  const FileFloat* in = block.data;
+  const float scale = p.scale, before = rule.symmetric ? 0 : p.zero_point, after = rule.symmetric ? p.zero_point : 0;
+  // By value, or each code that is stored could change them.
+  const auto code = [lowest = -after, highest = p.highest - after, after](float x) {
+    x = x > lowest ? x : lowest;
+    x = x < highest ? x : highest;
+    return static_cast<uint8_t>(static_cast<int32_t>(to_even(x) + after));
   };
-  const auto near = [](float x) {
-    x = x > -kFar ? x : -kFar;
-    return x < kFar ? x : kFar;
-  };
-  if (scale == 0.0f) {
-    std::fill_n(codes, n, code(static_cast<float>(1 << (rule.bits - 1))));
-  } else if (rule.halves) {
-    for (int64_t i = 0; i < n; ++i) {
-      const float x = to_half_and_back(block[i] / scale);
-      codes[i] = code(rule.symmetric ? to_even(near(x)) + zero : to_even(near(to_half_and_back(x + zero))));
-    }
-  } else if (rule.symmetric) {
-    for (int64_t i = 0; i < n; ++i) codes[i] = code(to_even(near(block[i] / scale)) + zero);
+  if (rule.halves) {
+    for (size_t i = 0; i < block.count; ++i)
+      codes[i] = code(to_half_and_back(to_half_and_back(in[i] / scale) + before));
   } else {
-    for (int64_t i = 0; i < n; ++i) codes[i] = code(to_even(near(block[i] / scale + zero)));
+    for (size_t i = 0; i < block.count; ++i) codes[i] = code(in[i] / scale + before);
+  }
+}
+
+NbitsRuns empty_runs(int64_t runs, int64_t length, int64_t block_size) {
+  NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
+  result.codes.resize(static_cast<size_t>(runs * result.blocks * block_size));
+  result.scale.reserve(static_cast<size_t>(runs * result.blocks));
+  result.zero_point.reserve(static_cast<size_t>(runs * result.blocks));
+  return result;
+}
+
+// The next of the result's runs.
+void add_run(Floats run, const NbitsRule& rule, NbitsRuns& result) {
+  const auto block_size = static_cast<size_t>(rule.block_size);
+  for (size_t begin = 0; begin < run.count; begin += block_size) {
+    const Floats block = run.part(begin, std::min(block_size, run.count - begin));
+    const auto [low, high] = ends_of(block);
+    const BlockParams p = block_params(low, high, rule);
+    uint8_t* codes = result.codes.data() + result.scale.size() * block_size;
+    codes_of(block, p, rule.round_first, codes);
+    result.scale.push_back(p.scale);
+    result.zero_point.push_back(static_cast<uint8_t>(p.zero_point));
   }
 }
 
 }  // namespace
 
-NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, const NbitsRule& rule) {
-  const int64_t length = std::ssize(values) / runs, block_size = rule.block_size;
-  NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
-  result.codes.resize(static_cast<size_t>(runs * result.blocks * block_size));
-  for (int64_t r = 0; r < runs; ++r)
-    for (int64_t b = 0; b < result.blocks; ++b) {
-      const float* in = values.data() + r * length + b * block_size;
-      int64_t n = std::min(block_size, length - b * block_size);
-      float low = std::numeric_limits<float>::max(), high = std::numeric_limits<float>::lowest();
-      for (int64_t i = 0; i < n; ++i) {
-        low = in[i] < low ? in[i] : low;
-        high = in[i] > high ? in[i] : high;
+NbitsRuns quantize_nbits(Floats values, int64_t runs, const NbitsRule& rule) {
+  const size_t length = values.count / static_cast<size_t>(runs);
+  NbitsRuns result = empty_runs(runs, static_cast<int64_t>(length), rule.block_size);
+  for (size_t begin = 0; begin < values.count; begin += length) add_run(values.part(begin, length), rule, result);
+  return result;
+}
+
+namespace {
+
+// The columns of a matrix next to each other, one block of each at a time: a row of them lies in few lines of the
+// cache.
+struct Strip {
+  static constexpr size_t kWidth = 64;
+  float low[kWidth], high[kWidth], reciprocal[kWidth], zero_point[kWidth];
+  std::vector<uint8_t> codes;  // [rows of a block, kWidth]
+};
+
+void codes_of_row(const FileFloat* row, const Strip& strip, size_t width, float highest, bool round_first,
+                  uint8_t* __restrict codes) {
+  const float* __restrict reciprocal = strip.reciprocal, * __restrict zero_point = strip.zero_point;
+  for (size_t c = 0; c < width; ++c) codes[c] = code_of(row[c], reciprocal[c], zero_point[c], highest, round_first);
+}
+
+}  // namespace
+
+NbitsRuns quantize_nbits_columns(Floats matrix, int64_t columns, const NbitsRule& rule) {
+  const auto n = static_cast<size_t>(columns), block_size = static_cast<size_t>(rule.block_size);
+  const size_t k = matrix.count / n;
+  NbitsRuns result = empty_runs(columns, static_cast<int64_t>(k), rule.block_size);
+  const auto blocks = static_cast<size_t>(result.blocks);
+  result.scale.resize(n * blocks), result.zero_point.resize(n * blocks);
+  Strip strip;
+  strip.codes.resize(block_size * Strip::kWidth);
+  const Kernels& kernels = *supported_kernels().sets[0];
+  for (size_t first = 0; first < n; first += Strip::kWidth)
+    for (size_t b = 0; b < blocks; ++b) {
+      const size_t width = std::min(Strip::kWidth, n - first), rows = std::min(block_size, k - b * block_size);
+      const FileFloat* block = matrix.data + b * block_size * n + first;
+      std::ranges::fill(strip.low, std::numeric_limits<float>::max());
+      std::ranges::fill(strip.high, std::numeric_limits<float>::lowest());
+      for (size_t r = 0; r < rows; ++r) kernels.min_max_columns(block + r * n, width, strip.low, strip.high);
+      float highest = 0;
+      for (size_t c = 0; c < width; ++c) {
+        const BlockParams p = block_params(strip.low[c], strip.high[c], rule);
+        const size_t at = (first + c) * blocks + b;
+        result.scale[at] = p.scale, result.zero_point[at] = static_cast<uint8_t>(p.zero_point);
+        strip.reciprocal[c] = p.reciprocal, strip.zero_point[c] = p.zero_point, highest = p.highest;
       }
-      BlockParams p = block_params(low, high, rule);
-      quantize_block(in, result.codes.data() + (r * result.blocks + b) * block_size, n, p, rule.round_first);
-      result.scale.push_back(p.scale);
-      result.zero_point.push_back(static_cast<uint8_t>(p.zero_point));
+      for (size_t r = 0; r < rows; ++r) {
+        uint8_t* out = strip.codes.data() + r * Strip::kWidth;
+        codes_of_row(block + r * n, strip, width, highest, rule.round_first, out);
+      }
+      for (size_t c = 0; c < width; ++c) {
+        uint8_t* out = result.codes.data() + ((first + c) * blocks + b) * block_size;
+        for (size_t r = 0; r < rows; ++r) out[r] = strip.codes[r * Strip::kWidth + c];
+      }
     }
   return result;
 }
 
-NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const NbitsRule& rule) {
-  const int64_t length = std::ssize(values) / runs, block_size = rule.block_size;
+NbitsRuns quantize_gather(Floats values, int64_t runs, const NbitsRule& rule) {
+  const int64_t length = static_cast<int64_t>(values.count) / runs, block_size = rule.block_size;
   const auto step = [&](float x) { return rule.halves ? to_half_and_back(x) : x; };
   const auto middle = static_cast<float>(1 << (rule.bits - 1)), highest = 2 * middle - 1;
   NbitsRuns result{runs, (length + block_size - 1) / block_size, block_size, {}, {}, {}};
-  result.codes.resize(values.size());
+  result.codes.resize(values.count);
   for (int64_t r = 0; r < runs; ++r)
     for (int64_t begin = 0; begin < length; begin += block_size) {
-      auto block = values.subspan(static_cast<size_t>(r * length + begin),
-                                  static_cast<size_t>(std::min(block_size, length - begin)));
-      auto [low_at, high_at] = std::minmax_element(block.begin(), block.end());
-      float low = *low_at, high = *high_at, scale = 0, zero = middle;
+      const Floats block = values.part(static_cast<size_t>(r * length + begin),
+                                       static_cast<size_t>(std::min(block_size, length - begin)));
+      auto [low, high] = ends_of(block);
+      float scale = 0, zero = middle;
       if (rule.symmetric) {
         scale = step((std::fabs(high) > std::fabs(low) ? high : low) / -middle);
       } else {

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "quantization/arithmetic/channels.h"
+
 namespace seqto::internal {
 
 // Runs of numbers, each cut into blocks that have a scale; the last block of a run may be short.
@@ -25,10 +27,12 @@ struct NbitsRule {
   // Round before the zero point is added, as onnxruntime does for DequantizeLinear with blocks.
   bool round_first = false;
 };
-NbitsRuns quantize_nbits(std::span<const float> values, int64_t runs, const NbitsRule& rule);
+NbitsRuns quantize_nbits(Floats values, int64_t runs, const NbitsRule& rule);
+// The runs are the columns of a matrix.
+NbitsRuns quantize_nbits_columns(Floats matrix, int64_t columns, const NbitsRule& rule);
 // The same with the numbers of onnxruntime's GatherBlockQuantized: divided, rounded half to even; of halves each step
 // is a half.
-NbitsRuns quantize_gather(std::span<const float> values, int64_t runs, const NbitsRule& rule);
+NbitsRuns quantize_gather(Floats values, int64_t runs, const NbitsRule& rule);
 
 // `rows` rows of equal length, each packed into whole bytes, low bits first; `fill` where a row ends inside a byte.
 std::vector<uint8_t> pack_bits(std::span<const uint8_t> codes, int64_t rows, int bits, uint8_t fill = 0);

@@ -63,12 +63,17 @@ Tensor stored_4_bits(DataType type, std::vector<int64_t> dims, std::vector<uint8
   return packed_4_bits(type, std::move(dims), codes);
 }
 
-// The rows of a matrix's channels.
-std::vector<float> columns(const Matrix& m, const Tensor& weight) {
-  if (m.rows_are_channels) return to_floats(weight);
-  // A copy less, of weights that may be large.
-  if (weight.type() == DataType::kFloat) return transposed(weight.values<float>(), m.k, m.n);
-  return transposed(std::span<const float>(to_floats(weight)), m.k, m.n);
+// `then` of the values, which are not copied where they are floats.
+template <class F>
+NbitsRuns of_floats(const Tensor& weight, F then) {
+  return weight.type() == DataType::kFloat ? then(Floats(weight)) : then(Floats(to_floats(weight)));
+}
+
+// The runs are the matrix's channels.
+NbitsRuns quantize_matrix(const Matrix& m, const Tensor& weight, const NbitsRule& rule) {
+  return of_floats(weight, [&](Floats values) {
+    return m.rows_are_channels ? quantize_nbits(values, m.n, rule) : quantize_nbits_columns(values, m.n, rule);
+  });
 }
 
 class Encoder {
@@ -264,7 +269,7 @@ class Encoder {
     const Matrix m = matrix ? *matrix : Matrix{weight.dims()[1], weight.dims()[0], true};
     const int64_t block = block_of(m.k);
     return made(name, StoredForm::kMatMulNBits, m, block, [&] {
-      NbitsRuns q = quantize_nbits(columns(m, weight), m.n, rule(weight, block, options_.bits));
+      NbitsRuns q = quantize_matrix(m, weight, rule(weight, block, options_.bits));
       auto middle = static_cast<uint8_t>(1 << (options_.bits - 1));
       auto zero = pack_bits(q.zero_point, m.n, options_.bits, middle);
       auto bytes = static_cast<int64_t>(block * options_.bits / 8), zeros = std::ssize(zero) / m.n;
@@ -292,7 +297,9 @@ class Encoder {
   EncodedWeight gather(const std::string& name, const Tensor& weight) {
     EncodedWeight result = made(name, StoredForm::kGather, {}, options_.int4_block_size, [&] {
       const int64_t rows = weight.element_count() / weight.dims().back();
-      NbitsRuns q = quantize_gather(to_floats(weight), rows, rule(weight, options_.int4_block_size, table_bits()));
+      NbitsRuns q = of_floats(weight, [&](Floats values) {
+        return quantize_gather(values, rows, rule(weight, options_.int4_block_size, table_bits()));
+      });
       auto scale_dims = weight.dims();
       scale_dims.back() = q.blocks;
       const auto stored = [&](const std::vector<int64_t>& dims, std::vector<uint8_t> codes) {
@@ -314,7 +321,7 @@ class Encoder {
       const auto scale_dims = m.rows_are_channels ? std::vector{m.n, blocks} : std::vector{blocks, m.n};
       NbitsRule of_pairs = rule(weight, block);
       of_pairs.round_first = true;
-      NbitsRuns q = quantize_nbits(columns(m, weight), m.n, of_pairs);
+      NbitsRuns q = quantize_matrix(m, weight, of_pairs);
       // Without the padding of the last block, in the weight's own order.
       std::vector<uint8_t> codes;
       for (int64_t r = 0; r < m.n; ++r) {
