@@ -49,7 +49,7 @@ class Size:
 
 
 SMALL = Size(width=48, heads=4, mlp=96, layers=2, batch=96, steps=2500, rate=4e-3)
-FULL = Size(width=256, heads=8, mlp=512, layers=6, batch=64, steps=800, rate=1e-3, spread=0.01)
+FULL = Size(width=256, heads=8, mlp=512, layers=6, batch=256, steps=1500, rate=1e-3, spread=0.01)
 
 
 def tokenizer_json():

@@ -12,6 +12,7 @@ writes the word letter by letter.
 import argparse
 import dataclasses
 import json
+import multiprocessing
 import sys
 import time
 from pathlib import Path
@@ -50,18 +51,29 @@ class Size:
 
 
 SMALL = Size(width=40, heads=4, mlp=80, layers=2, words=12000, batch=48, steps=4000, rate=4e-3)
-FULL = Size(width=192, heads=6, mlp=384, layers=4, words=12000, batch=16, steps=4500, rate=1e-3)
+FULL = Size(width=192, heads=6, mlp=384, layers=4, words=30000, batch=48, steps=1500, rate=1e-3, spread=0.02)
+
+
+def spoken_word(of):
+    """Features and word of (seed, number, held out)."""
+    seed, i, held_out = of
+    rng = np.random.default_rng([seed, i])
+    word = voice.draw_word(rng, held_out)
+    return log_mel(voice.as_int16(voice.speak(word, rng)) / 32768), word
 
 
 def spoken(count, seed, held_out):
     """Features, tokens with start and end, words."""
-    features, tokens, words = [], np.full((count, MAX_LENGTH), PAD), []
-    for i in range(count):
-        rng = np.random.default_rng([seed, i])
-        words.append(voice.draw_word(rng, held_out))
-        features.append(log_mel(voice.as_int16(voice.speak(words[-1], rng)) / 32768))
-        tokens[i, :len(words[-1]) + 2] = [START, *(VOCAB[letter] for letter in words[-1]), END]
-    return np.stack(features), tokens, words
+    of = [(seed, i, held_out) for i in range(count)]
+    if count < 1000:
+        drawn = [spoken_word(i) for i in of]
+    else:
+        with multiprocessing.get_context("spawn").Pool() as pool:
+            drawn = pool.map(spoken_word, of, chunksize=100)
+    tokens, words = np.full((count, MAX_LENGTH), PAD), [word for _, word in drawn]
+    for row, word in zip(tokens, words):
+        row[:len(word) + 2] = [START, *(VOCAB[letter] for letter in word), END]
+    return np.stack([features for features, _ in drawn]), tokens, words
 
 
 def encoder(net, size, features):
