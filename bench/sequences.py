@@ -7,12 +7,12 @@ recognizer of words. Losses are recomputed here with onnxruntime on samples that
 position, of the class for the encoder; 1 - cosine of the embedding for retrieval.
 
 A row is one other side at 20 sizes. Of the rule these are four presets with five ways of rounding; of NNCF 20 shares in
-4 bits, plain and with scale estimation and AWQ, the better of both. Against each file stands the plan of chain's front
-that is as large or smaller, of 4 bits in three block sizes and 8 bits in two. Of strategies they are 20 budgets, evenly
-from the cheapest scheme everywhere to the next one everywhere, of the same two schemes. chain's study goes on with each
-of them as --max-size; of the others it is the best plan of the front within the budget. Where that leaves more than 1 %,
-chain's largest plan within its bytes counts. All sides start from the model in opset 21 without the exporter's
-metadata. A table that embedding and head share counts once for every side.
+4 bits, plain and with scale estimation and AWQ, the better of both. Against each file stands what chain, with 4 bits in
+three block sizes and 8 bits in two, finds in its bytes: its study goes on with them as --max-size. Of strategies they are
+20 budgets, evenly from the cheapest scheme everywhere to the next one everywhere, of the same two schemes: the best plan
+of the front within each. chain's study goes on with the budget, or with the bytes of the other plan where that leaves
+more than 1 %. All sides start from the model in opset 21 without the exporter's metadata. A table that embedding and head
+share counts once for every side.
 
 usage: ./dev bench sequences [--write]    SEQTO_BENCH_CASE=tiny_lm,retrieval  some cases only
        SEQTO_BENCH_NETS=DIR  retrieval and speech from DIR/retrieval, DIR/speech, as their train.py --full makes them
@@ -74,16 +74,17 @@ def tuned(model, data, strategy, out, schemes, *flags):
     return sorted((path.stat().st_size, path) for path in kept.iterdir())
 
 
-def filled(model, data, out, budgets):
-    """What `chain` selects within each budget."""
+def filled(model, data, out, schemes, budgets):
+    """What `chain` selects within each budget; and its front."""
     kept = out / "filled"
     kept.mkdir(exist_ok=True)
-    for budget in budgets:
+    least = min(path.stat().st_size for path in (out / "front").iterdir())
+    for budget in (budget for budget in budgets if budget >= least):
         path = kept / f"{budget}.onnx"
         if not path.exists() and not KEPT:
-            summary = tune(model, data, OURS, out, SCHEMES, "--max-front", 6, "--max-size", budget)
+            summary = tune(model, data, OURS, out, schemes, "--max-front", 6, "--max-size", budget)
             shutil.copy(out / summary["selected_file"], path)
-    return sorted((path.stat().st_size, path) for path in kept.iterdir())
+    return sorted((path.stat().st_size, path) for of in ("front", "filled") for path in (out / of).iterdir())
 
 
 def budgets_of(study):
@@ -97,12 +98,10 @@ def within(side, size):
     return max((point for point in side if point[0] <= size), default=None)
 
 
-def pairs_of_strategies(ours, theirs, budgets):
-    pairs = []
-    for budget in budgets:
-        if point := within(theirs, budget):
-            pairs.append((within(ours, budget if point[0] > 0.99 * budget else point[0]), point))
-    return pairs
+def points_within(theirs, budgets):
+    """Their best plans, each with the bytes that chain may take against it."""
+    points = [(budget, within(theirs, budget)) for budget in budgets]
+    return [(budget if point[0] > 0.99 * budget else point[0], point) for budget, point in points if point]
 
 
 def compared(judge, pairs):
@@ -129,7 +128,9 @@ def rows_of(name, folder):
     judge = Judge(case)
     rows = []
 
-    def add(side, pairs):
+    def add(side, out, schemes, points):
+        ours = filled(source, data, out, schemes, [size for size, _ in points])
+        pairs = [(within(ours, size), point) for size, point in points]
         for mine, their in pairs:
             say(f"{name:13} {side:26} {their[0]:9} {judge.losses(their[1]).mean():.3g}   ours "
                 + (f"{mine[0]:9} {judge.losses(mine[1]).mean():.3g}" if mine else "none"))
@@ -137,26 +138,27 @@ def rows_of(name, folder):
             rows.append(row(name, side, compared(judge, pairs)))
             print(rows[-1], flush=True)
 
-    ours = tuned(source, data, OURS, folder / "all", SCHEMES + MORE)
+    tuned(source, data, OURS, folder / "all", SCHEMES + MORE)
+    def add_tool(side, points): add(side, folder / "all", SCHEMES + MORE, [(point[0], point) for point in points])
     if case.blocks:
-        add("genai mixed_layers", [(within(ours, point[0]), point) for point in genai(unshared, shared, folder)])
+        add_tool("genai mixed_layers", genai(unshared, shared, folder))
     by_share = {}
     for size, path in nncf(unshared, shared, data[0], folder, SIZES):
         share = path.stem.removesuffix("s")
         if share not in by_share or judge.losses(path).mean() < judge.losses(by_share[share][1]).mean():
             by_share[share] = (size, path)
     if by_share:
-        add(f"NNCF {_peers.NNCF[1][0].split('==')[1]}", [(within(ours, point[0]), point) for point in sorted(by_share.values())])
+        add_tool(f"NNCF {_peers.NNCF[1][0].split('==')[1]}", sorted(by_share.values()))
     strategies = [s for s in STRATEGIES if (case.blocks or s != "mixed_layers") and s in os.environ.get("SEQTO_BENCH_STRATEGIES", s).split(",")]
     ours = tuned(source, data, OURS, folder / OURS, SCHEMES) if strategies else []
     if not ours:
         return rows
     budgets = budgets_of(folder / OURS / "study.jsonl")
-    ours = sorted(ours + filled(source, data, folder / OURS, budgets))
     for strategy in strategies:
         # Beyond the last budget no side's plans are asked for.
         bound = ["--max-size", budgets[-1]] if strategy == "dynamic_program" else []
-        add(strategy, pairs_of_strategies(ours, tuned(source, data, strategy, folder / strategy, SCHEMES, *bound), budgets))
+        theirs = tuned(source, data, strategy, folder / strategy, SCHEMES, *bound)
+        add(strategy, folder / OURS, SCHEMES, points_within(theirs, budgets))
     return rows
 
 
