@@ -24,7 +24,9 @@ SETS, CALIBRATION, EVALUATION = 5, 50, 256
 FAST = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel"]
 SMALL = ["digits", "resnet8", "dscnn_kws", "tiny_encoder"]
 TRANSFORMERS = ["tiny_encoder", "tiny_lm", "vit_pgd"]  # what smoothing is for
-UNEVEN = ", uneven norms"  # the same function with a few channels of each norm 20 to 50 times as large, as in large language models
+# The same function with a few channels of each norm, or of what each gate multiplies, 20 to 50 times as large, as in large
+# language models.
+UNEVEN = {", uneven norms": "norms", ", uneven gates": "gates"}
 DYNAMIC = ["--mode", "dynamic"]
 INT4 = ["--mode", "weights", "--weight-type", "int4", "--rounding", "nearest"]
 POWERS = ["--activation-type", "int8", "--weight-type", "int8", "--symmetric-activations", "--power-of-two-scales"]
@@ -36,9 +38,8 @@ ROWS = [  # name, cases, flags without, flags with
      [*DYNAMIC, "--smooth-quant", "--smooth-alpha", "auto"]),
     ("smooth_quant", TRANSFORMERS, FAST, [*FAST, "--smooth-quant"]),
     ("smooth_quant, dynamic", TRANSFORMERS, DYNAMIC, [*DYNAMIC, "--smooth-quant"]),
-    ("equalize", [*TRANSFORMERS, "tiny_lm" + UNEVEN], FAST, [*FAST, "--equalize"]),
-    ("equalize, dynamic", [*TRANSFORMERS, "tiny_lm" + UNEVEN], [*DYNAMIC],
-     [*DYNAMIC, "--equalize"]),
+    ("equalize", [*TRANSFORMERS, *("tiny_lm" + form for form in UNEVEN)], FAST, [*FAST, "--equalize"]),
+    ("equalize, dynamic", [*TRANSFORMERS, *("tiny_lm" + form for form in UNEVEN)], DYNAMIC, [*DYNAMIC, "--equalize"]),
     ("power_of_two_scales", NETWORKS, POWERS[:-1], POWERS),
     ("method mse, power_of_two_scales", NETWORKS, [*POWERS, "--method", "minmax"], POWERS),
     ("scale_search, int4", TRANSFORMERS, INT4, [*INT4, "--scale-search"]),
@@ -61,13 +62,15 @@ def case_files(name):
     return at("model"), flags
 
 
-def with_uneven_norms(path, out):
-    """Gains of norms that MatMul alone reads, one channel in 32 times 20 to 50, and the rows that read it divided."""
+def with_uneven(what, path, out):
+    """What MatMul alone reads, one channel in 32 times 20 to 50, and the rows that read it divided: by the gains of a norm, or the
+    columns of the MatMul whose output a gate multiplies."""
     model = onnx.load(path)
     graph, random = model.graph, np.random.default_rng(0)
     constants = {i.name: i for i in graph.initializer}
-    readers = {}
+    readers, producers = {}, {}
     for node in graph.node:
+        producers.update(dict.fromkeys(node.output, node))
         for name in node.input:
             readers.setdefault(name, []).append(node)
 
@@ -78,25 +81,34 @@ def with_uneven_norms(path, out):
         values = numpy_helper.to_array(constants[name])
         constants[name].CopyFrom(numpy_helper.from_array((values * factors).astype(np.float32), name))
 
+    def gains_of(node):
+        if node.op_type == "LayerNormalization":
+            return [name for name in node.input[1:] if alone(name)] if what == "norms" else []
+        if node.op_type != "Mul":
+            return []
+        if what == "norms":
+            return [name for name in node.input if alone(name)]
+        made = [producers[name] for name in node.input if name in producers and len(readers[name]) == 1]
+        return [made.input[1] for made in made if made.op_type == "MatMul" and alone(made.input[1])][:1]
+
     changed = 0
     for node in graph.node:
-        gains = [name for name in node.input[1:] if alone(name)] if node.op_type == "LayerNormalization" else \
-            [name for name in node.input if alone(name)] if node.op_type == "Mul" else []
+        gains = gains_of(node)
         layers = readers.get(node.output[0], [])
         if not gains or not layers or any(l.op_type != "MatMul" or not alone(l.input[1]) for l in layers):
             continue
         size = numpy_helper.to_array(constants[gains[0]]).shape
-        if len(size) != 1 or size[0] < 32:
+        if len(size) != (1 if what == "norms" else 2) or size[-1] < 32:
             continue
-        factors = np.ones(size[0])
-        factors[random.choice(size[0], size[0] // 32, replace=False)] = random.uniform(20, 50, size[0] // 32)
+        factors = np.ones(size[-1])
+        factors[random.choice(size[-1], size[-1] // 32, replace=False)] = random.uniform(20, 50, size[-1] // 32)
         for name in gains:
             scale(name, factors)
         for layer in layers:
             scale(layer.input[1], 1 / factors[:, None])
         changed += 1
     if not changed:
-        raise RuntimeError(f"{path} has no norm that MatMul alone reads")
+        raise RuntimeError(f"{path} has no {what} that MatMul alone reads")
     onnx.save(model, out)
     return out
 
@@ -128,14 +140,15 @@ def main():
             continue
         logs = []
         for name in cases:
-            model, data = case_files(name.removesuffix(UNEVEN))
-            if not model or (wanted and name.removesuffix(UNEVEN) not in wanted):
+            form = next((form for form in UNEVEN if name.endswith(form)), "")
+            model, data = case_files(name.removesuffix(form))
+            if not model or (wanted and name.removesuffix(form) not in wanted):
                 continue
             seen.append(name)
             ratios = []
             with tempfile.TemporaryDirectory() as work:
-                if name.endswith(UNEVEN):
-                    model = with_uneven_norms(model, os.path.join(work, "uneven.onnx"))
+                if form:
+                    model = with_uneven(UNEVEN[form], model, os.path.join(work, "uneven.onnx"))
                 for seed in range(1, SETS + 1):
                     a = measured(model, data, work, seed, without)
                     b = measured(model, data, work, seed, with_it)

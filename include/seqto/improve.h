@@ -66,8 +66,9 @@ Model center(const Model& model, const SampleRun& on, const RewriteOptions& = {}
 // Clip(0, b) lets factors pass as far as the samples leave room below b. No channel is taken to reach less than half of
 // what the largest one does: on other samples the model may cut off values above all that were seen, as quantization
 // does. What MatMul and Gemm read with its channels last is divided where smoothing would divide it (smooth), in a
-// normalization or another layer, and stays as it is where that takes a Mul. One pass over the samples; no operator is
-// added.
+// normalization or another layer, and stays as it is where that takes a Mul. Behind a gate (a product of two
+// activations) one factor's layer divides, behind an attention that of the values, a factor for the channels that its
+// heads share. One pass over the samples, and one over a single one; no operator is added.
 Model equalize(const Model& model, const SampleRun& on, const RewriteOptions& = {});
 
 // --- smoothing ---------------------------------------------------------------------------------

@@ -134,6 +134,113 @@ TEST_F(Equalize, GoesIntoTheNormThatLayersRead) {
   }
 }
 
+// x as 25 tokens of four channels, t; `rest` makes y. Of a matrix named w*_up the first column stands out, of one named
+// w*_down the rows of `small` are as much smaller.
+Model of_tokens(const std::string& y, const std::string& rest,
+                const std::vector<std::pair<std::string, std::vector<int64_t>>>& matrices,
+                const std::vector<int64_t>& small = {0}) {
+  const std::string text = R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,5,5] x) => (float)" +
+                           y + R"( y)
+    <int64[3] tokens = {1, 25, 4}, int64[4] heads = {1, 25, 2, 2}, int64[4] one = {1, 25, 1, 2},
+     int64[4] both = {1, 2, 25, 2}, int64[3] mixed = {1, 20, 5}> {
+      f = Transpose <perm = [0,2,3,1]> (x)
+      t = Reshape(f, tokens)
+    )" + rest + "}";
+  Model model = with_weights(text.c_str());
+  uint32_t seed = 20;
+  for (const auto& [name, dims] : matrices) {
+    std::vector<float> drawn = values(1, dims[0] * dims[1], seed++);
+    if (name.ends_with("_up"))
+      for (int64_t r = 0; r < dims[0]; ++r) drawn[static_cast<size_t>(r * dims[1])] *= 30;
+    if (name.ends_with("_down"))
+      for (int64_t row : small)
+        for (int64_t c = 0; c < dims[1]; ++c) drawn[static_cast<size_t>(row * dims[1] + c)] /= 30;
+    model.graph.initializers.push_back({name, float_tensor(dims, std::move(drawn))});
+  }
+  return infer_shapes(model);
+}
+
+TEST_F(Equalize, GoesThroughAGate) {
+  const Model model = of_tokens("[1,25,3]", R"(
+      g = MatMul(t, wg)
+      h = Sigmoid(g)
+      u = MatMul(t, wu_up)
+      m = Mul(h, u)
+      y = MatMul(m, wo_down))",
+                                {{"wg", {4, 6}}, {"wu_up", {4, 6}}, {"wo_down", {6, 3}}});
+  for (bool per_channel : {false, true}) {
+    const Model even = equalized(model, {.per_channel = per_channel, .quantized_ops = {"MatMul", "Mul"}});
+    expect_same(model, even);
+    EXPECT_LT(lost(even, per_channel), lost(model, per_channel) / 5) << per_channel;
+  }
+}
+
+// Two heads of queries, one of keys and values.
+constexpr const char* kAttention = R"(
+      q = MatMul(t, wq)
+      q4 = Reshape(q, heads)
+      q3 = Transpose <perm = [0,2,1,3]> (q4)
+      k3 = Transpose <perm = [0,2,3,1]> (q4)
+      scores = MatMul(q3, k3)
+      p = Softmax <axis = -1> (scores)
+      v = MatMul(t, wv_up)
+      asked = Shape(v)
+      v4 = Reshape(v, one)
+      v3 = Transpose <perm = [0,2,1,3]> (v4)
+      vs = Expand(v3, both)
+      o = MatMul(p, vs)
+    )";
+
+TEST_F(Equalize, GoesThroughTheValuesOfAnAttention) {
+  const Model model = of_tokens("[1,25,3]", std::string(kAttention) + R"(
+      o4 = Transpose <perm = [0,2,1,3]> (o)
+      m = Reshape(o4, tokens)
+      y = MatMul(m, wo_down))",
+                                {{"wq", {4, 4}}, {"wv_up", {4, 2}}, {"wo_down", {4, 3}}}, {0, 2});
+  for (bool per_channel : {false, true}) {
+    const Model even = equalized(model, {.per_channel = per_channel, .quantized_ops = {"MatMul"}});
+    expect_same(model, even);
+    EXPECT_LT(lost(even, per_channel), lost(model, per_channel) / 5) << per_channel;
+  }
+}
+
+TEST_F(Equalize, LeavesAnAttentionWhoseChannelsAreMixed) {
+  const Model model = of_tokens("[1,20,3]", std::string(kAttention) + R"(
+      m = Reshape(o, mixed)
+      y = MatMul(m, wo_down))",
+                                {{"wq", {4, 4}}, {"wv_up", {4, 2}}, {"wo_down", {5, 3}}});
+  EXPECT_TRUE(equal(model, equalized(model, {})));
+}
+
+// Values that come first of a matrix for keys and values: dividing its columns would change the keys too.
+TEST_F(Equalize, LeavesValuesThatArePackedWithKeys) {
+  const Model model = of_tokens("[1,25,3]", R"(
+      both = MatMul(t, wkv_up)
+      v, k = Split <axis = -1> (both)
+      kt = Transpose <perm = [0,2,1]> (k)
+      q = MatMul(t, wq)
+      scores = MatMul(q, kt)
+      p = Softmax <axis = -1> (scores)
+      m = MatMul(p, v)
+      y = MatMul(m, wo_down))",
+                                {{"wkv_up", {4, 4}}, {"wq", {4, 2}}, {"wo_down", {2, 3}}});
+  EXPECT_TRUE(equal(model, equalized(model, {.quantized_ops = {"MatMul"}})));
+}
+
+// The weights of this one do not sum to 1, so nothing tells whose channels they are.
+TEST_F(Equalize, LeavesProductsThatAreNoAttention) {
+  std::string rest = kAttention;
+  rest.replace(rest.find("p = Softmax <axis = -1> (scores)"), 32, "p = Relu(scores)");
+  const Model model = of_tokens("[1,25,3]", rest + R"(
+      o4 = Transpose <perm = [0,2,1,3]> (o)
+      m = Reshape(o4, tokens)
+      y = MatMul(m, wo_down))",
+                                {{"wq", {4, 4}}, {"wv_up", {4, 2}}, {"wo_down", {4, 3}}}, {0, 2});
+  EXPECT_TRUE(equal(model, equalized(model, {})));
+}
+
 TEST_F(Equalize, LeavesANormThatAShortcutReadsToo) {
   const Model model = behind_a_norm("m = Add(q, k)\n y = Add(m, n)");
   EXPECT_TRUE(equal(model, equalized(model, {})));

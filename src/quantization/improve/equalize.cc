@@ -143,14 +143,27 @@ class Equalizer {
 
   // Channels in the last axis: what layers read behind a normalization or another layer.
   void equalize(std::span<const SmoothGroup> groups, std::span<const ChannelSpread> spreads, const Env& env) {
-    for (size_t g = 0; g < groups.size(); ++g) {
+    for (const SmoothGroup& group : groups) {
       env.stop_if_cancelled("quantize");
-      if (std::ssize(spreads[g].largest) != groups[g].channels || !is_usable(spreads[g]) || !is_used(spreads[g]))
-        continue;
-      const std::vector<double> factors = quietest_factors(noise_of(groups[g], spreads[g]));
-      for (const ChannelConstant& r : groups[g].readers) scale_input(r.node, r.input, r.axis, factors, false);
-      for (const ChannelConstant& f : groups[g].folds) scale_input(f.node, f.input, f.axis, factors, true);
+      const auto own = spreads.first(tensors_of(group).size());
+      spreads = spreads.subspan(own.size());
+      const bool agree = std::ssize(own[0].largest) == group.channels &&
+                         std::ssize(own.back().largest) == group.source_channels &&
+                         std::ranges::all_of(own, is_usable) && is_used(own[0]);
+      if (!agree) continue;
+      const std::vector<double> factors = quietest_factors(noise_of(group, own));
+      std::vector<double> of_channels;
+      for (size_t slot : slots_of(group)) of_channels.push_back(factors[slot]);
+      for (const ChannelConstant& r : group.readers) scale_input(r.node, r.input, r.axis, of_channels, false);
+      for (const ChannelConstant& f : group.folds) scale_input(f.node, f.input, f.axis, factors, true);
     }
+  }
+
+  // Whose spreads are wanted: its own, and its source.
+  static std::vector<ChannelTensor> tensors_of(const SmoothGroup& group) {
+    std::vector<ChannelTensor> tensors{{.name = group.tensor, .last_of = group.channels}};
+    if (!group.source.empty()) tensors.push_back({.name = group.source, .last_of = group.source_channels});
+    return tensors;
   }
 
   Model finish() {
@@ -218,22 +231,33 @@ class Equalizer {
     return noise;
   }
 
-  ChannelNoise noise_of(const SmoothGroup& group, const ChannelSpread& spread) const {
-    const auto channels = static_cast<size_t>(group.channels);
-    std::vector<size_t> slots(channels);
+  static std::vector<size_t> counted(int64_t channels) {
+    std::vector<size_t> slots(static_cast<size_t>(channels));
     std::iota(slots.begin(), slots.end(), size_t{0});
-    ChannelNoise noise{.slots = channels, .activations = {}, .readers = {}};
-    noise.activations.push_back({slots, usable_reach(spread.reach), spread.squares});
+    return slots;
+  }
+  // Of the group's own tensor.
+  static std::vector<size_t> slots_of(const SmoothGroup& group) {
+    return group.slots.empty() ? counted(group.channels) : group.slots;
+  }
+
+  ChannelNoise noise_of(const SmoothGroup& group, std::span<const ChannelSpread> spreads) const {
+    const ChannelSpread &spread = spreads.front(), &source = spreads.back();
+    ChannelNoise noise{.slots = static_cast<size_t>(group.source_channels), .activations = {}, .readers = {}};
+    noise.activations.push_back({slots_of(group), usable_reach(spread.reach), spread.squares});
+    // A static model rounds both.
+    if (!group.source.empty() && !options_.quantized_ops.empty())
+      noise.activations.push_back({counted(group.source_channels), usable_reach(source.reach), source.squares});
     if (!options_.per_channel)
       for (const ChannelConstant& fold : group.folds) {
         const Node& n = node(fold.node);
         if (fold.input != 1 || !has(n, kProduct)) continue;
-        noise.activations.push_back(writer_of(weight(n), fold.axis, spread.squares));
-        noise.activations.back().slots = slots;
+        noise.activations.push_back(writer_of(weight(n), fold.axis, source.squares));
+        noise.activations.back().slots = counted(group.source_channels);
       }
     for (const ChannelConstant& r : group.readers) {
       auto reader = reader_of(weight(node(r.node)), {r.axis, false}, options_.per_channel);
-      reader.slots = slots;
+      reader.slots = slots_of(group);
       reader.squares = spread.squares;
       noise.readers.push_back(std::move(reader));
     }
@@ -330,15 +354,16 @@ Model equalize(const Model& model, const SampleRun& on, const RewriteOptions& op
   for (const ChannelGroup& group : groups)
     for (const ChannelGroup::Member& member : group.tensors) taken.insert(member.tensor.name);
   std::erase_if(groups, unwanted);
-  std::vector<SmoothGroup> last = find_smooth_groups(model, index, options.quantized_ops);
+  std::vector<SmoothGroup> last = find_smooth_groups(model, index, options.quantized_ops, true);
   std::erase_if(last, [&](const SmoothGroup& group) {
     return group.folds.empty() || taken.contains(group.tensor) || unwanted(group);
   });
+  find_slots(model, last, on);
   if (groups.empty() && last.empty()) return model;
   for (const ChannelGroup& group : groups)
     for (const ChannelGroup::Member& member : group.tensors) tensors.push_back(member.tensor);
   const size_t second = tensors.size();
-  for (const SmoothGroup& group : last) tensors.push_back({.name = group.tensor, .last_of = group.channels});
+  for (const SmoothGroup& group : last) std::ranges::move(Equalizer::tensors_of(group), std::back_inserter(tensors));
   const std::vector<ChannelSpread> spreads = channel_spreads(model, tensors, on);
   Equalizer equalizer(model, index, options);
   equalizer.equalize(groups, std::span(spreads).first(second), env);

@@ -1,10 +1,15 @@
 #include "quantization/improve/smooth_groups.h"
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "model/op_traits.h"
+#include "quantization/calibration/channel_means.h"
 
 namespace seqto::internal {
 namespace {
@@ -22,9 +27,13 @@ constexpr LastAxisNorm kLastAxisNorms[] = {{"LayerNormalization", 1, 2},
 
 class Finder {
  public:
-  Finder(const Model& model, const GraphView& view, const std::vector<std::string>& quantized_ops)
+  Finder(const Model& model, const GraphView& view, const std::vector<std::string>& quantized_ops,
+         bool through_products)
       // Before IR version 4 every initializer is listed as an input.
-      : nodes_(model.graph.nodes), view_(view), replaceable_(model.ir_version >= 4) {
+      : nodes_(model.graph.nodes),
+        view_(view),
+        replaceable_(model.ir_version >= 4),
+        through_products_(through_products) {
     quantized_.insert(quantized_ops.begin(), quantized_ops.end());
     const Graph& graph = model.graph;
     for (const auto* list : {&graph.value_info, &graph.inputs, &graph.outputs})
@@ -70,8 +79,14 @@ class Finder {
     for (const ChannelConstant& r : group.readers)
       if (is_gemm(nodes_[r.node])) rank = 2;
     SmoothGroup found = group;
-    if (view_.edges.uses(group.tensor) == group.readers.size() && walk({group.tensor, -1, rank}, found))
+    if (uses_of_values(group.tensor) == group.readers.size() && walk({group.tensor, -1, rank}, found))
       group = std::move(found);
+  }
+
+  // Those that only ask for its shape are none.
+  size_t uses_of_values(const std::string& tensor) const {
+    const auto shapes = std::ranges::count_if(view_.edges.readers(tensor), [](const Node* n) { return is_shape(*n); });
+    return view_.edges.uses(tensor) - static_cast<size_t>(shapes);
   }
 
   // A tensor and the axis of its channels, counted from the end as broadcasting does.
@@ -90,23 +105,48 @@ class Finder {
       if (!at.rank)
         if (auto it = ranks_.find(at.tensor); it != ranks_.end()) at.rank = it->second;
       if (n.outputs[0] != at.tensor || n.inputs.empty()) return false;
+      if (through_products_ && multiplies_activations(n)) return walk_into_factor(n, at, group);
       if (auto end = ends_at(n, at, group)) return *end;
       auto next = step(n, at, group);
       if (!next) return false;
       // Broadcasting may add axes in front.
-      if (is_add(n) || is_mul(n)) at.rank.reset();
+      if (is_add(n) || is_mul(n) || group.moved) at.rank.reset();
       if (const Attribute* perm = is_transpose(n) ? n.attribute("perm") : nullptr)
         at.rank = static_cast<int64_t>(std::get<std::vector<int64_t>>(perm->value).size());
       at = {n.inputs[next->first], next->second, at.rank};
-      if (view_.edges.uses(at.tensor) != 1) return false;
+      if (uses_of_values(at.tensor) != 1) return false;
     }
+  }
+
+  bool multiplies_activations(const Node& n) const {
+    return n.domain.empty() && (is_mul(n) || is_matmul(n)) && n.inputs.size() == 2 && !view_.constant(n.inputs[0]) &&
+           !view_.constant(n.inputs[1]);
+  }
+
+  // Of a matrix product only the second one has the channels.
+  bool walk_into_factor(const Node& n, const Place& at, SmoothGroup& group) const {
+    if (at.axis != -1) return false;
+    for (size_t input = is_mul(n) ? 0 : 1; input < 2; ++input) {
+      SmoothGroup found = group;
+      if (is_mul(n)) {
+        if (!found.source.empty()) continue;
+        found.source = n.inputs[input];
+      }
+      if (uses_of_values(n.inputs[input]) != 1 || !walk({n.inputs[input], -1, {}}, found)) continue;
+      group = std::move(found);
+      return true;
+    }
+    return false;
   }
 
   bool add(const Node& n, size_t input, int64_t axis, SmoothGroup& group) const {
     const Tensor* t = own_constant(n, input);
     if (!t) return false;
     int64_t place = axis < 0 ? axis + static_cast<int64_t>(t->dims().size()) : axis;
-    if (place < 0 || t->dims()[static_cast<size_t>(place)] != group.channels) return false;
+    if (place < 0) return false;
+    const int64_t channels = t->dims()[static_cast<size_t>(place)];
+    if (group.source_channels == 0) group.source_channels = group.moved ? channels : group.channels;
+    if (channels != group.source_channels) return false;
     group.folds.push_back({view_.edges.place(n), input, static_cast<size_t>(place)});
     return true;
   }
@@ -142,6 +182,14 @@ class Finder {
     const bool activates = is_relu(n) || is_leaky_relu(n);
     if (activates && quantized_.contains(n.op_type)) return {};
     if (activates || is_identity(n)) return std::pair{size_t{0}, at.axis};
+    // Of a tensor that is taken apart, others read the rest.
+    const bool moves = (has(n, kMovesValues) || n.op_type == "Expand") && n.outputs.size() == 1;
+    if (through_products_ && moves && at.axis == -1) {
+      if (!group.moved && !group.source.empty()) return {};
+      group.moved = true;
+      group.source = n.inputs[0];
+      return std::pair{size_t{0}, int64_t{-1}};
+    }
     if (const Attribute* perm = is_transpose(n) ? n.attribute("perm") : nullptr) {
       const auto& order = std::get<std::vector<int64_t>>(perm->value);
       int64_t rank = static_cast<int64_t>(order.size());
@@ -163,15 +211,75 @@ class Finder {
   const std::vector<Node>& nodes_;
   const GraphView& view_;
   bool replaceable_;  // whether an initializer that is an input is a default
+  bool through_products_;
   std::unordered_map<std::string, int64_t> ranks_;
   std::unordered_set<std::string> quantized_;
 };
 
+constexpr const char* kUnnumbered = "_seqto_unnumbered";
+
+// The sources' channels hold their numbers, from 1 on.
+Model numbered(Model model, const std::vector<SmoothGroup>& groups) {
+  std::unordered_map<std::string, int64_t> sources;
+  for (const SmoothGroup& group : groups)
+    if (group.moved) sources[group.source] = group.source_channels;
+  Graph& graph = model.graph;
+  const std::string zero = std::string("zero") + kUnnumbered;
+  graph.initializers.push_back({zero, float_tensor({}, {0})});
+  std::vector<Node> nodes;
+  for (Node& node : graph.nodes) {
+    std::vector<Node> behind;
+    for (std::string& name : node.outputs) {
+      const auto source = sources.find(name);
+      if (source == sources.end()) continue;
+      std::vector<float> numbers(static_cast<size_t>(source->second));
+      std::iota(numbers.begin(), numbers.end(), 1.0f);
+      const std::string given = name + kUnnumbered, nothing = given + "_nothing", added = given + "_numbers";
+      graph.initializers.push_back({added, float_tensor({source->second}, std::move(numbers))});
+      behind.push_back({nothing, "Mul", "", {given, zero}, {nothing}, {}, {}});
+      behind.push_back({added + "_added", "Add", "", {nothing, added}, {name}, {}, {}});
+      name = given;
+    }
+    nodes.push_back(std::move(node));
+    std::ranges::move(behind, std::back_inserter(nodes));
+  }
+  graph.nodes = std::move(nodes);
+  return model;
+}
+
+// Nothing where a channel holds more than one number, or another.
+std::vector<size_t> slots_of(const ChannelRange& found, int64_t channels) {
+  constexpr float kRounding = 0.1f;  // of a sum whose weights are 1 together
+  std::vector<size_t> slots;
+  for (size_t c = 0; c < found.highest.size(); ++c) {
+    const float number = std::round(found.highest[c]);
+    const bool is_one = number >= 1 && number <= static_cast<float>(channels) &&
+                        found.highest[c] - number < kRounding && number - found.lowest[c] < kRounding;
+    if (!is_one) return {};
+    slots.push_back(static_cast<size_t>(number) - 1);
+  }
+  return slots;
+}
+
 }  // namespace
 
 std::vector<SmoothGroup> find_smooth_groups(const Model& model, const GraphView& view,
-                                            const std::vector<std::string>& quantized_ops) {
-  return Finder(model, view, quantized_ops).run();
+                                            const std::vector<std::string>& quantized_ops, bool through_products) {
+  return Finder(model, view, quantized_ops, through_products).run();
+}
+
+void find_slots(const Model& model, std::vector<SmoothGroup>& groups, const SampleRun& on) {
+  std::vector<ChannelTensor> moved;
+  for (const SmoothGroup& group : groups)
+    if (group.moved) moved.push_back({.name = group.tensor, .last_of = group.channels});
+  if (moved.empty()) return;
+  const auto ranges = channel_ranges(numbered(model, groups), moved, {on.data, on.samples.first(1), on.runner, on.env});
+  auto range = ranges.begin();
+  std::erase_if(groups, [&](SmoothGroup& group) {
+    if (!group.moved) return false;
+    group.slots = slots_of(*range++, group.source_channels);
+    return std::ssize(group.slots) != group.channels;
+  });
 }
 
 }  // namespace seqto::internal
