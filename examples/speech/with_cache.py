@@ -1,6 +1,8 @@
 """Writes the recognizer in the files in which people ship an encoder and its decoder: with a cache of keys and values.
 
-    python with_cache.py FOLDER [--check]
+    python with_cache.py FOLDER [--check] [--of NET]
+
+NET has encoder.onnx and decoder.onnx of train.py; this folder, if none is given.
 
 needs: pip install numpy onnx; onnxruntime for --check, which writes words with each and compares them. FOLDER gets the four
 files of Hugging Face's optimum, and the two JSON files of the recognizer:
@@ -37,11 +39,12 @@ def cache(prefix, layer, side, part, heads, size):
 class Decoder:
     """The graph of decoder.onnx, node by name."""
 
-    def __init__(self):
-        self.model = onnx.load(HERE / "decoder.onnx")
+    def __init__(self, net):
+        self.model = onnx.load(net / "decoder.onnx")
         self.graph = self.model.graph
         self.layers = sum(node.name.endswith("/self_attn/Softmax") for node in self.graph.node)
-        dims = next(numpy_helper.to_array(i) for i in self.graph.initializer if i.name.startswith("constant_x0_0_4_"))
+        dims = next(numpy_helper.to_array(i) for i in self.graph.initializer
+                    if i.name.startswith("constant_x0_0_") and list(i.dims) == [4])
         self.heads, self.size = int(dims[2]), int(dims[3])
 
     def node(self, name):
@@ -128,15 +131,15 @@ class Decoder:
                     weight.name, first = f"onnx::MatMul_{first}", first + 1
 
 
-def without_past():
-    decoder = Decoder()
+def without_past(net):
+    decoder = Decoder(net)
     decoder.show_keys_and_values()
     decoder.number_weights(900)
     return decoder
 
 
-def with_past():
-    decoder = Decoder()
+def with_past(net):
+    decoder = Decoder(net)
     decoder.show_keys_and_values()
     decoder.read_keys_and_values()
     decoder.number_weights(700)
@@ -189,12 +192,12 @@ def merged(first, step):
     return model
 
 
-def write(folder):
+def write(folder, net=HERE):
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(HERE / "encoder.onnx", folder / "encoder_model.onnx")
+    shutil.copy(net / "encoder.onnx", folder / "encoder_model.onnx")
     for name in ("generation_config.json", "vocab.json"):
-        shutil.copy(HERE / name, folder)
-    first, step = without_past(), with_past()
+        shutil.copy(net / name, folder)
+    first, step = without_past(net), with_past(net)
     for name, model in (("decoder_model", first.model), ("decoder_with_past_model", step.model),
                         ("decoder_model_merged", merged(first, step))):
         onnx.checker.check_model(model, full_check=True)
@@ -281,9 +284,10 @@ def check(folder, count):
 def main():
     parser = argparse.ArgumentParser(description="Writes the recognizer's files with a cache.")
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--of", type=Path, default=HERE, metavar="NET", help="where the net's two files are")
     parser.add_argument("--check", action="store_true", help="write words with each and compare them")
     args = parser.parse_args()
-    write(args.folder)
+    write(args.folder, args.of)
     if args.check:
         check(args.folder, 50)
 
