@@ -73,7 +73,8 @@ struct TuneOptions {
   std::vector<std::string> exclude;  // globs on node names or "op:Conv": float in every candidate
   // Where `model` is take_pair()'s: other files of its decoder, with a cache (decoder_with_past_model.onnx, or both in
   // one, decoder_model_merged.onnx). The selected plan is carried over to them, layer by layer of the same weights;
-  // they are written beside the selected halves and measured behind them, which the notes tell.
+  // they are written beside the selected halves and measured behind them, which the notes tell. Where latency is an
+  // objective, all points' decode_latency is timed with the first.
   std::vector<std::filesystem::path> cached_decoders;
   // --- samples, never overlapping. Fewer than asked for are divided in the same manner, down to eight.
   // Strategies other than incremental take them in SampleOrder::kMixed, whatever `dataset` says; a study that was begun

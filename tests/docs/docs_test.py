@@ -28,7 +28,7 @@ CALL = re.compile(r"(?:^|[\s/(])seqto ((?:--json |-[vq] )*)([a-z]+)(?: ([a-z]+))
 # Flags of other programs that the pages speak of.
 FOREIGN = {"--preset", "--build", "--install", "--prefix", "--key", "--port", "--count", "--seed", "--int8",
            "--precisionConstraints", "--layerPrecisions", "--plugin", "--tracker", "--expose", "--ablate", "--write",
-           "--no-deps", "--only-binary", "--python-version", "--check", "--full"}
+           "--no-deps", "--only-binary", "--python-version", "--check", "--full", "--of"}
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 CODE = re.compile(r"#.*\bcode (\d+)\b")
 TUNE_OF_DEMO = re.compile(r"^    build/bin/(seqto tune (?:.*\\\n)*.*)$", re.M)

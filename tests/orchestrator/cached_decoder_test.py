@@ -132,6 +132,20 @@ class CachedDecoder(unittest.TestCase):
         for graph in branches(selected / MERGED)[1].values():
             self.assertIn("QuantizeLinear", operators(graph.node))
 
+    def test_the_next_token_is_an_objective(self):
+        schemes = ("--schemes", "int8_weights,int8_dynamic")
+        selected = self.tune("timed", FIRST, STEP, more=schemes)
+        summary = json.loads((selected.parents[1] / "summary.json").read_text())
+        self.assertEqual(summary["objectives"], ["kl", "size", "latency", "decode_latency"])
+        for point in [summary["baseline"], summary["fully_quantized"], *summary["front"]]:
+            self.assertGreater(point["decode_latency_ns"]["median"], 0)
+            # A token reads what was kept, the whole pair hears the sound again.
+            self.assertLess(point["decode_latency_ns"]["median"], point["latency_ns"]["median"])
+        for point in summary["front"]: self.assertIn("over_float", point["decode_latency_ns"])
+        untimed = self.tune("untimed", FIRST, STEP, more=(*schemes, "--objectives", "kl,size"))
+        self.assertNotIn("decode_latency_ns", json.loads((untimed.parents[1] / "summary.json").read_text())["baseline"])
+        self.bad("add latency", self.files / ENCODER, self.files / FIRST, self.files / STEP, "--objectives", "kl,size,decode_latency")
+
     def bad(self, said, *words):
         done = seqto("tune", *words, "--data", self.dir / "wavs", "--log-mel", "--quick", "-o", self.dir / "bad")
         self.assertEqual(done.returncode, 3, done.stderr)

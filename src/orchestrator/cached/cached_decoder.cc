@@ -222,4 +222,12 @@ CarriedDecoder carry(const CachedDecoder& decoder, const SelectedPair& selected,
   return result;
 }
 
+std::vector<Tensor> step_inputs(const CachedDecoder& decoder, const Model& given, const Pair& pair,
+                                const PairData& data) {
+  Halves halves(given, pair, data.runner);
+  const std::vector<ValueInfo> inputs = decoder.whole.graph.free_inputs();
+  const DecoderSteps steps({data.data, data.calibration, given, data.options, inputs, halves}, pair);
+  return steps.read(DecoderSteps::kSteps - 1).inputs;
+}
+
 }  // namespace seqto::internal

@@ -62,4 +62,8 @@ CachedDecoder open_cached(const std::filesystem::path& file, const Model& given,
 // decoder. Measured against the float decoder without a cache.
 CarriedDecoder carry(const CachedDecoder& decoder, const SelectedPair& selected, const PairData& data);
 
+// What the decoder reads for a token behind a cache that the float pair `given` fills, of the first sample.
+std::vector<Tensor> step_inputs(const CachedDecoder& decoder, const Model& given, const Pair& pair,
+                                const PairData& data);
+
 }  // namespace seqto::internal

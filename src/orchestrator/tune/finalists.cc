@@ -30,53 +30,70 @@ std::vector<Tensor> after(const DecodeStep& step, const std::vector<Tensor>& pro
   return *std::move(next);
 }
 
+// The rounds of one device's finalists, while there is time.
+class Rounds {
+ public:
+  Rounds(const TimeBudget& time, const Env& env) : time_(time), env_(env), start_(time.spent()) {}
+
+  bool over() const { return !time_.leaves(0) && time_.spent() - start_ > time_.late_finalists(); }
+
+  // Of each session, the float model's first; empty: there was no time. `inputs` gives those of a round.
+  std::vector<Latency> run(std::span<const std::unique_ptr<Session>> sessions, const char* what,
+                           const std::function<std::vector<Tensor>(size_t round)>& inputs) const {
+    constexpr int64_t kRounds = 30;
+    constexpr size_t kFewest = 4;  // rounds whose bootstrap tells anything
+    double round_begin = time_.spent(), round_seconds = 0;
+    const auto given = [&](int64_t round) {
+      env_.stop_if_cancelled("evaluate");
+      env_.progress({"time", round, kRounds, what});
+      return inputs(static_cast<size_t>(round));
+    };
+    // One round to warm up, and then one: the fewest that tell anything.
+    const auto goes_on = [&](int64_t round) {
+      round_seconds = time_.spent() - std::exchange(round_begin, time_.spent());
+      return round <= kRounds && (round < 2 ? !over() : time_.leaves(round_seconds));
+    };
+    std::vector<Latency> latencies;
+    const auto rounds = times_in_turn(sessions, given, goes_on);
+    if (rounds.front().empty()) return latencies;
+    const auto of = [&](size_t i) { return RoundTimes{{rounds[i].begin(), rounds[i].end()}}; };
+    for (size_t i = 0; i < rounds.size(); ++i) {
+      latencies.push_back(summarize_latency(rounds[i]));
+      if (i == 0 || rounds[i].size() < kFewest) continue;
+      const BenchComparison compared = compare_times(of(0), of(i), kSame);
+      latencies.back().over_float = {compared.ratio, compared.ratio_interval};
+    }
+    return latencies;
+  }
+
+ private:
+  const TimeBudget& time_;
+  const Env& env_;
+  double start_;
+};
+
+constexpr const char* kNextTokens = "the next token of finalists in turn";
+
 TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeBudget& time,
                         const Env& env) {
-  constexpr int64_t kRounds = 30;
-  constexpr size_t kPrompts = 8, kFewest = 4;  // rounds whose bootstrap tells anything
+  constexpr size_t kPrompts = 8;
   const EvaluationData& data = place.evaluation;
+  const Rounds rounds(time, env);
   TimedFiles result;
-  const double start = time.spent();
-  const auto over = [&] { return !time.leaves(0) && time.spent() - start > time.late_finalists(); };
   try {
     std::vector<std::unique_ptr<Session>> sessions;
     for (const auto& file : files) {
-      if (over()) return {.failure = "--max-time is over"};
+      if (rounds.over()) return {.failure = "--max-time is over"};
       sessions.push_back(place.runner->load_file(file));
     }
-    const auto timed = [&](const char* what, const std::function<std::vector<Tensor>(size_t round)>& inputs) {
-      double round_begin = time.spent(), round_seconds = 0;
-      const auto given = [&](int64_t round) {
-        env.stop_if_cancelled("evaluate");
-        env.progress({"time", round, kRounds, what});
-        return inputs(static_cast<size_t>(round));
-      };
-      // One round to warm up, and then one: the fewest that tell anything.
-      const auto goes_on = [&](int64_t round) {
-        round_seconds = time.spent() - std::exchange(round_begin, time.spent());
-        return round <= kRounds && (round < 2 ? !over() : time.leaves(round_seconds));
-      };
-      std::vector<Latency> latencies;
-      const auto rounds = times_in_turn(sessions, given, goes_on);
-      if (rounds.front().empty()) return latencies;
-      const auto of = [&](size_t i) { return RoundTimes{{rounds[i].begin(), rounds[i].end()}}; };
-      for (size_t i = 0; i < rounds.size(); ++i) {
-        latencies.push_back(summarize_latency(rounds[i]));
-        if (i == 0 || rounds[i].size() < kFewest) continue;  // 0: float itself
-        const BenchComparison compared = compare_times(of(0), of(i), kSame);
-        latencies.back().over_float = {compared.ratio, compared.ratio_interval};
-      }
-      return latencies;
-    };
     const auto prompt = [&](size_t i) { return data.data->read(data.samples[i % data.samples.size()]).inputs; };
-    result.latencies = timed("finalists in turn", prompt);
+    result.latencies = rounds.run(sessions, "finalists in turn", prompt);
     // Made before anything is timed: who has just read a prompt would be at an advantage.
     std::vector<std::vector<Tensor>> next;
-    for (size_t i = 0; data.decode && i < std::min(kPrompts, data.samples.size()) && !over(); ++i)
+    for (size_t i = 0; data.decode && i < std::min(kPrompts, data.samples.size()) && !rounds.over(); ++i)
       next.push_back(after(*data.decode, prompt(i), *sessions.front()));
     if (!next.empty())
-      result.decode_latencies =
-          timed("the next token of finalists in turn", [&](size_t i) { return next[i % next.size()]; });
+      result.decode_latencies = rounds.run(sessions, kNextTokens, [&](size_t i) { return next[i % next.size()]; });
     if (result.latencies.empty() || (data.decode && result.decode_latencies.empty()))
       result.failure = "--max-time is over";
   } catch (const DeviceGone&) {
@@ -140,6 +157,17 @@ void time_finalists(const Inputs& in, OpenStudy& study, std::span<const Place> p
   for (const Place& place : places.subspan(1))
     for (const DeviceFront& found : summary.elsewhere)
       if (found.device == place.device) time_on(place, found);
+}
+
+std::vector<Latency> time_steps(std::span<const Model> decoders, const std::vector<Tensor>& step, const Place& place,
+                                const TimeBudget& time, const Env& env) {
+  const Rounds rounds(time, env);
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (const Model& decoder : decoders) {
+    if (rounds.over()) return {};
+    sessions.push_back(place.runner->load(decoder));
+  }
+  return rounds.run(sessions, kNextTokens, [&](size_t) { return step; });
 }
 
 std::vector<std::string> text_errors(const Inputs& in, const OpenStudy& study, const Place& place) {

@@ -18,6 +18,11 @@ namespace seqto::internal {
 // latencies and a note. Rounds end early once the time is over.
 void time_finalists(const Inputs& inputs, OpenStudy& study, std::span<const Place> places, const TimeBudget& time);
 
+// Of an encoder and its decoder: these decoders with a cache, the float one first, in turn on one step. Empty where the
+// time is over. Throws what the runner throws.
+std::vector<Latency> time_steps(std::span<const Model> decoders, const std::vector<Tensor>& step, const Place& place,
+                                const TimeBudget& time, const Env& env);
+
 // In words: whether the selected point, on the first samples of the evaluation, is the same on processors whose int8
 // products saturate.
 // Of options.audit_samples; for a target whose sums have fewer than 32 bits some in any case, but of recurrent models.

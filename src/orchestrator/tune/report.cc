@@ -185,13 +185,10 @@ std::vector<int64_t> samples_for_steps(const Inputs& in, TimeBudget& time) {
   return samples;
 }
 
-// Decoders with a cache, under the selected plan, by the names of their files; notes tell what they do.
-std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
-  std::map<fs::path, Model> carried;
-  if (in.cached_decoders.empty()) return carried;
+// `use` of the pair under one of the study's plans.
+template <class F>
+void with_pair(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time, const Plan& plan, F use) {
   const TuneOptions& o = in.options;
-  const Trial* trial = study.study.find(summarize(study.study, o.output, study.ending).selected);
-  const Plan plan = trial ? trial->plan : Plan();
   const OwnCorrections own(
       {workbench(in, r.base, study.study, time), r.quantizer, r.learned.corrections, r.places.front(), {}, {}});
   std::vector<Corrections> found = own.found(plan);
@@ -200,16 +197,56 @@ std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, R
   for (const auto& [method, ranges] : r.learned.in_use)
     if (!method.empty()) calibrate[method] = calibration_named(method, calibration_of(o));
   const Pair pair = *pair_of(in.model);
-  const SelectedPair selected{r.base.as_given(), r.base.model,        model, pair, r.base.quantize, plan,
-                              std::move(found),  std::move(calibrate)};
+  use(SelectedPair{r.base.as_given(), r.base.model, model, pair, r.base.quantize, plan, std::move(found),
+                   std::move(calibrate)});
+}
+
+// Decoders with a cache, under the selected plan, by the names of their files; notes tell what they do.
+std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
+  std::map<fs::path, Model> carried;
+  if (in.cached_decoders.empty()) return carried;
+  const TuneOptions& o = in.options;
+  const Trial* trial = study.study.find(summarize(study.study, o.output, study.ending).selected);
   const PairData data{*in.samples.data, o.dataset, in.samples.split.calibration, samples_for_steps(in, time),
                       *in.runner,       in.env};
-  for (const CachedDecoder& decoder : in.cached_decoders) {
-    CarriedDecoder made = carry(decoder, selected, data);
-    std::ranges::move(made.notes, std::back_inserter(study.ending.notes));
-    carried[decoder.file.filename()] = std::move(made.model);
-  }
+  with_pair(in, study, r, time, trial ? trial->plan : Plan(), [&](const SelectedPair& selected) {
+    for (const CachedDecoder& decoder : in.cached_decoders) {
+      CarriedDecoder made = carry(decoder, selected, data);
+      std::ranges::move(made.notes, std::back_inserter(study.ending.notes));
+      carried[decoder.file.filename()] = std::move(made.model);
+    }
+  });
   return carried;
+}
+
+// Of an encoder and its decoder: the finalists' next token behind a cache, where latency is an objective. Ranges change
+// no latency, so those of one sample do.
+void time_cached(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
+  if (in.cached_decoders.empty() || !by_latency(in.options) || in.env.cancelled()) return;
+  const Place& place = r.places.front();
+  const CachedDecoder& decoder = in.cached_decoders.front();
+  const PairData data{
+      *in.samples.data, in.options.dataset, {in.samples.split.calibration.front()}, {}, *place.runner, in.env};
+  const Pair pair = *pair_of(in.model);
+  const Model& given = r.base.as_given();
+  std::vector<std::string> ids{"float"};
+  std::vector<Model> decoders{decoder.whole};
+  const auto add = [&](const SelectedPair& planned) { decoders.push_back(carry(decoder, planned, data).model); };
+  double longest = 0;
+  for (const auto& [id, latency] : study.ending.latencies[place.device]) {
+    const Trial* trial = study.study.find(id);
+    if (!trial || id == "float") continue;
+    if (!time.has_time(longest, "the next tokens of finalists")) return;
+    const double begin = time.spent();
+    if (id != "published") with_pair(in, study, r, time, trial->plan, add);
+    else if (r.published) add({given, given, r.published->model, pair, {}, r.published->plan, {}, {{"", {}}}});
+    else continue;
+    ids.push_back(id);
+    longest = std::max(longest, time.spent() - begin);
+  }
+  const auto step = step_inputs(decoder, given, pair, data);
+  const std::vector<Latency> latencies = time_steps(decoders, step, place, time, in.env);
+  for (size_t i = 0; i < latencies.size(); ++i) study.ending.decode_latencies[place.device][ids[i]] = latencies[i];
 }
 
 }  // namespace
@@ -242,6 +279,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   if (comparable && time.has_time(Closing::now(o, time).timing_of(kept.size() + 2), "finalists timed in turn")) {
     begin_step(Step::kTime, in.env);
     time_finalists(in, study, r.places, time);
+    time_cached(in, study, r, time);
   }
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
   if (audited_samples(in) > 0 && !in.env.cancelled())
