@@ -188,6 +188,7 @@ def main():
             rows += rows_of(name, folder)
     if "--write" in sys.argv:
         page = Path(os.environ["SEQTO_SOURCE_DIR"]) / "bench" / "results" / "sequences.md"
+        names = [name for name in names if any(row.startswith(f"| {name} |") for row in rows)]
         page.write_text("# sequences\n\n" + header("sequences --write", names, "bench/sequences.py") + "\n".join(head + rows) + "\n")
     return 0
 

@@ -72,6 +72,10 @@ void take_text_errors(Inputs& in) {
 void open_cached_decoders(Inputs& in) {
   const TuneOptions& o = in.options;
   if (o.cached_decoders.empty()) return;
+  if (std::ranges::count(o.search.objectives, "decode_latency") > 0 && !by_latency(o))
+    throw Error(Code::kInvalidInput,
+                "[tune] the objective decode_latency without latency found; of an encoder with its decoder both are "
+                "expected, since the next token is timed with the points of the report; add latency");
   const std::optional<Pair> pair = pair_of(in.model);
   if (!pair)
     throw Error(Code::kUsage, "[tune] decoders with a cache and one model found; an encoder and its decoder expected");
