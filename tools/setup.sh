@@ -259,7 +259,7 @@ compile_onnx() {  # FOLDER OPTION...
   launcher=
   command -v ccache >/dev/null && launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
   cmake -S "$work/onnx-$ONNX_VERSION" -B "$deps/build/onnx" -G Ninja -DCMAKE_BUILD_TYPE=Release -DONNX_ML=ON \
-    -DONNX_BUILD_PYTHON=OFF -DONNX_USE_UNITY_BUILD=ON -DONNX_USE_PROTOBUF_SHARED_LIBS=ON "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" \
+    -DONNX_BUILD_PYTHON=OFF -DONNX_USE_UNITY_BUILD=ON -DONNX_USE_PROTOBUF_SHARED_LIBS=ON "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG -ffile-prefix-map=$deps/=" \
     -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DPython3_EXECUTABLE="$python" \
     $launcher -DCMAKE_INSTALL_PREFIX="$onnx" "$@"
   cmake --build "$deps/build/onnx" -j "$(nproc)"

@@ -185,21 +185,33 @@ std::vector<int64_t> samples_for_steps(const Inputs& in, TimeBudget& time) {
   return samples;
 }
 
-// `use` of the pair under one of the study's plans.
-template <class F>
-void with_pair(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time, const Plan& plan, F use) {
-  const TuneOptions& o = in.options;
-  const OwnCorrections own(
-      {workbench(in, r.base, study.study, time), r.quantizer, r.learned.corrections, r.places.front(), {}, {}});
-  std::vector<Corrections> found = own.found(plan);
-  const Model model = r.quantizer.quantize(plan, found);
-  std::map<std::string, CalibrateOptions> calibrate{{"", calibration_of(o)}};
-  for (const auto& [method, ranges] : r.learned.in_use)
-    if (!method.empty()) calibrate[method] = calibration_named(method, calibration_of(o));
-  const Pair pair = *pair_of(in.model);
-  use(SelectedPair{r.base.as_given(), r.base.model, model, pair, r.base.quantize, plan, std::move(found),
-                   std::move(calibrate)});
-}
+// Plans of an encoder and its decoder, whose other files have them too.
+class PairPlans {
+ public:
+  PairPlans(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time)
+      : in_(in),
+        r_(r),
+        own_({workbench(in, r.base, study.study, time), r.quantizer, r.learned.corrections, r.places.front(), {}, {}}),
+        pair_(*pair_of(in.model)) {}
+
+  // `use` of the pair under one of the study's plans.
+  template <class F>
+  void with(const Plan& plan, F use) {
+    std::vector<Corrections> found = own_.found(plan);
+    const Model model = r_.quantizer.quantize(plan, found);
+    std::map<std::string, CalibrateOptions> calibrate{{"", calibration_of(in_.options)}};
+    for (const auto& [method, ranges] : r_.learned.in_use)
+      if (!method.empty()) calibrate[method] = calibration_named(method, calibration_of(in_.options));
+    use(SelectedPair{r_.base.as_given(), r_.base.model, model, pair_, r_.base.quantize, plan, std::move(found),
+                     std::move(calibrate)});
+  }
+
+ private:
+  const Inputs& in_;
+  References& r_;
+  OwnCorrections own_;
+  Pair pair_;
+};
 
 // Decoders with a cache, under the selected plan, by the names of their files; notes tell what they do.
 std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
@@ -209,7 +221,7 @@ std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, R
   const Trial* trial = study.study.find(summarize(study.study, o.output, study.ending).selected);
   const PairData data{*in.samples.data, o.dataset, in.samples.split.calibration, samples_for_steps(in, time),
                       *in.runner,       in.env};
-  with_pair(in, study, r, time, trial ? trial->plan : Plan(), [&](const SelectedPair& selected) {
+  PairPlans(in, study, r, time).with(trial ? trial->plan : Plan(), [&](const SelectedPair& selected) {
     for (const CachedDecoder& decoder : in.cached_decoders) {
       CarriedDecoder made = carry(decoder, selected, data);
       std::ranges::move(made.notes, std::back_inserter(study.ending.notes));
@@ -232,13 +244,14 @@ void time_cached(const Inputs& in, OpenStudy& study, References& r, TimeBudget& 
   std::vector<std::string> ids{"float"};
   std::vector<Model> decoders{decoder.whole};
   const auto add = [&](const SelectedPair& planned) { decoders.push_back(carry(decoder, planned, data).model); };
+  PairPlans plans(in, study, r, time);
   double longest = 0;
   for (const auto& [id, latency] : study.ending.latencies[place.device]) {
     const Trial* trial = study.study.find(id);
     if (!trial || id == "float") continue;
     if (!time.has_time(longest, "the next tokens of finalists")) return;
     const double begin = time.spent();
-    if (id != "published") with_pair(in, study, r, time, trial->plan, add);
+    if (id != "published") plans.with(trial->plan, add);
     else if (r.published) add({given, given, r.published->model, pair, {}, r.published->plan, {}, {{"", {}}}});
     else continue;
     ids.push_back(id);

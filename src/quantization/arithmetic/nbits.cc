@@ -135,13 +135,13 @@ namespace {
 // cache.
 struct Strip {
   static constexpr size_t kWidth = 64;
-  float low[kWidth], high[kWidth], reciprocal[kWidth], zero_point[kWidth];
+  float low[kWidth], high[kWidth], reciprocal[kWidth], zero_point[kWidth], highest = 0;
   std::vector<uint8_t> codes;  // [rows of a block, kWidth]
 };
 
-void codes_of_row(const FileFloat* row, const Strip& strip, size_t width, float highest, bool round_first,
-                  uint8_t* __restrict codes) {
+void codes_of_row(const FileFloat* row, const Strip& strip, size_t width, bool round_first, uint8_t* __restrict codes) {
   const float* __restrict reciprocal = strip.reciprocal, * __restrict zero_point = strip.zero_point;
+  const float highest = strip.highest;
   for (size_t c = 0; c < width; ++c) codes[c] = code_of(row[c], reciprocal[c], zero_point[c], highest, round_first);
 }
 
@@ -163,16 +163,16 @@ NbitsRuns quantize_nbits_columns(Floats matrix, int64_t columns, const NbitsRule
       std::ranges::fill(strip.low, std::numeric_limits<float>::max());
       std::ranges::fill(strip.high, std::numeric_limits<float>::lowest());
       for (size_t r = 0; r < rows; ++r) kernels.min_max_columns(block + r * n, width, strip.low, strip.high);
-      float highest = 0;
       for (size_t c = 0; c < width; ++c) {
         const BlockParams p = block_params(strip.low[c], strip.high[c], rule);
         const size_t at = (first + c) * blocks + b;
         result.scale[at] = p.scale, result.zero_point[at] = static_cast<uint8_t>(p.zero_point);
-        strip.reciprocal[c] = p.reciprocal, strip.zero_point[c] = p.zero_point, highest = p.highest;
+        strip.reciprocal[c] = p.reciprocal, strip.zero_point[c] = p.zero_point;
+        strip.highest = p.highest;
       }
       for (size_t r = 0; r < rows; ++r) {
         uint8_t* out = strip.codes.data() + r * Strip::kWidth;
-        codes_of_row(block + r * n, strip, width, highest, rule.round_first, out);
+        codes_of_row(block + r * n, strip, width, rule.round_first, out);
       }
       for (size_t c = 0; c < width; ++c) {
         uint8_t* out = result.codes.data() + ((first + c) * blocks + b) * block_size;

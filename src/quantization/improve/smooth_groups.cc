@@ -183,7 +183,7 @@ class Finder {
     if (activates && quantized_.contains(n.op_type)) return {};
     if (activates || is_identity(n)) return std::pair{size_t{0}, at.axis};
     // Of a tensor that is taken apart, others read the rest.
-    const bool moves = (has(n, kMovesValues) || n.op_type == "Expand") && n.outputs.size() == 1;
+    const bool moves = has(n, kDataMovement) && n.outputs.size() == 1;
     if (through_products_ && moves && at.axis == -1) {
       if (!group.moved && !group.source.empty()) return {};
       group.moved = true;
