@@ -353,7 +353,7 @@ if [ "$level" = runtimes ]; then
 fi
 [ "$level" != qnn ] || background qnn "$(made_from onnxruntime onnxruntime_qnn "$(cksum <"$root/bench/qnn/compile.cc")")" fetch_qnn
 [ "$level" != lint ] || background lint_tools "$(made_from lint)" install_lint_tools
-step onnx "$(made_from onnx)" build_onnx
+step onnx "$(made_from onnx "without paths")" build_onnx
 case $level in wheel*) set_up_wheel ;; esac
 case $level in wheel-*) set_up_abi3 ;; esac
 [ "$level" != wheel-aarch64 ] || set_up_arm

@@ -123,6 +123,6 @@ set_up_arm() {
   step arm_root "libraries of $(codename), libyaml too" fetch_arm_root
   step arm_python "$(made_from "$ABI3_PYTHON of $ABI3_SUITE" arm_python)" fetch_arm_python
   step arm_pic "protobuf, libjpeg-turbo, libpng, fmt and duktape of the distribution" build_arm_libraries
-  step arm_onnx "$(made_from onnx)" build_arm_onnx
+  step arm_onnx "$(made_from onnx "without paths")" build_arm_onnx
 }
 on_debian() { [ "$(uname -m)" = x86_64 ] && grep -q '^ID=debian' /etc/os-release; }

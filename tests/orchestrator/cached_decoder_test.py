@@ -127,7 +127,9 @@ class CachedDecoder(unittest.TestCase):
                 np.testing.assert_allclose(step(ids), quantized.without_cache(hidden, ids), rtol=0, atol=2e-3)
 
     def test_static_layers_in_a_merged_decoder(self):
-        selected = self.tune("static", MERGED, more=("--schemes", "int8", "--op-types-to-quantize", "MatMul", "--objectives", "kl,size"))
+        # With every operator in int8 the published model may be better and smaller, and nothing static is left to select.
+        selected = self.tune("static", MERGED, more=("--schemes", "int8", "--op-types-to-quantize", "MatMul,Add,Mul,Gather",
+                                                     "--objectives", "kl,size"))
         self.require_words(selected, ["merged"], 6)
         for graph in branches(selected / MERGED)[1].values():
             self.assertIn("QuantizeLinear", operators(graph.node))

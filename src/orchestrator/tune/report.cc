@@ -234,7 +234,6 @@ std::map<fs::path, Model> carried_decoders(const Inputs& in, OpenStudy& study, R
 // Of an encoder and its decoder: the finalists' next token behind a cache, where latency is an objective. Ranges change
 // no latency, so those of one sample do.
 void time_cached(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
-  if (in.cached_decoders.empty() || !by_latency(in.options) || in.env.cancelled()) return;
   const Place& place = r.places.front();
   const CachedDecoder& decoder = in.cached_decoders.front();
   const PairData data{
@@ -249,7 +248,7 @@ void time_cached(const Inputs& in, OpenStudy& study, References& r, TimeBudget& 
   for (const auto& [id, latency] : study.ending.latencies[place.device]) {
     const Trial* trial = study.study.find(id);
     if (!trial || id == "float") continue;
-    if (!time.has_time(longest, "the next tokens of finalists")) return;
+    if (!time.has_time(longest, "the next token of finalists")) return;
     const double begin = time.spent();
     if (id != "published") plans.with(trial->plan, add);
     else if (r.published) add({given, given, r.published->model, pair, {}, r.published->plan, {}, {{"", {}}}});
@@ -292,7 +291,8 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   if (comparable && time.has_time(Closing::now(o, time).timing_of(kept.size() + 2), "finalists timed in turn")) {
     begin_step(Step::kTime, in.env);
     time_finalists(in, study, r.places, time);
-    time_cached(in, study, r, time);
+    if (!in.cached_decoders.empty() && by_latency(o))
+      note_in_time("the next token of finalists", 1, in, study, time, [&] { time_cached(in, study, r, time); });
   }
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
   if (audited_samples(in) > 0 && !in.env.cancelled())

@@ -123,8 +123,6 @@ class Tracer {
   Model numbered() const {
     Model result = model_;
     result.graph.nodes.clear();
-    const std::string zero = std::string("zero") + kNumbered;
-    result.graph.initializers.push_back({zero, float_tensor({}, {0})});
     const auto number = [&](const std::string& name) {
       auto first = first_.find(name);
       if (first == first_.end()) return;
@@ -133,11 +131,7 @@ class Tracer {
       std::iota(numbers.begin(), numbers.end(), static_cast<float>(first->second));
       std::vector<int64_t> dims(shape.rank, 1);
       dims[1] = static_cast<int64_t>(shape.channels);
-      const std::string nothing = name + kNumbered + "_nothing", numbers_name = name + kNumbered + "_numbers";
-      result.graph.initializers.push_back({numbers_name, float_tensor(std::move(dims), std::move(numbers))});
-      result.graph.nodes.push_back({nothing, "Mul", "", {name, zero}, {nothing}, {}, {}});
-      const std::string written = name + kNumbered;
-      result.graph.nodes.push_back({written, "Add", "", {nothing, numbers_name}, {written}, {}, {}});
+      add_numbered(result.graph, name, float_tensor(std::move(dims), std::move(numbers)), name + kNumbered);
     };
     for (const ValueInfo& input : model_.graph.inputs) number(input.name);
     for (const Node& node : model_.graph.nodes) {
@@ -193,6 +187,14 @@ class Tracer {
 };
 
 }  // namespace
+
+void add_numbered(Graph& graph, const std::string& given, Tensor numbers, const std::string& written) {
+  const std::string zero = written + "_zero", nothing = written + "_nothing", added = written + "_numbers";
+  graph.initializers.push_back({zero, float_tensor({}, {0})});
+  graph.initializers.push_back({added, std::move(numbers)});
+  graph.nodes.push_back({nothing, "Mul", "", {given, zero}, {nothing}, {}, {}});
+  graph.nodes.push_back({written, "Add", "", {nothing, added}, {written}, {}, {}});
+}
 
 ChannelShapes::ChannelShapes(const Model& model) {
   for (const auto* list : {&model.graph.value_info, &model.graph.inputs, &model.graph.outputs})

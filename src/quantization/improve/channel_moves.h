@@ -33,6 +33,9 @@ struct ChannelMoves {
 // The pointers are into `model`.
 ChannelMoves trace_channel_moves(const Model& model, const GraphView& index, const SampleRun& on);
 
+// Adds `written` to the graph: `given` with these numbers in place of its values, broadcast to its shape.
+void add_numbered(Graph& graph, const std::string& given, Tensor numbers, const std::string& written);
+
 // The number of channels of a tensor of rank 2 or more; nothing where it is not known. The references are into `model`.
 class ChannelShapes {
  public:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
@@ -10,6 +9,7 @@
 
 #include "model/op_traits.h"
 #include "quantization/calibration/channel_means.h"
+#include "quantization/improve/channel_moves.h"
 
 namespace seqto::internal {
 namespace {
@@ -219,32 +219,26 @@ class Finder {
 constexpr const char* kUnnumbered = "_seqto_unnumbered";
 
 // The sources' channels hold their numbers, from 1 on.
-Model numbered(Model model, const std::vector<SmoothGroup>& groups) {
+Model numbered(const Model& model, const std::vector<SmoothGroup>& groups) {
   std::unordered_map<std::string, int64_t> sources;
   for (const SmoothGroup& group : groups)
     if (group.moved) sources[group.source] = group.source_channels;
-  Graph& graph = model.graph;
-  const std::string zero = std::string("zero") + kUnnumbered;
-  graph.initializers.push_back({zero, float_tensor({}, {0})});
-  std::vector<Node> nodes;
-  for (Node& node : graph.nodes) {
-    std::vector<Node> behind;
-    for (std::string& name : node.outputs) {
-      const auto source = sources.find(name);
+  Model result = model;
+  result.graph.nodes.clear();
+  for (const Node& node : model.graph.nodes) {
+    const size_t place = result.graph.nodes.size();
+    result.graph.nodes.push_back(node);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const auto source = sources.find(node.outputs[i]);
       if (source == sources.end()) continue;
       std::vector<float> numbers(static_cast<size_t>(source->second));
       std::iota(numbers.begin(), numbers.end(), 1.0f);
-      const std::string given = name + kUnnumbered, nothing = given + "_nothing", added = given + "_numbers";
-      graph.initializers.push_back({added, float_tensor({source->second}, std::move(numbers))});
-      behind.push_back({nothing, "Mul", "", {given, zero}, {nothing}, {}, {}});
-      behind.push_back({added + "_added", "Add", "", {nothing, added}, {name}, {}, {}});
-      name = given;
+      const std::string given = source->first + kUnnumbered;
+      result.graph.nodes[place].outputs[i] = given;
+      add_numbered(result.graph, given, float_tensor({source->second}, std::move(numbers)), source->first);
     }
-    nodes.push_back(std::move(node));
-    std::ranges::move(behind, std::back_inserter(nodes));
   }
-  graph.nodes = std::move(nodes);
-  return model;
+  return result;
 }
 
 // Nothing where a channel holds more than one number, or another.

@@ -34,7 +34,7 @@ struct SmoothGroup {
 // would be too, with negative values that its output does not show. Weights that anything else reads, or that are
 // inputs of the model, are in no group.
 // With `through_products` a division also passes the product of two activations into one of them: what a gate lets
-// through, the values of an attention.
+// through, the values of an attention. For factors that reckon with the source, which a static model rounds too.
 std::vector<SmoothGroup> find_smooth_groups(const Model& model, const GraphView& view,
                                             const std::vector<std::string>& quantized_ops,
                                             bool through_products = false);
