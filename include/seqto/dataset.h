@@ -30,12 +30,22 @@ struct Pose {
   bool operator==(const Pose&) const = default;
 };
 
+// A corner of a shape, as shares of the input.
+struct Corner {
+  float x = 0, y = 0;
+  bool operator==(const Corner&) const = default;
+};
+using Outline = std::vector<Corner>;  // the corners one after the other, the last one joined to the first
+
 struct Box {
   float left = 0, top = 0, right = 0, bottom = 0;
   int64_t label = 0;   // class index, from 0
   bool crowd = false;  // stands for many: finding it, or not, does not count
   Pose pose;
   int64_t category = -1;  // COCO's own number of the class; -1: not known
+  // Of an object whose shape is known, one for each part of it; the box is the least one around them. Of a turned box
+  // its four corners.
+  std::vector<Outline> outlines;
   bool operator==(const Box&) const = default;
 };
 

@@ -315,8 +315,8 @@ struct MetricOptions {
   std::string pooling;
   // Of the task detect: how boxes are read where no file says it, JSON as that file's. Empty: not known.
   std::string detector;
-  // "accuracy" (top1 by another name), "perplexity", "topk_overlap", "mae", "rmse", "nme", "nme=FILE.json",
-  // "map50", "map50_95", both with or without =FILE.json, "wer=VOCAB", "cer=VOCAB"; the file says how outputs are read.
+  // "accuracy" (top1 by another name), "perplexity", "topk_overlap", "mae", "rmse", "wer=VOCAB", "cer=VOCAB"; "nme" and
+  // "map50", "map50_95", perhaps with "keypoint_" or "mask_" in front, alone or with =FILE.json: how outputs are read.
   std::vector<std::string> metrics;
   // Of the user's own: "NAME:max:COMMAND", "NAME:min:COMMAND" says which is better. The shell gets COMMAND with the
   // paths of two .npz behind it, the float model's outputs and the candidate's; the last line that it prints is the

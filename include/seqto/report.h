@@ -76,8 +76,8 @@ struct DeviceFront {
   std::vector<std::string> outline;
   std::vector<std::string> top;  // ids, at most three
   // An id: what to use. Where no limits were set, the cheapest of the front that is as good as float: `judged_by`, by
-  // the upper end of its 95 % interval, is at most `tolerance`. Cheapest: the least product of size and latency, where
-  // they are objectives, as shares of the float model's. Where none is as good, what loses least.
+  // the upper end of its 95 % interval, is at most `tolerance`, and average precisions fall by no more. Cheapest: the
+  // least product of size and latency, where they are objectives, as shares of float's. None as good: what loses least.
   std::string selected;
   std::string judged_by;  // top1_disagreement where outputs have classes, a task metric (its drop), or a loss
   double tolerance = 0;

@@ -62,6 +62,20 @@ Pose pose_of(const Json& annotation, const CocoImage& image) {
   return pose;
 }
 
+// "segmentation": polygons of x and y in pixels. Run lengths, as crowds have them, are passed over.
+std::vector<Outline> outlines_of(const Json& annotation, const CocoImage& image) {
+  std::vector<Outline> outlines;
+  if (!annotation.contains("segmentation") || !annotation["segmentation"].is_array()) return outlines;
+  for (const Json& part : annotation["segmentation"]) {
+    Outline outline;
+    for (size_t i = 0; i + 1 < part.size(); i += 2)
+      outline.push_back({static_cast<float>(part.at(i).get<double>() / image.width),
+                         static_cast<float>(part.at(i + 1).get<double>() / image.height)});
+    if (outline.size() > 2) outlines.push_back(std::move(outline));
+  }
+  return outlines;
+}
+
 // Of the values of a line, behind the box.
 std::vector<Keypoint> keypoints_of(std::span<const float> values, const KeypointForm& form) {
   std::vector<Keypoint> points;
@@ -210,7 +224,8 @@ std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& f
                    bottom = top + box.at(3).get<double>();
       boxes[file_name].push_back({static_cast<float>(left / width), static_cast<float>(top / height),
                                   static_cast<float>(right / width), static_cast<float>(bottom / height), label->second,
-                                  annotation.value("iscrowd", 0) != 0, pose_of(annotation, image->second), category});
+                                  annotation.value("iscrowd", 0) != 0, pose_of(annotation, image->second), category,
+                                  outlines_of(annotation, image->second)});
     }
     return boxes;
   } catch (const Json::exception& error) {
@@ -246,11 +261,14 @@ std::vector<Box> read_yolo(const std::filesystem::path& file, const std::optiona
                               file.string(), number, values.size(), keypoints->count, keypoints->values));
     const bool outline = !keypoints && values.size() >= 6 && values.size() % 2 == 0;
     if (outline) {
+      Outline corners;
       box.left = box.right = values[0], box.top = box.bottom = values[1];
-      for (size_t i = 2; i < values.size(); i += 2) {
+      for (size_t i = 0; i < values.size(); i += 2) {
+        corners.push_back({values[i], values[i + 1]});
         box.left = std::min(box.left, values[i]), box.right = std::max(box.right, values[i]);
         box.top = std::min(box.top, values[i + 1]), box.bottom = std::max(box.bottom, values[i + 1]);
       }
+      box.outlines = {std::move(corners)};
     } else {
       box.left = values[0] - values[2] / 2, box.right = values[0] + values[2] / 2;
       box.top = values[1] - values[3] / 2, box.bottom = values[1] + values[3] / 2;

@@ -23,7 +23,7 @@ struct KeypointForm {
 
 // A line for each object. Of five numbers: "class x y width height", the middle and the size as shares of the image.
 // With keypoints they follow, or none. Without, of an odd number from seven on: the class and the corners of an
-// outline, whose box is taken; what follows a box otherwise is passed over. No file: no objects. Throws
+// outline, with the box around it; what follows a box otherwise is passed over. No file: no objects. Throws
 // Error{kInvalidInput} naming the line.
 std::vector<Box> read_yolo(const std::filesystem::path& file, const std::optional<KeypointForm>& keypoints = {});
 

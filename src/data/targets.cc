@@ -217,6 +217,8 @@ class TargetDataset : public Dataset {
       box.top = picture.top + box.top * height, box.bottom = picture.top + box.bottom * height;
       for (Keypoint& point : box.pose.points)
         point.x = picture.left + point.x * width, point.y = picture.top + point.y * height;
+      for (Outline& outline : box.outlines)
+        for (Corner& c : outline) c.x = picture.left + c.x * width, c.y = picture.top + c.y * height;
       box.pose.area *= width * height;
       box.pose.aspect *= height / width;
     }

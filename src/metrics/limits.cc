@@ -7,6 +7,7 @@
 #include <set>
 
 #include "metrics/loss/loss_fields.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -52,10 +53,8 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
 }
 
 bool higher_is_better(const std::string& figure) {
-  static const std::set<std::string> kShares{
-      "top1",         "top5",          "f1", "accuracy", "map50", "map50_95", "keypoint_map50", "keypoint_map50_95",
-      "topk_overlap", "top1_agreement"};
-  return kShares.contains(figure);
+  static const std::set<std::string> kShares{"top1", "top5", "f1", "accuracy", "topk_overlap", "top1_agreement"};
+  return kShares.contains(figure) || internal::is_average_precision(figure);
 }
 
 std::vector<Limit> with_loss(std::span<const Limit> limits, const std::string& loss) {

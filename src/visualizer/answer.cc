@@ -76,7 +76,9 @@ std::string answer(const Summary& summary) {
   };
   const bool decodes = before->decode_latency && after.decode_latency;
   if (before->latency.median_ns > 0 && after.latency.median_ns > 0 && !is_for_another_device(summary))
-    parts.push_back(speed(before->latency, after.latency) + (decodes ? " on a prompt" : ""));
+    parts.push_back(speed(before->latency, after.latency) + (!decodes                       ? ""
+                                                             : summary.task == "transcribe" ? " on a whole text"
+                                                                                            : " on a prompt"));
   if (decodes) parts.push_back(speed(*before->decode_latency, *after.decode_latency) + " on the next token");
   if (!internal::has_random_data(summary)) parts.push_back(quality(summary, *point));
   // What a detector's users go by, beside the loss that says little to them.

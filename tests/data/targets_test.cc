@@ -76,14 +76,18 @@ TEST_F(ImageTruth, BoxesOfCoco) {
     "images": [{"id": 9, "file_name": "b.png", "width": 100, "height": 50}, {"id": 3, "file_name": "c.png", "width": 8, "height": 8}],
     "categories": [{"id": 90}, {"id": 1}],
     "annotations": [{"image_id": 9, "category_id": 90, "bbox": [10, 5, 20, 40]},
+                    {"image_id": 9, "category_id": 1, "bbox": [10, 5, 30, 20], "segmentation":
+                     [[10, 5, 40, 5, 10, 25], [10, 5, 20, 5]]},
                     {"image_id": 9, "category_id": 1, "bbox": [0, 0, 50, 25], "iscrowd": 1, "area": 500,
+                     "segmentation": {"counts": [0, 5000], "size": [50, 100]},
                      "keypoints": [25, 10, 2, 0, 0, 0]}]})");
   const auto data = open(folder_.path, {.labels = file});
   EXPECT_FALSE(data->read(0).boxes.has_value());  // not listed: not known
   const auto boxes = *data->read(1).boxes;
-  ASSERT_EQ(boxes.size(), 2U);
+  ASSERT_EQ(boxes.size(), 3U);
   EXPECT_EQ(boxes[0], (Box{0.1f, 0.1f, 0.3f, 0.9f, 1, false, {{}, 0, 2}, 90}));
-  EXPECT_EQ(boxes[1], (Box{0, 0, 0.5f, 0.5f, 0, true, {{{0.25f, 0.2f, true}, {0, 0, false}}, 0.1f, 2}, 1}));
+  EXPECT_EQ(boxes[1].outlines, (std::vector<Outline>{{{0.1f, 0.1f}, {0.4f, 0.1f}, {0.1f, 0.5f}}}));
+  EXPECT_EQ(boxes[2], (Box{0, 0, 0.5f, 0.5f, 0, true, {{{0.25f, 0.2f, true}, {0, 0, false}}, 0.1f, 2}, 1}));
   EXPECT_TRUE(data->read(2).boxes->empty());
   const auto words = [&](const char* text) { return error_of([&] { read_coco(labels_.write("d.json", text)); }); };
   EXPECT_PRED2(says, words("{}"), "COCO's form expected");

@@ -88,7 +88,8 @@ TEST_F(YoloDataTest, LabelsOfOutlinesAndKeypoints) {
   const auto read = [&](const char* line, const std::optional<KeypointForm>& keypoints = {}) {
     return read_yolo(folder_.write("l.txt", line), keypoints).at(0);
   };
-  const Box outline{0.25f, 0.125f, 0.75f, 1, 4};
+  Box outline{0.25f, 0.125f, 0.75f, 1, 4};
+  outline.outlines = {{{0.5f, 1}, {0.25f, 0.5f}, {0.75f, 0.125f}}};
   EXPECT_EQ(read("4 0.5 1 0.25 0.5 0.75 0.125"), outline);
   const Box box{0.25f, 0.25f, 0.75f, 0.75f, 4};
   Box posed = box;
@@ -110,6 +111,9 @@ TEST_F(YoloDataTest, LabelsOfOutlinesAndKeypoints) {
   EXPECT_FLOAT_EQ(pose.points[0].x, 0.1f);
   EXPECT_FLOAT_EQ(pose.points[0].y, (2 + 0.1f * 11) / 16);
   EXPECT_EQ(right("val: images/more"), 0.5f);
+  folder_.write("labels/more/c.txt", "4 0 0 1 0.5 0.5 1\n");
+  const Box placed = (*open("val: images/more")->read(0).boxes)[0];
+  EXPECT_EQ(placed.outlines, (std::vector<Outline>{{{0, 2.0f / 16}, {1, (2 + 5.5f) / 16}, {0.5f, 13.0f / 16}}}));
   for (const char* line : {"4 0.5 0.5 0.5", "4 0.5 0.5 0.5 x", "x 0.5 0.5 0.5 0.5", "-1 0.5 0.5 0.5 0.5"})
     EXPECT_PRED2(says, error_of([&] { read(line); }), "l.txt, line 1") << line;
 }

@@ -36,8 +36,10 @@ Output filled(std::string name, std::vector<int64_t> dims, float least = 0) {
 }
 
 json found(const std::vector<Output>& outputs, const std::string& names = "",
-           const std::vector<int64_t>& input = {1, 3, 640, 640}, const std::string& keypoints = "") {
+           const std::vector<int64_t>& input = {1, 3, 640, 640}, const std::string& keypoints = "",
+           const std::string& task = "detect") {
   Model model;
+  model.metadata.emplace_back("task", task);
   if (!keypoints.empty()) model.metadata.emplace_back("kpt_shape", keypoints);
   if (!names.empty()) model.metadata.emplace_back("names", names);
   std::vector<Outputs> all;
@@ -71,7 +73,36 @@ TEST(FindDecoder, ClassesThatTheFileNotes) {
   const json read = found({filled("output0", {1, 39, 8400}, 9), filled("output1", {1, 32, 160, 160})},
                           "{0: 'a: b', 1: 'c', 2: \"d's\"}");
   EXPECT_EQ(read["classes"], 3);
-  EXPECT_EQ(read["extra"], 32);
+  EXPECT_EQ(read["masks"], "output1");
+  EXPECT_FALSE(read.contains("extra"));
+  EXPECT_EQ(found({filled("output0", {1, 39, 8400}, 9)}, "{0: 'a', 1: 'b', 2: 'c'}")["extra"], 32);
+}
+
+TEST(FindDecoder, MasksByTheirPrototypes) {
+  const auto read = [](std::vector<int64_t> boxes, std::vector<int64_t> prototypes, const std::string& names = "") {
+    return found({filled("output0", std::move(boxes), 9), filled("output1", std::move(prototypes))}, names);
+  };
+  const json without_names = read({1, 39, 8400}, {1, 32, 160, 160});
+  EXPECT_EQ(without_names["classes"], 3);
+  EXPECT_EQ(without_names["masks"], "output1");
+  EXPECT_EQ(read({1, 39, 8400}, {1, 32, 80, 80})["classes"], 35) << "not a quarter of the input";
+  const json older = read({1, 25200, 40}, {1, 32, 160, 160});  // YOLOv5, with objectness
+  EXPECT_EQ(older["classes"], 3);
+  EXPECT_EQ(older["masks"], "output1");
+  Output rows{"output0", {1, 300, 38}, std::vector<float>(300 * 38)};
+  const json suppressed = found({rows, filled("output1", {1, 32, 160, 160})});
+  EXPECT_EQ(suppressed["decode"], "found");
+  EXPECT_EQ(suppressed["masks"], "output1");
+}
+
+TEST(FindDecoder, TurnedBoxesThatTheFileNotes) {
+  const auto read = [](int64_t channels, const std::string& task) {
+    return found({filled("output0", {1, channels, 8400}, 9)}, "{0: 'a', 1: 'b'}", {1, 3, 640, 640}, "", task);
+  };
+  EXPECT_EQ(read(7, "obb")["angle"], true);
+  EXPECT_FALSE(read(7, "obb").contains("extra"));
+  EXPECT_EQ(read(7, "detect")["extra"], 1);
+  EXPECT_EQ(read(8, "obb")["extra"], 2);
 }
 
 TEST(FindDecoder, KeypointsThatTheFileNotes) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 
@@ -28,6 +27,10 @@ struct ClassResults {
 double overlap(const Box& found, const Box& object) {
   if (!object.crowd) return intersection_over_union(found, object);
   // Of a crowd it counts how much of the detection lies in it.
+  if (!found.outlines.empty()) {
+    const double area = area_of(found.outlines[0]);
+    return area > 0 ? common_area(found.outlines[0], corners_of(object)) / area : 0;
+  }
   const double width = std::min<double>(found.right, object.right) - std::max<double>(found.left, object.left);
   const double height = std::min<double>(found.bottom, object.bottom) - std::max<double>(found.top, object.top);
   const double area = (static_cast<double>(found.right) - found.left) * (static_cast<double>(found.bottom) - found.top);
@@ -39,7 +42,13 @@ struct Object {
   bool counts = true;  // to find it, or not; crowds do not, nor those without what is looked for
 };
 
-using Likeness = std::function<double(const Box& found, const Box& object)>;
+// What was found in an image, and what is there.
+struct Image {
+  std::vector<Detection> found;
+  std::vector<Object> objects;
+  std::vector<double> likeness;  // [found, objects], of those of one class
+  double like(size_t f, size_t o) const { return likeness[f * objects.size() + o]; }
+};
 
 // The mean of the interpolated precision at recalls of 0, 0.01 ... 1. `counts`: how often each image is there.
 // Nothing where no object is.
@@ -78,12 +87,11 @@ class Results {
  public:
   explicit Results(double least) : least_(least) {}
 
-  void add_image(size_t image, const std::vector<Detection>& found, const std::vector<Object>& objects,
-                 const Likeness& likeness) {
-    std::map<int64_t, std::pair<std::vector<Detection>, std::vector<Object>>> by_class;
-    for (const Detection& d : found) by_class[d.box.label].first.push_back(d);
-    for (const Object& o : objects) by_class[o.box.label].second.push_back(o);
-    for (const auto& [label, both] : by_class) match(classes_[label], image, both.first, both.second, likeness);
+  void add_image(size_t number, const Image& image) {
+    std::map<int64_t, std::pair<std::vector<size_t>, std::vector<size_t>>> by_class;
+    for (size_t f = 0; f < image.found.size(); ++f) by_class[image.found[f].box.label].first.push_back(f);
+    for (size_t o = 0; o < image.objects.size(); ++o) by_class[image.objects[o].box.label].second.push_back(o);
+    for (const auto& [label, both] : by_class) match(classes_[label], number, image, both.first, both.second);
   }
   void rank() {
     for (auto& [label, results] : classes_)
@@ -97,24 +105,26 @@ class Results {
  private:
   // Each detection, best first, takes the object that it is most like and that is still free; those that do not count
   // are taken last, crowds by any number of detections, which then count for nothing.
-  void match(ClassResults& results, size_t image, const std::vector<Detection>& found, std::vector<Object> objects,
-             const Likeness& likeness) const {
-    std::ranges::stable_partition(objects, &Object::counts);
-    const auto real = static_cast<size_t>(std::ranges::count(objects, true, &Object::counts));
-    if (real > 0) results.objects.emplace_back(image, static_cast<double>(real));
+  void match(ClassResults& results, size_t number, const Image& image, const std::vector<size_t>& found,
+             std::vector<size_t> objects) const {
+    const auto object = [&](size_t o) -> const Object& { return image.objects[objects[o]]; };
+    const auto others = std::ranges::stable_partition(objects, [&](size_t o) { return image.objects[o].counts; });
+    const auto real = static_cast<size_t>(others.begin() - objects.begin());
+    if (real > 0) results.objects.emplace_back(number, static_cast<double>(real));
     std::vector<bool> taken(objects.size());
-    for (const Detection& d : found) {
+    for (const size_t f : found) {
       double best = least_;
       size_t at = objects.size();
       for (size_t o = 0; o < objects.size(); ++o) {
-        if (taken[o] && !objects[o].box.crowd) continue;
-        if (at < real && !objects[o].counts) break;
-        const double like = likeness(d.box, objects[o].box);
+        if (taken[o] && !object(o).box.crowd) continue;
+        if (at < real && !object(o).counts) break;
+        const double like = image.like(f, objects[o]);
         if (like < best) continue;
         best = like, at = o;
       }
       if (at < objects.size()) taken[at] = true;
-      if (at == objects.size() || objects[at].counts) results.ranked.push_back({d.score, image, at < real});
+      if (at == objects.size() || object(at).counts)
+        results.ranked.push_back({image.found[f].score, number, at < real});
     }
   }
 
@@ -122,13 +132,38 @@ class Results {
   std::map<int64_t, ClassResults> classes_;
 };
 
-// Of keypoints as COCO measures them, else of boxes.
-bool is_of_keypoints(std::string_view name) { return name.starts_with("keypoint_"); }
+// What of an object is compared.
+enum class Part { kBox, kKeypoints, kMask };
+
+Part part_of(std::string_view metric) {
+  return metric.starts_with("keypoint_") ? Part::kKeypoints : metric.starts_with("mask_") ? Part::kMask : Part::kBox;
+}
+
+// Of masks of one size. An object without an outline is its box.
+class MaskOverlaps {
+ public:
+  MaskOverlaps(const Decoder& decoder, const Answers& answers, int64_t row)
+      : prototypes_(prototypes_of(decoder, answers, row)) {}
+
+  Mask of(const Detection& found) const { return mask_of(found, prototypes_); }
+  Mask of(const Box& object) const {
+    const std::vector<Outline> box{corners_of(object)};
+    return filled(object.outlines.empty() ? box : object.outlines, prototypes_.width, prototypes_.height);
+  }
+  static double overlap(const Mask& found, const Mask& object, bool crowd) {
+    const auto common = static_cast<double>(found.common(object)), own = static_cast<double>(found.count());
+    const double all = crowd ? own : own + static_cast<double>(object.count()) - common;
+    return all > 0 ? common / all : 0;
+  }
+
+ private:
+  Prototypes prototypes_;
+};
 
 class AveragePrecision : public NamedMetric {
  public:
   AveragePrecision(std::string name, std::vector<double> overlaps, std::optional<Decoder> decoder)
-      : NamedMetric(std::move(name), true), overlaps_(std::move(overlaps)), decoder_(std::move(decoder)) {}
+      : NamedMetric(name, true), part_(part_of(name)), overlaps_(std::move(overlaps)), decoder_(std::move(decoder)) {}
 
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
     if (!decoder_ || decoder_->decode != BoxDecode::kFound)
@@ -138,35 +173,19 @@ class AveragePrecision : public NamedMetric {
                   fmt::format("[metric] --metric {} and outputs of an unknown form found; {}=FILE.json expected, which "
                               "says how boxes are read (docs/reference/metrics.md)",
                               name(), name()));
-    const bool keypoints = is_of_keypoints(name());
-    if (keypoints && decoder_->keypoints == 0)
-      throw Error(
-          Code::kInvalidInput,
-          fmt::format("[metric] {}: a decoder without keypoints found; \"keypoints\": [how many, values of each] "
-                      "expected, by {}=FILE.json, or kpt_shape in the model's metadata",
-                      name(), name()));
-    const double aspect = decoder_->width > 0 ? decoder_->width / decoder_->height : 1;
-    const Likeness likeness = [&](const Box& found, const Box& object) {
-      return keypoints ? keypoint_similarity(found.pose, object, aspect) : overlap(found, object);
-    };
+    require_part();
     std::vector<Results> all(overlaps_.begin(), overlaps_.end());
     size_t images = 0;
     for (size_t i = 0; i < truths.size(); ++i) {
       if (!truths[i].boxes) continue;
-      const std::vector<Detection> found = decode(*decoder_, answers, static_cast<int64_t>(i));
-      const std::vector<Object> objects = objects_of(*truths[i].boxes);
-      for (Results& results : all) results.add_image(images, found, objects, likeness);
+      const auto row = static_cast<int64_t>(i);
+      Image image{decode(*decoder_, answers, row), objects_of(*truths[i].boxes), {}};
+      compare(image, answers, row);
+      for (Results& results : all) results.add_image(images, image);
       ++images;
     }
     if (!all.front().has_objects())
-      throw Error(Code::kInvalidInput,
-                  keypoints
-                      ? fmt::format("[metric] {}: no labelled keypoints found; a data.yaml with kpt_shape, or --labels "
-                                    "FILE.json in COCO's form with keypoints, expected",
-                                    name())
-                      : fmt::format("[metric] {}: no objects found; give --labels FILE.json in COCO's form, or a "
-                                    "folder of YOLO's text files, one for each image",
-                                    name()));
+      throw Error(Code::kInvalidInput, fmt::format("[metric] {}: {}", name(), lacking_truth()));
     for (Results& results : all) results.rank();
     const auto mean = [&](std::span<const double> counts) {
       double sum = 0;
@@ -180,6 +199,59 @@ class AveragePrecision : public NamedMetric {
   }
 
  private:
+  // That the decoder finds what is to be compared.
+  void require_part() const {
+    const bool keypoints = part_ == Part::kKeypoints && decoder_->keypoints == 0;
+    const bool masks = part_ == Part::kMask && decoder_->masks.empty();
+    if (!keypoints && !masks) return;
+    throw Error(Code::kInvalidInput,
+                fmt::format("[metric] {}: a decoder without {} expected, by {}=FILE.json, or {}", name(),
+                            keypoints ? "keypoints found; \"keypoints\": [how many, values of each]"
+                                      : "masks found; \"masks\": \"the output of the prototypes\"",
+                            name(),
+                            keypoints ? "kpt_shape in the model's metadata"
+                                      : "names in the model's metadata that tell how many classes there are"));
+  }
+
+  std::string lacking_truth() const {
+    switch (part_) {
+      case Part::kKeypoints:
+        return "no labelled keypoints found; a data.yaml with kpt_shape, or --labels FILE.json in COCO's form with "
+               "keypoints, expected";
+      case Part::kMask:
+        return "no outlines found; YOLO's text files with a line \"class x1 y1 x2 y2 x3 y3 ...\" for each object, or "
+               "--labels FILE.json in COCO's form with polygons, expected";
+      case Part::kBox:
+        break;
+    }
+    return "no objects found; give --labels FILE.json in COCO's form, or a folder of YOLO's text files, one for each "
+           "image";
+  }
+
+  void compare(Image& image, const Answers& answers, int64_t row) const {
+    const double aspect = decoder_->width > 0 ? decoder_->width / decoder_->height : 1;
+    std::optional<MaskOverlaps> masks;
+    if (part_ == Part::kMask) masks.emplace(*decoder_, answers, row);
+    std::vector<Mask> there;
+    for (const Object& o : image.objects)
+      if (masks) there.push_back(masks->of(o.box));
+    for (const Detection& d : image.found) {
+      std::optional<Mask> own;
+      for (size_t o = 0; o < image.objects.size(); ++o) {
+        const Box& object = image.objects[o].box;
+        double like = 0;
+        if (object.label != d.box.label) {
+        } else if (masks) {
+          if (!own) own = masks->of(d);
+          like = MaskOverlaps::overlap(*own, there[o], object.crowd);
+        } else {
+          like = part_ == Part::kKeypoints ? keypoint_similarity(d.box.pose, object, aspect) : overlap(d.box, object);
+        }
+        image.likeness.push_back(like);
+      }
+    }
+  }
+
   // Of its class, as the decoder counts.
   int64_t number_of(const Box& box) const {
     if (decoder_->class_numbers == ClassNumbers::kIndex) return box.label;
@@ -191,7 +263,8 @@ class AveragePrecision : public NamedMetric {
     for (const Box& box : boxes) {
       objects.push_back({box, !box.crowd});
       objects.back().box.label = number_of(box);
-      if (!is_of_keypoints(name())) continue;
+      if (part_ == Part::kMask) objects.back().counts &= !box.outlines.empty();
+      if (part_ != Part::kKeypoints) continue;
       const std::vector<Keypoint>& points = box.pose.points;
       if (!points.empty() && std::ssize(points) != decoder_->keypoints)
         throw Error(Code::kInvalidInput,
@@ -203,6 +276,7 @@ class AveragePrecision : public NamedMetric {
     return objects;
   }
 
+  Part part_;
   std::vector<double> overlaps_;
   std::optional<Decoder> decoder_;  // absent: the outputs' form is not known
 };

@@ -92,6 +92,8 @@ Decoder parse_decoder(const std::string& text, const std::string& file) {
     fields.take("outputs", outputs);
     fields.take("classes", d.classes);
     fields.take("keypoints", keypoints);
+    fields.take("masks", d.masks);
+    fields.take("angle", d.angle);
     fields.take("extra", d.extra);
     fields.take_word("layout", d.channels_first, {{"channels_first", true}, {"channels_last", false}});
     fields.take_word<BoxForm>(

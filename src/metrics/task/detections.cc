@@ -39,7 +39,11 @@ struct Cell {
 
 class Decoding {
  public:
-  Decoding(const Decoder& decoder, const Answers& answers, int64_t row) : d_(decoder), answers_(answers), row_(row) {}
+  Decoding(const Decoder& decoder, const Answers& answers, int64_t row)
+      : d_(decoder),
+        answers_(answers),
+        row_(row),
+        masks_(d_.masks.empty() ? 0 : prototypes_of(decoder, answers, row).count) {}
 
   std::vector<Detection> run() {
     visit();
@@ -77,7 +81,7 @@ class Decoding {
 
   int64_t score_columns() const { return d_.classes + (d_.activation == ScoreForm::kSoftmax ? 1 : 0); }
   int64_t channels() const {
-    const int64_t behind = d_.keypoints * d_.keypoint_values + d_.extra;
+    const int64_t behind = d_.keypoints * d_.keypoint_values + masks_ + d_.angle + d_.extra;
     return behind + (d_.decode == BoxDecode::kFound ? 6 : 4 + d_.objectness + score_columns());
   }
 
@@ -196,9 +200,9 @@ class Decoding {
     const double score = places.at(p, 4);
     if (range_) return range_->take(score);
     if (!(score >= d_.score_threshold)) return;
-    found_.push_back({box_at(places, p, {}), score});
+    found_.push_back(detection_at(places, p, {}, 6));
+    found_.back().score = score;
     found_.back().box.label = static_cast<int64_t>(std::clamp<double>(places.at(p, 5), 0, 1e9));
-    add_keypoints(found_.back().box.pose, places, p, 6);
   }
 
   void add_box(const Places& places, int64_t p, const Cell& cell) {
@@ -211,7 +215,7 @@ class Decoding {
     int64_t best = 0;
     for (int64_t c = 1; c < d_.classes && !d_.multi_label; ++c)
       if (places.at(p, first_class + c) > places.at(p, first_class + best)) best = c;
-    std::optional<Box> box;
+    std::optional<Detection> found;
     for (int64_t c = d_.multi_label ? 0 : best; c < (d_.multi_label ? d_.classes : best + 1); ++c) {
       const double value = places.at(p, first_class + c);
       const double share = softmax ? std::exp(value - softmax->first) / softmax->second : squashed(value);
@@ -221,13 +225,33 @@ class Decoding {
         continue;
       }
       if (!(score >= d_.score_threshold)) continue;
-      if (!box) {
-        box = box_at(places, p, cell);
-        add_keypoints(box->pose, places, p, first_class + score_columns());
-      }
-      found_.push_back({*box, score});
+      if (!found) found = detection_at(places, p, cell, first_class + score_columns());
+      found_.push_back(*found);
+      found_.back().score = score;
       found_.back().box.label = c;
     }
+  }
+
+  // What it is of all classes; `behind`: the first value behind them.
+  Detection detection_at(const Places& places, int64_t p, const Cell& cell, int64_t behind) const {
+    Detection found{.box = box_at(places, p, cell)};
+    add_keypoints(found.box.pose, places, p, behind);
+    behind += d_.keypoints * d_.keypoint_values;
+    for (int64_t k = 0; k < masks_; ++k) found.mask_weights.push_back(static_cast<float>(places.at(p, behind + k)));
+    if (d_.angle) turn(found.box, places.at(p, behind + masks_));
+    return found;
+  }
+
+  void turn(Box& box, double angle) const {
+    const double width = d_.width > 0 ? d_.width : 1, height = d_.height > 0 ? d_.height : 1;
+    const double left = box.left * width, right = box.right * width, top = box.top * height,
+                 bottom = box.bottom * height;
+    Outline corners = turned_box((left + right) / 2, (top + bottom) / 2, right - left, bottom - top, angle);
+    for (Corner& c : corners) c.x /= static_cast<float>(width), c.y /= static_cast<float>(height);
+    const auto [x0, x1] = std::ranges::minmax(corners, {}, &Corner::x);
+    const auto [y0, y1] = std::ranges::minmax(corners, {}, &Corner::y);
+    box.left = x0.x, box.right = x1.x, box.top = y0.y, box.bottom = y1.y;
+    box.outlines = {std::move(corners)};
   }
 
   void add_keypoints(Pose& pose, const Places& places, int64_t p, int64_t first) const {
@@ -284,6 +308,7 @@ class Decoding {
   const Decoder& d_;
   const Answers& answers_;
   int64_t row_;
+  int64_t masks_;  // prototypes
   std::vector<Detection> found_;
   ScoreRange* range_ = nullptr;  // of the scores; there: nothing else is looked for
 };
@@ -307,6 +332,11 @@ std::vector<Detection> suppress(const std::vector<Detection>& sorted, double thr
 }  // namespace
 
 double intersection_over_union(const Box& a, const Box& b) {
+  if (!a.outlines.empty()) {
+    const Outline &first = a.outlines[0], second = b.outlines.empty() ? corners_of(b) : b.outlines[0];
+    const double common = common_area(first, second), all = area_of(first) + area_of(second) - common;
+    return all > 0 ? common / all : 0;
+  }
   const double width = std::min<double>(a.right, b.right) - std::max<double>(a.left, b.left);
   const double height = std::min<double>(a.bottom, b.bottom) - std::max<double>(a.top, b.top);
   if (width <= 0 || height <= 0) return 0;
@@ -314,6 +344,37 @@ double intersection_over_union(const Box& a, const Box& b) {
     return (static_cast<double>(box.right) - box.left) * (static_cast<double>(box.bottom) - box.top);
   };
   return width * height / (area(a) + area(b) - width * height);
+}
+
+Prototypes prototypes_of(const Decoder& decoder, const Answers& answers, int64_t row) {
+  const auto found = std::ranges::find(answers.names, decoder.masks);
+  if (found == answers.names.end())
+    throw Error(Code::kInvalidInput,
+                fmt::format("[metric] detections: no output '{}' found, whose prototypes masks are made of; one of {} "
+                            "expected; correct \"masks\" in the decoder's file",
+                            decoder.masks, fmt::join(answers.names, ", ")));
+  const auto at = static_cast<size_t>(found - answers.names.begin());
+  std::vector<int64_t> dims = answers.dims[at];
+  if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
+  if (dims.size() != 3) fail(decoder.masks, answers.dims[at], "[1, prototypes, rows, columns] expected");
+  return {answers.outputs[at].row(row), dims[0], dims[1], dims[2]};
+}
+
+Mask mask_of(const Detection& found, const Prototypes& prototypes) {
+  const auto place = [](double share, int64_t size) {  // of the first pixel whose middle is not before it
+    const auto pixels = static_cast<double>(size);
+    return static_cast<int64_t>(std::clamp(std::ceil(share * pixels - 0.5), 0.0, pixels));
+  };
+  const int64_t width = prototypes.width, height = prototypes.height, size = width * height;
+  Mask mask(width, height);
+  for (int64_t y = place(found.box.top, height); y < place(found.box.bottom, height); ++y)
+    for (int64_t x = place(found.box.left, width); x < place(found.box.right, width); ++x) {
+      double sum = 0;
+      for (int64_t k = 0; k < prototypes.count; ++k)
+        sum += static_cast<double>(found.mask_weights[k]) * prototypes.values[k * size + y * width + x];
+      if (sum > 0) mask.set(x, y);
+    }
+  return mask;
 }
 
 void add_scores(ScoreRange& range, const Decoder& decoder, const Answers& answers, int64_t row) {

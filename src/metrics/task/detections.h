@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics/task/outlines.h"
 #include "seqto/dataset.h"
 #include "seqto/metrics.h"
 #include "seqto/model.h"
@@ -14,8 +15,9 @@
 namespace seqto::internal {
 
 struct Detection {
-  Box box;  // its label is the class found
+  Box box;  // its label is the class found; with the four corners where it is turned
   double score = 0;
+  std::vector<float> mask_weights;  // of each prototype
 };
 
 // What the numbers of found classes are.
@@ -48,7 +50,9 @@ struct Decoder {
   int64_t classes = 0;
   int64_t keypoints = 0;          // behind the classes, each of ...
   int64_t keypoint_values = 0;    // ... x, y and perhaps a score
-  int64_t extra = 0;              // values behind these that count for nothing: masks, angles
+  std::string masks;              // the output of prototypes, whose weights stand behind these; empty: no masks
+  bool angle = false;             // behind these: boxes are turned about their middle, by radians
+  int64_t extra = 0;              // values behind these that count for nothing
   bool objectness = true;         // a score of its own before the classes' ...
   bool objectness_first = false;  // ... or before the box
   bool channels_first = false;    // the values of a place lie along the axis before the last two (grid) or the last
@@ -93,6 +97,15 @@ void add_scores(ScoreRange& range, const Decoder& decoder, const Answers& answer
 void require_alive(const ScoreRange& found, const ScoreRange& of_float, const Decoder& decoder);
 
 double intersection_over_union(const Box& a, const Box& b);
+
+// Of sample `row`, for each detection: where the sum of the prototypes, each times its weight, is above 0, within the
+// box. The pixels are those of the prototypes. Throws Error{kInvalidInput} as decode().
+struct Prototypes {
+  std::span<const float> values;  // [count, height, width]
+  int64_t count = 0, height = 0, width = 0;
+};
+Prototypes prototypes_of(const Decoder& decoder, const Answers& answers, int64_t row);
+Mask mask_of(const Detection& found, const Prototypes& prototypes);
 
 // COCO's object keypoint similarity: the mean of exp(-d^2 / (2 area (2 sigma)^2)) over the object's labelled keypoints,
 // with COCO's sigmas of 17 keypoints and 1 / count of others. Of an object without any, how near the found ones lie to

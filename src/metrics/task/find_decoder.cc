@@ -75,6 +75,16 @@ std::vector<int64_t> noted_keypoints(const Model& model) {
   return shape;
 }
 
+// "task" that Ultralytics writes into its files: "obb" of turned boxes.
+bool notes_turned(const Model& model) {
+  return std::ranges::find(model.metadata, std::pair<std::string, std::string>("task", "obb")) != model.metadata.end();
+}
+
+// [1, prototypes, rows, columns] of a quarter of the input.
+bool is_prototypes(const Answer& a, const Input& input) {
+  return a.dims.size() == 4 && a.dims[0] == 1 && a.dims[2] == input.height / 4 && a.dims[3] == input.width / 4;
+}
+
 // The strides whose grids over the input have so many cells together; empty: none that detectors use.
 std::vector<int64_t> strides_of(const Input& input, int64_t cells) {
   static const std::vector<std::vector<int64_t>> kUsual{{8, 16, 32}, {16, 32}, {8, 16, 32, 64}, {4, 8, 16, 32}, {8, 16},
@@ -111,24 +121,35 @@ Json in_pixels(Json decoder, const Input& input) {
   return decoder;
 }
 
-// What a file notes of its outputs.
+// What a file notes of its outputs, and the prototypes of masks.
 struct Noted {
   int64_t classes = 0;             // 0: nothing
   std::vector<int64_t> keypoints;  // empty: nothing
+  bool turned = false;             // an angle stands behind the classes
+  int64_t masks = 0;               // prototypes; 0: there are none
+  std::string prototypes;          // their output
   int64_t keypoint_values() const { return keypoints.empty() ? 0 : keypoints[0] * keypoints[1]; }
+  // Of so many values for classes and what is behind them. Where nothing else tells, masks are known by their output.
+  int64_t classes_of(int64_t values) const {
+    if (classes > 0 && classes <= values) return classes;
+    return masks > 0 && masks < values ? values - masks : values;
+  }
 };
 
 // What is behind the classes.
 void add_behind(Json& decoder, int64_t values, const Noted& noted) {
-  if (values > 0 && values == noted.keypoint_values()) decoder["keypoints"] = noted.keypoints;
-  else if (values > 0) decoder["extra"] = values;
+  if (values <= 0) return;
+  if (values == noted.keypoint_values()) decoder["keypoints"] = noted.keypoints;
+  else if (values == noted.masks) decoder["masks"] = noted.prototypes;
+  else if (values == 1 && noted.turned) decoder["angle"] = true;
+  else decoder["extra"] = values;
 }
 
 // [1, 4 + classes, cells]: YOLOv8 and later.
 Json without_objectness(const Answer& a, const Input& input, const Noted& noted) {
   const int64_t channels = a.dims[1];
   if (channels < 5 || strides_of(input, a.dims[2]).empty()) return {};
-  const int64_t classes = noted.classes > 0 && noted.classes <= channels - 4 ? noted.classes : channels - 4;
+  const int64_t classes = noted.classes_of(channels - 4);
   Json decoder{{"outputs", {a.name}}, {"classes", classes}, {"objectness", false}, {"layout", "channels_first"}};
   add_behind(decoder, channels - 4 - classes, noted);
   const auto cells = static_cast<size_t>(a.dims[2]);
@@ -139,7 +160,7 @@ Json without_objectness(const Answer& a, const Input& input, const Noted& noted)
 Json with_objectness(const Answer& a, const Input& input, const Noted& noted) {
   const int64_t places = a.dims[1], channels = a.dims[2];
   if (channels < 6) return {};
-  const int64_t classes = noted.classes > 0 && noted.classes <= channels - 5 ? noted.classes : channels - 5;
+  const int64_t classes = noted.classes_of(channels - 5);
   Json decoder{{"outputs", {a.name}}, {"classes", classes}};
   add_behind(decoder, channels - 5 - classes, noted);
   std::vector<float> sizes = column(a, channels, 2);
@@ -156,9 +177,9 @@ Json with_objectness(const Answer& a, const Input& input, const Noted& noted) {
 }
 
 // [1, detections, 6]: left, top, right, bottom, score, class; YOLOv10, YOLO26, exports with suppression in the graph.
-// Keypoints stand behind these.
+// Keypoints, or masks, stand behind these.
 Json found_rows(const Answer& a, const Input& input, const Noted& noted) {
-  const int64_t width = 6 + noted.keypoint_values();
+  const int64_t width = 6 + (noted.masks > 0 ? noted.masks : noted.keypoint_values());
   if (a.dims[2] != width || a.dims[1] > 1000) return {};
   const auto scores = column(a, width, 4), classes = column(a, width, 5);
   if (!within(scores, 0, 1) || !is_whole(classes)) return {};
@@ -246,7 +267,9 @@ std::string find_decoder(const Model& model, const Outputs& first, const Sample&
   const std::vector<Answer> answers = answers_of(model, first);
   const auto input = input_of(sample);
   if (answers.empty() || !input) return {};
-  const Noted noted{noted_classes(model), noted_keypoints(model)};
+  Noted noted{.classes = noted_classes(model), .keypoints = noted_keypoints(model), .turned = notes_turned(model)};
+  for (const Answer& other : std::span(answers).subspan(1))
+    if (is_prototypes(other, *input)) noted.masks = other.dims[1], noted.prototypes = other.name;
   Json decoder = of_parts(answers, noted.classes);
   if (decoder.is_null()) decoder = listed(model, answers, *input);
   const Answer& a = answers.front();

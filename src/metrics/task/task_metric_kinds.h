@@ -28,6 +28,11 @@ std::shared_ptr<const Metric> make_perplexity();
 std::shared_ptr<const Metric> make_topk_overlap(Pooling pooling);
 // `file`: JSON that says what distances are divided by; empty: as its defaults.
 std::shared_ptr<const Metric> make_nme(const std::string& file);
+// Of boxes, keypoints or masks.
+inline bool is_average_precision(std::string_view metric) {
+  return metric.ends_with("map50") || metric.ends_with("map50_95");
+}
+
 // "map50" or "map50_95" of boxes, or of keypoints with "keypoint_" in front. `file` holds JSON that describes the
 // detector's outputs; empty: the JSON `found` does; without both there is no score.
 std::shared_ptr<const Metric> make_average_precision(std::string name, const std::string& file,

@@ -41,6 +41,8 @@ const std::map<std::string, Kind>& kinds() {
       {"map50_95", {.takes_file = true, .make = average_precision("map50_95")}},
       {"keypoint_map50", {.takes_file = true, .make = average_precision("keypoint_map50")}},
       {"keypoint_map50_95", {.takes_file = true, .make = average_precision("keypoint_map50_95")}},
+      {"mask_map50", {.takes_file = true, .make = average_precision("mask_map50")}},
+      {"mask_map50_95", {.takes_file = true, .make = average_precision("mask_map50_95")}},
       {"nme",
        {.takes_file = true, .make = [](const std::string& file, const auto&) { return internal::make_nme(file); }}},
       {"perplexity", {.make = [](const auto&, const auto&) { return internal::make_perplexity(); }}},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "metrics/task/task_metric_kinds.h"
 #include "visualizer/points.h"
 
 namespace seqto::internal {
@@ -18,6 +19,12 @@ std::string judged_by(const Measurement& baseline, const std::vector<std::string
 double worst(const SummaryPoint& point, const std::string& figure) {
   const auto interval = judged_interval(point, figure);
   return interval ? interval->high : loss_of(point, figure);
+}
+
+// A detector's answers may be near float's in their numbers, and its boxes not where the objects are.
+bool finds_as_much(const SummaryPoint& point, double tolerance) {
+  return std::ranges::none_of(
+      point.drops, [&](const auto& drop) { return is_average_precision(drop.first) && drop.second.value > tolerance; });
 }
 
 double share(double value, double of) { return of > 0 && value > 0 ? value / of : 1; }
@@ -47,7 +54,7 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   const SummaryPoint* best = nullptr;
   bool best_is_slow = false;
   for (const SummaryPoint& p : d.front) {
-    if (!(worst(p, d.judged_by) <= d.tolerance)) continue;
+    if (!(worst(p, d.judged_by) <= d.tolerance) || !finds_as_much(p, d.tolerance)) continue;
     const bool slow = latency(p) > 1 || decode(p) > 1;
     if (best && std::pair(slow, cost(p)) >= std::pair(best_is_slow, cost(*best))) continue;
     best = &p, best_is_slow = slow;
