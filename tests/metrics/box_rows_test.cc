@@ -59,6 +59,44 @@ TEST(BoxRows, WhatDiffersMoreIsFarther) {
   EXPECT_GT(distance({kCat}, {{0.1f, 0.2f, 0.5f, 0.6f, 0.9f, 2}}), 1) << "another class";
 }
 
+// Of one detection in a row of its own, and prototypes of 8 x 8.
+double distance_behind(const char* decoder, const std::vector<float>& a, const std::vector<float>& b,
+                       const std::vector<float>& prototypes, const std::vector<float>& others) {
+  const auto rows = make_box_rows(decoder, {"rows", "p"});
+  const auto row = [&](std::vector<float> behind, const std::vector<float>& values) {
+    std::vector<float> all{0.1f, 0.2f, 0.5f, 0.6f, 0.9f, 3};
+    all.insert(all.end(), behind.begin(), behind.end());
+    return rows->row(std::vector{float_tensor({1, 1, std::ssize(all)}, all), float_tensor({1, 1, 8, 8}, values)});
+  };
+  const std::vector<float> x = row(a, prototypes), y = row(b, others);
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum += std::pow(static_cast<double>(x[i]) - y[i], 2);
+  return sum;
+}
+
+TEST(BoxRows, WhatStandsBehindTheBoxCounts) {
+  const std::vector<float> all(64, 1), none(64, -1);
+  std::vector<float> half = all;
+  std::fill_n(half.begin(), 32, -1.0f);
+  const auto masks = [&](float weight, const std::vector<float>& prototypes) {
+    return distance_behind(R"({"decode": "found", "box": "xyxy", "masks": "p"})", {1}, {weight}, all, prototypes);
+  };
+  EXPECT_EQ(masks(0.5f, all), 0) << "the same pixels";
+  EXPECT_GT(masks(-1, all), masks(1, half));
+  EXPECT_GT(masks(1, half), 0);
+  const auto points = [&](float x) {
+    return distance_behind(R"({"decode": "found", "box": "xyxy", "keypoints": [1, 2]})", {0.3f, 0.3f}, {x, 0.3f}, none,
+                           none);
+  };
+  EXPECT_GT(points(0.4f), points(0.31f));
+  EXPECT_GT(points(0.31f), 0);
+  const auto turned = [&](float by) {
+    return distance_behind(R"({"decode": "found", "box": "xyxy", "angle": true})", {0.3f}, {by}, none, none);
+  };
+  EXPECT_GT(turned(0.5f), turned(0.32f));
+  EXPECT_GT(turned(0.32f), 0);
+}
+
 TEST(BoxRows, GridsKeepTheirOrder) {
   EXPECT_EQ(make_box_rows(R"({"classes": 3})", {"y"}), nullptr);
   EXPECT_EQ(make_box_rows("", {"y"}), nullptr);

@@ -74,6 +74,11 @@ void Mask::set(int64_t x, int64_t y) {
   words_[at / 64] |= uint64_t{1} << (at % 64);
 }
 
+bool Mask::covers(int64_t x, int64_t y) const {
+  const auto at = static_cast<size_t>(y * width_ + x);
+  return (words_[at / 64] >> (at % 64) & 1) != 0;
+}
+
 int64_t Mask::count() const { return common(*this); }
 
 int64_t Mask::common(const Mask& other) const {

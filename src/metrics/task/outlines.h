@@ -23,6 +23,7 @@ class Mask {
   Mask() = default;
   Mask(int64_t width, int64_t height);
   void set(int64_t x, int64_t y);
+  bool covers(int64_t x, int64_t y) const;
   int64_t count() const;
   int64_t common(const Mask& other) const;  // of one size
 
