@@ -2,7 +2,7 @@
 memory, bytes read from the disk over the file, and time beside that of one forward pass of the float model (which reads and widens
 the weights too). The file is put out of the page cache before.
 
-usage: ./dev bench one_in [--full]      (--full: 7 billion parameters, 14 GB on disk below $TMPDIR, some 20 minutes; else 0.4)
+usage: ./dev bench one_in [--full]      (--full: 7 billion parameters, 14 GB on disk below $TMPDIR, an hour; else 0.4)
 """
 import json
 import os

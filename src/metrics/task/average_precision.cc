@@ -162,7 +162,7 @@ class MaskOverlaps {
 
 class AveragePrecision : public NamedMetric {
  public:
-  AveragePrecision(std::string name, std::vector<double> overlaps, std::optional<Decoder> decoder)
+  AveragePrecision(const std::string& name, std::vector<double> overlaps, std::optional<Decoder> decoder)
       : NamedMetric(name, true), part_(part_of(name)), overlaps_(std::move(overlaps)), decoder_(std::move(decoder)) {}
 
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
@@ -283,7 +283,7 @@ class AveragePrecision : public NamedMetric {
 
 }  // namespace
 
-std::shared_ptr<const Metric> make_average_precision(std::string name, const std::string& file,
+std::shared_ptr<const Metric> make_average_precision(const std::string& name, const std::string& file,
                                                      const std::string& found) {
   std::vector<double> overlaps{0.5};
   if (name.ends_with("map50_95"))
@@ -291,7 +291,7 @@ std::shared_ptr<const Metric> make_average_precision(std::string name, const std
   std::optional<Decoder> decoder;
   if (!file.empty()) decoder = read_decoder(file);
   else if (!found.empty()) decoder = parse_decoder(found, "the outputs");
-  return std::make_shared<AveragePrecision>(std::move(name), std::move(overlaps), std::move(decoder));
+  return std::make_shared<AveragePrecision>(name, std::move(overlaps), std::move(decoder));
 }
 
 }  // namespace seqto::internal

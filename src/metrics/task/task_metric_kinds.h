@@ -35,7 +35,7 @@ inline bool is_average_precision(std::string_view metric) {
 
 // "map50" or "map50_95" of boxes, or of keypoints with "keypoint_" in front. `file` holds JSON that describes the
 // detector's outputs; empty: the JSON `found` does; without both there is no score.
-std::shared_ptr<const Metric> make_average_precision(std::string name, const std::string& file,
+std::shared_ptr<const Metric> make_average_precision(const std::string& name, const std::string& file,
                                                      const std::string& found);
 // "wer" or "cer". `file`: the vocabulary of the scores.
 std::shared_ptr<const Metric> make_error_rate(std::string name, const std::string& file);
