@@ -3,11 +3,13 @@ import base64
 import json
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 
 import numpy as np
 
+PATIENCE = 60  # seconds, after which a model counts as refused: some leave the runtime waiting for ever
 FOLDER = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"]) / ".deps/runtimes/web/node_modules/onnxruntime-web/dist"
 
 
@@ -37,8 +39,10 @@ class Web:
         try:
             self.process.stdin.write(json.dumps(what) + "\n")
             self.process.stdin.flush()
-            line = self.process.stdout.readline()
-            found = json.loads(line) if line else {"error": "the runtime ended"}
+            # The whole answer is one line: once there is something to read, the rest follows.
+            there = select.select([self.process.stdout], [], [], PATIENCE)[0]
+            line = self.process.stdout.readline() if there else ""
+            found = json.loads(line) if line else {"error": "the runtime ended" if there else f"no answer in {PATIENCE} s"}
         except BrokenPipeError:
             found = {"error": "the runtime ended"}
         if "error" in found:

@@ -189,6 +189,9 @@ class Runtimes(unittest.TestCase):
         found = self.real("openvino", int8, "--data", self.data)
         if found is None: return
         self.assertFalse(found["passed"])
+        if found["refusal"]:  # where the processor has AMX, OpenVINO does not even compile the file
+            self.assertIn("No suitable implementations", found["refusal"])
+            return
         self.assertEqual(found["first_difference"]["node"], "pad")
 
     def test_a_fault_of_an_old_release(self):
