@@ -33,6 +33,22 @@ OPTIMIZED = {
     "an activation behind it": ("w = DequantizeLinear(c, s, i) m = MatMul(x, w) r = Relu(m) y = Exp(r)", {"MatMul": "float"}),
 }
 
+# Bodies with codes of zero point f (4 bits) or z (8 bits) and weights of 4 outputs and 2 inputs: what ONNX Runtime makes operators of
+# that it refuses, the node that lint names, and what it takes in its place.
+MADE_AND_REFUSED = {
+    "a Clip in front of 4 bits": ("Clip", 21, PAIR + "r = Clip(d, low, high) p = QuantizeLinear(r, s, f) y = DequantizeLinear(p, s, f)", (", f)", ", z)")),
+    "a convolution between 4 bits": (
+        "Conv", 21, PAIR.replace(", z)", ", f)") + "w = DequantizeLinear(c, s, n) m = Conv(d, w) p = QuantizeLinear(m, s, f) y = DequantizeLinear(p, s, f)",
+        (", f)", ", z)")),
+    "scales of inputs": (
+        "Conv", 17, PAIR + "w = DequantizeLinear<axis: int = 1>(c, s2, n2) m = Conv(d, w) p = QuantizeLinear(m, s, z) y = DequantizeLinear(p, s, z)",
+        ("1>(c, s2, n2)", "0>(c, s4, n4)")),
+    "scales of a factor": (
+        "Mul", 17, PAIR + "w = DequantizeLinear<axis: int = 1>(k, s2, z2) m = Mul(d, w) p = QuantizeLinear(m, s, z) y = DequantizeLinear(p, s, z)",
+        ("s2, z2", "s, z")),
+    "int8 that moves": ("Reshape", 21, PAIR.replace(", z)", ", i)") + "r = Reshape(d, shape) y = Exp(r)", (", i)", ", z)")),
+}
+
 TARGETS = sorted(p.stem for p in (models.SOURCE / "targets").glob("*.toml"))
 
 
@@ -173,6 +189,34 @@ class Lint(unittest.TestCase):
                 else: self.assertRaises(Exception, session.run, None, {"x": np.zeros((4, 4), np.float32)})
                 _, nodes = self.lint(path, code=5 if axis == 0 else 0)
                 self.assertEqual([n["verdict"] for n in nodes.values() if n["op_type"] == "MatMul"], ["refused" if axis == 0 else "integers"])
+
+    def test_what_the_runtime_makes_and_refuses(self):
+        import onnxruntime
+        constants = [("s", np.float32(0.1)), ("s2", np.full(2, 0.1, np.float32)), ("s4", np.full(4, 0.1, np.float32)), ("z", np.uint8(3)),
+                     ("z2", np.full(2, 3, np.uint8)), ("i", np.int8(3)), ("n", np.int8(0)), ("n2", np.zeros(2, np.int8)), ("n4", np.zeros(4, np.int8)),
+                     ("c", np.ones((4, 2, 1, 1), np.int8)), ("k", np.ones((1, 2, 1, 1), np.uint8)), ("low", np.float32(-1)), ("high", np.float32(1)),
+                     ("shape", np.array([1, -1], np.int64))]
+        for name, (op, opset, body, (old, new)) in MADE_AND_REFUSED.items():
+            for text, refused in ((body, True), (body.replace(old, new), False)):
+                model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> g (float[1,2,3,3] x) => (float y) {{ {text} }}')
+                model.graph.initializer.extend(numpy_helper.from_array(np.asarray(v), n) for n, v in constants if f" {n}," in text or f" {n})" in text
+                                               or f"({n}," in text)
+                if ", f)" in text: model.graph.initializer.append(h.make_tensor("f", T.UINT4, [], [3]))
+                del model.graph.output[0].type.tensor_type.shape.dim[:]
+                model.graph.output[0].type.tensor_type.ClearField("shape")
+                path = self.dir / "made.onnx"
+                onnx.save(model, path)
+                options = onnxruntime.SessionOptions()
+                options.log_severity_level = 4
+                try:
+                    onnxruntime.InferenceSession(str(path), options).run(None, {"x": np.zeros((1, 2, 3, 3), np.float32)})
+                    ran = True
+                except Exception:
+                    ran = False
+                with self.subTest(name, refused=refused):
+                    self.assertEqual(ran, not refused)
+                    _, nodes = self.lint(path, code=5 if refused else 0)
+                    self.assertEqual([n["op_type"] for n in nodes.values() if n["verdict"] == "refused"], [op] if refused else [])
 
     def test_open_dimensions(self):
         model = onnx.load(self.unsigned)

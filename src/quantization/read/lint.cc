@@ -14,6 +14,7 @@
 #include "model/op_traits.h"
 #include "quantization/plan/open_dimension.h"
 #include "quantization/read/malformed.h"
+#include "quantization/read/runtime_faults.h"
 #include "quantization/read/settled_pairs.h"
 #include "seqto/target.h"
 
@@ -23,14 +24,6 @@ namespace {
 using namespace internal;
 
 constexpr double kRounding = 1e-3;  // relative, of a bias's scale against the product of the others: beyond float's own
-
-// A tensor's codes: what a DequantizeLinear or QuantizeLinear says of them.
-struct Codes {
-  const Node* node = nullptr;  // that says it
-  DataType type = DataType::kUndefined;
-  const Tensor *scale = nullptr, *zero_point = nullptr;  // null: computed, or not given
-  bool constant = false;                                 // the codes lie in the file
-};
 
 std::string types_text(const std::vector<DataType>& types) {
   std::vector<std::string_view> names;
@@ -55,8 +48,9 @@ bool equal_values(const Tensor* a, const Tensor* b) {
 // Of a graph with settled pairs.
 class Linter {
  public:
-  Linter(const Model& model, const SettledPairs& pairs, const Target& target)
-      : model_(model), pairs_(pairs), target_(target), view_(model) {
+  Linter(const Model& model, const SettledPairs& pairs, const Target& target, const Model& file,
+         const GraphView& file_view)
+      : model_(model), pairs_(pairs), target_(target), file_(file), file_view_(file_view), view_(model) {
     for (const TargetRule& rule : target.rules)
       for (const std::string& op : rule.ops) rules_[op].push_back(&rule);
   }
@@ -254,17 +248,14 @@ class Linter {
     return common_refusal(rule, found, rule.symmetric_weights, "weights");
   }
 
-  // ONNX Runtime makes a QLinearMatMul of it, which has scales for the last axis of its second input alone.
-  std::string ends_the_run(const Node& node) const {
-    for (size_t i = 0; target_.optimizes_pairs && is_matmul(node) && i < 2; ++i) {
-      const auto found = read(node.inputs[i]);
-      const auto* dims = pairs_.dims(node.inputs[i]);
-      if (!found || !dims || !found->scale || found->scale->dims().size() != 1 || found->scale->dims()[0] == 1)
-        continue;
-      const int64_t axis = found->node->int_attribute("axis", 1), last = std::ssize(*dims) - 1;
-      if (i == 0 || (axis != last && axis != -1)) return "a product's scales along another axis than its outputs found";
-    }
-    return {};
+  std::string fault(const Node& node, bool in_integers) const {
+    if (!target_.optimizes_pairs) return {};
+    std::string found = fault_of(node, around_, in_integers);
+    const auto rules = rules_.find(node.op_type);
+    const bool moves = rules != rules_.end() && std::ranges::any_of(rules->second, &TargetRule::propagates);
+    if (found.empty() && moves && target_.signed_pairs_become_unsigned)
+      found = fault_of_moved_pair(node, around_, file_, file_view_);
+    return found;
   }
 
   std::string common_refusal(const TargetRule& rule, const Codes& found, bool symmetric, const char* what) const {
@@ -317,7 +308,7 @@ class Linter {
       for (const TargetRule* rule : rules->second) {
         std::string why = refusal(node, *rule);
         if (why.empty()) {
-          if (why = ends_the_run(node); !why.empty()) return {.verdict = Verdict::kRefused, .reason = why};
+          if (why = fault(node, true); !why.empty()) return {.verdict = Verdict::kRefused, .reason = why};
           in_integers_.insert(&node);
           return {.verdict = Verdict::kIntegers,
                   .reason = rule->as == TargetRule::As::kMoved ? "its codes pass as they are" : ""};
@@ -325,6 +316,7 @@ class Linter {
         if (reason.empty()) reason = rule->why.empty() ? why : fmt::format("{} ({})", why, rule->why);
       }
     }
+    if (std::string why = fault(node, false); !why.empty()) return {.verdict = Verdict::kRefused, .reason = why};
     const auto data = data_inputs(node);
     const bool floats =
         std::ranges::any_of(data, [&](size_t i) { return i < node.inputs.size() && is_float(node.inputs[i]); }) ||
@@ -400,9 +392,13 @@ class Linter {
   const Model& model_;
   const SettledPairs& pairs_;
   const Target& target_;
+  const Model& file_;  // as it is, with its pairs where it has them
+  const GraphView& file_view_;
   GraphView view_;
   std::unordered_map<std::string, std::vector<const TargetRule*>> rules_;
   std::unordered_set<const Node*> in_integers_;
+  const Surroundings around_{view_, pairs_, [this](const std::string& tensor) { return read(tensor); },
+                             [this](const std::string& tensor) { return written(tensor); }};
 };
 
 // Of a node of the file, by what became of it.
@@ -437,17 +433,17 @@ int64_t Lint::wasted() const { return std::ranges::count_if(nodes, &LintedNode::
 
 Lint lint(const Model& model, const Target& target) {
   SettledPairs pairs(model, target);
+  const GraphView view(model);
   std::unordered_map<std::string, LintedNode> verdicts;
   std::unordered_set<std::string> fused;
   do {
     const Model now = pairs.model();
-    verdicts = Linter(now, pairs, target).run();
+    verdicts = Linter(now, pairs, target, model, view).run();
     fused.clear();
     for (const auto& [name, linted] : verdicts)
       if (linted.verdict == Verdict::kFused) fused.insert(name);
   } while (pairs.go_on(fused));
   Lint result{.target = target.name, .known = target.known};
-  const GraphView view(model);
   const std::string open = open_dimension(target, model.graph);
   for (const Node& node : model.graph.nodes) {
     LintedNode linted = verdict_of(node, pairs, verdicts);
