@@ -93,6 +93,8 @@ TEST(FindDecoder, MasksByTheirPrototypes) {
   const json suppressed = found({rows, filled("output1", {1, 32, 160, 160})});
   EXPECT_EQ(suppressed["decode"], "found");
   EXPECT_EQ(suppressed["masks"], "output1");
+  Output plain{"output0", {1, 300, 6}, std::vector<float>(300 * 6)};
+  EXPECT_FALSE(found({plain, filled("features", {1, 32, 160, 160})}).contains("masks"));
 }
 
 TEST(FindDecoder, TurnedBoxesThatTheFileNotes) {

@@ -179,12 +179,12 @@ Json with_objectness(const Answer& a, const Input& input, const Noted& noted) {
 // [1, detections, 6]: left, top, right, bottom, score, class; YOLOv10, YOLO26, exports with suppression in the graph.
 // Keypoints, or masks, stand behind these.
 Json found_rows(const Answer& a, const Input& input, const Noted& noted) {
-  const int64_t width = 6 + (noted.masks > 0 ? noted.masks : noted.keypoint_values());
-  if (a.dims[2] != width || a.dims[1] > 1000) return {};
+  const int64_t width = a.dims[2], behind = width - 6;
+  if ((behind != 0 && behind != noted.keypoint_values() && behind != noted.masks) || a.dims[1] > 1000) return {};
   const auto scores = column(a, width, 4), classes = column(a, width, 5);
   if (!within(scores, 0, 1) || !is_whole(classes)) return {};
   Json decoder{{"outputs", {a.name}}, {"decode", "found"}, {"box", "xyxy"}};
-  add_behind(decoder, width - 6, noted);
+  add_behind(decoder, behind, noted);
   return within(column(a, width, 2), -0.5f, 1.5f) ? decoder : in_pixels(decoder, input);
 }
 
