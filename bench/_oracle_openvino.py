@@ -26,7 +26,7 @@ def read(path):
     try:
         compiled = core.compile_model(core.read_model(path), "CPU", {"INFERENCE_NUM_THREADS": 1})
     except RuntimeError as error:
-        raise Refused(str(error).splitlines()[-1]) from error
+        raise Refused(" ".join(str(error).split())[-160:]) from error
     kernels = collections.defaultdict(list)
     for node in compiled.get_runtime_model().get_ordered_ops():
         told = {key: str(getattr(value, "value", value)) for key, value in node.get_rt_info().items()}
