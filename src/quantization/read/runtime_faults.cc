@@ -64,11 +64,11 @@ std::string fault_of_clip(const Node& node, const Surroundings& around) {
 
 std::string fault_of(const Node& layer, const Surroundings& around, bool in_integers) {
   if (!layer.domain.empty() || layer.inputs.empty() || layer.outputs.empty()) return {};
-  if (layer.op_type == "Clip") return fault_of_clip(layer, around);
+  if (is_clip(layer)) return fault_of_clip(layer, around);
   if (layer.inputs.size() < 2) return {};
   if (is_matmul(layer)) return in_integers ? fault_of_product(layer, around) : "";
   if (is_conv(layer)) return fault_of_convolution(layer, around, in_integers);
-  return layer.op_type == "Add" || layer.op_type == "Mul" ? fault_of_pair(layer, around) : "";
+  return is_add(layer) || is_mul(layer) ? fault_of_pair(layer, around) : "";
 }
 
 std::string fault_of_moved_pair(const Node& mover, const Surroundings& around, const Model& file,
