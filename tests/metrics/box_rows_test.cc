@@ -106,5 +106,20 @@ TEST(BoxRows, GridsKeepTheirOrder) {
   EXPECT_THROW(rows->row(odd), Error);
 }
 
+TEST(Masks, PlacesThatAreNoNumbersCoverNothing) {
+  const float nan = std::nanf("");
+  const std::vector<float> prototypes(64, 1);
+  const Prototypes eight{prototypes, 1, 8, 8};
+  const auto covered = [&](float left, float top, float right, float bottom) {
+    return mask_of({.box = {left, top, right, bottom}, .mask_weights = {1}}, eight).count();
+  };
+  EXPECT_EQ(covered(0, 0, 0.5f, 1), 32);
+  EXPECT_EQ(covered(nan, nan, nan, nan), 0);
+  EXPECT_EQ(covered(-INFINITY, -3, INFINITY, 9), 64);
+  const std::vector<Outline> outline{{{0, -INFINITY}, {1, 0}, {1, INFINITY}}};
+  EXPECT_LE(filled(outline, 8, 8).count(), 64);
+  EXPECT_EQ(first_pixel(nan, 8), 0);
+}
+
 }  // namespace
 }  // namespace seqto::internal

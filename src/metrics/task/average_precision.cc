@@ -240,11 +240,10 @@ class AveragePrecision : public NamedMetric {
       for (size_t o = 0; o < image.objects.size(); ++o) {
         const Box& object = image.objects[o].box;
         double like = 0;
-        if (object.label != d.box.label) {
-        } else if (masks) {
+        if (object.label == d.box.label && masks) {
           if (!own) own = masks->of(d);
           like = MaskOverlaps::overlap(*own, there[o], object.crowd);
-        } else {
+        } else if (object.label == d.box.label) {
           like = part_ == Part::kKeypoints ? keypoint_similarity(d.box.pose, object, aspect) : overlap(d.box, object);
         }
         image.likeness.push_back(like);

@@ -357,18 +357,18 @@ Prototypes prototypes_of(const Decoder& decoder, const Answers& answers, int64_t
   std::vector<int64_t> dims = answers.dims[at];
   if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
   if (dims.size() != 3) fail(decoder.masks, answers.dims[at], "[1, prototypes, rows, columns] expected");
-  return {answers.outputs[at].row(row), dims[0], dims[1], dims[2]};
+  const std::span<const float> values = answers.outputs[at].row(row);
+  if (std::ssize(values) != dims[0] * dims[1] * dims[2])
+    fail(decoder.masks, answers.dims[at], "prototypes of one shape for all samples expected");
+  return {values, dims[0], dims[1], dims[2]};
 }
 
 Mask mask_of(const Detection& found, const Prototypes& prototypes) {
-  const auto place = [](double share, int64_t size) {  // of the first pixel whose middle is not before it
-    const auto pixels = static_cast<double>(size);
-    return static_cast<int64_t>(std::clamp(std::ceil(share * pixels - 0.5), 0.0, pixels));
-  };
   const int64_t width = prototypes.width, height = prototypes.height, size = width * height;
   Mask mask(width, height);
-  for (int64_t y = place(found.box.top, height); y < place(found.box.bottom, height); ++y)
-    for (int64_t x = place(found.box.left, width); x < place(found.box.right, width); ++x) {
+  const int64_t right = first_pixel(found.box.right, width), bottom = first_pixel(found.box.bottom, height);
+  for (int64_t y = first_pixel(found.box.top, height); y < bottom; ++y)
+    for (int64_t x = first_pixel(found.box.left, width); x < right; ++x) {
       double sum = 0;
       for (int64_t k = 0; k < prototypes.count; ++k)
         sum += static_cast<double>(found.mask_weights[k]) * prototypes.values[k * size + y * width + x];

@@ -67,6 +67,11 @@ double common_area(const Outline& convex, const Outline& other) {
   return std::abs(signed_area(rest));
 }
 
+int64_t first_pixel(double share, int64_t pixels) {
+  const double place = std::ceil(share * static_cast<double>(pixels) - 0.5);
+  return std::isnan(place) ? 0 : static_cast<int64_t>(std::clamp(place, 0.0, static_cast<double>(pixels)));
+}
+
 Mask::Mask(int64_t width, int64_t height) : width_(width), words_(static_cast<size_t>((width * height + 63) / 64)) {}
 
 void Mask::set(int64_t x, int64_t y) {
@@ -97,15 +102,14 @@ Mask filled(std::span<const Outline> parts, int64_t width, int64_t height) {
       std::vector<double> crossings;
       for (size_t i = 0; i < points.size(); ++i) {
         const Point &a = points[i], &b = points[(i + 1) % points.size()];
-        if ((a.y <= y) != (b.y <= y)) crossings.push_back(a.x + (y - a.y) / (b.y - a.y) * (b.x - a.x));
+        if ((a.y <= y) == (b.y <= y)) continue;
+        const double x = a.x + (y - a.y) / (b.y - a.y) * (b.x - a.x);
+        if (std::isfinite(x)) crossings.push_back(x);
       }
       std::ranges::sort(crossings);
       for (size_t i = 0; i + 1 < crossings.size(); i += 2) {
-        const auto place = [&](double x) {  // of the first pixel whose middle is not left of it
-          return static_cast<int64_t>(
-              std::clamp(std::ceil(x * static_cast<double>(width) - 0.5), 0.0, static_cast<double>(width)));
-        };
-        for (int64_t x = place(crossings[i]); x < place(crossings[i + 1]); ++x) mask.set(x, row);
+        const int64_t end = first_pixel(crossings[i + 1], width);
+        for (int64_t x = first_pixel(crossings[i], width); x < end; ++x) mask.set(x, row);
       }
     }
   }

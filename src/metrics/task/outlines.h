@@ -17,10 +17,12 @@ double area_of(const Outline& outline);
 // What both cover; `convex` is. Axes that are stretched stretch it as they do the areas.
 double common_area(const Outline& convex, const Outline& other);
 
+// Of so many along a side, the first whose middle is not before the place; all where none is. Of NaN 0.
+int64_t first_pixel(double share, int64_t pixels);
+
 // Pixels of a picture.
 class Mask {
  public:
-  Mask() = default;
   Mask(int64_t width, int64_t height);
   void set(int64_t x, int64_t y);
   bool covers(int64_t x, int64_t y) const;

@@ -33,8 +33,8 @@ inline bool is_average_precision(std::string_view metric) {
   return metric.ends_with("map50") || metric.ends_with("map50_95");
 }
 
-// "map50" or "map50_95" of boxes, or of keypoints with "keypoint_" in front. `file` holds JSON that describes the
-// detector's outputs; empty: the JSON `found` does; without both there is no score.
+// "map50" or "map50_95" of boxes, of keypoints or masks with "keypoint_" or "mask_" in front. `file` holds JSON that
+// describes the detector's outputs; empty: the JSON `found` does; without both there is no score.
 std::shared_ptr<const Metric> make_average_precision(const std::string& name, const std::string& file,
                                                      const std::string& found);
 // "wer" or "cer". `file`: the vocabulary of the scores.

@@ -30,7 +30,7 @@ std::string fault_of_convolution(const Node& node, const Surroundings& around, b
   const auto output = around.written(node.outputs[0]);
   if (!input || !weight) return {};
   const auto* dims = around.pairs.dims(node.inputs[1]);
-  if (in_integers && has_scales(*weight) && dims && weight->scale->element_count() != dims->front())
+  if (in_integers && has_scales(*weight) && dims && !dims->empty() && weight->scale->element_count() != dims->front())
     return "scales along another axis than the outputs found";
   const bool has_bias = node.inputs.size() > 2 && !node.inputs[2].empty();
   const auto bias = has_bias ? around.read(node.inputs[2]) : std::nullopt;
@@ -41,7 +41,7 @@ std::string fault_of_convolution(const Node& node, const Surroundings& around, b
 }
 
 // QLinearAdd and QLinearMul have one scale for each tensor.
-std::string fault_of_pair(const Node& node, const Surroundings& around) {
+std::string fault_of_elementwise(const Node& node, const Surroundings& around) {
   const auto first = around.read(node.inputs[0]), second = around.read(node.inputs[1]);
   const auto output = around.written(node.outputs[0]);
   if (!first || !second || !output || first->type != second->type || first->type != output->type) return {};
@@ -68,7 +68,7 @@ std::string fault_of(const Node& layer, const Surroundings& around, bool in_inte
   if (layer.inputs.size() < 2) return {};
   if (is_matmul(layer)) return in_integers ? fault_of_product(layer, around) : "";
   if (is_conv(layer)) return fault_of_convolution(layer, around, in_integers);
-  return is_add(layer) || is_mul(layer) ? fault_of_pair(layer, around) : "";
+  return is_add(layer) || is_mul(layer) ? fault_of_elementwise(layer, around) : "";
 }
 
 std::string fault_of_moved_pair(const Node& mover, const Surroundings& around, const Model& file,
