@@ -193,6 +193,11 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   }
 }
 
+// Libraries wrap what they caught in an exception of their own.
+bool says_no_memory(const std::exception& error) {
+  return std::string_view(error.what()).find("bad_alloc") != std::string_view::npos;
+}
+
 int run_to_end(int argc, char** argv) {
   take_signals();
   cli::ProgressLine line(::isatty(2) == 1);
@@ -202,13 +207,14 @@ int run_to_end(int argc, char** argv) {
     line.clear();
     cli::say(fmt::format("seqto: {}\n", error.what()));
     return static_cast<int>(error.code());
-  } catch (const std::bad_alloc&) {
-    line.clear();
-    cli::say("seqto: [memory] no more of it to be had; end other programs, or take a smaller model or fewer samples\n");
-    return static_cast<int>(Code::kUnavailable);
   } catch (const std::exception& error) {
     if (unread) return static_cast<int>(Code::kInterrupted);  // printing failed
     line.clear();
+    if (says_no_memory(error)) {
+      cli::say(
+          "seqto: [memory] no more of it to be had; end other programs, or take a smaller model or fewer samples\n");
+      return static_cast<int>(Code::kUnavailable);
+    }
     cli::say(fmt::format("seqto: internal error: {}; please report it with the command that led here\n", error.what()));
     return static_cast<int>(Code::kInternal);
   }

@@ -18,8 +18,8 @@ namespace seqto {
 
 // --- Runs a model on a device: ONNX Runtime, in this process or in workers
 
-// A device behind a link is away and stays away. Nothing is known of the candidate that it was to run, so this passes
-// through where failing candidates become trials; the study can go on later.
+// A device behind a link is away and stays away, or finds no memory or no room. Nothing is known of the candidate that
+// it was to run, so this passes through where failing candidates become trials; the study can go on later.
 class DeviceGone : public Error {
  public:
   explicit DeviceGone(const std::string& message) : Error(Code::kUnavailable, message) {}

@@ -77,25 +77,24 @@ Library find_library(const RunnerOptions& options) {
                           kOldestMinor, failures));
 }
 
-// Where the runtime says no more than that it found no memory.
-std::optional<Error> memory_error(std::string_view verb, std::string_view said) {
+// Throws where the runtime says no more than that it found no memory.
+void require_memory(std::string_view verb, std::string_view said) {
   if (said.find("bad_alloc") == std::string_view::npos &&
       said.find("Failed to allocate memory") == std::string_view::npos)
-    return {};
-  return Error(
-      Code::kUnavailable,
+    return;
+  throw DeviceGone(
       fmt::format("[{}] ONNX Runtime found no memory: {}; more was expected; end other programs, or take fewer "
                   "--jobs, a smaller batch or a smaller model",
                   verb, said));
 }
 
 Error runtime_error(std::string_view verb, const Ort::Exception& error) {
-  if (auto memory = memory_error(verb, error.what())) return *memory;
+  require_memory(verb, error.what());
   return Error(Code::kInvalidInput, fmt::format("[{}] ONNX Runtime does not take the model: {}", verb, error.what()));
 }
 
 Error run_error(const Ort::Exception& error) {
-  if (auto memory = memory_error("run", error.what())) return *memory;
+  require_memory("run", error.what());
   return Error(Code::kInvalidInput, fmt::format("[run] ONNX Runtime says: {}", error.what()));
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "base/hash.h"
@@ -171,6 +172,12 @@ class Server {
         writer_.write({{"id", request.id}, {"error", {{"code", kDeviceGone}, {"message", gone.what()}}}});
       } catch (const Error& error) {
         reply_error(request.id, error.code(), error.what());
+      } catch (const std::bad_alloc&) {
+        const std::string gone = fmt::format(
+            "[worker] no memory for '{}' found; end other programs, or take fewer "
+            "--jobs, a smaller batch or a smaller model",
+            request.verb);
+        writer_.write({{"id", request.id}, {"error", {{"code", kDeviceGone}, {"message", gone}}}});
       } catch (const std::exception& error) {
         reply_error(request.id, Code::kInternal, fmt::format("[{}] {}", request.verb, error.what()));
       }

@@ -270,7 +270,10 @@ void WorkerProcess::fail(const std::string& what, Code code) {
     std::lock_guard lock(state_);
     failure_ = "it " + what;
   }
-  throw Error(code, fmt::format("[worker] the worker {}{}", what, last_words()));
+  const std::string said = fmt::format("[worker] the worker {}{}", what, last_words());
+  if (said.find("bad_alloc") != std::string::npos)
+    throw DeviceGone(said + "; more memory was expected; end other programs, or take fewer --jobs or a smaller model");
+  throw Error(code, said);
 }
 
 std::string WorkerProcess::last_words() const {
