@@ -68,12 +68,13 @@ def main():
         save_encoder(at("model.onnx"))
         size = os.path.getsize(at("model.onnx"))
         for kind, how in KINDS.items():
-            runs = [measured(BINARY, "quantize", at("model.onnx"), *how, "-o", at("ours.onnx")) for _ in range(ROUNDS)]
+            # A new file each, as onnxruntime's: some file systems write the old one's blocks first.
+            runs = [measured(BINARY, "quantize", at("model.onnx"), *how, "-o", at(f"ours {kind} {i}.onnx")) for i in range(ROUNDS)]
             seconds, peak, _ = sorted(runs)[ROUNDS // 2]
-            reference, reference_peak = theirs("theirs", kind, at("model.onnx"), at("theirs.onnx"), script=__file__)
+            reference, reference_peak = theirs("theirs", kind, at("model.onnx"), at(f"theirs {kind}.onnx"), script=__file__)
             print(f"{kind}: seqto {seconds:.2f} s, onnxruntime {reference:.1f} s: {reference / seconds:.1f} x faster (goal 10); peak memory "
                   f"{peak / size:.2f} x the file (goal 1.3), onnxruntime {reference_peak / size:.2f} x; files "
-                  f"{os.path.getsize(at('ours.onnx')) / 1e6:.1f} and {os.path.getsize(at('theirs.onnx')) / 1e6:.1f} MB", flush=True)
+                  f"{os.path.getsize(at(f'ours {kind} 0.onnx')) / 1e6:.1f} and {os.path.getsize(at(f'theirs {kind}.onnx')) / 1e6:.1f} MB", flush=True)
             ratios.add(f"{kind}: onnxruntime / seqto", reference / seconds, "higher")
             ratios.add(f"{kind}: peak memory / file", peak / size, "lower")
         if "--tune" in sys.argv: tune(at("model.onnx"), work, sys.argv[sys.argv.index("--tune") + 1])

@@ -57,4 +57,12 @@ void for_each_in_order(size_t count, size_t jobs, const std::function<void(size_
   if (failed) std::rethrow_exception(failed);
 }
 
+void in_parts(size_t count, size_t least, const std::function<void(size_t begin, size_t end)>& work) {
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const size_t parts = std::clamp<size_t>(count / std::max<size_t>(1, least), 1, cores);
+  if (parts == 1) return work(0, count);
+  for_each_in_order(
+      parts, parts, [&](size_t i) { work(count * i / parts, count * (i + 1) / parts); }, [](size_t) {});
+}
+
 }  // namespace seqto

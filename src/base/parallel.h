@@ -12,4 +12,8 @@ namespace seqto {
 void for_each_in_order(size_t count, size_t jobs, const std::function<void(size_t)>& work,
                        const std::function<void(size_t)>& done);
 
+// Calls work(begin, end) for parts that together are 0 to `count`, of at least `least` each, side by side on all cores.
+// What does not depend on where a part ends gives the same result on any machine.
+void in_parts(size_t count, size_t least, const std::function<void(size_t begin, size_t end)>& work);
+
 }  // namespace seqto

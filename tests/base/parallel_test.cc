@@ -44,5 +44,19 @@ TEST(ForEachInOrder, TheFirstExceptionEndsTheRest) {
   for_each_in_order(0, 2, work, [](size_t) { FAIL(); });
 }
 
+TEST(InParts, TogetherTheyAreTheWhole) {
+  for (size_t count : {0, 1, 7, 1000})
+    for (size_t least : {0, 1, 3, 2000}) {
+      std::vector<std::atomic<int>> seen(count);
+      std::atomic<size_t> shortest = count;
+      in_parts(count, least, [&](size_t begin, size_t end) {
+        shortest = std::min<size_t>(shortest, end - begin);
+        for (size_t i = begin; i < end; ++i) ++seen[i];
+      });
+      for (const auto& times : seen) EXPECT_EQ(times, 1);
+      EXPECT_GE(shortest, std::min(count, least));
+    }
+}
+
 }  // namespace
 }  // namespace seqto

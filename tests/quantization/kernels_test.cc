@@ -89,6 +89,30 @@ TEST(Kernels, EverySetHasTheBitsOfThePortableOne) {
       }
 }
 
+// std::round() has the same halves.
+TEST(Kernels, BlocksAreRoundedAwayFromZero) {
+  for (const Kernels* set : sets())
+    for (float scale : {0.1f, 1.0f / 3, 7e-3f, -0.25f})
+      for (bool round_first : {false, true})
+        for (float highest : {15.0f, 255.0f})
+          for (size_t n : {0, 1, 31, 33, 64, 65, 4000}) {
+            const std::vector<float> values = nasty_values(scale, static_cast<uint32_t>(n));
+            const float* in = values.data() + 1;
+            std::vector<float> reciprocals(n, 1 / scale), zeros(n, 7.0f);
+            std::vector<uint8_t> expected(n + 1, 77), got = expected;
+            for (size_t i = 0; i < n; ++i) {
+              const float x = in[i] * reciprocals[i];
+              float code = round_first ? std::round(x) + zeros[i] : std::round(std::clamp(x + zeros[i], 0.0f, highest));
+              code = std::isnan(x) ? (round_first && !std::signbit(x) ? highest : 0) : std::clamp(code, 0.0f, highest);
+              expected[i] = static_cast<uint8_t>(code);
+            }
+            set->quantize_block(in, got.data(), n, 1 / scale, 7, {highest, round_first});
+            EXPECT_EQ(got, expected) << set->name << " scale " << scale << " n " << n;
+            set->quantize_block_columns(in, got.data(), n, reciprocals.data(), zeros.data(), {highest, round_first});
+            EXPECT_EQ(got, expected) << set->name << " columns, scale " << scale << " n " << n;
+          }
+}
+
 TEST(Kernels, RangesPassOverNaN) {
   for (const Kernels* set : sets())
     for (size_t n : {size_t{0}, size_t{1}, size_t{7}, size_t{64}, size_t{200}, size_t{5000}}) {

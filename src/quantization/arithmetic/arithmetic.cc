@@ -5,6 +5,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "base/parallel.h"
 #include "model/float16.h"
 #include "quantization/arithmetic/channels.h"
 #include "quantization/arithmetic/linear_blocks.h"
@@ -126,11 +127,20 @@ Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, std::span<c
   }
 }
 
+std::vector<uint8_t> packed_pairs(std::span<const uint8_t> values) {
+  std::vector<uint8_t> bytes((values.size() + 1) / 2);
+  const size_t pairs = values.size() / 2;
+  in_parts(pairs, 200000, [&](size_t begin, size_t end) {
+    const uint8_t* __restrict in = values.data();
+    uint8_t* __restrict out = bytes.data();
+    for (size_t i = begin; i < end; ++i) out[i] = static_cast<uint8_t>((in[2 * i] & 15) | in[2 * i + 1] << 4);
+  });
+  if (bytes.size() > pairs) bytes[pairs] = values.back() & 15;
+  return bytes;
+}
+
 Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> values) {
-  std::vector<uint8_t> bytes((values.size() + 1) / 2, 0);
-  for (size_t i = 0; i < values.size(); ++i)
-    bytes[i / 2] = static_cast<uint8_t>(bytes[i / 2] | ((values[i] & 15) << (i % 2 ? 4 : 0)));
-  return Tensor::from(type, std::move(dims), std::move(bytes));
+  return Tensor::from(type, std::move(dims), packed_pairs(values));
 }
 
 namespace {

@@ -97,7 +97,8 @@ int32_t to_int32(double value);
 // Codes as a tensor of their type: integers of up to 16 bits, those of 4 bits packed.
 Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, std::span<const int32_t> codes);
 
-// Integers of up to 8 bits as a tensor of int4 or uint4: two a byte, the first in the low half.
+// The low 4 bits of each, two a byte, the first in the low half; as a tensor of int4 or uint4.
+std::vector<uint8_t> packed_pairs(std::span<const uint8_t> values);
 Tensor packed_4_bits(DataType type, std::vector<int64_t> dims, std::span<const uint8_t> values);
 
 // A quantizer's scales as a tensor of the tensor's own float type, and its zero points as one of the quantized type.

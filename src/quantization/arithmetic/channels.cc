@@ -5,6 +5,8 @@
 #include <limits>
 #include <memory>
 
+#include "base/parallel.h"
+
 namespace seqto::internal {
 namespace {
 
@@ -14,11 +16,14 @@ constexpr size_t kShortRun = 64;
 // memory, which cost more than that cache does.
 constexpr size_t kBlock = 16384;
 
-// Calls f(first channel, channels) for blocks of about kBlock columns.
+// Calls f(first channel, channels) for blocks of at most about kBlock columns, side by side.
 template <class F>
 void for_each_block(Strides s, F f) {
-  size_t step = std::max<size_t>(1, kBlock / std::max<size_t>(1, s.inner));
-  for (size_t c = 0; c < s.channels; c += step) f(c, std::min(step, s.channels - c));
+  const size_t step = std::max<size_t>(1, kBlock / std::max<size_t>(1, s.inner));
+  const size_t least = std::max(kShortRun, steps_worth_a_thread(s.outer * s.inner));
+  in_parts(s.channels, least, [&](size_t begin, size_t end) {
+    for (size_t c = begin; c < end; c += step) f(c, std::min(step, end - c));
+  });
 }
 
 // Each value of `from` `times` times: the parameters of channels as those of columns.
@@ -31,11 +36,10 @@ std::vector<T> repeated(std::span<const T> from, size_t times) {
 }
 
 void short_ranges(Floats values, Strides s, const Kernels& kernels, ChannelRanges& ranges) {
-  std::vector<float> low, high;
   for_each_block(s, [&](size_t first, size_t channels) {
-    size_t columns = channels * s.inner;
-    low.assign(columns, std::numeric_limits<float>::infinity());
-    high.assign(columns, -std::numeric_limits<float>::infinity());
+    const size_t columns = channels * s.inner;
+    std::vector<float> low(columns, std::numeric_limits<float>::infinity());
+    std::vector<float> high(columns, -std::numeric_limits<float>::infinity());
     for (size_t o = 0; o < s.outer; ++o)
       kernels.min_max_columns(values.data + (o * s.channels + first) * s.inner, columns, low.data(), high.data());
     for (size_t c = 0; c < channels; ++c) {
@@ -57,9 +61,11 @@ void quantize_to(Floats in, T* out, Strides s, const QuantParams& params, const 
   const CodeRange range{limits.lowest, limits.highest};
   if (s.inner >= kShortRun || s.outer * s.channels == 1) {
     auto kernel = run_kernel(kernels, T{});
-    for (size_t r = 0; r < s.outer * s.channels; ++r)
-      kernel(in.data + r * s.inner, out + r * s.inner, s.inner, params.scale[r % s.channels],
-             params.zero_point[r % s.channels], range);
+    in_parts(s.outer * s.channels, steps_worth_a_thread(s.inner), [&](size_t begin, size_t end) {
+      for (size_t r = begin; r < end; ++r)
+        kernel(in.data + r * s.inner, out + r * s.inner, s.inner, params.scale[r % s.channels],
+               params.zero_point[r % s.channels], range);
+    });
     return;
   }
   auto kernel = columns_kernel(kernels, T{});
@@ -79,15 +85,6 @@ Tensor codes_as(Floats in, const std::vector<int64_t>& dims, const QuantParams& 
   std::shared_ptr<T[]> out(new T[in.count]);
   quantize_to(in, out.get(), strides(dims, params.axis), params, kernels);
   return Tensor(params.type, dims, out, std::as_bytes(std::span<const T>(out.get(), in.count)));
-}
-
-Tensor packed(const Tensor& codes) {
-  auto in = codes.values<uint8_t>();
-  size_t pairs = in.size() / 2, bytes = (in.size() + 1) / 2;
-  std::shared_ptr<uint8_t[]> out(new uint8_t[bytes]);
-  for (size_t i = 0; i < pairs; ++i) out[i] = static_cast<uint8_t>((in[2 * i] & 15) | in[2 * i + 1] << 4);
-  if (bytes > pairs) out[pairs] = in[2 * pairs] & 15;
-  return Tensor(codes.type(), codes.dims(), out, std::as_bytes(std::span<const uint8_t>(out.get(), bytes)));
 }
 
 }  // namespace
@@ -111,8 +108,11 @@ ChannelRanges channel_ranges(Floats values, Strides s, const Kernels& kernels) {
     short_ranges(values, s, kernels, ranges);
     return ranges;
   }
-  for (size_t r = 0; r < s.outer * s.channels; ++r)
-    kernels.min_max(values.data + r * s.inner, s.inner, &ranges.low[r % s.channels], &ranges.high[r % s.channels]);
+  in_parts(s.channels, steps_worth_a_thread(s.outer * s.inner), [&](size_t begin, size_t end) {
+    for (size_t o = 0; o < s.outer; ++o)
+      for (size_t c = begin; c < end; ++c)
+        kernels.min_max(values.data + (o * s.channels + c) * s.inner, s.inner, &ranges.low[c], &ranges.high[c]);
+  });
   return ranges;
 }
 
@@ -127,7 +127,7 @@ Tensor quantize_channels(Floats in, const std::vector<int64_t>& dims, const Quan
       return codes_as<uint16_t>(in, dims, params, kernels);
     case DataType::kInt4:
     case DataType::kUint4:
-      return packed(codes_as<uint8_t>(in, dims, params, kernels));
+      return packed_4_bits(params.type, dims, codes_as<uint8_t>(in, dims, params, kernels).values<uint8_t>());
     default:
       assert(false);
       return {};

@@ -1,6 +1,7 @@
 // Room: quantization/arithmetic. A tensor's values by channel: ranges, and codes. Where the kernels meet shapes.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,6 +25,9 @@ struct Floats {
   const FileFloat* data;
   size_t count;
 };
+
+// A thread costs as much as the codes of some 100,000 values: steps of `values` each that are worth one.
+inline size_t steps_worth_a_thread(size_t values) { return 200000 / std::max<size_t>(1, values) + 1; }
 
 // A tensor seen as outer x channels x inner; without an axis all is inner.
 struct Strides {

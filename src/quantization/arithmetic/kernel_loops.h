@@ -106,6 +106,84 @@ void quantize_columns(const FileFloat* in, T* out, size_t n, const float* scale,
                                      static_cast<float>(range.highest - zero_point[i])));
 }
 
+// Halves away from zero. Adding 0.5 and cutting off would round the largest float below 0.5 up.
+inline int32_t rounded(float magnitude) {
+  const int32_t whole = static_cast<int32_t>(magnitude);
+  return whole + static_cast<int32_t>(magnitude - static_cast<float>(whole) >= 0.5f);
+}
+
+template <bool kRoundFirst>
+uint8_t block_code(float value, float reciprocal, float zero_point, float highest) {
+  float x = value * reciprocal;
+  if (kRoundFirst) {
+    const float most = highest + 1.0f, magnitude = __builtin_fabsf(x);
+    x = __builtin_copysignf(static_cast<float>(rounded(magnitude < most ? magnitude : most)), x);
+  }
+  x += zero_point;
+  x = x > 0.0f ? x : 0.0f;
+  x = x < highest ? x : highest;
+  return static_cast<uint8_t>(kRoundFirst ? static_cast<int32_t>(x) : rounded(x));
+}
+
+template <class V, bool kRoundFirst>
+typename V::Ints block_codes(typename V::Floats x, typename V::Floats reciprocal, typename V::Floats zero_point,
+                             float highest) {
+  x = V::product(x, reciprocal);
+  if (kRoundFirst) {
+    const auto magnitude = V::min(V::magnitude(x), V::all(highest + 1.0f));
+    x = V::with_sign(V::floats(V::rounded(magnitude)), x);
+  }
+  x = V::min(V::max(V::sum(x, zero_point), V::all(0.0f)), V::all(highest));
+  return V::rounded(x);
+}
+
+template <class V, bool kRoundFirst, class Params>
+void round_blocks(const FileFloat* in, uint8_t* out, size_t n, Params params, float highest) {
+  size_t i = 0;
+  for (; i + 4 * V::kLanes <= n; i += 4 * V::kLanes) {
+    typename V::Ints codes[4];
+    for (int k = 0; k < 4; ++k) {
+      const size_t at = i + static_cast<size_t>(k) * V::kLanes;
+      codes[k] = block_codes<V, kRoundFirst>(V::load(in + at), params.reciprocals(at), params.zero_points(at), highest);
+    }
+    V::store(out + i, codes);
+  }
+  for (; i < n; ++i) out[i] = block_code<kRoundFirst>(in[i], params.reciprocal(i), params.zero_point(i), highest);
+}
+
+template <class V>
+struct OfBlock {
+  float of_all, zero;
+  typename V::Floats reciprocals(size_t) const { return V::all(of_all); }
+  typename V::Floats zero_points(size_t) const { return V::all(zero); }
+  float reciprocal(size_t) const { return of_all; }
+  float zero_point(size_t) const { return zero; }
+};
+template <class V>
+struct OfColumns {
+  const float *of_each, *zeros;
+  typename V::Floats reciprocals(size_t i) const { return V::load(of_each + i); }
+  typename V::Floats zero_points(size_t i) const { return V::load(zeros + i); }
+  float reciprocal(size_t i) const { return of_each[i]; }
+  float zero_point(size_t i) const { return zeros[i]; }
+};
+
+template <class V, class Params>
+void round_blocks(const FileFloat* in, uint8_t* out, size_t n, Params params, BlockRounding rounding) {
+  if (rounding.round_first) round_blocks<V, true>(in, out, n, params, rounding.highest);
+  else round_blocks<V, false>(in, out, n, params, rounding.highest);
+}
+template <class V>
+void quantize_block(const FileFloat* in, uint8_t* out, size_t n, float reciprocal, float zero_point,
+                    BlockRounding rounding) {
+  round_blocks<V>(in, out, n, OfBlock<V>{reciprocal, zero_point}, rounding);
+}
+template <class V>
+void quantize_block_columns(const FileFloat* in, uint8_t* out, size_t n, const float* reciprocal,
+                            const float* zero_point, BlockRounding rounding) {
+  round_blocks<V>(in, out, n, OfColumns<V>{reciprocal, zero_point}, rounding);
+}
+
 template <class V>
 Kernels make_kernels(const char* name) {
   return {name,
@@ -114,7 +192,9 @@ Kernels make_kernels(const char* name) {
           quantize<V, uint8_t>,
           quantize<V, uint16_t>,
           quantize_columns<V, uint8_t>,
-          quantize_columns<V, uint16_t>};
+          quantize_columns<V, uint16_t>,
+          quantize_block<V>,
+          quantize_block_columns<V>};
 }
 
 }  // namespace

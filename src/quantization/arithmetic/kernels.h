@@ -18,6 +18,13 @@ struct CodeRange {
   int32_t lowest = -128, highest = 127;
 };
 
+// code = round(clamp(x * reciprocal + zero_point, 0, highest)), halves rounded away from zero; with `round_first` the
+// product is rounded, before the zero point is added.
+struct BlockRounding {
+  float highest = 15;
+  bool round_first = false;
+};
+
 struct Kernels {
   const char* name;  // "portable", "avx2", "avx512"
 
@@ -34,6 +41,12 @@ struct Kernels {
                             CodeRange range);
   void (*quantize_columns16)(const FileFloat* in, uint16_t* out, size_t n, const float* scale,
                              const int32_t* zero_point, CodeRange range);
+
+  // The codes of one block of MatMulNBits, and of a row of n columns with parameters of their own.
+  void (*quantize_block)(const FileFloat* in, uint8_t* out, size_t n, float reciprocal, float zero_point,
+                         BlockRounding rounding);
+  void (*quantize_block_columns)(const FileFloat* in, uint8_t* out, size_t n, const float* reciprocal,
+                                 const float* zero_point, BlockRounding rounding);
 };
 
 const Kernels& portable_kernels();

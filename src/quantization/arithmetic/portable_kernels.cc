@@ -17,6 +17,12 @@ struct Plain {
   static Floats min(Floats x, Floats otherwise) { return x < otherwise ? x : otherwise; }
   static Floats max(Floats x, Floats otherwise) { return x > otherwise ? x : otherwise; }
   static Floats difference(Ints a, Ints b) { return static_cast<float>(a - b); }
+  static Floats floats(Ints a) { return static_cast<float>(a); }
+  static Floats product(Floats a, Floats b) { return a * b; }
+  static Floats sum(Floats a, Floats b) { return a + b; }
+  static Floats magnitude(Floats x) { return __builtin_fabsf(x); }
+  static Floats with_sign(Floats magnitude, Floats x) { return __builtin_copysignf(magnitude, x); }
+  static Ints rounded(Floats magnitude) { return internal::rounded(magnitude); }
   static Ints code(Floats x, Floats scale, Ints zero_point, Floats low, Floats high) {
     return one_code(x, scale, zero_point, low, high);
   }

@@ -22,6 +22,17 @@ struct Avx2 {
   static Floats max(Floats x, Floats otherwise) { return _mm256_max_ps(x, otherwise); }
   static Floats difference(Ints a, Ints b) { return _mm256_cvtepi32_ps(_mm256_sub_epi32(a, b)); }
 
+  static Floats floats(Ints a) { return _mm256_cvtepi32_ps(a); }
+  static Floats product(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  static Floats sum(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static Floats magnitude(Floats x) { return _mm256_andnot_ps(all(-0.0f), x); }
+  static Floats with_sign(Floats magnitude, Floats x) { return _mm256_or_ps(magnitude, _mm256_and_ps(x, all(-0.0f))); }
+  static Ints rounded(Floats magnitude) {
+    const Ints whole = _mm256_cvttps_epi32(magnitude);
+    const Floats up = _mm256_cmp_ps(_mm256_sub_ps(magnitude, floats(whole)), all(0.5f), _CMP_GE_OQ);
+    return _mm256_sub_epi32(whole, _mm256_castps_si256(up));  // true is -1
+  }
+
   static Ints code(Floats x, Floats scale, Ints zero_point, Floats low, Floats high) {
     x = _mm256_div_ps(x, scale);
     Ints number = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q));

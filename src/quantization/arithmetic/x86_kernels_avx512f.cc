@@ -22,6 +22,21 @@ struct Avx512 {
   static Floats max(Floats x, Floats otherwise) { return _mm512_max_ps(x, otherwise); }
   static Floats difference(Ints a, Ints b) { return _mm512_cvtepi32_ps(_mm512_sub_epi32(a, b)); }
 
+  static Floats floats(Ints a) { return _mm512_cvtepi32_ps(a); }
+  static Floats product(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+  static Floats sum(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+  static Floats magnitude(Floats x) { return _mm512_abs_ps(x); }
+  static Floats with_sign(Floats magnitude, Floats x) {
+    const Ints sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
+    return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(magnitude), sign));
+  }
+  static Ints rounded(Floats magnitude) {
+    const Ints whole = _mm512_cvttps_epi32(magnitude);
+    const Floats rest = _mm512_sub_ps(magnitude, floats(whole));
+    const __mmask16 up = _mm512_cmp_ps_mask(rest, all(0.5f), _CMP_GE_OQ);
+    return _mm512_mask_add_epi32(whole, up, whole, all(1));
+  }
+
   static Ints code(Floats x, Floats scale, Ints zero_point, Floats low, Floats high) {
     x = _mm512_div_ps(x, scale);
     __mmask16 number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
