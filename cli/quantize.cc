@@ -14,6 +14,7 @@
 #include "seqto/error.h"
 #include "seqto/plan.h"
 #include "seqto/report.h"
+#include "seqto/runner.h"
 #include "seqto/target.h"
 #include "seqto/verify.h"
 #include "word_flags.h"
@@ -91,7 +92,7 @@ std::optional<NeedsData> needs_data(const Recipe& recipe, const WordFlags& f) {
   return {};
 }
 
-Made make_by_flags(const WordFlags& f, const Context& context) {
+Made make_by_flags(const WordFlags& f, const Refusal& refusal, const Context& context) {
   Model model = load_model_of(f, context);
   refuse_trees(model);
   Recipe recipe{.quantize = f.quantize.parsed(), .calibrate = f.quantize.calibration()};
@@ -121,7 +122,8 @@ Made make_by_flags(const WordFlags& f, const Context& context) {
   } else if (!f.ranges.empty()) {
     recipe.ranges[""] = {f.ranges, ""};
   }
-  Made made{quantize_model(model, recipe.model_sha256, recipe, data, context.env), {}, std::move(bench), judged};
+  Made made{
+      quantize_model(model, recipe.model_sha256, recipe, data, context.env, refusal), {}, std::move(bench), judged};
   made.quantized.notes.insert(made.quantized.notes.begin(), notes.begin(), notes.end());
   made.asked.quantize = made.quantized.options;
   if (recipe.everywhere == Scheme::kInt8Dynamic)
@@ -190,10 +192,13 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
     throw Error(Code::kUsage, "[quantize] --verify without --data found; samples to run the model on expected");
   std::optional<Recipe> recipe;
   if (!f.plan.empty()) recipe = load_recipe(f.plan);
+  const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
+  const Refusal refusal = target ? refusal_by(target->device, {}, context.env) : Refusal();
   const auto [made, asked, bench, judged] =
-      recipe ? make_by_recipe(std::move(*recipe), f, word, context) : make_by_flags(f, context);
+      recipe ? make_by_recipe(std::move(*recipe), f, word, refusal, context) : make_by_flags(f, refusal, context);
   check_model(made.model);
-  if (!f.target.empty()) require_taken(made.model, load_target(f.target));
+  if (target) require_taken(made.model, *target);
+  if (made.refused) context.env.log(LogLevel::kWarning, fmt::format("{} does not take the file", target->device));
   const int64_t before = bytes_of(model_file(f.model, f.hub, context), made.float_model);
   save_model(made.model, f.output);
   const int64_t after = serialized_size(made.model);

@@ -67,7 +67,7 @@ const char* what_is_new(const Recipe& recipe, const std::string& sha256) {
 
 }  // namespace
 
-Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Context& context) {
+Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Refusal& refusal, const Context& context) {
   refuse_settled(f, word);
   take_flags(recipe.quantize, f, word, context);
   const std::string file = model_file(f.model, f.hub, context);
@@ -98,7 +98,7 @@ Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Conte
     judged = some_of(fresh.empty() ? bench.samples : fresh);
     judged.held_back = !fresh.empty();
   }
-  Made made{quantize_model(model, sha256, recipe, data, context.env),
+  Made made{quantize_model(model, sha256, recipe, data, context.env, refusal),
             {recipe.quantize, recipe.plan, {}},
             std::move(bench),
             std::move(judged)};

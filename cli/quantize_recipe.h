@@ -16,6 +16,6 @@ struct Made {
 };
 // Options given as flags go before the recipe's, and a warning says so; `word` tells which were given. Throws
 // Error{kUsage} for flags that would have no effect.
-Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Context& context);
+Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Refusal& refusal, const Context& context);
 
 }  // namespace seqto::cli

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "seqto/improve.h"
+#include "seqto/target.h"
 
 namespace seqto {
 
@@ -113,6 +114,7 @@ struct Quantized {
   Model float_model;                           // rewritten
   QuantizeOptions options;                     // with the layers that smoothing added among `exclude`
   bool found_anew = false;                     // ranges and corrections come from the data, not from the recipe's files
+  bool refused = false;                        // by the device that was asked; a note says why
   std::vector<std::string> deviations, notes;  // as Quantizer tells them
   std::map<LayerId, std::vector<std::string>> layer_deviations;
   std::shared_ptr<const internal::Encoding> encoding;  // everything that was decided
@@ -121,8 +123,9 @@ std::string encoding_to_json(const Quantized& made);  // docs/reference/formats.
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
 // recipe's own model, and its own samples where data are given, the recipe's files hold all that was learned. For
 // another model or other samples it is learned anew, on the `calibration_samples` that the data have. Throws
-// Error{kUsage} where data are needed and not given: for another model, or to rewrite the model anew.
+// Error{kUsage} where data are needed and not given: for another model, or to rewrite the model anew. Layers that
+// `refusal`, where there is one, does not take on codes stay float, and a note says so.
 Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
-                         const std::optional<RecipeData>& data = {}, const Env& env = {});
+                         const std::optional<RecipeData>& data = {}, const Env& env = {}, const Refusal& refusal = {});
 
 }  // namespace seqto

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -159,6 +160,11 @@ struct RunnerOptions {
 // Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), or no worker can be started.
 // Also when the provider is missing, does not start, or leaves a convolution to the CPU.
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& = {}, const Env& = {});
+
+// Loads models on a runtime, as compare_runtimes() takes it: why it refuses one, in its words; empty: it takes it.
+// Nothing where the runtime is not installed, nor of "cpu", of whose files lint() knows.
+std::function<std::string(const Model& model)> refusal_by(const std::string& runtime, const RunnerOptions& = {},
+                                                          const Env& = {});
 
 // What a verb looks at: samples of a data set, and what runs them. All of it outlives the call.
 struct SampleRun {

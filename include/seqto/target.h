@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -105,15 +106,20 @@ std::string lint_to_json(const Lint& result);
 
 // --- Files that are made for a target
 
+// Why a device does not take a model, in its words; empty: it does.
+using Refusal = std::function<std::string(const Model& model)>;
+
 // Types, zero points and granularity of static layers as the target's rules for convolutions and products want them.
 // Fields in `named` (as QuantizeOptions spells them) stay. Throws Error{kUsage} where the target computes nothing in
 // integers, or does not take a named field's value.
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named = {});
 // After that, of `model` as quantizable_form() gives it: single weights and outputs that have rules of their own become
 // tensor_overrides, and what the target would compute in float all the same is added to `exclude`. Returns a sentence
-// of what that was; empty: nothing. Throws Error{kInvalidInput} where an input has an open dimension and the target
-// takes fixed shapes.
-std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model);
+// of what that was; empty: nothing. `refusal` (of refusal_by(); may be empty) is asked as well: layers that a device
+// refuses on codes are found by halves. Throws Error{kInvalidInput} where an input has an open dimension and the
+// target takes fixed shapes.
+std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model,
+                               const Refusal& refusal = {});
 // Throws Error{kInvalidInput} naming the first node that the target refuses.
 void require_taken(const Model& model, const Target& target);
 

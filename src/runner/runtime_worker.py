@@ -6,6 +6,7 @@ arguments: RUNTIME --threads N --blobs FOLDER [--blobs FOLDER ...]
 import base64
 import json
 import os
+import re
 import sys
 import time
 
@@ -140,8 +141,9 @@ def main():
         request = json.loads(line)
         try:
             reply = {"ok": worker.answer(request)}
-        except Exception as error:  # the runtime's refusal, in its words
-            reply = {"error": {"code": "invalid_input", "message": f"[{device}] {' '.join(str(error).split())}"}}
+        except Exception as error:  # the runtime's refusal, in its words, without places in its source
+            said = re.sub(r"Exception from \S+:\d+: *", "", " ".join(str(error).split()))
+            reply = {"error": {"code": "invalid_input", "message": f"[{device}] {said}"}}
         print(json.dumps({"id": request["id"], **reply}), file=replies, flush=True)
         if request["verb"] == "shutdown":
             break

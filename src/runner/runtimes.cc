@@ -176,3 +176,26 @@ std::unique_ptr<Runner> make_runtime(const std::string& name, const RunnerOption
 }
 
 }  // namespace seqto::internal
+
+std::function<std::string(const seqto::Model&)> seqto::refusal_by(const std::string& runtime,
+                                                                  const RunnerOptions& options, const Env& env) {
+  if (runtime.empty() || runtime == "cpu") return {};
+  std::shared_ptr<Runner> runner;
+  try {
+    runner = internal::make_runtime(runtime, options, env);
+  } catch (const Error& error) {
+    if (error.code() != Code::kUnavailable) throw;
+    return {};
+  }
+  return [runner](const Model& model) -> std::string {
+    try {
+      runner->load(model);
+      return {};
+    } catch (const DeviceGone&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.code() == Code::kInterrupted) throw;
+      return error.what();
+    }
+  };
+}

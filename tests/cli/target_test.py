@@ -111,6 +111,83 @@ class Files(unittest.TestCase):
         self.assertEqual({w.data_type for w in weights}, {T.UINT8})
 
 
+# A runtime that takes no codes in front of these layers.
+WORKER = """#!{python}
+import sys
+sys.path.insert(0, {source!r})
+import runtime_worker
+import onnx
+
+class Choosy:
+    name = "a choosy runtime"
+    def __init__(self, threads): pass
+    def load(self, file, inputs, outputs):
+        model = onnx.load(file)
+        codes = {{o for n in model.graph.node if n.op_type == "DequantizeLinear" for o in n.output}}
+        for node in model.graph.node:
+            if node.name in {names!r} and ({floats} or node.input[0] in codes): raise ValueError("no kernel for " + node.name)
+        return lambda tensors: []
+
+runtime_worker.RUNTIMES["choosy"] = Choosy
+sys.argv = ["worker", "choosy", *sys.argv[sys.argv.index("--threads"):]]
+runtime_worker.main()
+"""
+OPENVINO_CPU = (models.SOURCE / "targets/openvino-cpu.toml").read_text()
+
+
+class Refused(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+
+    def quantize(self, *names, floats=False, more=()):
+        worker, target = self.dir / "runtimes/choosy/worker", self.dir / "target.toml"
+        worker.parent.mkdir(parents=True, exist_ok=True)
+        worker.write_text(WORKER.format(python=sys.executable, source=str(models.SOURCE / "src/runner"), names=names, floats=floats))
+        worker.chmod(0o755)
+        target.write_text(OPENVINO_CPU.replace('device = "openvino"', 'device = "choosy"'))
+        out = self.dir / "out.onnx"
+        done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--quick", "--target", target, "-o", out, *more,
+                     env={"SEQTO_RUNTIMES": str(self.dir / "runtimes")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        model = onnx.load(out)
+        codes = {o for n in model.graph.node if n.op_type == "DequantizeLinear" for o in n.output}
+        return {n.name for n in model.graph.node if n.op_type in ("Conv", "Gemm") and n.input[0] in codes}, done.stderr
+
+    def test_layers_that_the_device_refuses_on_codes_stay_float(self):
+        everything, said = self.quantize()
+        self.assertNotIn("refuses", said)
+        for names in (["stem"], ["classifier"], ["block2_pw", "block4_dw", "block5_dw"]):
+            found, said = self.quantize(*names)
+            self.assertEqual(found, everything - set(names))
+            for name in names: self.assertIn(f"'{name}' ([choosy] no kernel for {name})", said)
+
+    def test_of_a_plan_too(self):
+        plan = self.dir / "plan.json"
+        plan.write_text(json.dumps({"schema_version": 1, "schemes": {"stem": "int8", "block2_pw": "int8"}}))
+        self.assertEqual(self.quantize("stem", more=("--plan", plan))[0], {"block2_pw"})
+
+    def test_what_it_refuses_in_float_too_is_written_with_a_warning(self):
+        found, said = self.quantize("stem", floats=True)
+        self.assertIn("stem", found)
+        self.assertIn("warning: choosy does not take the file", said)
+
+    @unittest.skipUnless((models.SOURCE / ".deps/runtimes/openvino").is_dir(), "`./dev setup runtimes` brings OpenVINO")
+    def test_openvino_takes_what_is_written(self):
+        model, out = self.dir / "pad.onnx", self.dir / "out.onnx"
+        nodes = [models.node("Conv", ["x", "w"], ["c"]), models.node("Pad", ["c", "pads", "least"], ["p"]),
+                 models.node("Conv", ["p", "v"], ["y"])]
+        models.save(model, nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 6, 7])],
+                    [("w", models.weight(16, 3, 3, 3)), ("v", models.weight(4, 16, 1, 1)), ("least", np.float32(-0.25)),
+                     ("pads", np.int64([0, 0, 0, 1, 0, 0, 0, 0]))])
+        done = seqto("quantize", model, "--data", "random", "--samples", 4, "--quick", "--target", "openvino-cpu", "-o", out)
+        self.assertIn("refuses these on codes", done.stderr)
+        done = seqto("--json", "validate", out, "--runtimes", "openvino", "--data", "random", "--samples", 2)
+        self.assertIn(done.returncode, (0, 5), done.stderr)
+        self.assertNotIn("refuses", done.stdout)
+
+
 class Studies(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -106,7 +106,9 @@ void open_model(Inputs& in) {
   open_cached_decoders(in);
   in.target = target_of(o);
   if (in.target)
-    if (std::string left = take_target_layers(o.quantize, *in.target, in.model); !left.empty())
+    if (std::string left =
+            take_target_layers(o.quantize, *in.target, in.model, refusal_by(in.target->device, o.runner, in.env));
+        !left.empty())
       in.notes.push_back(std::move(left));
 }
 

@@ -10,6 +10,7 @@
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/plan/open_dimension.h"
+#include "quantization/plan/refused_layers.h"
 #include "seqto/error.h"
 #include "seqto/target.h"
 
@@ -107,16 +108,13 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
   if (target.inputs_only) options.exclude_output_op_types = default_op_types();
 }
 
-std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model) {
-  if (const std::string open = open_dimension(target, model.graph); !open.empty())
-    throw Error(Code::kInvalidInput, "[target] " + open);
-  const GraphView view(model);
-  take_weights_of_their_own(options, target, model, view);
-  take_fixed_outputs(options, target, model);
+namespace {
+
+// What the rules would have in float: added to options.exclude, and said.
+std::string leave_float(QuantizeOptions& options, const Target& target, const Model& model, Quantizer& quantizer) {
   std::map<std::string, int64_t> left;  // by operator
   std::unordered_set<LayerId> layers;
   for (const Node& node : model.graph.nodes) layers.insert(node.name);
-  Quantizer quantizer(model, formal_ranges(model), options);
   for (int round = 0; round < kMostRounds; ++round) {
     const Lint found = lint(infer_shapes(quantizer.quantize_excluding(options.exclude)), target);
     bool changed = false;
@@ -135,6 +133,28 @@ std::string take_target_layers(QuantizeOptions& options, const Target& target, c
   return counts.empty()
              ? ""
              : fmt::format("{} computes in float, so these stay as they are: {}", target.name, fmt::join(counts, ", "));
+}
+
+}  // namespace
+
+std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model,
+                               const Refusal& refusal) {
+  if (const std::string open = open_dimension(target, model.graph); !open.empty())
+    throw Error(Code::kInvalidInput, "[target] " + open);
+  const GraphView view(model);
+  take_weights_of_their_own(options, target, model, view);
+  take_fixed_outputs(options, target, model);
+  Quantizer quantizer(model, formal_ranges(model), options);
+  std::vector<std::string> said{leave_float(options, target, model, quantizer)};
+  if (refusal) {
+    const RefusedLayers refused = find_refused(
+        model, [&](const std::vector<LayerId>& floats) { return quantizer.quantize_excluding(floats); }, refusal,
+        options.exclude);
+    options.exclude.insert(options.exclude.end(), refused.layers.begin(), refused.layers.end());
+    said.push_back(refused.said);
+  }
+  std::erase(said, "");
+  return fmt::format("{}", fmt::join(said, "; "));
 }
 
 void require_taken(const Model& model, const Target& target) {

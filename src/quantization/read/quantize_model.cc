@@ -6,6 +6,7 @@
 
 #include "quantization/encode/encoding.h"
 #include "quantization/encode/forms.h"
+#include "quantization/plan/refused_layers.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
 
@@ -109,7 +110,7 @@ bool rewrites(const Recipe& recipe) {
 }
 
 Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
-                         const std::optional<RecipeData>& data, const Env& env) {
+                         const std::optional<RecipeData>& data, const Env& env, const Refusal& refusal) {
   const bool own_model = sha256 == recipe.model_sha256;
   if (!data && !own_model) ask_for_data("that was made for another model (model_sha256)");
   if (!data && rewrites(recipe) && !recipe.rewritten) ask_for_data("that rewrites the model before calibration");
@@ -130,10 +131,20 @@ Quantized quantize_model(const Model& model, const std::string& sha256, const Re
   std::vector<Corrections> corrections;
   for (const SchemeCorrections& found : learned.shared) corrections.push_back(wanted(found, recipe.plan));
   corrections.push_back(std::move(learned.own));
-  made.model = recipe.everywhere ? quantizer.quantize_excluding({}, *recipe.everywhere, corrections)
-                                 : quantizer.quantize(without_corrections(learned.plan), corrections);
+  const auto without = [&](const std::vector<LayerId>& floats) {
+    if (recipe.everywhere) return quantizer.quantize_excluding(floats, *recipe.everywhere, corrections);
+    Plan plan = without_corrections(learned.plan);
+    for (const LayerId& layer : floats) plan.schemes.erase(layer);
+    return quantizer.quantize(plan, corrections);
+  };
+  internal::RefusedLayers refused;
+  if (refusal) refused = internal::find_refused(made.float_model, without, refusal, made.options.exclude);
+  made.options.exclude.insert(made.options.exclude.end(), refused.layers.begin(), refused.layers.end());
+  made.model = without(refused.layers);
   made.deviations = quantizer.deviations();
   made.notes = quantizer.notes();
+  if (!refused.said.empty()) made.notes.push_back(refused.said);
+  made.refused = !refused.taken;
   made.layer_deviations = quantizer.layer_deviations();
   made.encoding = quantizer.encoding();
   return made;
