@@ -69,7 +69,7 @@ def limit(seconds):
         raise Hang(f"no result after {seconds} s")
 
     old = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)  # again and again: what is raised in a destructor is lost
     try:
         yield
     finally:
