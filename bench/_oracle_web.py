@@ -1,4 +1,5 @@
-"""ONNX Runtime for the web, under Node: the graphs that it makes and the answers that it gives (_oracle_web.mjs)."""
+"""ONNX Runtime in another process: for the web, under Node (_oracle_web.mjs), the graphs that it makes and the answers that it
+gives; other releases, the graphs that they make (_oracle_release.py)."""
 import base64
 import json
 import os
@@ -6,7 +7,9 @@ import pathlib
 import select
 import shutil
 import subprocess
+import sys
 
+import _oracle_release
 import numpy as np
 
 PATIENCE = 60  # seconds, after which a model counts as refused: some leave the runtime waiting for ever
@@ -23,17 +26,17 @@ def missing():
     return "" if FOLDER.exists() else "no onnxruntime-web in .deps/runtimes (./dev setup runtimes)"
 
 
-class Web:
+class Other:
     """One process, begun anew where a model ended it."""
 
-    def __init__(self):
-        self.process, self.version = None, ""
-        self.start()
+    def __init__(self, title, *command, **env):
+        self.command, self.env = command, {**os.environ, **env}
+        self.version = f"{title} {self.start()}"
 
     def start(self):
-        self.process = subprocess.Popen(["node", pathlib.Path(__file__).with_suffix(".mjs"), FOLDER], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.version = f"onnxruntime-web {json.loads(self.process.stdout.readline())['version']}"
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True, env=self.env)
+        return json.loads(self.process.stdout.readline())["version"]
 
     def ask(self, **what):
         try:
@@ -55,6 +58,16 @@ class Web:
 
     def optimize(self, model, output):
         self.ask(model=str(model), optimized=str(output))
+
+
+class Release(Other):
+    def __init__(self, release):
+        super().__init__("onnxruntime", sys.executable, "-B", _oracle_release.__file__, PYTHONPATH=_oracle_release.packages(release))
+
+
+class Web(Other):
+    def __init__(self):
+        super().__init__("onnxruntime-web", "node", pathlib.Path(__file__).with_suffix(".mjs"), FOLDER)
 
     def inputs(self, model):
         return self.ask(model=str(model))["inputs"]

@@ -7,12 +7,12 @@ of the cases quantized by seqto, whether the verdict is that of the optimized gr
 - fused, of an activation: it is not there, and a QuantizeLinear or an operator on codes stands in its place
 - other: not counted
 
-usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N] [--target T]      (--show: the first N verdicts that were wrong)
+usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N] [--target T] [--onnxruntime VERSION]      (--show: the first N verdicts that were wrong)
 
 With `--target onnxruntime-web-wasm` it is the graph that ONNX Runtime for the web makes, under Node. With `--target openvino-cpu`
 the files are those that `quantize --target` writes, and OpenVINO's compiled graph tells of convolutions and products alone.
 `./dev setup runtimes` brings both. With `--target qnn-htp` it is Qualcomm's compiler that says of each group of nodes whether
-it takes it; `./dev setup qnn` brings it.
+it takes it; `./dev setup qnn` brings it. `--onnxruntime 1.20` holds the default target against that release, which pip brings.
 """
 import collections
 import contextlib
@@ -29,10 +29,12 @@ import onnx
 import onnxruntime as ort
 
 ROOT = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
+
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "differential")]
 import graphs  # noqa: E402
 import _oracle_openvino as openvino_graph  # noqa: E402
 import _oracle_qnn as qnn_graph  # noqa: E402
+import _oracle_release  # noqa: E402
 import _oracle_web as web_graph  # noqa: E402
 from _ratios import Ratios, folder as results_folder  # noqa: E402
 
@@ -45,7 +47,8 @@ BINARY = os.environ["SEQTO_BINARY"]
 TARGET = sys.argv[sys.argv.index("--target") + 1] if "--target" in sys.argv else "onnxruntime-cpu-x86"
 ON_OPENVINO, ON_WEB, ON_QNN = TARGET == "openvino-cpu", TARGET == "onnxruntime-web-wasm", TARGET == "qnn-htp"
 COMPILED = openvino_graph if ON_OPENVINO else qnn_graph if ON_QNN else None  # tells of nodes, not of a graph
-WEB = web_graph.Web() if ON_WEB and not web_graph.missing() else None
+RELEASE = sys.argv[sys.argv.index("--onnxruntime") + 1] if "--onnxruntime" in sys.argv else ""
+OTHER = web_graph.Web() if ON_WEB and not web_graph.missing() else web_graph.Release(RELEASE) if RELEASE else None
 BEGIN, END = "<!-- ./dev bench oracle --write: -->", "<!-- end -->"
 ON_CODES = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize", "QAttention", "ConvInteger")
 MOVERS = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "MaxPool")
@@ -58,29 +61,10 @@ PAIR = ("QuantizeLinear", "DequantizeLinear")
 
 def optimized(path, output):
     """Throws where the runtime ends on the file, when it loads or when it runs it."""
-    model = onnx.load(path)
-    if ON_WEB:
-        WEB.optimize(path, output)
-        WEB.run(path, [random_sample(model)])
-        return onnx.load(output)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    options.optimized_model_filepath = output
-    ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, random_sample(model))
+    if ON_WEB or RELEASE: OTHER.optimize(path, output)
+    else: _oracle_release.optimize(ort, path, output)
+    if ON_WEB: OTHER.run(path, [_oracle_release.random_sample(onnx.load(path))])
     return onnx.load(output)
-
-
-def random_sample(model):
-    constants, rng = {i.name for i in model.graph.initializer}, np.random.default_rng(0)
-    sample = {}
-    for value in model.graph.input:
-        if value.name in constants: continue
-        tensor = value.type.tensor_type
-        shape = [d.dim_value or 1 for d in tensor.shape.dim]
-        kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        sample[value.name] = rng.normal(size=shape).astype(kind) if kind.kind == "f" else np.zeros(shape, kind)
-    return sample
 
 
 def verdicts(path, target=TARGET):
@@ -197,6 +181,7 @@ def generated(seed, folder):
     options = quantizer.random_options(np.random.default_rng([seed, 2]), case.model)
     model, ranges, output = folder / "m.onnx", folder / "r.json", folder / f"q{seed}.onnx"
     onnx.save(case.model, model)
+    if RELEASE: OTHER.optimize(model, folder / "optimized.onnx")  # graphs that it refuses in float tell nothing
     quantizer.save_ranges(quantizer.observe(case.model, case.inputs, quantizer.float_tensors(case.model, options["op_types"])), ranges)
     quantizer.quantize(model, ranges, options, output)
     return output
@@ -268,10 +253,10 @@ def main():
     by_op = collections.Counter(op for op, r in found.elements() if not r)
     print("cases with wrong verdicts:", {f: c for f, c in by_file.items() if c and not f[1:].isdigit()})
     refused, models = files["refused"] + files["foretold"], files["models"]
-    runtime = COMPILED.version() if COMPILED else WEB.version if ON_WEB else f"onnxruntime {ort.__version__}"
+    runtime = COMPILED.version() if COMPILED else OTHER.version if OTHER else f"onnxruntime {ort.__version__}"
     print(f"{TARGET}, {runtime}: {right} of {all_nodes} nodes right ({right / all_nodes:.2%}, goal 99.9 %) in {files['models']} models; "
           f"{refused} that the runtime refuses, {files['foretold']} of them foretold; wrong by operator: {dict(by_op.most_common(12))}")
-    ratios = Ratios("oracle_openvino" if ON_OPENVINO else "oracle_qnn" if ON_QNN else "oracle_web" if ON_WEB else "oracle", ["generated graphs, cases"])
+    ratios = Ratios("oracle_openvino" if ON_OPENVINO else "oracle_qnn" if ON_QNN else "oracle_web" if ON_WEB else f"oracle_{RELEASE}".rstrip("_"), ["generated graphs, cases"])
     ratios.add("nodes wrong", max(1e-9, 1 - right / all_nodes), "lower")
     if COMPILED: ratios.add("files refused, of those whose float model is taken", max(1e-9, refused / (refused + models)), "lower")
     ratios.counts = {"target": TARGET, "runtime": runtime, "files": models, "nodes": all_nodes, "right": right, "refused": refused, "foretold": files["foretold"]}

@@ -18,6 +18,7 @@ from testing import models  # noqa: E402
 
 sys.path.insert(0, str(models.SOURCE / "examples/detector"))
 import heads  # noqa: E402
+from shapes import SIDE  # noqa: E402
 
 
 def write(path, head):
@@ -121,6 +122,28 @@ class Detectors(unittest.TestCase):
         self.assertTrue(0 < full["losses"]["nmse"] < 0.5, full["losses"])
         done = models.seqto("check", out / "models/full.onnx", "--reference", model, *self.data, "--max-loss", "nmse=0.5")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_rows_with_the_picture_first(self):
+        """The same lists in one output, as YOLOv7 writes them: read without being told, with the same figure."""
+        model = self.dir / "rows.onnx"
+        described = self.measured(model, write(model, heads.Head(form="listed", corners=True)))
+        rows = onnx.load(model)
+        column = lambda name, out: models.node("Unsqueeze", [name, "one"], [out])
+        rows.graph.node.extend([
+            models.node("Cast", ["label_list"], ["label_float"], to=onnx.TensorProto.FLOAT),
+            models.node("Sub", ["label_float", "first"], ["class_list"]), column("class_list", "class_column"),
+            column("score_list", "score_column"), models.node("Mul", ["score_column", "none"], ["picture"]),
+            models.node("Concat", ["picture", "box_list", "class_column", "score_column"], ["output"], axis=1)])
+        constants = {"one": np.int64([1]), "none": np.float32(0), "first": np.float32(1)}
+        rows.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in constants.items())
+        del rows.graph.output[:]
+        rows.graph.output.append(onnx.helper.make_tensor_value_info("output", onnx.TensorProto.FLOAT, ["objects", 7]))
+        onnx.save(rows, model)
+        told = self.gate(model)
+        drop = next(limit for limit in told["limits"] if "map50_95" in limit["figure"])
+        self.assertEqual(drop["found"], 0, told)
+        read = {"outputs": ["output"], "decode": "found", "box": "xyxy", "row": "batch_box_class_score", "input": [SIDE, SIDE]}
+        self.assertAlmostEqual(self.measured(model, read), described, places=6)
 
     def test_a_dead_detector_is_a_failed_trial(self):
         """Boxes in pixels and scores in one tensor of 8 bits: each score becomes 0, whatever the loss."""

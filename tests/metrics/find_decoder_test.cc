@@ -160,6 +160,30 @@ TEST(FindDecoder, Lists) {
   EXPECT_TRUE(read("", "", {0.1f, 0.2f, 0.3f, 0.4f}).is_null()) << "shares of four classes";
 }
 
+TEST(FindDecoder, ListsWithThePictureFirst) {
+  const auto read = [](const std::string& count, std::vector<float> rows) {
+    Model model;
+    model.graph.inputs.push_back({"x", DataType::kFloat, std::vector<Dimension>{{-1, "batch"}, {3}, {32}, {64}}, ""});
+    model.graph.outputs = {{"output", DataType::kFloat, std::vector<Dimension>{{-1, count}, {7}}, ""}};
+    Outputs first;
+    first.dims = {std::ssize(rows) / 7, 7};
+    first.append(rows);
+    Sample sample;
+    sample.inputs.push_back(float_tensor({1, 3, 32, 64}, std::vector<float>(3 * 32 * 64)));
+    const std::string text = find_decoder(model, first, sample);
+    if (text.empty()) return json();
+    parse_decoder(text, "test");
+    return json::parse(text);
+  };
+  const json pixels = read("objects", {0, 1, 2, 30, 20, 3, 0.5f, 0, 5, 5, 9, 9, 0, 0.9f});
+  EXPECT_EQ(pixels, json::parse(R"({"outputs": ["output"], "decode": "found", "box": "xyxy",
+                                    "row": "batch_box_class_score", "input": [64, 32]})"));
+  EXPECT_EQ(read("objects", {}), pixels) << "none in the first picture";
+  EXPECT_FALSE(read("objects", {0, 0, 0, 0.5f, 1, 3, 0.5f}).contains("input"));
+  EXPECT_TRUE(read("batch", {0, 1, 2, 30, 20, 3, 0.5f}).is_null()) << "seven classes of each sample";
+  EXPECT_TRUE(read("objects", {0.1f, 0.2f, 0.1f, 0.2f, 0.1f, 0.2f, 0.1f}).is_null()) << "shares of seven classes";
+}
+
 TEST(FindDecoder, Yolov5AndYolox) {
   const json anchored = found({filled("output", {1, 25200, 85}, 20)});
   EXPECT_EQ(anchored, json::parse(R"({"outputs": ["output"], "classes": 80, "input": [640, 640]})"));
@@ -176,6 +200,15 @@ TEST(FindDecoder, Suppressed) {
                                           "input": [640, 640]})"));
   rows.values[5] = 0.5f;  // no class
   EXPECT_EQ(found({rows}), nullptr);
+}
+
+TEST(FindDecoder, SuppressedTurnedBoxes) {
+  Output rows = filled("output0", {1, 300, 7});
+  for (size_t i = 0; i < rows.values.size(); i += 7) rows.values[i + 2] = 300, rows.values[i + 5] = 1;
+  const auto read = [&](const std::string& task) { return found({rows}, "", {1, 3, 640, 640}, "", task); };
+  EXPECT_EQ(read("obb"), json::parse(R"({"outputs": ["output0"], "decode": "found", "box": "cxcywh", "angle": true,
+                                         "input": [640, 640]})"));
+  EXPECT_EQ(read("detect"), nullptr);
 }
 
 TEST(FindDecoder, PartsOfTheirOwn) {

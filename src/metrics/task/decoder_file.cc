@@ -110,6 +110,7 @@ Decoder parse_decoder(const std::string& text, const std::string& file) {
                                    {{"index", ClassNumbers::kIndex},
                                     {"from_one", ClassNumbers::kFromOne},
                                     {"categories", ClassNumbers::kCategories}});
+    fields.take_word("row", d.batch_first, {{"box_score_class", false}, {"batch_box_class_score", true}});
     fields.take_word<ScoreForm>(
         "activation", d.activation,
         {{"none", ScoreForm::kShares}, {"sigmoid", ScoreForm::kSigmoid}, {"softmax", ScoreForm::kSoftmax}});

@@ -82,7 +82,7 @@ class Decoding {
   int64_t score_columns() const { return d_.classes + (d_.activation == ScoreForm::kSoftmax ? 1 : 0); }
   int64_t channels() const {
     const int64_t behind = d_.keypoints * d_.keypoint_values + masks_ + d_.angle + d_.extra;
-    return behind + (d_.decode == BoxDecode::kFound ? 6 : 4 + d_.objectness + score_columns());
+    return behind + (d_.decode == BoxDecode::kFound ? 6 + d_.batch_first : 4 + d_.objectness + score_columns());
   }
 
   // Boxes, scores and perhaps classes of outputs of their own, put side by side.
@@ -197,10 +197,10 @@ class Decoding {
   }
 
   void add_found(const Places& places, int64_t p) {
-    const double score = places.at(p, 4);
+    const double score = places.at(p, d_.batch_first ? 6 : 4);
     if (range_) return range_->take(score);
     if (!(score >= d_.score_threshold)) return;
-    found_.push_back(detection_at(places, p, {}, 6));
+    found_.push_back(detection_at(places, p, {}, 6 + d_.batch_first));
     found_.back().score = score;
     found_.back().box.label = static_cast<int64_t>(std::clamp<double>(places.at(p, 5), 0, 1e9));
   }
@@ -264,7 +264,7 @@ class Decoding {
   }
 
   Box box_at(const Places& places, int64_t p, const Cell& cell) const {
-    const int64_t first = d_.objectness && d_.objectness_first ? 1 : 0;
+    const int64_t first = (d_.objectness && d_.objectness_first) || d_.batch_first ? 1 : 0;
     const double x = places.at(p, first), y = places.at(p, first + 1), w = places.at(p, first + 2),
                  h = places.at(p, first + 3);
     const double width = d_.width > 0 ? d_.width : 1, height = d_.height > 0 ? d_.height : 1;

@@ -59,6 +59,7 @@ struct Decoder {
   BoxForm box = BoxForm::kMiddle;
   BoxDecode decode = BoxDecode::kNone;
   ClassNumbers class_numbers = ClassNumbers::kIndex;  // of kFound
+  bool batch_first = false;                           // of kFound: picture, box, class, score; else box, score, class
   ScoreForm activation = ScoreForm::kShares;          // of objectness and classes; softmax of classes alone
   double width = 0, height = 0;                       // of the input in pixels; 0: boxes are shares of it already
   double objectness_power = 1, class_power = 1;       // score = objectness^a * class^b

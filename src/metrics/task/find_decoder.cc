@@ -177,13 +177,15 @@ Json with_objectness(const Answer& a, const Input& input, const Noted& noted) {
 }
 
 // [1, detections, 6]: left, top, right, bottom, score, class; YOLOv10, YOLO26, exports with suppression in the graph.
-// Keypoints, or masks, stand behind these.
+// Keypoints, masks or an angle stand behind these; turned boxes have their middle and size.
 Json found_rows(const Answer& a, const Input& input, const Noted& noted) {
   const int64_t width = a.dims[2], behind = width - 6;
-  if ((behind != 0 && behind != noted.keypoint_values() && behind != noted.masks) || a.dims[1] > 1000) return {};
+  const bool turned = noted.turned && behind == 1;
+  if ((behind != 0 && behind != noted.keypoint_values() && behind != noted.masks && !turned) || a.dims[1] > 1000)
+    return {};
   const auto scores = column(a, width, 4), classes = column(a, width, 5);
   if (!within(scores, 0, 1) || !is_whole(classes)) return {};
-  Json decoder{{"outputs", {a.name}}, {"decode", "found"}, {"box", "xyxy"}};
+  Json decoder{{"outputs", {a.name}}, {"decode", "found"}, {"box", turned ? "cxcywh" : "xyxy"}};
   add_behind(decoder, behind, noted);
   return within(column(a, width, 2), -0.5f, 1.5f) ? decoder : in_pixels(decoder, input);
 }
@@ -232,6 +234,26 @@ const ValueInfo* only_output(const Model& model, bool floats, F is) {
   return found;
 }
 
+// Whether the length of this axis is that of the inputs, and not of what is found in them.
+bool is_of_batch(const Model& model, const Dimension& length) {
+  return std::ranges::any_of(model.graph.free_inputs(), [&](const ValueInfo& input) {
+    return input.shape && !input.shape->empty() && !length.parameter.empty() &&
+           input.shape->front().parameter == length.parameter;
+  });
+}
+
+// [objects, 7], as many as there are: the picture's number, corners, class, score; YOLOv7 with its suppression.
+Json listed_by_picture(const Model& model, std::span<const Answer> answers, const Input& input) {
+  const ValueInfo* rows = only_output(
+      model, true, [](const std::vector<int64_t>& dims) { return dims.size() == 2 && dims[0] < 0 && dims[1] == 7; });
+  if (!rows || model.graph.outputs.size() != 1 || is_of_batch(model, rows->shape->front())) return {};
+  Json decoder{{"outputs", {rows->name}}, {"decode", "found"}, {"box", "xyxy"}, {"row", "batch_box_class_score"}};
+  if (answers.empty() || answers.front().values.empty()) return in_pixels(decoder, input);
+  const Answer& a = answers.front();
+  if (!within(column(a, 7, 0), 0, 0) || !is_whole(column(a, 7, 5)) || !within(column(a, 7, 6), 0, 1)) return {};
+  return within(column(a, 7, 3), -0.5f, 1.5f) ? decoder : in_pixels(decoder, input);
+}
+
 // Boxes [objects, 4], scores [objects] and classes [objects], or with an axis of 1 before, as many as there are:
 // torchvision's detectors, and others that end in a suppression.
 Json listed(const Model& model, std::span<const Answer> answers, const Input& input) {
@@ -252,11 +274,7 @@ Json listed(const Model& model, std::span<const Answer> answers, const Input& in
   const auto first = std::ranges::find(answers, boxes->name, &Answer::name);
   const std::span<const float> values = first == answers.end() ? std::span<const float>() : first->values;
   // As many as there are samples: scores of four classes.
-  const std::string& count = (*boxes->shape)[axes - 1].parameter;
-  const bool of_batch = std::ranges::any_of(model.graph.free_inputs(), [&](const ValueInfo& input) {
-    return input.shape && !input.shape->empty() && !count.empty() && input.shape->front().parameter == count;
-  });
-  if (of_batch || are_shares(values)) return {};
+  if (is_of_batch(model, (*boxes->shape)[axes - 1]) || are_shares(values)) return {};
   const bool shares = !values.empty() && within(values, -0.5f, 1.5f);
   return shares ? decoder : in_pixels(decoder, input);
 }
@@ -272,6 +290,7 @@ std::string find_decoder(const Model& model, const Outputs& first, const Sample&
     if (is_prototypes(other, *input)) noted.masks = other.dims[1], noted.prototypes = other.name;
   Json decoder = of_parts(answers, noted.classes);
   if (decoder.is_null()) decoder = listed(model, answers, *input);
+  if (decoder.is_null()) decoder = listed_by_picture(model, answers, *input);
   const Answer& a = answers.front();
   if (decoder.is_null() && a.dims.size() == 3 && a.dims[0] == 1 && a.dims[1] > 0 && a.dims[2] > 0) {
     decoder = found_rows(a, *input, noted);
