@@ -7,12 +7,12 @@ of the cases quantized by seqto, whether the verdict is that of the optimized gr
 - fused, of an activation: it is not there, and a QuantizeLinear or an operator on codes stands in its place
 - other: not counted
 
-usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N] [--target T] [--onnxruntime VERSION]      (--show: the first N verdicts that were wrong)
+usage: ./dev bench oracle [--count 1000] [--seed 0] [--show N] [--target T]      (--show: the first N verdicts that were wrong)
 
 With `--target onnxruntime-web-wasm` it is the graph that ONNX Runtime for the web makes, under Node. With `--target openvino-cpu`
 the files are those that `quantize --target` writes, and OpenVINO's compiled graph tells of convolutions and products alone.
 `./dev setup runtimes` brings both. With `--target qnn-htp` it is Qualcomm's compiler that says of each group of nodes whether
-it takes it; `./dev setup qnn` brings it. `--onnxruntime 1.20` holds the default target against that release, which pip brings.
+it takes it; `./dev setup qnn` brings it. For `onnxruntime-cpu-x86-1.20` it is the graph of that release, which pip brings.
 """
 import collections
 import contextlib
@@ -47,7 +47,7 @@ BINARY = os.environ["SEQTO_BINARY"]
 TARGET = sys.argv[sys.argv.index("--target") + 1] if "--target" in sys.argv else "onnxruntime-cpu-x86"
 ON_OPENVINO, ON_WEB, ON_QNN = TARGET == "openvino-cpu", TARGET == "onnxruntime-web-wasm", TARGET == "qnn-htp"
 COMPILED = openvino_graph if ON_OPENVINO else qnn_graph if ON_QNN else None  # tells of nodes, not of a graph
-RELEASE = sys.argv[sys.argv.index("--onnxruntime") + 1] if "--onnxruntime" in sys.argv else ""
+RELEASE = TARGET.partition("-x86-")[2]
 OTHER = web_graph.Web() if ON_WEB and not web_graph.missing() else web_graph.Release(RELEASE) if RELEASE else None
 BEGIN, END = "<!-- ./dev bench oracle --write: -->", "<!-- end -->"
 ON_CODES = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize", "QAttention", "ConvInteger")

@@ -34,7 +34,8 @@ struct TargetRule {
   bool power_of_two = false;                                      // scales have to be
   // Of kMoved: with pairs on one side alone, these move to the other, past any number of such operators.
   bool propagates = false;
-  bool int32_bias = false;                   // a bias has to be int32 codes, or absent
+  bool int32_bias = false;                   // a bias has to be int32 codes, or absent ...
+  bool bias_beside_factors = false;          // ... and may stand beside alpha or beta
   bool quantizes_constants = false;          // a weight or bias in float, where input and output are quantized
   bool pairs_scalars = false;                // a scalar constant in float beside codes
   bool needs_output = true;                  // of a QuantizeLinear behind it

@@ -274,6 +274,33 @@ class Lint(unittest.TestCase):
         done = seqto("lint", self.unsigned, "--target", "tensorr")
         self.assertEqual(done.returncode, 2), self.assertIn("tensorrt", done.stderr)
 
+    def test_a_table_that_extends_another(self):
+        table = self.dir / "own.toml"
+        nodes = lambda: {n: (v["verdict"], v["reason"]) for n, v in self.lint(self.unsigned, "--target", table)[1].items()}
+        head = 'name = "own"\nextends = "onnxruntime-cpu-x86"\nknown = "documented"\n'
+        table.write_text(head)
+        self.assertEqual(nodes(), {n: (v["verdict"], v["reason"]) for n, v in self.lint(self.unsigned)[1].items()})
+        table.write_text(head + '[[rule]]\nops = ["Add"]\nactivations = ["int8"]\nwhy = "mine"\n')
+        self.assertEqual(nodes()["add"], ("float", "uint8 activations found; int8 taken (mine)"))
+        self.assertEqual(nodes()["conv_a"][0], "integers")
+        table.write_text(head + 'without = ["Add", "Conv"]\n')
+        self.assertEqual((nodes()["add"][0], nodes()["conv_a"][0]), ("float", "float"))
+        table.write_text(head.replace("cpu-x86", "cpu-x87"))
+        done = seqto("lint", self.unsigned, "--target", table)
+        self.assertEqual(done.returncode, 2), self.assertIn("did you mean 'onnxruntime-cpu-x86'", done.stderr)
+
+    def test_releases_differ(self):
+        """A bias in float: 1.31 makes codes of it, 1.20 leaves the convolution in float."""
+        model = self.dir / "floats.onnx"
+        nodes = [models.node("QuantizeLinear", ["x", "s", "z"], ["q"]), models.node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+                 models.node("DequantizeLinear", ["w", "s"], ["v"]), models.node("Conv", ["d", "v", "b"], ["c"]),
+                 models.node("QuantizeLinear", ["c", "s", "z"], ["r"]), models.node("DequantizeLinear", ["r", "s", "z"], ["y"])]
+        models.save(model, nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 6, 6])],
+                    [("w", np.ones((4, 3, 3, 3), np.int8)), ("b", np.ones(4, np.float32)), ("s", np.float32(0.1)), ("z", np.uint8(128))])
+        verdicts = {t: self.lint(model, "--target", t)[1]["c_node"]["verdict"]
+                    for t in ("onnxruntime-cpu-x86", "onnxruntime-cpu-x86-1.24", "onnxruntime-cpu-x86-1.20")}
+        self.assertEqual(list(verdicts.values()), ["integers", "integers", "float"])
+
     def test_markdown(self):
         seqto("lint", self.signed, "--markdown", self.dir / "lint.md")
         text = (self.dir / "lint.md").read_text()

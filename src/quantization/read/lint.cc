@@ -191,17 +191,17 @@ class Linter {
                            to_string(found->type));
     }
     if (activations.empty()) return "none of its inputs is a quantized activation";
-    if (std::string why = rule.int32_bias ? bias_refusal(node, activations[0]) : ""; !why.empty()) return why;
+    if (std::string why = rule.int32_bias ? bias_refusal(node, rule, activations[0]) : ""; !why.empty()) return why;
     return output_refusal(node, rule, activations);
   }
 
-  std::string bias_refusal(const Node& node, const Codes& activation) const {
+  std::string bias_refusal(const Node& node, const TargetRule& rule, const Codes& activation) const {
     const auto bias = bias_input(node);
     if (!bias) return {};
     const auto found = read(node.inputs[*bias]);
     if (!found || found->type != DataType::kInt32)
       return fmt::format("a bias of {} found; int32 codes needed", found ? to_string(found->type) : "floats");
-    if (has_factors(node)) return "a bias beside a factor found";
+    if (has_factors(node) && !rule.bias_beside_factors) return "a bias beside a factor found";
     const auto weight = read(node.inputs[1]);
     const Tensor *of_weight = weight ? weight->scale : nullptr, *scale = found->scale;
     if (!target_.optimizes_pairs || !is_conv(node) || !scale || !of_weight || !activation.scale) return {};

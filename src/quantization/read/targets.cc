@@ -75,6 +75,7 @@ class Reader {
       fail(*node, fmt::format("another value of {}", key), fmt::format("a table [{}]", key));
     return node ? node->as_table() : nullptr;
   }
+  bool has(const char* key) const { return table_.contains(key); }
   void finish() const {
     for (const auto& [key, node] : table_)
       if (std::ranges::count(taken_, key.str()) == 0)
@@ -144,6 +145,7 @@ TargetRule read_rule(const toml::table& table, const std::string& file) {
   rule.propagates = r.flag("propagates", false);
   rule.quantizes_constants = r.flag("quantizes_constants", false);
   rule.pairs_scalars = r.flag("pairs_scalars", false);
+  rule.bias_beside_factors = r.flag("bias_beside_factors", false);
   rule.int32_bias = r.flag("int32_bias", false);
   rule.needs_output = r.flag("needs_output", true);
   rule.least_inner = r.whole("least_inner");
@@ -157,6 +159,36 @@ TargetRule read_rule(const toml::table& table, const std::string& file) {
   return rule;
 }
 
+bool has_op(const TargetRule& rule, const std::string& op) { return std::ranges::count(rule.ops, op) > 0; }
+
+// Rules for operators that `own` has rules for, of the same kind, give way to these; operators of `without` lose
+// theirs.
+std::vector<TargetRule> extended(std::vector<TargetRule> rules, std::vector<TargetRule> own,
+                                 const std::vector<std::string>& without) {
+  for (TargetRule& rule : rules)
+    std::erase_if(rule.ops, [&](const std::string& op) {
+      return std::ranges::count(without, op) > 0 ||
+             std::ranges::any_of(own, [&](const TargetRule& o) { return o.as == rule.as && has_op(o, op); });
+    });
+  std::erase_if(rules, [](const TargetRule& rule) { return rule.ops.empty(); });
+  own.insert(own.end(), rules.begin(), rules.end());
+  return own;
+}
+
+Target read_target(std::string_view text, const std::string& file);
+
+std::optional<Target> embedded(const std::string& name) {
+  for (const auto& target : internal::target_files())
+    if (target.name == name) return read_target(target.text(), fmt::format("targets/{}.toml", name));
+  return {};
+}
+
+[[noreturn]] void refuse_name(const std::string& name, const char* expected) {
+  const std::vector<std::string> names = target_names();
+  throw Error(Code::kUsage, fmt::format("[target] '{}' found; {}one of {} expected{}", name, expected,
+                                        fmt::join(names, " "), did_you_mean(name, names)));
+}
+
 Target read_target(std::string_view text, const std::string& file) {
   const toml::parse_result parsed = internal::parse_toml(text, file);
   if (!parsed)
@@ -166,24 +198,43 @@ Target read_target(std::string_view text, const std::string& file) {
                             file, parsed.error().source().begin.line, parsed.error().description()));
   const toml::table& table = parsed.table();
   Reader r(table, file);
-  Target target{.name = r.text("name", true), .title = r.text("title"), .known = r.text("known", true)};
+  Target target;
+  const std::string base = r.text("extends");
+  if (!base.empty()) {
+    auto found = embedded(base);
+    if (!found) refuse_name(base, "");
+    target = std::move(*found);
+  }
+  const auto take = [&](auto& value, const char* key, auto read) {
+    auto found = read(key);
+    if (base.empty() || r.has(key)) value = std::move(found);
+  };
+  const auto word = [&](const char* key) { return r.text(key); };
+  const auto words = [&](const char* key) { return r.texts(key); };
+  const auto flag = [&](const char* key) { return r.flag(key, false); };
+  target.name = r.text("name", true);
+  target.known = r.text("known", true);
   if (target.known != "run" && target.known != "compiled" && target.known != "documented")
     r.fail(table, fmt::format("known = \"{}\"", target.known), "run, compiled or documented");
-  target.sources = r.texts("sources");
-  target.floats = r.texts("floats", true);
-  target.operators = r.texts("operators");
-  target.lacks = r.texts("lacks");
-  target.device = r.text("device");
-  target.schemes = r.texts("schemes");
+  take(target.title, "title", word);
+  take(target.sources, "sources", words);
+  take(target.floats, "floats", [&](const char* key) { return r.texts(key, base.empty()); });
+  take(target.operators, "operators", words);
+  take(target.lacks, "lacks", words);
+  take(target.device, "device", word);
+  take(target.schemes, "schemes", words);
   for (const std::string& scheme : target.schemes) parse_detailed_scheme(scheme);
-  target.fixed_shapes = r.flag("fixed_shapes", false);
-  target.inputs_only = r.flag("inputs_only", false);
-  target.optimizes_pairs = r.flag("optimizes_pairs", false);
-  target.signed_pairs_become_unsigned = r.flag("signed_pairs_become_unsigned", false);
-  target.most_opset = r.whole("most_opset");
-  target.arithmetic = read_arithmetic(r.table("arithmetic"), file);
+  take(target.fixed_shapes, "fixed_shapes", flag);
+  take(target.inputs_only, "inputs_only", flag);
+  take(target.optimizes_pairs, "optimizes_pairs", flag);
+  take(target.signed_pairs_become_unsigned, "signed_pairs_become_unsigned", flag);
+  take(target.most_opset, "most_opset", [&](const char* key) { return r.whole(key); });
+  take(target.arithmetic, "arithmetic", [&](const char* key) { return read_arithmetic(r.table(key), file); });
+  const std::vector<std::string> without = r.texts("without");
+  std::vector<TargetRule> own;
   if (const toml::array* rules = r.tables("rule"))
-    for (const toml::node& rule : *rules) target.rules.push_back(read_rule(*rule.as_table(), file));
+    for (const toml::node& rule : *rules) own.push_back(read_rule(*rule.as_table(), file));
+  target.rules = extended(std::move(target.rules), std::move(own), without);
   r.finish();
   return target;
 }
@@ -197,12 +248,9 @@ std::vector<std::string> target_names() {
 }
 
 Target load_target(const std::string& name_or_file) {
-  for (const auto& file : internal::target_files())
-    if (file.name == name_or_file) return read_target(file.text(), fmt::format("targets/{}.toml", file.name));
+  if (auto target = embedded(name_or_file)) return *target;
   if (std::filesystem::is_regular_file(name_or_file)) return read_target(read_file(name_or_file), name_or_file);
-  const std::vector<std::string> names = target_names();
-  throw Error(Code::kUsage, fmt::format("[target] '{}' found; a TOML file, or one of {} expected{}", name_or_file,
-                                        fmt::join(names, " "), did_you_mean(name_or_file, names)));
+  refuse_name(name_or_file, "a TOML file, or ");
 }
 
 }  // namespace seqto
