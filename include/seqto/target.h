@@ -66,7 +66,9 @@ struct Target {
   std::vector<std::string> lacks;      // of ai.onnx, that it has in no form
   int64_t most_opset = 0;              // 0: any
   bool fixed_shapes = false;           // takes no model with an open dimension of an input
-  bool inputs_only = false;            // pairs stand in front of layers alone, so that what follows can be fused
+  // Beside those in front of layers, pairs stand behind these operators alone, so that what follows others can be
+  // fused; nothing: behind all.
+  std::optional<std::vector<std::string>> pairs_behind;
   // Before it looks for layers, constants are computed, equal QuantizeLinear merged, and what a QuantizeLinear does
   // again or undoes is left out.
   bool optimizes_pairs = false;

@@ -33,6 +33,20 @@ struct Pieces {
   }
 };
 
+// The fields before the graph and those behind it, by their numbers: OpenVINO takes a file for no model that has a
+// field twice, as opset_import, before it has three.
+std::pair<std::string, std::string> around_graph(onnx::ModelProto behind) {
+  onnx::ModelProto before;
+  before.set_ir_version(behind.ir_version()), behind.clear_ir_version();
+  if (behind.has_producer_name()) before.set_producer_name(behind.producer_name()), behind.clear_producer_name();
+  if (behind.has_producer_version())
+    before.set_producer_version(behind.producer_version()), behind.clear_producer_version();
+  if (behind.has_domain()) before.set_domain(behind.domain()), behind.clear_domain();
+  if (behind.has_model_version()) before.set_model_version(behind.model_version()), behind.clear_model_version();
+  if (behind.has_doc_string()) before.set_doc_string(behind.doc_string()), behind.clear_doc_string();
+  return {before.SerializeAsString(), behind.SerializeAsString()};
+}
+
 Pieces to_pieces(const Model& model) {
   Pieces initializers;
   for (const Initializer& i : model.graph.initializers) {
@@ -52,7 +66,7 @@ Pieces to_pieces(const Model& model) {
     initializers.view(raw);
   }
   std::string graph = internal::graph_head(model).SerializeAsString();
-  std::string head = internal::model_head(model).SerializeAsString();
+  auto [head, tail] = around_graph(internal::model_head(model));
   head += kModelGraph;
   put_varint(head, graph.size() + static_cast<size_t>(initializers.size));
 
@@ -61,6 +75,7 @@ Pieces to_pieces(const Model& model) {
   all.own(std::move(graph));
   for (auto v : initializers.views) all.view(v);
   for (auto& text : initializers.owned) all.owned.push_back(std::move(text));
+  all.own(std::move(tail));
   // Short strings live inside their objects: moving them moved the bytes, so the views are taken anew.
   size_t next_owned = 2;
   for (size_t i = 2; i < all.views.size(); i += 2) all.views[i] = all.owned[next_owned++];

@@ -33,6 +33,23 @@ TEST(LoadModel, RoundTripIsIdentical) {
   EXPECT_NO_THROW(check_model(read));
 }
 
+// What OpenVINO needs to see that a file is a model.
+TEST(Serialize, FieldsStandInTheOrderOfTheirNumbers) {
+  Model model;
+  model.ir_version = 8;
+  model.opsets = {{"", 17}, {"com.microsoft", 1}};
+  model.metadata = {{"a", "b"}};
+  model.graph.name = "g";
+  const std::string bytes = serialize(model);
+  std::vector<int> fields;
+  for (size_t at = 0; at < bytes.size();) {
+    const int tag = static_cast<unsigned char>(bytes[at]);
+    fields.push_back(tag >> 3);
+    at += (tag & 7) == 2 ? 2 + static_cast<unsigned char>(bytes[at + 1]) : 2;  // lengths and numbers below 128
+  }
+  EXPECT_EQ(fields, (std::vector<int>{1, 7, 8, 8, 14}));
+}
+
 TEST(LoadModel, ManyShortInitializersKeepTheirBytes) {
   // Short strings live inside their objects: views of them must survive the move into the list of pieces.
   Model model = small();

@@ -30,7 +30,10 @@ RefusedLayers find_refused(const Model& model, const std::function<Model(const s
   };
   std::vector<std::string> said;
   while (is_refused(layers.size())) {
-    if (said.size() == kMost || (said.empty() && !refusal(model).empty())) {
+    if (said.empty())
+      if (const std::string in_float = refusal(model); !in_float.empty())
+        return {{}, fmt::format("the device refuses the model in float too: {}", in_float), false};
+    if (said.size() == kMost) {
       result.taken = false;
       break;
     }

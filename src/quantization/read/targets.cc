@@ -225,7 +225,10 @@ Target read_target(std::string_view text, const std::string& file) {
   take(target.schemes, "schemes", words);
   for (const std::string& scheme : target.schemes) parse_detailed_scheme(scheme);
   take(target.fixed_shapes, "fixed_shapes", flag);
-  take(target.inputs_only, "inputs_only", flag);
+  take(target.pairs_behind, "pairs_behind", [&](const char* key) {
+    auto found = r.texts(key);
+    return r.has(key) ? std::optional(std::move(found)) : std::nullopt;
+  });
   take(target.optimizes_pairs, "optimizes_pairs", flag);
   take(target.signed_pairs_become_unsigned, "signed_pairs_become_unsigned", flag);
   take(target.most_opset, "most_opset", [&](const char* key) { return r.whole(key); });
