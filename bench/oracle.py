@@ -131,8 +131,12 @@ class Truth:
     def of_layer(self, node):
         """"integers", "float", or nothing where the graph does not tell."""
         for k, output in enumerate(node.output):
-            merged = [self.made[n.output[k]] for n in self.equal[(node.op_type, *node.input)] if n.output[k] in self.made]
-            own = (merged[0] if merged else None) or (self.named.get((node.op_type, node.name)) if node.name else None)
+            equal = [n.output[k] for n in self.equal[(node.op_type, *node.input)]]
+            if output not in self.made and node.op_type in DROPPED:
+                quantized = [self.made.get(r.output[0]) for r in self.readers[output] if r.op_type == "QuantizeLinear"]
+                if any(q is not None and q.op_type == "QuantizeLinear" and q.input[0] not in equal for q in quantized): return "fused"
+            own = self.made.get(output) or (self.named.get((node.op_type, node.name)) if node.name else None)
+            own = own or next((self.made[o] for o in equal if o in self.made), None)
             if own is not None and node.op_type != "Transpose": own = self.behind_layout(own)
             if own is not None and own.op_type not in PAIR:
                 return "integers" if own.op_type.startswith(ON_CODES) or any(i in self.codes for i in own.input) else "float"

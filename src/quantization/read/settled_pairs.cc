@@ -58,8 +58,7 @@ SettledPairs::SettledPairs(const Model& model, const Target& target) : PairGraph
     make_unique();
     for (int round = 0; round < kMostRounds && settle(); ++round) {
     }
-    while (drop_clips()) {
-    }
+    drop_clips();
     drop_undone({});
   } else {
     propagate();
@@ -81,8 +80,7 @@ bool SettledPairs::settle() {
 
 bool SettledPairs::go_on(const std::unordered_set<std::string>& fused) {
   if (!target_.optimizes_pairs || !drop_undone(fused)) return false;
-  while (drop_clips()) {
-  }
+  drop_clips();
   drop_undone(fused);
   if (target_.signed_pairs_become_unsigned) make_unsigned();
   return true;
@@ -408,34 +406,36 @@ std::optional<std::pair<double, double>> SettledPairs::bounds_of(const Node& cli
   return bounds;
 }
 
-// A Relu or Clip that the QuantizeLinear behind it does again.
-bool SettledPairs::drop_clips() {
-  bool changed = false;
-  for (Node& node : nodes_) {
-    if (is_removed(node) || !has(node, kClips) || !node.domain.empty() || folded_.contains(node.outputs[0])) continue;
-    const Node* quantize = only_reader(node.outputs[0]);
-    if (!quantize || !is_quantize(*quantize)) continue;
-    if (is_clip(node) && inputs_.contains(node.inputs[0])) continue;
-    const Tensor *scale = constant(input(*quantize, 1)), *zero = constant(input(*quantize, 2));
-    if (!scale || !zero || scale->element_count() != 1 || zero->element_count() != 1) continue;
-    const auto limits = code_limits(zero->type());
-    if (is_relu(node)) {
-      // Of 4 bits it looks at no zero point.
-      if (limits && element(*zero, 0) != limits->lowest) continue;
+// A Relu or Clip that the QuantizeLinear behind it does again. Where it is not the `first` to go, a convolution
+// in float has taken it in already.
+void SettledPairs::drop_clips() {
+  const auto reads_codes = [&](const Node& n) {
+    return producer(n.inputs[0]) && is_dequantize(*producer(n.inputs[0]));
+  };
+  for (bool first = true, changed = true; changed; first = false) {
+    changed = false;
+    for (Node& node : nodes_) {
+      if (is_removed(node) || !has(node, kClips) || !node.domain.empty() || folded_.contains(node.outputs[0])) continue;
+      const Node *quantize = only_reader(node.outputs[0]), *before = producer(node.inputs[0]);
+      if (!quantize || !is_quantize(*quantize) || (!first && before && is_conv(*before) && !reads_codes(*before)))
+        continue;
+      if (is_clip(node) && inputs_.contains(node.inputs[0])) continue;
+      const Tensor *scale = constant(input(*quantize, 1)), *zero = constant(input(*quantize, 2));
+      if (!scale || !zero || scale->element_count() != 1 || zero->element_count() != 1) continue;
+      const auto limits = code_limits(zero->type());
+      if (is_relu(node)) {
+        if (limits && element(*zero, 0) != limits->lowest) continue;  // of 4 bits it looks at no zero point
+      } else {
+        const auto bounds = bounds_of(node);
+        if (!limits || !bounds) continue;
+        const double s = element(*scale, 0), z = element(*zero, 0), epsilon = std::numeric_limits<float>::epsilon();
+        if (epsilon < bounds->first - s * (limits->lowest - z) || epsilon < s * (limits->highest - z) - bounds->second)
+          continue;
+      }
       bypass(node);
       changed = true;
-      continue;
     }
-    if (!limits) continue;
-    const auto bounds = bounds_of(node);
-    if (!bounds) continue;
-    const auto [lowest, highest] = *bounds;
-    const double s = element(*scale, 0), z = element(*zero, 0), epsilon = std::numeric_limits<float>::epsilon();
-    if (epsilon < lowest - s * (limits->lowest - z) || epsilon < s * (limits->highest - z) - highest) continue;
-    bypass(node);
-    changed = true;
   }
-  return changed;
 }
 
 // int8 of a QuantizeLinear that one DequantizeLinear reads becomes uint8.

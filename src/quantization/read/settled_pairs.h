@@ -42,7 +42,7 @@ class SettledPairs : public PairGraph {
   void quantize_constants();
   void quantize_constants(Node& node);
   void pair_scalars();
-  bool drop_clips();
+  void drop_clips();
   std::optional<std::pair<double, double>> bounds_of(const Node& clip) const;
   bool make_unsigned();
   bool serves_one(const std::string& codes) const;
