@@ -9,7 +9,7 @@
 namespace seqto::internal {
 namespace {
 
-constexpr size_t kMost = 20;  // each takes some ten loads
+constexpr size_t kMost = 10;  // each takes some ten loads
 
 }  // namespace
 
