@@ -277,7 +277,7 @@ class SearchTest(unittest.TestCase):
         self.assertEqual([t["id"] for t in more[:len(first)]], [t["id"] for t in first])
         self.assertIn("full", [t["id"] for t in more])
         self.assertIn('"note":"sensitivity"', (out / "study.jsonl").read_text())
-        self.assertFalse(any("--max-time" in note for note in summary["notes"]))
+        self.assertFalse(any("--max-time left none" in note for note in summary["notes"]))
         self.assertTrue({"one-in", "chain"} & {t.get("step") for t in more})
 
     def test_a_killed_search_goes_on(self):
