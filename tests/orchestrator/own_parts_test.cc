@@ -212,6 +212,27 @@ TEST_F(OwnPartsTest, ADeviceThatRefusesACandidateMakesAFailedTrial) {
   EXPECT_EQ(failed->failure, "[mine] refused");
 }
 
+TEST_F(OwnPartsTest, WhereOnnxruntimesDefaultsDoNotRunTheSearchsInt8IsTheReference) {
+  const auto of = [](const std::vector<Trial>& trials, const char* id) {
+    return std::ranges::find(trials, id, &Trial::id);
+  };
+  TuneOptions o = options("with_defaults");
+  o.quantize.per_channel = true;  // unlike the defaults
+  const std::vector<Trial> wanted = trials(o);
+  ASSERT_NE(of(wanted, "published"), wanted.end());
+  o.output = options("without_defaults").output;
+  o.devices = {"mine"};
+  o.own.devices["mine"] = [&](const Env&) {
+    auto device = std::make_unique<OwnDevice>();
+    device->refused_ = of(wanted, "published")->measurement->size_bytes;
+    return device;
+  };
+  const std::vector<Trial> found = trials(o);
+  EXPECT_EQ(of(found, "published"), found.end());
+  ASSERT_NE(of(found, "full"), found.end());
+  EXPECT_GT(found.size(), 4u);
+}
+
 TEST_F(OwnPartsTest, OtherExceptionsEndTheRunAndTheStudyGoesOn) {
   TuneOptions o = options("broken");
   const auto data = std::make_shared<OwnData>();

@@ -71,18 +71,16 @@ void measure_first_plan(const Workbench& w, std::span<const Place> places) {
   w.study.append(evaluate(candidate, std::move(trial), {places, w.env}));
 }
 
-void measure_reference(const std::string& id, const Plan& plan, const Model& candidate, std::span<const Place> places,
-                       const Workbench& w) {
+// Returns why it does not run; empty: it does.
+std::string measure_reference(const std::string& id, const Plan& plan, const Model& candidate,
+                              std::span<const Place> places, const Workbench& w) {
   Trial trial;
   trial.id = id;
   trial.plan = plan;
   trial = evaluate(candidate, std::move(trial), {.places = places, .env = w.env, .is_reference = true});
-  if (!trial.measurement)
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[tune] the fully quantized model does not run: {}; it is what candidates are compared with",
-                    trial.failure));
+  if (!trial.measurement) return trial.failure;
   w.study.append(std::move(trial));
+  return {};
 }
 
 // Which part of each device runs what of the fully quantized model. Throws Error{kUnavailable} where a runtime gives
@@ -159,14 +157,26 @@ References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& tim
   // What size and losses are compared with stays the published quantization, whatever is searched.
   if (!published_settings(in.options) && !study.find("published")) {
     r.published = published_model(in, r);
-    measure_reference("published", r.published->plan, r.published->model, r.places, w);
+    const std::string why = measure_reference("published", r.published->plan, r.published->model, r.places, w);
+    if (!why.empty()) {
+      in.env.log(LogLevel::kWarning, fmt::format("onnxruntime's default int8 does not run: {}; candidates are compared "
+                                                 "with int8 in the search's own types instead",
+                                                 why));
+      r.published.reset();
+    }
   }
   // Then it is the search's own plans that a short time is for.
   const bool can_wait = searches(in.options) && study.find("published");
   if ((!can_wait ||
        time.has_time(time.few_plans(time.spent() - start), "the fully quantized model in the search's own types")) &&
-      !study.find("full"))
-    measure_reference("full", r.full, r.candidate(r.full), r.places, w);
+      !study.find("full")) {
+    const std::string why = measure_reference("full", r.full, r.candidate(r.full), r.places, w);
+    if (!why.empty())
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[tune] the fully quantized model does not run: {}; it is what candidates are compared with",
+                      why));
+  }
   if (!notes::kPlacement.is_in(study)) note_placement(in, r, study);
   if (searches(in.options) && !notes::kSearchBegins.is_in(study)) notes::kSearchBegins.add(study, true);
   return r;
