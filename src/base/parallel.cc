@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -34,7 +35,11 @@ void for_each_in_order(size_t count, size_t jobs, const std::function<void(size_
     }
   };
   std::vector<std::thread> threads;
-  for (size_t j = 0; j < std::min(std::max<size_t>(1, jobs), count); ++j) threads.emplace_back(run);
+  try {
+    for (size_t j = 0; j < std::min(std::max<size_t>(1, jobs), count); ++j) threads.emplace_back(run);
+  } catch (const std::system_error&) {  // the system gives no more of them
+    if (threads.empty()) run();
+  }
   std::exception_ptr failed;
   for (size_t i = 0; i < count && !failed; ++i) {
     {
@@ -61,8 +66,7 @@ void in_parts(size_t count, size_t least, const std::function<void(size_t begin,
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   const size_t parts = std::clamp<size_t>(count / std::max<size_t>(1, least), 1, cores);
   if (parts == 1) return work(0, count);
-  for_each_in_order(
-      parts, parts, [&](size_t i) { work(count * i / parts, count * (i + 1) / parts); }, [](size_t) {});
+  for_each_in_order(parts, parts, [&](size_t i) { work(count * i / parts, count * (i + 1) / parts); }, [](size_t) {});
 }
 
 }  // namespace seqto

@@ -26,6 +26,7 @@ SHIM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,11 @@ int clock_gettime(clockid_t clock, struct timespec* t) {
   if (clock == CLOCK_REALTIME && getenv("JUMPS"))
     t->tv_sec += (++calls % 3 - 1) * 100000000L;  /* three years there and back */
   return result;
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* how, void* (*start)(void*), void* argument) {
+  REAL(pthread_create);
+  return getenv("NO_THREADS") ? EAGAIN : real(thread, how, start, argument);
 }
 
 static void wait_for_disk(void) {
@@ -280,6 +286,17 @@ class Machine(unittest.TestCase):
         (self.dir / "shim.c").write_text(SHIM)
         subprocess.run([compiler, "-shared", "-fPIC", self.dir / "shim.c", "-o", library, "-ldl"], check=True)
         return {**os.environ, "LD_PRELOAD": str(library), **variables}
+
+    def test_no_more_threads(self):
+        """Weights large enough for several."""
+        model, out = self.dir / "wide.onnx", self.dir / "wide_int4.onnx"
+        models.save(model, [models.node("MatMul", ["x", "w"], ["y"])], [("x", [1, 1024])], [("y", [1, 1024])], [("w", models.weight(1024, 1024))])
+        words = [models.BINARY, "quantize", model, "--mode", "weights", "--weight-bits", "4", "-o", out]
+        subprocess.run(words, check=True, capture_output=True)
+        expected = out.read_bytes()
+        done = subprocess.run(words, capture_output=True, text=True, env=self.shim(NO_THREADS="1"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(out.read_bytes(), expected)
 
     def test_the_clock_jumps(self):
         out = self.dir / "out"

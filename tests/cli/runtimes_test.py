@@ -29,13 +29,11 @@ SCHEMAS = models.SOURCE / "docs/reference/schemas"
 CASES = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", ""))
 # Other programs as runtimes: onnxruntime with a fault, which sets the border of pools to 0 and counts it; one that takes nothing;
 # one that ends at the first model.
-WORKER = """#!{python}
-import os, pathlib, sys
-sys.path.insert(0, {source!r})
-import runtime_worker
+OWN = """
+import os
 import onnx, onnxruntime
 
-class Faulty:
+class Own:
     name = "onnxruntime with a fault"
     def __init__(self, threads): pass
     def load(self, file, inputs, outputs):
@@ -46,11 +44,6 @@ class Faulty:
             if node.op_type == "AveragePool": node.attribute.append(onnx.helper.make_attribute("count_include_pad", 1))
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         return lambda tensors: session.run(None, dict(zip(inputs, tensors)))
-
-runtime_worker.RUNTIMES[{name!r}] = Faulty
-words = sys.argv[sys.argv.index("--threads"):]
-sys.argv = ["worker", {name!r}, *words]
-runtime_worker.main()
 """
 
 
@@ -61,10 +54,7 @@ class Runtimes(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.dir)
         cls.own = cls.dir / "runtimes"
         for name in ("faulty", "refuses", "crashes"):
-            worker = cls.own / name / "worker"
-            worker.parent.mkdir(parents=True)
-            worker.write_text(WORKER.format(python=sys.executable, source=str(models.SOURCE / "src/runner"), name=name), encoding="utf-8")
-            worker.chmod(0o755)
+            models.own_runtime(cls.own, name, OWN.format(name=name))
         cls.data = cls.dir / "data.npz"
         models.arrays(cls.data)
         cls.pooled, cls.plain = cls.network("pooled", 1), cls.network("plain", 0)

@@ -101,6 +101,10 @@ class Files(unittest.TestCase):
         table.write_text('name = "mine"\nknown = "documented"\nfloats = []\nschemes = ["int9"]\n')
         self.assertIn("int9", self.quantize(table, code=2))
 
+    def test_outputs_that_were_named_stay_as_named(self):
+        pairs = lambda *flags: sum(n.op_type == "QuantizeLinear" for n in self.quantize("tensorrt", *flags).graph.node)
+        self.assertGreater(pairs("--exclude-output-op-types", "Gemm"), pairs())
+
     def test_a_table_of_ones_own(self):
         table = self.dir / "mine.toml"
         table.write_text('name = "mine"\nknown = "documented"\nfloats = ["float32"]\nschemes = ["int8", "float32"]\n'
@@ -112,13 +116,10 @@ class Files(unittest.TestCase):
 
 
 # A runtime that takes no codes in front of these layers.
-WORKER = """#!{python}
-import sys
-sys.path.insert(0, {source!r})
-import runtime_worker
+CHOOSY = """
 import onnx
 
-class Choosy:
+class Own:
     name = "a choosy runtime"
     def __init__(self, threads): pass
     def load(self, file, inputs, outputs):
@@ -127,10 +128,6 @@ class Choosy:
         for node in model.graph.node:
             if node.name in {names!r} and ({floats} or node.input[0] in codes): raise ValueError("no kernel for " + node.name)
         return lambda tensors: []
-
-runtime_worker.RUNTIMES["choosy"] = Choosy
-sys.argv = ["worker", "choosy", *sys.argv[sys.argv.index("--threads"):]]
-runtime_worker.main()
 """
 OPENVINO_CPU = (models.SOURCE / "targets/openvino-cpu.toml").read_text()
 
@@ -142,10 +139,8 @@ class Refused(unittest.TestCase):
         self.dir = pathlib.Path(folder.name)
 
     def quantize(self, *names, floats=False, more=()):
-        worker, target = self.dir / "runtimes/choosy/worker", self.dir / "target.toml"
-        worker.parent.mkdir(parents=True, exist_ok=True)
-        worker.write_text(WORKER.format(python=sys.executable, source=str(models.SOURCE / "src/runner"), names=names, floats=floats))
-        worker.chmod(0o755)
+        models.own_runtime(self.dir / "runtimes", "choosy", CHOOSY.format(names=names, floats=floats))
+        target = self.dir / "target.toml"
         target.write_text(OPENVINO_CPU.replace('device = "openvino"', 'device = "choosy"'))
         out = self.dir / "out.onnx"
         done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--quick", "--target", target, "-o", out, *more,

@@ -126,6 +126,19 @@ TEST(FindDecoder, KeypointsThatTheFileNotes) {
   EXPECT_EQ(suppressed["keypoints"], json::parse("[17, 3]"));
 }
 
+// What the answer of the model's first output, rows of `width` numbers, is found to be; the picture is 64 x 32.
+json found_in(const Model& model, std::span<const float> answer, int64_t width) {
+  Outputs first;
+  first.dims = {std::ssize(answer) / width, width};
+  first.append(answer);
+  Sample sample;
+  sample.inputs.push_back(float_tensor({1, 3, 32, 64}, std::vector<float>(3 * 32 * 64)));
+  const std::string text = find_decoder(model, first, sample);
+  if (text.empty()) return json();
+  parse_decoder(text, "test");
+  return json::parse(text);
+}
+
 TEST(FindDecoder, Lists) {
   const auto read = [](const std::string& count, const std::string& batch, std::vector<float> boxes, int axes = 1) {
     Model model;
@@ -138,15 +151,7 @@ TEST(FindDecoder, Lists) {
                            {"l", DataType::kInt64, list, ""},
                            {"s", DataType::kFloat, list, ""},
                            {"masks", DataType::kFloat, std::vector<Dimension>{{-1, count}, {1}, {28}, {28}}, ""}};
-    Outputs first;
-    first.dims = {std::ssize(boxes) / 4, 4};
-    first.append(boxes);
-    Sample sample;
-    sample.inputs.push_back(float_tensor({1, 3, 32, 64}, std::vector<float>(3 * 32 * 64)));
-    const std::string text = find_decoder(model, first, sample);
-    if (text.empty()) return json();
-    parse_decoder(text, "test");
-    return json::parse(text);
+    return found_in(model, boxes, 4);
   };
   const json pixels = read("objects", "batch", {1, 2, 30, 20, 5, 5, 9, 9});
   EXPECT_EQ(pixels, json::parse(R"({"outputs": [{"name": "b", "scores": "s", "classes": "l"}], "decode": "found",
@@ -165,15 +170,7 @@ TEST(FindDecoder, ListsWithThePictureFirst) {
     Model model;
     model.graph.inputs.push_back({"x", DataType::kFloat, std::vector<Dimension>{{-1, "batch"}, {3}, {32}, {64}}, ""});
     model.graph.outputs = {{"output", DataType::kFloat, std::vector<Dimension>{{-1, count}, {7}}, ""}};
-    Outputs first;
-    first.dims = {std::ssize(rows) / 7, 7};
-    first.append(rows);
-    Sample sample;
-    sample.inputs.push_back(float_tensor({1, 3, 32, 64}, std::vector<float>(3 * 32 * 64)));
-    const std::string text = find_decoder(model, first, sample);
-    if (text.empty()) return json();
-    parse_decoder(text, "test");
-    return json::parse(text);
+    return found_in(model, rows, 7);
   };
   const json pixels = read("objects", {0, 1, 2, 30, 20, 3, 0.5f, 0, 5, 5, 9, 9, 0, 0.9f});
   EXPECT_EQ(pixels, json::parse(R"({"outputs": ["output"], "decode": "found", "box": "xyxy",

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -71,3 +72,22 @@ def conv(path, channels=3, before=(), **options):
 def arrays(path, samples=20, shape=(3, 8, 8), shift=0.0):
     np.savez(path, x=weight(samples, *shape, seed=1) + np.float32(shift))
     return path
+
+
+RUNTIME = """#!{python}
+import sys
+sys.path.insert(0, {source!r})
+import runtime_worker
+{code}
+runtime_worker.RUNTIMES[{name!r}] = Own
+sys.argv = ["worker", {name!r}, *sys.argv[sys.argv.index("--threads"):]]
+runtime_worker.main()
+"""
+
+
+def own_runtime(folder, name, code):
+    """A program as a runtime in the folder that SEQTO_RUNTIMES names; `code` has the class Own."""
+    worker = pathlib.Path(folder) / name / "worker"
+    worker.parent.mkdir(parents=True, exist_ok=True)
+    worker.write_text(RUNTIME.format(python=sys.executable, source=str(SOURCE / "src/runner"), name=name, code=code), encoding="utf-8")
+    worker.chmod(0o755)

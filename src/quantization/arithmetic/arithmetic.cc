@@ -130,7 +130,7 @@ Tensor codes_tensor(DataType type, const std::vector<int64_t>& dims, std::span<c
 std::vector<uint8_t> packed_pairs(std::span<const uint8_t> values) {
   std::vector<uint8_t> bytes((values.size() + 1) / 2);
   const size_t pairs = values.size() / 2;
-  in_parts(pairs, 200000, [&](size_t begin, size_t end) {
+  in_parts(pairs, steps_worth_a_thread(1), [&](size_t begin, size_t end) {
     const uint8_t* __restrict in = values.data();
     uint8_t* __restrict out = bytes.data();
     for (size_t i = begin; i < end; ++i) out[i] = static_cast<uint8_t>((in[2 * i] & 15) | in[2 * i + 1] << 4);

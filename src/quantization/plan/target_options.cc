@@ -105,7 +105,7 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
   if (rule.symmetric_weights) options.symmetric_weights = true;
   if (rule.power_of_two) options.power_of_two_scales = true;
   if (target.floats.empty()) options.force_quantize_no_input_check = true;  // a Transpose of the input too
-  if (target.pairs_behind) {
+  if (target.pairs_behind && options.exclude_output_op_types.empty()) {
     options.exclude_output_op_types = default_op_types();
     std::erase_if(options.exclude_output_op_types,
                   [&](const std::string& op) { return std::ranges::count(*target.pairs_behind, op) > 0; });
