@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace seqto::internal {
 namespace {
@@ -24,7 +25,8 @@ RefusedLayers find_refused(const Model& model, const std::function<Model(const s
   const auto is_refused = [&](size_t count) {
     std::vector<LayerId> left_out = floats;
     left_out.insert(left_out.end(), layers.begin() + static_cast<std::ptrdiff_t>(count), layers.end());
-    const std::string said = refusal(without(left_out));
+    result.model = without(left_out);
+    const std::string said = refusal(result.model);
     if (!said.empty()) why = said;
     return !said.empty();
   };
@@ -32,7 +34,8 @@ RefusedLayers find_refused(const Model& model, const std::function<Model(const s
   while (is_refused(layers.size())) {
     if (said.empty())
       if (const std::string in_float = refusal(model); !in_float.empty())
-        return {{}, fmt::format("the device refuses the model in float too: {}", in_float), false};
+        return {
+            {}, std::move(result.model), fmt::format("the device refuses the model in float too: {}", in_float), false};
     if (said.size() == kMost) {
       result.taken = false;
       break;

@@ -11,6 +11,7 @@ namespace seqto::internal {
 
 struct RefusedLayers {
   std::vector<LayerId> layers;  // with these in float as well, the device takes the model
+  Model model;                  // without these
   std::string said;             // a sentence about them, with the device's words; empty: it takes it as it is
   bool taken = true;            // false: it refuses the model all the same, or in float too
 };

@@ -140,7 +140,7 @@ Quantized quantize_model(const Model& model, const std::string& sha256, const Re
   internal::RefusedLayers refused;
   if (refusal) refused = internal::find_refused(made.float_model, without, refusal, made.options.exclude);
   made.options.exclude.insert(made.options.exclude.end(), refused.layers.begin(), refused.layers.end());
-  made.model = without(refused.layers);
+  made.model = refusal ? std::move(refused.model) : without({});
   made.deviations = quantizer.deviations();
   made.notes = quantizer.notes();
   if (!refused.said.empty()) made.notes.push_back(refused.said);
