@@ -35,6 +35,7 @@
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 
+#include "case_options.h"
 #include "search_tuning.h"
 
 #ifdef SEQTO_HAS_CBC
@@ -313,25 +314,6 @@ class Network {
 };
 
 // --- Networks
-
-TuneOptions options_for(const fs::path& model, const fs::path& data) {
-  TuneOptions options;
-  options.model = model;
-  options.data = data;
-  options.search.objectives = {"kl", "size", "latency"};
-  options.search_samples = 2;       // the splits are made here
-  options.correct_weights = false;  // minutes a network, and the same for all that is compared
-  return options;
-}
-
-TuneOptions case_options(const fs::path& folder) {
-  const auto info = nlohmann::json::parse(read_file(folder / "case.json"));
-  const auto at = [&](const char* name) { return (folder / info.at(name).get<std::string>()).lexically_normal(); };
-  TuneOptions options = options_for(at("model"), at("data"));
-  if (info.contains("labels")) options.dataset.labels = at("labels").string();
-  if (info.contains("preprocess")) options.dataset.preprocess = at("preprocess").string();
-  return options;
-}
 
 // A classifier of the digits of the examples: layers with weights at random, each output channel scaled at random over
 // a decade as training leaves them, and a last layer that is fitted by ridge regression.

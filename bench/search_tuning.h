@@ -30,7 +30,6 @@ inline const std::vector<TuningConstant>& tuning_constants() {
       {"timed_mixed", &T::timed_mixed, {0, 10}, true},
       {"latency_prior", &T::latency_prior, {0.01, 2}, true},
       {"latency_group", &T::latency_group, {0.01, 1}, true},
-      {"latency_scheme", &T::latency_scheme, {0.01, 0.5}, true},
       {"latency_noise", &T::latency_noise, {0.003, 0.08}, true},
   };
   return kConstants;

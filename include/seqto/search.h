@@ -113,7 +113,6 @@ struct SearchTuning {
   double timed_again = 24;       // at a time, while it runs
   double latency_prior = 0.5;    // by how much a weight of the profile may be off
   double latency_group = 0.3;    // ... and that of a group in int8
-  double latency_scheme = 0.1;   // ... and that of a scheme on the whole
   double latency_noise = 0.015;  // of a timing
 };
 

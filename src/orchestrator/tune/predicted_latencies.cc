@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/random.h"
 #include "orchestrator/study/notes.h"
+#include "search/latency/mixtures.h"
 #include "search/strategies/archive.h"
 #include "search/strategies/assignments.h"
 #include "seqto/error.h"
@@ -22,35 +22,15 @@ bool has_static(const Plan& plan) {
   return std::ranges::any_of(plan.schemes, [](const auto& layer) { return is_static(layer.second); });
 }
 
-// The uniform plans, then mixtures of static layers and float ones: every other time by groups, every other time by
-// stretches of the graph, as searches like them.
+// The uniform plans, then mixtures.
 std::vector<Plan> probes(const std::vector<SearchGroup>& groups) {
   const SearchSpace space{.groups = groups};
   const Assignments assignments(space);
   std::vector<Plan> plans;
   for (const DetailedScheme& scheme : assignments.schemes())
     plans.push_back(assignments.plan(assignments.uniform(scheme)));
-  std::vector<std::pair<size_t, int>> statics;
-  for (size_t g = 0; g < assignments.groups(); ++g)
-    for (int c = 1; c < static_cast<int>(assignments.choices(g)); ++c)
-      if (is_static(assignments.scheme(g, c).scheme)) {
-        statics.emplace_back(g, c);
-        break;
-      }
-  if (statics.size() < 2) return plans;
-  constexpr auto kMixed = static_cast<size_t>(kTuning.timed_mixed);
-  std::mt19937_64 engine(1);
-  for (size_t i = 0; i < kMixed; ++i) {
-    const double share = static_cast<double>(i + 1) / (kMixed + 1);
-    const auto count = static_cast<size_t>(std::lround(share * static_cast<double>(statics.size())));
-    std::vector<std::pair<size_t, int>> chosen = statics;
-    if (i % 2) std::ranges::rotate(chosen, chosen.begin() + static_cast<ptrdiff_t>(below(chosen.size(), engine)));
-    else
-      for (size_t k = 0; k < count; ++k) std::swap(chosen[k], chosen[k + below(chosen.size() - k, engine)]);
-    Assignment mixed = assignments.all_float();
-    for (size_t k = 0; k < count; ++k) mixed[chosen[k].first] = chosen[k].second;
-    plans.push_back(assignments.plan(mixed));
-  }
+  const std::vector<Plan> mixed = mixtures(groups, static_cast<size_t>(kTuning.timed_mixed), 1);
+  plans.insert(plans.end(), mixed.begin(), mixed.end());
   return plans;
 }
 

@@ -17,7 +17,7 @@ namespace seqto::internal {
 namespace {
 
 constexpr int kRuns = 15;
-enum : size_t { kFloat, kInt8, kConversions, kRest, kCommon };  // features of every plan
+enum : size_t { kFloat, kInt8, kConverted, kConversions, kCommon };  // features of every plan
 
 std::unordered_map<LayerId, size_t> groups_by_layer(const std::vector<SearchGroup>& groups) {
   std::unordered_map<LayerId, size_t> result;
@@ -67,20 +67,7 @@ std::unordered_map<std::string, double> tensor_elements(const Model& model) {
   return elements;
 }
 
-// Nanoseconds that an element of a tensor costs to quantize or to turn back, in the profile of a quantized model.
-double conversion_cost(const std::vector<NodePlacement>& profile,
-                       const std::unordered_map<std::string, double>& elements) {
-  double ns = 0, count = 0;
-  for (const NodePlacement& node : profile) {
-    if (!has(node.op_type, kPair)) continue;
-    const auto found = elements.find(node.node.substr(0, node.node.rfind('_')));
-    if (found == elements.end()) continue;
-    ns += static_cast<double>(node.ns);
-    count += found->second;
-  }
-  constexpr double kUsual = 0.4;  // one x86 core
-  return count > 0 ? ns / count : kUsual;
-}
+double sum(const std::vector<double>& values) { return std::reduce(values.begin(), values.end()); }
 
 }  // namespace
 
@@ -104,35 +91,33 @@ std::optional<LatencyModel> LatencyModel::profiled(const Model& model, const std
                                                    std::span<const Tensor> inputs) {
   LatencyModel result(model, groups);
   const Owners owners(model, groups);
-  const auto elements = tensor_elements(model);
   const SearchSpace space{.groups = groups};
   const Assignments assignments(space);
   std::vector<DetailedScheme> schemes = assignments.schemes();
   schemes.insert(schemes.begin(), DetailedScheme());
   for (const DetailedScheme& detailed : schemes) {
     const Scheme scheme = detailed.scheme;
-    if (result.times_.contains(scheme)) continue;  // fields are taken to cost no time
+    if (result.profiles_.contains(scheme)) continue;  // fields are taken to cost no time
     const Plan plan = assignments.plan(assignments.uniform(detailed));
     const auto profile = runner.placement(candidate(plan), inputs, kRuns);
     if (profile.empty()) return {};
-    std::vector<double>& times = result.times_[scheme];
-    times.resize(groups.size());
-    double rest = 0;
+    Profile& own = result.profiles_[scheme];
+    own.ns.resize(groups.size());
+    own.nodes.resize(groups.size());
+    size_t group = 0;  // what the runtime put in ("ReorderOutput_token_3") runs beside what it is for
     for (const NodePlacement& node : profile) {
-      const auto group = owners.find(node.node);
-      (group ? times[*group] : rest) += static_cast<double>(node.ns);
+      group = owners.find(node.node).value_or(group);
+      own.ns[group] += static_cast<double>(node.ns);
+      own.nodes[group] += 1;
     }
-    if (scheme == Scheme::kFloat32) result.rest_ = rest;
-    if (scheme == Scheme::kInt8) result.conversion_ = conversion_cost(profile, elements);
   }
   // What weight-only schemes change of a convolution the runtime has folded before it runs: what the profile says of
   // single groups is its noise, which a search would take for a gain.
   constexpr double kNoise = 0.1;
-  const std::vector<double>& in_float = result.times_.at(Scheme::kFloat32);
-  const double whole = std::reduce(in_float.begin(), in_float.end());
-  for (auto& [scheme, times] : result.times_)
-    if (!is_static(scheme) && std::abs(std::reduce(times.begin(), times.end()) - whole) < kNoise * whole)
-      times = in_float;
+  const Profile& in_float = result.profiles_.at(Scheme::kFloat32);
+  const double whole = sum(in_float.ns);
+  for (auto& [scheme, own] : result.profiles_)
+    if (!is_static(scheme) && std::abs(sum(own.ns) - whole) < kNoise * whole) own = in_float;
   result.fit();
   return result;
 }
@@ -145,30 +130,47 @@ LatencyModel::Schemes LatencyModel::schemes(const Plan& plan) const {
   return schemes;
 }
 
-// Time in groups that compute in float, in int8, conversions, the rest; then the time in each scheme; then a static
-// group's time, for each group.
+LatencyModel::Schemes LatencyModel::uniform(Scheme scheme) const {
+  Schemes schemes(groups_.size(), Scheme::kFloat32);
+  for (size_t g = 0; g < groups_.size(); ++g)
+    if (std::ranges::count(groups_[g].schemes, scheme, &DetailedScheme::scheme) > 0) schemes[g] = scheme;
+  return schemes;
+}
+
+// Timed, a uniform plan takes less than its profile says, which counts for every node what it costs to be looked at.
+double LatencyModel::overhead(Scheme scheme) const {
+  const Profile& profile = profiles_.at(scheme);
+  const auto found = measured_.find(uniform(scheme));
+  if (found == measured_.end()) return scheme == Scheme::kFloat32 ? 0 : overhead(Scheme::kFloat32);
+  const double nodes = sum(profile.nodes);
+  return nodes > 0 ? (sum(profile.ns) - found->second) / nodes : 0;
+}
+
+// Time in groups that compute in float, in int8, what conversions take by their elements and by their number; then a
+// static group's time, for each group.
 std::vector<double> LatencyModel::features(const Schemes& schemes) const {
-  const size_t groups = groups_.size(), by_scheme = kCommon, by_group = by_scheme + times_.size();
-  std::vector<double> features(by_group + groups, 0.0);
-  features[kRest] = rest_;
+  constexpr double kElement = 0.4, kNode = 500;  // ns that a conversion usually takes
+  const size_t groups = groups_.size();
+  std::vector<double> features(kCommon + groups, 0.0);
   for (size_t g = 0; g < groups; ++g) {
-    auto times = times_.find(schemes[g]);
-    if (times == times_.end()) times = times_.find(Scheme::kFloat32);
-    const double time = times->second[g];
+    auto found = profiles_.find(schemes[g]);
+    if (found == profiles_.end()) found = profiles_.find(Scheme::kFloat32);
+    const auto& [scheme, profile] = *found;
+    const double time = profile.ns[g] - overheads_.at(scheme) * profile.nodes[g];
     features[is_static(schemes[g]) ? kInt8 : kFloat] += time;
-    features[by_scheme + static_cast<size_t>(std::distance(times_.begin(), times))] += time;
-    if (is_static(schemes[g])) features[by_group + g] = time;
+    if (is_static(schemes[g])) features[kCommon + g] = time;
   }
   for (const Edge& edge : edges_)
-    if (is_static(schemes[edge.from]) != is_static(schemes[edge.to]))
-      features[kConversions] += conversion_ * edge.elements;
+    if (is_static(schemes[edge.from]) != is_static(schemes[edge.to])) {
+      features[kConverted] += kElement * edge.elements;
+      features[kConversions] += kNode;
+    }
   return features;
 }
 
 std::vector<double> LatencyModel::deviations() const {
   std::vector<double> deviations(kCommon, tuning_.latency_prior);
-  deviations.resize(kCommon + times_.size(), tuning_.latency_scheme);
-  deviations.resize(deviations.size() + groups_.size(), tuning_.latency_group);
+  deviations.resize(kCommon + groups_.size(), tuning_.latency_group);
   return deviations;
 }
 
@@ -189,6 +191,7 @@ void LatencyModel::learn(std::span<const Measured> measured) {
 
 // Gaussian regression towards the profile as it is, in its dual form: there are more groups than measurements.
 void LatencyModel::fit() {
+  for (const auto& [scheme, profile] : profiles_) overheads_[scheme] = overhead(scheme);
   const std::vector<double> deviation = deviations();
   weights_.assign(deviation.size(), 0.0);
   std::fill_n(weights_.begin(), size_t{kCommon}, 1.0);
@@ -213,8 +216,12 @@ void LatencyModel::fit() {
 }
 
 std::string LatencyModel::to_json() const {
-  nlohmann::json json{{"rest", rest_}, {"conversion", conversion_}};
-  for (const auto& [scheme, times] : times_) json["times"][std::string(to_string(scheme))] = times;
+  nlohmann::json json;
+  for (const auto& [scheme, profile] : profiles_) {
+    const std::string name(to_string(scheme));
+    json["times"][name] = profile.ns;
+    json["nodes"][name] = profile.nodes;
+  }
   json["measured"] = nlohmann::json::array();
   for (const auto& [chosen, ns] : measured_) {
     nlohmann::json names;
@@ -229,9 +236,12 @@ LatencyModel LatencyModel::from_json(const std::string& text, const Model& model
   const nlohmann::json json = parse_json(text);
   LatencyModel result(model, groups);
   result.tuning_ = tuning;
-  json.at("rest").get_to(result.rest_);
-  json.at("conversion").get_to(result.conversion_);
-  for (const auto& [scheme, times] : json.at("times").items()) times.get_to(result.times_[parse_scheme(scheme)]);
+  for (const auto& [scheme, times] : json.at("times").items()) {
+    Profile& profile = result.profiles_[parse_scheme(scheme)];
+    times.get_to(profile.ns);
+    profile.nodes.resize(groups.size());  // older studies did not count them
+    if (json.contains("nodes")) json.at("nodes").at(scheme).get_to(profile.nodes);
+  }
   for (const auto& one : json.value("measured", nlohmann::json::array())) {
     Schemes chosen;
     for (const auto& name : one.at("schemes")) chosen.push_back(parse_scheme(name.get<std::string>()));

@@ -1,9 +1,9 @@
 // Room: search/latency. How long a plan is expected to take a sample, without running it.
 //
 // The time of a graph is the sum over its sequential parts: each group's share, as the runtime's own profile of the
-// uniform plans tells it, plus a conversion for every tensor that passes between static int8 and anything else. What
-// the shares are worth on the whole, and what a group alone takes more or less in int8 than the profile says, is fitted
-// to latencies that were measured.
+// uniform plans tells it, less what profiling costs, plus a conversion for every tensor that passes between static
+// int8 and anything else. What the shares are worth on the whole, and what a group alone takes more or less in int8
+// than the profile says, is fitted to latencies that were measured.
 #pragma once
 
 #include <functional>
@@ -34,8 +34,7 @@ class LatencyModel {
     Plan plan;
     double ns;
   };
-  // Fits to these and all before: the weights of float time, int8 time, conversions and the constant part, what each
-  // other scheme takes on the whole, and each group in int8.
+  // Fits to these and all before: the weights of float time, int8 time, conversions, and of each group in int8.
   void learn(std::span<const Measured> measured);
   std::optional<double> measured(const Plan& plan) const;  // nanoseconds, of a plan of the same schemes
 
@@ -48,6 +47,8 @@ class LatencyModel {
 
   LatencyModel(const Model& model, const std::vector<SearchGroup>& groups);
   Schemes schemes(const Plan& plan) const;
+  Schemes uniform(Scheme scheme) const;
+  double overhead(Scheme scheme) const;                        // ns that a node takes in the profile alone
   std::vector<double> features(const Schemes& schemes) const;  // what the weights are of
   std::vector<double> deviations() const;                      // of the weights, before anything was measured
   void fit();
@@ -60,10 +61,13 @@ class LatencyModel {
   SearchTuning tuning_;
   std::vector<SearchGroup> groups_;
   std::vector<Edge> edges_;
-  std::map<Scheme, std::vector<double>> times_;  // ns of each group in the scheme's uniform plan
-  double rest_ = 0;                              // ns of what belongs to no group, in the float model
-  double conversion_ = 0;                        // ns for an element that passes between int8 and float
-  std::map<Schemes, double> measured_;           // ns
+  // Of each group in a scheme's uniform plan. A node of no group counts as one of the group that runs before it.
+  struct Profile {
+    std::vector<double> ns, nodes;
+  };
+  std::map<Scheme, Profile> profiles_;
+  std::map<Scheme, double> overheads_;
+  std::map<Schemes, double> measured_;  // ns
   std::vector<double> weights_;
 };
 
