@@ -25,15 +25,13 @@ void emit_integer(OperatorEncoder& e, const Node& from, const std::string& op_ty
   e.emit({name.empty() ? "" : name + "_output_scale_mul", "Mul", "", {cast, scale}, {y}, {}, {}});
 }
 
-// y = cast(integer operator) * weight_scale * row_scale
+// y = product of codes * weight_scale * row_scale. In one operator with the first scale: a Cast and a Mul alone would
+// each read and write as much as the product.
 void emit_rows(OperatorEncoder& e, const Node& from, const Operands& in, const std::string& y) {
-  const std::string codes = e.fresh(y + "_output_quantized"), cast = e.fresh(codes + "_cast_output");
   const std::string columns = e.fresh(y + "_columns_scaled");
-  Node node = quantized_node(from, "MatMulInteger",
-                             {in.x.codes, in.weight.codes, in.x.zero_point, in.weight.zero_point}, {codes}, "");
-  e.emit(std::move(node));
-  e.emit({codes + "_cast", "Cast", "", {codes}, {cast}, {{"to", static_cast<int64_t>(DataType::kFloat)}}, {}});
-  e.emit({columns + "_mul", "Mul", "", {cast, in.weight.scale}, {columns}, {}, {}});
+  e.emit(quantized_node(
+      from, "MatMulIntegerToFloat",
+      {in.x.codes, in.weight.codes, e.row_one(), in.weight.scale, in.x.zero_point, in.weight.zero_point}, {columns}));
   e.emit({y + "_rows_mul", "Mul", "", {columns, in.x.scale}, {y}, {}, {}});
 }
 

@@ -215,6 +215,8 @@ std::string OperatorEncoder::row_constant(const std::string& name, Tensor value)
   return it->second;
 }
 
+std::string OperatorEncoder::row_one() { return row_constant("row_one", float_tensor({}, {1})); }
+
 // DynamicQuantizeLinear has one scale for the whole tensor, so the codes of a row depend on the other rows. Here
 // row = scale * (codes - 128), scale = max |row| / 127.
 const QuantizedTensor& OperatorEncoder::rows(const std::string& tensor) {
@@ -224,7 +226,6 @@ const QuantizedTensor& OperatorEncoder::rows(const std::string& tensor) {
   ensure_float(tensor);
   QuantizedTensor q{{fresh(tensor + "_quantized"), fresh(tensor + "_scale"), ""}, {DataType::kUint8, {}, {}, {}}};
   q.zero_point = row_constant("row_zero_point", Tensor::from<uint8_t>(DataType::kUint8, {}, {128}));
-  const std::string one = row_constant("row_one", float_tensor({}, {1}));
   const std::string step = row_constant("row_step", float_tensor({}, {1.0f / 127}));
   const std::string least = row_constant("row_least", float_tensor({}, {1e-30f}));  // of a row of zeros
   const std::string size = fresh(tensor + "_abs"), largest = fresh(tensor + "_largest");
@@ -240,7 +241,7 @@ const QuantizedTensor& OperatorEncoder::rows(const std::string& tensor) {
   emit(made("Mul", {largest, step}, scale));
   emit(made("Max", {scale, least}, q.scale));
   emit(made("Div", {tensor, q.scale}, scaled));
-  emit(made("QuantizeLinear", {scaled, one, q.zero_point}, q.codes));
+  emit(made("QuantizeLinear", {scaled, row_one(), q.zero_point}, q.codes));
   return values_[key] = std::move(q);
 }
 

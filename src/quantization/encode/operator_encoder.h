@@ -68,6 +68,7 @@ class OperatorEncoder {
   const QuantizedTensor& activation(const std::string& tensor);
   // At run time, with a scale for each row along the last axis: [..., 1], zero point 128.
   const QuantizedTensor& rows(const std::string& tensor);
+  std::string row_one();  // the scalar 1, as it is called in this graph
   // Of a constant in this type, per channel where an axis is given; of anything else as activation().
   QuantizedTensor& weight(const std::string& tensor, DataType type, std::optional<int64_t> axis);
   // A constant that lies in the file as [..., columns, rows]: codes with the last two dimensions exchanged, the rule's

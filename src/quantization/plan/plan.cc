@@ -157,7 +157,15 @@ Plan internal::plan_of(const nlohmann::ordered_json& schemes) {
 
 Plan plan_from_json(const std::string& text) {
   try {
-    return internal::plan_of(internal::parse_json<nlohmann::ordered_json>(text).at("schemes"));
+    const auto json = internal::parse_json<nlohmann::ordered_json>(text);
+    constexpr std::array<std::string_view, 3> kKeys{"schema_version", "schemes", "recipe"};
+    for (const auto& [key, value] : json.items())
+      if (std::ranges::count(kKeys, key) == 0)
+        throw Error(Code::kInvalidInput,
+                    fmt::format("[plan] '{}' found beside the schemes; one of {} expected; fields "
+                                "of a layer's scheme are in {{layer: {{\"scheme\": scheme, field: value}}}}",
+                                key, fmt::join(kKeys, ", ")));
+    return internal::plan_of(json.at("schemes"));
   } catch (const nlohmann::json::exception& error) {
     throw no_plan(error);
   }

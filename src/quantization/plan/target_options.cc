@@ -11,6 +11,7 @@
 #include "model/op_traits.h"
 #include "quantization/plan/open_dimension.h"
 #include "quantization/plan/refused_layers.h"
+#include "quantization/plan/target_pairs.h"
 #include "seqto/error.h"
 #include "seqto/target.h"
 
@@ -105,11 +106,19 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
   if (rule.symmetric_weights) options.symmetric_weights = true;
   if (rule.power_of_two) options.power_of_two_scales = true;
   if (target.floats.empty()) options.force_quantize_no_input_check = true;  // a Transpose of the input too
-  if (target.pairs_behind && options.exclude_output_op_types.empty()) {
-    options.exclude_output_op_types = default_op_types();
-    std::erase_if(options.exclude_output_op_types,
-                  [&](const std::string& op) { return std::ranges::count(*target.pairs_behind, op) > 0; });
+  internal::take_target_pairs(options, target);
+}
+
+void internal::take_target_pairs(QuantizeOptions& options, const Target& target) {
+  std::vector<std::string>& without = options.exclude_output_op_types;
+  if (!without.empty()) return;
+  if (target.pairs_behind) {
+    without = default_op_types();
+    std::erase_if(without, [&](const std::string& op) { return std::ranges::count(*target.pairs_behind, op) > 0; });
+    return;
   }
+  for (const TargetRule& rule : target.rules)
+    if (!rule.needs_output) without.insert(without.end(), rule.ops.begin(), rule.ops.end());
 }
 
 namespace {

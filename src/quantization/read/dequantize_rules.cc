@@ -54,6 +54,7 @@ const std::unordered_map<std::string_view, Dequantizer::Rule>& Dequantizer::rule
       {"QLinearConcat", &D::qlinear_concat},
       {"QLinearWhere", &D::qlinear_where},
       {"MatMulInteger", &D::integer_product},
+      {"MatMulIntegerToFloat", &D::scaled_product},
       {"ConvInteger", &D::integer_product},
       {"DynamicQuantizeLSTM", &D::dynamic_lstm},
       {"QAttention", &D::qattention},
@@ -187,8 +188,10 @@ void Dequantizer::integer_product(const Node& n) {
   if (product)
     for (const auto& name : product->inputs)
       if (const Node* other = edges.producer(name); other && other != cast) scales = other;
-  if (const Node* rows = !scales && product ? only_reader(product->outputs[0], is_mul) : nullptr)
-    return row_product(n, *cast, *product, *rows);
+  if (const Node* rows = !scales && product ? only_reader(product->outputs[0], is_mul) : nullptr) {
+    done_.insert({cast, product});
+    return row_product(n, {n.inputs[1], at(*product, 1), at(n, 3)}, *rows);
+  }
   if (!scales || !is_mul(*scales)) no_form(n, "without the Cast and Mul that give its scale");
   auto scale_for = [&](const std::string& codes) {
     auto it = coded_.find(codes);
@@ -215,13 +218,25 @@ void Dequantizer::integer_product(const Node& n) {
   emit(n, conv ? "Conv" : "MatMul", inputs, {output, "", ""});
 }
 
-// x / row_scale -> codes -> MatMulInteger -> Cast -> Mul(w_scale) -> Mul(row_scale): the product of x and the weight.
-void Dequantizer::row_product(const Node& n, const Node& cast, const Node& columns, const Node& rows) {
+// With one scale for the activation, or with the scale 1 and a Mul by one for each row behind it.
+void Dequantizer::scaled_product(const Node& n) {
+  const auto& readers = view_.edges.readers(n.outputs[0]);
+  const Node* quantize = view_.edges.producer(n.inputs[0]);
+  const bool of_rows = quantize && is_quantize(*quantize) && quantize->inputs[1] == n.inputs[2];
+  if (of_rows && readers.size() == 1 && is_mul(*readers[0]))
+    return row_product(n, {n.inputs[1], n.inputs[3], at(n, 5)}, *readers[0]);
+  if (!at(n, 6).empty()) no_form(n, "with a bias");
+  emit(n, "MatMul", {operand(n, 0, 2, 4), operand({n.inputs[1], n.inputs[3], at(n, 5)}, -1, 0)},
+       {n.outputs[0], "", ""});
+}
+
+// x / row_scale -> codes -> product of codes * w_scale -> Mul(row_scale): the product of x and the weight.
+void Dequantizer::row_product(const Node& n, const Coded& weight, const Node& rows) {
   const Edges& edges = view_.edges;
   const Node* quantize = edges.producer(n.inputs[0]);
   const Node* scaled = quantize && is_quantize(*quantize) ? edges.producer(quantize->inputs[0]) : nullptr;
   const bool known = scaled && scaled->inputs.size() == 2 && std::ranges::count(rows.inputs, scaled->inputs[1]) == 1 &&
-                     tensor(columns.inputs[1]);
+                     tensor(weight.scale);
   if (!known) no_form(n, "with scales of rows that nothing divides by before");
   const std::string x = scaled->inputs[0];
   dropped_.insert({scaled->outputs[0]});
@@ -234,9 +249,8 @@ void Dequantizer::row_product(const Node& n, const Node& cast, const Node& colum
     dropped_.insert(made);
     made = maker->inputs[0];
   }
-  done_.insert({&cast, &columns, &rows});
-  emit(n, "MatMul", {resolved(x), operand({n.inputs[1], columns.inputs[1], at(n, 3)}, -1, 0)},
-       {rows.outputs[0], "", ""});
+  done_.insert(&rows);
+  emit(n, "MatMul", {resolved(x), operand(weight, -1, 0)}, {rows.outputs[0], "", ""});
 }
 
 void Dequantizer::dynamic_lstm(const Node& n) {

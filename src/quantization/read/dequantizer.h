@@ -46,7 +46,8 @@ class Dequantizer {
   void qlinear_concat(const Node& n);
   void qlinear_where(const Node& n);
   void integer_product(const Node& n);
-  void row_product(const Node& n, const Node& cast, const Node& columns, const Node& rows);
+  void scaled_product(const Node& n);
+  void row_product(const Node& n, const Coded& weight, const Node& rows);
   void dynamic_lstm(const Node& n);
   void qattention(const Node& n);
   void qembedding(const Node& n);
