@@ -72,7 +72,7 @@ def bias_correction(folder):
     for opset, shared, flags in ((17, False, []), (18, True, []), (21, False, ["--per-channel", "--activation-type", "uint8"])):
         path = network(folder / "model.onnx", opset, shared)
         model = onnx.load(path)
-        plain = quantize(folder, path, *flags)
+        plain = quantize(folder, path, *(flags or ["--activation-type", "int8"]))  # the types that named improvers get
         fast = quantize(folder, path, "--bias-correction", "fast", *flags)
         full = quantize(folder, path, "--bias-correction", "full", *flags)
         none, local, whole = (mean_errors(model, q, x) for q in (plain, fast, full))

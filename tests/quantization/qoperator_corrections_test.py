@@ -105,8 +105,8 @@ def main():
             print("a small network", *common, losses)
             assert losses["--bias-correction full"] < losses["plain"], losses
             assert losses["--rounding learned --bias-correction full"] < losses["plain"], losses
-        plan = {"schema_version": 1, "schemes": {n: "int8" for n in ("stem", "relu0", "depthwise", "gemm", "matmul")},
-                "options": {"stem": {"bias_correction": True}, "gemm": {"rounding": "learned"}}}
+        plan = {"schema_version": 1, "schemes": {n: "int8" for n in ("stem", "relu0", "depthwise", "gemm", "matmul")}}
+        plan["schemes"] |= {"stem": {"scheme": "int8", "bias_correction": True}, "gemm": {"scheme": "int8", "rounding": "learned"}}
         (folder / "plan.json").write_text(json.dumps(plan))
         result = seqto("quantize", model, "--data", folder / "data.npz", "-o", folder / "q.onnx",
                        "--format", "qoperator", "--plan", folder / "plan.json")
