@@ -308,6 +308,9 @@ class Errors(unittest.TestCase):
         for text in ("{", "[]", '{"schemes": 3}', '{"schemes": {"conv": 1}}'):
             broken.write_text(text)
             self.fails(INVALID, ["[plan]"], "quantize", self.model, "--data", self.data, "-o", self.out, "--plan", broken)
+        broken.write_text('{"schemes": {"conv": "int8"}, "options": {"conv": {"per_channel": true}}}')
+        self.fails(INVALID, ["'options' found", "one of schema_version, schemes, recipe expected", '"scheme": scheme, field'],
+                   "quantize", self.model, "--data", self.data, "-o", self.out, "--plan", broken)
         for text in ("{", '{"data": {"x": {"lowest": "a", "highest": 1}}}'):
             broken.write_text(text)
             self.fails(INVALID, ["broken.json", "seqto calibrate"], "quantize", self.model, "-o", self.out, "--ranges",

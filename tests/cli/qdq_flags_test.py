@@ -63,6 +63,16 @@ class QdqFlags(unittest.TestCase):
         self.same(["--activation-type", "uint8", "--restricted-asymmetric-activations"], activation_type="uint8",
                   restricted_asymmetric_activations=True)
 
+    def test_products_give_float_where_no_layer_reads_codes(self):
+        """In the types that are fast here, which nobody named; onnxruntime has a pair behind both."""
+        for flags, last in (([], False), (["--exclude-output-op-types", "Relu"], True)):
+            subprocess.run([BINARY, "quantize", self.dir / "model.onnx", "--ranges", self.dir / "ranges.json", "-o",
+                            self.dir / "fast.onnx", "--exclude", "sum", *flags], check=True, capture_output=True, text=True)
+            graph = onnx.load(self.dir / "fast.onnx").graph
+            coded = {n.input[0] for n in graph.node if n.op_type == "QuantizeLinear"}
+            self.assertIn("x", coded)
+            self.assertEqual({n.output[0] in coded for n in graph.node if n.name == "last"}, {last}, flags)
+
     def test_overrides(self):
         overrides = {"r": [{"quant_type": "uint8", "convert": {"quant_type": "uint16", "recv_nodes": ["sum"]}}],
                      "w": [{"axis": 1, "rmin": -20.0, "rmax": 20.0}], "x": [{"scale": 0.125, "zero_point": 3}]}
