@@ -28,7 +28,7 @@ FORMS = {"float": None, "dynamic": ["--mode", "dynamic", "--per-channel"],
          "per token": ["--mode", "dynamic", "--per-channel", "--per-token"], "static": ["--data"],
          "products": ["--op-types-to-quantize", "MatMul,Gather", "--data"], "mixed": ["--plan", "--data"],
          "weights": ["--mode", "weights"]}
-# What `quantize` takes on x86 of itself where nothing else is asked for.
+# What `quantize` takes by itself on x86; with a plan it has to be said.
 FAST = ["--activation-type", "uint8", "--per-channel", "--exclude-output-op-types", "MatMul,Gemm"]
 
 

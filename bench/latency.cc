@@ -9,23 +9,20 @@
 //   ./dev bench latency             SEQTO_BENCH_CASE=resnet8,squeezenet11: some of the networks
 //   ... --write                     into bench/results/latency.json
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <sstream>
 
 #include "base/random.h"
-#include "base/statistics.h"
-#include "orchestrator/tune/references.h"
 #include "orchestrator/tune/search_space.h"
 #include "search/latency/latency_model.h"
 #include "search/latency/mixtures.h"
-#include "search/strategies/assignments.h"
 
-#include "case_options.h"
+#include "case_study.h"
 
 namespace {
 
@@ -61,15 +58,10 @@ struct Agreement {
   }
 };
 
-class Network {
+class Network : CaseStudy {
  public:
-  explicit Network(TuneOptions options, const fs::path& folder)
-      : time_(0, env_),
-        inputs_((options.output = folder, open_inputs(options, time_, env_))),
-        study_(open_study(inputs_)),
-        references_(measure_references(inputs_, study_, time_)),
-        bench_(workbench(inputs_, references_.base, study_.study, time_)),
-        groups_(search_space(bench_.model, bench_.quantize, bench_.options).groups) {}
+  explicit Network(TuneOptions options)
+      : CaseStudy(std::move(options)), groups_(search_space(bench_.model, bench_.quantize, bench_.options).groups) {}
 
   // A line of the table, and of ratios.
   std::string compared(const std::string& name) {
@@ -77,12 +69,7 @@ class Network {
     const auto candidate = [this](const Plan& plan) { return references_.candidate(plan); };
     auto model = LatencyModel::profiled(bench_.model, groups_, candidate, runner, first_inputs(inputs_));
     if (!model) return fmt::format("{}: the runtime does not tell what its nodes cost\n", name);
-    const SearchSpace space{.groups = groups_};
-    const Assignments assignments(space);
-    std::vector<Plan> uniform;
-    for (const DetailedScheme& scheme : assignments.schemes())
-      uniform.push_back(assignments.plan(assignments.uniform(scheme)));
-    learn(*model, uniform);
+    learn(*model, uniform_plans(groups_));
     const LatencyModel from_uniform = *model;
     learn(*model, mixtures(groups_, static_cast<size_t>(SearchTuning().timed_mixed), 1));
     const std::vector<Plan> plans = unseen();
@@ -141,12 +128,6 @@ class Network {
     model.learn(measured);
   }
 
-  Env env_;
-  TimeBudget time_;
-  Inputs inputs_;
-  OpenStudy study_;
-  References references_;
-  Workbench bench_;
   std::vector<SearchGroup> groups_;
   double now_ = 0;  // what the float model took in the last timing
 };
@@ -161,13 +142,10 @@ int main() {
   fmt::print(
       "| network | groups | off, from uniform plans | rank | off, as tune starts | rank | off, timed again | rank |\n"
       "|---|---|---|---|---|---|---|---|\n");
-  std::string folder = (fs::temp_directory_path() / "seqto_latency_XXXXXX").string();
-  if (!mkdtemp(folder.data())) return 1;
   for (std::string name; std::getline(names, name, ',');) {
     const fs::path at = fs::path(SEQTO_CASES_DIR) / name;
     if (!fs::exists(at / "case.json")) continue;
-    fmt::print("{}", Network(case_options(at), fs::path(folder) / name).compared(name));
+    fmt::print("{}", Network(case_options(at)).compared(name));
     std::fflush(stdout);
   }
-  fs::remove_all(folder);
 }

@@ -28,14 +28,13 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "orchestrator/tune/predicted_latencies.h"
-#include "orchestrator/tune/references.h"
 #include "orchestrator/tune/search_space.h"
 #include "search/strategies/archive.h"
 #include "search/strategies/assignments.h"
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 
-#include "case_options.h"
+#include "case_study.h"
 #include "search_tuning.h"
 
 #ifdef SEQTO_HAS_CBC
@@ -49,19 +48,6 @@ using namespace seqto::internal;
 namespace fs = std::filesystem;
 
 constexpr size_t kSplits = 5, kMostSamples = 192, kSearched = 64;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "seqto_search_XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
 
 Outputs rows_of(const Outputs& outputs, std::span<const size_t> rows) {
   Outputs result{.dims = outputs.dims, .place = outputs.place};
@@ -90,16 +76,10 @@ struct Found {
   double samples = 0;  // and on how many in all
 };
 
-class Network {
+class Network : CaseStudy {
  public:
   Network(std::string name, TuneOptions options)
-      : name_(std::move(name)),
-        time_(0, env_),
-        inputs_((options.output = folder_ / "study", open_inputs(options, time_, env_))),
-        study_(open_study(inputs_)),
-        references_(measure_references(inputs_, study_, time_)),
-        bench_(workbench(inputs_, references_.base, study_.study, time_)),
-        all_(references_.places.front().evaluation) {
+      : CaseStudy(std::move(options)), name_(std::move(name)), all_(references_.places.front().evaluation) {
     all_.warm_up = all_.pools = false;
     for (const auto* part : {&inputs_.samples.split.search, &inputs_.samples.split.evaluation})
       for (int64_t sample : *part)
@@ -136,7 +116,7 @@ class Network {
     StrategyOptions options{.tuning = tuning, .evaluations = evaluations, .seed = split};
     if (by_latency) options.objectives = {"kl", "size", "latency"};
     const Samples samples = split_of(split);
-    const fs::path file = folder_ / "search.jsonl";
+    const fs::path file = folder_.path / "search.jsonl";
     fs::remove(file);
     StudyHeader header;
     header.search_samples = kSearched;
@@ -299,13 +279,6 @@ class Network {
   }
 
   std::string name_;
-  TemporaryFolder folder_;
-  Env env_;
-  TimeBudget time_;
-  Inputs inputs_;
-  OpenStudy study_;
-  References references_;
-  Workbench bench_;
   EvaluationData all_;
   SearchSpace space_;
   std::unique_ptr<PredictedLatencies> latencies_;
@@ -437,7 +410,7 @@ std::vector<std::pair<std::string, TuneOptions>> networks(bool unseen, const Tem
     names.push_back(name);
   std::vector<std::pair<std::string, TuneOptions>> result;
   for (const Generated& g : generated()) {
-    const fs::path file = folder / (std::string(g.name) + ".onnx");
+    const fs::path file = folder.path / (std::string(g.name) + ".onnx");
     write_generated(g, digits / "digits.npz", file);
     result.emplace_back(g.name, options_for(file, digits / "digits.npz"));
   }

@@ -87,8 +87,8 @@ QuantizeOptions quantize_options_from_json(const std::string& text);  // throws 
 
 // Sets the types and the granularity that are fast on x86: uint8 activations and int8 weights, per channel. Where the
 // processor lacks VNNI instructions, products are added in pairs that 8 bits overflow: weights get 7 bits. No pairs
-// stand behind MatMul and Gemm, unless exclude_output_op_types are named: the runtime gives their results in float for
-// nothing. For "cpu" alone.
+// stand behind MatMul and Gemm, unless exclude_output_op_types are named: the runtime gives their results in float at
+// no cost. For "cpu" alone.
 void take_fast_types(QuantizeOptions& options, const std::string& device = "cpu");
 
 // The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for

@@ -64,7 +64,7 @@ class QdqFlags(unittest.TestCase):
                   restricted_asymmetric_activations=True)
 
     def test_products_give_float_where_no_layer_reads_codes(self):
-        """In the types that are fast here, which nobody named; onnxruntime has a pair behind both."""
+        """In the types that are fast here, which nobody named; onnxruntime has a pair there."""
         for flags, last in (([], False), (["--exclude-output-op-types", "Relu"], True)):
             subprocess.run([BINARY, "quantize", self.dir / "model.onnx", "--ranges", self.dir / "ranges.json", "-o",
                             self.dir / "fast.onnx", "--exclude", "sum", *flags], check=True, capture_output=True, text=True)

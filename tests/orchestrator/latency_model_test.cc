@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "seqto/error.h"
+
 namespace seqto::internal {
 namespace {
 
@@ -124,6 +126,15 @@ TEST_F(LatencyModels, ComesBackFromTheStudyAsItWas) {
     const Plan plan = drawn(engine);
     EXPECT_EQ(back.predict(plan), latencies.predict(plan));
   }
+}
+
+TEST_F(LatencyModels, OfOtherGroupsAreRefused) {
+  nlohmann::json profile = nlohmann::json::parse(profile_);
+  profile["times"]["int8"].erase(0);
+  EXPECT_THROW(LatencyModel::from_json(profile.dump(), model_, groups_), Error);
+  profile = nlohmann::json::parse(profile_);
+  profile["measured"] = {{{"schemes", {"int8"}}, {"ns", 1}}};
+  EXPECT_THROW(LatencyModel::from_json(profile.dump(), model_, groups_), Error);
 }
 
 }  // namespace

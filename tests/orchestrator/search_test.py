@@ -280,6 +280,10 @@ class SearchTest(unittest.TestCase):
         self.assertFalse(any("--max-time left none" in note for note in summary["notes"]))
         self.assertTrue({"one-in", "chain"} & {t.get("step") for t in more})
 
+    def test_without_a_layer_to_choose_for(self):
+        summary, _, _ = self.tune("nothing", "--exclude", "*")
+        self.assertEqual([p["losses"]["kl"] for p in summary["front"] if p["losses"]["kl"]], [])
+
     def test_a_killed_search_goes_on(self):
         whole, reference, _ = self.tune("whole", *SIZE)
         out = self.dir / "killed"

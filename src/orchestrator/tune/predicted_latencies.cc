@@ -22,13 +22,8 @@ bool has_static(const Plan& plan) {
   return std::ranges::any_of(plan.schemes, [](const auto& layer) { return is_static(layer.second); });
 }
 
-// The uniform plans, then mixtures.
 std::vector<Plan> probes(const std::vector<SearchGroup>& groups) {
-  const SearchSpace space{.groups = groups};
-  const Assignments assignments(space);
-  std::vector<Plan> plans;
-  for (const DetailedScheme& scheme : assignments.schemes())
-    plans.push_back(assignments.plan(assignments.uniform(scheme)));
+  std::vector<Plan> plans = uniform_plans(groups);
   const std::vector<Plan> mixed = mixtures(groups, static_cast<size_t>(kTuning.timed_mixed), 1);
   plans.insert(plans.end(), mixed.begin(), mixed.end());
   return plans;

@@ -91,7 +91,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
   space.size_of = [&r](const Plan& plan) { return serialized_size(r.candidate(plan)); };
   space.local_errors = [&](std::span<const Plan> plans) { return local_errors_of(plans, in, study.study, r); };
   std::unique_ptr<PredictedLatencies> latencies;
-  if (searches(o) && by_latency(o)) latencies = predicted_latencies(w, space, r, study, in);
+  if (searches(o) && by_latency(o) && !space.groups.empty()) latencies = predicted_latencies(w, space, r, study, in);
   if (latencies) space.latency_of = std::cref(*latencies);
 
   const Place& first = r.places.front();

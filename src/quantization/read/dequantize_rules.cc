@@ -218,16 +218,10 @@ void Dequantizer::integer_product(const Node& n) {
   emit(n, conv ? "Conv" : "MatMul", inputs, {output, "", ""});
 }
 
-// With one scale for the activation, or with the scale 1 and a Mul by one for each row behind it.
 void Dequantizer::scaled_product(const Node& n) {
   const auto& readers = view_.edges.readers(n.outputs[0]);
-  const Node* quantize = view_.edges.producer(n.inputs[0]);
-  const bool of_rows = quantize && is_quantize(*quantize) && quantize->inputs[1] == n.inputs[2];
-  if (of_rows && readers.size() == 1 && is_mul(*readers[0]))
-    return row_product(n, {n.inputs[1], n.inputs[3], at(n, 5)}, *readers[0]);
-  if (!at(n, 6).empty()) no_form(n, "with a bias");
-  emit(n, "MatMul", {operand(n, 0, 2, 4), operand({n.inputs[1], n.inputs[3], at(n, 5)}, -1, 0)},
-       {n.outputs[0], "", ""});
+  if (readers.size() != 1 || !is_mul(*readers[0])) no_form(n, "without the Mul by scales of rows");
+  row_product(n, {n.inputs[1], n.inputs[3], at(n, 5)}, *readers[0]);
 }
 
 // x / row_scale -> codes -> product of codes * w_scale -> Mul(row_scale): the product of x and the weight.

@@ -1,17 +1,18 @@
 #include "search/latency/latency_model.h"
 
+#include <fmt/format.h>
+
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <unordered_map>
 
 #include "base/json.h"
 #include "model/graph_view.h"
-#include "model/op_traits.h"
 #include "search/strategies/assignments.h"
+#include "seqto/error.h"
 
 namespace seqto::internal {
 namespace {
@@ -236,15 +237,25 @@ LatencyModel LatencyModel::from_json(const std::string& text, const Model& model
   const nlohmann::json json = parse_json(text);
   LatencyModel result(model, groups);
   result.tuning_ = tuning;
+  const auto of_each_group = [&](size_t count) {
+    if (count != groups.size())
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[study] a model of latencies with {} groups found, {} expected; the study is of another "
+                              "model, or was changed: begin a new one",
+                              count, groups.size()));
+  };
   for (const auto& [scheme, times] : json.at("times").items()) {
     Profile& profile = result.profiles_[parse_scheme(scheme)];
     times.get_to(profile.ns);
-    profile.nodes.resize(groups.size());  // older studies did not count them
     if (json.contains("nodes")) json.at("nodes").at(scheme).get_to(profile.nodes);
+    else profile.nodes.resize(groups.size());  // older studies did not count them
+    of_each_group(profile.ns.size());
+    of_each_group(profile.nodes.size());
   }
   for (const auto& one : json.value("measured", nlohmann::json::array())) {
     Schemes chosen;
     for (const auto& name : one.at("schemes")) chosen.push_back(parse_scheme(name.get<std::string>()));
+    of_each_group(chosen.size());
     one.at("ns").get_to(result.measured_[chosen]);
   }
   result.fit();

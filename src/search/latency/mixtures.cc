@@ -10,6 +10,15 @@
 
 namespace seqto::internal {
 
+std::vector<Plan> uniform_plans(const std::vector<SearchGroup>& groups) {
+  const SearchSpace space{.groups = groups};
+  const Assignments assignments(space);
+  std::vector<Plan> plans;
+  for (const DetailedScheme& scheme : assignments.schemes())
+    plans.push_back(assignments.plan(assignments.uniform(scheme)));
+  return plans;
+}
+
 std::vector<Plan> mixtures(const std::vector<SearchGroup>& groups, size_t count, uint64_t seed) {
   const SearchSpace space{.groups = groups};
   const Assignments assignments(space);

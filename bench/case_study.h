@@ -1,12 +1,13 @@
-// The options with which `tune` runs a case of the cases' folder, for benchmarks that look inside of a search.
+// A case of the cases' folder as `tune` opens it, for benchmarks that look inside of a search.
 #pragma once
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "base/files.h"
-#include "orchestrator/tune/options.h"
+#include "orchestrator/tune/references.h"
 
 namespace seqto::internal {
 
@@ -28,5 +29,23 @@ inline TuneOptions case_options(const std::filesystem::path& folder) {
   if (info.contains("preprocess")) options.dataset.preprocess = at("preprocess").string();
   return options;
 }
+
+// A study up to its search: prepared, calibrated, with what candidates are compared with.
+struct CaseStudy {
+  explicit CaseStudy(TuneOptions options)
+      : time_(0, env_),
+        inputs_((options.output = folder_.path / "study", open_inputs(std::move(options), time_, env_))),
+        study_(open_study(inputs_)),
+        references_(measure_references(inputs_, study_, time_)),
+        bench_(workbench(inputs_, references_.base, study_.study, time_)) {}
+
+  TemporaryFolder folder_;
+  Env env_;
+  TimeBudget time_;
+  Inputs inputs_;
+  OpenStudy study_;
+  References references_;
+  Workbench bench_;
+};
 
 }  // namespace seqto::internal
