@@ -1,8 +1,8 @@
 """A text encoder in int8: does a text's embedding depend on the batch, and what does it cost that it does not?
 
-Forms of the case tiny_encoder up to its last normalization, made by `seqto`: float, dynamic int8 with one scale for the batch,
-with a scale for each token, static int8 of all layers and of products alone, products for Q, K and V with a scale for each token
-and the others static ("mixed"), and weights alone. Of the pages that calibration did not see: texts whose embedding
+Forms of the case tiny_encoder up to its last normalization, made by `seqto`: float; dynamic int8 with one scale for the batch,
+as onnxruntime writes it ("dynamic") and with sums before normalizations ("own"); with a scale for each token; static int8;
+products for Q, K and V with a scale for each token and the others static ("mixed"); weights alone. Of the pages that calibration did not see: texts whose embedding
 (mean of the counted positions) has other bits in batches of 64 and filled up to 128 positions; its cosine with float's; the
 share of each text's ten nearest that are float's too. Times of one thread, all forms in turn, over dynamic int8's.
 """
@@ -24,10 +24,9 @@ from _ratios import Ratios
 
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 CALIBRATION, TEXTS, BATCH, FILLED, NEAREST = 114, 256, 64, 128, 10
-FORMS = {"float": None, "dynamic": ["--mode", "dynamic", "--per-channel"],
-         "per token": ["--mode", "dynamic", "--per-channel", "--per-token"], "static": ["--data"],
-         "products": ["--op-types-to-quantize", "MatMul,Gather", "--data"], "mixed": ["--plan", "--data"],
-         "weights": ["--mode", "weights"]}
+DYNAMIC = ["--mode", "dynamic", "--per-channel"]
+FORMS = {"float": None, "dynamic": [*DYNAMIC, "--compat", "onnxruntime"], "own": DYNAMIC, "per token": [*DYNAMIC, "--per-token"],
+         "static": ["--data"], "mixed": ["--plan", "--data"], "weights": ["--mode", "weights"]}
 # What `quantize` takes by itself on x86; with a plan it has to be said.
 FAST = ["--activation-type", "uint8", "--per-channel", "--exclude-output-op-types", "MatMul,Gemm"]
 
@@ -112,8 +111,8 @@ def main():
             path = features if words is None else os.path.join(folder, name.replace(" ", "_") + ".onnx")
             if words is not None:
                 if "--plan" in words:
-                    words = ["--plan", mixed_plan(features, folder), "--data"]
-                words = [*words, calibration, "--quick", *FAST] if words[-1] == "--data" else words
+                    words = ["--plan", mixed_plan(features, folder), *FAST, "--data"]
+                words = [*words, calibration, "--quick"] if words[-1] == "--data" else words
                 subprocess.run([os.environ["SEQTO_BINARY"], "-q", "quantize", features, "-o", path, *words], check=True,
                                stdout=subprocess.DEVNULL)
             forms[name] = Form(path, texts)

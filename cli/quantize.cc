@@ -29,9 +29,9 @@ std::vector<std::string> choose_layers(Recipe& recipe, Model& model, const WordF
                                        const Context& context) {
   if (f.plan.empty()) return take_mode(recipe, model, f.mode, stored);
   ForeignPlan foreign = load_plan(f.plan, "", model, context);
-  take_plan(recipe, std::move(foreign.plan), model);
+  std::vector<std::string> notes = take_plan(recipe, std::move(foreign.plan), model);
   recipe.quantize.tensor_overrides.merge(foreign.encodings);
-  return {};
+  return notes;
 }
 
 // What was named has some layer to work on.
@@ -261,12 +261,18 @@ void take_target(WordFlags& f) {
   if (f.mode == "static") f.quantize.target = f.target;
 }
 
+void take_fast_forms(WordFlags& f) {
+  if (f.target.empty()) seqto::take_fast_forms(f.quantize.options, f.device.device);
+  else f.quantize.options.sums_for_adds = load_target(f.target).sums_for_adds;
+}
+
 // kTypeFields says whose model is improved and in fast types.
 void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   const auto is_named = [&](const char* field) { return word.count(flag_of(field)) > 0; };
   std::ranges::copy_if(kTypeFields, std::back_inserter(f.quantize.named_types), is_named);
   const bool named = std::ranges::any_of(kTypeFields, is_named) || std::ranges::any_of(kFormFields, is_named) ||
                      is_named("compat") || is_named("plan");
+  if ((f.mode == "dynamic" || is_named("plan")) && !is_named("compat")) take_fast_forms(f);
   if (f.mode != "static" || named || f.improve.names()) return;
   f.quantize.fast_on = f.device.device;  // where no target is given
   f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);

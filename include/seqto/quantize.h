@@ -54,6 +54,14 @@ struct QuantizeOptions {
   // Ours, for 8-bit activations. Where a Concat joins the answers of the last layers with weights (boxes and scores of
   // a detector), all behind these layers stays in float, and so do they, with a tenth of the model's weights at most.
   bool float_unlike_concat = false;
+  // Ours, beside exclude_output_op_types, for runtimes that give results of products as floats at no cost: layers
+  // without weights that compute on such a result, or on what is made of integers (rows of an embedding, angles of
+  // positions), stay in float. In codes they would round what is added up from layer to layer, and need conversions of
+  // their own.
+  bool float_between_products = false;
+  // Ours, for runtimes whose fusions of Add cost time: where layers compute on codes, an Add of floats that a layer
+  // normalization alone reads, or that reads a product of codes, is written as Sum, which they do not fuse.
+  bool sums_for_adds = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
   bool add_qdq_pair_to_weight = false;         // float weight -> Q -> DQ
@@ -86,10 +94,12 @@ std::string quantize_options_to_json(const QuantizeOptions& options);
 QuantizeOptions quantize_options_from_json(const std::string& text);  // throws Error{kInvalidInput}
 
 // Sets the types and the granularity that are fast on x86: uint8 activations and int8 weights, per channel. Where the
-// processor lacks VNNI instructions, products are added in pairs that 8 bits overflow: weights get 7 bits. No pairs
-// stand behind MatMul and Gemm, unless exclude_output_op_types are named: the runtime gives their results in float at
-// no cost. For "cpu" alone.
+// processor lacks VNNI instructions, products are added in pairs that 8 bits overflow: weights get 7 bits. What
+// targets/onnxruntime-cpu-x86.toml says is fast: no pairs behind MatMul and Gemm, unless exclude_output_op_types are
+// named, float_between_products and sums_for_adds. For "cpu" alone.
 void take_fast_types(QuantizeOptions& options, const std::string& device = "cpu");
+// What of this is about dynamic layers too: sums_for_adds.
+void take_fast_forms(QuantizeOptions& options, const std::string& device = "cpu");
 
 // The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for
 // per-channel weights, 21 for 16 bits and for blocks. Where layers read weights from Constant nodes, these become

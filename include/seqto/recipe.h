@@ -72,8 +72,9 @@ void take_recommended(QuantizeOptions& options, const NamedOptions& named, bool 
 // All layers alike: "static", "dynamic", "weights" (in `stored`) or "float16". Returns what was not done, a sentence
 // each. Throws Error{kUsage} for another mode, Error{kInvalidInput} where nothing can be quantized.
 std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std::string& mode, Scheme stored);
-// The layers of a plan. The model gets what their fields need.
-void take_plan(Recipe& recipe, Plan plan, Model& model);
+// The layers of a plan. The model gets what their fields need. Returns which names are no layer of the model, a
+// sentence. Throws Error{kInvalidInput} where none is one: the plan is of another model.
+std::vector<std::string> take_plan(Recipe& recipe, Plan plan, Model& model);
 
 // What of it takes samples, by what comes first; ranges that are given serve for kRanges.
 enum class SamplesFor { kNothing, kImprovers, kPlannedRewriting, kPlannedCorrections, kPlannedMethods, kRanges };

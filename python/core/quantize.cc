@@ -60,8 +60,9 @@ void choose_improvers(QuantizeCall& call, const Keywords& k, bool best) {
 void choose_layers(QuantizeCall& call) {
   const Asked& asked = call.asked;
   if (!asked.plan.is_none())
-    take_plan(call.recipe, nb::cast<Plan>(is_path(asked.plan) ? nb::type<Plan>().attr("load")(asked.plan) : asked.plan),
-              call.model);
+    call.notes = take_plan(call.recipe,
+                           nb::cast<Plan>(is_path(asked.plan) ? nb::type<Plan>().attr("load")(asked.plan) : asked.plan),
+                           call.model);
   else
     call.notes = take_mode(call.recipe, call.model, asked.mode,
                            asked.weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights);
@@ -87,6 +88,11 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   if (!target_name.empty()) target = load_target(target_name);
   if (target && asked.mode == "static") take_target_types(options, *target, named_types(k));
   else if (best) take_fast_types(options, call.bench.device.name);
+  else if (const bool planned = !asked.plan.is_none();
+           (asked.mode == "dynamic" || planned) && !options.compat_onnxruntime && !k.given("sums_for_adds")) {
+    if (target) options.sums_for_adds = target->sums_for_adds;
+    else take_fast_forms(options, call.bench.device.name);
+  }
   if (asked.weight_bits == 2) options.weight_only.bits = 2;
   take_quantize_options(call.recipe.calibrate, options, k.given("method"));
   const Model given = model_of(model);

@@ -311,6 +311,12 @@ class Errors(unittest.TestCase):
         broken.write_text('{"schemes": {"conv": "int8"}, "options": {"conv": {"per_channel": true}}}')
         self.fails(INVALID, ["'options' found", "one of schema_version, schemes, recipe expected", '"scheme": scheme, field'],
                    "quantize", self.model, "--data", self.data, "-o", self.out, "--plan", broken)
+        broken.write_text('{"schemes": {"convolution": "int8", "head": "int8_weights"}}')
+        self.fails(INVALID, ["'convolution', 'head' found, none of them a layer", "a plan for this model expected", "seqto inspect"],
+                   "quantize", self.model, "--data", self.data, "-o", self.out, "--plan", broken)
+        self.assertFalse(self.out.exists())
+        broken.write_text('{"schemes": {"conv": "int8_weights", "head": "int8_weights"}}')
+        self.fails(0, ["1 of the plan's 2 layers", "'head'", "no effect"], "quantize", self.model, "-o", self.dir / "o.onnx", "--plan", broken)
         for text in ("{", '{"data": {"x": {"lowest": "a", "highest": 1}}}'):
             broken.write_text(text)
             self.fails(INVALID, ["broken.json", "seqto calibrate"], "quantize", self.model, "-o", self.out, "--ranges",

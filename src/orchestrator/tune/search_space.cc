@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
+#include "quantization/encode/eligible_layers.h"
 #include "seqto/plan.h"
 
 namespace seqto::internal {
@@ -15,6 +17,12 @@ SearchSpace search_space(const Model& model, const QuantizeOptions& quantize, co
     if (layer.weight_bytes > 0) weighted.insert(layer.id);
     possible[layer.id] = std::move(layer.schemes);
   }
+  // What would stay in float for another reason than its scheme is no choice.
+  const GraphView view(model);
+  const Ranges none;
+  const EligibleLayers eligible(model, view, none, quantize);
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i)
+    std::erase_if(possible[model.graph.nodes[i].name], [&](Scheme scheme) { return !eligible.can_have(i, scheme); });
   const std::unordered_set<LayerId> left_out(quantize.exclude.begin(), quantize.exclude.end());
   const std::vector<DetailedScheme> schemes = detailed_schemes(o);
   SearchSpace space{.model = &model, .exclusion_order = {}, .scheme = quantized_scheme(o)};

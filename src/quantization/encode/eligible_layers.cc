@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "model/op_traits.h"
+#include "quantization/encode/float_results.h"
 #include "quantization/encode/operator_rules.h"
 #include "quantization/encode/readout.h"
 #include "quantization/plan/overrides.h"
@@ -18,10 +19,10 @@ EligibleLayers::EligibleLayers(const Model& model, const GraphView& view, const 
       options_(options),
       include_(options.include.begin(), options.include.end()),
       exclude_(options.exclude.begin(), options.exclude.end()) {
-  const auto half = half_concats(), read_out = find_readout();
+  const Left left{half_concats(), find_readout(), find_free()};
   for (const Node& n : model.graph.nodes) {
     const bool listed = lists(n, Scheme::kInt8);
-    const char* id = listed ? why_float(n, half, read_out) : nullptr;
+    const char* id = listed ? why_float(n, left) : nullptr;
     if (id) left_float_.emplace_back(n.name, id);
     static_.push_back(listed && !id);
     // What static quantization has no rule for can still have its weights stored in fewer bits.
@@ -66,9 +67,13 @@ std::unordered_set<std::string> EligibleLayers::find_readout() const {
   return readout(model_, view_);
 }
 
+std::unordered_set<std::string> EligibleLayers::find_free() const {
+  if (!options_.float_between_products || options_.compat_onnxruntime) return {};
+  return float_results(model_, view_, options_.exclude_output_op_types);
+}
+
 // The id of what keeps a layer that was asked for in float; null where nothing does.
-const char* EligibleLayers::why_float(const Node& n, const std::unordered_set<std::string>& half_concats,
-                                      const std::unordered_set<std::string>& readout) const {
+const char* EligibleLayers::why_float(const Node& n, const Left& left) const {
   auto reads_nothing = [&](size_t k) {
     const Tensor* value = view_.constant(n.inputs[k]);
     return value && value->is_float() && value->element_count() == 0;
@@ -80,10 +85,14 @@ const char* EligibleLayers::why_float(const Node& n, const std::unordered_set<st
     auto it = ranges_.find(name);
     return it != ranges_.end() && std::max(-it->second.lowest, it->second.highest) >= kUnbounded;
   };
-  auto concat = [&](const std::string& name) { return half_concats.contains(name); };
-  if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return readout.contains(name); })) return "D56";
+  auto concat = [&](const std::string& name) { return left.half_concats.contains(name); };
+  if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return left.readout.contains(name); }))
+    return "D56";
   if (std::ranges::any_of(n.inputs, unbounded) || std::ranges::any_of(n.outputs, unbounded)) return "D52";
   if (std::ranges::any_of(n.inputs, concat) || std::ranges::any_of(n.outputs, concat)) return "D53";
+  if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return left.free.contains(name); }) &&
+      !has_weight(n, view_))
+    return "D59";
   return nullptr;
 }
 

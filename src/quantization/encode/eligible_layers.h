@@ -30,7 +30,11 @@ class EligibleLayers {
   bool is_named(const Node& n) const;
   Tensors half_concats() const;
   Tensors find_readout() const;
-  const char* why_float(const Node& n, const Tensors& half_concats, const Tensors& readout) const;
+  Tensors find_free() const;
+  struct Left {
+    Tensors half_concats, readout, free;
+  };
+  const char* why_float(const Node& n, const Left& left) const;
 
   const Model& model_;
   const GraphView& view_;

@@ -86,6 +86,7 @@ void Encoding::add(Encoding step) {
   std::ranges::move(step.biases, std::back_inserter(biases));
   std::ranges::move(step.weights, std::back_inserter(weights));
   std::ranges::move(step.notes, std::back_inserter(notes));
+  std::ranges::move(step.sums, std::back_inserter(sums));
   for (const std::string& id : step.deviations) deviate(id);
   for (const auto& [layer, ids] : step.layer_deviations)
     for (const std::string& id : ids) deviate(id, layer);
@@ -115,6 +116,7 @@ json to_json(const Encoding& encoding) {
   if (encoding.graph)
     for (size_t i = 0; i < encoding.graph->removed.size(); ++i)
       if (encoding.graph->removed[i]) j["removed"].push_back(encoding.graph->nodes[i].name);
+  if (!encoding.sums.empty()) j["sums"] = encoding.sums;
   j["deviations"] = encoding.deviations;
   j["notes"] = encoding.notes;
   j["hash"] = sha256_hex(j.dump()).substr(0, 16);

@@ -125,6 +125,7 @@ struct Encoding : Deviations {
   std::vector<EncodedClip> clips;       // of the model with its static layers
   std::optional<EncodedHalves> halves;  // where layers compute in float16
   std::vector<EncodedWeight> weights;   // in the order in which they are read
+  std::vector<LayerId> sums;            // Adds that are written as Sum
   std::vector<std::string> notes;       // what was asked for and not done, and constants that were changed to fit
 
   // One with parameters of its own.

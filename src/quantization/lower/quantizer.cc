@@ -11,6 +11,7 @@
 #include "quantization/encode/encode_clips.h"
 #include "quantization/encode/encode_halves.h"
 #include "quantization/encode/encode_qdq.h"
+#include "quantization/encode/encode_sums.h"
 #include "quantization/encode/encode_weights.h"
 #include "quantization/encode/operator_rules.h"
 #include "quantization/improve/correct_encoding.h"
@@ -221,6 +222,9 @@ Model Quantizer::Impl::with_steps(Model result, const std::map<Scheme, LayerSet>
   step(Scheme::kInt4Weights, stored(Scheme::kInt4Weights), write_weights);
   if (options.float16.compute) step(Scheme::kFloat16, halves, write_float16);
   else step(Scheme::kFloat16, stored(Scheme::kFloat16), write_weights);
+  const auto dynamic_layers = layers.find(Scheme::kInt8Dynamic);
+  const bool on_codes = any_static(layers) || (dynamic_layers != layers.end() && !dynamic_layers->second.empty());
+  if (options.sums_for_adds && on_codes) lower(encode_sums(result), write_sums);
   return result;
 }
 

@@ -11,6 +11,8 @@ Model write_operators(Model model, const Encoding& encoding);
 Graph write_operator_graph(Graph graph, const Encoding& encoding);
 // What encode_clips() decided.
 Model write_clips(Model model, const Encoding& encoding);
+// What encode_sums() decided.
+Model write_sums(Model model, const Encoding& encoding);
 // What encode_weights() decided.
 Model write_weights(const Model& model, const Encoding& encoding);
 // Values of biases that stay in float, whatever the form around them.

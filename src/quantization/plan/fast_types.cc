@@ -2,6 +2,19 @@
 #include "quantization/plan/target_pairs.h"
 
 namespace seqto {
+namespace {
+
+#if defined(__x86_64__)
+constexpr const char* kTarget = "onnxruntime-cpu-x86";
+#else
+constexpr const char* kTarget = "onnxruntime-cpu-arm64";
+#endif
+
+}  // namespace
+
+void take_fast_forms(QuantizeOptions& options, const std::string& device) {
+  if (device == "cpu") options.sums_for_adds = load_target(kTarget).sums_for_adds;
+}
 
 void take_fast_types(QuantizeOptions& options, const std::string& device) {
   if (device != "cpu") return;
@@ -10,10 +23,8 @@ void take_fast_types(QuantizeOptions& options, const std::string& device) {
   options.weight_type = DataType::kInt8;
   options.per_channel = true;
   options.reduce_range = !__builtin_cpu_supports("avx512vnni") && !__builtin_cpu_supports("avxvnni");
-  internal::take_target_pairs(options, load_target("onnxruntime-cpu-x86"));
-#else
-  internal::take_target_pairs(options, load_target("onnxruntime-cpu-arm64"));
 #endif
+  internal::take_target_pairs(options, load_target(kTarget));
 }
 
 }  // namespace seqto

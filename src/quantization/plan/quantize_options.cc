@@ -29,6 +29,8 @@ void for_each_field(Options& o, F f) {
   f("headroom_16_bits", o.headroom_16_bits);
   f("unify_concat", o.unify_concat);
   f("float_unlike_concat", o.float_unlike_concat);
+  f("float_between_products", o.float_between_products);
+  f("sums_for_adds", o.sums_for_adds);
   f("force_quantize_no_input_check", o.force_quantize_no_input_check);
   f("keep_removable_activations", o.keep_removable_activations);
   f("add_qdq_pair_to_weight", o.add_qdq_pair_to_weight);

@@ -110,8 +110,10 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
 }
 
 void internal::take_target_pairs(QuantizeOptions& options, const Target& target) {
+  options.sums_for_adds = target.sums_for_adds;
   std::vector<std::string>& without = options.exclude_output_op_types;
   if (!without.empty()) return;
+  options.float_between_products = target.float_between_products;
   if (target.pairs_behind) {
     without = default_op_types();
     std::erase_if(without, [&](const std::string& op) { return std::ranges::count(*target.pairs_behind, op) > 0; });

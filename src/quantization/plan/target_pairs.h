@@ -1,12 +1,14 @@
-// Room: quantization/plan. Behind which layers a file for a target has pairs.
+// Room: quantization/plan. Which of the layers between products a file for a target has in codes, and behind which
+// layers pairs stand.
 #pragma once
 
 #include "seqto/target.h"
 
 namespace seqto::internal {
 
-// Sets options.exclude_output_op_types, unless they were named: where the target does not say behind what pairs stand,
-// none stand behind operators whose results it gives in float at no cost. What another layer reads keeps its pair.
+// Sets options.sums_for_adds, float_between_products and, unless they were named, exclude_output_op_types: where the
+// target does not say behind what pairs stand, none stand behind operators whose results it gives in float at no cost.
+// What another layer reads keeps its pair.
 void take_target_pairs(QuantizeOptions& options, const Target& target);
 
 }  // namespace seqto::internal

@@ -1,10 +1,41 @@
 // What a recipe quantizes, and what of that takes samples.
-#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <unordered_set>
+
+#include "model/bodies.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
 
 namespace seqto {
+namespace {
+
+std::string unknown_layers(const Plan& plan, const Model& model) {
+  std::unordered_set<LayerId> names;
+  for (const Node& n : model.graph.nodes) names.insert(n.name);
+  internal::for_each_body_node(model, [&](const Node& n) { names.insert(n.name); });
+  std::vector<LayerId> unknown;
+  for (const auto& [layer, scheme] : plan.schemes)
+    if (!names.contains(layer)) unknown.push_back(layer);
+  if (unknown.empty()) return {};
+  constexpr size_t kShown = 3;
+  const std::string more = unknown.size() > kShown ? " ..." : "";
+  const size_t all = unknown.size();
+  unknown.resize(std::min(kShown, all));
+  const std::string shown = fmt::format("'{}'{}", fmt::join(unknown, "', '"), more);
+  if (all == plan.schemes.size())
+    throw Error(Code::kInvalidInput, fmt::format("[plan] {} found, none of them a layer of the model; a plan for this "
+                                                 "model expected; `seqto inspect` lists its layers",
+                                                 shown));
+  return fmt::format(
+      "{} of the plan's {} layers are none of the model's and have no effect: {}; `seqto inspect` lists "
+      "those it has",
+      all, plan.schemes.size(), shown);
+}
+
+}  // namespace
 
 std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std::string& mode, Scheme stored) {
   if (mode == "static" || mode == "dynamic") {
@@ -30,10 +61,13 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
   return notes;
 }
 
-void take_plan(Recipe& recipe, Plan plan, Model& model) {
+std::vector<std::string> take_plan(Recipe& recipe, Plan plan, Model& model) {
   recipe.plan = std::move(plan);
   recipe.rewritten_for.reset();
+  std::vector<std::string> notes;
+  if (std::string unknown = unknown_layers(recipe.plan, model); !unknown.empty()) notes.push_back(std::move(unknown));
   if (!recipe.plan.options.empty()) model = tunable_form(model, recipe.quantize, recipe.plan).model;
+  return notes;
 }
 
 SamplesFor samples_for(const Recipe& recipe) {

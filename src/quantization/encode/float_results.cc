@@ -1,0 +1,60 @@
+#include "quantization/encode/float_results.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "model/op_traits.h"
+
+namespace seqto::internal {
+namespace {
+
+using Shapes = std::unordered_map<std::string, const std::vector<Dimension>*>;
+
+Shapes shapes_of(const Graph& graph) {
+  Shapes shapes;
+  for (const auto* infos : {&graph.inputs, &graph.outputs, &graph.value_info})
+    for (const ValueInfo& info : *infos)
+      if (info.shape) shapes[info.name] = &*info.shape;
+  return shapes;
+}
+
+// Whether each of its values counts for several of the other's.
+bool is_spread(const std::string& tensor, const std::string& over, const Shapes& shapes) {
+  const auto small = shapes.find(tensor), large = shapes.find(over);
+  if (small == shapes.end() || large == shapes.end()) return false;
+  const std::vector<Dimension>&from = *small->second, &to = *large->second;
+  if (from.size() != to.size()) return from.size() < to.size();
+  for (size_t i = 0; i < from.size(); ++i)
+    if (from[i].value == 1 && to[i].value != 1) return true;
+  return false;
+}
+
+}  // namespace
+
+bool has_weight(const Node& node, const GraphView& view) {
+  if (has(node, kProduct)) return true;
+  return is_gather(node) && view.constant(node.inputs[0]);
+}
+
+std::unordered_set<std::string> float_results(const Model& model, const GraphView& view,
+                                              const std::vector<std::string>& op_types) {
+  std::unordered_set<std::string> found;
+  const Shapes shapes = shapes_of(model.graph);
+  for (const Node& n : model.graph.nodes) {
+    const auto is_computed = [&](const std::string& name) { return !name.empty() && !view.constant(name); };
+    const auto floats = std::ranges::count_if(
+        n.inputs, [&](const std::string& name) { return view.is_float(name) && is_computed(name); });
+    const auto follows = [&](const std::string& input) {
+      return found.contains(input) && (floats < 2 || !is_spread(input, n.outputs[0], shapes));
+    };
+    const bool of_integers = floats == 0 && std::ranges::any_of(n.inputs, is_computed);
+    const bool gives = has(n, kProduct) ? std::ranges::count(op_types, n.op_type) > 0
+                                        : of_integers || std::ranges::any_of(n.inputs, follows);
+    if (!gives) continue;
+    for (const std::string& output : n.outputs)
+      if (!output.empty() && view.is_float(output)) found.insert(output);
+  }
+  return found;
+}
+
+}  // namespace seqto::internal

@@ -1,0 +1,21 @@
+// Room: quantization/encode. What a runtime has as floats between its products.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "model/graph_view.h"
+
+namespace seqto::internal {
+
+// A product, whose inputs are rounded wherever they come from, or a Gather of a weight's rows.
+bool has_weight(const Node& node, const GraphView& view);
+
+// What products of these types give, what is made of integers (rows of an embedding, angles of positions), and what is
+// computed of either up to the next product. Not what they are only spread over, as the factor of each channel of a
+// convolution. Nodes in topological order.
+std::unordered_set<std::string> float_results(const Model& model, const GraphView& view,
+                                              const std::vector<std::string>& op_types);
+
+}  // namespace seqto::internal

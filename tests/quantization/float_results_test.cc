@@ -1,0 +1,118 @@
+#include "quantization/encode/float_results.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "seqto/quantize.h"
+#include "seqto/target.h"
+
+namespace seqto {
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+const std::vector<std::string> kProducts{"MatMul", "Gemm"};
+
+Model parsed(const std::string& text, const std::vector<std::pair<const char*, std::vector<int64_t>>>& weights) {
+  Model model = parse_model_text("<ir_version: 8, opset_import: [\"\" : 13]>\n" + text);
+  for (const auto& [name, dims] : weights) {
+    const int64_t size = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies());
+    model.graph.initializers.push_back({name, float_tensor(dims, std::vector<float>(static_cast<size_t>(size), 0.1f))});
+  }
+  name_nodes(model);
+  return infer_shapes(model);
+}
+
+Names found(const Model& model) { return internal::float_results(model, internal::GraphView(model), kProducts); }
+
+// A block of a transformer behind an embedding, with angles of positions.
+Model block() {
+  return parsed(R"(g (int64[1,4] ids, int64[1,4] places) => (float y) {
+  e = Gather (table, ids)
+  p = Cast <to = 1> (places)
+  turns = Mul (p, speed)
+  c = Cos (turns)
+  m = MatMul (e, w)
+  s = Softmax <axis = -1> (m)
+  a = Add (e, s)
+  y = MatMul (a, w)
+})",
+                {{"table", {9, 4}}, {"w", {4, 4}}, {"speed", {1}}});
+}
+
+// A residual block of a CNN whose channels are weighed by what a product says of their means, and its answer.
+Model weighed() {
+  return parsed(R"(g (float[1,4,5,5] x) => (float y) {
+  c = Conv <pads = [1,1,1,1]> (x, k)
+  r = Relu (c)
+  mean = GlobalAveragePool (r)
+  flat = Flatten (mean)
+  m = MatMul (flat, w)
+  s = Sigmoid (m)
+  shape = Constant <value_ints = [1, 4, 1, 1]> ()
+  factor = Reshape (s, shape)
+  scaled = Mul (r, factor)
+  a = Add (scaled, x)
+  pool = GlobalAveragePool (a)
+  last = Flatten (pool)
+  g = Gemm (last, w)
+  y = Softmax (g)
+})",
+                {{"k", {4, 4, 3, 3}}, {"w", {4, 4}}});
+}
+
+TEST(FloatResults, AreWhatLiesBetweenProducts) {
+  EXPECT_EQ(found(block()), Names({"e", "p", "turns", "c", "m", "s", "a", "y"}));
+}
+
+TEST(FloatResults, AFactorOfEachChannelDoesNotMakeFloatsOfTheImage) {
+  EXPECT_EQ(found(weighed()), Names({"m", "s", "factor", "g", "y"}));
+}
+
+TEST(FloatResults, AreNoneOfOperatorsThatAreNotNamed) {
+  const Model model = weighed();
+  EXPECT_EQ(internal::float_results(model, internal::GraphView(model), {}), Names());
+}
+
+TEST(FloatResults, StayInFloatWhereThatIsAskedFor) {
+  const Model model = block();
+  Ranges ranges;
+  for (const char* name : {"e", "p", "turns", "c", "m", "s", "a", "y"}) ranges[name] = {-1, 1};
+  const auto readers = [&](const QuantizeOptions& options, std::vector<std::string>* ids = nullptr) {
+    Quantizer quantizer(model, ranges, options);
+    const Model result = quantizer.quantize(uniform_plan(model, Scheme::kInt8));
+    if (ids) *ids = quantizer.deviations();
+    std::set<std::string> types;
+    for (const Node& n : result.graph.nodes)
+      for (const std::string& input : n.inputs)
+        if (input.ends_with("_DequantizeLinear_Output")) types.insert(n.op_type);
+    return types;
+  };
+  QuantizeOptions options{.exclude_output_op_types = kProducts};
+  EXPECT_TRUE(readers(options).contains("Softmax"));
+  EXPECT_TRUE(readers(options).contains("Add"));
+  options.float_between_products = true;
+  std::vector<std::string> ids;
+  EXPECT_EQ(readers(options, &ids), (std::set<std::string>{"Gather", "MatMul", "Add"})) << "Add reads the codes' rows";
+  EXPECT_EQ(ids, std::vector<std::string>{"D59"});
+  options.compat_onnxruntime = true;
+  EXPECT_TRUE(readers(options).contains("Softmax"));
+}
+
+TEST(FloatResults, AreAskedForWhereTypesAreFastAndByTheTablesOfThatRuntime) {
+  QuantizeOptions on_cpu, elsewhere, named{.exclude_output_op_types = {"Conv"}}, npu;
+  take_fast_types(on_cpu);
+  take_fast_types(elsewhere, "cuda");
+  take_fast_types(named);
+  take_target_types(npu, load_target("qnn-htp"));
+  EXPECT_EQ(on_cpu.float_between_products, load_target("onnxruntime-cpu-x86").float_between_products);
+  EXPECT_FALSE(elsewhere.float_between_products);
+  EXPECT_FALSE(named.float_between_products);
+  EXPECT_FALSE(npu.float_between_products);
+}
+
+}  // namespace
+}  // namespace seqto
