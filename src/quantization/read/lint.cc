@@ -13,6 +13,7 @@
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/plan/open_dimension.h"
+#include "quantization/read/fused_bias.h"
 #include "quantization/read/malformed.h"
 #include "quantization/read/runtime_faults.h"
 #include "quantization/read/settled_pairs.h"
@@ -53,6 +54,7 @@ class Linter {
       : model_(model), pairs_(pairs), target_(target), file_(file), file_view_(file_view), view_(model) {
     for (const TargetRule& rule : target.rules)
       for (const std::string& op : rule.ops) rules_[op].push_back(&rule);
+    if (target.optimizes_pairs) gemms_ = fused_biases(model.graph.nodes, view_.edges, pairs, file.graph);
   }
 
   // By the nodes' names.
@@ -192,7 +194,18 @@ class Linter {
     }
     if (activations.empty()) return "none of its inputs is a quantized activation";
     if (std::string why = rule.int32_bias ? bias_refusal(node, rule, activations[0]) : ""; !why.empty()) return why;
+    if (const auto sum = gemms_.find(&node); sum != gemms_.end()) return gemm_refusal(*sum->second, activations);
     return output_refusal(node, rule, activations);
+  }
+
+  std::string gemm_refusal(const Node& sum, std::span<const Codes> activations) const {
+    constexpr const char* kOne = "it and the Add behind are one Gemm to the runtime";
+    const auto found = rules_.find("Gemm");
+    if (found == rules_.end()) return kOne;
+    const TargetRule& rule = *found->second.front();
+    if (rule.int32_bias && !rule.quantizes_constants) return fmt::format("{}, whose bias is not int32 codes", kOne);
+    if (!written(sum.outputs[0])) return fmt::format("{}, whose output is not quantized", kOne);
+    return output_refusal(sum, rule, activations);
   }
 
   std::string bias_refusal(const Node& node, const TargetRule& rule, const Codes& activation) const {
@@ -303,6 +316,9 @@ class Linter {
     if (target_.most_opset > 0 && view_.opset > target_.most_opset && node.domain.empty())
       return {.verdict = Verdict::kRefused,
               .reason = fmt::format("opset {} found; at most {} taken", view_.opset, target_.most_opset)};
+    if (const auto product = gemms_.find(&node);
+        is_add(node) && product != gemms_.end() && in_integers_.contains(product->second))
+      return {.verdict = Verdict::kIntegers, .reason = "one Gemm with the MatMul before it"};
     std::string reason;
     if (const auto rules = rules_.find(node.op_type); rules != rules_.end() && node.domain.empty()) {
       for (const TargetRule* rule : rules->second) {
@@ -397,6 +413,7 @@ class Linter {
   GraphView view_;
   std::unordered_map<std::string, std::vector<const TargetRule*>> rules_;
   std::unordered_set<const Node*> in_integers_;
+  std::unordered_map<const Node*, const Node*> gemms_;
   const Surroundings around_{view_, pairs_, [this](const std::string& tensor) { return read(tensor); },
                              [this](const std::string& tensor) { return written(tensor); }};
 };

@@ -1,0 +1,17 @@
+// Room: quantization/read. Biases that ONNX Runtime takes into a Gemm, with the MatMul before them, ere it looks at
+// pairs.
+#pragma once
+
+#include <unordered_map>
+
+#include "model/graph_view.h"
+#include "quantization/read/pair_graph.h"
+
+namespace seqto::internal {
+
+// MatMuls and Adds of which the runtime makes a Gemm, each to its other one. `nodes` are those of pairs.model(), `file`
+// the graph that it was made of, whose tensors have shapes.
+std::unordered_map<const Node*, const Node*> fused_biases(const std::vector<Node>& nodes, const Edges& edges,
+                                                          const PairGraph& pairs, const Graph& file);
+
+}  // namespace seqto::internal
