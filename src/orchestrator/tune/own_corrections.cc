@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "orchestrator/tune/improvements.h"
+#include "quantization/encode/eligible_layers.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -26,7 +27,7 @@ bool OwnCorrections::serves(const Plan& plan) const {
   });
   if (corrected == plan.schemes.end()) return false;
   const DetailedScheme scheme = detailed_scheme(plan, corrected->first);
-  return uniform_plan(c_.bench.model, scheme, c_.bench.quantize.exclude).hash() != plan.hash();
+  return eligible_plan(c_.bench.model, c_.bench.quantize, scheme).hash() != plan.hash();
 }
 
 double OwnCorrections::loss(const Model& candidate) const {

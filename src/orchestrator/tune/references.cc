@@ -9,6 +9,7 @@
 #include "orchestrator/tune/float_outputs.h"
 #include "orchestrator/tune/improvements.h"
 #include "orchestrator/tune/search_space.h"
+#include "quantization/encode/eligible_layers.h"
 #include "runner/link.h"
 #include "search/strategies/assignments.h"
 #include "seqto/error.h"
@@ -128,7 +129,9 @@ References made_of(std::vector<Place> places, const Inputs& in, Study& study, Ti
   measure_first_plan(workbench(in, base, study, time), places);
   Learned learned = learn(workbench(in, base, study, time));
   Quantizer quantizer = quantizer_of(base, learned.in_use);
-  Plan full = uniform_plan(base.model, quantized_scheme(in.options), base.quantize.exclude);
+  const Scheme scheme = quantized_scheme(in.options);
+  Plan full = searches(in.options) ? eligible_plan(base.model, base.quantize, scheme)
+                                   : uniform_plan(base.model, scheme, base.quantize.exclude);
   return {std::move(places), std::move(base), std::move(learned), std::move(quantizer), std::move(full), {}};
 }
 

@@ -96,4 +96,16 @@ const char* EligibleLayers::why_float(const Node& n, const Left& left) const {
   return nullptr;
 }
 
+Plan eligible_plan(const Model& model, const QuantizeOptions& options, const DetailedScheme& scheme) {
+  Plan plan = uniform_plan(model, scheme, options.exclude);
+  const GraphView view(model);
+  const Ranges none;
+  const EligibleLayers eligible(model, view, none, options);
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    const LayerId& layer = model.graph.nodes[i].name;
+    if (!eligible.can_have(i, scheme.scheme)) plan.schemes.erase(layer), plan.options.erase(layer);
+  }
+  return plan;
+}
+
 }  // namespace seqto::internal

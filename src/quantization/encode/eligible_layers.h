@@ -45,4 +45,8 @@ class EligibleLayers {
   std::vector<std::pair<LayerId, const char*>> left_float_;
 };
 
+// uniform_plan() without options.exclude and without what stays in float whatever a plan gives it, as far as that can
+// be told before ranges are known.
+Plan eligible_plan(const Model& model, const QuantizeOptions& options, const DetailedScheme& scheme);
+
 }  // namespace seqto::internal
