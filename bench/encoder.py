@@ -27,8 +27,8 @@ KINDS = {"dynamic": ("--mode", "dynamic"), "8-bit weights": ("--mode", "weights"
          "4-bit weights": ("--mode", "weights", "--weight-bits", "4")}
 
 
-def save_encoder(path):
-    sizes = {"WIDTH": 768, "HEADS": 12, "SIZE": 64, "WIDE": 3072, "WORDS": 30522, "LAYERS": 12, "TOKENS": 128}
+def save_encoder(path, layers=12, words=30522):
+    sizes = {"WIDTH": 768, "HEADS": 12, "SIZE": 64, "WIDE": 3072, "WORDS": words, "LAYERS": layers, "TOKENS": 128}
     for name, value in sizes.items(): setattr(transformers, name, value)
     onnx.save(transformers.encoder(fused=False), path)
 

@@ -2,9 +2,10 @@
 
 Forms of the case tiny_encoder up to its last normalization, made by `seqto`: float; dynamic int8 with one scale for the batch,
 as onnxruntime writes it ("dynamic") and with sums before normalizations ("own"); with a scale for each token; static int8;
-products for Q, K and V with a scale for each token and the others static ("mixed"); weights alone. Of the pages that calibration did not see: texts whose embedding
-(mean of the counted positions) has other bits in batches of 64 and filled up to 128 positions; its cosine with float's; the
-share of each text's ten nearest that are float's too. Times of one thread, all forms in turn, over dynamic int8's.
+products for Q, K and V with a scale for each token and the others static ("mixed"); weights alone. Of the pages that
+calibration did not see: texts whose embedding (mean of the counted positions) has other bits in batches of 64 and filled up to
+128 positions; its cosine with float's; the share of each text's ten nearest that are float's too. Times of one thread, all forms
+in turn, over those of onnxruntime's dynamic int8.
 """
 import json
 import os

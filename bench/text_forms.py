@@ -21,6 +21,7 @@ import numpy as np
 import onnx
 
 from _ratios import Ratios, folder, header
+from encoder import save_encoder
 
 ROOT = pathlib.Path(os.environ["SEQTO_SOURCE_DIR"])
 CASES = ("tiny_encoder", "tiny_lm")
@@ -31,16 +32,6 @@ FORMS = {"float": None, "dynamic, onnxruntime's": ["--mode", "dynamic", "--compa
          "static, all layers": [*NAMED, *STATIC], "static": STATIC}
 
 
-def generated(path):
-    """An encoder of 3 layers of 768."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from testing import transformers
-    for name, value in {"WIDTH": 768, "HEADS": 12, "SIZE": 64, "WIDE": 3072, "WORDS": 2000, "LAYERS": 3, "TOKENS": 128}.items():
-        setattr(transformers, name, value)
-    onnx.save(transformers.encoder(fused=False), path)
-    return {"input_ids": np.random.default_rng(0).integers(0, 2000, (SAMPLES, 128))}
-
-
 def networks(work):
     for case in CASES:
         path = pathlib.Path(os.environ["SEQTO_CASES_DIR"]) / case
@@ -49,7 +40,8 @@ def networks(work):
             inputs = [i.name for i in onnx.load(path / "model.onnx", load_external_data=False).graph.input]
             yield case, path / "model.onnx", {name: data[name][:SAMPLES] for name in inputs}
     path = os.path.join(work, "generated.onnx")
-    yield "encoder of 3 layers of 768", path, generated(path)
+    save_encoder(path, layers=3, words=2000)
+    yield "encoder of 3 layers of 768", path, {"input_ids": np.random.default_rng(0).integers(0, 2000, (SAMPLES, 128))}
 
 
 def releases():

@@ -129,9 +129,7 @@ References made_of(std::vector<Place> places, const Inputs& in, Study& study, Ti
   measure_first_plan(workbench(in, base, study, time), places);
   Learned learned = learn(workbench(in, base, study, time));
   Quantizer quantizer = quantizer_of(base, learned.in_use);
-  const Scheme scheme = quantized_scheme(in.options);
-  Plan full = searches(in.options) ? eligible_plan(base.model, base.quantize, scheme)
-                                   : uniform_plan(base.model, scheme, base.quantize.exclude);
+  Plan full = eligible_plan(base.model, base.quantize, quantized_scheme(in.options));
   return {std::move(places), std::move(base), std::move(learned), std::move(quantizer), std::move(full), {}};
 }
 

@@ -1,42 +1,34 @@
 #include "orchestrator/tune/search_space.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
-#include "model/graph_view.h"
 #include "quantization/encode/eligible_layers.h"
 #include "seqto/plan.h"
 
 namespace seqto::internal {
 
 SearchSpace search_space(const Model& model, const QuantizeOptions& quantize, const TuneOptions& o) {
-  std::unordered_map<LayerId, std::vector<Scheme>> possible;
   std::unordered_set<LayerId> weighted;
-  for (Layer& layer : layers(model)) {
+  for (const Layer& layer : layers(model))
     if (layer.weight_bytes > 0) weighted.insert(layer.id);
-    possible[layer.id] = std::move(layer.schemes);
-  }
-  // What would stay in float for another reason than its scheme is no choice.
-  const GraphView view(model);
-  const Ranges none;
-  const EligibleLayers eligible(model, view, none, quantize);
-  for (size_t i = 0; i < model.graph.nodes.size(); ++i)
-    std::erase_if(possible[model.graph.nodes[i].name], [&](Scheme scheme) { return !eligible.can_have(i, scheme); });
   const std::unordered_set<LayerId> left_out(quantize.exclude.begin(), quantize.exclude.end());
   const std::vector<DetailedScheme> schemes = detailed_schemes(o);
+  std::vector<Plan> everywhere;
+  for (const DetailedScheme& scheme : schemes) everywhere.push_back(eligible_plan(model, quantize, scheme));
   SearchSpace space{.model = &model, .exclusion_order = {}, .scheme = quantized_scheme(o)};
   for (std::vector<LayerId>& members : groups(model, o.groups)) {
     SearchGroup group{.layers = {}, .choices = {{}}, .schemes = {DetailedScheme()}};
     for (LayerId& layer : members)
       if (!left_out.contains(layer)) group.layers.push_back(std::move(layer));
     const bool has_weights = std::ranges::any_of(group.layers, [&](const auto& l) { return weighted.contains(l); });
-    for (const DetailedScheme& scheme : schemes) {
+    for (size_t k = 0; k < schemes.size(); ++k) {
+      const DetailedScheme& scheme = schemes[k];
       if (scheme.scheme == Scheme::kFloat32) continue;
       if (scheme.scheme == Scheme::kFloat16 && !has_weights && !quantize.float16.compute) continue;
       Plan choice;
       for (const LayerId& layer : group.layers) {
-        if (const auto& all = possible[layer]; std::ranges::find(all, scheme.scheme) == all.end()) continue;
+        if (!everywhere[k].schemes.contains(layer)) continue;
         choice.schemes[layer] = scheme.scheme;
         if (!scheme.fields.empty()) choice.options[layer] = scheme.fields;
       }

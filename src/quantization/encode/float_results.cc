@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "model/known_shapes.h"
 #include "model/op_traits.h"
 
 namespace seqto::internal {
 namespace {
 
 using Shapes = std::unordered_map<std::string, const std::vector<Dimension>*>;
-
-Shapes shapes_of(const Graph& graph) {
-  Shapes shapes;
-  for (const auto* infos : {&graph.inputs, &graph.outputs, &graph.value_info})
-    for (const ValueInfo& info : *infos)
-      if (info.shape) shapes[info.name] = &*info.shape;
-  return shapes;
-}
 
 // Whether each of its values counts for several of the other's.
 bool is_spread(const std::string& tensor, const std::string& over, const Shapes& shapes) {
@@ -39,7 +32,7 @@ bool has_weight(const Node& node, const GraphView& view) {
 std::unordered_set<std::string> float_results(const Model& model, const GraphView& view,
                                               const std::vector<std::string>& op_types) {
   std::unordered_set<std::string> found;
-  const Shapes shapes = shapes_of(model.graph);
+  const Shapes shapes = known_shapes(model.graph);
   for (const Node& n : model.graph.nodes) {
     const auto is_computed = [&](const std::string& name) { return !name.empty() && !view.constant(name); };
     const auto floats = std::ranges::count_if(

@@ -1,25 +1,14 @@
 #include "quantization/read/fused_bias.h"
 
+#include "model/known_shapes.h"
 #include "model/op_traits.h"
 
 namespace seqto::internal {
 namespace {
 
-using Ranks = std::unordered_map<std::string, size_t>;
-
-Ranks ranks_of(const Graph& graph) {
-  Ranks ranks;
-  for (const auto* infos : {&graph.inputs, &graph.outputs, &graph.value_info})
-    for (const ValueInfo& info : *infos)
-      if (info.shape) ranks[info.name] = info.shape->size();
-  return ranks;
-}
-
-bool fits_gemm(const Node& product, const std::string& added, const PairGraph& pairs, const Ranks& ranks) {
+bool fits_gemm(const Node& product, const std::string& added, const PairGraph& pairs, bool is_matrix) {
   const auto *left = pairs.dims(product.inputs[0]), *right = pairs.dims(product.inputs[1]), *bias = pairs.dims(added);
   if (!right || !bias || right->size() != 2) return false;
-  const auto rank = ranks.find(product.outputs[0]);
-  const bool is_matrix = rank != ranks.end() && rank->second == 2;
   const int64_t outputs = (*right)[1];
   // Of other ranks it makes matrices where it knows all sizes.
   if (bias->size() == 1) return (*bias)[0] == outputs && (is_matrix || left);
@@ -33,11 +22,13 @@ bool fits_gemm(const Node& product, const std::string& added, const PairGraph& p
 std::unordered_map<const Node*, const Node*> fused_biases(const std::vector<Node>& nodes, const Edges& edges,
                                                           const PairGraph& pairs, const Graph& file) {
   std::unordered_map<const Node*, const Node*> found;
-  const Ranks ranks = ranks_of(file);
+  const auto shapes = known_shapes(file);
   for (const Node& n : nodes) {
     const Node* sum = is_matmul(n) && n.domain.empty() ? edges.only_reader(n.outputs[0]) : nullptr;
     if (!sum || !is_add(*sum) || !sum->domain.empty() || found.contains(sum)) continue;
-    if (fits_gemm(n, sum->inputs[sum->inputs[0] == n.outputs[0] ? 1 : 0], pairs, ranks))
+    const auto shape = shapes.find(n.outputs[0]);
+    const bool is_matrix = shape != shapes.end() && shape->second->size() == 2;
+    if (fits_gemm(n, sum->inputs[sum->inputs[0] == n.outputs[0] ? 1 : 0], pairs, is_matrix))
       found[&n] = sum, found[sum] = &n;
   }
   return found;

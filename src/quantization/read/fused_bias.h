@@ -1,5 +1,4 @@
-// Room: quantization/read. Biases that ONNX Runtime takes into a Gemm, with the MatMul before them, ere it looks at
-// pairs.
+// Room: quantization/read. Before ONNX Runtime looks at pairs, it makes a Gemm of a MatMul and the Add of its bias.
 #pragma once
 
 #include <unordered_map>
