@@ -280,6 +280,11 @@ class SearchTest(unittest.TestCase):
         self.assertFalse(any("--max-time left none" in note for note in summary["notes"]))
         self.assertTrue({"one-in", "chain"} & {t.get("step") for t in more})
 
+    def test_op_types_that_are_asked_for_limit_the_search_not_the_published_reference(self):
+        summary, _, _ = self.tune("out", "--schemes", "float16", "--op-types-to-quantize", "Gemm", "--max-evaluations", 4)
+        whole, _, _ = self.tune("whole", "--schemes", "float16", "--max-evaluations", 4)
+        self.assertEqual(summary["fully_quantized"]["size_bytes"], whole["fully_quantized"]["size_bytes"])
+
     def test_without_a_layer_to_choose_for(self):
         summary, _, _ = self.tune("nothing", "--exclude", "*")
         self.assertEqual([p["name"] for p in summary["front"] if set(p["schemes"]) != {"float32"}], [])

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
+#include "base/parallel.h"
 #include "base/statistics.h"
 #include "metrics/loss/compare_rows.h"
 #include "metrics/loss/loss_fields.h"
@@ -38,12 +40,14 @@ double divergence(std::span<const double> p, std::span<const double> q) {
   return sum;
 }
 
+double square_of_difference(float a, float b) {
+  const double difference = a == b ? 0 : static_cast<double>(a) - b;  // inf - inf is no difference
+  return difference * difference;
+}
+
 double mean_square(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double difference = a[i] == b[i] ? 0 : static_cast<double>(a[i]) - b[i];  // inf - inf is no difference
-    sum += difference * difference;
-  }
+  for (size_t i = 0; i < a.size(); ++i) sum += square_of_difference(a[i], b[i]);
   return sum / static_cast<double>(a.size());
 }
 
@@ -82,11 +86,25 @@ struct Channels {
     count = static_cast<size_t>(std::min(dims[1], dims.back()));
     inner = dims[1] <= dims.back() ? inner / static_cast<size_t>(dims[0] * dims[1]) : 1;
   }
-  size_t of(size_t element) const { return element / inner % count; }
+  // sums[c] += of(k) of each element k of channel c.
+  void add(size_t elements, const auto& of, std::vector<double>& sums) const {
+    for (size_t k = 0; k < elements;)
+      for (size_t c = 0; c < count && k < elements; ++c)
+        for (const size_t end = std::min(elements, k + inner); k < end; ++k) sums[c] += of(k);
+  }
 };
 
 bool same_lengths(const Outputs& a, const Outputs& b) {
   return a.rows == b.rows && a.columns == b.columns && a.values.size() == b.values.size() && a.ends == b.ends;
+}
+
+// Of each row by itself, on all cores.
+void for_rows(const Outputs& outputs, const std::function<void(int64_t row)>& work) {
+  constexpr size_t kLeast = size_t{1} << 16;  // values, below which a thread costs more than it saves
+  const size_t values = std::max<size_t>(1, static_cast<size_t>(outputs.columns));
+  in_parts(static_cast<size_t>(outputs.rows), (kLeast + values - 1) / values, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) work(static_cast<int64_t>(i));
+  });
 }
 
 // Of each sample. `found` null: the candidate has no such output.
@@ -97,23 +115,20 @@ std::vector<double> normalized_errors(const Outputs& wanted, const Outputs* foun
   std::vector<double> signal(channels.count);
   for (int64_t i = 0; i < wanted.rows; ++i) {
     const auto row = wanted.row(i);
-    for (size_t k = 0; k < row.size(); ++k) signal[channels.of(k)] += static_cast<double>(row[k]) * row[k];
+    channels.add(row.size(), [&](size_t k) { return static_cast<double>(row[k]) * row[k]; }, signal);
   }
   for (double& s : signal) s /= static_cast<double>(wanted.rows);
-  for (int64_t i = 0; i < wanted.rows; ++i) {
+  for_rows(wanted, [&](int64_t i) {
     const auto a = wanted.row(i), b = found->row(i);
     std::vector<double> noise(channels.count);
-    for (size_t k = 0; k < a.size(); ++k) {
-      const double difference = a[k] == b[k] ? 0 : static_cast<double>(a[k]) - b[k];
-      noise[channels.of(k)] += difference * difference;
-    }
+    channels.add(a.size(), [&](size_t k) { return square_of_difference(a[k], b[k]); }, noise);
     double sum = 0;
     for (size_t c = 0; c < channels.count; ++c) {
       if (noise[c] == 0) continue;
       sum += std::isfinite(noise[c]) ? std::min(1.0, noise[c] / signal[c]) : std::numeric_limits<double>::infinity();
     }
     errors[static_cast<size_t>(i)] = sum / static_cast<double>(channels.count);
-  }
+  });
   return errors;
 }
 
@@ -167,11 +182,11 @@ class Rows {
  public:
   explicit Rows(size_t longest) : width_((longest + kGroups - 1) / kGroups) {}
 
-  void add(std::span<const Losses> sample) {
+  void add(std::span<const double> sample) {
     for (size_t position = 0; position < sample.size(); ++position) {
       const size_t group = position / width_;
       if (group == sums_.size()) sums_.push_back(0), counts_.push_back(0);
-      all_.push_back(sample[position].kl);
+      all_.push_back(sample[position]);
       sums_[group] += all_.back(), ++counts_[group];
     }
   }
@@ -207,16 +222,22 @@ ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate) {
   compared.samples.resize(static_cast<size_t>(reference.rows));
   if (reference.columns == 0) return compared;
   const auto classes = static_cast<size_t>(reference.classes()), longest = static_cast<size_t>(reference.columns);
-  Rows by_position(longest / classes);
-  for (int64_t i = 0; i < reference.rows; ++i) {
+  std::vector<std::vector<double>> kl(compared.samples.size());
+  for_rows(reference, [&](int64_t i) {
     const auto a = reference.row(i), b = candidate.row(i);
+    const auto sample = static_cast<size_t>(i);
     std::vector<Losses> rows;
-    for (size_t begin = 0; begin < a.size(); begin += classes)
+    for (size_t begin = 0; begin < a.size(); begin += classes) {
       rows.push_back(compare_classes(a.subspan(begin, classes), b.subspan(begin, classes)));
-    by_position.add(rows);
-    compared.samples[static_cast<size_t>(i)] = compare_sample(a, b, rows);
+      kl[sample].push_back(rows.back().kl);
+    }
+    compared.samples[sample] = compare_sample(a, b, rows);
+  });
+  if (classes < longest && reference.rows > 0) {
+    Rows by_position(longest / classes);
+    for (const std::vector<double>& sample : kl) by_position.add(sample);
+    compared.rows = by_position.result();
   }
-  if (classes < longest && reference.rows > 0) compared.rows = by_position.result();
   add_nmse(reference, candidate, compared.samples);
   return compared;
 }

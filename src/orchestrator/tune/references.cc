@@ -143,7 +143,8 @@ Workbench workbench(const Inputs& in, const FloatModel& base, Study& study, Time
 Published published_model(const Inputs& in, const References& r) {
   const Model& model = r.base.as_given();
   Published result{uniform_plan(model, Scheme::kInt8), r.learned.ranges, {}};
-  if (r.base.original)
+  // The study's are of the rewritten model, or of fewer types of operators.
+  if (r.base.original || !in.options.quantize.op_types.empty())
     result.ranges = calibrate(model, {*in.samples.data, in.samples.split.calibration, *in.runner, in.env});
   result.model = Quantizer(model, result.ranges, {}).quantize(result.plan);
   return result;
@@ -168,9 +169,10 @@ References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& tim
   }
   // Then it is the search's own plans that a short time is for.
   const bool can_wait = searches(in.options) && study.find("published");
-  if ((!can_wait ||
-       time.has_time(time.few_plans(time.spent() - start), "the fully quantized model in the search's own types")) &&
-      !study.find("full")) {
+  const bool measures_full =
+      !can_wait || (!r.full.schemes.empty() && time.has_time(time.few_plans(time.spent() - start),
+                                                             "the fully quantized model in the search's own types"));
+  if (measures_full && !study.find("full")) {
     const std::string why = measure_reference("full", r.full, r.candidate(r.full), r.places, w);
     if (!why.empty())
       throw Error(

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <thread>
 #include <unordered_set>
 
+#include "base/parallel.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
@@ -27,13 +29,16 @@ struct Task {
   CodedLayer layer;
   bool has_bias = false;
   std::vector<Moments> even, odd;  // one a group; samples in turn
+  void begin() {
+    const WeightLayout& l = layer.layout;
+    even.assign(static_cast<size_t>(l.groups), Moments(l.inputs, l.outputs / l.groups)), odd = even;
+  }
   void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
     LayerRows rows = layer_rows(*layer.node, layer.original->weight->dims(), input, output,
                                 {positions, static_cast<uint64_t>(sample) * 2654435761u});
     const WeightLayout& l = layer.layout;
     auto& halves = sample % 2 ? odd : even;
     Index inputs = l.inputs, outputs = l.outputs / l.groups;
-    if (even.empty()) even.assign(static_cast<size_t>(l.groups), Moments(inputs, outputs)), odd = even;
     for (Index g = 0; g < l.groups; ++g)
       halves[static_cast<size_t>(g)].add(rows.inputs.middleRows(g * inputs, inputs),
                                          rows.outputs.middleRows(g * outputs, outputs));
@@ -165,7 +170,8 @@ class Learner {
     // The data set's own tensors, then those that the quantized model computes of them.
     std::vector<std::string> names, computed, targets;
     for (const ValueInfo& v : quantized_.graph.free_inputs()) names.push_back(v.name);
-    for (const Task& t : tasks) {
+    for (Task& t : tasks) {
+      t.begin();
       targets.push_back(t.layer.original->node->outputs[0]);
       if (std::ranges::find(names, t.layer.input) != names.end()) continue;
       names.push_back(t.layer.input);
@@ -173,15 +179,29 @@ class Learner {
     }
     coded_.advance(quantized_, computed, open_coded_);
     original_.advance(float_model_, targets, open_originals_);
-    for (size_t s = 0; s < samples_.size(); ++s) {
+    struct Found {
+      std::vector<Tensor> inputs, outputs;  // by `names`, by `tasks`
+    };
+    // An even and an odd sample at once: the moments of each half are added to in the samples' order.
+    for (size_t first = 0; first < samples_.size(); first += 2) {
       env_.stop_if_cancelled("round");
-      std::vector<Tensor> given = data_.read(samples_[s]).inputs, wanted = original_.run(s, given);
-      std::vector<Tensor> found = coded_.run(s, given);
-      std::ranges::move(found, std::back_inserter(given));
-      for (size_t t = 0; t < tasks.size(); ++t) {
-        auto input = static_cast<size_t>(std::ranges::find(names, tasks[t].layer.input) - names.begin());
-        tasks[t].add(given[input], wanted[t], static_cast<int64_t>(s), positions(tasks[t].layer.layout));
+      std::vector<Found> pair;
+      for (size_t s = first; s < std::min(first + 2, samples_.size()); ++s) {
+        Found found{.inputs = data_.read(samples_[s]).inputs};
+        found.outputs = original_.run(s, found.inputs);
+        std::ranges::move(coded_.run(s, found.inputs), std::back_inserter(found.inputs));
+        pair.push_back(std::move(found));
       }
+      for_each_in_order(
+          tasks.size() * pair.size(), std::max(1u, std::thread::hardware_concurrency()),
+          [&](size_t k) {
+            Task& task = tasks[k / pair.size()];
+            const size_t half = k % pair.size();
+            const auto input = static_cast<size_t>(std::ranges::find(names, task.layer.input) - names.begin());
+            task.add(pair[half].inputs[input], pair[half].outputs[k / pair.size()], static_cast<int64_t>(first + half),
+                     positions(task.layer.layout));
+          },
+          [](size_t) {});
     }
   }
 
