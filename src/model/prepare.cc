@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "model/absent_inputs.h"
+#include "model/unneeded.h"
 #include "model/proto.h"
 #include "model/shape_registry.h"
 #include "model/sort_nodes.h"

@@ -7,6 +7,7 @@
 
 #include "model/bodies.h"
 #include "model/op_traits.h"
+#include "model/unneeded.h"
 #include "quantization/encode/eligible_layers.h"
 #include "quantization/encode/encode_clips.h"
 #include "quantization/encode/encode_halves.h"
@@ -29,7 +30,13 @@ using namespace internal;
 
 struct Quantizer::Impl {
   Impl(Model m, Ranges r, QuantizeOptions o)
-      : model(o.enable_subgraph ? infer_bodies(m) : std::move(m)), ranges(std::move(r)), options(std::move(o)) {}
+      : model(written_of(o.enable_subgraph ? infer_bodies(m) : std::move(m), o)),
+        ranges(std::move(r)),
+        options(std::move(o)) {}
+
+  static Model written_of(Model m, const QuantizeOptions& o) {
+    return o.compat_onnxruntime ? std::move(m) : without_export_notes(std::move(m));
+  }
 
   // Those nodes of bodies that are eligible and that `wanted` accepts by name.
   template <class F>

@@ -1,4 +1,4 @@
-#include "model/absent_inputs.h"
+#include "model/unneeded.h"
 
 #include <algorithm>
 #include <string_view>
@@ -7,6 +7,7 @@
 
 #include "model/bodies.h"
 #include "model/op_traits.h"
+#include "model/proto.h"
 
 namespace seqto::internal {
 namespace {
@@ -67,8 +68,67 @@ int drop(Graph& graph, Names empty, const std::vector<Opset>& opsets) {
   return dropped;
 }
 
+bool is_export_note(const onnx::StringStringEntryProto& note) {
+  const std::string& key = note.key();
+  return key == "namespace" || key.starts_with("pkg.torch.") || key.starts_with("pkg.onnxscript.");
+}
+
+// Each returns whether there was one.
+bool drop_notes(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& notes) {
+  const auto kept = std::remove_if(notes.begin(), notes.end(), is_export_note);
+  const bool any = kept != notes.end();
+  notes.erase(kept, notes.end());
+  return any;
+}
+
+bool drop_notes(onnx::GraphProto& graph);
+
+bool drop_notes(onnx::AttributeProto& attribute) {
+  bool any = attribute.has_g() && drop_notes(*attribute.mutable_g());
+  for (onnx::GraphProto& graph : *attribute.mutable_graphs()) any |= drop_notes(graph);
+  return any;
+}
+
+bool drop_notes(onnx::ValueInfoProto& value) { return drop_notes(*value.mutable_metadata_props()); }
+
+bool drop_notes(onnx::NodeProto& node) {
+  bool any = drop_notes(*node.mutable_metadata_props());
+  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) any |= drop_notes(attribute);
+  return any;
+}
+
+bool drop_notes(onnx::GraphProto& graph) {
+  bool any = drop_notes(*graph.mutable_metadata_props());
+  for (onnx::NodeProto& node : *graph.mutable_node()) any |= drop_notes(node);
+  for (auto* values : {graph.mutable_input(), graph.mutable_output(), graph.mutable_value_info()})
+    for (onnx::ValueInfoProto& value : *values) any |= drop_notes(value);
+  return any;
+}
+
+bool drop_notes(onnx::ModelProto& model) { return model.has_graph() && drop_notes(*model.mutable_graph()); }
+
+// `serialized`: as Model carries such a message.
+template <class Message>
+void drop_notes(std::string& serialized) {
+  Message message;
+  if (!serialized.empty() && message.ParseFromString(serialized) && drop_notes(message))
+    serialized = message.SerializeAsString();
+}
+
 }  // namespace
 
 int drop_empty_inputs(Model& model) { return drop(model.graph, {}, model.opsets); }
+
+Model without_export_notes(Model model) {
+  for (Node& node : model.graph.nodes) {
+    drop_notes<onnx::NodeProto>(node.rest);
+    for (Attribute& a : node.attributes)
+      if (auto* opaque = std::get_if<OpaqueAttribute>(&a.value)) drop_notes<onnx::AttributeProto>(opaque->proto);
+  }
+  for (auto* values : {&model.graph.inputs, &model.graph.outputs, &model.graph.value_info})
+    for (ValueInfo& value : *values) drop_notes<onnx::ValueInfoProto>(value.proto);
+  drop_notes<onnx::ModelProto>(model.rest);
+  return model;
+}
 
 }  // namespace seqto::internal

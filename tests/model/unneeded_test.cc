@@ -1,4 +1,4 @@
-#include "model/absent_inputs.h"
+#include "model/unneeded.h"
 
 #include <gtest/gtest.h>
 
