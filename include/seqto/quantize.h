@@ -62,6 +62,9 @@ struct QuantizeOptions {
   // Ours, for runtimes whose fusions of Add cost time: where layers compute on codes, an Add of floats that a layer
   // normalization alone reads, or that reads a product of codes, is written as Sum, which they do not fuse.
   bool sums_for_adds = false;
+  // Ours, for runtimes that add in the kernel of the product in front: the first input of an Add that a product
+  // computes for it alone stays in float, and so does an Add of such a result and a constant.
+  bool add_joins_product = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
   bool add_qdq_pair_to_weight = false;         // float weight -> Q -> DQ

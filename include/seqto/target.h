@@ -69,7 +69,7 @@ struct Target {
   // Beside those in front of layers, pairs stand behind these operators alone, so that what follows others can be
   // fused; nothing: behind all.
   std::optional<std::vector<std::string>> pairs_behind;
-  bool float_between_products = false, sums_for_adds = false;  // as in QuantizeOptions
+  bool float_between_products = false, sums_for_adds = false, add_joins_product = false;  // as in QuantizeOptions
   // Before it looks for layers, constants are computed, equal QuantizeLinear merged, and what a QuantizeLinear does
   // again or undoes is left out.
   bool optimizes_pairs = false;

@@ -67,6 +67,31 @@ class Files(unittest.TestCase):
         small = next(n for n in graph.node if n.op_type == "Gemm")
         self.assertNotIn(small.input[0], [n.output[0] for n in graph.node if n.op_type == "DequantizeLinear"])
 
+    def sums(self, target):
+        """What gives the inputs of each Add, and what lint says of it."""
+        graph = onnx.load(self.dir / f"{target}.onnx").graph
+        written = {n.output[0]: n.op_type for n in graph.node}
+        done = seqto("--json", "lint", self.dir / f"{target}.onnx", "--target", target)
+        verdicts = {n["node"]: n["verdict"] for n in json.loads(done.stdout)["nodes"]}
+        return [([written.get(i, "constant") for i in n.input], verdicts[n.name]) for n in graph.node if n.op_type == "Add"]
+
+    def test_tensorrt_adds_in_the_kernel_of_a_convolution(self):
+        self.quantize("tensorrt")
+        self.assertEqual(self.sums("tensorrt"), [(["Conv", "DequantizeLinear"], "integers")] * 2)
+        self.quantize("qnn-htp")
+        self.assertEqual({tuple(inputs) for inputs, _ in self.sums("qnn-htp")}, {("DequantizeLinear", "DequantizeLinear")})
+
+    def test_tensorrt_adds_in_one_kernel_of_two_and_behind_a_bias(self):
+        nodes = [models.node("MatMul", ["x", "w"], ["a"]), models.node("MatMul", ["x", "v"], ["b"]),
+                 models.node("Add", ["a", "b"], ["c"]), models.node("MatMul", ["c", "u"], ["d"]),
+                 models.node("Add", ["d", "bias"], ["e"]), models.node("Add", ["c", "e"], ["y"])]
+        weights = [(name, models.weight(32, 32, seed=i)) for i, name in enumerate("wvu")] + [("bias", models.weight(32))]
+        model = models.save(self.dir / "sums.onnx", nodes, [("x", ["n", 32])], [("y", ["n", 32])], weights)
+        self.quantize("tensorrt", model=model, data=models.arrays(self.dir / "sums.npz", samples=8, shape=(32,)))
+        inputs = [inputs for inputs, _ in self.sums("tensorrt")]
+        self.assertEqual(inputs, [["MatMul", "DequantizeLinear"], ["MatMul", "constant"], ["DequantizeLinear", "Add"]])
+        self.assertEqual([verdict for _, verdict in self.sums("tensorrt")], ["integers"] * 3)
+
     def test_qnn_gets_one_scale_for_the_weights_of_products(self):
         graph = self.quantize("qnn-htp").graph
         constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}

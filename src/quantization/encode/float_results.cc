@@ -50,4 +50,16 @@ std::unordered_set<std::string> float_results(const Model& model, const GraphVie
   return found;
 }
 
+bool is_for_one_reader(const std::string& tensor, const GraphView& view,
+                       const std::function<bool(const Node&)>& is_product) {
+  const Node* producer = view.edges.producer(tensor);
+  if (!producer || !view.edges.only_reader(tensor)) return false;
+  if (!is_add(*producer)) return is_product(*producer);
+  const std::vector<std::string>& inputs = producer->inputs;
+  const auto computed = std::ranges::find_if_not(inputs, [&](const auto& input) { return view.constant(input); });
+  return computed != inputs.end() && std::ranges::all_of(inputs, [&](const std::string& input) {
+           return view.constant(input) || is_for_one_reader(input, view, is_product);
+         });
+}
+
 }  // namespace seqto::internal

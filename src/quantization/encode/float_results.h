@@ -1,6 +1,7 @@
 // Room: quantization/encode. What a runtime has as floats between its products.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -17,5 +18,9 @@ bool has_weight(const Node& node, const GraphView& view);
 // convolution. Nodes in topological order.
 std::unordered_set<std::string> float_results(const Model& model, const GraphView& view,
                                               const std::vector<std::string>& op_types);
+
+// Whether such a product, or an Add of that and a constant, computes the tensor for one reader.
+bool is_for_one_reader(const std::string& tensor, const GraphView& view,
+                       const std::function<bool(const Node&)>& is_product);
 
 }  // namespace seqto::internal

@@ -5,6 +5,7 @@
 
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/calibration/clip_bounds.h"
+#include "quantization/encode/float_results.h"
 #include "quantization/encode/marks.h"
 #include "quantization/plan/overrides.h"
 
@@ -20,6 +21,7 @@ class Marker {
   }
 
   Marks run(const std::vector<bool>& selected) {
+    selected_ = &selected;
     for (size_t i = 0; i < marks_.nodes.size(); ++i)
       for (const auto& name : marks_.nodes[i].inputs)
         if (auto pair = index_.pairs.find(name); selected[i] && pair != index_.pairs.end())
@@ -42,6 +44,7 @@ class Marker {
         {"ConvTranspose", &Marker::mark_conv},
         {"Gemm", &Marker::mark_gemm},
         {"MatMul", &Marker::mark_matmul},
+        {"Add", &Marker::mark_add},
         {"Clip", &Marker::mark_removable},
         {"Relu", &Marker::mark_removable},
         {"Reshape", &Marker::mark_pass_through},
@@ -115,6 +118,19 @@ class Marker {
   void mark_generic(size_t i) {
     for (const auto& name : node(i).inputs) activation(name);
     outputs(node(i));
+  }
+
+  void mark_add(size_t i) {
+    const Node& n = node(i);
+    const auto is_product = [&](const Node& node) {
+      return has(node, kProduct) && (*selected_)[index_.edges.place(node)];
+    };
+    const auto joins = [&](const std::string& name) { return is_for_one_reader(name, index_, is_product); };
+    const auto joined = options_.add_joins_product ? std::ranges::find_if(n.inputs, joins) : n.inputs.end();
+    if (joined == n.inputs.end()) return mark_generic(i);
+    for (auto name = n.inputs.begin(); name != n.inputs.end(); ++name)
+      if (name != joined && !index_.constant(*name)) activation(*name);
+    outputs(n);
   }
 
   void mark_conv(size_t i) {
@@ -417,7 +433,8 @@ class Marker {
   Marks marks_;
   std::unordered_set<std::string> marked_biases_;
   std::unordered_set<std::string> shared_pairs_;  // outputs of the model's own pairs that layers are led to
-  LayerId current_;                               // the layer whose rule runs
+  const std::vector<bool>* selected_ = nullptr;
+  LayerId current_;  // the layer whose rule runs
 };
 
 }  // namespace

@@ -111,6 +111,7 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
 
 void internal::take_target_pairs(QuantizeOptions& options, const Target& target) {
   options.sums_for_adds = target.sums_for_adds;
+  options.add_joins_product = target.add_joins_product;
   std::vector<std::string>& without = options.exclude_output_op_types;
   if (!without.empty()) return;
   options.float_between_products = target.float_between_products;

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
+#include "quantization/encode/float_results.h"
 #include "quantization/plan/open_dimension.h"
 #include "quantization/read/fused_bias.h"
 #include "quantization/read/malformed.h"
@@ -91,8 +92,7 @@ class Linter {
     return found;
   }
 
-  // Runtimes compute it once, when they load the model; of others than those whose passes are known, a constant through
-  // QuantizeLinear.
+  // Computed once, as the model is loaded; where passes are not known, a constant through QuantizeLinear.
   bool is_folded(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
     return pairs_.is_folded(tensor) ||
@@ -100,7 +100,7 @@ class Linter {
             (producer && is_quantize(*producer) && !producer->inputs.empty() && view_.constant(producer->inputs[0])));
   }
 
-  // Of the DequantizeLinear that makes the tensor; nothing for floats.
+  // Of the DequantizeLinear that makes it.
   std::optional<Codes> read(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
     if (!producer || !is_dequantize(*producer)) return {};
@@ -172,11 +172,17 @@ class Linter {
     if (const std::string mode = rule.mode.empty() ? "" : node.string_attribute("mode", rule.mode); mode != rule.mode)
       return fmt::format("mode {} found; {} taken", mode, rule.mode);
     std::vector<Codes> activations;
+    bool joined = false;  // with the product in front, which gives it floats
     for (const size_t i : data_inputs(node)) {
       if (i >= node.inputs.size() || node.inputs[i].empty()) continue;
       const std::string& tensor = node.inputs[i];
       if (!is_float(tensor)) continue;  // as the condition of a Where
       const auto found = read(tensor);
+      const bool added = !found && target_.add_joins_product && is_add(node);
+      const auto is_product = [this](const Node& n) { return in_integers_.contains(&n); };
+      const bool result = added && is_for_one_reader(tensor, view_, is_product);
+      joined |= result;
+      if (result || (added && view_.constant(tensor))) continue;
       if (!found) return fmt::format("its input '{}' is not quantized", tensor);
       if (i == 1 && found->constant && rule.second == TargetRule::Second::kActivation)
         return "a constant as its second input found; an activation needed";
@@ -192,7 +198,7 @@ class Linter {
         return fmt::format("{} activations and {} weights found; int8 weights needed", to_string(activations[0].type),
                            to_string(found->type));
     }
-    if (activations.empty()) return "none of its inputs is a quantized activation";
+    if (activations.empty()) return joined ? "" : "none of its inputs is a quantized activation";
     if (std::string why = rule.int32_bias ? bias_refusal(node, rule, activations[0]) : ""; !why.empty()) return why;
     if (const auto sum = gemms_.find(&node); sum != gemms_.end()) return gemm_refusal(*sum->second, activations);
     return output_refusal(node, rule, activations);
