@@ -62,8 +62,8 @@ struct QuantizeOptions {
   // Ours, for runtimes whose fusions of Add cost time: where layers compute on codes, an Add of floats that a layer
   // normalization alone reads, or that reads a product of codes, is written as Sum, which they do not fuse.
   bool sums_for_adds = false;
-  // Ours, for runtimes that add in the kernel of the product in front: the first input of an Add that a product
-  // computes for it alone stays in float, and so does an Add of such a result and a constant.
+  // Ours, for runtimes that add in the kernel of the product in front. Of an Add's inputs, the first that a product
+  // computes for this Add alone gets no pair; where the other is a constant, neither does.
   bool add_joins_product = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous

@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "model/unneeded.h"
 #include "model/proto.h"
 #include "model/shape_registry.h"
 #include "model/sort_nodes.h"
+#include "model/unneeded.h"
 #include "seqto/error.h"
 
 namespace seqto {

@@ -6,9 +6,9 @@
 namespace seqto::internal {
 
 // Leaves an optional input out that a constant without elements stands in for, where the operator takes that for the
-// same; bodies of If, Loop and Scan included. Returns
-// how many. Opset 11 wants every input of Resize there, so exporters give it an empty `roi` and empty `scales` beside
-// `sizes`; from opset 13 on what is there counts, and runtimes refuse `scales` and `sizes` together.
+// same; bodies of If, Loop and Scan included. Returns how many. Opset 11 wants every input of Resize there, so
+// exporters give it an empty `roi` and empty `scales` beside `sizes`; from opset 13 on what is there counts, and
+// runtimes refuse `scales` and `sizes` together.
 int drop_empty_inputs(Model& model);
 
 // The model without what PyTorch's exporter notes of each node and tensor, bodies included: where in the source it

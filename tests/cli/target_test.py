@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 import onnx
-from onnx import TensorProto as T, numpy_helper
+from onnx import TensorProto as T, numpy_helper, parser
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
@@ -67,11 +67,12 @@ class Files(unittest.TestCase):
         small = next(n for n in graph.node if n.op_type == "Gemm")
         self.assertNotIn(small.input[0], [n.output[0] for n in graph.node if n.op_type == "DequantizeLinear"])
 
-    def sums(self, target):
+    def sums(self, target, file=None):
         """What gives the inputs of each Add, and what lint says of it."""
-        graph = onnx.load(self.dir / f"{target}.onnx").graph
+        path = self.dir / f"{file or target}.onnx"
+        graph = onnx.load(path).graph
         written = {n.output[0]: n.op_type for n in graph.node}
-        done = seqto("--json", "lint", self.dir / f"{target}.onnx", "--target", target)
+        done = seqto("--json", "lint", path, "--target", target)
         verdicts = {n["node"]: n["verdict"] for n in json.loads(done.stdout)["nodes"]}
         return [([written.get(i, "constant") for i in n.input], verdicts[n.name]) for n in graph.node if n.op_type == "Add"]
 
@@ -91,6 +92,17 @@ class Files(unittest.TestCase):
         inputs = [inputs for inputs, _ in self.sums("tensorrt")]
         self.assertEqual(inputs, [["MatMul", "DequantizeLinear"], ["MatMul", "constant"], ["DequantizeLinear", "Add"]])
         self.assertEqual([verdict for _, verdict in self.sums("tensorrt")], ["integers"] * 3)
+
+    def test_floats_of_what_is_no_product_keep_an_addition_in_float(self):
+        graph = """<ir_version: 10, opset_import: ["" : 21]>
+          g (float[1,4,8,8] x) => (float[1,4,4,4] y) <float s = {0.1}, int8 z = {0}> {
+            q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) m = MaxPool<kernel_shape = [2,2], strides = [2,2]>(d)
+            p = AveragePool<kernel_shape = [2,2], strides = [2,2]>(d)
+            r = QuantizeLinear(p, s, z) e = DequantizeLinear(r, s, z) y = Add(m, e) }"""
+        model = parser.parse_model(graph)
+        for i, node in enumerate(model.graph.node): node.name = f"n{i}"
+        onnx.save(model, self.dir / "pools.onnx")
+        self.assertEqual(self.sums("tensorrt", "pools"), [(["MaxPool", "DequantizeLinear"], "float")])
 
     def test_qnn_gets_one_scale_for_the_weights_of_products(self):
         graph = self.quantize("qnn-htp").graph

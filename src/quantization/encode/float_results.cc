@@ -51,14 +51,14 @@ std::unordered_set<std::string> float_results(const Model& model, const GraphVie
 }
 
 bool is_for_one_reader(const std::string& tensor, const GraphView& view,
-                       const std::function<bool(const Node&)>& is_product) {
+                       const std::function<bool(const Node&)>& on_codes) {
   const Node* producer = view.edges.producer(tensor);
   if (!producer || !view.edges.only_reader(tensor)) return false;
-  if (!is_add(*producer)) return is_product(*producer);
+  if (!is_add(*producer)) return has(*producer, kProduct) && on_codes(*producer);
   const std::vector<std::string>& inputs = producer->inputs;
   const auto computed = std::ranges::find_if_not(inputs, [&](const auto& input) { return view.constant(input); });
   return computed != inputs.end() && std::ranges::all_of(inputs, [&](const std::string& input) {
-           return view.constant(input) || is_for_one_reader(input, view, is_product);
+           return view.constant(input) || is_for_one_reader(input, view, on_codes);
          });
 }
 

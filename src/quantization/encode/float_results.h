@@ -19,8 +19,8 @@ bool has_weight(const Node& node, const GraphView& view);
 std::unordered_set<std::string> float_results(const Model& model, const GraphView& view,
                                               const std::vector<std::string>& op_types);
 
-// Whether such a product, or an Add of that and a constant, computes the tensor for one reader.
+// Whether a product that is `on_codes`, or an Add of its result and a constant, computes the tensor for one reader.
 bool is_for_one_reader(const std::string& tensor, const GraphView& view,
-                       const std::function<bool(const Node&)>& is_product);
+                       const std::function<bool(const Node&)>& on_codes);
 
 }  // namespace seqto::internal

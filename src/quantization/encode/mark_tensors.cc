@@ -122,10 +122,8 @@ class Marker {
 
   void mark_add(size_t i) {
     const Node& n = node(i);
-    const auto is_product = [&](const Node& node) {
-      return has(node, kProduct) && (*selected_)[index_.edges.place(node)];
-    };
-    const auto joins = [&](const std::string& name) { return is_for_one_reader(name, index_, is_product); };
+    const auto on_codes = [&](const Node& node) { return bool{(*selected_)[index_.edges.place(node)]}; };
+    const auto joins = [&](const std::string& name) { return is_for_one_reader(name, index_, on_codes); };
     const auto joined = options_.add_joins_product ? std::ranges::find_if(n.inputs, joins) : n.inputs.end();
     if (joined == n.inputs.end()) return mark_generic(i);
     for (auto name = n.inputs.begin(); name != n.inputs.end(); ++name)

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <thread>
 #include <unordered_set>
 
 #include "base/parallel.h"
@@ -192,16 +191,15 @@ class Learner {
         std::ranges::move(coded_.run(s, found.inputs), std::back_inserter(found.inputs));
         pair.push_back(std::move(found));
       }
-      for_each_in_order(
-          tasks.size() * pair.size(), std::max(1u, std::thread::hardware_concurrency()),
-          [&](size_t k) {
-            Task& task = tasks[k / pair.size()];
-            const size_t half = k % pair.size();
-            const auto input = static_cast<size_t>(std::ranges::find(names, task.layer.input) - names.begin());
-            task.add(pair[half].inputs[input], pair[half].outputs[k / pair.size()], static_cast<int64_t>(first + half),
-                     positions(task.layer.layout));
-          },
-          [](size_t) {});
+      in_parts(tasks.size() * pair.size(), 1, [&](size_t begin, size_t end) {
+        for (size_t k = begin; k < end; ++k) {
+          Task& task = tasks[k / pair.size()];
+          const size_t half = k % pair.size();
+          const auto input = static_cast<size_t>(std::ranges::find(names, task.layer.input) - names.begin());
+          task.add(pair[half].inputs[input], pair[half].outputs[k / pair.size()], static_cast<int64_t>(first + half),
+                   positions(task.layer.layout));
+        }
+      });
     }
   }
 

@@ -30,11 +30,11 @@ using namespace internal;
 
 struct Quantizer::Impl {
   Impl(Model m, Ranges r, QuantizeOptions o)
-      : model(written_of(o.enable_subgraph ? infer_bodies(m) : std::move(m), o)),
+      : model(to_be_written(o.enable_subgraph ? infer_bodies(m) : std::move(m), o)),
         ranges(std::move(r)),
         options(std::move(o)) {}
 
-  static Model written_of(Model m, const QuantizeOptions& o) {
+  static Model to_be_written(Model m, const QuantizeOptions& o) {
     return o.compat_onnxruntime ? std::move(m) : without_export_notes(std::move(m));
   }
 

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/json.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/encode/float_results.h"
@@ -92,7 +90,8 @@ class Linter {
     return found;
   }
 
-  // Computed once, as the model is loaded; where passes are not known, a constant through QuantizeLinear.
+  // Runtimes compute it once, when they load the model; of others than those whose passes are known, a constant through
+  // QuantizeLinear.
   bool is_folded(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
     return pairs_.is_folded(tensor) ||
@@ -100,7 +99,7 @@ class Linter {
             (producer && is_quantize(*producer) && !producer->inputs.empty() && view_.constant(producer->inputs[0])));
   }
 
-  // Of the DequantizeLinear that makes it.
+  // Of the DequantizeLinear that makes the tensor; nothing for floats.
   std::optional<Codes> read(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
     if (!producer || !is_dequantize(*producer)) return {};
@@ -178,11 +177,11 @@ class Linter {
       const std::string& tensor = node.inputs[i];
       if (!is_float(tensor)) continue;  // as the condition of a Where
       const auto found = read(tensor);
-      const bool added = !found && target_.add_joins_product && is_add(node);
-      const auto is_product = [this](const Node& n) { return in_integers_.contains(&n); };
-      const bool result = added && is_for_one_reader(tensor, view_, is_product);
-      joined |= result;
-      if (result || (added && view_.constant(tensor))) continue;
+      if (!found && target_.add_joins_product && is_add(node)) {
+        const bool is_result = is_result_for_one(tensor);
+        joined |= is_result;
+        if (is_result || view_.constant(tensor)) continue;
+      }
       if (!found) return fmt::format("its input '{}' is not quantized", tensor);
       if (i == 1 && found->constant && rule.second == TargetRule::Second::kActivation)
         return "a constant as its second input found; an activation needed";
@@ -202,6 +201,10 @@ class Linter {
     if (std::string why = rule.int32_bias ? bias_refusal(node, rule, activations[0]) : ""; !why.empty()) return why;
     if (const auto sum = gemms_.find(&node); sum != gemms_.end()) return gemm_refusal(*sum->second, activations);
     return output_refusal(node, rule, activations);
+  }
+
+  bool is_result_for_one(const std::string& tensor) const {
+    return is_for_one_reader(tensor, view_, [this](const Node& n) { return in_integers_.contains(&n); });
   }
 
   std::string gemm_refusal(const Node& sum, std::span<const Codes> activations) const {
@@ -478,23 +481,6 @@ Lint lint(const Model& model, const Target& target) {
     result.nodes.push_back(std::move(linted));
   }
   return result;
-}
-
-std::string lint_to_json(const Lint& result) {
-  using Json = nlohmann::ordered_json;
-  Json json{{"schema_version", 1}, {"target", result.target}, {"known", result.known}};
-  for (const Verdict v :
-       {Verdict::kIntegers, Verdict::kFused, Verdict::kConversion, Verdict::kFloat, Verdict::kOther, Verdict::kRefused})
-    json["counts"][std::string(to_string(v))] = result.count(v);
-  json["counts"]["wasted"] = result.wasted();
-  json["nodes"] = Json::array();
-  for (const LintedNode& n : result.nodes)
-    json["nodes"].push_back({{"node", n.node},
-                             {"op_type", n.op_type},
-                             {"verdict", to_string(n.verdict)},
-                             {"wasted", n.wasted},
-                             {"reason", n.reason}});
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace seqto
