@@ -27,7 +27,7 @@ std::string plan_with(ImproverKind kind) { return "a plan with " + field_names(k
 // Which layers, from --mode or --plan; the user's own overrides stay before those of the plan's file.
 std::vector<std::string> choose_layers(Recipe& recipe, Model& model, const WordFlags& f, Scheme stored,
                                        const Context& context) {
-  if (f.plan.empty()) return take_mode(recipe, model, f.mode, stored);
+  if (f.plan.empty()) return take_mode(recipe, model, f.mode, stored, f.best);
   ForeignPlan foreign = load_plan(f.plan, "", model, context);
   std::vector<std::string> notes = take_plan(recipe, std::move(foreign.plan), model);
   recipe.quantize.tensor_overrides.merge(foreign.encodings);
@@ -270,10 +270,10 @@ void take_fast_forms(WordFlags& f) {
 void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   const auto is_named = [&](const char* field) { return word.count(flag_of(field)) > 0; };
   std::ranges::copy_if(kTypeFields, std::back_inserter(f.quantize.named_types), is_named);
-  const bool named = std::ranges::any_of(kTypeFields, is_named) || std::ranges::any_of(kFormFields, is_named) ||
-                     is_named("compat") || is_named("plan");
+  f.best =
+      std::ranges::none_of(kTypeFields, is_named) && std::ranges::none_of(kFormFields, is_named) && !is_named("compat");
   if ((f.mode == "dynamic" || is_named("plan")) && !is_named("compat")) take_fast_forms(f);
-  if (f.mode != "static" || named || f.improve.names()) return;
+  if (f.mode != "static" || !f.best || is_named("plan") || f.improve.names()) return;
   f.quantize.fast_on = f.device.device;  // where no target is given
   f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);
   if (f.quantize.parsed().reduce_range)

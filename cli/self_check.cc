@@ -110,7 +110,7 @@ std::vector<std::string> surprises(const Quantized& made, int64_t float_bytes, i
                     convolutions));
   if (bytes > float_bytes)
     said.push_back(
-        fmt::format("the file grew by {}: its weights are fewer than what quantizing adds; int8 saves nothing "
+        fmt::format("the file grew by {}: its weights are fewer than what quantizing adds; nothing is saved "
                     "here",
                     format_bytes(bytes - float_bytes)));
   return said;

@@ -31,8 +31,8 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 Model load_model_of(const WordFlags& f, const Context& context) {
-  Model model =
-      load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env, !f.plan.empty());
+  Model model = load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env,
+                                    f.best || !f.plan.empty());
   if (f.prepare) model = prepare(model).model;
   return model;
 }

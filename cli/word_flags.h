@@ -21,6 +21,7 @@ struct WordFlags {
   QuantizeFlags quantize;
   WeightFlags weights;
   bool weight_type_given = false;
+  bool best = false;  // nobody named types or forms; BatchNormalization is folded then, as in a search
   ImproveFlags improve;
   HubOptions hub;
 };

@@ -247,8 +247,8 @@ Model with_dimensions(Model model, const std::map<std::string, int64_t>& sizes);
 // Converts to a newer opset of ai.onnx. Throws Error{kInvalidInput} where ONNX's converter cannot.
 Model convert_opset(const Model& model, int64_t version);
 
-// Folds BatchNormalization into the Conv/ConvTranspose/Gemm before it where that node has no other reader;
-// returns how many were folded.
+// Folds BatchNormalization into the Conv/ConvTranspose/Gemm before it where that node has no other reader. So too Mul and
+// Add of a constant for each channel, as exporters write frozen ones. Returns how many nodes were folded.
 int fold_batch_norms(Model& model);
 
 // Makes initializers of the main graph's Constant nodes, so that weights kept there are quantized as weights; returns

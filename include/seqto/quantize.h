@@ -106,8 +106,8 @@ void take_fast_forms(QuantizeOptions& options, const std::string& device = "cpu"
 
 // The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for
 // per-channel weights, 21 for 16 bits and for blocks. Where layers read weights from Constant nodes, these become
-// initializers (not with compat_onnxruntime, which takes such weights for activations). Nothing else is changed; the
-// actions say what was.
+// initializers, and layers that the runtime fused with others come apart (neither with compat_onnxruntime, which takes
+// such weights for activations). Nothing else is changed; the actions say what was.
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options);
 // The same as searches and their plans see it: with what the fields of the plan need. BatchNormalization, which no
 // quantized layer can be fused with, is folded into the layer before (not with compat_onnxruntime).

@@ -69,9 +69,11 @@ void take_recommended(QuantizeOptions& options, const NamedOptions& named, bool 
 
 // --- What it quantizes
 
-// All layers alike: "static", "dynamic", "weights" (in `stored`) or "float16". Returns what was not done, a sentence
-// each. Throws Error{kUsage} for another mode, Error{kInvalidInput} where nothing can be quantized.
-std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std::string& mode, Scheme stored);
+// All layers alike: "static", "dynamic", "weights" (in `stored`) or "float16". `best`: nobody named types or forms.
+// Convolutions of "dynamic" then get int8_weights, unless op types or layers are named. Returns what was not done, a
+// sentence each. Throws Error{kUsage} for another mode, Error{kInvalidInput} where nothing can be quantized.
+std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std::string& mode, Scheme stored,
+                                   bool best);
 // The layers of a plan. The model gets what their fields need. Returns which names are no layer of the model, a
 // sentence. Throws Error{kInvalidInput} where none is one: the plan is of another model.
 std::vector<std::string> take_plan(Recipe& recipe, Plan plan, Model& model);

@@ -25,7 +25,7 @@ struct TargetRule {
   enum class Second { kAny, kConstant, kActivation };
   std::vector<std::string> ops;
   As as = As::kIntegers;
-  Second second = Second::kAny;                // what the second input of a product or of Add and the like has to be
+  Second second = Second::kAny;                // kConstant: the second input is one; kActivation: none is
   std::vector<DataType> activations, weights;  // types of codes; empty: any
   bool same_types = true;                      // all activations and the output have one type
   std::vector<DataType> signed_weights_for;    // activations of these types need int8 weights

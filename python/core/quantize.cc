@@ -19,14 +19,19 @@ struct Asked {
   std::string mode = "static";
   int64_t weight_bits = 8;
   std::optional<bool> improve;
+  bool names_types = false;
   nb::object plan = nb::none(), ranges = nb::none();
 };
 
-// kTypeFields says whose model is improved and in fast types.
+// kTypeFields says whose model is folded, improved and in fast types.
+bool names_types(const Keywords& k) {
+  return k.given_any(kTypeFields) || k.given_any(kFormFields) || k.given("compat_onnxruntime");
+}
+
 bool takes_best(const Keywords& k, const Asked& asked) {
   const auto is_named = [&](const Improver& improver) { return k.given(improver.name); };
-  return asked.mode == "static" && asked.plan.is_none() && !k.given_any(kTypeFields) && !k.given_any(kFormFields) &&
-         !k.given("compat_onnxruntime") && !k.given("learned_rounding") && std::ranges::none_of(improvers(), is_named);
+  return asked.mode == "static" && asked.plan.is_none() && !names_types(k) && !k.given("learned_rounding") &&
+         std::ranges::none_of(improvers(), is_named);
 }
 
 std::vector<const char*> named_types(const Keywords& k) {
@@ -65,7 +70,7 @@ void choose_layers(QuantizeCall& call) {
                            call.model);
   else
     call.notes = take_mode(call.recipe, call.model, asked.mode,
-                           asked.weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights);
+                           asked.weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights, !asked.names_types);
 }
 
 QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
@@ -79,6 +84,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   asked.ranges = k.pop_object("ranges");
   QuantizeOptions& options = call.recipe.quantize;
   const bool best = takes_best(k, asked);
+  asked.names_types = names_types(k);
   k.set(options);
   k.set(call.recipe.calibrate);
   k.set(call.recipe.improvers);
@@ -97,7 +103,9 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   take_quantize_options(call.recipe.calibrate, options, k.given("method"));
   const Model given = model_of(model);
   refuse_trees(given);
-  call.model = (asked.plan.is_none() ? quantizable_form(given, options) : tunable_form(given, options)).model;
+  call.model =
+      (asked.names_types && asked.plan.is_none() ? quantizable_form(given, options) : tunable_form(given, options))
+          .model;
   options.exclude = expand_patterns(options.exclude, call.model);
   options.include = expand_patterns(options.include, call.model);
   choose_layers(call);

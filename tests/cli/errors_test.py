@@ -287,8 +287,8 @@ class Errors(unittest.TestCase):
         self.fails(USAGE, ["--data", "--ranges"], "quantize", self.model, "-o", self.out)
 
     def test_improvers_that_would_do_nothing(self):
-        for flags, mode, scheme in ((("--rounding", "learned"), "dynamic", "int8_dynamic"),
-                                    (("--bias-correction", "fast"), "dynamic", "int8_dynamic"),
+        for flags, mode, scheme in ((("--rounding", "learned", "--weight-type", "int8"), "dynamic", "int8_dynamic"),
+                                    (("--bias-correction", "fast", "--weight-type", "int8"), "dynamic", "int8_dynamic"),
                                     (("--smooth-quant",), "weights", "int8_weights"),
                                     (("--scale-search",), "static", "int8")):
             with self.subTest(flags=flags):

@@ -13,7 +13,7 @@ from testing.exporter_checks import MODES, ExporterChecks  # noqa: E402
 
 # Weights in codes: static, static per channel, dynamic, weights alone (where codes are smaller than floats).
 LAYERS = {
-    "tf2onnx_opset11": (2, 2, 2, 1),
+    "tf2onnx_opset11": (2, 2, 1, 1),
     "tf2onnx_opset13": (4, 4, 4, 4),
     "tf2onnx_conv1d": (2, 2, 2, 2),
     "keras2onnx": (3, 3, 3, 3),

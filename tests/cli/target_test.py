@@ -205,6 +205,22 @@ class Refused(unittest.TestCase):
         self.assertIn("stem", found)
         self.assertIn("warning: choosy does not take the file", said)
 
+    # Its compiler ends at a constant on codes behind a pair and in front of a Transpose or Gather.
+    def test_openvino_adds_floats_to_products(self):
+        model, out = self.dir / "bias.onnx", self.dir / "out.onnx"
+        nodes = [models.node("MatMul", ["x", "w"], ["p"]), models.node("Add", ["b", "p"], ["a"]),
+                 models.node("Transpose", ["a"], ["t"], perm=[0, 2, 1]), models.node("MatMul", ["t", "v"], ["y"])]
+        models.save(model, nodes, [("x", [1, 16, 64])], [("y", [1, 32, 24])],
+                    [("w", models.weight(64, 32)), ("b", models.weight(32)), ("v", models.weight(16, 24))])
+        done = seqto("quantize", model, "--data", "random", "--samples", 4, "--quick", "--target", "openvino-cpu", "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("refuses", done.stderr)
+        graph = onnx.load(out).graph
+        add = next(n for n in graph.node if n.op_type == "Add")
+        self.assertIn("b", add.input)
+        self.assertIn("p", add.input)
+        self.assertEqual(sum(n.op_type == "QuantizeLinear" for n in graph.node), 2)  # in front of the products alone
+
     @unittest.skipUnless((models.SOURCE / ".deps/runtimes/openvino").is_dir(), "`./dev setup runtimes` brings OpenVINO")
     def test_openvino_takes_what_is_written(self):
         model, out = self.dir / "pad.onnx", self.dir / "out.onnx"

@@ -153,6 +153,59 @@ TEST(FoldBatchNorms, NotWhereTheLayerHasAnotherReader) {
   EXPECT_EQ(model.graph.nodes.size(), 2u);
 }
 
+// As exporters write a frozen BatchNormalization.
+TEST(FoldBatchNorms, MulAndAddOfAConstantForEachChannel) {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,1,2,2] x) => (float[1,2,2,2] y)
+    <float[2,1,1,1] w = {1,2}, float[2] b = {1,1}, float[1,2,1,1] s = {2,3}, float[2,1,1] t = {10,20}> {
+      c = Conv(x, w, b)
+      m = Mul(c, s)
+      y = Add(t, m)
+    })");
+  EXPECT_EQ(fold_batch_norms(model), 2);
+  ASSERT_EQ(model.graph.nodes.size(), 1u);
+  EXPECT_EQ(model.graph.nodes[0].outputs[0], "y");
+  auto w = model.graph.initializer("w")->values<float>();
+  EXPECT_FLOAT_EQ(w[0], 2.0f);
+  EXPECT_FLOAT_EQ(w[1], 6.0f);
+  auto b = model.graph.initializer(model.graph.nodes[0].inputs[2])->values<float>();
+  EXPECT_FLOAT_EQ(b[0], 12.0f);
+  EXPECT_FLOAT_EQ(b[1], 23.0f);
+  EXPECT_NO_THROW(check_model(model));
+}
+
+// An anchor for each place, a constant that widens what it is added to, the layer's own output on both sides.
+TEST(FoldBatchNorms, NotConstantsThatDifferAlongOtherAxes) {
+  for (const char* t : {"float[2] t = {1,2}", "float[1,1,1,2] t = {1,2}", "float[1,1,1,1,1] t = {1}"}) {
+    Model model = parse_model_text(std::string(R"(
+      <ir_version: 8, opset_import: ["" : 17]>
+      g (float[1,1,2,2] x) => (float[N,A,B,C] y)
+      <float[2,1,1,1] w = {1,2}, )") +
+                                   t + R"(> {
+        c = Conv(x, w)
+        y = Add(c, t)
+      })");
+    EXPECT_EQ(fold_batch_norms(model), 0) << t;
+  }
+}
+
+// Two layers with one weight: a bias of their own hurts neither, a factor would.
+TEST(FoldBatchNorms, SharedWeightsTakeNoFactor) {
+  Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,2] x) => (float[1,2] y, float[1,2] z)
+    <float[2,2] w = {1,2,3,4}, float[2] s = {2,3}> {
+      a = Gemm(x, w)
+      y = Mul(a, s)
+      b = Gemm(x, w)
+      z = Add(b, s)
+    })");
+  EXPECT_EQ(fold_batch_norms(model), 1);
+  EXPECT_EQ(model.graph.nodes.size(), 3u);
+  EXPECT_FLOAT_EQ(model.graph.initializer("w")->values<float>()[0], 1.0f);
+}
+
 TEST(SaveModel, ExternalWeightsAreFoundAgain) {
   namespace fs = std::filesystem;
   fs::path dir = fs::temp_directory_path() / "seqto_model_test";

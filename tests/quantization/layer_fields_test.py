@@ -32,7 +32,7 @@ def network(path):
              helper.make_node("Flatten", ["p"], ["f"], "flatten"),
              helper.make_node("Gemm", ["f", "wg", "bg"], ["y"], "gemm", transB=1)]
     weights = [("wa", weight(8, 3, 3, 3)), ("ba", weight(8, seed=1)), ("wb", weight(8, 1, 3, 3, seed=2)),
-               ("bb", weight(8, seed=3)), ("factor", weight(1, 8, 1, 1, seed=4)), ("wg", weight(40, 8, seed=5)),
+               ("bb", weight(8, seed=3)), ("factor", weight(1, 8, 6, 6, seed=4)), ("wg", weight(40, 8, seed=5)),
                ("bg", weight(40, seed=6))]
     return save(path, nodes, [("x", [1, 3, 8, 8])], [("y", [1, 40])], weights, opset=21, ir_version=10)
 

@@ -35,7 +35,7 @@ def check_equal(ours, theirs):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         at = lambda name: pathlib.Path(folder) / name
-        for flags, options in (([], {}), (["--per-channel", "--reduce-range"], dict(per_channel=True, reduce_range=True)),
+        for flags, options in ((["--compat", "onnxruntime"], {}), (["--per-channel", "--reduce-range"], dict(per_channel=True, reduce_range=True)),
                                (["--weight-type", "uint8"], dict(weight_type=QuantType.QUInt8))):
             ours = written(at("ours.onnx"), "--mode", "dynamic", *flags)  # without any data
             quantize_dynamic(str(DIGITS), str(at("theirs.onnx")), **options)

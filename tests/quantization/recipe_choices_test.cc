@@ -28,24 +28,47 @@ std::optional<Code> code_of(const std::function<void()>& call) {
 TEST(RecipeChoices, AMode) {
   const Model model = network();
   Recipe recipe;
-  take_mode(recipe, model, "static", Scheme::kInt8Weights);
+  take_mode(recipe, model, "static", Scheme::kInt8Weights, true);
   EXPECT_EQ(recipe.everywhere, Scheme::kInt8);
   EXPECT_EQ(samples_for(recipe), SamplesFor::kRanges);
   recipe = {};
-  take_mode(recipe, model, "dynamic", Scheme::kInt8Weights);
+  take_mode(recipe, model, "dynamic", Scheme::kInt8Weights, true);
   EXPECT_EQ(recipe.rewritten_for, Scheme::kInt8Dynamic);
   EXPECT_EQ(recipe.quantize.activation_type, DataType::kUint8);
   EXPECT_EQ(samples_for(recipe), SamplesFor::kNothing);
   recipe = {};
-  take_mode(recipe, model, "weights", Scheme::kInt4Weights);
+  take_mode(recipe, model, "weights", Scheme::kInt4Weights, true);
   EXPECT_EQ(recipe.plan.schemes.at("product"), Scheme::kInt4Weights);
   recipe = {};
-  take_mode(recipe, model, "float16", Scheme::kInt8Weights);
+  take_mode(recipe, model, "float16", Scheme::kInt8Weights, true);
   EXPECT_EQ(recipe.plan.schemes.at("product"), Scheme::kFloat16);
-  EXPECT_EQ(code_of([&] { take_mode(recipe, model, "int3", Scheme::kInt8Weights); }), Code::kUsage);
+  EXPECT_EQ(code_of([&] { take_mode(recipe, model, "int3", Scheme::kInt8Weights, true); }), Code::kUsage);
   const Model nothing = parse_model_text(
       R"(<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { [relu] y = Relu(x) })");
-  EXPECT_EQ(code_of([&] { take_mode(recipe, nothing, "weights", Scheme::kInt8Weights); }), Code::kInvalidInput);
+  EXPECT_EQ(code_of([&] { take_mode(recipe, nothing, "weights", Scheme::kInt8Weights, true); }), Code::kInvalidInput);
+}
+
+TEST(RecipeChoices, DynamicLeavesConvolutionsTheirActivations) {
+  const Model model = quantizable_form(parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,1,2,2] x) => (float[1,1,2,1] y) <float[1,1,1,1] w = {1}, float[2,1] v = {1,2}> {
+      [conv] c = Conv(x, w)
+      [product] y = MatMul(c, v)
+    })"),
+                                       {})
+                          .model;
+  Recipe recipe;
+  EXPECT_EQ(take_mode(recipe, model, "dynamic", Scheme::kInt8Weights, true).size(), 1u);
+  EXPECT_FALSE(recipe.everywhere);
+  EXPECT_EQ(recipe.plan.schemes.at("conv"), Scheme::kInt8Weights);
+  EXPECT_EQ(recipe.plan.schemes.at("product"), Scheme::kInt8Dynamic);
+  // onnxruntime's model for those who name types, or the convolutions.
+  recipe = {};
+  EXPECT_TRUE(take_mode(recipe, model, "dynamic", Scheme::kInt8Weights, false).empty());
+  EXPECT_EQ(recipe.everywhere, Scheme::kInt8Dynamic);
+  recipe = {.quantize = {.op_types = {"Conv"}}};
+  EXPECT_TRUE(take_mode(recipe, model, "dynamic", Scheme::kInt8Weights, true).empty());
+  EXPECT_EQ(recipe.everywhere, Scheme::kInt8Dynamic);
 }
 
 TEST(RecipeChoices, WhatAPlanTakesSamplesFor) {

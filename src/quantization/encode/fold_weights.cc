@@ -24,7 +24,9 @@ class WeightFolder {
     for (const Node& node : model.graph.nodes) move(node);
   }
 
-  bool read_by_a_layer() const {
+  // Other constants are left as they are, but for those that an exporter gives a second name.
+  bool helps() const {
+    if (!same_as_.empty()) return true;
     return std::ranges::any_of(model_.graph.nodes, [&](const Node& node) {
       const bool biased = has(node, kConv) || is_gemm(node);
       if (biased && node.domain.empty() && node.inputs.size() > 2 && moved_.contains(node.inputs[2])) return true;
@@ -98,7 +100,7 @@ class WeightFolder {
 int fold_weights(Model& model) {
   if (std::ranges::none_of(model.graph.nodes, moves_constant)) return 0;
   WeightFolder folder(model);
-  return folder.read_by_a_layer() ? folder.write() : 0;
+  return folder.helps() ? folder.write() : 0;
 }
 
 }  // namespace seqto::internal

@@ -7,6 +7,7 @@
 
 #include "model/graph_view.h"
 #include "quantization/encode/fold_weights.h"
+#include "quantization/encode/unfuse.h"
 #include "quantization/plan/overrides.h"
 #include "quantization/plan/validate_options.h"
 #include "quantization/plan/weight_sites.h"
@@ -52,12 +53,26 @@ Prepared with_opset_of_types(Prepared prepared, const QuantizeOptions& options) 
 
 Prepared internal::form_of_opset(const Model& model, const QuantizeOptions& options, int64_t opset,
                                  bool fold_batch_norms) {
-  const bool compat = options.compat_onnxruntime;
-  Prepared prepared = prepare(model, {.sort_nodes = !compat,
-                                      .min_opset = opset,
-                                      .lift_constants = !compat && reads_constant_nodes(model),
-                                      .fold_batch_norms = fold_batch_norms && !compat});
-  return with_opset_of_types(compat ? std::move(prepared) : with_weights_folded(std::move(prepared)), options);
+  if (options.compat_onnxruntime) {
+    const PrepareOptions as_it_is{
+        .sort_nodes = false, .min_opset = opset, .lift_constants = false, .fold_batch_norms = false};
+    return with_opset_of_types(prepare(model, as_it_is), options);
+  }
+  Model apart = model;
+  const int unfused = unfuse(apart);
+  const PrepareOptions first{.min_opset = opset,
+                             .lift_constants = reads_constant_nodes(apart),
+                             .fold_batch_norms = false,
+                             .infer_shapes = false};
+  Prepared prepared = with_weights_folded(prepare(apart, first));
+  if (unfused > 0)
+    prepared.actions.push_back(fmt::format("took {} layers apart that the runtime had fused with others", unfused));
+  // Constants have one name each by now.
+  Prepared folded =
+      prepare(prepared.model,
+              {.sort_nodes = false, .min_opset = 0, .lift_constants = false, .fold_batch_norms = fold_batch_norms});
+  folded.actions.insert(folded.actions.begin(), prepared.actions.begin(), prepared.actions.end());
+  return with_opset_of_types(std::move(folded), options);
 }
 
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options) {

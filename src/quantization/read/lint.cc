@@ -183,8 +183,8 @@ class Linter {
         if (is_result || view_.constant(tensor)) continue;
       }
       if (!found) return fmt::format("its input '{}' is not quantized", tensor);
-      if (i == 1 && found->constant && rule.second == TargetRule::Second::kActivation)
-        return "a constant as its second input found; an activation needed";
+      if (found->constant && rule.second == TargetRule::Second::kActivation)
+        return fmt::format("the constant '{}' on codes found; activations alone taken", tensor);
       if (i == 1 && !found->constant && rule.second == TargetRule::Second::kConstant)
         return "an activation as its second input found; a constant needed";
       const bool weight = i > 0 && has(node, kProduct);

@@ -1,0 +1,76 @@
+"""What `quantize` makes of the float model first where nobody named types: channels folded, constants under one name."""
+
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import models  # noqa: E402
+
+NORMS = ("BatchNormalization", "Mul", "Add", "Identity")
+
+
+class FoldedFormTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.dir)
+        draw = np.random.default_rng(0)
+        self.x = draw.normal(size=(8, 4, 8, 8)).astype("f")
+        np.savez(self.dir / "x.npz", x=self.x)
+
+        def constant(name, *shape, low=-0.5, high=0.5):
+            return onnx.numpy_helper.from_array(draw.uniform(low, high, shape).astype("f"), name)
+
+        nodes = [
+            helper.make_node("Conv", ["x", "w1"], ["c1"], name="conv1"),
+            helper.make_node("BatchNormalization", ["c1", "s", "t", "m", "v"], ["n1"], name="norm"),
+            helper.make_node("Relu", ["n1"], ["r1"], name="relu1"),
+            helper.make_node("Conv", ["r1", "w2"], ["c2"], name="conv2"),
+            # A frozen one, as PyTorch's exporter writes it where two layers have equal constants.
+            helper.make_node("Identity", ["scale"], ["scale2"], name="same"),
+            helper.make_node("Mul", ["c2", "scale2"], ["n2"], name="scale_channels"),
+            helper.make_node("Add", ["shift", "n2"], ["n3"], name="shift_channels"),
+            helper.make_node("Relu", ["n3"], ["y"], name="relu2")]
+        graph = helper.make_graph(
+            nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 4, 8, 8])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", 16, 8, 8])],
+            [constant("w1", 16, 4, 1, 1), constant("w2", 16, 16, 1, 1), constant("scale", 1, 16, 1, 1),
+             constant("shift", 1, 16, 1, 1), *(constant(name, 16) for name in "stm"), constant("v", 16, low=0.5, high=2)])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.dir / "m.onnx")
+
+    def norms_left(self, *flags):
+        done = models.seqto("quantize", self.dir / "m.onnx", *flags, "-o", self.dir / "q.onnx", "-q")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        was, now = (onnxruntime.InferenceSession(str(self.dir / name), providers=["CPUExecutionProvider"]).run(
+            None, {"x": self.x})[0].astype(np.float64) for name in ("m.onnx", "q.onnx"))
+        self.assertLess(np.square(was - now).sum() / np.square(was).sum(), 1e-2, flags)
+        # One on constants computes a weight.
+        nodes = onnx.load(self.dir / "q.onnx").graph.node
+        return sum(n.op_type in NORMS and n.name in ("norm", "same", "scale_channels", "shift_channels") for n in nodes)
+
+    def test_nothing_named(self):
+        for flags in (["--data", self.dir / "x.npz", "--quick"], ["--mode", "dynamic"], ["--mode", "weights"],
+                      ["--data", self.dir / "x.npz", "--target", "openvino-cpu", "--quick"]):
+            self.assertEqual(self.norms_left(*flags), 0, flags)
+
+    def test_types_named(self):
+        self.assertEqual(self.norms_left("--data", self.dir / "x.npz", "--per-channel"), 3)  # but not the Identity
+        self.assertEqual(self.norms_left("--data", self.dir / "x.npz", "--compat", "onnxruntime"), 4)
+
+    def test_dynamic_convolutions(self):
+        self.norms_left("--mode", "dynamic")
+        has_integers = lambda: any(n.op_type == "ConvInteger" for n in onnx.load(self.dir / "q.onnx").graph.node)  # noqa: E731
+        self.assertFalse(has_integers())
+        self.norms_left("--mode", "dynamic", "--op-types-to-quantize", "Conv")
+        self.assertTrue(has_integers())
+
+
+if __name__ == "__main__":
+    unittest.main()
