@@ -128,23 +128,28 @@ MatrixXd successive_codes(const MatrixXd& weight, const MatrixXd& xx, const Step
   return codes;
 }
 
-// Moves single codes by whole steps while that lowers an output's error.
+// Moves single codes by whole steps while that lowers an output's error. An output's rows are copied: in the matrices
+// their values lie apart.
 void descend(const MatrixXd& weight, const MatrixXd& xx, const Steps& steps, MatrixXd& codes) {
-  MatrixXf left = (weight - steps.real(codes)).cast<float>();
-  MatrixXd gradient = MatrixXf(left * xx.cast<float>()).cast<double>();
-  for (int sweep = 0; sweep < kSweeps; ++sweep) {
-    bool moved = false;
-    for (Index i = 0; i < codes.cols(); ++i)
-      for (Index o = 0; o < codes.rows(); ++o) {
-        if (!(xx(i, i) > 0)) continue;
-        const double scale = steps.scale(o, i);
-        double step = code(codes(o, i) + gradient(o, i) / (xx(i, i) * scale), steps, o, i) - codes(o, i);
+  const MatrixXf left = (weight - steps.real(codes)).cast<float>();
+  const MatrixXf gradients = left * xx.cast<float>();
+  for (Index o = 0; o < codes.rows(); ++o) {
+    VectorXd gradient = gradients.row(o).cast<double>(), found = codes.row(o);
+    const VectorXd scale = steps.scale.row(o), lowest = steps.lowest.row(o), highest = steps.highest.row(o);
+    bool moved = true;
+    for (int sweep = 0; sweep < kSweeps && moved; ++sweep) {
+      moved = false;
+      for (Index i = 0; i < found.size(); ++i) {
+        if (!(xx(i, i) > 0) || scale(i) == 0) continue;
+        const double wanted = std::nearbyint(found(i) + gradient(i) / (xx(i, i) * scale(i)));
+        const double step = std::clamp(wanted, lowest(i), highest(i)) - found(i);
         if (step == 0) continue;
-        codes(o, i) += step;
-        gradient.row(o) -= step * scale * xx.row(i);
+        found(i) += step;
+        gradient -= step * scale(i) * xx.col(i);
         moved = true;
       }
-    if (!moved) break;
+    }
+    codes.row(o) = found;
   }
 }
 
