@@ -3,8 +3,10 @@
 Dynamic int8 as onnxruntime's quantizer writes it (`--compat onnxruntime`) and as `seqto quantize --mode dynamic` does: there an
 Add before a layer normalization is a Sum (`sums_for_adds`), as is that of a bias in static files. Static int8 of all layers that onnxruntime's quantizer lists, in
 the types that are fast, and as `seqto quantize` does: what lies between products stays in float (`float_between_products`), and
-Sums. Under each release of the runtime that is installed. Error: the mean squared error of the outputs over their mean square,
-under the newest release. Times over float's.
+Sums. Under each release of the runtime that is installed. Then what `--target` writes for OpenVINO and for the web, with and
+without `float_between_products`, on OpenVINO and under Node, where `./dev setup runtimes` brought them. Error: the mean squared
+error of the outputs over their mean square, under the newest release, or OpenVINO. Times over float's; OpenVINO computes floats in
+bfloat16 where the processor does.
 
 usage: ./dev bench text_forms [--write]     (a page and ratios in bench/results)
 """
@@ -20,6 +22,8 @@ import time
 import numpy as np
 import onnx
 
+import _oracle_openvino
+import _oracle_web
 from _ratios import Ratios, folder, header
 from encoder import save_encoder
 
@@ -30,6 +34,8 @@ STATIC = ["--no-improve", "--data"]
 NAMED = ["--activation-type", "uint8", "--weight-type", "int8", "--per-channel", "--exclude-output-op-types", "MatMul,Gemm"]
 FORMS = {"float": None, "dynamic, onnxruntime's": ["--mode", "dynamic", "--compat", "onnxruntime"], "dynamic": ["--mode", "dynamic"],
          "static, all layers": [*NAMED, *STATIC], "static": STATIC}
+TARGETS = {"openvino-cpu": _oracle_openvino, "onnxruntime-web-wasm": _oracle_web}
+WEB = ROOT / "bench/_text_forms_web.mjs"
 
 
 def networks(work):
@@ -51,55 +57,124 @@ def releases():
         yield path.name.split("-")[1], str(path)
 
 
-def timed(files, data, errors):
-    """In a process of one release: prints its version, times over the first file's, and errors where they are asked for."""
+def on_onnxruntime():
+    """The release, and what makes a function of a file."""
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    sessions = [onnxruntime.InferenceSession(f, options, providers=["CPUExecutionProvider"]) for f in files]
+
+    def opened(file):
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        return lambda feed: session.run(None, feed)[0]
+    return onnxruntime.__version__, opened
+
+
+def on_openvino():
+    import openvino
+    core = openvino.Core()
+
+    def opened(file):
+        compiled = core.compile_model(file, "CPU", {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"})
+        return lambda feed: compiled(feed)[0].copy()
+    return f"OpenVINO {openvino.__version__.split('-')[0]}", opened
+
+
+def timed(runtime, files, data, errors):
+    """In a process of one release: prints its version, times over the first file's, and errors where they are asked for."""
+    release, opened = runtime()
+    sessions = [opened(file) for file in files]
     samples = np.load(data)
     feeds = [{name: samples[name][i:i + 1] for name in samples.files} for i in range(SAMPLES)]
     times = [[] for _ in files]
     for _ in range(ROUNDS):
         for own, session in zip(times, sessions):
             start = time.perf_counter()
-            for feed in feeds[:TIMED]: session.run(None, feed)
+            for feed in feeds[:TIMED]: session(feed)
             own.append(time.perf_counter() - start)
-    result = {"release": onnxruntime.__version__, "times": [statistics.median(own) / statistics.median(times[0]) for own in times]}
+    result = {"release": release, "times": [statistics.median(own) / statistics.median(times[0]) for own in times]}
     if errors:
-        wanted = [sessions[0].run(None, feed)[0] for feed in feeds]
-        result["errors"] = [float(np.mean([np.square(s.run(None, feed)[0] - w).mean() / np.square(w).mean() for feed, w in zip(feeds, wanted)]))
+        wanted = [sessions[0](feed) for feed in feeds]
+        result["errors"] = [float(np.mean([np.square(s(feed) - w).mean() / np.square(w).mean() for feed, w in zip(feeds, wanted)]))
                             for s in sessions]
     print(json.dumps(result))
+
+
+def timed_apart(how, files, data):
+    return json.loads(subprocess.run([sys.executable, "-B", __file__, "--timed", how, data, *files], check=True, capture_output=True,
+                                     text=True).stdout.splitlines()[-1])
+
+
+def timed_on_the_web(files, data, work):
+    samples = np.load(data)
+    kinds = {"i": "int64", "f": "float32"}
+    feeds = [{name: {"type": kinds[samples[name].dtype.kind], "dims": [1, *samples[name].shape[1:]],
+                     "values": samples[name][i].ravel().tolist()} for name in samples.files} for i in range(TIMED)]
+    feeds_file = os.path.join(work, "feeds.json")
+    pathlib.Path(feeds_file).write_text(json.dumps(feeds))
+    return json.loads(subprocess.run(["node", WEB, _oracle_web.FOLDER, feeds_file, str(ROUNDS), *files], check=True, capture_output=True,
+                                     text=True).stdout.splitlines()[-1])
+
+
+def written(model, forms, data, work):
+    files = []
+    for form, words in forms.items():
+        files.append(str(model) if words is None else os.path.join(work, f"{form}.onnx"))
+        if words is None: continue
+        words = [*words, data] if words[-1] == "--data" else words
+        subprocess.run([os.environ["SEQTO_BINARY"], "-q", "quantize", model, "-o", files[-1], *words], check=True,
+                       stdout=subprocess.DEVNULL)
+    return files
+
+
+def forms_of_target(target, work):
+    """Of `target`, and of a table that differs in what lies between products."""
+    table = os.path.join(work, f"{target}.toml")
+    pathlib.Path(table).write_text(f'name = "all-layers"\nextends = "{target}"\nknown = "run"\nsources = ["bench"]\n'
+                                   "float_between_products = false\n")
+    return {"float": None, "static, all layers": ["--target", table, *STATIC], "static": ["--target", target, *STATIC]}
+
+
+def rows(network, forms, found):
+    for k, form in enumerate(forms):
+        error = f"{found['errors'][k]:.3g}" if "errors" in found else ""
+        yield f"| {network} | {found['release']} | {form} | {found['times'][k]:.2f} | {error} |"
 
 
 def main():
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     lines, names, ratios = [], [], Ratios("text_forms")
+
+    def add(network, forms, found):
+        for line in rows(network, forms, found):
+            lines.append(line)
+            print(line, flush=True)
+
     with tempfile.TemporaryDirectory() as work:
         for network, model, samples in networks(work):
             names.append(network)
             data = os.path.join(work, "data.npz")
             np.savez(data, **samples)
-            files = []
-            for form, words in FORMS.items():
-                files.append(str(model) if words is None else os.path.join(work, f"{form}.onnx"))
-                if words is None: continue
-                words = [*words, data] if words[-1] == "--data" else words
-                subprocess.run([os.environ["SEQTO_BINARY"], "-q", "quantize", model, "-o", files[-1], *words], check=True, stdout=subprocess.DEVNULL)
+            files = written(model, FORMS, data, work)
             for release, path in releases():
-                found = json.loads(subprocess.run([sys.executable, "-B", __file__, "--timed", path or "", data, *files], check=True,
-                                                  capture_output=True, text=True).stdout.splitlines()[-1])
-                for k, form in enumerate(FORMS):
-                    error = f"{found['errors'][k]:.3g}" if "errors" in found else ""
-                    lines.append(f"| {network} | {found['release']} | {form} | {found['times'][k]:.2f} | {error} |")
-                    print(lines[-1], flush=True)
+                found = timed_apart(path or "newest", files, data)
+                add(network, FORMS, found)
                 if path: continue
                 t, e = found["times"], found["errors"]
                 ratios.add(f"{network}: dynamic, time over onnxruntime's form", t[2] / t[1], "lower")
                 ratios.add(f"{network}: static, time over all layers'", t[4] / t[3], "lower")
                 ratios.add(f"{network}: static, error over all layers'", e[4] / e[3], "lower")
+            for target, runtime in TARGETS.items():
+                if missing := runtime.missing():
+                    print(f"{target}: {missing}", file=sys.stderr)
+                    continue
+                forms = forms_of_target(target, work)
+                files = written(model, forms, data, work)
+                found = timed_on_the_web(files, data, work) if runtime is _oracle_web else timed_apart("openvino", files, data)
+                add(network, forms, found)
+                ratios.add(f"{network}: {target}, time over all layers'", found["times"][2] / found["times"][1], "lower")
+                if "errors" in found:
+                    ratios.add(f"{network}: {target}, error over all layers'", found["errors"][2] / found["errors"][1], "lower")
     ratios.networks = names
     if "--write" in sys.argv:
         table = "\n".join(["| network | release | form | time | error |", "|---|---|---|---|---|", *lines])
@@ -109,7 +184,8 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--timed"]:
-        if sys.argv[2]: sys.path.insert(0, sys.argv[2])
-        timed(sys.argv[4:], sys.argv[3], errors=not sys.argv[2])
+        how, data, *files = sys.argv[2:]
+        if how not in ("newest", "openvino"): sys.path.insert(0, how)
+        timed(on_openvino if how == "openvino" else on_onnxruntime, files, data, errors=how in ("newest", "openvino"))
     else:
         sys.exit(main())

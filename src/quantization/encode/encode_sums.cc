@@ -20,7 +20,7 @@ bool is_normalized(const std::string& tensor, const Edges& edges) {
 
 bool is_product_of_codes(const std::string& tensor, const Edges& edges) {
   const Node* product = edges.producer(tensor);
-  return product && is_matmul(*product) && std::ranges::any_of(product->inputs, [&](const std::string& name) {
+  return product && is_matmul(*product) && std::ranges::all_of(product->inputs, [&](const std::string& name) {
            const Node* source = edges.producer(name);
            return source && is_dequantize(*source);
          });
