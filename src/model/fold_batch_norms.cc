@@ -15,7 +15,6 @@ using namespace internal;
 
 // What a node makes of each channel: factor * x + shift; no factors: all 1.
 struct PerChannel {
-  std::string input;
   std::vector<double> factor, shift;
 };
 

@@ -109,7 +109,8 @@ Prepared prepare(const Model& model, const PrepareOptions& options) {
   }
   if (options.fold_batch_norms) {
     int folded = fold_batch_norms(result.model);
-    if (folded > 0) say(fmt::format("folded {} nodes (BatchNormalization, Mul, Add of channels) into the layers before", folded));
+    if (folded > 0)
+      say(fmt::format("folded {} nodes (BatchNormalization, Mul, Add of channels) into the layers before", folded));
   }
   if (options.infer_shapes) {
     size_t before = result.model.graph.value_info.size();

@@ -22,8 +22,7 @@ class FoldedFormTest(unittest.TestCase):
         self.dir = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.dir)
         draw = np.random.default_rng(0)
-        self.x = draw.normal(size=(8, 4, 8, 8)).astype("f")
-        np.savez(self.dir / "x.npz", x=self.x)
+        self.x = np.load(models.arrays(self.dir / "x.npz", samples=8, shape=(4, 8, 8)))["x"]
 
         def constant(name, *shape, low=-0.5, high=0.5):
             return onnx.numpy_helper.from_array(draw.uniform(low, high, shape).astype("f"), name)

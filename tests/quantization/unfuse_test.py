@@ -27,8 +27,7 @@ class UnfuseTest(unittest.TestCase):
         self.dir = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.dir)
         draw = np.random.default_rng(0)
-        self.x = draw.normal(size=(8, 4, 8, 8)).astype("f")
-        np.savez(self.dir / "x.npz", x=self.x)
+        self.x = np.load(models.arrays(self.dir / "x.npz", samples=8, shape=(4, 8, 8)))["x"]
 
         def weight(name, *shape):
             return onnx.numpy_helper.from_array((draw.normal(size=shape) * 0.2).astype("f"), name)
@@ -73,6 +72,16 @@ class UnfuseTest(unittest.TestCase):
             self.assertEqual(large, [], flags)
             # The product of two activations, turned, has no weight to gain from.
             self.assertEqual([n.output[0] for n in graph.node if n.op_type.startswith("Fused")], ["y"], flags)
+
+    def test_a_convolution_that_adds_alone(self):
+        model = onnx.load(self.dir / "m.onnx")
+        adds = next(n for n in model.graph.node if len(n.input) == 4)
+        for name in ("activation", "activation_params"):
+            adds.attribute.remove(next(a for a in adds.attribute if a.name == name))
+        onnx.save(model, self.dir / "m.onnx")
+        graph, lost = self.quantized("--mode", "weights")
+        self.assertLess(lost, 1e-3)
+        self.assertNotIn("FusedConv", [n.op_type for n in graph.node])
 
     def test_onnxruntimes_own_model_has_them_as_they_are(self):
         graph, _ = self.quantized("--mode", "dynamic", "--compat", "onnxruntime")

@@ -5,11 +5,23 @@
 #include <unordered_set>
 
 #include "model/graph_view.h"
+#include "model/op_traits.h"
+#include "quantization/arithmetic/channels.h"
 
 namespace seqto::internal {
 namespace {
 
 constexpr std::string_view kContrib = "com.microsoft";
+
+struct Layer {
+  std::string_view fused, op_type;
+};
+constexpr Layer kLayers[]{{"FusedConv", "Conv"}, {"FusedGemm", "Gemm"}, {"FusedMatMul", "MatMul"}};
+
+const Layer* layer_of(const Node& node) {
+  const auto* it = std::ranges::find(kLayers, node.op_type, &Layer::fused);
+  return node.domain != kContrib || it == std::end(kLayers) ? nullptr : it;
+}
 
 // The activations that the runtime fuses, with what their parameters are called, in its order.
 struct Activation {
@@ -31,6 +43,10 @@ const Activation* activation_of(const Node& node) {
   const std::string op_type = node.string_attribute("activation", "");
   const auto* it = std::ranges::find(kActivations, op_type, &Activation::op_type);
   return it == std::end(kActivations) ? nullptr : it;
+}
+
+size_t parameter_count(const Activation& activation) {
+  return static_cast<size_t>(std::ranges::count_if(activation.parameters, [](const char* name) { return name; }));
 }
 
 // Of FusedConv a list, of FusedGemm an attribute each.
@@ -67,19 +83,18 @@ class Unfuser {
 
  private:
   std::vector<Node> parts_of(const Node& node) {
-    if (node.domain != kContrib || node.inputs.size() < 2 || node.outputs.size() != 1) return {};
-    if (node.op_type == "FusedConv") return with_activation(node, "Conv");
-    if (node.op_type == "FusedGemm") return with_activation(node, "Gemm");
-    if (node.op_type == "FusedMatMul") return of_product(node);
-    return {};
+    const Layer* layer = layer_of(node);
+    if (!layer || node.inputs.size() < 2 || node.outputs.size() != 1) return {};
+    const Tensor* weight = graph_.initializer(node.inputs[1]);
+    if (!weight || weight->type() != DataType::kFloat) return {};
+    return layer->op_type == "MatMul" ? of_product(node, *weight) : with_activation(node, layer->op_type);
   }
 
-  std::vector<Node> with_activation(const Node& node, const char* op_type) {
+  std::vector<Node> with_activation(const Node& node, std::string_view op_type) {
     const Activation* activation = activation_of(node);
     const std::vector<float> values = parameters_of(node);
-    if (!activation || values.size() < static_cast<size_t>(std::ranges::count_if(
-                                           activation->parameters, [](const char* name) { return name != nullptr; })))
-      return {};
+    const bool activated = node.attribute("activation") != nullptr;  // a convolution may only add
+    if (activated && (!activation || values.size() < parameter_count(*activation))) return {};
     std::vector<Node> parts{node};
     Node& layer = parts[0];
     layer.op_type = op_type;
@@ -90,19 +105,19 @@ class Unfuser {
     layer.inputs.resize(std::min<size_t>(layer.inputs.size(), 3));
     if (layer.inputs.back().empty()) layer.inputs.pop_back();
     if (!added.empty()) append(parts, "Add", {added});
+    if (!activated) return parts;
     Node& last = append(parts, std::string(activation->op_type), {});
-    for (size_t i = 0; i < activation->parameters.size() && activation->parameters[i]; ++i) {
+    for (size_t i = 0; i < parameter_count(*activation); ++i) {
       const char* name = activation->parameters[i];
-      if (last.op_type == "Clip" && opset_ >= 11) last.inputs.push_back(constant(last.outputs[0], name, values[i]));
+      if (is_clip(last) && opset_ >= 11) last.inputs.push_back(constant(last.outputs[0], name, values[i]));
       else last.set_attribute({name, values[i]});
     }
     return parts;
   }
 
   // Of a weight of two axes. One that is transposed is so before the product, where others read it as it is.
-  std::vector<Node> of_product(const Node& node) {
-    const Tensor* weight = graph_.initializer(node.inputs[1]);
-    if (!weight || weight->type() != DataType::kFloat || weight->dims().size() != 2) return {};
+  std::vector<Node> of_product(const Node& node, const Tensor& weight) {
+    if (weight.dims().size() != 2) return {};
     for (const char* flag : {"transA", "transBatchA", "transBatchB"})
       if (node.int_attribute(flag, 0) != 0) return {};
     std::vector<Node> parts;
@@ -141,10 +156,8 @@ class Unfuser {
 
   void scale(const std::string& weight, float factor) {
     const auto it = std::ranges::find(graph_.initializers, weight, &Initializer::name);
-    const auto values = it->tensor.values<float>();
-    std::vector<float> scaled(values.begin(), values.end());
-    for (float& value : scaled) value *= factor;
-    it->tensor = float_tensor(it->tensor.dims(), std::move(scaled));
+    const std::vector<float> factors(static_cast<size_t>(it->tensor.dims()[0]), factor);
+    it->tensor = scaled(it->tensor, 0, factors, false);
   }
 
   std::string fresh(std::string name) {
@@ -160,9 +173,6 @@ class Unfuser {
 
 }  // namespace
 
-int unfuse(Model& model) {
-  const auto is_fused = [](const Node& node) { return node.domain == kContrib && node.op_type.starts_with("Fused"); };
-  return std::ranges::any_of(model.graph.nodes, is_fused) ? Unfuser(model).unfuse() : 0;
-}
+int unfuse(Model& model) { return std::ranges::any_of(model.graph.nodes, layer_of) ? Unfuser(model).unfuse() : 0; }
 
 }  // namespace seqto::internal

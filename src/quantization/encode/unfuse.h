@@ -5,7 +5,7 @@
 
 namespace seqto::internal {
 
-// Takes apart FusedConv, FusedGemm and, where it reads a weight, FusedMatMul of com.microsoft: into layers that have
+// Takes apart FusedConv, FusedGemm and FusedMatMul of com.microsoft that read a float weight: into layers that have
 // integer kernels, with the activation behind them. The runtime fuses those that stay in float again. Returns how many.
 int unfuse(Model& model);
 
