@@ -213,8 +213,8 @@ void save_model(const Model& model, const std::filesystem::path& path);
 // True when both would be written as the same bytes. Cheap where the models share their weights.
 bool equal(const Model& a, const Model& b);
 
-// The model without the bytes of its big weights, for runtimes that take them from memory:
-// every initializer of at least `threshold_bytes` becomes an external reference, listed here.
+// The model without the bytes of its big weights, for runtimes that take them from memory: every initializer of at
+// least `threshold_bytes` that something reads becomes an external reference, listed here.
 struct DetachedModel {
   std::string proto;
   std::vector<Initializer> weights;

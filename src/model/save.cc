@@ -1,7 +1,9 @@
 #include <deque>
+#include <unordered_set>
 
 #include "base/files.h"
 #include "model/proto.h"
+#include "model/sort_nodes.h"
 #include "model/varint.h"
 #include "seqto/error.h"
 
@@ -158,11 +160,16 @@ DetachedModel serialize_detached(const Model& model, int64_t threshold_bytes) {
   DetachedModel detached;
   onnx::ModelProto proto = internal::model_head(model);
   *proto.mutable_graph() = internal::graph_head(model);
+  // A weight that nothing reads is gone when the runtime looks for the others' bytes.
+  std::unordered_set<std::string> read;
+  for (const Node& node : model.graph.nodes)
+    internal::for_each_read(node, [&](const std::string& name) { read.insert(name); });
+  for (const ValueInfo& output : model.graph.outputs) read.insert(output.name);
   for (const Initializer& i : model.graph.initializers) {
     onnx::TensorProto* t = proto.mutable_graph()->add_initializer();
     *t = internal::tensor_head(i);
     if (i.tensor.type() == DataType::kString) continue;
-    if (static_cast<int64_t>(i.tensor.bytes().size()) < threshold_bytes) {
+    if (std::ssize(i.tensor.bytes()) < threshold_bytes || !read.contains(i.name)) {
       t->set_raw_data(i.tensor.bytes().data(), i.tensor.bytes().size());
       continue;
     }

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "seqto/error.h"
+#include "seqto/runner.h"
 
 namespace seqto::internal {
 namespace {
@@ -110,6 +111,35 @@ TEST_F(LatencyModels, AMeasurementThatIsOffDoesNotMakeEveryNeighbourFaster) {
     off += (latencies.predict(other) - latencies.predict(all) - truth(other) + truth(all)) / kGroups;
   }
   EXPECT_LT(std::abs(off), 0.015 * truth(all));
+}
+
+// Tells of all plans but those with int8 layers, which it does not take.
+class WithoutInt8 : public Runner {
+ public:
+  std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor>, int) override {
+    if (model.graph.name == "int8") throw Error(Code::kInvalidInput, "[load] an int8 layer found");
+    std::vector<NodePlacement> nodes;
+    for (const Node& node : model.graph.nodes) nodes.push_back({.node = node.name, .ns = 1000});
+    return nodes;
+  }
+  std::unique_ptr<Session> load(const Model&, const SessionOptions&) override { return nullptr; }
+  std::unique_ptr<Session> load_file(const std::string&, const SessionOptions&) override { return nullptr; }
+  Model optimized(const Model& model) override { return model; }
+  std::string description() const override { return "without int8"; }
+};
+
+TEST_F(LatencyModels, AUniformPlanThatTheRuntimeRefusesEndsNoSearch) {
+  WithoutInt8 runner;
+  const auto candidate = [&](const Plan& plan) {
+    Model model = model_;
+    if (!plan.schemes.empty()) model.graph.name = "int8";
+    return model;
+  };
+  const auto latencies = LatencyModel::profiled(model_, groups_, candidate, runner, {});
+  ASSERT_TRUE(latencies.has_value());
+  Plan plan;
+  plan.schemes["n0"] = Scheme::kInt8;
+  EXPECT_GT(latencies->predict(plan), 0);
 }
 
 TEST_F(LatencyModels, ComesBackFromTheStudyAsItWas) {

@@ -126,6 +126,24 @@ def corrections(folder):
     assert changed({"conv_b": {"bias_correction": False}}, "--bias-correction", "full") == ["ba", "bg"]
 
 
+def shared_bias(folder):
+    """Each layer has its own corrected bias, and the one that both read is not left over."""
+    save(folder / "shared.onnx", [helper.make_node("Conv", ["x", "wa", "b"], ["a"], "conv_a"),
+                                  helper.make_node("Relu", ["a"], ["r"], "relu"),
+                                  helper.make_node("Conv", ["r", "wb", "b"], ["y"], "conv_b")],
+         [("x", [1, 3, 8, 8])], [("y", [1, 8, 4, 4])],
+         [("wa", weight(8, 3, 3, 3)), ("wb", weight(8, 8, 3, 3, seed=1)), ("b", weight(8, seed=2))])
+    field = {"scheme": "int4_weights", "bias_correction": True}
+    (folder / "plan.json").write_text(json.dumps({"schemes": {"conv_a": field, "conv_b": field}}))
+    result = seqto("quantize", folder / "shared.onnx", "-o", folder / "ours.onnx", "--plan", folder / "plan.json",
+                   "--data", folder / "data.npz")
+    assert result.returncode == 0, result.stderr
+    graph = onnx.load(folder / "ours.onnx").graph
+    biases = [n.input[2] for n in graph.node if n.op_type == "Conv"]
+    assert len(set(biases)) == 2, biases
+    assert {i.name for i in graph.initializer} <= {name for n in graph.node for name in n.input}
+
+
 def refusals(folder):
     def fails(schemes, code, words, *flags):
         (folder / "plan.json").write_text(json.dumps({"schemes": schemes}))
@@ -169,6 +187,7 @@ def main():
         same_as_overrides(folder, samples)
         calibrators(folder)
         corrections(folder)
+        shared_bias(folder)
         refusals(folder)
         runs(folder, samples)
     print("ok")

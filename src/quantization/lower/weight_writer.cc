@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "model/op_traits.h"
+#include "model/sort_nodes.h"
 #include "quantization/improve/graph_edit.h"
 #include "quantization/lower/writers.h"
 
@@ -194,6 +195,7 @@ void write_float_biases(Graph& graph, const Encoding& encoding) {
       node.inputs.resize(std::max<size_t>(node.inputs.size(), 3));
       node.inputs[2] = it->second->name;
     }
+  drop_unused_initializers(graph);  // a bias that layers shared
 }
 
 Model write_weights(const Model& model, const Encoding& encoding) {

@@ -68,6 +68,19 @@ std::unordered_map<std::string, double> tensor_elements(const Model& model) {
   return elements;
 }
 
+// None where the runtime does not tell, or does not take a candidate: its trial says why.
+std::vector<NodePlacement> profile_of(const std::function<Model(const Plan&)>& candidate, const Plan& plan,
+                                      Runner& runner, std::span<const Tensor> inputs) {
+  try {
+    return runner.placement(candidate(plan), inputs, kRuns);
+  } catch (const DeviceGone&) {
+    throw;
+  } catch (const Error& error) {
+    if (plan.schemes.empty() || error.code() == Code::kInterrupted) throw;
+    return {};
+  }
+}
+
 double sum(const std::vector<double>& values) { return std::reduce(values.begin(), values.end()); }
 
 }  // namespace
@@ -100,8 +113,9 @@ std::optional<LatencyModel> LatencyModel::profiled(const Model& model, const std
     const Scheme scheme = detailed.scheme;
     if (result.profiles_.contains(scheme)) continue;  // fields are taken to cost no time
     const Plan plan = assignments.plan(assignments.uniform(detailed));
-    const auto profile = runner.placement(candidate(plan), inputs, kRuns);
-    if (profile.empty()) return {};
+    const auto profile = profile_of(candidate, plan, runner, inputs);
+    if (profile.empty() && scheme == Scheme::kFloat32) return {};
+    if (profile.empty()) continue;  // as in float
     Profile& own = result.profiles_[scheme];
     own.ns.resize(groups.size());
     own.nodes.resize(groups.size());
