@@ -65,6 +65,9 @@ struct QuantizeOptions {
   // Ours, for runtimes that add in the kernel of the product in front. Of an Add's inputs, the first that a product
   // computes for this Add alone gets no pair; where the other is a constant, neither does.
   bool add_joins_product = false;
+  // Ours, for devices that take inputs of one scale: activations that one operator of these types reads share a range,
+  // and of a Concat its output does.
+  std::vector<std::string> equal_input_op_types;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
   bool add_qdq_pair_to_weight = false;         // float weight -> Q -> DQ

@@ -28,6 +28,7 @@ struct TargetRule {
   Second second = Second::kAny;                // kConstant: the second input is one; kActivation: none is
   std::vector<DataType> activations, weights;  // types of codes; empty: any
   bool same_types = true;                      // all activations and the output have one type
+  bool equal_inputs = false;                   // activations have one scale and zero point
   std::vector<DataType> signed_weights_for;    // activations of these types need int8 weights
   bool per_channel = true;                     // weights may have a scale for each channel
   bool symmetric_activations = false, symmetric_weights = false;  // zero points have to be 0
@@ -52,6 +53,7 @@ struct Arithmetic {
   enum class Rounding { kHalfEven, kHalfUp };  // of values halfway between two codes: to the even, to the greater one
   Rounding rounding = Rounding::kHalfEven;
   int64_t accumulator_bits = 32;  // 8 to 64, signed: after each product a sum beyond that stops at the end
+  bool pairs_saturate = false;    // x86 without VNNI: sums of two neighbouring products stop at the ends of 16 bits
 };
 
 // A table of targets/*.toml, or of a file of the user's.
@@ -113,7 +115,8 @@ std::string lint_to_json(const Lint& result);
 // Why a device does not take a model, in its words; empty: it does.
 using Refusal = std::function<std::string(const Model& model)>;
 
-// Types, zero points and granularity of static layers as the target's rules for convolutions and products want them.
+// Types, zero points and granularity of static layers as the target's rules for convolutions and products want them;
+// weights of 7 bits where pairs saturate, and without [arithmetic] for "cpu" where they do on this processor.
 // Fields in `named` (as QuantizeOptions spells them) stay. Throws Error{kUsage} where the target computes nothing in
 // integers, or does not take a named field's value.
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named = {});

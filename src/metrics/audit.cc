@@ -322,7 +322,8 @@ Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const
 }  // namespace
 
 Audit audit(const Model& model, const SampleRun& on, const Outputs& reference, const AuditOptions& options) {
-  if (!options.arithmetic) return audit_by(Auditor(model, on.runner), model, on, reference, options);
+  if (!options.arithmetic || options.arithmetic->pairs_saturate)
+    return audit_by(Auditor(model, on.runner), model, on, reference, options);
   return audit_by(DeviceAuditor(model, on.runner, *options.arithmetic), model, on, reference, options);
 }
 

@@ -186,6 +186,16 @@ class Audit(unittest.TestCase):
                 self.assertEqual(found["proposed"], [n for n, l in layers.items() if l.get("saturated_pairs")])
                 self.assertTrue(found["proposed"])
 
+    def test_the_target_without_vnni_is_emulated_so(self):
+        avx2 = ("--target", "onnxruntime-cpu-x86-avx2")
+        model = self.build("--activation-type", "uint8", "--per-channel")
+        plain, named = self.audit(model), self.audit(model, *avx2)
+        self.assertEqual(named["arithmetic"], plain["arithmetic"])
+        self.assertEqual(named["proposed"], plain["proposed"])
+        self.assertTrue(plain["proposed"])
+        self.assertFalse(self.audit(model, "--target", "onnxruntime-cpu-x86-vnni")["proposed"])
+        self.assertFalse(self.audit(self.build(*avx2), *avx2)["proposed"], "seven bits")
+
     def outputs(self, model):
         done = models.seqto("run", model, "--data", self.data, "-o", self.dir / "o.npz")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -2,6 +2,7 @@
 be had is refused; a study of such files."""
 import json
 import pathlib
+import platform
 import sys
 import tempfile
 import unittest
@@ -14,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 from testing.models import DIGITS, DIGITS_DATA, seqto  # noqa: E402
 
-WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-arm64", "onnxruntime-web-wasm", "openvino-cpu", "tensorrt",
+WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-x86-vnni", "onnxruntime-cpu-x86-avx2", "onnxruntime-cpu-arm64", "onnxruntime-web-wasm", "openvino-cpu", "tensorrt",
            "qnn-htp", "xnnpack", "esp-dl", "esp-dl-p4", "vitis-xint8")
 OPENVINO = models.openvino_libraries()
 
@@ -141,6 +142,44 @@ class Files(unittest.TestCase):
     def test_outputs_that_were_named_stay_as_named(self):
         pairs = lambda *flags: sum(n.op_type == "QuantizeLinear" for n in self.quantize("tensorrt", *flags).graph.node)
         self.assertGreater(pairs("--exclude-output-op-types", "Gemm"), pairs())
+
+    def test_without_vnni_weights_have_seven_bits(self):
+        widest = {}
+        for target in ("onnxruntime-cpu-x86-vnni", "onnxruntime-cpu-x86-avx2"):
+            weights = [numpy_helper.to_array(w) for w in self.quantize(target).graph.initializer if len(w.dims) == 4]
+            self.assertTrue(all(w.dtype == np.int8 for w in weights))
+            widest[target] = max(np.abs(w.astype(int)).max() for w in weights)
+        self.assertEqual(list(widest.values()), [127, 64])
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "what is fast on x86")
+    def test_the_processor_here_gets_what_no_target_gets(self):
+        self.quantize("onnxruntime-cpu-x86")
+        done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--quick", "-o", self.dir / "here.onnx")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.dir / "here.onnx").read_bytes(), (self.dir / "onnxruntime-cpu-x86.onnx").read_bytes())
+
+    def test_openvino_npu_gets_one_scale_for_what_is_added_or_joined(self):
+        nodes = [models.node("Conv", ["x", "v"], ["a"]), models.node("Relu", ["a"], ["r"]), models.node("Conv", ["x", "w"], ["b"]),
+                 models.node("Add", ["r", "b"], ["s"]), models.node("MaxPool", ["s"], ["m"], kernel_shape=[1, 1]),
+                 models.node("Concat", ["s", "b"], ["c"], axis=1), models.node("Conv", ["c", "u"], ["y"])]
+        model = models.save(self.dir / "joined.onnx", nodes, [("x", [1, 4, 8, 8])], [("y", [1, 4, 8, 8]), ("m", [1, 8, 8, 8])],
+                            [("v", models.weight(8, 4, 1, 1)), ("w", 3 * models.weight(8, 4, 1, 1, seed=1)),
+                             ("u", models.weight(4, 16, 1, 1, seed=2))])
+        graph = self.quantize("openvino-npu", model=model, data=models.arrays(self.dir / "x.npz", shape=(4, 8, 8))).graph
+        pairs = {n.output[0]: n for n in graph.node if n.op_type == "DequantizeLinear"}
+        constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}
+        for op_type in ("Add", "Concat"):
+            read = [pairs[name] for n in graph.node if n.op_type == op_type for name in n.input]
+            self.assertEqual(len({constants[p.input[1]].item() for p in read}), 1, op_type)
+            self.assertEqual(len({constants[p.input[2]].item() for p in read}), 1, op_type)
+        counts = self.lint("openvino-npu")
+        self.assertGreaterEqual(counts["integers"], 6)
+        self.assertEqual(counts["refused"], 0)
+        other = self.dir / "joined_x86.onnx"
+        done = seqto("quantize", model, "--data", self.dir / "x.npz", "--quick", "--activation-type", "uint8", "-o", other)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = seqto("lint", other, "--target", "openvino-npu", "--all")
+        self.assertIn("inputs of other scales", done.stdout)
 
     def test_a_table_of_ones_own(self):
         table = self.dir / "mine.toml"

@@ -7,9 +7,9 @@
 namespace seqto::internal {
 
 RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& ranges,
-                     const std::vector<bool>& selected, bool unify_concat)
+                     const std::vector<bool>& selected, const SharedRanges& shared)
     : ranges_(ranges) {
-  if (unify_concat) this->unify_concat(model, index, selected);
+  if (shared.unify_concat) unify_concat(model, index, selected);
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const Node& node = model.graph.nodes[i];
     if (!selected[i] || node.inputs.empty() || node.outputs.empty()) continue;
@@ -26,6 +26,7 @@ RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& r
       if (bounds) bounds_[node.inputs[0]] = *bounds;
     }
   }
+  if (!shared.equal_input_op_types.empty()) equal_inputs(model, selected, shared.equal_input_op_types);
 }
 
 // Of Concats in a row the last one decides.
@@ -49,6 +50,34 @@ void RangeView::unify_concat(const Model& model, const GraphView& index, const s
       if (alone(name) && find(name)) adjusted_[name] = range;
     }
   }
+}
+
+// Tensors that operators join, directly or through others, have one range: the least that holds all of theirs.
+void RangeView::equal_inputs(const Model& model, const std::vector<bool>& selected,
+                             std::span<const std::string> op_types) {
+  std::unordered_map<std::string, std::string> joined;  // towards the first of each set, which is absent
+  const auto first_of = [&](std::string name) {
+    for (auto it = joined.find(name); it != joined.end(); it = joined.find(name)) name = it->second;
+    return name;
+  };
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    const Node& node = model.graph.nodes[i];
+    if (!selected[i] || std::ranges::count(op_types, node.op_type) == 0) continue;
+    std::vector<std::string> names = node.inputs;
+    if (is_concat(node)) names.push_back(node.outputs[0]);
+    std::erase_if(names, [&](const std::string& name) { return !find(name); });
+    for (const std::string& name : names)
+      if (const std::string a = first_of(names[0]), b = first_of(name); a != b) joined[b] = a;
+  }
+  std::unordered_map<std::string, Range> whole;
+  for (const auto& [name, next] : joined)
+    for (const std::string& each : {name, first_of(next)}) {
+      const Range& range = *find(each);
+      Range& all = whole.try_emplace(first_of(each), range).first->second;
+      all.lowest = std::min(all.lowest, range.lowest), all.highest = std::max(all.highest, range.highest);
+    }
+  for (const auto& [name, next] : joined) adjusted_[name] = whole.at(first_of(next));
+  for (const auto& [name, range] : whole) adjusted_[name] = range;
 }
 
 const Range* RangeView::find(const std::string& tensor) const {

@@ -1,6 +1,7 @@
 // Room: quantization/calibration. The ranges of a calibration as one candidate sees them.
 #pragma once
 
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -11,11 +12,17 @@
 
 namespace seqto::internal {
 
+// Of QuantizeOptions.
+struct SharedRanges {
+  bool unify_concat = false;
+  std::span<const std::string> equal_input_op_types;
+};
+
 // A candidate's view of the ranges: those of the calibration, adjusted for the nodes that it quantizes.
 class RangeView {
  public:
   RangeView(const Model& model, const GraphView& index, const Ranges& ranges, const std::vector<bool>& selected,
-            bool unify_concat);
+            const SharedRanges& shared);
   const Range* find(const std::string& tensor) const;
   // Whether the calibration itself has one.
   bool was_calibrated(const std::string& tensor) const { return ranges_.contains(tensor); }
@@ -24,6 +31,7 @@ class RangeView {
 
  private:
   void unify_concat(const Model& model, const GraphView& index, const std::vector<bool>& selected);
+  void equal_inputs(const Model& model, const std::vector<bool>& selected, std::span<const std::string> op_types);
 
   const Ranges& ranges_;
   std::unordered_map<std::string, Range> adjusted_;

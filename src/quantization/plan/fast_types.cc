@@ -12,6 +12,15 @@ constexpr const char* kTarget = "onnxruntime-cpu-arm64";
 
 }  // namespace
 
+bool internal::pairs_saturate_on(const std::string& device) {
+#if defined(__x86_64__)
+  return device == "cpu" && !__builtin_cpu_supports("avx512vnni") && !__builtin_cpu_supports("avxvnni");
+#else
+  static_cast<void>(device);
+  return false;
+#endif
+}
+
 void take_fast_forms(QuantizeOptions& options, const std::string& device) {
   if (device == "cpu") options.sums_for_adds = load_target(kTarget).sums_for_adds;
 }
@@ -22,7 +31,7 @@ void take_fast_types(QuantizeOptions& options, const std::string& device) {
   options.activation_type = DataType::kUint8;
   options.weight_type = DataType::kInt8;
   options.per_channel = true;
-  options.reduce_range = !__builtin_cpu_supports("avx512vnni") && !__builtin_cpu_supports("avxvnni");
+  options.reduce_range = internal::pairs_saturate_on(device);
 #endif
   internal::take_target_pairs(options, load_target(kTarget));
 }

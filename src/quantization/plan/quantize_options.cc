@@ -32,6 +32,7 @@ void for_each_field(Options& o, F f) {
   f("float_between_products", o.float_between_products);
   f("sums_for_adds", o.sums_for_adds);
   f("add_joins_product", o.add_joins_product);
+  f("equal_input_op_types", o.equal_input_op_types);
   f("force_quantize_no_input_check", o.force_quantize_no_input_check);
   f("keep_removable_activations", o.keep_removable_activations);
   f("add_qdq_pair_to_weight", o.add_qdq_pair_to_weight);

@@ -105,6 +105,8 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
   if (rule.symmetric_activations) options.symmetric_activations = true;
   if (rule.symmetric_weights) options.symmetric_weights = true;
   if (rule.power_of_two) options.power_of_two_scales = true;
+  const bool saturates = target.arithmetic ? target.arithmetic->pairs_saturate : pairs_saturate_on(target.device);
+  if (saturates && !is_named("reduce_range")) options.reduce_range = true;
   if (target.floats.empty()) options.force_quantize_no_input_check = true;  // a Transpose of the input too
   internal::take_target_pairs(options, target);
 }
@@ -112,6 +114,10 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
 void internal::take_target_pairs(QuantizeOptions& options, const Target& target) {
   options.sums_for_adds = target.sums_for_adds;
   options.add_joins_product = target.add_joins_product;
+  options.equal_input_op_types.clear();
+  for (const TargetRule& rule : target.rules)
+    if (rule.equal_inputs)
+      options.equal_input_op_types.insert(options.equal_input_op_types.end(), rule.ops.begin(), rule.ops.end());
   std::vector<std::string>& without = options.exclude_output_op_types;
   if (!without.empty()) return;
   options.float_between_products = target.float_between_products;

@@ -191,6 +191,9 @@ class Linter {
       if (std::string why = weight ? weight_refusal(node, rule, *found) : activation_refusal(rule, *found);
           !why.empty())
         return why;
+      const bool unlike =
+          rule.equal_inputs && !activations.empty() && !found->constant && !has_parameters_of(activations[0], *found);
+      if (unlike) return "inputs of other scales than each other's found; one scale needed";
       if (!weight) activations.push_back(*found);
       if (weight && !activations.empty() && !rule.signed_weights_for.empty() &&
           contains(rule.signed_weights_for, activations[0].type) && found->type != DataType::kInt8)
@@ -234,6 +237,10 @@ class Linter {
         return "a bias with another scale than the products found";
     }
     return {};
+  }
+
+  static bool has_parameters_of(const Codes& a, const Codes& b) {
+    return equal_values(a.scale, b.scale) && equal_values(a.zero_point, b.zero_point);
   }
 
   std::string activation_refusal(const TargetRule& rule, const Codes& found) const {
@@ -303,8 +310,7 @@ class Linter {
         if (rule.same_types && (a.type != type || found->type != type))
           return fmt::format("{} in and {} out found; one type needed", to_string(a.type), to_string(found->type));
       if (std::string why = activation_refusal(rule, *found); !why.empty()) return "output: " + why;
-      if (rule.as == TargetRule::As::kMoved && (!equal_values(activations[0].scale, found->scale) ||
-                                                !equal_values(activations[0].zero_point, found->zero_point)))
+      if (rule.as == TargetRule::As::kMoved && !has_parameters_of(activations[0], *found))
         return "other parameters behind it than in front";
       if (!first) first = found;
     }

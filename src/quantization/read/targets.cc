@@ -124,6 +124,7 @@ std::optional<Arithmetic> read_arithmetic(const toml::table* table, const std::s
     if (!(*bits >= 8 && *bits <= 64)) r.fail(*table, fmt::format("accumulator_bits = {}", *bits), "8 to 64");
     a.accumulator_bits = static_cast<int64_t>(*bits);
   }
+  a.pairs_saturate = r.flag("pairs_saturate", false);
   r.finish();
   return a;
 }
@@ -137,6 +138,7 @@ TargetRule read_rule(const toml::table& table, const std::string& file) {
   rule.activations = r.types("activations");
   rule.weights = r.types("weights");
   rule.same_types = r.flag("same_types", true);
+  rule.equal_inputs = r.flag("equal_inputs", false);
   rule.signed_weights_for = r.types("signed_weights_for");
   rule.per_channel = r.flag("per_channel", true);
   rule.symmetric_activations = r.flag("symmetric_activations", false);
