@@ -113,6 +113,11 @@ class Errors(unittest.TestCase):
         self.tune_fails(INVALID, said, relu, self.data)
         self.fails(INVALID, said, "quantize", relu, "--data", self.data, "-o", self.out)
 
+    def test_weights_of_float64(self):
+        double = models.save(self.dir / "double.onnx", [helper.make_node("Gemm", ["x", "w"], ["y"], "dense")],
+                             [("x", [1, 3], onnx.TensorProto.DOUBLE)], [("y", [1, 4], onnx.TensorProto.DOUBLE)], [("w", np.ones((3, 4)))])
+        self.fails(INVALID, ["Gemm 'dense' with weights of float64", "float32"], "quantize", double, "--mode", "dynamic", "-o", self.out)
+
     def test_nan_and_infinity(self):
         negative = models.arrays(self.dir / "negative.npz", shift=-100)
         zero = self.dir / "zero.npz"

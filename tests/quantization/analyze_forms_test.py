@@ -130,6 +130,16 @@ class Analyze(forms.Dequantize):
                 now, was_t = (tensors(p, {t: None}, self.samples)[t] for p in (self.quantized, self.model))
                 self.assertAlmostEqual(e["xmodel_err"], decibels(was_t, now), delta=0.02, msg=(words, t))
 
+    def test_inputs_alone(self):
+        """Nothing but an input of the model is quantized in front of its one layer."""
+        model, quantized, data = (self.dir / name for name in ("one.onnx", "one_q.onnx", "one.npz"))
+        models.save(model, [models.node("Gemm", ["x", "w"], ["y"])], [("x", [1, 8])], [("y", [1, 4])], [("w", models.weight(8, 4))])
+        models.arrays(data, samples=8, shape=(8,))
+        for words in (["quantize", model, "-o", quantized], ["analyze", model, "--quantized", quantized],
+                      ["tune", model, "--max-evaluations", 4, "-o", self.dir / "study"]):
+            done = models.seqto(*words, "--data", data)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     test_static_forms = test_completed = test_dynamic_lstm = test_refused = None
 
 

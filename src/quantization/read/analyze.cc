@@ -127,14 +127,16 @@ std::vector<ActivationError> activation_errors(const Model& float_model, const C
   for (const TensorPair& p : pairs)
     if (!floats.inputs.contains(p.tensor)) wanted.push_back(p.tensor);
   ErrorSums sums(comparison, float_model, channels);
-  auto reference = runner.load(with_outputs(float_model, wanted), kAsWritten);
+  // Of a model whose inputs alone are quantized nothing else is compared.
+  auto reference = wanted.empty() ? nullptr : runner.load(with_outputs(float_model, wanted), kAsWritten);
   auto measured = runner.load(sums.model(), kAsWritten);
   std::vector<std::vector<double>> totals(sums.model().graph.outputs.size());
   int64_t done = 0;
   for (int64_t index : samples) {
     env.stop_if_cancelled("analyze");
     std::vector<Tensor> inputs = data.read(index).inputs;
-    for (Tensor& t : reference->run(inputs)) inputs.push_back(std::move(t));
+    if (reference)
+      for (Tensor& t : reference->run(inputs)) inputs.push_back(std::move(t));
     auto outputs = measured->run(inputs);
     for (size_t i = 0; i < totals.size(); ++i) {
       totals[i].resize(static_cast<size_t>(outputs[i].element_count()));

@@ -128,6 +128,20 @@ bool is_weighted(const Node& node, Scheme scheme) {
   return scheme == Scheme::kInt8Dynamic && is_dynamic_op(node) && !internal::moves_values(node);
 }
 
+void refuse_other_floats(const Model& model, Scheme scheme) {
+  std::unordered_map<std::string, DataType> constants;
+  for (const Initializer& i : model.graph.initializers)
+    if (i.tensor.type() == DataType::kDouble || i.tensor.type() == DataType::kBfloat16)
+      constants[i.name] = i.tensor.type();
+  for (const Node& node : model.graph.nodes)
+    for (const std::string& name : node.inputs)
+      if (const auto found = constants.find(name); found != constants.end() && is_weighted(node, scheme))
+        throw Error(Code::kInvalidInput,
+                    fmt::format("[quantize] nothing to quantize: {} '{}' with weights of {} found; float32 or float16 "
+                                "expected; export the model in float32",
+                                node.op_type, node.name, to_string(found->second)));
+}
+
 }  // namespace
 
 void require_quantizable(const Model& model, Scheme scheme) {
@@ -152,6 +166,7 @@ void require_quantizable(const Model& model, Scheme scheme) {
                 "[quantize] nothing to quantize: all layers found lie in the bodies of If, Loop or Scan; layers of the "
                 "main graph were expected; where one input decides the branch, `seqto prepare MODEL --fix-input "
                 "NAME=NUMBER -o OUT` leaves that branch alone");
+  refuse_other_floats(model, scheme);
   throw Error(
       Code::kInvalidInput,
       "[quantize] nothing to quantize: the model has no Conv, ConvTranspose, Gemm, MatMul or Gather with constant "
