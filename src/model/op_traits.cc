@@ -166,6 +166,7 @@ bool is_reshape(const Node& node) { return node.op_type == "Reshape"; }
 bool is_resize(const Node& node) { return node.op_type == "Resize"; }
 bool is_shape(const Node& node) { return node.op_type == "Shape"; }
 bool is_size(const Node& node) { return node.op_type == "Size"; }
+bool is_slice(const Node& node) { return node.op_type == "Slice"; }
 bool is_softmax(const Node& node) { return node.op_type == "Softmax"; }
 bool is_tanh(const Node& node) { return node.op_type == "Tanh"; }
 bool is_transpose(const Node& node) { return node.op_type == "Transpose"; }

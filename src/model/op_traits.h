@@ -84,6 +84,7 @@ bool is_reshape(const Node& node);
 bool is_resize(const Node& node);
 bool is_shape(const Node& node);
 bool is_size(const Node& node);
+bool is_slice(const Node& node);
 bool is_softmax(const Node& node);
 bool is_tanh(const Node& node);
 bool is_transpose(const Node& node);

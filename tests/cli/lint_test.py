@@ -233,7 +233,7 @@ class Lint(unittest.TestCase):
         onnx.save(model, path)
         self.assertEqual(self.lint(path)[0]["refused"], 0)
         _, nodes = self.lint(path, "--target", "qnn-htp", code=5)
-        self.assertIn("an open dimension of the input 'x' found", nodes["conv_a"]["reason"])
+        self.assertIn("open dimensions of the inputs found (N)", nodes["conv_a"]["reason"])
         fixed = self.dir / "fixed.onnx"
         self.assertEqual(seqto("prepare", path, "--dim", "N=1", "-o", fixed).returncode, 0)
         self.assertEqual(self.lint(fixed, "--target", "qnn-htp")[0]["refused"], 0)

@@ -63,6 +63,35 @@ class FoldedFormTest(unittest.TestCase):
         self.assertEqual(self.norms_left("--data", self.dir / "x.npz", "--per-channel"), 3)  # but not the Identity
         self.assertEqual(self.norms_left("--data", self.dir / "x.npz", "--compat", "onnxruntime"), 4)
 
+    def test_gates_in_another_order(self):
+        """An LSTM as PyTorch's newer exporter writes it: Slices of its weights put together again."""
+        draw, hidden = np.random.default_rng(1), 32
+        sides = {"w": draw.uniform(-0.5, 0.5, (4 * hidden, 8)), "r": draw.uniform(-0.5, 0.5, (4 * hidden, hidden))}
+        constants = [(name, value.astype("f")) for name, value in sides.items()]
+        constants += [(f"at{i}", np.int64([i * hidden])) for i in range(5)] + [("axis", np.int64([0]))]
+        nodes = []
+        for name in sides:
+            for gate, i in enumerate((0, 3, 1, 2)):
+                nodes.append(models.node("Slice", [name, f"at{i}", f"at{i + 1}", "axis"], [f"{name}{gate}"]))
+            nodes += [models.node("Concat", [f"{name}{gate}" for gate in range(4)], [name + "_iofc"], axis=0),
+                      models.node("Unsqueeze", [name + "_iofc", "axis"], [name + "_one"])]
+        nodes.append(models.node("LSTM", ["x", "w_one", "r_one"], ["y"], hidden_size=hidden))
+        models.save(self.dir / "lstm.onnx", nodes, [("x", [5, 1, 8])], [("y", [5, 1, 1, hidden])], constants)
+        done = models.seqto("quantize", self.dir / "lstm.onnx", "--mode", "dynamic", "-o", self.dir / "q.onnx")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([n.op_type for n in onnx.load(self.dir / "q.onnx").graph.node], ["DynamicQuantizeLSTM"])
+        x = draw.standard_normal((5, 1, 8)).astype("f")
+        was, now = (onnxruntime.InferenceSession(str(self.dir / name), providers=["CPUExecutionProvider"]).run(
+            None, {"x": x})[0] for name in ("lstm.onnx", "q.onnx"))
+        self.assertLess(np.square(was - now).sum() / np.square(was).sum(), 1e-3)
+        # What another layer reads whole is not stored twice.
+        nodes.append(models.node("MatMul", ["x", "t"], ["z"]))
+        nodes.insert(0, models.node("Transpose", ["w"], ["t"]))
+        models.save(self.dir / "lstm.onnx", nodes, [("x", [5, 1, 8])], [("y", [5, 1, 1, hidden]), ("z", [5, 1, 4 * hidden])], constants)
+        done = models.seqto("quantize", self.dir / "lstm.onnx", "--mode", "weights", "-o", self.dir / "q.onnx")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sum(n.op_type == "Slice" for n in onnx.load(self.dir / "q.onnx").graph.node), 4)
+
     def test_dynamic_convolutions(self):
         self.norms_left("--mode", "dynamic")
         has_integers = lambda: any(n.op_type == "ConvInteger" for n in onnx.load(self.dir / "q.onnx").graph.node)  # noqa: E731

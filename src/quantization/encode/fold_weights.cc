@@ -61,6 +61,16 @@ class WeightFolder {
     return edges_.readers(name).size() + (it == others_.end() ? 0 : it->second);
   }
 
+  bool is_weight(const std::string& name) const {
+    const Tensor* tensor = constant(name);
+    return tensor && tensor->is_float();
+  }
+
+  // As PyTorch's exporter puts the gates of an LSTM in ONNX's order.
+  bool is_cut_up(const std::string& name) const {
+    return std::ranges::all_of(edges_.readers(name), [](const Node* n) { return is_slice(*n); });
+  }
+
   void move(const Node& node) {
     if (!moves_constant(node) || outputs_.contains(node.outputs[0])) return;
     std::vector<const Tensor*> inputs;
@@ -71,9 +81,15 @@ class WeightFolder {
     // A body reads by name what lies around it.
     const bool renames = is_identity(node) && !has_bodies_;
     // What others read as it is would be stored twice: layers take it through a Transpose (weight_sites.h).
-    if (!renames && read_count(source) > 1) return;
+    if (!renames && !is_cut_up(source) && std::ranges::any_of(node.inputs, [&](const std::string& name) {
+          return is_weight(name) && read_count(name) > 1;
+        }))
+      return;
     std::optional<Tensor> result = move_constant(node, inputs);
     if (!result) return;
+    // Slices take no more bytes than what they are of.
+    int64_t& taken = cut_[source];
+    if (is_slice(node) && (taken += std::ssize(result->bytes())) > std::ssize(inputs[0]->bytes())) return;
     constants_[target] = std::move(*result);
     moved_.insert(target);
     if (renames) {
@@ -88,6 +104,7 @@ class WeightFolder {
   Model& model_;
   std::unordered_map<std::string, Tensor> constants_;
   const Edges edges_;                               // until write()
+  std::unordered_map<std::string, int64_t> cut_;    // bytes of Slices of it
   std::unordered_map<std::string, size_t> others_;  // that read the same value by another name
   bool has_bodies_ = false;
   std::unordered_map<std::string, std::string> same_as_;  // behind Identity

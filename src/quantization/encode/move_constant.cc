@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <numeric>
+#include <span>
 
 #include "model/op_traits.h"
 #include "quantization/arithmetic/stored_weights.h"
@@ -82,18 +84,91 @@ std::optional<Tensor> turned(const Node& n, const Tensor& tensor) {
   return transposed(tensor, permutation);
 }
 
+// How the bytes of a float tensor lie along one axis: `size` pieces of `inner` bytes, `outer` times.
+struct Along {
+  Along(const Tensor& tensor, size_t axis) : size(static_cast<size_t>(tensor.dims()[axis])) {
+    for (size_t d = 0; d < axis; ++d) outer *= static_cast<size_t>(tensor.dims()[d]);
+    if (outer * size > 0) inner = tensor.bytes().size() / (outer * size);
+  }
+  size_t outer = 1, size, inner = 0;
+};
+
+using Bytes = std::vector<std::byte>;
+
+void append(Bytes& bytes, std::span<const std::byte> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); }
+
+Tensor holding(DataType type, Dims dims, Bytes values) {
+  auto owner = std::make_shared<const Bytes>(std::move(values));
+  return Tensor(type, std::move(dims), owner, *owner);
+}
+
+std::optional<Tensor> joined(const Node& n, const std::vector<const Tensor*>& in) {
+  Dims dims = in[0]->dims();
+  const auto axes = axes_of({n.int_attribute("axis", 0)}, std::ssize(dims));
+  if (!axes || in.size() != n.inputs.size()) return {};
+  const auto axis = static_cast<size_t>(axes->front());
+  dims[axis] = 0;
+  for (const Tensor* tensor : in) {
+    Dims rest = tensor->dims();
+    if (tensor->type() != in[0]->type() || rest.size() != dims.size()) return {};
+    rest[axis] = dims[axis];
+    if (rest != dims) return {};
+    dims[axis] += tensor->dims()[axis];
+  }
+  Bytes bytes;
+  for (size_t o = 0; o < Along(*in[0], axis).outer; ++o)
+    for (const Tensor* tensor : in) {
+      const Along at(*tensor, axis);
+      append(bytes, tensor->bytes().subspan(o * at.size * at.inner, at.size * at.inner));
+    }
+  return holding(in[0]->type(), std::move(dims), std::move(bytes));
+}
+
+// From opset 10 on, in steps of 1.
+std::optional<Tensor> sliced(const Node& n, const std::vector<const Tensor*>& in) {
+  if (in.size() < 3 || in.size() != n.inputs.size()) return {};
+  std::vector<std::span<const int64_t>> given;  // starts, ends, axes, steps
+  for (size_t i = 1; i < in.size(); ++i) {
+    if (in[i]->type() != DataType::kInt64 || in[i]->element_count() != in[1]->element_count()) return {};
+    given.push_back(in[i]->values<int64_t>());
+  }
+  if (given.size() > 3 && std::ranges::any_of(given[3], [](int64_t step) { return step != 1; })) return {};
+  Tensor result = *in[0];
+  const int64_t rank = std::ssize(result.dims());
+  for (size_t i = 0; i < given[0].size(); ++i) {
+    const auto axes = axes_of({given.size() > 2 ? given[2][i] : static_cast<int64_t>(i)}, rank);
+    if (!axes) return {};
+    const auto axis = static_cast<size_t>(axes->front());
+    const Along at(result, axis);
+    const auto size = static_cast<int64_t>(at.size);
+    const auto place = [&](int64_t p) { return std::clamp(p < 0 ? p + size : p, int64_t{0}, size); };
+    const int64_t start = place(given[0][i]), count = std::max(int64_t{0}, place(given[1][i]) - start);
+    Bytes bytes;
+    for (size_t o = 0; o < at.outer; ++o)
+      append(bytes, result.bytes().subspan((o * at.size + static_cast<size_t>(start)) * at.inner,
+                                           static_cast<size_t>(count) * at.inner));
+    Dims dims = result.dims();
+    dims[axis] = count;
+    result = holding(result.type(), std::move(dims), std::move(bytes));
+  }
+  return result;
+}
+
 }  // namespace
 
 bool moves_constant(const Node& n) {
   const std::string& op = n.op_type;
   return n.domain.empty() && n.outputs.size() == 1 &&
-         (op == "Identity" || op == "Transpose" || op == "Reshape" || op == "Squeeze" || op == "Unsqueeze");
+         (op == "Identity" || op == "Transpose" || op == "Reshape" || op == "Squeeze" || op == "Unsqueeze" ||
+          is_slice(n) || is_concat(n));
 }
 
 std::optional<Tensor> move_constant(const Node& n, const std::vector<const Tensor*>& in) {
   if (in.empty() || !in[0]->is_float()) return {};
   if (is_identity(n)) return *in[0];
   if (is_transpose(n)) return turned(n, *in[0]);
+  if (is_concat(n)) return joined(n, in);
+  if (is_slice(n)) return sliced(n, in);
   const auto named = integers(n, is_reshape(n) ? "shape" : "axes", in);
   if (!named) return {};
   const Dims& dims = in[0]->dims();

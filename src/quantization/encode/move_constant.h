@@ -8,7 +8,7 @@
 
 namespace seqto::internal {
 
-// Whether the node can move values and nothing else: Identity, Transpose, Reshape, Squeeze, Unsqueeze.
+// Whether the node can move values and nothing else: Identity, Transpose, Reshape, Squeeze, Unsqueeze, Slice, Concat.
 bool moves_constant(const Node& node);
 // The output of such a node on constants (absent inputs left out); bytes are shared where they stay in order. Nothing
 // where axes or sizes do not fit.

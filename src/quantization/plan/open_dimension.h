@@ -7,7 +7,7 @@
 
 namespace seqto::internal {
 
-// The first open dimension among the model's inputs, and the command that sets it, in words; empty where there is none
+// The open dimensions of the model's inputs, and the command that sets them, in words; empty where there are none
 // or the target does not mind. What is computed from fixed inputs is mostly fixed, once the runtime has computed
 // constants.
 std::string open_dimension(const Target& target, const Graph& graph);

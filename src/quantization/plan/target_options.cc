@@ -83,17 +83,19 @@ void take_fixed_outputs(QuantizeOptions& options, const Target& target, const Mo
 
 std::string internal::open_dimension(const Target& target, const Graph& graph) {
   if (!target.fixed_shapes) return {};
-  for (const ValueInfo& input : graph.free_inputs()) {
-    const auto dims = input.shape.value_or(std::vector<Dimension>{});
-    const auto open = std::ranges::find_if(dims, [](const Dimension& d) { return d.value < 0; });
-    if (open == dims.end()) continue;
-    return fmt::format(
-        "an open dimension of the input '{}' found; {} takes fixed shapes; set it first: seqto prepare "
-        "MODEL --dim {}=SIZE -o FIXED",
-        input.name, target.name,
-        open->parameter.empty() ? fmt::format("{}:{}", input.name, open - dims.begin()) : open->parameter);
-  }
-  return {};
+  std::vector<std::string> open;
+  for (const ValueInfo& input : graph.free_inputs())
+    for (size_t d = 0; input.shape && d < input.shape->size(); ++d) {
+      const auto& [value, parameter] = (*input.shape)[d];
+      if (value >= 0) continue;
+      std::string name = parameter.empty() ? fmt::format("{}:{}", input.name, d) : parameter;
+      if (std::ranges::count(open, name) == 0) open.push_back(std::move(name));
+    }
+  if (open.empty()) return {};
+  return fmt::format(
+      "open dimensions of the inputs found ({}); {} takes fixed shapes; set them first: seqto prepare MODEL --dim "
+      "{}=SIZE -o FIXED",
+      fmt::join(open, ", "), target.name, fmt::join(open, "=SIZE --dim "));
 }
 
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named) {
