@@ -65,8 +65,11 @@ class Explain(unittest.TestCase):
                                    "g": "float32", "t": "float32", "y": "int8"})
         self.assertIn("removed", layers["r_node"]["reason"])
         self.assertIn("Erf is not in the quantizer's list", layers["e_node"]["reason"])
-        self.assertIn("for a later layer", layers["g_node"]["reason"])  # 'e' is quantized, but for the last product
+        self.assertIn("not quantized: 'e'", layers["g_node"]["reason"])  # the last product alone reads codes of it
         self.assertIn("Reshape 'g_node'", layers["t_node"]["reason"])
+
+        layers = self.explain(self.dir / "m.onnx", "--data", self.data, "--compat", "onnxruntime")
+        self.assertIn("for a later layer", layers["g_node"]["reason"])  # it reads the last product's codes
 
     def test_what_was_asked_for(self):
         model = mixed(self.dir / "m.onnx")

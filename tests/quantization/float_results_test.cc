@@ -102,6 +102,32 @@ TEST(FloatResults, StayInFloatWhereThatIsAskedFor) {
   EXPECT_TRUE(readers(options).contains("Softmax"));
 }
 
+// A product reads the codes of what lies between products, all else reads it as it was.
+TEST(FloatResults, AreReadAsTheyWereByWhatIsInFloat) {
+  const Model model = parsed(R"(g (float[1,4] x) => (float y) {
+  m = MatMul (x, w)
+  n = Tanh (m)
+  q = MatMul (n, w)
+  s = Add (q, n)
+  y = MatMul (s, w)
+})",
+                             {{"w", {4, 4}}});
+  Ranges ranges;
+  for (const char* name : {"x", "m", "n", "q", "s", "y"}) ranges[name] = {-1, 1};
+  const auto inputs = [&](const QuantizeOptions& options, const char* op_type) {
+    const Model result = Quantizer(model, ranges, options).quantize(uniform_plan(model, Scheme::kInt8));
+    std::vector<std::string> names;
+    for (const Node& n : result.graph.nodes)
+      if (n.op_type == op_type) names.insert(names.end(), n.inputs.begin(), n.inputs.end());
+    return names;
+  };
+  QuantizeOptions options{.float_between_products = true, .exclude_output_op_types = kProducts};
+  EXPECT_EQ(inputs(options, "Add"), (std::vector<std::string>{"q", "n"}));
+  EXPECT_EQ(inputs(options, "MatMul")[2], "n_DequantizeLinear_Output");
+  options.compat_onnxruntime = true;
+  EXPECT_EQ(inputs(options, "Add")[1], "n_DequantizeLinear_Output");
+}
+
 TEST(FloatResults, AreAskedForWhereTypesAreFastAndByTheTablesOfThatRuntime) {
   QuantizeOptions on_cpu, elsewhere, named{.exclude_output_op_types = {"Conv"}}, npu;
   take_fast_types(on_cpu);

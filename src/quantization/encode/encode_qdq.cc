@@ -7,6 +7,7 @@
 #include "quantization/arithmetic/stored_weights.h"
 #include "quantization/encode/constant_params.h"
 #include "quantization/encode/encode_qdq.h"
+#include "quantization/encode/float_results.h"
 #include "quantization/encode/type_deviations.h"
 #include "seqto/error.h"
 
@@ -15,9 +16,17 @@ namespace {
 
 class Encoder {
  public:
-  Encoder(const GraphView& view, Marks marks, const ActivationParams& activations, const QuantizeOptions& options,
+  Encoder(const StaticNodes& nodes, Marks marks, const ActivationParams& activations, const QuantizeOptions& options,
           WeightCache& cache)
-      : view_(view), marks_(std::move(marks)), activations_(activations), options_(options), cache_(cache) {}
+      : view_(nodes.view),
+        selected_(nodes.selected),
+        marks_(std::move(marks)),
+        activations_(activations),
+        options_(options),
+        cache_(cache) {
+    if (options.float_between_products && !options.compat_onnxruntime)
+      float_results_ = float_results(nodes.model, nodes.view, options.exclude_output_op_types);
+  }
 
   Encoding run() {
     compute_weight_params();
@@ -106,9 +115,19 @@ class Encoder {
                          .params = std::move(params),
                          .owner = std::move(owner),
                          .float_type = activations_.float_type(name)};
+    tensor.spares_float_readers = spares_float_readers(name);
     tensor.converted = activations_.converted(name);
     if (tensor.converted) tensor.converted_readers = converted_readers(name);
     add(std::move(tensor));
+  }
+
+  // Where the runtime has it in float before it makes codes of it.
+  bool spares_float_readers(const std::string& name) const {
+    if (!float_results_.contains(name) || view_.outputs.contains(name) || !marks_.receivers.contains(name))
+      return false;
+    const Node* producer = view_.edges.producer(name);
+    return producer && (!selected_[view_.edges.place(*producer)] ||
+                        std::ranges::count(options_.exclude_output_op_types, producer->op_type) > 0);
   }
 
   std::unordered_set<LayerId> converted_readers(const std::string& name) const {
@@ -244,6 +263,7 @@ class Encoder {
   }
 
   const GraphView& view_;
+  const std::vector<bool>& selected_;
   Marks marks_;
   const ActivationParams& activations_;
   const QuantizeOptions& options_;
@@ -251,6 +271,7 @@ class Encoder {
   std::unordered_map<std::string, QuantParams> weights_;
   std::unordered_map<std::string, size_t> places_;  // of tensors in the result
   std::unordered_set<std::string> done_;            // biases
+  std::unordered_set<std::string> float_results_;
   Encoding result_;
 };
 
@@ -268,7 +289,7 @@ Encoding encode_qdq(const StaticNodes& nodes, const QuantizeOptions& options, We
   };
   Marks marks = mark_tensors(model, view, selected, options, bounds);
   if (has_float32_scale(nodes, options, params, marks)) marks.deviate("D17");
-  Encoding encoding = Encoder(view, std::move(marks), params, options, cache).run();
+  Encoding encoding = Encoder(nodes, std::move(marks), params, options, cache).run();
   if (view.opset < 21 && !options.use_qdq_contrib_ops && hides_4_bits(options)) encoding.deviate("D24");
   if (has_unranged_softmax(model, ranges, [&](size_t i) { return selected[i]; })) encoding.deviate("D34");
   return encoding;

@@ -84,6 +84,8 @@ class Writer {
       input = named(name + "_QuantizeLinear_Input");
       output = name;
       replace_outputs(name, input);
+    } else if (tensor.spares_float_readers) {
+      for (const size_t i : graph_.receivers.at(name)) replace_inputs_of(i, name, output);
     } else {
       replace_inputs(name, output);
     }
