@@ -104,7 +104,7 @@ TEST(FloatResults, StayInFloatWhereThatIsAskedFor) {
 
 // A product reads the codes of what lies between products, all else reads it as it was.
 TEST(FloatResults, AreReadAsTheyWereByWhatIsInFloat) {
-  const Model model = parsed(R"(g (float[1,4] x) => (float y) {
+  const Model model = parsed(R"(g (float[1,4] x) => (float[1,4] y, float[1,4] n) {
   m = MatMul (x, w)
   n = Tanh (m)
   q = MatMul (n, w)
@@ -124,8 +124,9 @@ TEST(FloatResults, AreReadAsTheyWereByWhatIsInFloat) {
   QuantizeOptions options{.float_between_products = true, .exclude_output_op_types = kProducts};
   EXPECT_EQ(inputs(options, "Add"), (std::vector<std::string>{"q", "n"}));
   EXPECT_EQ(inputs(options, "MatMul")[2], "n_DequantizeLinear_Output");
+  EXPECT_EQ(inputs(options, "QuantizeLinear")[3], "n") << "an output of the model, too";
   options.compat_onnxruntime = true;
-  EXPECT_EQ(inputs(options, "Add")[1], "n_DequantizeLinear_Output");
+  EXPECT_EQ(inputs(options, "QuantizeLinear")[3], "n_QuantizeLinear_Input");
 }
 
 TEST(FloatResults, AreAskedForWhereTypesAreFastAndByTheTablesOfThatRuntime) {

@@ -123,8 +123,7 @@ class Encoder {
 
   // Where the runtime has it in float before it makes codes of it.
   bool spares_float_readers(const std::string& name) const {
-    if (!float_results_.contains(name) || view_.outputs.contains(name) || !marks_.receivers.contains(name))
-      return false;
+    if (!float_results_.contains(name) || !marks_.receivers.contains(name)) return false;
     const Node* producer = view_.edges.producer(name);
     return producer && (!selected_[view_.edges.place(*producer)] ||
                         std::ranges::count(options_.exclude_output_op_types, producer->op_type) > 0);

@@ -36,7 +36,7 @@ struct EncodedTensor {
   // A second form, behind the first, that some of its readers get.
   std::optional<QuantParams> converted;
   std::unordered_set<LayerId> converted_readers;  // nodes
-  bool spares_float_readers = false;              // nodes that compute in float read it as it was
+  bool spares_float_readers = false;              // who computes in float, and the model's user, reads it as it was
   DataType float_type = DataType::kFloat;         // of what the codes stand for
   std::optional<Tensor> codes;                    // of a constant
   // Of a constant that has to go through a Q: its values inside the reduced range, where they leave it.

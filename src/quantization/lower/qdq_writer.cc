@@ -80,12 +80,12 @@ class Writer {
     const std::string& name = tensor.name;
     const Linear q = linear(tensor);
     std::string input = name, output = named(name + "_DequantizeLinear_Output");
-    if (view_.outputs.contains(name)) {
+    if (tensor.spares_float_readers) {
+      for (const size_t i : graph_.receivers.at(name)) replace_inputs_of(i, name, output);
+    } else if (view_.outputs.contains(name)) {
       input = named(name + "_QuantizeLinear_Input");
       output = name;
       replace_outputs(name, input);
-    } else if (tensor.spares_float_readers) {
-      for (const size_t i : graph_.receivers.at(name)) replace_inputs_of(i, name, output);
     } else {
       replace_inputs(name, output);
     }
