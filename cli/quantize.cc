@@ -277,7 +277,8 @@ void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   f.quantize.fast_on = f.device.device;  // where no target is given
   f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);
   if (f.quantize.parsed().reduce_range)
-    context.env.log(LogLevel::kInfo, "weights in 7 bits: this processor has no VNNI, where 8 bits could overflow");
+    context.env.log(LogLevel::kInfo, fmt::format("weights in 7 bits: {} has no VNNI, where 8 bits could overflow",
+                                                 f.target.empty() ? "this processor" : f.target));
 }
 
 }  // namespace

@@ -150,6 +150,8 @@ class Files(unittest.TestCase):
             self.assertTrue(all(w.dtype == np.int8 for w in weights))
             widest[target] = max(np.abs(w.astype(int)).max() for w in weights)
         self.assertEqual(list(widest.values()), [127, 64])
+        done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--quick", "--target", "onnxruntime-cpu-x86-avx2", "-o", self.dir / "q.onnx")
+        self.assertIn("7 bits: onnxruntime-cpu-x86-avx2 has no VNNI", done.stderr)
 
     @unittest.skipUnless(platform.machine() == "x86_64", "what is fast on x86")
     def test_the_processor_here_gets_what_no_target_gets(self):

@@ -58,7 +58,7 @@ class WeightFolder {
 
   size_t read_count(const std::string& name) const {
     const auto it = others_.find(name);
-    return edges_.readers(name).size() + (it == others_.end() ? 0 : it->second);
+    return edges_.uses(name) + (it == others_.end() ? 0 : it->second);
   }
 
   bool is_weight(const std::string& name) const {
