@@ -86,6 +86,8 @@ std::string answer(const Summary& summary) {
   if (summary.judged_by != kPrecision && before->metrics.contains(kPrecision) && after.metrics.contains(kPrecision))
     parts.push_back(fmt::format("{} {:.3f} instead of {:.3f}", kPrecision, after.metrics.at(kPrecision),
                                 before->metrics.at(kPrecision)));
+  if (summary.task == "embed" && after.metrics.contains("topk_overlap"))
+    parts.push_back(internal::format_percent(after.metrics.at("topk_overlap")) + " of each one's nearest kept");
   std::string name = point->file.empty() ? "candidate " + point->name : point->file;
   if (!summary.selected_file.empty()) name = summary.selected_file;
   const bool met = std::ranges::all_of(summary.limits, [](const CheckedLimit& c) { return c.met; });

@@ -174,16 +174,18 @@ TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
   EXPECT_EQ(summary.selected, "good");
 }
 
-TEST(Summarize, WhatFindsFewerObjectsIsNotAsGood) {
-  std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0), trial("good", 500, 0)};
-  trials[1].measurement->losses.nmse = 0.003, trials[2].measurement->losses.nmse = 0.002;
-  for (size_t i = 0; i < 3; ++i) trials[i].measurement->metrics["map50_95"] = std::vector{0.8, 0.788, 0.793}[i];
-  EXPECT_EQ(summary_of("objects", trials, {{"nmse", "size"}}).selected, "good");
-  EXPECT_EQ(summary_of("objects", trials, {.objectives = {"nmse", "size"}, .tolerance = 0.015}).selected, "full");
-  trials[2].measurement->metrics["map50_95"] = 0.7;
-  const Summary none = summary_of("objects", trials, {{"nmse", "size"}});
-  EXPECT_FALSE(none.as_good_as_float);
-  EXPECT_EQ(none.selected, "good");  // the least loss
+TEST(Summarize, WhatFindsFewerObjectsOrOtherTextsIsNotAsGood) {
+  for (const char* metric : {"map50_95", "topk_overlap"}) {
+    std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0), trial("good", 500, 0)};
+    trials[1].measurement->losses.nmse = 0.003, trials[2].measurement->losses.nmse = 0.002;
+    for (size_t i = 0; i < 3; ++i) trials[i].measurement->metrics[metric] = std::vector{0.8, 0.788, 0.793}[i];
+    EXPECT_EQ(summary_of("objects", trials, {{"nmse", "size"}}).selected, "good") << metric;
+    EXPECT_EQ(summary_of("objects", trials, {.objectives = {"nmse", "size"}, .tolerance = 0.015}).selected, "full");
+    trials[2].measurement->metrics[metric] = 0.7;
+    const Summary none = summary_of("objects", trials, {{"nmse", "size"}});
+    EXPECT_FALSE(none.as_good_as_float);
+    EXPECT_EQ(none.selected, "good") << "the least loss";
+  }
 }
 
 TEST(Summarize, CandidatesHaveNumbersAlongTheFront) {

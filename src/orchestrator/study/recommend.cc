@@ -21,10 +21,12 @@ double worst(const SummaryPoint& point, const std::string& figure) {
   return interval ? interval->high : loss_of(point, figure);
 }
 
-// A detector's answers may be near float's in their numbers, and its boxes not where the objects are.
+// A detector's answers may be near float's in their numbers, and its boxes not where the objects are. So may
+// embeddings, and other texts be nearest.
 bool finds_as_much(const SummaryPoint& point, double tolerance) {
-  return std::ranges::none_of(
-      point.drops, [&](const auto& drop) { return is_average_precision(drop.first) && drop.second.value > tolerance; });
+  return std::ranges::none_of(point.drops, [&](const auto& drop) {
+    return (is_average_precision(drop.first) || drop.first == "topk_overlap") && drop.second.value > tolerance;
+  });
 }
 
 double share(double value, double of) { return of > 0 && value > 0 ? value / of : 1; }
