@@ -56,8 +56,8 @@ struct QuantizeOptions {
   bool float_unlike_concat = false;
   // Ours, beside exclude_output_op_types, for runtimes that give results of products as floats at no cost: layers
   // without weights that compute on such a result, or on what is made of integers (rows of an embedding, angles of
-  // positions), stay in float, and read as it was what a product reads as codes. In codes they would round what is
-  // added up from layer to layer, and need conversions of their own.
+  // positions), stay in float, and read floats where a product reads the same tensor as codes. In codes they would
+  // round what is added up from layer to layer, and need conversions of their own.
   bool float_between_products = false;
   // Ours, for runtimes whose fusions of Add cost time: where layers compute on codes, an Add of floats that a layer
   // normalization alone reads, or that reads a product of codes, is written as Sum, which they do not fuse.

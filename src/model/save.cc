@@ -1,5 +1,4 @@
 #include <deque>
-#include <unordered_set>
 
 #include "base/files.h"
 #include "model/proto.h"
@@ -161,10 +160,7 @@ DetachedModel serialize_detached(const Model& model, int64_t threshold_bytes) {
   onnx::ModelProto proto = internal::model_head(model);
   *proto.mutable_graph() = internal::graph_head(model);
   // A weight that nothing reads is gone when the runtime looks for the others' bytes.
-  std::unordered_set<std::string> read;
-  for (const Node& node : model.graph.nodes)
-    internal::for_each_read(node, [&](const std::string& name) { read.insert(name); });
-  for (const ValueInfo& output : model.graph.outputs) read.insert(output.name);
+  const auto read = internal::read_names(model.graph);
   for (const Initializer& i : model.graph.initializers) {
     onnx::TensorProto* t = proto.mutable_graph()->add_initializer();
     *t = internal::tensor_head(i);

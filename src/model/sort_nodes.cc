@@ -62,10 +62,15 @@ bool sort_nodes(Graph& graph) {
   return true;
 }
 
-void drop_unused_initializers(Graph& graph) {
+std::unordered_set<std::string> read_names(const Graph& graph) {
   std::unordered_set<std::string> read;
   for (const Node& n : graph.nodes) for_each_read(n, [&](const std::string& name) { read.insert(name); });
   for (const ValueInfo& v : graph.outputs) read.insert(v.name);
+  return read;
+}
+
+void drop_unused_initializers(Graph& graph) {
+  const std::unordered_set<std::string> read = read_names(graph);
   std::unordered_set<std::string> dropped;
   std::erase_if(graph.initializers, [&](const Initializer& i) {
     if (read.contains(i.name)) return false;

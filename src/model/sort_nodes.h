@@ -1,6 +1,9 @@
 // Room: model. Order and tidiness of a rewritten graph.
 #pragma once
 
+#include <string>
+#include <unordered_set>
+
 #include "seqto/model.h"
 
 namespace seqto::internal {
@@ -11,6 +14,8 @@ bool sort_nodes(Graph& graph);
 
 // Removes initializers that no node, subgraph or graph output reads, also from the graph's inputs.
 void drop_unused_initializers(Graph& graph);
+// What nodes, their bodies or the graph's caller read.
+std::unordered_set<std::string> read_names(const Graph& graph);
 
 // Calls f with every tensor name that the node reads, subgraphs included.
 template <class F>
