@@ -176,7 +176,7 @@ struct DatasetOptions {
 // labels y, or one array per model input; first axis: samples), or an .npy. It may be a folder of ONNX's
 // test_data_set_<n> (input_<n>.pb, output_<n>.pb), the word "random" (100 samples unless options.samples says more or
 // fewer), audio (.wav, .flac, a folder of them) or text (.txt, .md, a folder of them). `inputs` are the model's inputs
-// without initializers. See docs/guide/data.md. Throws
+// without initializers; where their batch is fixed, so many samples are one (docs/guide/data.md). Throws
 // Error{kInvalidInput}: nothing there, folder empty, image unreadable, shape or channel mismatch (checked on the first
 // sample at once). Also for labels that name missing files, several inputs but one array, or an open dimension of
 // random inputs, no batch, without a size. Throws Error{kUsage}: dims or constants that fit no input, labels beside

@@ -6,6 +6,7 @@
 #include "data/boxes.h"
 #include "data/datasets.h"
 #include "data/positions.h"
+#include "data/shapes.h"
 #include "data/targets.h"
 #include "seqto/error.h"
 
@@ -33,6 +34,13 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
   return internal::open_images(path, inputs, options);
 }
 
+std::unique_ptr<Dataset> open_items(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
+                                    const DatasetOptions& options) {
+  const std::vector<ValueInfo> open = internal::inputs_from_data(inputs, options);
+  auto data = internal::with_targets(open_source(path, open, options), path, open, options);
+  return internal::with_positions(internal::fill_inputs(std::move(data), inputs, options), inputs);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
@@ -42,9 +50,13 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
   }
   std::vector<ValueInfo> sized(inputs.begin(), inputs.end());
   set_dimensions(sized, options.dims);
-  const std::vector<ValueInfo> open = internal::inputs_from_data(sized, options);
-  auto data = internal::with_targets(open_source(path, open, options), path, open, options);
-  return internal::with_positions(internal::fill_inputs(std::move(data), sized, options), sized);
+  try {
+    return open_items(path, sized, options);
+  } catch (const internal::FixedBatch& fixed) {
+    // States are carried from one item to the next, and what is known of each item would be lost.
+    if (!options.states.empty() || !options.labels.empty()) throw;
+    return internal::in_batches(open_items(path, internal::for_one_item(sized, fixed.batch), options), fixed.batch);
+  }
 }
 
 }  // namespace seqto

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "seqto/error.h"
-
 namespace seqto::internal {
 namespace {
 
@@ -76,11 +74,12 @@ void check_batch(std::span<const int64_t> sample, const ValueInfo& input) {
   std::vector<Dimension> free = *input.shape;
   free.front().value = 1;
   if (!matches(sample, free) && !matches(with_batch(sample), free)) return;
-  throw Error(
-      Code::kInvalidInput,
-      fmt::format("[data] the model input '{}' {} has a fixed batch of {}; 1 or a symbolic batch expected; export the "
-                  "model with a free batch dimension",
-                  input.name, shape_text(input), input.shape->front().value));
+  const int64_t batch = input.shape->front().value;
+  throw FixedBatch(
+      fmt::format("[data] the model input '{}' {} has a fixed batch of {}; with labels or states 1 or a symbolic "
+                  "batch expected; leave them out, or export the model with a free batch dimension",
+                  input.name, shape_text(input), batch),
+      batch);
 }
 
 }  // namespace seqto::internal

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "seqto/error.h"
 #include "seqto/model.h"
 
 namespace seqto::internal {
@@ -18,8 +19,13 @@ std::string shape_text(const ValueInfo& input);         // [N, 3, 224, 224]; "an
 // input has one dimension more. Nothing where neither matches. Symbolic dimensions match all.
 std::optional<std::vector<int64_t>> match_shape(std::span<const int64_t> sample, const ValueInfo& input);
 
-// Throws Error{kInvalidInput} where the first dimension is fixed above 1 and the sample (of the input's rank or one
-// less) would fit a batch of 1.
+struct FixedBatch : Error {
+  FixedBatch(const std::string& message, int64_t size) : Error(Code::kInvalidInput, message), batch(size) {}
+  int64_t batch;
+};
+
+// Throws FixedBatch where the first dimension is fixed above 1 and the sample (of the input's rank or one less) would
+// fit a batch of 1.
 void check_batch(std::span<const int64_t> sample, const ValueInfo& input);
 
 // The shape of one sample where nothing but the model tells: an open dimension that is a batch (the first, or of the

@@ -125,7 +125,7 @@ TEST(ImageDataset, ErrorsSayWhatIsWrong) {
   EXPECT_PRED2(says, words, "[1, 3, 13, 19] found");
   EXPECT_PRED2(says, words, "[N, 3, 224, 224] expected");
   EXPECT_PRED2(says, open_error(folder.path, input({-1, 2, 13, 19})), "[N, 2, 13, 19] expected");
-  EXPECT_PRED2(says, open_error(folder.path, input({8, 3, 13, 19})), "fixed batch of 8");
+  EXPECT_PRED2(says, open_error(folder.path, input({8, 3, 13, 19})), "1 found; 8 or more expected");
   EXPECT_PRED2(says, open_error(folder.path, input({-1, 10})), "[N, 10] expected");
   const std::vector<ValueInfo> two = {info, input({-1, 4}, DataType::kFloat, "state")};
   EXPECT_PRED2(says, error_of([&] { open_dataset(folder.path, two); }), "2 inputs (input, state)");
@@ -233,11 +233,33 @@ TEST_F(ArrayDatasetTest, FillsSeveralInputs) {
       "4 samples in sound and 3 in state");
 }
 
+TEST_F(ArrayDatasetTest, FillsAFixedBatch) {
+  const std::filesystem::path path =
+      save({{"x", counting({5, 2, 2})}, {"state", counting({5, 3})}, {"y", int64_tensor({5}, {0, 1, 0, 1, 0})}});
+  const std::vector<ValueInfo> inputs = {input({2, 2, 2}, DataType::kFloat, "x"),
+                                         input({2, 3}, DataType::kFloat, "state")};
+  const auto data = open_dataset(path, inputs);
+  ASSERT_EQ(data->size(), 2);
+  EXPECT_FALSE(data->has_labels());
+  const Sample second = data->read(1);
+  EXPECT_EQ(second.name, "2 to 3");
+  EXPECT_EQ(second.label, -1);
+  EXPECT_EQ(second.inputs[0].dims(), (std::vector<int64_t>{2, 2, 2}));
+  EXPECT_TRUE(std::ranges::equal(second.inputs[0].values<float>(), std::vector<float>{8, 9, 10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(second.inputs[1].dims(), (std::vector<int64_t>{2, 3}));
+  EXPECT_TRUE(std::ranges::equal(second.inputs[1].values<float>(), std::vector<float>{6, 7, 8, 9, 10, 11}));
+  EXPECT_NE(data->fingerprint(), open_dataset(path, inputs, {.samples = 4})->fingerprint());
+  DatasetOptions carried;
+  carried.states = {{.output = "next", .input = "state"}};
+  const std::string words = error_of([&] { open_dataset(path, inputs, carried); });
+  EXPECT_PRED2(says, words, "has a fixed batch of 2; with labels or states 1 or a symbolic batch expected");
+}
+
 TEST_F(ArrayDatasetTest, ErrorsSayBothShapes) {
   const std::string words = open_error(save({{"x", counting({3, 2, 2})}}), input({-1, 2, 4}));
   EXPECT_PRED2(says, words, "shape [3, 2, 2] found, so samples of [2, 2]");
   EXPECT_PRED2(says, words, "[N, 2, 4] expected");
-  EXPECT_PRED2(says, open_error(save({{"x", counting({3, 2, 2})}}), input({8, 2, 2})), "fixed batch of 8");
+  EXPECT_PRED2(says, open_error(save({{"x", counting({3, 2, 2})}}), input({8, 2, 2})), "3 found; 8 or more expected");
   EXPECT_PRED2(says, open_error(save({{"x", counting({0, 2})}}), input({-1, 2})), "no samples");
   EXPECT_PRED2(says, open_error(save({{"x", counting({3, 2})}, {"y", int64_tensor({2}, {1, 2})}}), input({-1, 2})),
                "3 samples and labels y of shape [2]");
