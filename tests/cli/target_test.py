@@ -129,6 +129,19 @@ class Files(unittest.TestCase):
         self.quantize("esp-dl", model=model, data=data)
         self.assertEqual(self.lint("esp-dl")["float"], 0)
 
+    def test_where_all_is_codes_a_shape_that_is_open_is_refused_with_its_cure(self):
+        nodes = [models.node("Conv", ["x", "w"], ["c"]), models.node("Shape", ["x"], ["s"]), models.node("Slice", ["s", "zero", "one"], ["n"]),
+                 models.node("Concat", ["n", "rest"], ["r"], axis=0), models.node("Reshape", ["c", "r"], ["y"])]
+        constants = [("w", models.weight(4, 3, 3, 3)), *((name, np.array([value], np.int64)) for name, value in (("zero", 0), ("one", 1), ("rest", -1)))]
+        model = models.save(self.dir / "open.onnx", nodes, [("x", ["batch", 3, 8, 8])], [("y", ["batch", 144])], constants)
+        data = models.arrays(self.dir / "open.npz", samples=8, shape=(3, 8, 8))
+        refused = self.quantize("esp-dl", model=model, data=data, code=3)
+        self.assertIn("Shape 's_node'", refused)
+        self.assertIn("seqto prepare --dim", refused)
+        closed = self.dir / "closed.onnx"
+        self.assertEqual(seqto("prepare", model, "--dim", "batch=1", "-o", closed).returncode, 0)
+        self.quantize("esp-dl", model=closed, data=data)
+
     def test_what_cannot_be_had_is_refused(self):
         self.assertIn("float16", self.quantize("coreml", code=2))
         self.assertIn("float16", self.quantize("onnxruntime-web-webgpu", code=2))

@@ -363,7 +363,9 @@ class Linter {
     });
     if (reason.empty()) reason = "no rule of the target takes it in integers";
     if (target_.floats.empty())
-      return {.verdict = Verdict::kRefused, .reason = reason + "; the target computes nothing in float"};
+      return {.verdict = Verdict::kRefused,
+              .reason = reason + "; the target computes nothing in float" +
+                        (is_shape(node) ? "; sizes for open dimensions (seqto prepare --dim) take it away" : "")};
     return {.verdict = Verdict::kFloat, .reason = quantized ? reason : ""};
   }
 
