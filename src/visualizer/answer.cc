@@ -20,6 +20,12 @@ std::string times(double before, double after, const char* less, const char* mor
   return ratio > 1 ? fmt::format("{:.1f} x {}", ratio, less) : fmt::format("{:.1f} x {}", 1 / ratio, more);
 }
 
+// With as many digits as tell it from 1.
+std::string cosine(double distance) {
+  const double digits = distance > 0 ? std::ceil(-std::log10(distance)) : 0;
+  return fmt::format("{:.{}f}", 1 - distance, static_cast<int>(std::clamp(digits, 4.0, 11.0)) + 1);
+}
+
 std::string quality(const Summary& summary, const SummaryPoint& point) {
   const std::string& figure = summary.judged_by;
   const auto interval = internal::judged_interval(point, figure);
@@ -35,7 +41,7 @@ std::string quality(const Summary& summary, const SummaryPoint& point) {
                      internal::format_percent);
   // Of vectors of length 1 it is twice the cosine distance, which people know by another name.
   if (figure == "nmse" && summary.task == "embed")
-    return fmt::format("embeddings at a cosine of {:.5f} to float's", 1 - internal::loss_of(point, "cosine"));
+    return fmt::format("embeddings at a cosine of {} to float's", cosine(internal::loss_of(point, "cosine")));
   return with_ends(fmt::format("{} {}", internal::loss_label(figure), internal::format_figure(value)),
                    internal::format_figure);
 }

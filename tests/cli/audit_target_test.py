@@ -187,7 +187,8 @@ class OnTarget(unittest.TestCase):
         self.assertIn("esp-dl-p4, esp-dl, onnxruntime-cpu-x86-avx2, onnxruntime-cpu-x86-vnni, vitis-xint8", self.audit(model, "--target", "tensorrt", code=2))
         head = 'name = "t"\nknown = "documented"\nfloats = []\n'
         for wrong, part in (("arithmetic = 3\n", "a table [arithmetic]"), ('[arithmetic]\nrounding = "up"\n', "half_even or half_up"),
-                            ("[arithmetic]\naccumulator_bits = 4\n", "8 to 64"), ("[arithmetic]\nbits = 4\n", "accumulator_bits")):
+                            ("[arithmetic]\naccumulator_bits = 4\n", "8 to 64"),
+                            ("[arithmetic]\npairs_saturate = true\naccumulator_bits = 16\n", "either it or these"), ("[arithmetic]\nbits = 4\n", "accumulator_bits")):
             self.assertIn(part, self.audit(model, "--target", self.table(head + wrong), code=3))
 
 

@@ -125,6 +125,8 @@ std::optional<Arithmetic> read_arithmetic(const toml::table* table, const std::s
     a.accumulator_bits = static_cast<int64_t>(*bits);
   }
   a.pairs_saturate = r.flag("pairs_saturate", false);
+  if (a.pairs_saturate && (table->contains("rounding") || table->contains("accumulator_bits")))
+    r.fail(*table, "pairs_saturate = true beside rounding or accumulator_bits", "either it or these");
   r.finish();
   return a;
 }
