@@ -147,6 +147,7 @@ QuantizeOptions QuantizeFlags::parsed() const {
   o.compat_onnxruntime = !compat.empty();
   if (!target.empty()) take_target_types(o, load_target(target), named_types);
   else if (!fast_on.empty()) take_fast_types(o, fast_on);
+  if (keeps_float16) o.widen_float16 = false;
   o.unify_concat = unify_concat.value_or(o.unify_concat);
   o.float_unlike_concat = float_unlike_concat.value_or(o.float_unlike_concat);
   o.headroom_16_bits = headroom_16_bits.value_or(o.headroom_16_bits);
@@ -157,6 +158,10 @@ Model load_for_quantizing(const std::string& path, const QuantizeOptions& option
   const Model model = load_model(path);
   Prepared prepared = planned ? tunable_form(model, options) : quantizable_form(model, options);
   for (const auto& action : prepared.actions) env.log(LogLevel::kDebug, action);
+  if (is_widened(model, options))
+    env.log(LogLevel::kInfo,
+            "the model is in float16, which this device computes by casts: what is written computes in "
+            "float32, its inputs and outputs stay");
   return std::move(prepared.model);
 }
 

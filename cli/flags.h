@@ -54,6 +54,7 @@ struct QuantizeFlags {
   std::string target;                    // goes before fast_on; empty: none
   std::vector<const char*> named_types;  // of kTypeFields, which a target leaves
   std::string fast_on;                   // the device that types are taken for which are fast there; empty: those above
+  bool keeps_float16 = false;            // no widen_float16
   // The options with the types parsed. Throws Error{kUsage}.
   QuantizeOptions parsed() const;
   CalibrateOptions calibration() const { return calibrate.parsed(parsed()); }

@@ -263,16 +263,17 @@ void take_target(WordFlags& f) {
 
 void take_fast_forms(WordFlags& f) {
   if (f.target.empty()) seqto::take_fast_forms(f.quantize.options, f.device.device);
-  else f.quantize.options.sums_for_adds = load_target(f.target).sums_for_adds;
+  else take_target_forms(f.quantize.options, load_target(f.target));
 }
 
 // kTypeFields says whose model is improved and in fast types.
 void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   const auto is_named = [&](const char* field) { return word.count(flag_of(field)) > 0; };
+  f.quantize.keeps_float16 = !f.ranges.empty();  // they name the tensors of the model as it came
   std::ranges::copy_if(kTypeFields, std::back_inserter(f.quantize.named_types), is_named);
   f.best =
       std::ranges::none_of(kTypeFields, is_named) && std::ranges::none_of(kFormFields, is_named) && !is_named("compat");
-  if ((f.mode == "dynamic" || is_named("plan")) && !is_named("compat")) take_fast_forms(f);
+  if ((f.mode != "static" || is_named("plan")) && !is_named("compat")) take_fast_forms(f);
   if (f.mode != "static" || !f.best || is_named("plan") || f.improve.names()) return;
   f.quantize.fast_on = f.device.device;  // where no target is given
   f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);

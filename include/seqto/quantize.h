@@ -68,6 +68,9 @@ struct QuantizeOptions {
   // Ours, for devices that take inputs of one scale: activations that one operator of these types reads share a range,
   // and of a Concat its output does.
   std::vector<std::string> equal_input_op_types;
+  // Ours, for runtimes that compute float16 by casts: such a model is made one of float32, which kernels of codes read.
+  // Inputs and outputs stay. Not with more than 2 GB of float16, nor with bodies (If, Loop, Scan).
+  bool widen_float16 = false;
   bool force_quantize_no_input_check = false;  // pass-through ops quantize even if their input is not
   bool keep_removable_activations = false;     // never drop Relu/Clip that quantization makes superfluous
   bool add_qdq_pair_to_weight = false;         // float weight -> Q -> DQ
@@ -102,9 +105,9 @@ QuantizeOptions quantize_options_from_json(const std::string& text);  // throws 
 // Sets the types and the granularity that are fast on x86: uint8 activations and int8 weights, per channel. Where the
 // processor lacks VNNI instructions, products are added in pairs that 8 bits overflow: weights get 7 bits. What
 // targets/onnxruntime-cpu-x86.toml says is fast: no pairs behind MatMul and Gemm, unless exclude_output_op_types are
-// named, float_between_products and sums_for_adds. For "cpu" alone.
+// named, float_between_products, sums_for_adds and widen_float16. For "cpu" alone.
 void take_fast_types(QuantizeOptions& options, const std::string& device = "cpu");
-// What of this is about dynamic layers too: sums_for_adds.
+// What of this is about layers of all schemes: sums_for_adds and widen_float16.
 void take_fast_forms(QuantizeOptions& options, const std::string& device = "cpu");
 
 // The model as a Quantizer takes it: named nodes, inferred shapes, and the opset that the options need: 11, 13 for
@@ -112,6 +115,8 @@ void take_fast_forms(QuantizeOptions& options, const std::string& device = "cpu"
 // initializers, and layers that the runtime fused with others come apart (neither with compat_onnxruntime, which takes
 // such weights for activations). Nothing else is changed; the actions say what was.
 Prepared quantizable_form(const Model& model, const QuantizeOptions& options);
+// Whether that makes a float32 model of a float16 one (widen_float16).
+bool is_widened(const Model& model, const QuantizeOptions& options);
 // The same as searches and their plans see it: with what the fields of the plan need. BatchNormalization, which no
 // quantized layer can be fused with, is folded into the layer before (not with compat_onnxruntime).
 Prepared tunable_form(const Model& model, const QuantizeOptions& options, const Plan& plan = {});

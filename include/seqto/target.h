@@ -120,6 +120,8 @@ using Refusal = std::function<std::string(const Model& model)>;
 // Fields in `named` (as QuantizeOptions spells them) stay. Throws Error{kUsage} where the target computes nothing in
 // integers, or does not take a named field's value.
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named = {});
+// What of this is about layers of all schemes: sums_for_adds, and widen_float16 where `floats` has float32 alone.
+void take_target_forms(QuantizeOptions& options, const Target& target);
 // After that, of `model` as quantizable_form() gives it: single weights and outputs that have rules of their own become
 // tensor_overrides, and what the target would compute in float all the same is added to `exclude`. Returns a sentence
 // of what that was; empty: nothing. `refusal` (of refusal_by(); may be empty) is asked as well: layers that a device

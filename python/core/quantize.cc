@@ -95,10 +95,11 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   if (target && asked.mode == "static") take_target_types(options, *target, named_types(k));
   else if (best) take_fast_types(options, call.bench.device.name);
   else if (const bool planned = !asked.plan.is_none();
-           (asked.mode == "dynamic" || planned) && !options.compat_onnxruntime && !k.given("sums_for_adds")) {
-    if (target) options.sums_for_adds = target->sums_for_adds;
+           (asked.mode != "static" || planned) && !options.compat_onnxruntime && !k.given("sums_for_adds")) {
+    if (target) take_target_forms(options, *target);
     else take_fast_forms(options, call.bench.device.name);
   }
+  if (!asked.ranges.is_none()) options.widen_float16 = false;  // they name the tensors of the model as it came
   if (asked.weight_bits == 2) options.weight_only.bits = 2;
   take_quantize_options(call.recipe.calibrate, options, k.given("method"));
   const Model given = model_of(model);

@@ -78,6 +78,7 @@ Model convert_opset(const Model& model, int64_t version) {
     Model result = internal::from_proto(std::move(converted), {.left_out = &model});
     // Up to opset 12 the inputs of Resize are not optional.
     if (version >= 13) internal::drop_empty_inputs(result);
+    result.external_files = model.external_files;
     // The converter makes initializers of attributes; before version 4 each had to be an input, too.
     result.ir_version = std::max<int64_t>(result.ir_version, 4);
     return result;

@@ -3,8 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "model/float16.h"
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -65,6 +69,64 @@ Model to_float32(const Model& model, bool values) {
   for (Node& node : graph.nodes)
     for (Attribute& attribute : node.attributes) widen(attribute, node.op_type);
   return result;
+}
+
+Model to_float32_inside(const Model& model) {
+  Model result = to_float32(model);
+  Graph& graph = result.graph;
+  std::unordered_set<std::string> taken, constants;
+  for (const Node& node : graph.nodes) taken.insert(node.outputs.begin(), node.outputs.end());
+  for (const ValueInfo& input : graph.inputs) taken.insert(input.name);
+  for (const Initializer& i : graph.initializers) taken.insert(i.name), constants.insert(i.name);
+  std::unordered_map<std::string, std::string> inside;  // of an input or output, what stands for it
+  std::vector<Node> first, last;
+  const auto cast = [](const std::string& from, const std::string& to, DataType type) {
+    Node node{.name = to + "_Cast", .op_type = "Cast", .inputs = {from}, .outputs = {to}};
+    node.set_attribute({"to", static_cast<int64_t>(type)});
+    return node;
+  };
+  const auto stand_in = [&](const std::string& name) {
+    std::string other = name + "_float32";
+    while (!taken.insert(other).second) other += "_";
+    return inside[name] = other;
+  };
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const ValueInfo& input = model.graph.inputs[i];
+    if (input.type != DataType::kFloat16 || constants.contains(input.name)) continue;
+    graph.inputs[i] = input;
+    first.push_back(cast(input.name, stand_in(input.name), DataType::kFloat));
+  }
+  for (size_t o = 0; o < graph.outputs.size(); ++o) {
+    const ValueInfo& output = model.graph.outputs[o];
+    if (output.type != DataType::kFloat16 || inside.contains(output.name) || constants.contains(output.name)) continue;
+    graph.outputs[o] = output;
+    last.push_back(cast(stand_in(output.name), output.name, DataType::kFloat16));
+  }
+  for (Node& node : graph.nodes)
+    for (auto* names : {&node.inputs, &node.outputs})
+      for (std::string& name : *names)
+        if (const auto found = inside.find(name); found != inside.end()) name = found->second;
+  graph.nodes.insert(graph.nodes.begin(), first.begin(), first.end());
+  graph.nodes.insert(graph.nodes.end(), last.begin(), last.end());
+  return result;
+}
+
+bool computes_in_float16(const Model& model) {
+  std::unordered_set<std::string> halves;
+  for (const ValueInfo& input : model.graph.inputs)
+    if (input.type == DataType::kFloat16) halves.insert(input.name);
+  for (const Initializer& i : model.graph.initializers)
+    if (is_half(i.tensor)) halves.insert(i.name);
+  for (const Node& node : model.graph.nodes) {
+    const bool casts = is_cast(node);
+    if (!casts && std::ranges::any_of(node.inputs, [&](const auto& name) { return halves.contains(name); }))
+      return true;
+    const Tensor* constant = constant_value(node);
+    const bool makes_halves = casts ? node.int_attribute("to", 0) == static_cast<int64_t>(DataType::kFloat16)
+                                    : constant && is_half(*constant);
+    if (makes_halves) halves.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return false;
 }
 
 }  // namespace seqto::internal

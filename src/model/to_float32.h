@@ -13,4 +13,10 @@ Tensor to_float32(const Tensor& tensor);
 // and Scan stay as they are.
 Model to_float32(const Model& model, bool values = true);
 
+// The same with its inputs and outputs as they are: casts stand behind and in front of them.
+Model to_float32_inside(const Model& model);
+
+// Whether it has operators on float16 beside those that cast it, as float32 models have behind stored halves.
+bool computes_in_float16(const Model& model);
+
 }  // namespace seqto::internal

@@ -250,18 +250,11 @@ class OnnxruntimeRunner : public Runner {
   }
 
   Model optimized(const Model& model) override {
-    TemporaryFolder folder;
-    Ort::SessionOptions o = host_options({.threads = 1});
-    o.SetGraphOptimizationLevel(ORT_ENABLE_BASIC);
-    o.SetOptimizedModelFilePath((folder.path / "optimized.onnx").c_str());
-    // The weights go to a file of their own: above 2 GB they have to, and mapped they cost no memory.
-    o.AddConfigEntry("session.optimized_model_external_initializers_file_name", "weights");
-    o.AddConfigEntry("session.optimized_model_external_initializers_min_size_in_bytes", "1024");
-    o.AddConfigEntry("session.disable_prepacking", "1");
-    load_with(model, std::move(o), {});
-    return load_model(folder.path / "optimized.onnx");
+    constexpr int64_t kMore = 1 << 20;  // bytes: a head that shares its table with the embedding becomes one of its own
+    Model result = optimized_by(model, {.threads = 1});
+    if (serialized_size(result) <= serialized_size(model) + kMore) return result;
+    return optimized_by(model, {.fold_constants = false, .threads = 1});
   }
-
   std::vector<NodePlacement> placement(const Model& model, std::span<const Tensor> inputs, int runs) override {
     TemporaryFolder folder;
     Ort::SessionOptions o = session_options({});
@@ -279,6 +272,19 @@ class OnnxruntimeRunner : public Runner {
   }
 
  private:
+  Model optimized_by(const Model& model, const SessionOptions& options) {
+    TemporaryFolder folder;
+    Ort::SessionOptions o = host_options(options);
+    o.SetGraphOptimizationLevel(ORT_ENABLE_BASIC);
+    o.SetOptimizedModelFilePath((folder.path / "optimized.onnx").c_str());
+    // The weights go to a file of their own: above 2 GB they have to, and mapped they cost no memory.
+    o.AddConfigEntry("session.optimized_model_external_initializers_file_name", "weights");
+    o.AddConfigEntry("session.optimized_model_external_initializers_min_size_in_bytes", "1024");
+    o.AddConfigEntry("session.disable_prepacking", "1");
+    load_with(model, std::move(o), {});
+    return load_model(folder.path / "optimized.onnx");
+  }
+
   // The runtime gives nodes that a provider does not take to the CPU without a word. One that does not even take this
   // is not in use at all.
   void require_convolution() const {

@@ -163,6 +163,7 @@ void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
     o.quantize.weight_type = quantize.weight_type;
     o.quantize.per_channel = quantize.per_channel;
     o.quantize.reduce_range = quantize.reduce_range;
+    o.quantize.widen_float16 = quantize.widen_float16;
   }
   if (o.improvers != default_improvers(Scheme::kInt8, o.quantize.activation_type)) return;
   o.improvers = improve_options_from_json(own.value("improvers", nlohmann::json::object()).dump());

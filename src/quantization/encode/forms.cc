@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "model/graph_view.h"
+#include "model/to_float32.h"
 #include "quantization/encode/fold_weights.h"
 #include "quantization/encode/unfuse.h"
 #include "quantization/plan/overrides.h"
@@ -51,6 +52,19 @@ Prepared with_opset_of_types(Prepared prepared, const QuantizeOptions& options) 
 
 }  // namespace
 
+bool is_widened(const Model& model, const QuantizeOptions& options) {
+  constexpr size_t kMostBytes = size_t{2} << 30;  // of float16, which take twice as much memory then
+  if (!options.widen_float16 || options.compat_onnxruntime) return false;
+  size_t bytes = 0;
+  for (const Initializer& i : model.graph.initializers)
+    if (i.tensor.type() == DataType::kFloat16) bytes += i.tensor.bytes().size();
+  const auto has_body = [](const Node& node) {
+    return std::ranges::any_of(node.attributes,
+                               [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
+  };
+  return bytes <= kMostBytes && std::ranges::none_of(model.graph.nodes, has_body) && computes_in_float16(model);
+}
+
 Prepared internal::form_of_opset(const Model& model, const QuantizeOptions& options, int64_t opset,
                                  bool fold_batch_norms) {
   if (options.compat_onnxruntime) {
@@ -58,13 +72,15 @@ Prepared internal::form_of_opset(const Model& model, const QuantizeOptions& opti
         .sort_nodes = false, .min_opset = opset, .lift_constants = false, .fold_batch_norms = false};
     return with_opset_of_types(prepare(model, as_it_is), options);
   }
-  Model apart = model;
+  const bool widens = is_widened(model, options);
+  Model apart = widens ? to_float32_inside(model) : model;
   const int unfused = unfuse(apart);
   const PrepareOptions first{.min_opset = opset,
                              .lift_constants = reads_constant_nodes(apart),
                              .fold_batch_norms = false,
                              .infer_shapes = false};
   Prepared prepared = with_weights_folded(prepare(apart, first));
+  if (widens) prepared.actions.push_back("made a float32 model of a float16 one; inputs and outputs stay");
   if (unfused > 0)
     prepared.actions.push_back(fmt::format("took {} layers apart that the runtime had fused with others", unfused));
   // Constants have one name each by now.

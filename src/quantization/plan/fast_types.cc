@@ -22,7 +22,7 @@ bool internal::pairs_saturate_on(const std::string& device) {
 }
 
 void take_fast_forms(QuantizeOptions& options, const std::string& device) {
-  if (device == "cpu") options.sums_for_adds = load_target(kTarget).sums_for_adds;
+  if (device == "cpu") take_target_forms(options, load_target(kTarget));
 }
 
 void take_fast_types(QuantizeOptions& options, const std::string& device) {

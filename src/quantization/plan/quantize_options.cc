@@ -31,6 +31,7 @@ void for_each_field(Options& o, F f) {
   f("float_unlike_concat", o.float_unlike_concat);
   f("float_between_products", o.float_between_products);
   f("sums_for_adds", o.sums_for_adds);
+  f("widen_float16", o.widen_float16);
   f("add_joins_product", o.add_joins_product);
   f("equal_input_op_types", o.equal_input_op_types);
   f("force_quantize_no_input_check", o.force_quantize_no_input_check);

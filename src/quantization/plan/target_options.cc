@@ -113,8 +113,14 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
   internal::take_target_pairs(options, target);
 }
 
-void internal::take_target_pairs(QuantizeOptions& options, const Target& target) {
+void take_target_forms(QuantizeOptions& options, const Target& target) {
+  const auto computes = [&](const char* type) { return std::ranges::count(target.floats, type) > 0; };
   options.sums_for_adds = target.sums_for_adds;
+  options.widen_float16 = computes("float32") && !computes("float16");
+}
+
+void internal::take_target_pairs(QuantizeOptions& options, const Target& target) {
+  take_target_forms(options, target);
   options.add_joins_product = target.add_joins_product;
   options.equal_input_op_types.clear();
   for (const TargetRule& rule : target.rules)

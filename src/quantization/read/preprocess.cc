@@ -86,7 +86,9 @@ Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& op
   before.fold_batch_norms = before.infer_shapes = false;
   Prepared first = prepare(model, before);
   bool done = false;
-  if (runner) {
+  if (runner && internal::computes_in_float16(first.model)) {
+    first.actions.push_back("not optimized: it computes in float16, around which a CPU's runtime would put casts");
+  } else if (runner) {
     try {
       Model better = optimized(first.model, *runner);
       first.actions.push_back(fmt::format("basic optimization by the runtime: {}", difference(first.model, better)));
