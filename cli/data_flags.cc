@@ -5,6 +5,7 @@
 
 #include "flags.h"
 #include "seqto/error.h"
+#include "seqto/quantize.h"
 #include "seqto/runner.h"
 
 namespace seqto::cli {
@@ -116,7 +117,12 @@ void add_data_flags(Command word, DataFlags& f, bool required) {
 
 std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
                                    const RunnerOptions& options, const Context& context) {
-  return carry_states(make_runner(device, options, context.env), model, data.options);
+  RunnerOptions apart = options;
+  QuantizeOptions widening;
+  widening.widen_float16 = true;
+  // ONNX Runtime 1.31 ends the process on some graphs of float16, as a Transpose in front of a product.
+  apart.isolated |= device == "cpu" && is_widened(model, widening);
+  return carry_states(make_runner(device, apart, context.env), model, data.options);
 }
 
 }  // namespace seqto::cli

@@ -49,12 +49,17 @@ std::vector<std::string> names_of(const std::vector<Scheme>& schemes) {
   return names;
 }
 
-bool has_weights(const Layer& layer) {
-  return layer.quantizable && std::ranges::find(layer.schemes, Scheme::kInt8Weights) != layer.schemes.end();
-}
+bool takes(const Layer& layer, Scheme scheme) { return std::ranges::count(layer.schemes, scheme) > 0; }
+bool has_weights(const Layer& layer) { return takes(layer, Scheme::kInt8Weights); }
 
 // 0: weights that can be quantized; 1: none, but a node that can; 2: one that cannot.
 int rank_of(const Layer& layer) { return has_weights(layer) ? 0 : layer.quantizable ? 1 : 2; }
+
+std::string quantizable_text(const Layer& layer) {
+  if (layer.quantizable) return "yes";
+  if (!has_weights(layer)) return "no: " + layer.reason;
+  return takes(layer, Scheme::kInt8Dynamic) ? "weights, dynamic" : "weights";
+}
 
 // By rank up to `last`, each in graph order.
 std::vector<TableRow> rows_of(const std::vector<Layer>& layers, int last) {
@@ -63,7 +68,7 @@ std::vector<TableRow> rows_of(const std::vector<Layer>& layers, int last) {
     for (const Layer& l : layers)
       if (rank_of(l) == rank)
         rows.push_back({l.id, l.op_type, format_shape(l.output_shape, "x"),
-                        l.weight_bytes ? format_bytes(l.weight_bytes) : "", l.quantizable ? "yes" : "no: " + l.reason});
+                        l.weight_bytes ? format_bytes(l.weight_bytes) : "", quantizable_text(l)});
   return rows;
 }
 
@@ -88,7 +93,7 @@ void print_layers(const std::vector<Layer>& layers, bool all) {
       {"layer", TableColumn::kName}, {"op"}, {"output"}, {"weights", TableColumn::kFigure}, {"quantizable"}};
   const std::vector<TableRow> rows = rows_of(layers, last);
   for (const auto& line : table_lines(table, rows, stdout_style())) fmt::print("{}\n", line);
-  const auto quantizable = std::ranges::count_if(layers, &Layer::quantizable);
+  const auto quantizable = std::ranges::count_if(layers, [](const Layer& l) { return rank_of(l) < 2; });
   fmt::print("\n{} of {} nodes can be quantized, {} of them have weights\n", quantizable, layers.size(), weighted);
   if (rows.size() == layers.size()) return;
   for (int rank = last + 1; rank <= 2; ++rank)

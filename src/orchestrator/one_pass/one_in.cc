@@ -14,6 +14,7 @@
 #include "metrics/loss/loss_fields.h"
 #include "metrics/loss/output_values.h"
 #include "model/to_float32.h"
+#include "model/unneeded.h"
 #include "orchestrator/one_pass/cuts.h"
 #include "orchestrator/one_pass/values_file.h"
 #include "search/strategies/knapsack.h"
@@ -217,7 +218,7 @@ OneIn one_in(const Model& model, const Ranges& ranges, const OneInOptions& optio
   const std::vector<Layer> all = layers(shape);
   std::unordered_map<LayerId, const Layer*> known;
   for (const Layer& layer : all) known[layer.id] = &layer;
-  OneIn result{.schemes = options.schemes, .model_bytes = serialized_size(model)};
+  OneIn result{.schemes = options.schemes, .model_bytes = serialized_size(without_export_notes(model))};
   std::vector<Candidate> candidates;
   for (const auto& group : groups(shape, options.groups)) {
     std::vector<Plan> plans;

@@ -1,5 +1,6 @@
 // The op rules of dynamic quantization: integer operators whose activations are quantized at run time.
 // Ids (D1 ...) are those of docs/reference/compatibility.md.
+#include <algorithm>
 #include <unordered_map>
 
 #include "model/op_traits.h"
@@ -40,6 +41,48 @@ void emit_product(OperatorEncoder& e, const Node& from, const Operands& in, cons
   else emit_integer(e, from, "MatMulInteger", in, y);
 }
 
+// Whether this Transpose is of a table that embeddings and heads share, all of them on codes: stored once.
+bool turns_shared_table(OperatorEncoder& e, const Node& n, const LayerSet& layers) {
+  const Tensor* table = is_transpose(n) ? e.initializer(n.inputs[0]) : nullptr;
+  if (!table || table->type() != DataType::kFloat || table->dims().size() != 2 || e.options().compat_onnxruntime)
+    return false;
+  const Edges& edges = e.index().edges;
+  const auto is_head = [&](const Node* reader) {
+    return is_matmul(*reader) && reader->inputs[1] == n.outputs[0] && reader->inputs[0] != n.outputs[0] &&
+           e.is_float(reader->inputs[0]) && is_selected(e, *reader, layers);
+  };
+  const auto is_embedding = [&](const Node* reader) {
+    return reader == &n || (is_gather(*reader) && reader->inputs[0] == n.inputs[0] && is_selected(e, *reader, layers));
+  };
+  const auto &heads = edges.readers(n.outputs[0]), &all = edges.readers(n.inputs[0]);
+  return edges.uses(n.outputs[0]) == heads.size() && edges.uses(n.inputs[0]) == all.size() && !heads.empty() &&
+         std::ranges::all_of(heads, is_head) && std::ranges::all_of(all, is_embedding);
+}
+
+// As a weight: the runtime's products are slow with weights of uint8.
+const QuantizedTensor& shared_table(OperatorEncoder& e, const std::string& table) {
+  return e.weight(table, e.options().weight_type, {});
+}
+
+// The codes that the embedding reads, turned; the runtime turns them once.
+bool encode_turned_table(OperatorEncoder& e, const Node& n) {
+  QuantizedTensor turned = shared_table(e, n.inputs[0]);
+  Node node = n;
+  node.inputs[0] = turned.codes;
+  node.outputs[0] = turned.codes = e.fresh(n.outputs[0] + "_quantized");
+  e.define(n.outputs[0], std::move(turned));
+  e.emit(std::move(node));
+  e.deviate("D60");
+  return true;
+}
+
+// A constant, or a shared table that was turned.
+bool is_weight(const OperatorEncoder& e, const std::string& b) {
+  if (e.initializer(b)) return true;
+  const Node* source = e.index().edges.producer(b);
+  return source && is_transpose(*source) && e.initializer(source->inputs[0]) && e.find(b);
+}
+
 QuantizedTensor activation_of(OperatorEncoder& e, const std::string& tensor) {
   return e.options().per_token ? e.rows(tensor) : e.activation(tensor);
 }
@@ -47,12 +90,15 @@ QuantizedTensor activation_of(OperatorEncoder& e, const std::string& tensor) {
 bool encode_matmul(OperatorEncoder& e, const Node& n) {
   const std::string &a = n.inputs[0], &b = n.inputs[1];
   if (!e.is_float(a) && !e.is_float(b)) return false;
-  if (is_excluded_product(e, b)) return false;
+  const bool by_weight = is_weight(e, b);
+  if (!by_weight && is_excluded_product(e, b)) return false;
   if (!e.quantizable(a) || !e.quantizable(b)) return e.deviate("D12"), false;
   if (!e.is_float(a) && !e.is_float(n.outputs[0])) e.deviate("D47");
-  if (e.options().per_token && (!e.initializer(b) || e.initializer(a))) return false;
+  if (e.options().per_token && (!by_weight || e.initializer(a))) return false;
   QuantizedTensor x = activation_of(e, a);
-  emit_product(e, n, {x, e.weight(b, e.options().weight_type, column_axis(e, b))}, n.outputs[0]);
+  const QuantizedTensor weight =
+      by_weight && !e.initializer(b) ? *e.find(b) : e.weight(b, e.options().weight_type, column_axis(e, b));
+  emit_product(e, n, {x, weight}, n.outputs[0]);
   return true;
 }
 
@@ -190,6 +236,11 @@ const std::unordered_map<std::string, RuleFunction>& rules() {
 }  // namespace
 
 bool encode_dynamic_node(OperatorEncoder& e, const Node& n, const LayerSet& layers) {
+  if (turns_shared_table(e, n, layers)) return encode_turned_table(e, n);
+  if (is_gather(n) && e.initializer(n.inputs[0]) &&
+      std::ranges::any_of(e.index().edges.readers(n.inputs[0]),
+                          [&](const Node* reader) { return turns_shared_table(e, *reader, layers); }))
+    shared_table(e, n.inputs[0]);
   auto rule = rules().find(n.op_type);
   if (rule == rules().end() || n.inputs.empty()) return false;
   if (is_selected(e, n, layers)) {
