@@ -128,10 +128,12 @@ int64_t counted_samples(const SummaryPoint& point, const std::string& figure) {
 
 std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure) {
   const auto interval = loss_interval(point, figure);
-  const bool spreads = interval && (interval->low < 0 || interval->high > 0);
   const int64_t samples = counted_samples(point, figure);
-  if (spreads || samples == 0 || loss_of(point, figure) != 0) return interval;
-  return Interval{0, most_of_none(samples)};
+  const double value = loss_of(point, figure);
+  if (samples == 0 || std::isnan(value)) return interval;
+  Interval judged = interval.value_or(Interval{value, value});
+  if (judged.high >= 0) judged.high = std::max(judged.high, most_of_none(samples));
+  return judged;
 }
 
 bool is_doubtful(const Latency& latency, const Latency& of_float) {

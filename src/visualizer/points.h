@@ -37,8 +37,9 @@ bool has_classes(const Measurement& measurement, const std::string& loss);
 double loss_of(const SummaryPoint& point, const std::string& name);
 std::optional<Interval> loss_interval(const SummaryPoint& point, const std::string& name);
 
-// How far a figure that candidates are judged by can be trusted. Resamples of samples of which none changed know no
-// spread; so many of none still leave a share of most_of_none() possible.
+// How far a figure that candidates are judged by can be trusted. Resamples of samples of which few or none changed know
+// too little spread. Even none of so many leaves a share of most_of_none() possible, so no upper end is below it, but
+// where all of the interval is better than float.
 std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure);
 // The upper end of the exact 95 % interval of a share (Clopper and Pearson 1934) that no sample showed.
 double most_of_none(int64_t samples);

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "orchestrator/summary_of.h"
 #include "seqto/error.h"
 #include "seqto/gate.h"
 #include "seqto/plan.h"
@@ -22,34 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace internal;
 using namespace std::string_literals;
-
-Trial trial(const std::string& id, int64_t size_bytes, double kl) {
-  Trial t;
-  t.id = id;
-  t.measurement.emplace();
-  t.measurement->size_bytes = size_bytes;
-  t.measurement->losses.kl = kl;
-  t.measurement->losses.top1_disagreement = kl > 0.5 ? 1 : 0;
-  return t;
-}
-
-Trial timed_trial(const std::string& id, int64_t size_bytes, double kl, int64_t ns) {
-  Trial t = trial(id, size_bytes, kl);
-  t.measurement->latency = {ns, ns, ns};
-  return t;
-}
-
-// Of a study with these trials.
-Summary summary_of(const std::string& name, const std::vector<Trial>& trials, Ending ending = {{"kl", "size"}}) {
-  const fs::path dir = fs::temp_directory_path() / ("seqto_summarize_test_" + name);
-  fs::remove_all(dir);
-  fs::create_directories(dir);
-  Study study = Study::open(dir / "study.jsonl", {});
-  for (const Trial& t : trials) study.append(t);
-  Summary summary = summarize(study, dir, ending);
-  fs::remove_all(dir);
-  return summary;
-}
 
 TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
   Trial failed;
@@ -68,124 +41,6 @@ TEST(Summarize, FloatDominatesUselessCandidatesAndIsNotListed) {
   EXPECT_EQ(summary.trials.size(), 7u);
   // Scaled: `full` (1, 0) adds nothing, `middle` is (0.4, 1/15), `good` (0.1, 1/3).
   EXPECT_NEAR(summary.hypervolume, 0.3 * (2.0 / 3.0) + 0.6 * (14.0 / 15.0), 1e-12);
-}
-
-Trial changing(const std::string& id, int64_t size_bytes, int64_t ns, double changed, Interval interval) {
-  Trial t = timed_trial(id, size_bytes, changed, ns);
-  t.measurement->losses.top1_disagreement = changed;
-  t.measurement->intervals["top1_disagreement"] = interval;
-  return t;
-}
-
-TEST(Summarize, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
-  const std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 40, 0.3, {0.2, 0.4}),
-                                  changing("surely not", 260, 40, 0.008, {0.003, 0.019}),
-                                  changing("small", 300, 50, 0.002, {0, 0.006}),
-                                  changing("fast", 330, 40, 0.001, {0, 0.004})};
-  EXPECT_EQ(summary_of("smallest", trials, {{"kl", "size"}}).selected, "small");
-  const Summary both = summary_of("both", trials, {{"kl", "size", "latency"}});
-  EXPECT_EQ(both.selected, "fast");  // 0.33 * 0.4 is less than 0.3 * 0.5
-  EXPECT_EQ(both.judged_by, "top1_disagreement");
-  EXPECT_EQ(answer(both), "Use candidate 3: 3.0 x smaller, 2.5 x faster, 0.1 % of the answers change (0.0 to 0.4 %).");
-  EXPECT_EQ(summary_of("loose", trials, {.objectives = {"kl", "size"}, .tolerance = 0.02}).selected, "surely not");
-  const Summary none = summary_of("none", trials, {.objectives = {"kl", "size"}, .tolerance = 0.001});
-  EXPECT_EQ(none.selected, "fast");  // the least loss
-  EXPECT_FALSE(none.as_good_as_float);
-  EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is candidate 3:"));
-}
-
-// On a noisy device the fastest of many is one that was lucky: it is no reason to give up a third of the size.
-TEST(Summarize, TimesThatAreNotToldApartCostTheSame) {
-  std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 270, 0.3, {0.2, 0.4}),
-                            changing("small", 300, 121, 0.002, {0, 0.006}), changing("lucky", 980, 85, 0, {0, 0.004})};
-  const auto summary = [&](const std::string& name, Interval of_small, Interval of_lucky) {
-    trials[2].measurement->latency.over_float = {1.21, of_small};
-    trials[3].measurement->latency.over_float = {0.85, of_lucky};
-    return summary_of(name, trials, {{"kl", "size", "latency"}});
-  };
-  const Summary noisy = summary("noisy", {0.98, 1.4}, {0.7, 1.06});
-  EXPECT_EQ(noisy.selected, "small");
-  EXPECT_TRUE(answer(noisy).starts_with("Use candidate 1: 3.3 x smaller, as fast,")) << answer(noisy);
-  EXPECT_NE(summary_table(noisy).find("latency of 1: 1.21 x float's (0.98 to 1.40): not told apart"),
-            std::string::npos);
-  const Summary quiet = summary("quiet", {1.19, 1.23}, {0.84, 0.86});
-  EXPECT_EQ(quiet.selected, "lucky");  // the small one is slower than float
-  EXPECT_TRUE(answer(quiet).starts_with("Use candidate 2: of the same size, 1.2 x faster,")) << answer(quiet);
-  EXPECT_NE(summary_to_json(quiet).find("\"over_float\""), std::string::npos);
-}
-
-// Resamples of samples that agree know no spread: what so few of them leave possible counts.
-TEST(Summarize, FewSamplesCannotShowThatNothingChanges) {
-  const auto with_samples = [](size_t count) {
-    std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0.9), trial("one", 300, 0.1),
-                              trial("larger", 400, 0.05)};
-    for (Trial& t : trials) {
-      const bool changes = t.id == "full";
-      t.measurement->samples["top1_disagreement"] = std::vector<double>(count, changes);
-      t.measurement->intervals["top1_disagreement"] = {changes ? 1.0 : 0, changes ? 1.0 : 0};
-    }
-    return trials;
-  };
-  const Summary many = summary_of("many", with_samples(472));
-  EXPECT_TRUE(many.as_good_as_float);
-  EXPECT_EQ(many.selected, "one");
-  EXPECT_EQ(answer(many), "Use candidate 1: 3.3 x smaller, 0.0 % of the answers change (0.0 to 0.8 %).");
-  const Summary few = summary_of("few", with_samples(60));
-  EXPECT_FALSE(few.as_good_as_float);
-  EXPECT_EQ(few.selected, "one");  // the cheapest of those that lose least
-  EXPECT_EQ(answer(few),
-            "No candidate is surely within 1.0 % of float; the nearest is candidate 1: 3.3 x smaller, 0.0 % of the "
-            "answers change (0.0 to 6.0 %). 60 samples cannot show 1.0 %: give --data 368 or more, or --tolerance "
-            "6%.");
-}
-
-// More data would not help where a flag left samples of it out.
-TEST(Summarize, AdviceNamesTheFlagThatLeftSamplesOut) {
-  const auto advice = [](const StudyHeader& header, const std::optional<SampleCounts>& fewer) {
-    const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_advice";
-    fs::remove_all(dir);
-    Study study = Study::open(dir / "study.jsonl", header);
-    if (fewer) notes::kFewerSamples.add(study, *fewer);
-    std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0.9), trial("one", 300, 0.1)};
-    for (Trial& t : trials) {
-      t.measurement->samples["top1_disagreement"] = std::vector<double>(60, t.id == "full");
-      t.measurement->losses.top1_disagreement = t.id == "full";
-      study.append(t);
-    }
-    const std::string said = answer(summarize(study, dir, {{"kl", "size"}}));
-    fs::remove_all(dir);
-    return said.substr(said.find("give "));
-  };
-  StudyHeader header;
-  header.evaluation_samples = 60;
-  EXPECT_EQ(advice(header, {}), "give --data 368 or more, or --tolerance 6%.");
-  EXPECT_EQ(advice(header, SampleCounts{8, 8, 60, 300}),
-            "give more --max-time, or none, with another --output, or --tolerance 6%.");
-  EXPECT_EQ(advice(header, SampleCounts{8, 8, 60, 0}), "give --data 368 or more, or --tolerance 6%.");
-  header.options_json = R"({"evaluation_samples": 60})";
-  EXPECT_EQ(advice(header, {}), "give --evaluation-samples 368 or more, with another --output, or --tolerance 6%.");
-}
-
-TEST(Summarize, OutputsWithoutClassesAreJudgedByTheirLoss) {
-  std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0), trial("good", 500, 0)};
-  trials[1].measurement->losses.nmse = 0.2, trials[2].measurement->losses.nmse = 0.003;
-  const Summary summary = summary_of("values", trials, {{"nmse", "size"}});
-  EXPECT_EQ(summary.judged_by, "nmse");
-  EXPECT_EQ(summary.selected, "good");
-}
-
-TEST(Summarize, WhatFindsFewerObjectsOrOtherTextsIsNotAsGood) {
-  for (const char* metric : {"map50_95", "topk_overlap"}) {
-    std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0), trial("good", 500, 0)};
-    trials[1].measurement->losses.nmse = 0.003, trials[2].measurement->losses.nmse = 0.002;
-    for (size_t i = 0; i < 3; ++i) trials[i].measurement->metrics[metric] = std::vector{0.8, 0.788, 0.793}[i];
-    EXPECT_EQ(summary_of("objects", trials, {{"nmse", "size"}}).selected, "good") << metric;
-    EXPECT_EQ(summary_of("objects", trials, {.objectives = {"nmse", "size"}, .tolerance = 0.015}).selected, "full");
-    trials[2].measurement->metrics[metric] = 0.7;
-    const Summary none = summary_of("objects", trials, {{"nmse", "size"}});
-    EXPECT_FALSE(none.as_good_as_float);
-    EXPECT_EQ(none.selected, "good") << "the least loss";
-  }
 }
 
 TEST(Summarize, CandidatesHaveNumbersAlongTheFront) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <tuple>
 
 #include "metrics/task/task_metric_kinds.h"
 #include "visualizer/points.h"
@@ -26,6 +29,21 @@ double worst(const SummaryPoint& point, const std::string& figure) {
 bool finds_as_much(const SummaryPoint& point, double tolerance) {
   return std::ranges::none_of(point.drops, [&](const auto& drop) {
     return (is_average_precision(drop.first) || drop.first == "topk_overlap") && drop.second.value > tolerance;
+  });
+}
+
+// Where none is surely as good. What is within the interval of the least changed one is not told from it: there the
+// loss that the search follows decides, of a task metric its stand-in. It sees more than whole answers.
+const SummaryPoint& nearest(const DeviceFront& d, const std::string& loss,
+                            const std::function<double(const SummaryPoint&)>& cost) {
+  const auto or_infinity = [](double value) {
+    return std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
+  };
+  const auto judged = [&](const SummaryPoint& p) { return or_infinity(loss_of(p, d.judged_by)); };
+  const SummaryPoint& least = *std::ranges::min_element(d.front, {}, judged);
+  const double reach = std::max(judged(least), worst(least, d.judged_by));
+  return *std::ranges::min_element(d.front, {}, [&](const SummaryPoint& p) {
+    return std::tuple(judged(p) > reach, or_infinity(loss_of(p, loss)), judged(p), cost(p));
   });
 }
 
@@ -62,11 +80,7 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
     best = &p, best_is_slow = slow;
   }
   d.as_good_as_float = best != nullptr;
-  if (!best)
-    best = &*std::ranges::min_element(d.front, {}, [&](const SummaryPoint& p) {
-      const double loss = worst(p, d.judged_by);
-      return std::pair(std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss, cost(p));
-    });
+  if (!best) best = &nearest(d, followed_loss(objectives), cost);
   d.selected = best->trial.id;
 }
 
