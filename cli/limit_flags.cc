@@ -64,8 +64,13 @@ void add_named(std::vector<Limit>& limits, const NamedFlag& of, const std::vecto
     if (at == 0 || error != std::errc() || !(unit.empty() || unit == "%"))
       throw Error(Code::kUsage, fmt::format("[check] {} {} found; VALUE or NAME=VALUE as in {}=0.1 expected", flag,
                                             text, otherwise == kUnnamedLoss ? "kl" : otherwise));
-    limits.push_back({(at == std::string::npos ? otherwise : text.substr(0, at)) + suffix,
-                      unit.empty() ? number : number / 100, at_most, flag});
+    const std::string name = at == std::string::npos ? otherwise : text.substr(0, at);
+    const double percent = unit.empty() && number <= 100 ? number : 90;  // that may have been meant
+    if (!unit.empty()) number /= 100;
+    if (number > 1 && higher_is_better(name))
+      throw Error(Code::kUsage, fmt::format("[check] {} {} found; a share from 0 to 1 expected, as {} or {}%", flag,
+                                            text, percent / 100, percent));
+    limits.push_back({name + suffix, number, at_most, flag});
   }
 }
 

@@ -178,6 +178,11 @@ class Pair(Folder):
             code, _, said = check(*self.words, flag, value)
             self.assertEqual(code, USAGE, (flag, value))
             self.assertIn(value, said)
+        for flag, value, expected in (("--min-accuracy", "77", "0.77 or 77%"), ("--min-accuracy", "f1=120%", "0.9 or 90%"),
+                                      ("--max-accuracy-drop", "2", "0.02 or 2%")):
+            code, _, said = check(*self.words, flag, value)
+            self.assertEqual(code, USAGE, (flag, value))
+            self.assertIn(f"{value} found; a share from 0 to 1 expected, as {expected}", said)
         code, _, said = check(*self.words, "--max-loss", "nonsense=1")
         self.assertEqual(code, INVALID)
         self.assertIn("a limit of nonsense", said)
