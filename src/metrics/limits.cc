@@ -1,4 +1,4 @@
-#include "seqto/validate.h"
+#include "metrics/limits.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +11,13 @@
 #include "seqto/error.h"
 
 namespace seqto {
+
+void internal::refuse_limit(const Limit& limit, const std::vector<std::string>& names) {
+  throw Error(Code::kInvalidInput,
+              fmt::format("[check] {}: a limit of {} found, which was not measured; one of {} expected; task metrics "
+                          "need labels{}",
+                          limit.asked_by, limit.figure, fmt::join(names, ", "), did_you_mean(limit.figure, names)));
+}
 
 double worse_end(const Figure& figure, bool high_is_worse) {
   if (!figure.interval) return figure.value;
@@ -71,10 +78,7 @@ std::vector<CheckedLimit> check(const Figures& figures, std::span<const Limit> l
     if (it == figures.end()) {
       std::vector<std::string> names;
       for (const auto& [name, figure] : figures) names.push_back(name);
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[check] {}: a limit of {} found, which was not measured; one of {} expected; task "
-                              "metrics need labels{}",
-                              limit.asked_by, limit.figure, fmt::join(names, ", "), did_you_mean(limit.figure, names)));
+      internal::refuse_limit(limit, names);
     }
     CheckedLimit c{limit, it->second};
     const double value = options.confident ? worse_end(c.found, limit.at_most) : c.found.value;

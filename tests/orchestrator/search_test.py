@@ -11,6 +11,8 @@ import tempfile
 import time
 import unittest
 
+import numpy as np
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 
@@ -234,6 +236,19 @@ class SearchTest(unittest.TestCase):
         self.assertGreater(len(summary["front"]), 1)
         self.assertIn("--max-size", done.stderr)
         self.assertIn(summary["selected"], done.stderr)
+
+    def test_a_limit_of_what_is_not_measured_is_refused_before_the_search(self):
+        data = self.dir / "unlabelled.npz"
+        np.savez(data, x=np.load(models.DIGITS_DATA)["x"])
+        out = self.dir / "out"
+        for flag, value, figure in (("--min-accuracy", "0.7", "top1"), ("--max-accuracy-drop", "map50_95=0.01", "map50_95_drop"),
+                                    ("--max-loss", "wer=0.2", "wer"), ("--max-loss", "kll=0.2", "kll")):
+            done = models.seqto("tune", models.DIGITS, "--data", data, *SIZE, flag, value, "-o", out)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"{flag}: a limit of {figure} found, which was not measured; one of ", done.stderr)
+            study = (out / "study.jsonl").read_text() if out.exists() else ""
+            self.assertNotIn('"trial"', study, "nothing but the float model was measured")
+        self.assertIn("did you mean 'kl'?", done.stderr)
 
     def test_budgets_keep_a_reserve_for_the_report(self):
         summary, all_trials, _ = self.tune("few", *SIZE, "--max-evaluations", 30, "--max-front", 5)

@@ -9,6 +9,7 @@
 #include "orchestrator/tune/first_front.h"
 #include "seqto/error.h"
 #include "seqto/task.h"
+#include "seqto/validate.h"
 
 namespace seqto::internal {
 namespace {
@@ -126,6 +127,14 @@ void require_finite(const Place& place) {
                           place.device));
 }
 
+// Candidates have the figures that the float model has. A token behind a cache is timed at the end.
+void require_limited_figures(const Inputs& in, const Measurement& measured, const Ending& ending) {
+  std::vector<Limit> limits = with_loss(ending.limits, followed_loss(ending.objectives));
+  if (!in.cached_decoders.empty())
+    std::erase_if(limits, [](const Limit& limit) { return limit.figure.starts_with("decode_latency"); });
+  if (!limits.empty()) check(figures_of(measured, measured), limits);
+}
+
 void note_intervals(const Measurement& measurement, Ending& ending) {
   for (const std::string& name : ending.objectives)
     if (is_task_metric(name) && !measurement.intervals.contains(name))
@@ -202,6 +211,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     if (is_first) settle_loss(in, answer.outputs, place, study.ending);
     place.evaluation.paired = study.ending.objectives;
     measured.size_bytes = in.model_bytes;
+    if (is_first) require_limited_figures(in, measured, study.ending);
     if (is_first) trial.measurement = std::move(measured);
     else trial.elsewhere[place.device].measurement = std::move(measured);
   }

@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/json.h"
+#include "metrics/limits.h"
 #include "metrics/loss/loss_fields.h"
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/layer_fields.h"
@@ -54,6 +56,20 @@ void validate_own_parts(const TuneOptions& o) {
     usage(
         "labels, preprocess, samples, random_samples, dims, constants or states found beside data of your own; its "
         "samples are taken as they are: leave these options out");
+}
+
+// Of those that some study has. Whether this one has it the float model will tell.
+void validate_limits(const TuneOptions& o, std::vector<std::string> metrics) {
+  if (o.limits.empty()) return;
+  std::vector<std::string> names{"size_bytes",    "size_ratio",        "latency_ns",
+                                 "latency_ratio", "decode_latency_ns", "decode_latency_ratio"};
+  std::ranges::copy(loss_names(), std::back_inserter(names));
+  std::ranges::copy(task_metric_names(), std::back_inserter(metrics));
+  std::ranges::sort(metrics);
+  metrics.erase(std::unique(metrics.begin(), metrics.end()), metrics.end());
+  for (const std::string& metric : metrics) names.push_back(metric), names.push_back(metric + "_drop");
+  for (const Limit& limit : o.limits)
+    if (limit.figure != kUnnamedLoss && std::ranges::count(names, limit.figure) == 0) refuse_limit(limit, names);
 }
 
 }  // namespace
@@ -189,6 +205,7 @@ void validate(const TuneOptions& o) {
                       fmt::join(o.search.objectives, ", ")));
   std::vector<std::string> metrics{"top1", "top5", "f1"};
   for (const auto& metric : make_metrics(o.metrics, o.own.metrics)) metrics.push_back(metric->name());
+  validate_limits(o, metrics);
   for (const auto& name : o.search.objectives) {
     if (std::ranges::count(o.search.objectives, name) > 1)
       usage(fmt::format("objective {} found twice; once expected", name));
