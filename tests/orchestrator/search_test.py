@@ -250,6 +250,17 @@ class SearchTest(unittest.TestCase):
             self.assertNotIn('"trial"', study, "nothing but the float model was measured")
         self.assertIn("did you mean 'kl'?", done.stderr)
 
+    def test_fields_of_schemes_are_refused_before_anything_runs(self):
+        for scheme, said in (("int4_weights+block_size=17", "block size 17 found; a power of 2"),
+                             ("int4_weights+bits=3", "3 bits found; 2, 4 or 8 expected"),
+                             ("int4_weights+block_size=abc", "'block_size': \"abc\" found; a whole number expected"),
+                             ("int8+per_channel=2", "'per_channel': 2 found; true or false expected")):
+            done = models.seqto("tune", models.DIGITS, *DATA, "--schemes", scheme, "-o", self.dir / "out")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertNotIn("exception", done.stderr)
+            self.assertFalse((self.dir / "out").exists(), scheme)
+
     def test_budgets_keep_a_reserve_for_the_report(self):
         summary, all_trials, _ = self.tune("few", *SIZE, "--max-evaluations", 30, "--max-front", 5)
         self.assertLessEqual(len(all_trials), 30)

@@ -11,6 +11,7 @@
 #include "model/op_traits.h"
 #include "quantization/arithmetic/halves.h"
 #include "quantization/arithmetic/nbits.h"
+#include "quantization/plan/validate_options.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -20,14 +21,7 @@ namespace {
 constexpr int64_t kOverheadBytes = 128;
 
 void validate(const WeightOnlyOptions& o, int64_t opset) {
-  bool power = o.int4_block_size >= 16 && std::has_single_bit(static_cast<uint64_t>(o.int4_block_size));
-  if (!power && o.int4_format == Int4Format::kMatMulNBits)
-    throw Error(Code::kUsage,
-                fmt::format("[quantize] 4-bit block size {} found; a power of 2, 16 or more, expected, or the format "
-                            "folded",
-                            o.int4_block_size));
-  if (o.bits != 2 && o.bits != 4 && o.bits != 8)
-    throw Error(Code::kUsage, fmt::format("[quantize] {} bits found; 2, 4 or 8 expected", o.bits));
+  validate_low_bits(o);
   if (o.int4_format == Int4Format::kQdq && opset < 21)
     throw Error(Code::kInvalidInput,
                 fmt::format("[quantize] opset {} found; 21 or newer is needed for 4-bit DequantizeLinear; run `seqto "

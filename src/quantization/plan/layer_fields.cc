@@ -44,6 +44,7 @@ class Validator {
       fail(fmt::format("accuracy_level {} found; 0 to 4", *f.accuracy_level));
     if (f.block_size && *f.block_size < 0) fail(fmt::format("block_size {}; 0 or more", *f.block_size));
     if (statically) validate_static_types(with_fields(options_, scheme_, f));
+    if (four) validate_low_bits(with_fields(options_, scheme_, f).weight_only);
   }
 
  private:

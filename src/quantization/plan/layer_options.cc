@@ -45,23 +45,35 @@ json to_json(std::string_view, const T& value) {
   return value;
 }
 
+void require(bool fits, const json& j, const char* expected) {
+  if (!fits) throw Error(Code::kInvalidInput, fmt::format("{} found; {} expected", j.dump(), expected));
+}
+
+std::string word_of(const json& j) {
+  require(j.is_string(), j, "a word");
+  return j.get<std::string>();
+}
+
 void from_json(std::string_view name, const json& j, bool& value) {
   if (name != kRounding) {
+    require(j.is_boolean(), j, "true or false");
     j.get_to(value);
     return;
   }
-  auto word = j.get<std::string>();
+  const std::string word = word_of(j);
   if (word != kLearned && word != kNearest)
     throw Error(Code::kInvalidInput, fmt::format("'{}' found; learned or nearest expected", word));
   value = word == kLearned;
 }
-void from_json(std::string_view, const json& j, DataType& type) { type = parse_data_type(j.get<std::string>()); }
+void from_json(std::string_view, const json& j, DataType& type) { type = parse_data_type(word_of(j)); }
 void from_json(std::string_view, const json& j, WeightClipping& clipping) {
-  clipping = parse_weight_clipping(j.get<std::string>());
+  clipping = parse_weight_clipping(word_of(j));
 }
+void from_json(std::string_view, const json& j, std::string& word) { word = word_of(j); }
 template <class T>
-void from_json(std::string_view, const json& j, T& value) {
-  j.get_to(value);
+void from_json(std::string_view, const json& j, T& number) {
+  require(j.is_number_integer(), j, "a whole number");
+  j.get_to(number);
 }
 
 [[noreturn]] void unknown_key(const std::string& key) {

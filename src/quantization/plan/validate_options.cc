@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 
 #include "model/graph_view.h"
@@ -68,6 +69,17 @@ void validate_options(const Model& model, const QuantizeOptions& options) {
     throw Error(Code::kUsage, "[quantize] block_size with power_of_two_scales found; one of them expected");
   validate_overrides(model, options);
   require_opset(model.opset(), options, reads_float16(model, options));
+}
+
+void validate_low_bits(const WeightOnlyOptions& options) {
+  bool power = options.int4_block_size >= 16 && std::has_single_bit(static_cast<uint64_t>(options.int4_block_size));
+  if (!power && options.int4_format == Int4Format::kMatMulNBits)
+    throw Error(Code::kUsage,
+                fmt::format("[quantize] 4-bit block size {} found; a power of 2, 16 or more, expected, or the format "
+                            "folded",
+                            options.int4_block_size));
+  if (options.bits != 2 && options.bits != 4 && options.bits != 8)
+    throw Error(Code::kUsage, fmt::format("[quantize] {} bits found; 2, 4 or 8 expected", options.bits));
 }
 
 void validate_static_types(const QuantizeOptions& options) {

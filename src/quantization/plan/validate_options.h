@@ -14,5 +14,7 @@ constexpr int64_t kFloat16Pairs = 19;  // the opset that Q and DQ of such tensor
 void require_opset(int64_t found, const QuantizeOptions& options, bool half = false);
 // And for pairs of types that static layers cannot have.
 void validate_static_types(const QuantizeOptions& options);
+// Blocks and bits of int4_weights.
+void validate_low_bits(const WeightOnlyOptions& options);
 
 }  // namespace seqto::internal
