@@ -11,6 +11,9 @@
 
 namespace seqto::internal {
 
+// That a search takes, where there are enough.
+constexpr int64_t kSearchSamples = 64;
+
 // `count` of 0..size-1 without replacement, ascending; the same for a seed on every platform.
 std::vector<int64_t> draw(int64_t size, int64_t count, uint64_t seed);
 

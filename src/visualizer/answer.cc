@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "data/select.h"
 #include "seqto/report.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"
@@ -52,20 +53,28 @@ bool is_for_another_device(const Summary& summary) {
   return options.is_object() && options.contains("target") && std::ranges::count(summary.objectives, "latency") == 0;
 }
 
+// Of a data set so large that `judged` are left to judge on: of more samples more are taken to calibrate and search on.
+int64_t samples_in_all(const StudyHeader& header, int64_t judged) {
+  const auto options = internal::parse_json_if_any(header.options_json);
+  const int64_t asked = options.is_object() ? options.value("calibration_samples", int64_t{0}) : 0;
+  const int64_t search = header.search_samples > 0 ? internal::kSearchSamples : 0;
+  return std::max(header.calibration_samples, asked) + std::max(header.search_samples, search) + judged;
+}
+
 // Where even a candidate that changes nothing could not be told to be as good: what to type.
 std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
+  constexpr double kMostTolerance = 0.1;  // beyond it nobody would call a model as good
   const int64_t samples = internal::counted_samples(point, summary.judged_by);
   const int64_t needed = internal::samples_for(summary.tolerance);
   if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed) return "";
-  const StudyHeader& h = summary.header;
   const std::string& by = summary.fewer_samples_by;
-  const std::string more = by.empty()
-                               ? fmt::format("--data {} or more", h.calibration_samples + h.search_samples + needed)
-                           : by == "--max-time" ? "more --max-time, or none, with another --output"
-                                                : fmt::format("{} {} or more, with another --output", by, needed);
-  return fmt::format(" {} samples cannot show {}: give {}, or --tolerance {:.2g}%.", samples,
+  const std::string more = by.empty() ? fmt::format("{} samples or more", samples_in_all(summary.header, needed))
+                           : by == "--max-time" ? "more --max-time, or none"
+                                                : fmt::format("{} {} or more", by, needed);
+  const double possible = std::ceil(1000 * internal::most_of_none(samples)) / 1000;
+  return fmt::format(" {} samples cannot show {}: give {}, with another --output{}.", samples,
                      internal::format_percent(summary.tolerance), more,
-                     std::ceil(1000 * internal::most_of_none(samples)) / 10);
+                     possible > kMostTolerance ? "" : fmt::format(", or --tolerance {:.2g}%", 100 * possible));
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ TEST(Recommend, FewSamplesCannotShowThatNothingChanges) {
   EXPECT_EQ(few.selected, "larger");  // both change nothing; it has the least KL
   EXPECT_EQ(answer(few),
             "No candidate is surely within 1.0 % of float; the nearest is candidate 2: 2.5 x smaller, 0.0 % of the "
-            "answers change (0.0 to 6.0 %). 60 samples cannot show 1.0 %: give --data 368 or more, or --tolerance "
-            "6%.");
+            "answers change (0.0 to 6.0 %). 60 samples cannot show 1.0 %: give 368 samples or more, with another "
+            "--output, or --tolerance 6%.");
 }
 
 // Resamples of samples of which one changed end below what is possible where none did.
@@ -132,14 +132,14 @@ TEST(Recommend, WhatIsSurelyBetterIsAsGood) {
 
 // More data would not help where a flag left samples of it out.
 TEST(Recommend, AdviceNamesTheFlagThatLeftSamplesOut) {
-  const auto advice = [](const StudyHeader& header, const std::optional<SampleCounts>& fewer) {
+  const auto advice = [](const StudyHeader& header, const std::optional<SampleCounts>& fewer, size_t samples = 60) {
     const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_advice";
     fs::remove_all(dir);
     Study study = Study::open(dir / "study.jsonl", header);
     if (fewer) notes::kFewerSamples.add(study, *fewer);
     std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0.9), trial("one", 300, 0.1)};
     for (Trial& t : trials) {
-      t.measurement->samples["top1_disagreement"] = std::vector<double>(60, t.id == "full");
+      t.measurement->samples["top1_disagreement"] = std::vector<double>(samples, t.id == "full");
       t.measurement->losses.top1_disagreement = t.id == "full";
       study.append(t);
     }
@@ -149,10 +149,16 @@ TEST(Recommend, AdviceNamesTheFlagThatLeftSamplesOut) {
   };
   StudyHeader header;
   header.evaluation_samples = 60;
-  EXPECT_EQ(advice(header, {}), "give --data 368 or more, or --tolerance 6%.");
+  EXPECT_EQ(advice(header, {}), "give 368 samples or more, with another --output, or --tolerance 6%.");
   EXPECT_EQ(advice(header, SampleCounts{8, 8, 60, 300}),
             "give more --max-time, or none, with another --output, or --tolerance 6%.");
-  EXPECT_EQ(advice(header, SampleCounts{8, 8, 60, 0}), "give --data 368 or more, or --tolerance 6%.");
+  EXPECT_EQ(advice(header, SampleCounts{8, 8, 60, 0}),
+            "give 368 samples or more, with another --output, or --tolerance 6%.");
+  StudyHeader divided = header;  // into less than 50 to calibrate and 64 to search, as more samples will be
+  divided.calibration_samples = divided.search_samples = 40;
+  divided.options_json = R"({"calibration_samples": 50})";
+  EXPECT_EQ(advice(divided, {}), "give 482 samples or more, with another --output, or --tolerance 6%.");
+  EXPECT_EQ(advice(divided, {}, 8), "give 482 samples or more, with another --output.") << "37 % is no advice";
   header.options_json = R"({"evaluation_samples": 60})";
   EXPECT_EQ(advice(header, {}), "give --evaluation-samples 368 or more, with another --output, or --tolerance 6%.");
 }

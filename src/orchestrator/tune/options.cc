@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/json.h"
+#include "data/select.h"
 #include "metrics/limits.h"
 #include "metrics/loss/loss_fields.h"
 #include "orchestrator/tune/improvements.h"
@@ -269,9 +270,8 @@ TuneOptions resolved(TuneOptions o) {
 int64_t search_samples(const TuneOptions& o, int64_t available) {
   if (!searches(o)) return 0;
   if (o.search_samples) return *o.search_samples;
-  constexpr int64_t kSearch = 64;
   if (available < 3) return 0;
-  return std::clamp<int64_t>(available / 3 / 2 * 2, 2, kSearch);
+  return std::clamp<int64_t>(available / 3 / 2 * 2, 2, kSearchSamples);
 }
 
 }  // namespace seqto::internal
