@@ -66,7 +66,9 @@ std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
   constexpr double kMostTolerance = 0.1;  // beyond it nobody would call a model as good
   const int64_t samples = internal::counted_samples(point, summary.judged_by);
   const int64_t needed = internal::samples_for(summary.tolerance);
-  if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed) return "";
+  if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed ||
+      internal::changed_share(point, summary.judged_by) < 1)
+    return "";
   const std::string& by = summary.fewer_samples_by;
   const std::string more = by.empty() ? fmt::format("{} samples or more", samples_in_all(summary.header, needed))
                            : by == "--max-time" ? "more --max-time, or none"

@@ -126,13 +126,24 @@ int64_t counted_samples(const SummaryPoint& point, const std::string& figure) {
   return is_share && samples != m.samples.end() ? std::ssize(samples->second) : 0;
 }
 
+double changed_share(const SummaryPoint& point, const std::string& figure) {
+  const Measurement& m = *point.trial.measurement;
+  const auto samples = m.samples.find(figure);
+  if (figure != "top1_disagreement" || samples == m.samples.end() || !m.kl_rows) return 1;
+  double sum = 0, count = 0;
+  for (const double share : samples->second)
+    if (share > 0) sum += share, ++count;
+  if (count > 0) return sum / count;
+  return 1 / static_cast<double>(m.kl_rows->width * std::max<int64_t>(1, std::ssize(m.kl_rows->by_position)));
+}
+
 std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure) {
   const auto interval = loss_interval(point, figure);
   const int64_t samples = counted_samples(point, figure);
   const double value = loss_of(point, figure);
   if (samples == 0 || std::isnan(value)) return interval;
   Interval judged = interval.value_or(Interval{value, value});
-  if (judged.high >= 0) judged.high = std::max(judged.high, most_of_none(samples));
+  if (judged.high >= 0) judged.high = std::max(judged.high, most_of_none(samples) * changed_share(point, figure));
   return judged;
 }
 

@@ -38,8 +38,8 @@ double loss_of(const SummaryPoint& point, const std::string& name);
 std::optional<Interval> loss_interval(const SummaryPoint& point, const std::string& name);
 
 // How far a figure that candidates are judged by can be trusted. Resamples of samples of which few or none changed know
-// too little spread. Even none of so many leaves a share of most_of_none() possible, so no upper end is below it, but
-// where all of the interval is better than float.
+// too little spread. Even none of so many leaves it possible that most_of_none() of them change, each by
+// changed_share(): no upper end is below that, but where all of the interval is better than float.
 std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure);
 // The upper end of the exact 95 % interval of a share (Clopper and Pearson 1934) that no sample showed.
 double most_of_none(int64_t samples);
@@ -47,6 +47,9 @@ double most_of_none(int64_t samples);
 int64_t samples_for(double share);
 // Whether the figure is a share of the samples, and of how many; 0: it is not.
 int64_t counted_samples(const SummaryPoint& point, const std::string& figure);
+// How much of a sample's answer changes where it does: of one class all, of a text's positions the mean share of them;
+// where no text changed, one position.
+double changed_share(const SummaryPoint& point, const std::string& figure);
 
 // Whether one of the two seems to be faster, and the runs do not tell.
 bool is_doubtful(const Latency& latency, const Latency& of_float);
