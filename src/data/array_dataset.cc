@@ -131,11 +131,18 @@ Column make_column(const ArrayFile& file, const std::string& name, const ValueIn
   return column;
 }
 
-// What follows the tokens of any row of input_ids.
-Column column_beside(const Column& tokens, const ValueInfo& input) {
+// What follows the tokens of any row of input_ids, `before` of which came before it.
+Column column_beside(const Column& tokens, const ValueInfo& input, int64_t before) {
   const std::vector<int64_t> row(static_cast<size_t>(tokens.row(0).element_count()));
-  auto beside = std::make_shared<const Tensor>(token_input(input, *role_of(input.name), row));
+  auto beside = std::make_shared<const Tensor>(token_input(input, *role_of(input.name), row, before));
   return {.array = beside, .dims = beside->dims()};
+}
+
+// How many tokens the arrays of a past remember; inputs without an array have no column yet.
+int64_t tokens_before(std::span<const Column> columns, std::span<const ValueInfo> inputs) {
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (const auto past = columns[i].array ? remembered(inputs[i], columns[i].dims) : std::nullopt) return *past;
+  return 0;
 }
 
 // The number of samples, which all arrays share; inputs without an array have no column yet.
@@ -210,8 +217,9 @@ std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::spa
     if (file.has(names[i])) columns[i] = make_column(file, names[i], inputs[i]);
   const int64_t count = count_samples(file, columns, names);
   const auto tokens = std::ranges::find(names, "input_ids") - names.begin();
+  const int64_t before = tokens_before(columns, inputs);
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (!file.has(names[i])) columns[i] = column_beside(columns[static_cast<size_t>(tokens)], inputs[i]);
+    if (!file.has(names[i])) columns[i] = column_beside(columns[static_cast<size_t>(tokens)], inputs[i], before);
 
   Rows all;
   bool has_labels = true;

@@ -35,15 +35,27 @@ bool suits(const ValueInfo& input, TokenRole role) {
          std::ranges::any_of(std::span(*input.shape).subspan(1), [](const Dimension& d) { return d.value <= 0; });
 }
 
-Tensor token_input(const ValueInfo& input, TokenRole role, std::span<const int64_t> tokens) {
+std::optional<int64_t> remembered(const ValueInfo& input, std::span<const int64_t> dims) {
+  const bool other = input.name.find("encoder") != std::string::npos || input.name.find("cross") != std::string::npos;
+  if (role_of(input.name) != TokenRole::kMemory || !input.shape || input.shape->size() != dims.size() || other)
+    return {};
+  if (dims.size() >= 4) return dims[dims.size() - 2];
+  for (size_t axis = 1; axis < dims.size(); ++axis)
+    if ((*input.shape)[axis].value <= 0) return dims[axis];
+  return {};
+}
+
+Tensor token_input(const ValueInfo& input, TokenRole role, std::span<const int64_t> tokens, int64_t before) {
   if (role == TokenRole::kMemory) return nothing(input);
-  const int64_t length = std::max((*input.shape)[1].value, std::ssize(tokens));
-  std::vector<int64_t> values(static_cast<size_t>(length));
-  for (size_t i = 0; i < tokens.size(); ++i)
-    values[i] = role == TokenRole::kTokens      ? tokens[i]
-                : role == TokenRole::kOnes      ? 1
-                : role == TokenRole::kPositions ? static_cast<int64_t>(i)
-                                                : 0;
+  const int64_t known = std::ssize(tokens) + (role == TokenRole::kOnes ? before : 0);
+  std::vector<int64_t> values(static_cast<size_t>(std::max((*input.shape)[1].value, known)));
+  const int64_t length = std::ssize(values);
+  for (int64_t i = 0; i < known; ++i) {
+    int64_t& value = values[static_cast<size_t>(i)];
+    if (role == TokenRole::kTokens) value = tokens[static_cast<size_t>(i)];
+    if (role == TokenRole::kOnes) value = 1;
+    if (role == TokenRole::kPositions) value = before + i;
+  }
   return convert(int64_tensor({1, length}, std::move(values)), input.type, input.name);
 }
 

@@ -12,9 +12,9 @@ namespace seqto::internal {
 
 enum class TokenRole {
   kTokens,     // input_ids
-  kOnes,       // attention_mask: what is there
+  kOnes,       // attention_mask: what is there, the remembered tokens included
   kZeros,      // token_type_ids: one text
-  kPositions,  // position_ids: counted from 0
+  kPositions,  // position_ids: counted from 0 at the first remembered token
   kMemory,     // past_*: what was remembered of the tokens before
 };
 std::optional<TokenRole> role_of(std::string_view input);
@@ -25,8 +25,12 @@ bool gives_memory(std::string_view output);
 // Whether the input is of its role's shape: [batch, tokens], of memory an open length besides the batch.
 bool suits(const ValueInfo& input, TokenRole role);
 
-// What such an input holds beside `tokens` where nothing came before; filled up with 0 to the input's fixed length.
-// `input` suits the role.
-Tensor token_input(const ValueInfo& input, TokenRole role, std::span<const int64_t> tokens);
+// The tokens that an input of memory, of these dims, remembers: [..., heads, tokens, size], or where it has fewer axes
+// the first open one behind the batch. Nothing where the name tells of an encoder, whose tokens are others.
+std::optional<int64_t> remembered(const ValueInfo& input, std::span<const int64_t> dims);
+
+// What such an input holds beside `tokens` where `before` came before them, none of which an input of memory holds;
+// filled up with 0 to the input's fixed length. `input` suits the role.
+Tensor token_input(const ValueInfo& input, TokenRole role, std::span<const int64_t> tokens, int64_t before = 0);
 
 }  // namespace seqto::internal

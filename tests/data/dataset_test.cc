@@ -177,6 +177,20 @@ TEST_F(ArrayDatasetTest, FillsWhatFollowsTokens) {
   EXPECT_PRED2(says, error_of([&] { open_dataset(save({{"attention_mask", mask}}), inputs); }), "missing");
 }
 
+TEST_F(ArrayDatasetTest, TokensGoOnBehindTheirPast) {
+  const auto ids = [](const char* name) { return input({-1, -1}, DataType::kInt64, name); };
+  const std::vector<ValueInfo> inputs{ids("attention_mask"), ids("input_ids"), ids("position_ids"),
+                                      ids("token_type_ids"),
+                                      input({-1, 2, -1, 4}, DataType::kFloat, "past_key_values.0.key")};
+  const auto tokens = int64_tensor({2, 3}, {4, 5, 6, 7, 8, 9});
+  const auto past = counting({2, 2, 5, 4});
+  const Sample sample = open_dataset(save({{"input_ids", tokens}, {"past_key_values.0.key", past}}), inputs)->read(1);
+  EXPECT_TRUE(sample.inputs[0].equals(int64_tensor({1, 8}, {1, 1, 1, 1, 1, 1, 1, 1})));
+  EXPECT_TRUE(sample.inputs[1].equals(int64_tensor({1, 3}, {7, 8, 9})));
+  EXPECT_TRUE(sample.inputs[2].equals(int64_tensor({1, 3}, {5, 6, 7})));
+  EXPECT_TRUE(sample.inputs[3].equals(int64_tensor({1, 3}, {0, 0, 0})));
+}
+
 TEST_F(ArrayDatasetTest, GivesViewsWithABatchOfOne) {
   const auto data = open(save({{"x", counting({3, 2, 2})}, {"y", int64_tensor({3}, {7, 8, 9})}}), input({-1, 2, 2}));
   ASSERT_EQ(data->size(), 3);
