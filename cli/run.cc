@@ -62,7 +62,8 @@ void run_command(const Flags& flags, const Context& context) {
   auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
   auto runner = runner_for(model, f.data, f.device.device, f.device.options, context);
   auto session = runner->load_file(file);
-  Answers answers(session->output_names());
+  // What is written has all positions; metrics see those that the mask counts.
+  Answers answers(session->output_names()), counted(session->output_names());
   std::vector<Truth> truths;
   Shapes shapes;
   for (int64_t i : all_samples(*data)) {
@@ -70,12 +71,13 @@ void run_command(const Flags& flags, const Context& context) {
     const Sample sample = data->read(i);
     const std::vector<Tensor> outputs = session->run(sample.inputs);
     answers.append(outputs);
+    if (!metrics.empty()) counted.append(outputs, sample.counted);
     std::ranges::transform(outputs, std::back_inserter(shapes.emplace_back()), &Tensor::dims);
     truths.push_back(truth_of(sample));
     context.env.progress({"run", i + 1, data->size(), ""});
   }
   Measurement measurement;
-  measure_task(measurement, metrics, answers, answers, truths);
+  measure_task(measurement, metrics, counted, counted, truths);
   const std::vector<Initializer> arrays = arrays_of(std::move(answers), shapes);
   save_npz(f.output, arrays);
   if (context.json) return print_result(f.output, session->output_names(), data->size(), measurement);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "metrics/loss/output_values.h"
 #include "metrics/scored_pair.h"
 #include "seqto/error.h"
 
@@ -78,12 +79,16 @@ class Comparison {
  public:
   explicit Comparison(std::string name) { parity_.name = std::move(name); }
 
-  void add(const Tensor& reference, const Tensor& candidate, SampleParity& sample) {
+  // Nobody reads hidden positions, so they do not count.
+  void add(const Tensor& reference, const Tensor& candidate, std::span<const char> counted, SampleParity& sample) {
     check(reference, candidate, sample);
     const std::vector<double> a = values_of(reference), b = values_of(candidate);
     SampleParity here{sample.index, sample.name, parity_.name};
+    const size_t position = internal::hides_positions(reference, counted) ? a.size() / counted.size() : 0;
     double sum = 0;
+    int64_t comparable = 0;
     for (size_t i = 0; i < a.size(); ++i) {
+      if (position > 0 && !counted[i / position]) continue;
       count(a[i], parity_.reference);
       count(b[i], parity_.candidate);
       const double difference = a[i] == b[i] ? 0 : std::abs(a[i] - b[i]);
@@ -91,6 +96,7 @@ class Comparison {
         ++here.incomparable;
         continue;
       }
+      ++comparable;
       sum += difference;
       here.max_abs = std::max(here.max_abs, difference);
       if (compared_++ == 0 || difference > parity_.max_abs) {
@@ -101,7 +107,6 @@ class Comparison {
       }
     }
     sum_ += sum;
-    const auto comparable = static_cast<int64_t>(a.size()) - here.incomparable;
     here.mean_abs = comparable > 0 ? sum / static_cast<double>(comparable) : 0;
     if (here.incomparable > 0 && parity_.incomparable == 0) parity_.first_incomparable = sample.name;
     parity_.incomparable += here.incomparable;
@@ -180,7 +185,8 @@ Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const
     const Sample sample = data.read(i);
     const Pairs pairs = pairs_of(sample, i);
     SampleParity worst{i, sample.name, ""};
-    for (size_t o = 0; o < comparisons.size(); ++o) comparisons[o].add(pairs[o].first, pairs[o].second, worst);
+    for (size_t o = 0; o < comparisons.size(); ++o)
+      comparisons[o].add(pairs[o].first, pairs[o].second, sample.counted, worst);
     keep_worst(parity.worst, std::move(worst), parity.options.worst);
     env.progress({"validate", i + 1, parity.samples, ""});
   }

@@ -28,11 +28,6 @@ std::vector<float> counted_values(std::span<const float> values, std::span<const
   return kept;
 }
 
-bool has_positions(const Tensor& tensor, std::span<const char> counted) {
-  const std::vector<int64_t>& dims = tensor.dims();
-  return !counted.empty() && dims.size() >= 3 && dims[0] == 1 && dims[1] == std::ssize(counted);
-}
-
 std::vector<float> values_of(const Tensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.element_count()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
@@ -41,6 +36,11 @@ std::vector<float> values_of(const Tensor& tensor) {
 
 }  // namespace
 
+bool hides_positions(const Tensor& tensor, std::span<const char> counted) {
+  const std::vector<int64_t>& dims = tensor.dims();
+  return !counted.empty() && dims.size() >= 3 && dims[0] == 1 && dims[1] == std::ssize(counted);
+}
+
 void append_list(Outputs& outputs, const Tensor& tensor) {
   outputs.dims = tensor.dims();
   outputs.append_of_any_length(values_of(tensor));
@@ -48,7 +48,7 @@ void append_list(Outputs& outputs, const Tensor& tensor) {
 
 void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char> counted) {
   const std::vector<int64_t>& dims = tensor.dims();
-  const bool some = has_positions(tensor, counted);
+  const bool some = hides_positions(tensor, counted);
   // Lengths of sequences may differ; the classes of a position may not.
   const bool alike = dims.size() == outputs.dims.size() && !dims.empty() && dims.back() == outputs.dims.back();
   const bool may_differ = outputs.rows == 0 || alike || tensor.element_count() == outputs.columns;

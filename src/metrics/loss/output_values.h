@@ -10,6 +10,9 @@
 
 namespace seqto::internal {
 
+// Whether the tensor is one of positions, [1, positions, ...], some of which are not counted (Sample::counted).
+bool hides_positions(const Tensor& tensor, std::span<const char> counted);
+
 // A row more: the values of a tensor of numbers as float32, and its dims. Of an output of positions, [1, positions,
 // ...], the counted ones alone (Sample::counted; empty: all).
 void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char> counted = {});
