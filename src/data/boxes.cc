@@ -86,6 +86,18 @@ std::vector<Keypoint> keypoints_of(std::span<const float> values, const Keypoint
   return points;
 }
 
+// Rounding, and what is cut off at an image's edge, may lead a little beyond it.
+void require_shares(std::span<const float> values, const fs::path& file, int64_t line) {
+  constexpr float kLargest = 1.1f;
+  const auto beyond = std::ranges::find_if(values, [](float value) { return !(value <= kLargest); });
+  if (beyond == values.end()) return;
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[data] {}, line {}: {} found behind the class; places and sizes as shares of the image, from 0 "
+                  "to 1, expected, not pixels; divide them by its width and height",
+                  file.string(), line, *beyond));
+}
+
 class Description {
  public:
   explicit Description(const fs::path& file) : file_(file), yaml_(parse_yaml(read_file(file), file.string())) {
@@ -260,6 +272,7 @@ std::vector<Box> read_yolo(const std::filesystem::path& file, const std::optiona
                               "keypoints expected, as \"kpt_shape\" says; correct the line",
                               file.string(), number, values.size(), keypoints->count, keypoints->values));
     const bool outline = !keypoints && values.size() >= 6 && values.size() % 2 == 0;
+    require_shares(std::span(values).first(outline ? values.size() : 4), file, number);
     if (outline) {
       Outline corners;
       box.left = box.right = values[0], box.top = box.bottom = values[1];

@@ -31,7 +31,7 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
                   second->run(same ? sample.inputs : candidate.data->read(i).inputs));
     env.progress({"check", i + 1, reference.data->size(), ""});
   }
-  auto [before, after] = scored.measured();
+  auto [before, after] = scored.measured(env);
   before.size_bytes = size_of(reference.path);
   after.size_bytes = size_of(candidate.path);
   Measured m;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "metrics/loss/output_values.h"
+#include "metrics/zero_scores.h"
 
 namespace seqto::internal {
 
@@ -41,12 +42,13 @@ void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference,
   if (labelled_) labels_.push_back(sample.label);
 }
 
-std::pair<Measurement, Measurement> ScoredPair::measured() const {
+std::pair<Measurement, Measurement> ScoredPair::measured(const Env& env) const {
   std::pair<Measurement, Measurement> both;
   measure_outputs(both.first, reference_.outputs, reference_.outputs, labels_);
   measure_outputs(both.second, reference_.outputs, candidate_.outputs, labels_);
   measure_task(both.first, metrics_, reference_.all, reference_.all, truths_);
   measure_task(both.second, metrics_, candidate_.all, reference_.all, truths_);
+  if (const std::string note = note_on_zero_scores(both.first); !note.empty()) env.log(LogLevel::kWarning, note);
   return both;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "seqto/env.h"
 #include "seqto/metrics.h"
 #include "seqto/task.h"
 
@@ -21,8 +22,8 @@ class ScoredPair {
   ScoredPair(const MetricOptions& asked, const Metrics& own, std::string reference, Names names, bool labelled);
   // Throws Error{kInvalidInput} where a first output is not float.
   void append(const Sample& sample, std::span<const Tensor> reference, std::span<const Tensor> candidate);
-  // The reference's and the candidate's; sizes and latencies are not known here.
-  std::pair<Measurement, Measurement> measured() const;
+  // The reference's and the candidate's; sizes and latencies are not known here. Warns where the reference's score 0.
+  std::pair<Measurement, Measurement> measured(const Env& env) const;
   // The one of the task.
   std::string loss() const { return reading_.task ? std::string(reading_.task->loss) : "kl"; }
 

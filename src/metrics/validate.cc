@@ -194,9 +194,9 @@ Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const
   return parity;
 }
 
-TaskParity task_parity(const internal::ScoredPair& scored, const ParityOptions& options) {
+TaskParity task_parity(const internal::ScoredPair& scored, const ParityOptions& options, const Env& env) {
   TaskParity task;
-  std::tie(task.reference, task.candidate) = scored.measured();
+  std::tie(task.reference, task.candidate) = scored.measured(env);
   const Figures figures = figures_of(task.candidate, task.reference);
   for (const auto& [name, _] : task.candidate.metrics)
     if (const auto found = figures.find(name + "_drop"); found != figures.end()) task.drops[name] = found->second;
@@ -259,7 +259,7 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
         if (scored) scored->append(sample, expected, found);
         return pairs;
       });
-  if (scored) parity.task = task_parity(*scored, options);
+  if (scored) parity.task = task_parity(*scored, options, env);
   return parity;
 }
 

@@ -73,6 +73,29 @@ class Pair(Folder):
         self.assertAlmostEqual(figures["size_ratio"]["value"], sizes[0] / sizes[1], delta=1e-12)
         self.assertNotIn("latency_ns", figures)
 
+    def test_labels_that_cannot_be_right(self):
+        """The drop of 0 of a float model that is never right would pass any gate."""
+        file = np.load(models.DIGITS_DATA)
+        labels = self.dir / "labels.csv"
+
+        def with_labels(values):
+            labels.write_text("file,label\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
+            return check(*self.words, "--labels", labels, "--max-accuracy-drop", 0.01)
+
+        code, _, said = with_labels(file["y"][:50] + 100)
+        self.assertEqual(code, INVALID)
+        self.assertRegex(said, r"the label 10\d and a first output of 10 values found; a class from 0 to 9 expected")
+        best = scores(models.DIGITS, file["x"].astype(np.float32)[:50]).argmin(1)
+        code, found, said = with_labels(best)
+        self.assertEqual(code, 0)
+        self.assertIn("warning: the float model scores 0 in f1, top1", said.lower())
+        self.assertIn("the float model scores 0 in f1, top1", "\n".join(found["notes"]))
+        self.assertEqual(check(*self.words, "--max-accuracy-drop", 1)[1]["notes"], [])
+        tuned = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--labels", labels, "--quick", "--max-evaluations", 3,
+                             "-o", self.dir / "zero")
+        self.assertEqual(tuned.returncode, 0, tuned.stderr)
+        self.assertIn("the float model scores 0 in", "\n".join(json.loads((self.dir / "zero/summary.json").read_text())["notes"]))
+
     def test_every_violated_limit_is_named(self):
         size = self.model.stat().st_size
         code, found, said = check(*self.words, "--max-size", size - 1, "--max-size", "100%", "--max-loss", "mse=0", "--max-loss", "kl=1",

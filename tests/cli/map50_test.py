@@ -317,6 +317,11 @@ class Map50(unittest.TestCase):
         done = self.measure(rows, {"classes": CLASSES, "keypoints": [5, 3]}, metric="keypoint_map50")
         self.assertEqual((done.returncode, "no labelled keypoints found" in done.stderr), (INVALID, True), done.stderr)
 
+    def test_an_object_of_no_class(self):
+        done = self.measure(self.places(24)[..., :-1], {"classes": CLASSES - 1, "input": [SIDE, SIDE]})
+        self.assertEqual(done.returncode, INVALID)
+        self.assertIn(f"an object of class {CLASSES - 1} and a detector of {CLASSES - 1} found; classes from 0 to {CLASSES - 2}", done.stderr)
+
     def test_errors(self):
         rows = self.places(8)
         for decoder, part in (({}, "classes"), ({"classes": 4}, "9 values for each box expected"),

@@ -61,6 +61,10 @@ TEST_F(ImageTruth, BoxesOfYolo) {
   EXPECT_NE(open(folder_.path, {.labels = labels_.path.string()})->fingerprint(), fingerprint);
   labels_.write("c.txt", "1 0.5 0.5 0.5 0.5\n1 0.5 0.5\n");
   EXPECT_PRED2(says, error_of([&] { data->read(2); }), "c.txt, line 2");
+  labels_.write("c.txt", "1 0.5 0.5 0.5 0.5\n1 9 6 4 4\n");
+  EXPECT_PRED2(says, error_of([&] { data->read(2); }), "c.txt, line 2: 9 found behind the class; places and sizes as");
+  labels_.write("c.txt", "1 0.9 0.9 1.001 0.5 1.02 0.9\n");
+  EXPECT_EQ(data->read(2).boxes->size(), 1U) << "an outline that is cut off at the edge";
   const auto cropped = labels_.write("p.json", R"({"crop": 8})");
   ValueInfo small = kImage;
   small.shape = std::vector<Dimension>{{1}, {3}, {8}, {8}};

@@ -222,8 +222,8 @@ TEST(TaskMetrics, KnownAnswers) {
   EXPECT_THROW(task_metrics(outputs, std::vector<int64_t>{0}), Error);
 }
 
-TEST(TaskMetrics, NanPredictsNothingAndUnknownClassesAreMissed) {
-  const auto metrics = task_metrics(rows({{kNan, 1}, {0, 1}}), std::vector<int64_t>{0, 7});
+TEST(TaskMetrics, NanPredictsNothing) {
+  const auto metrics = task_metrics(rows({{kNan, 1}}), std::vector<int64_t>{0});
   EXPECT_EQ(metrics, (std::map<std::string, double>{{"f1", 0}, {"top1", 0}, {"top5", 0}}));
 }
 

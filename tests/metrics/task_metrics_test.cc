@@ -44,6 +44,24 @@ TEST(TaskMetrics, ErrorsOfNumbers) {
   EXPECT_THROW(measured("accuracy", found, truths), Error);
 }
 
+TEST(TaskMetrics, RefuseLabelsOfNoClass) {
+  const auto words = [](std::vector<float> scores, int64_t label) -> std::string {
+    Outputs outputs;
+    outputs.append(scores);
+    try {
+      task_metrics(outputs, std::vector{label});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(words({1, 2, 3}, 3).find("the label 3 and a first output of 3 values found; a class from 0 to 2 expected"),
+            std::string::npos);
+  EXPECT_EQ(words({1, 2, 3}, 2), "");
+  EXPECT_EQ(words({0.5f}, 30), "") << "the target of a regression";
+  EXPECT_EQ(words({1, 2, 3}, -1), "");
+}
+
 TEST(TaskMetrics, LandmarksInSizesOfTheirBox) {
   // A box of 4 x 9, so of the size 6; one point is off by 3, two are right.
   const std::vector<Truth> truths{{.target = {0, 0, 4, 9, 2, 2}}};

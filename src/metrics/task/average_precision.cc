@@ -257,9 +257,19 @@ class AveragePrecision : public NamedMetric {
     return decoder_->class_numbers == ClassNumbers::kCategories && box.category >= 0 ? box.category : box.label + 1;
   }
 
+  // How many classes there are, rows of found boxes do not tell.
+  void require_class(const Box& box) const {
+    if (decoder_->classes < 1 || decoder_->decode == BoxDecode::kFound || box.label < decoder_->classes) return;
+    throw Error(Code::kInvalidInput,
+                fmt::format("[metric] {}: an object of class {} and a detector of {} found; classes from 0 to {} "
+                            "expected; correct the labels, or \"classes\" in {}=FILE.json",
+                            name(), box.label, decoder_->classes, decoder_->classes - 1, name()));
+  }
+
   std::vector<Object> objects_of(const std::vector<Box>& boxes) const {
     std::vector<Object> objects;
     for (const Box& box : boxes) {
+      require_class(box);
       objects.push_back({box, !box.crowd});
       objects.back().box.label = number_of(box);
       if (part_ == Part::kMask) objects.back().counts &= !box.outlines.empty();

@@ -52,6 +52,17 @@ class MacroF1 {
   size_t classes_ = 0;
 };
 
+// A single value may be a regression's, whose whole numbers look like labels.
+void require_class(int64_t label, std::span<const float> scores) {
+  const auto classes = std::ssize(scores);
+  if (classes < 2 || label < classes) return;
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[evaluate] the label {} and a first output of {} values found; a class from 0 to {} expected; "
+                  "correct the labels, or leave them out where they are no classes",
+                  label, classes, classes - 1));
+}
+
 }  // namespace
 
 LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
@@ -66,6 +77,7 @@ LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
   for (int64_t i = 0; i < outputs.rows; ++i) {
     const int64_t label = labels[i];
     if (label < 0) continue;
+    require_class(label, outputs.row(i));
     answers.push_back({label, -1});
     top1.push_back(0);
     top5.push_back(0);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "metrics/loss/output_values.h"
+#include "metrics/zero_scores.h"
 #include "orchestrator/tune/first_front.h"
 #include "seqto/error.h"
 #include "seqto/task.h"
@@ -144,6 +145,13 @@ void note_intervals(const Measurement& measurement, Ending& ending) {
                       name));
 }
 
+void note_zero_scores(const Measurement& measurement, const Env& env, Ending& ending) {
+  std::string note = note_on_zero_scores(measurement);
+  if (note.empty()) return;
+  env.log(LogLevel::kWarning, note);
+  ending.notes.push_back(std::move(note));
+}
+
 void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, Ending& ending) {
   for (Place& place : places)
     for (EvaluationData* part : {&place.evaluation, &place.search, &place.acceptance}) {
@@ -207,6 +215,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     require_metrics(measured, in.options.search.objectives, "evaluation");
     const bool is_first = &place == &places.front();
     if (is_first) note_intervals(measured, study.ending);
+    if (is_first) note_zero_scores(measured, in.env, study.ending);
     require_finite(place);
     if (is_first) settle_loss(in, answer.outputs, place, study.ending);
     place.evaluation.paired = study.ending.objectives;
