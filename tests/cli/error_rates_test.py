@@ -110,6 +110,15 @@ class ErrorRates(unittest.TestCase):
         self.assertGreater(summary["baseline"]["metrics"]["wer"], 0)
         self.assertIn("wer", summary["baseline"]["lower_is_better"])
 
+    def test_a_rate_of_words_tells_the_task(self):
+        out = self.dir / "kl"
+        done = seqto("tune", self.dir / "ctc.onnx", *self.data, "--metric", f"wer={self.dir / 'vocab.json'}", "--quick",
+                     "--max-evaluations", "3", "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((out / "summary.json").read_text())
+        self.assertEqual((summary["task"], summary["objectives"][0]), ("transcribe", "kl"))
+        self.assertIn("task: transcribe", done.stderr)
+
     def test_what_is_missing_is_said(self):
         def error(*flags):
             done = self.measured(*flags, "--max-loss", "wer=1")

@@ -78,6 +78,17 @@ TEST(Task, FollowsTheOutputs) {
   EXPECT_EQ(of({{1, 1}, {2, 1, 128}}, 1), "regress");  // the second is a state
 }
 
+TEST(Task, AnErrorRateOfWordsReadsFrames) {
+  const auto of = [](const std::vector<int64_t>& dims, const std::string& metric) {
+    const Outputs outputs = answer({ones(dims)});
+    return find_reading({.metrics = {metric}}, image_model(), {.outputs = outputs, .sample = {}}).task->name;
+  };
+  EXPECT_EQ(of({1, 50, 32}, "wer=vocab.json"), "transcribe");
+  EXPECT_EQ(of({1, 50, 32}, "cer=vocab.json"), "transcribe");
+  EXPECT_EQ(of({1, 50, 32}, "mae"), "raw");
+  EXPECT_EQ(of({1, 10}, "wer=vocab.json"), "classify");
+}
+
 // Scores of four classes at each of three positions, highest at `first`.
 Tensor scores(const std::vector<size_t>& first) {
   std::vector<float> values(first.size() * 4);

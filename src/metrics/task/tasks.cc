@@ -79,8 +79,16 @@ bool ends_in_tanh(const Model& model) {
   return node && internal::is_tanh(*node);
 }
 
-Found found_by(const Model& model, const FirstAnswer& first) {
+// What reads the scores of each frame as text.
+bool asks_for_text(const MetricOptions& asked) {
+  return std::ranges::any_of(
+      asked.metrics, [](std::string_view metric) { return metric.starts_with("wer=") || metric.starts_with("cer="); });
+}
+
+Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer& first) {
   const Outputs& outputs = first.outputs;
+  if (asks_for_text(asked) && is_sequence(outputs) && !reads_ids(model))
+    return {"transcribe", "an error rate of words in the scores of each frame"};
   if (outputs.maker) return {"detect", "lists of boxes with scores"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
@@ -163,7 +171,7 @@ Reading find_reading(const MetricOptions& asked, const Model& model, const First
     detector = internal::find_decoder(model, first.outputs, first.sample);
   if (asked.task.empty()) {
     auto [task, reason] =
-        detector.empty() ? found_by(model, first) : Found{"detect", "outputs of the form of boxes with scores"};
+        detector.empty() ? found_by(asked, model, first) : Found{"detect", "outputs of the form of boxes with scores"};
     reading = {.task = &task_named(task), .reason = std::move(reason)};
   } else {
     reading.task = &task_named(asked.task);
