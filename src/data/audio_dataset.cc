@@ -274,6 +274,12 @@ Form look_at(std::vector<AudioFile>& files, AudioWindows windows) {
                                                    file.path.string(), sound.channels(), form.channels, files[0].name));
     }
     file.frames = sound.frames();
+    if (file.frames == 0 && form.windows.window == 0)
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[data] {}: no sound found in it; some expected, as the model reads whole files; take the "
+                      "file out of the folder, or give --window",
+                      file.path.string()));
     file.windows = count_windows(file.frames, form.windows);
     file.size_bytes = fs::file_size(file.path);
   }

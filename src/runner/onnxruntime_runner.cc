@@ -16,6 +16,7 @@
 #include "runner/insert_observers.h"
 #include "runner/onnxruntime_observe.h"
 #include "runner/onnxruntime_providers.h"
+#include "runner/run_hints.h"
 #include "seqto/error.h"
 
 #ifndef SEQTO_DEFAULT_ORT_LIBRARY
@@ -93,9 +94,11 @@ Error runtime_error(std::string_view verb, const Ort::Exception& error) {
   return Error(Code::kInvalidInput, fmt::format("[{}] ONNX Runtime does not take the model: {}", verb, error.what()));
 }
 
-Error run_error(const Ort::Exception& error) {
+Error run_error(const Ort::Exception& error, std::span<const std::string> names, std::span<const Tensor> inputs) {
   require_memory("run", error.what());
-  return Error(Code::kInvalidInput, fmt::format("[run] ONNX Runtime says: {}", error.what()));
+  const std::string hint = run_hint(error.what(), names, inputs);
+  return Error(Code::kInvalidInput,
+               fmt::format("[run] {}ONNX Runtime says: {}", hint.empty() ? "" : hint + ". ", error.what()));
 }
 
 // A file without a place on disk.
@@ -154,7 +157,7 @@ class OnnxruntimeSession : public Session {
       return outputs;
     } catch (const Ort::Exception& error) {
       if (cancelled_) throw Error(Code::kInterrupted, "[run] cancelled");
-      throw run_error(error);
+      throw run_error(error, input_names_, inputs);
     }
   }
   void cancel() noexcept override {

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnx import TensorProto
 
@@ -111,6 +112,42 @@ class Text(unittest.TestCase):
             self.assertLessEqual(rows["q999"], rows["max"])
         self.assertIn("Loss by position", page)
 
+    def test_what_the_mask_hides_does_not_count(self):
+        """Samples that a tokenizer filled up: run, as validate, scores the tokens alone, and writes all positions."""
+        model = models.save(
+            self.dir / "masked.onnx", [models.node("Gather", ["table", "input_ids"], ["e"]),
+                                       models.node("MatMul", ["e", "w"], ["s"]),
+                                       models.node("Cast", ["attention_mask"], ["f"], to=1),
+                                       models.node("ReduceMean", ["f"], ["m"], keepdims=1, axes=[1]),
+                                       models.node("Unsqueeze", ["m", "last"], ["u"]), models.node("Mul", ["u", "none"], ["z"]),
+                                       models.node("Add", ["s", "z"], ["logits"])],
+            [(name, ["batch", "tokens"], TensorProto.INT64) for name in ("input_ids", "attention_mask")],
+            [("logits", ["batch", "tokens", WORDS])],
+            [("table", np.eye(WORDS, dtype=np.float32)), ("w", self.scores), ("last", np.array([2], np.int64)),
+             ("none", np.zeros(1, np.float32))])
+        other = self.dir / "other.onnx"  # differs where the word 47 is
+        shifted = self.scores.copy()
+        shifted[WORDS - 1] += 1
+        models.save(other, list(onnx.load(str(model)).graph.node),
+                    [(name, ["batch", "tokens"], TensorProto.INT64) for name in ("input_ids", "attention_mask")],
+                    [("logits", ["batch", "tokens", WORDS])],
+                    [("table", np.eye(WORDS, dtype=np.float32)), ("w", shifted), ("last", np.array([2], np.int64)),
+                     ("none", np.zeros(1, np.float32))])
+        ids = np.reshape(self.tokens, (-1, LENGTH))[:20] % (WORDS - 1)
+        mask = np.ones_like(ids)
+        mask[:, 10:], ids[:, 10:] = 0, WORDS - 1
+        np.savez(self.dir / "padded.npz", input_ids=ids, attention_mask=mask)
+        done = self.seqto("run", model, "--data", self.dir / "padded.npz", "--metric", "perplexity", "-o", self.dir / "out.npz", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        nats = -self.scores[ids[:, :9], ids[:, 1:10]].astype(np.float64)
+        self.assertAlmostEqual(json.loads(done.stdout)["metrics"]["perplexity"], np.exp(nats.mean()), delta=1e-4)
+        self.assertEqual(np.load(self.dir / "out.npz")["logits"].shape, (20, LENGTH, WORDS))
+        done = self.seqto("validate", model, other, "--data", self.dir / "padded.npz", "--json")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["outputs"][0]["max_abs"]), (0, 0), done.stdout)
+        np.savez(self.dir / "padded.npz", input_ids=ids, attention_mask=np.ones_like(mask))
+        done = self.seqto("validate", model, other, "--data", self.dir / "padded.npz", "--json")
+        self.assertAlmostEqual(json.loads(done.stdout)["outputs"][0]["max_abs"], 1, delta=1e-5)
+
     def test_where_the_next_token_changes(self):
         """The words are those of onnxruntime's scores."""
         model = models.save(
@@ -202,6 +239,15 @@ class Text(unittest.TestCase):
         pooled, *_ = self.study("first", self.features, "--text", self.dir / "lines.txt", "--tokenizer",
                                 self.dir / "framed.json", "--pooling", "first")
         self.assertNotEqual(pooled["fully_quantized"]["losses"]["cosine"], summary["fully_quantized"]["losses"]["cosine"])
+
+    def test_another_tokenizer(self):
+        other = json.loads((self.dir / "plain.json").read_text())
+        other["model"]["vocab"]["w1"] = 297
+        (self.dir / "other.json").write_text(json.dumps(other))
+        done = self.seqto("run", self.bigrams, "--text", self.dir / "book.txt", "--tokenizer", self.dir / "other.json", "-o", self.dir / "o.npz")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(f"the token 297 of 'input_ids' and a table of {WORDS} rows found", done.stderr)
+        self.assertIn("give the tokenizer of this model", done.stderr)
 
     def test_what_is_missing_is_said(self):
         for words, part in (([], "give --tokenizer FILE"),

@@ -182,6 +182,9 @@ TEST(Audio, ErrorsSayWhatIsWrong) {
   EXPECT_EQ(open_dataset(file, two, {.constants = {{"sr", 8000}}})->size(), 2);
   folder.write("b.wav", wav(16, ramp(20), 1, 16000));
   EXPECT_PRED2(says, error_of([&] { open(folder.path, info); }), "b.wav: a sample rate of 16000 Hz found; 8000 Hz");
+  const std::string silent = folder.write("d.wav", wav(16, {}, 1, 8000));
+  EXPECT_PRED2(says, error_of([&] { open(silent, input({kBatch, kOpen})); }), "d.wav: no sound found in it");
+  EXPECT_EQ(open(silent, info)->size(), 1) << "a window of zeros";
   const std::string bad = folder.write("c.wav", "RIFF no sound");
   EXPECT_PRED2(says, error_of([&] { open(bad, info); }), "c.wav: ");
 }

@@ -41,6 +41,45 @@ TEST(OnnxruntimeRunner, WeightsFromMemoryGiveWhatTheFileGives) {
   std::filesystem::remove(path);
 }
 
+// Words of four rows, and positions of three where the model counts them itself.
+std::string token_error(const std::string& body, const std::vector<int64_t>& ids) {
+  const Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (int64[1,n] input_ids) => (float[1,n,1] y) <float[4,1] words = {1, 2, 3, 4}, float[1,3,1] places = {1, 2, 3},
+      float[3,1] place_rows = {1, 2, 3}, int64[1] minus = {-1}, int64 one = {1}> {)" +
+                                       body + "}");
+  const auto runner = make_runner("cpu");
+  const auto session = runner->load(model);
+  const std::vector<Tensor> inputs{int64_tensor({1, std::ssize(ids)}, ids)};
+  try {
+    session->run(inputs);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(OnnxruntimeRunner, SaysWhichTokenIsInNoTable) {
+  const std::string words = "y = Gather(words, input_ids)";
+  EXPECT_NE(token_error(words, {0, 297})
+                .find("[run] the token 297 of 'input_ids' and a table of 4 rows found; tokens "
+                      "from 0 to 3 expected; give the tokenizer of this model"),
+            std::string::npos);
+  EXPECT_EQ(token_error(words, {0, 3, 3, 3, 3}), "");
+}
+
+TEST(OnnxruntimeRunner, SaysThatATextIsLongerThanItsPositions) {
+  const std::string counted = R"(e = Gather(words, input_ids) o = Mul(input_ids, minus) z = Div(o, minus)
+    f = Min(z, one) p = CumSum(f, one) q = Add(p, minus) r = Gather(place_rows, q) y = Add(e, r))";
+  EXPECT_EQ(token_error(counted, {1, 1, 1}), "");
+  EXPECT_NE(token_error(counted, {1, 1, 3, 1, 1}).find("[run] 5 tokens and a table of 3 positions found"),
+            std::string::npos);
+  const std::string added = "e = Gather(words, input_ids) y = Add(e, places)";
+  EXPECT_NE(token_error(added, {1, 1, 1, 1}).find("[run] 4 tokens found; where the model's table of positions"),
+            std::string::npos);
+  EXPECT_NE(token_error(added, {1, 1, 1, 1}).find("give a smaller --length"), std::string::npos);
+}
+
 TEST(OnnxruntimeRunner, OutputsOutliveTheSession) {
   auto runner = make_runner("cpu");
   std::vector<Tensor> inputs{float_tensor({1, 600}, std::vector<float>(600, 1.0f))};
