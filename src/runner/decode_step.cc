@@ -16,6 +16,14 @@ int64_t likeliest(const Tensor& scores) {
   return std::ranges::max_element(last) - last.begin();
 }
 
+// The axis that grows by the tokens counts all that are remembered, those of a past that was given included. 0: none
+// does.
+int64_t grown_length(std::span<const int64_t> before, std::span<const int64_t> after, int64_t tokens) {
+  for (size_t axis = 0; axis < before.size(); ++axis)
+    if (after[axis] == before[axis] + tokens) return after[axis];
+  return 0;
+}
+
 }  // namespace
 
 std::string_view memory_of(std::string_view name) {
@@ -45,13 +53,15 @@ std::optional<DecodeStep> find_decode_step(std::span<const std::string> inputs, 
 std::optional<std::vector<Tensor>> next_inputs(const DecodeStep& step, std::span<const Tensor> inputs,
                                                std::span<const Tensor> outputs) {
   std::vector<Tensor> next(inputs.begin(), inputs.end());
+  const auto place = static_cast<size_t>(std::ranges::find(step.roles, TokenRole::kTokens) - step.roles.begin());
+  const int64_t tokens = inputs[place].element_count();
+  int64_t length = tokens;
   for (const auto& [input, output] : step.memories) {
     if (inputs[input].type() != outputs[output].type() || inputs[input].dims().size() != outputs[output].dims().size())
       return {};
     next[input] = outputs[output];
+    length = std::max(length, grown_length(inputs[input].dims(), outputs[output].dims(), tokens));
   }
-  const auto place = static_cast<size_t>(std::ranges::find(step.roles, TokenRole::kTokens) - step.roles.begin());
-  const int64_t length = inputs[place].element_count();
   for (size_t i = 0; i < next.size(); ++i) {
     if (step.roles[i] == TokenRole::kMemory) continue;
     std::vector<int64_t> values(1);

@@ -46,5 +46,18 @@ TEST(DecodeStep, GoesOnBehindThePrompt) {
   EXPECT_FALSE(next_inputs(*step, prompt, std::vector{scores, value, int64_tensor({1, 2, 3, 1}, {1, 2, 3, 4, 5, 6})}));
 }
 
+TEST(DecodeStep, CountsAPastThatWasGiven) {
+  const auto step = find_decode_step(kInputs, kOutputs);
+  ASSERT_TRUE(step);
+  const Tensor past = float_tensor({1, 2, 5, 1}, std::vector<float>(10)),
+               present = float_tensor({1, 2, 7, 1}, std::vector<float>(14));
+  const std::vector<Tensor> prompt{int64_tensor({1, 2}, {5, 6}), int64_tensor({1, 7}, std::vector<int64_t>(7, 1)),
+                                   int64_tensor({1, 2}, {5, 6}), past, past};
+  const auto next = next_inputs(*step, prompt, std::vector{float_tensor({1, 2, 2}, {9, 0, 0, 9}), present, present});
+  ASSERT_TRUE(next);
+  EXPECT_TRUE((*next)[1].equals(int64_tensor({1, 8}, std::vector<int64_t>(8, 1))));
+  EXPECT_TRUE((*next)[2].equals(int64_tensor({1, 1}, {7})));
+}
+
 }  // namespace
 }  // namespace seqto::internal
