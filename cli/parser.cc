@@ -1,12 +1,26 @@
 #include "parser.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
 #include "seqto/error.h"
 
 namespace seqto::cli {
+namespace {
+
+// CLI11's own name the largest double as the other end.
+CLI::Validator bounded(bool (*holds)(double), const char* expected, const char* name) {
+  const auto check = [=](const std::string& text) {
+    double number = 0;
+    const bool good = CLI::detail::lexical_cast(text, number) && std::isfinite(number) && holds(number);
+    return good ? std::string() : text + " found; " + expected + " expected";
+  };
+  return {check, name};
+}
+
+}  // namespace
 
 Option Option::required(bool required) const { return option_->required(required); }
 Option Option::description(const std::string& text) const { return option_->description(text); }
@@ -41,8 +55,12 @@ Option Option::check_one_of(std::initializer_list<const char*> names) const {
   return option_->check(CLI::Validator(check, member.get_description()));
 }
 Option Option::check_one_of(std::initializer_list<int> numbers) const { return option_->check(CLI::IsMember(numbers)); }
-Option Option::check_not_negative() const { return option_->check(CLI::NonNegativeNumber); }
-Option Option::check_positive() const { return option_->check(CLI::PositiveNumber); }
+Option Option::check_not_negative() const {
+  return option_->check(bounded([](double number) { return number >= 0; }, "0 or more", "NONNEGATIVE"));
+}
+Option Option::check_positive() const {
+  return option_->check(bounded([](double number) { return number > 0; }, "a number above 0", "POSITIVE"));
+}
 Option Option::check_file() const { return option_->check(CLI::ExistingFile); }
 Option Option::check_folder() const { return option_->check(CLI::ExistingDirectory); }
 Option Option::read_size() const { return option_->transform(CLI::AsSizeValue(true)); }

@@ -21,7 +21,7 @@ namespace {
 
 // A few bytes of header can ask for gigabytes. Pillow begins to warn at this size.
 void check_size(int64_t width, int64_t height, const std::string& name) {
-  if (width < 1 || height < 1) fail(name, fmt::format("{}x{} pixels found", width, height));
+  if (width < 1 || height < 1) fail(name, "it cannot be decoded: its header tells no size");
   if (width * height > 89'478'485) fail(name, fmt::format("{}x{} is beyond 89 million pixels", width, height));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <mutex>
 #include <system_error>
 
@@ -100,6 +101,21 @@ void tell_kinds(std::vector<ImageFile>& files) {
   }
 }
 
+// Pixels are whole numbers, which an input of integers reads as they are.
+void require_whole(const std::array<std::vector<float>, 3>& values, DataType type, const std::string& input) {
+  if (type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16 ||
+      type == DataType::kDouble)
+    return;
+  for (const std::vector<float>& table : values)
+    for (const float value : table)
+      if (value != std::nearbyint(value))
+        throw Error(
+            Code::kInvalidInput,
+            fmt::format("[data] the model input '{}' of {}, and preprocessing to values as {:.3g}, found; whole "
+                        "numbers expected; give --preprocess none, which keeps pixels from 0 to 255",
+                        input, to_string(type), value));
+}
+
 // An image ready for the model, in the tensor's layout and channel order; only the values are still pixels.
 struct Pixels {
   std::vector<int64_t> dims;
@@ -193,6 +209,7 @@ class ImageDataset : public Dataset {
         cache_(folder_.files.size()) {
     const DataType type = input.type == DataType::kUndefined ? DataType::kFloat : input.type;
     const std::array<std::vector<float>, 3> values = value_tables(recipe_);
+    require_whole(values, type, input.name);
     for (size_t c = 0; c < 3; ++c) {
       tables_[c] = convert(float_table(values[c]), type, fmt::format("model input '{}'", input.name));
     }

@@ -74,7 +74,15 @@ class ArrayTargets : public Truths {
 
 class CocoBoxes : public Truths {
  public:
-  explicit CocoBoxes(const fs::path& file) : boxes_(read_coco(file)) {}
+  CocoBoxes(const fs::path& file, const fs::path& data) : boxes_(read_coco(file)) {
+    std::error_code error;
+    const auto is_there = [&](const auto& image) { return fs::exists(data / image.first, error); };
+    if (boxes_.empty() || !fs::is_directory(data) || std::ranges::any_of(boxes_, is_there)) return;
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: {} names of files as \"{}\" found, none of them in {}; names as seen from that "
+                            "folder expected; give the folder that they are in, or correct \"file_name\"",
+                            file.string(), boxes_.size(), boxes_.begin()->first, data.string()));
+  }
   void add_to(Sample& sample) const override {
     if (const auto found = boxes_.find(sample.name); found != boxes_.end()) sample.boxes = found->second;
   }
@@ -152,7 +160,7 @@ std::unique_ptr<Truths> truths_of(const fs::path& path, std::span<const ValueInf
   }
   if (labels.extension() == ".json") {
     refuse_crop(options.labels, options);
-    return std::make_unique<CocoBoxes>(labels);
+    return std::make_unique<CocoBoxes>(labels, path);
   }
   if (!labels.empty()) return array_truths(labels);
   const bool is_input = std::ranges::any_of(inputs, [](const ValueInfo& input) { return input.name == "y"; });

@@ -98,6 +98,10 @@ std::vector<Tokens> cut_off(std::vector<Tokens> texts, size_t length) {
   return texts;
 }
 
+std::string least_text(bool lines, size_t tokens) {
+  return lines ? "a line that is not empty expected" : fmt::format("a file of {} tokens or more expected", tokens);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueInfo> inputs,
@@ -115,14 +119,14 @@ std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueIn
   const std::vector<fs::path> files = text_files(path);
   if (files.empty()) fail(path, "no text", "a .txt or .md, or a folder that holds some, expected");
   Tokenized found = tokenized(path, files, options.text.tokenizer);
-  std::vector<Tokens> all =
-      found.lines ? cut_off(std::move(found.texts), length) : windows(found.texts, length, fixed > 0 && !masked);
-  if (found.lines && fixed > 0 && !masked)
+  const bool whole = fixed > 0 && !masked;
+  std::vector<Tokens> all = found.lines ? cut_off(std::move(found.texts), length) : windows(found.texts, length, whole);
+  if (found.lines && whole)
     fail(path, fmt::format("lines of text, and a model of {} tokens without an attention_mask", fixed),
          "one expected, which hides what is filled up; export the model with an open length");
   std::vector<Tokens> samples;
   for (const int64_t i : select(std::ssize(all), options)) samples.push_back(std::move(all[static_cast<size_t>(i)]));
-  if (samples.empty()) fail(path, "no sample", fmt::format("text of at least {} tokens expected", length));
+  if (samples.empty()) fail(path, "no sample", least_text(found.lines, whole ? length : 2));
   std::string print = fmt::format("text {}\n", length);
   for (const Tokens& sample : samples) print += fmt::format("{}\n", fmt::join(sample, " "));
   return std::make_unique<TextDataset>(std::move(samples), filled, sha256_hex(print));

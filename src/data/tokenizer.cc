@@ -38,17 +38,31 @@ std::string python() {
   return variable && *variable ? variable : "python3";
 }
 
+Finished run_python(const std::vector<std::string>& words) {
+  std::vector<std::string> command{python()};
+  command.insert(command.end(), words.begin(), words.end());
+  constexpr double kSeconds = 3600;
+  try {
+    return run_command(command, kSeconds, plain_env(), "data");
+  } catch (const Error& error) {
+    if (error.code() != Code::kUnavailable) throw;
+    throw Error(
+        Code::kUnavailable,
+        command[0] == "python3"
+            ? fmt::format("{}; install it, or name a Python with SEQTO_PYTHON", error.what())
+            : fmt::format("{}; SEQTO_PYTHON names {}; correct it, or unset it for python3", error.what(), command[0]));
+  }
+}
+
 // What the script writes of `input`.
 std::string run_script(const char* what, const std::string& tokenizer, const std::string& input,
                        const std::string& subject) {
   const TemporaryFolder work;
   write_file_atomic(work.path / "in", input);
   write_file_atomic(work.path / "tokenize.py", tokenize_py());
-  constexpr double kSeconds = 3600;
   const Finished finished =
-      run_command({python(), "-B", (work.path / "tokenize.py").string(), what, fs::absolute(tokenizer).string(),
-                   (work.path / "in").string(), (work.path / "out").string()},
-                  kSeconds, plain_env(), "data");
+      run_python({"-B", (work.path / "tokenize.py").string(), what, fs::absolute(tokenizer).string(),
+                  (work.path / "in").string(), (work.path / "out").string()});
   if (!finished.good) {
     std::string why = last_line(finished.errors);
     if (why.starts_with("error: ")) why = why.substr(7);

@@ -288,6 +288,8 @@ class Errors(unittest.TestCase):
         self.tune_fails(USAGE, ["float9"], self.model, self.data, "--activation-type", "float9")
         self.fails(USAGE, ["0 calibration samples"], "tune", self.model, "--data", self.data, "-o", self.out,
                    "--calibration-samples", 0)
+        self.tune_fails(USAGE, ["--length: 0 found; a number above 0 expected"], self.model, self.data, "--length", 0)
+        self.tune_fails(USAGE, ["--samples: -1 found; 0 or more expected"], self.model, self.data, "--samples", -1)
         self.tune_fails(USAGE, ["--threads"], self.model, self.data, "--threads", "many")
         self.fails(USAGE, ["--data", "--ranges"], "quantize", self.model, "-o", self.out)
 

@@ -69,7 +69,7 @@ TEST(ImageDataset, FeedsOtherTypes) {
   EXPECT_EQ(bytes->read(0).inputs[0].values<uint8_t>()[1], 37);
   const auto halves = open(folder.path, input({-1, 3, -1, -1}, DataType::kFloat16), {.preprocess = "none"});
   EXPECT_EQ(halves->read(0).inputs[0].values<uint16_t>()[1], 0x50a0);  // 37
-  EXPECT_PRED2(says, open_error(folder.path, input({-1, 3, -1, -1}, DataType::kUint8)), "model reads uint8");
+  EXPECT_PRED2(says, open_error(folder.path, input({-1, 3, -1, -1}, DataType::kUint8)), "'input' of uint8");
 }
 
 TEST(ImageDataset, TheCacheChangesNothing) {
@@ -127,6 +127,9 @@ TEST(ImageDataset, ErrorsSayWhatIsWrong) {
   EXPECT_PRED2(says, open_error(folder.path, input({-1, 2, 13, 19})), "[N, 2, 13, 19] expected");
   EXPECT_PRED2(says, open_error(folder.path, input({8, 3, 13, 19})), "1 found; 8 or more expected");
   EXPECT_PRED2(says, open_error(folder.path, input({-1, 10})), "[N, 10] expected");
+  const ValueInfo bytes = input({-1, 3, 13, 19}, DataType::kUint8);
+  EXPECT_PRED2(says, open_error(folder.path, bytes), "--preprocess none");
+  EXPECT_EQ(open(folder.path, bytes, {.preprocess = "none"})->read(0).inputs[0].type(), DataType::kUint8);
   const std::vector<ValueInfo> two = {info, input({-1, 4}, DataType::kFloat, "state")};
   EXPECT_PRED2(says, error_of([&] { open_dataset(folder.path, two); }), "2 inputs (input, state)");
   EXPECT_PRED2(says, error_of([&] { open_dataset(folder.path, {}); }), "without inputs");

@@ -49,6 +49,8 @@ TEST(DecodeImage, DamageIsAnErrorThatNamesTheFile) {
       EXPECT_PRED2(says, words, "[data] folder/a.img: ") << name << " " << size;
     }
   }
+  const std::string cut = read_file(golden("rgb.jpg")).substr(0, 30);
+  EXPECT_PRED2(says, error_of([&] { decode_image(cut, "a.jpg"); }), "cannot be decoded: its header tells no size");
   EXPECT_PRED2(says, error_of([] { decode_image("GIF89a", "a.gif"); }), "neither JPEG nor PNG");
   std::string huge = read_file(golden("rgb.jpg"));
   const size_t size_at = huge.find("\xff\xc0") + 5;

@@ -93,6 +93,9 @@ TEST_F(ImageTruth, BoxesOfCoco) {
   EXPECT_EQ(boxes[1].outlines, (std::vector<Outline>{{{0.1f, 0.1f}, {0.4f, 0.1f}, {0.1f, 0.5f}}}));
   EXPECT_EQ(boxes[2], (Box{0, 0, 0.5f, 0.5f, 0, true, {{{0.25f, 0.2f, true}, {0, 0, false}}, 0.1f, 2}, 1}));
   EXPECT_TRUE(data->read(2).boxes->empty());
+  const auto elsewhere = labels_.write("e.json", R"({"images": [
+    {"id": 9, "file_name": "val/b.png", "width": 100, "height": 50}], "categories": [], "annotations": []})");
+  EXPECT_PRED2(says, error_of([&] { open(folder_.path, {.labels = elsewhere}); }), "1 names of files as \"val/b.png\"");
   const auto words = [&](const char* text) { return error_of([&] { read_coco(labels_.write("d.json", text)); }); };
   EXPECT_PRED2(says, words("{}"), "COCO's form expected");
   EXPECT_PRED2(says, words(R"({"images": [{"id": 1, "file_name": "a", "width": 0, "height": 1}]})"), "0 x 1 pixels");

@@ -114,6 +114,15 @@ TEST_F(Text, ErrorsSayWhatIsWrong) {
             std::string::npos);
   EXPECT_NE(error(write("latin.txt", "\xff\xfe"), {ids("input_ids", kOpen)}).find("no text in UTF-8"),
             std::string::npos);
+  const std::string empty = write("empty.txt", "");
+  EXPECT_NE(error(empty, {ids("input_ids", kOpen)}).find("a file of 2 tokens or more expected"), std::string::npos);
+  EXPECT_NE(error(empty, {ids("input_ids", {8, ""})}).find("a file of 8 tokens or more expected"), std::string::npos);
+  options_.text.tokenizer = write("framed.json", tokenizer(true));
+  EXPECT_NE(error(empty, {ids("input_ids", kOpen)}).find("a line that is not empty expected"), std::string::npos);
+  const std::string python = std::getenv("SEQTO_PYTHON");
+  setenv("SEQTO_PYTHON", "/nope", 1);
+  EXPECT_NE(error(file, {ids("input_ids", kOpen)}).find("SEQTO_PYTHON names /nope"), std::string::npos);
+  setenv("SEQTO_PYTHON", python.c_str(), 1);
   options_.text.tokenizer = file;
   EXPECT_NE(error(file, {ids("input_ids", kOpen)}).find("no tokenizer.json"), std::string::npos);
   options_.text.tokenizer.clear();
