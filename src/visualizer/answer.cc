@@ -65,15 +65,14 @@ int64_t samples_in_all(const StudyHeader& header, int64_t judged) {
 std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
   constexpr double kMostTolerance = 0.1;  // beyond it nobody would call a model as good
   const int64_t samples = internal::counted_samples(point, summary.judged_by);
-  const int64_t needed = internal::samples_for(summary.tolerance);
-  if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed ||
-      internal::changed_share(point, summary.judged_by) < 1)
-    return "";
+  const double share = samples > 0 ? internal::changed_share(point, summary.judged_by) : 1;
+  const int64_t needed = internal::samples_for(summary.tolerance / share);
+  if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed) return "";
   const std::string& by = summary.fewer_samples_by;
   const std::string more = by.empty() ? fmt::format("{} samples or more", samples_in_all(summary.header, needed))
                            : by == "--max-time" ? "more --max-time, or none"
                                                 : fmt::format("{} {} or more", by, needed);
-  const double possible = std::ceil(1000 * internal::most_of_none(samples)) / 1000;
+  const double possible = std::ceil(1000 * internal::most_of_none(samples) * share) / 1000;
   return fmt::format(" {} samples cannot show {}: give {}, with another --output{}.", samples,
                      internal::format_percent(summary.tolerance), more,
                      possible > kMostTolerance ? "" : fmt::format(", or --tolerance {:.2g}%", 100 * possible));
