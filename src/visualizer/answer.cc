@@ -95,7 +95,11 @@ std::string answer(const Summary& summary) {
     parts.push_back(speed(before->latency, after.latency) + (!decodes                       ? ""
                                                              : summary.task == "transcribe" ? " on a whole text"
                                                                                             : " on a prompt"));
-  if (decodes) parts.push_back(speed(*before->decode_latency, *after.decode_latency) + " on the next token");
+  // What trials time of it at moments of their own is no verdict.
+  if (decodes)
+    parts.push_back(after.decode_latency->over_float
+                        ? speed(*before->decode_latency, *after.decode_latency) + " on the next token"
+                        : "the next token timed too briefly to tell");
   if (!internal::has_random_data(summary)) parts.push_back(quality(summary, *point));
   // What a detector's users go by, beside the loss that says little to them.
   constexpr const char* kPrecision = "map50_95";

@@ -86,6 +86,26 @@ TEST(Recommend, FewSamplesCannotShowThatNothingChanges) {
             "--output, or --tolerance 6%.");
 }
 
+// A trial times a few steps, at another moment than float's: where there is no time for rounds, nothing is told.
+TEST(Recommend, TheNextTokenIsToldOnlyInRoundsWithFloat) {
+  std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 90, 0.3, {0.2, 0.4}),
+                            changing("small", 300, 100, 0.002, {0, 0.006}),
+                            changing("large", 900, 100, 0.001, {0, 0.004})};
+  for (Trial& t : trials) t.measurement->decode_latency = Latency{40, 39, 41};
+  trials[2].measurement->decode_latency = Latency{70, 69, 71};
+  const std::vector<std::string> objectives{"kl", "size", "latency", "decode_latency"};
+  const Summary untold = summary_of("untold", trials, {objectives});
+  EXPECT_EQ(untold.selected, "small");
+  EXPECT_NE(answer(untold).find("as fast on a prompt, the next token timed too briefly to tell, 0.2 %"),
+            std::string::npos)
+      << answer(untold);
+  for (Trial& t : trials) t.measurement->decode_latency->over_float = {1, {0.98, 1.02}};
+  trials[2].measurement->decode_latency->over_float = {1.7, {1.6, 1.8}};
+  const Summary told = summary_of("told", trials, {objectives});
+  EXPECT_EQ(told.selected, "large");
+  EXPECT_NE(answer(told).find("as fast on the next token"), std::string::npos) << answer(told);
+}
+
 // Resamples of samples of which one changed end below what is possible where none did.
 TEST(Recommend, FewerChangesAndLessLossNeverRankBehindMore) {
   const auto changes = [](const std::string& id, int64_t size_bytes, double kl, size_t of_samples, Interval resampled) {

@@ -56,6 +56,19 @@ TEST(Select, NothingSlowerThanFloatWhereLatencyCounts) {
   EXPECT_EQ(select(std::span(points).first(1), kFloat, {"kl", "latency"}, {})->index, 0u);  // there is no other
 }
 
+TEST(Select, TheNextTokenIsSlowerOnlyInRoundsWithFloat) {
+  std::vector<Measurement> points = kPoints;
+  Measurement reference = kFloat;
+  reference.decode_latency = points[2].decode_latency = Latency{40, 40, 40};
+  points[0].decode_latency = Latency{70, 70, 70}, points[1].decode_latency = Latency{50, 50, 50};
+  const std::vector<std::string> objectives{"kl", "size", "decode_latency"};
+  EXPECT_EQ(select(points, reference, objectives, {})->index, 1u);
+  points[1].decode_latency->over_float = {1.25, {1.2, 1.3}};
+  points[2].decode_latency->over_float = {1, {0.98, 1.02}};
+  points[0].decode_latency->over_float = {1.75, {1.7, 1.8}};
+  EXPECT_EQ(select(points, reference, objectives, {})->index, 2u);
+}
+
 TEST(Select, WhatWasNotMeasuredIsNamed) {
   EXPECT_FALSE(select({}, kFloat, {"kl", "size"}, {}));
   const std::vector<Limit> limits{{"map50", 0.5, false, "--min-accuracy"}};

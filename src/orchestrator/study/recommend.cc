@@ -6,6 +6,7 @@
 #include <limits>
 #include <tuple>
 
+#include "metrics/decode_speed.h"
 #include "metrics/task/task_metric_kinds.h"
 #include "visualizer/points.h"
 
@@ -55,15 +56,16 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   const Measurement& reference = *d.baseline.trial.measurement;
   const auto has = [&](const char* name) { return std::ranges::find(objectives, name) != objectives.end(); };
   // What cannot be told apart costs the same.
-  const auto share_of = [](const Latency& found, const Latency& of) {
-    return speed_of(found, of) == Speed::kSame ? 1 : ratio_of(found, of);
+  const auto share_of = [](Speed speed, const Latency& found, const Latency& of) {
+    return speed == Speed::kSame ? 1 : ratio_of(found, of);
   };
   const auto latency = [&](const SummaryPoint& p) {
-    return has("latency") ? share_of(p.trial.measurement->latency, reference.latency) : 1;
+    const Latency &found = p.trial.measurement->latency, &of = reference.latency;
+    return has("latency") ? share_of(speed_of(found, of), found, of) : 1;
   };
   const auto decode = [&](const SummaryPoint& p) {
-    const auto& found = p.trial.measurement->decode_latency;
-    return has("decode_latency") && found && reference.decode_latency ? share_of(*found, *reference.decode_latency) : 1;
+    const auto &found = p.trial.measurement->decode_latency, &of = reference.decode_latency;
+    return has("decode_latency") && found && of ? share_of(decode_speed(*found, *of), *found, *of) : 1;
   };
   const auto cost = [&](const SummaryPoint& p) {
     const double size =

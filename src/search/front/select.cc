@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "metrics/decode_speed.h"
 #include "seqto/search.h"
 
 namespace seqto {
@@ -40,14 +41,15 @@ std::optional<Selection> select(std::span<const Measurement> points, const Measu
     beyond.push_back(std::isnan(sum) ? std::numeric_limits<double>::infinity() : sum);
   }
   std::vector<size_t> order = nearest_to_ideal(axes, axes.size());
-  for (const char* name : {"latency", "decode_latency"}) {
-    if (std::ranges::count(objectives, name) == 0) continue;
-    const auto latency = [&](const Measurement& m) {
-      return name == std::string_view("latency") ? m.latency : m.decode_latency.value_or(Latency());
-    };
-    std::ranges::stable_partition(
-        order, [&](size_t i) { return speed_of(latency(points[i]), latency(baseline)) != Speed::kSlower; });
-  }
+  // Last what is slower than float.
+  const auto put_last = [&](const char* objective, const auto& speed) {
+    if (std::ranges::count(objectives, objective) > 0)
+      std::ranges::stable_partition(order, [&](size_t i) { return speed(points[i]) != Speed::kSlower; });
+  };
+  put_last("latency", [&](const Measurement& m) { return speed_of(m.latency, baseline.latency); });
+  put_last("decode_latency", [&](const Measurement& m) {
+    return internal::decode_speed(m.decode_latency.value_or(Latency()), baseline.decode_latency.value_or(Latency()));
+  });
   return candidates[*std::ranges::min_element(order, {}, [&](size_t i) { return beyond[i]; })];
 }
 
