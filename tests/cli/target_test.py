@@ -338,6 +338,15 @@ class Studies(unittest.TestCase):
         summary = json.loads((self.dir / "refused/summary.json").read_text())
         self.assertNotIn("int4_weights", {s for point in summary["front"] for s in point["schemes"]})
 
+    def test_tables_without_int8(self):
+        for target, schemes in (("coreml", {"float16"}), ("onnxruntime-web-webgpu", {"float16", "int4_weights", "int8_weights"})):
+            with self.subTest(target):
+                summary = self.tune(target)
+                self.assertEqual(set(summary["options"]["schemes"]), schemes | {"float32"})
+                used = {scheme for point in summary["front"] for scheme in point["schemes"]}
+                self.assertTrue(used)
+                self.assertLessEqual(used, schemes | {"float32"})
+
     def test_the_published_procedure_has_no_target(self):
         self.assertIn("strategy", self.tune("tensorrt", "--strategy", "incremental", code=2))
 

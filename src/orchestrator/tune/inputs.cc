@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "model/op_traits.h"
 #include "model/pair.h"
+#include "quantization/plan/open_dimension.h"
 #include "runner/written_tokens.h"
 #include "seqto/plan.h"
 #include "seqto/recipe.h"
@@ -105,11 +106,12 @@ void open_model(Inputs& in) {
     if (std::ranges::binary_search(excluded, node.name)) o.quantize.exclude.push_back(node.name);
   open_cached_decoders(in);
   in.target = target_of(o);
-  if (in.target)
-    if (std::string left =
-            take_target_layers(o.quantize, *in.target, in.model, refusal_by(in.target->device, o.runner, in.env));
-        !left.empty())
-      in.notes.push_back(std::move(left));
+  if (!in.target) return;
+  require_fixed_shapes(in.model, *in.target);
+  if (!has_static(o)) return;
+  std::string left =
+      take_target_layers(o.quantize, *in.target, in.model, refusal_by(in.target->device, o.runner, in.env));
+  if (!left.empty()) in.notes.push_back(std::move(left));
 }
 
 // Most weights are those of MatMuls, as in text models: quantized while they run, they need no ranges that fit all
@@ -129,7 +131,7 @@ bool is_made_of_products(const Model& model) {
 // What depends on the model among the schemes that nobody asked for; a study that was begun with others keeps them.
 void add_schemes_of(Inputs& in, const std::optional<Study>& begun) {
   TuneOptions& o = in.options;
-  if (searches(o) && by_latency(o) && is_made_of_products(in.model))
+  if (searches(o) && o.target.empty() && by_latency(o) && is_made_of_products(in.model))
     o.schemes.insert(o.schemes.begin() + 1, o.invariant ? "int8_dynamic+per_token=true" : "int8_dynamic");
   const nlohmann::json own = begun ? parse_json_if_any(begun->header().options_json) : nlohmann::json();
   if (own.is_object() && own.contains("schemes")) own["schemes"].get_to(o.schemes);

@@ -109,6 +109,10 @@ std::vector<DetailedScheme> detailed_schemes(const TuneOptions& o) {
   return schemes;
 }
 
+bool has_static(const TuneOptions& o) {
+  return std::ranges::any_of(detailed_schemes(o), [](const DetailedScheme& s) { return is_static(s.scheme); });
+}
+
 Metrics judging_metrics(const TuneOptions& o) {
   MetricOptions asked = o.metrics;
   asked.command_resamples = 0;  // intervals are of what is reported
@@ -252,8 +256,10 @@ TuneOptions resolved(TuneOptions o) {
     for (const Improver& i : improvers())
       if (i.kind == ImproverKind::kModel) o.improvers.*i.option = wanted[0].*i.option;
   }
-  if (target) {
+  if (target && has_static(o)) {
     take_target_types(o.quantize, *target, std::span(kTypeFields).first(o.fast_types ? 0 : kTypeFields.size()));
+  } else if (target) {
+    take_target_forms(o.quantize, *target);
   } else if (searches(o) && o.fast_types) {
     take_fast_types(o.quantize, o.devices.front());
   }

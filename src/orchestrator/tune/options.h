@@ -30,6 +30,7 @@ int64_t search_samples(const TuneOptions& options, int64_t available);
 
 // What there is to choose from.
 std::vector<DetailedScheme> detailed_schemes(const TuneOptions& options);
+bool has_static(const TuneOptions& options);  // whether layers on calibrated ranges are among it
 
 // The caller's own strategy, or the one of that name.
 std::unique_ptr<Strategy> strategy_of(const TuneOptions& options, const SearchSpace& space, const StrategyOptions& how);

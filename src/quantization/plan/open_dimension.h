@@ -11,5 +11,6 @@ namespace seqto::internal {
 // or the target does not mind. What is computed from fixed inputs is mostly fixed, once the runtime has computed
 // constants.
 std::string open_dimension(const Target& target, const Graph& graph);
+void require_fixed_shapes(const Model& model, const Target& target);  // throws Error{kInvalidInput} saying that
 
 }  // namespace seqto::internal

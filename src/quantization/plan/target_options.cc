@@ -98,6 +98,11 @@ std::string internal::open_dimension(const Target& target, const Graph& graph) {
       fmt::join(open, ", "), target.name, fmt::join(open, "=SIZE --dim "));
 }
 
+void internal::require_fixed_shapes(const Model& model, const Target& target) {
+  if (const std::string open = open_dimension(target, model.graph); !open.empty())
+    throw Error(Code::kInvalidInput, "[target] " + open);
+}
+
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named) {
   const TargetRule& rule = main_rule(target);
   const auto is_named = [&](std::string_view field) { return std::ranges::count(named, field) > 0; };
@@ -169,8 +174,7 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
 
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model,
                                const Refusal& refusal) {
-  if (const std::string open = open_dimension(target, model.graph); !open.empty())
-    throw Error(Code::kInvalidInput, "[target] " + open);
+  require_fixed_shapes(model, target);
   const GraphView view(model);
   take_weights_of_their_own(options, target, model, view);
   take_fixed_outputs(options, target, model);
