@@ -14,6 +14,15 @@ namespace {
 
 using nlohmann::json;
 
+// Without what the device asks for: the recipe has that of the device it was made for.
+WordFlags for_any_device(WordFlags f) {
+  f.quantize.target.clear();
+  f.quantize.fast_on.clear();
+  f.quantize.options.sums_for_adds = QuantizeOptions().sums_for_adds;
+  f.quantize.options.widen_float16 = QuantizeOptions().widen_float16;
+  return f;
+}
+
 // The options as flags say them; those of a word without flags are the ones that nobody asked for.
 json options_of(const WordFlags& f) {
   QuantizeOptions options = f.quantize.parsed();
@@ -67,7 +76,9 @@ const char* what_is_new(const Recipe& recipe, const std::string& sha256) {
 
 }  // namespace
 
-Made make_by_recipe(Recipe recipe, const WordFlags& f, Command word, const Refusal& refusal, const Context& context) {
+Made make_by_recipe(Recipe recipe, const WordFlags& given, Command word, const Refusal& refusal,
+                    const Context& context) {
+  const WordFlags f = for_any_device(given);
   refuse_settled(f, word);
   take_flags(recipe.quantize, f, word, context);
   const std::string file = model_file(f.model, f.hub, context);

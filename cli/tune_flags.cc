@@ -163,6 +163,7 @@ TuneAllOptions tune_options(Command word, TuneFlags& f, const Context& context) 
   if (options.strategy != "incremental" && !f.quantize.float_unlike_concat && !options.quantize.compat_onnxruntime)
     options.quantize.float_unlike_concat = true;
   options.calibrate = f.quantize.calibration();
+  options.names_method = !f.quantize.calibrate.method.empty();
   for (const char* field : kTypeFields)
     if (word.count(flag_of(field)) > 0) options.fast_types = false;
   options.improvers = f.improve.parsed(Scheme::kInt8, options.quantize);

@@ -94,6 +94,7 @@ struct TuneOptions {
   // the processor lacks VNNI instructions.
   bool fast_types = true;
   CalibrateOptions calibrate;  // strategy incremental takes exact ranges whatever this says
+  bool names_method = false;   // calibrate.method stays; else it is mse where scales are powers of two
   // Found once for each scheme, on the calibration samples with every layer in it, and applied to every candidate; the
   // published reference goes without. A resumed run takes them from the folder: corrections.npz, and the study's
   // ranges.

@@ -59,10 +59,10 @@ TuneOptions tune_options(nb::handle model, nb::handle data, const std::filesyste
   TuneOptions o;
   o.runner.isolated = true;
   take_own_parts(k, o);
-  const bool method_is_named = k.given("method");
+  o.names_method = k.given("method");
   k.set(o);
   k.refuse_others();
-  take_quantize_options(o.calibrate, o.quantize, method_is_named);
+  take_quantize_options(o.calibrate, o.quantize, o.names_method);
   find_runtime(o.runner);
   o.output = output;
   take_model(o, model);

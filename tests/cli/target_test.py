@@ -347,6 +347,26 @@ class Studies(unittest.TestCase):
                 self.assertTrue(used)
                 self.assertLessEqual(used, schemes | {"float32"})
 
+    def test_powers_of_two_are_calibrated_as_in_quantize(self):
+        method = lambda *flags: json.loads(self.options(*flags)).get("calibration", {}).get("method")
+        self.assertEqual(method(), "mse")
+        self.assertIsNone(method("--method", "minmax"))
+
+    def options(self, *flags):
+        out = self.dir / "_".join(("powers", *flags))
+        done = seqto("tune", DIGITS, "--data", DIGITS_DATA, "--quick", "--max-evaluations", 3, "--target", "vitis-xint8", "-o", out, *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.dumps(json.loads((out / "summary.json").read_text())["options"])
+
+    def test_a_plan_of_a_study_has_its_own_options(self):
+        out = self.dir / "planned"
+        done = seqto("tune", DIGITS, "--data", DIGITS_DATA, "--quick", "--max-evaluations", 6, "--target", "vitis-xint8", "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for more in ((), ("--target", "vitis-xint8")):
+            done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--plan", out / "plans/full.json", "-o", self.dir / "planned.onnx", *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("before the plan's own options", done.stderr)
+
     def test_the_published_procedure_has_no_target(self):
         self.assertIn("strategy", self.tune("tensorrt", "--strategy", "incremental", code=2))
 

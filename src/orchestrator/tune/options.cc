@@ -97,8 +97,7 @@ bool by_latency(const TuneOptions& o) {
 
 CalibrateOptions calibration_of(const TuneOptions& o) {
   CalibrateOptions c = o.calibrate;
-  c.op_types = o.quantize.op_types;
-  c.activation_type = o.quantize.activation_type;
+  take_quantize_options(c, o.quantize, true);
   if (!searches(o)) c.exact = true;
   return c;
 }
@@ -263,6 +262,7 @@ TuneOptions resolved(TuneOptions o) {
   } else if (searches(o) && o.fast_types) {
     take_fast_types(o.quantize, o.devices.front());
   }
+  take_quantize_options(o.calibrate, o.quantize, o.names_method || o.calibrate.method != CalibrateOptions().method);
   if (searches(o) && o.data != "random" && !o.quantize.compat_onnxruntime) o.dataset.order = SampleOrder::kMixed;
   if (o.jobs <= 0 && is_own_device(o, o.devices.empty() ? "" : o.devices.front())) o.jobs = 1;
   if (o.jobs <= 0) {
