@@ -207,7 +207,7 @@ struct Trial {
   std::string step;                   // of the strategy that proposed it: "one-in", "chain", "swap" ...; may be empty
   // On the study's first device, which the search follows.
   std::optional<Measurement> measurement;    // absent: failed
-  std::string failure;                       // why
+  std::string failure;                       // why; of "float", "published" and "full" also why it is no candidate
   std::map<std::string, Outcome> elsewhere;  // on the others, by their names
 };
 std::string trial_to_json(const Trial& trial);  // one line

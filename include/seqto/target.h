@@ -126,7 +126,7 @@ void take_target_forms(QuantizeOptions& options, const Target& target);
 // tensor_overrides, and what the target would compute in float all the same is added to `exclude`. Returns a sentence
 // of what that was; empty: nothing. `refusal` (of refusal_by(); may be empty) is asked as well: layers that a device
 // refuses on codes are found by halves. Throws Error{kInvalidInput} where an input has an open dimension and the
-// target takes fixed shapes.
+// target takes fixed shapes, and where it refuses a node on codes and in float.
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model,
                                const Refusal& refusal = {});
 // Throws Error{kInvalidInput} naming the first node that the target refuses.

@@ -43,6 +43,7 @@ Summary tune(const TuneOptions& asked, const Env& outer) {
   env.log(LogLevel::kInfo, in_words(steps, asked.max_time_seconds));
   References references = measure_references(inputs, study, time);
   const Searched searched = search(inputs, study, references, time, {elsewhere.get()});
+  require_candidate(study, searched);
   if (times_of(inputs) != written)
     env.log(
         LogLevel::kWarning,

@@ -42,8 +42,8 @@ std::string lead(const Summary& summary) {
   if (summary.wall_seconds > 0)
     words += fmt::format(" in {}", format_duration(std::llround(summary.wall_seconds * 1e9)));
   words += ". ";
-  if (const auto& failure = summary.fully_quantized.trial.failure; !failure.empty())
-    words += fmt::format("The fully quantized model failed: {}. ", text(failure));
+  if (const Trial& full = summary.fully_quantized.trial; !full.measurement)
+    words += fmt::format("The fully quantized model failed: {}. ", text(full.failure));
   const auto* selected = find_point(summary, summary.selected);
   if (!measured(selected)) return words + "No candidate was selected.";
   const double value = loss_of(*selected, loss);

@@ -338,6 +338,46 @@ class Studies(unittest.TestCase):
         summary = json.loads((self.dir / "refused/summary.json").read_text())
         self.assertNotIn("int4_weights", {s for point in summary["front"] for s in point["schemes"]})
 
+    def lint(self, file, target):
+        done = seqto("--json", "lint", file, "--target", target)
+        return json.loads(done.stdout)["counts"]
+
+    def test_where_nothing_is_in_float_all_on_codes_is_the_answer(self):
+        for table in ("esp-dl", "esp-dl-p4", "xnnpack"):
+            with self.subTest(table):
+                summary = self.tune(table, "--max-size", "60%")
+                for point in summary["front"]:
+                    self.assertEqual(self.lint(self.dir / table / point["file"], table)["refused"], 0, point["id"])
+                self.assertEqual(self.lint(self.dir / table / summary["selected_file"], table)["refused"], 0)
+                self.assertTrue(all(limit["met"] for limit in summary["limits"]))
+                if table == "xnnpack": continue
+                self.assertEqual([set(point["schemes"]) for point in summary["front"]], [{"int8"}])
+                study = [json.loads(line) for line in (self.dir / table / "study.jsonl").read_text().splitlines()]
+                trials = [line["trial"] for line in study if "trial" in line]
+                self.assertFalse([t["failure"] for t in trials if t["outcome"] == "failed"])
+                self.assertIn(f"{table} refuses", next(t["failure"] for t in trials if t["id"] == "float"))
+
+    def test_what_no_file_can_be_made_of_ends_as_in_quantize(self):
+        nodes = [models.node("Conv", ["x", "w"], ["c"]), models.node("Erf", ["c"], ["e"]), models.node("Conv", ["e", "v"], ["y"])]
+        model = models.save(self.dir / "erf.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 4, 4])],
+                            [("w", models.weight(8, 3, 3, 3)), ("v", models.weight(4, 8, 3, 3, seed=1))])
+        data = models.arrays(self.dir / "erf.npz", samples=32, shape=(3, 8, 8))
+        for target in ("qnn-htp", "esp-dl"):
+            with self.subTest(target):
+                said = [seqto(word, model, "--data", data, "--quick", "--target", target, "-o", self.dir / f"erf_{target}_{word}")
+                        for word in ("quantize", "tune")]
+                self.assertEqual([done.returncode for done in said], [3, 3], said[1].stderr)
+                for done in said: self.assertIn(f"{target} refuses Erf 'e_node'", done.stderr)
+                self.assertFalse((self.dir / f"erf_{target}_tune/models/selected.onnx").exists())
+
+    def test_what_is_refused_by_a_search_alone_is_not_selected(self):
+        """A layer that is to stay in float, where nothing may."""
+        done = seqto("tune", DIGITS, "--data", DIGITS_DATA, "--quick", "--max-evaluations", 8, "--target", "esp-dl", "--exclude", "stem",
+                     "-o", self.dir / "stem")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("esp-dl refuses Conv 'stem'", done.stderr)
+        self.assertFalse((self.dir / "stem/models/selected.onnx").exists())
+
     def test_tables_without_int8(self):
         for target, schemes in (("coreml", {"float16"}), ("onnxruntime-web-webgpu", {"float16", "int4_weights", "int8_weights"})):
             with self.subTest(target):

@@ -165,7 +165,7 @@ DeviceFront front_on(const std::string& device, std::vector<Trial> measured_tria
   // As in the front itself, the float model competes and is not listed.
   std::vector<Point> flat;
   for (const SummaryPoint& p : d.front) flat.push_back(point_of(p.trial, {loss, "size"}));
-  flat.push_back(point_of(baseline, {loss, "size"}));
+  if (baseline.failure.empty()) flat.push_back(point_of(baseline, {loss, "size"}));
   for (size_t i : pareto_front(flat))
     if (i < d.front.size()) d.outline.push_back(d.front[i].trial.id);
   for (size_t i : nearest_to_ideal(points, 3)) d.top.push_back(d.front[i].trial.id);
@@ -222,8 +222,10 @@ std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector
   std::vector<Point> points;
   for (const Trial& t : trials) {
     points.push_back(point_of(t, objectives));
-    // Of a run that ended before it was timed beside the others: it cannot compete.
-    if (by_latency && !is_timed(t)) points.back().assign(objectives.size(), std::numeric_limits<double>::quiet_NaN());
+    // Of a run that ended before it was timed beside the others, or no candidate: it cannot compete.
+    const bool runs_out = by_latency && !is_timed(t);
+    if (runs_out || !t.failure.empty())
+      points.back().assign(objectives.size(), std::numeric_limits<double>::quiet_NaN());
   }
   std::vector<size_t> front = pareto_front(points);
   std::erase_if(front, [&](size_t i) { return trials[i].id == "float" || trials[i].id == "published"; });

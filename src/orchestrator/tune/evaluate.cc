@@ -189,6 +189,12 @@ std::vector<std::vector<int64_t>> times_in_turn(std::span<const std::unique_ptr<
   return times;
 }
 
+void leave_out_of_front(Trial& trial, const std::string& why) {
+  if (trial.measurement) trial.failure = why;
+  for (auto& [device, outcome] : trial.elsewhere)
+    if (outcome.measurement) outcome.failure = why;
+}
+
 Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const std::optional<Race>& race) {
   const auto places = trial.part == Part::kEvaluation ? on.places : on.places.first(1);
   for (const Place& place : places) {

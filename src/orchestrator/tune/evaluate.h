@@ -98,6 +98,9 @@ std::vector<std::vector<int64_t>> times_in_turn(std::span<const std::unique_ptr<
                                                 const std::function<std::vector<Tensor>(int64_t round)>& inputs,
                                                 const std::function<bool(int64_t round)>& goes_on);
 
+// Of a reference that has figures, on all devices.
+void leave_out_of_front(Trial& trial, const std::string& why);
+
 struct Evaluation {
   std::span<const Place> places;
   const Env& env;

@@ -34,6 +34,7 @@ void write_first_front(const Inputs& in, const OpenStudy& open, const Place& pla
   Trial baseline{.id = "float", .measurement = in_float}, first{.id = kId, .plan = plan, .part = Part::kSearch};
   baseline.measurement->size_bytes = in.model_bytes;
   const Model model = Quantizer(in.model, {}, o.quantize).quantize(plan);
+  if (!no_candidate(in, plan, model).empty()) return;
   first = evaluate(model, std::move(first), {std::span(&place, 1), in.env});
   if (!first.measurement) return;
   first.part = Part::kEvaluation;  // those are judged by, as long as there are no others

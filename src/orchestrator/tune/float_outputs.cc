@@ -224,6 +224,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     if (is_first) trial.measurement = std::move(measured);
     else trial.elsewhere[place.device].measurement = std::move(measured);
   }
+  if (in.target) leave_out_of_front(trial, no_candidate(in, {}, load_model(in.options.model)));
   if (!study.study.find("float")) study.study.append(std::move(trial));
   return places;
 }

@@ -291,6 +291,15 @@ OpenData data_for(const Inputs& in) {
 
 }  // namespace
 
+std::string no_candidate(const Inputs& in, const Plan& plan, const Model& model) {
+  if (!in.target) return {};
+  const std::vector<DetailedScheme> asked = detailed_schemes(in.options);
+  for (const auto& [layer, scheme] : plan.schemes)
+    if (std::ranges::count(asked, scheme, &DetailedScheme::scheme) == 0)
+      return fmt::format("{} is none of the study's schemes", to_string(scheme));
+  return first_refusal(model, *in.target);
+}
+
 std::vector<Tensor> first_inputs(const Inputs& in) {
   return in.samples.data->read(in.samples.split.evaluation.front()).inputs;
 }

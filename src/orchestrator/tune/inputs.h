@@ -44,6 +44,9 @@ struct Inputs {
   std::vector<std::string> notes{};  // for the report
 };
 
+// Of a model that others are compared with: why it is no file for the target. Empty: it is one, or there is no target.
+std::string no_candidate(const Inputs& inputs, const Plan& plan, const Model& model);
+
 std::vector<Tensor> first_inputs(const Inputs& inputs);  // of the samples to evaluate on
 
 // What is done in the folder of the study.

@@ -55,7 +55,7 @@ std::map<std::string, Ranges> named_ranges(const Workbench& w, const Ranges& ran
 // The plan that `chain` looks at first, before anything is calibrated where that needs no ranges: int8_weights
 // everywhere, which saves most of the bytes and loses next to nothing. Not where there is time enough, or where
 // latencies decide.
-void measure_first_plan(const Workbench& w, std::span<const Place> places) {
+void measure_first_plan(const Workbench& w, std::span<const Place> places, const std::optional<Target>& target) {
   if (w.options.strategy != "chain" || !is_hurried(w.options) || by_latency(w.options)) return;
   const DetailedScheme scheme{Scheme::kInt8Weights, {}};
   const SearchSpace space = search_space(w.model, w.quantize, w.options);
@@ -69,17 +69,15 @@ void measure_first_plan(const Workbench& w, std::span<const Place> places) {
   const SchemeCorrections corrections = find_first_corrections(w, scheme);
   trial.id = with_fields(corrections, trial.plan).hash();
   const Model candidate = Quantizer(w.model, {}, w.quantize).quantize(trial.plan, {wanted(corrections, trial.plan)});
-  w.study.append(evaluate(candidate, std::move(trial), {places, w.env}));
+  w.study.append(evaluate(candidate, std::move(trial), {places, w.env, nullptr, target ? &*target : nullptr}));
 }
 
-// Returns why it does not run; empty: it does.
-std::string measure_reference(const std::string& id, const Plan& plan, const Model& candidate,
+// `no_candidate`: why it is none beside those that are compared with it. Returns why it does not run; empty: it does.
+std::string measure_reference(Trial trial, const Model& candidate, const std::string& no_candidate,
                               std::span<const Place> places, const Workbench& w) {
-  Trial trial;
-  trial.id = id;
-  trial.plan = plan;
   trial = evaluate(candidate, std::move(trial), {.places = places, .env = w.env, .is_reference = true});
   if (!trial.measurement) return trial.failure;
+  leave_out_of_front(trial, no_candidate);
   w.study.append(std::move(trial));
   return {};
 }
@@ -126,7 +124,7 @@ Quantizer quantizer_of(const FloatModel& base, const std::map<std::string, Range
 References made_of(std::vector<Place> places, const Inputs& in, Study& study, TimeBudget& time) {
   begin_step(Step::kCalibrate, in.env);
   FloatModel base = rewritten(in, study, time);
-  measure_first_plan(workbench(in, base, study, time), places);
+  measure_first_plan(workbench(in, base, study, time), places, in.target);
   Learned learned = learn(workbench(in, base, study, time));
   Quantizer quantizer = quantizer_of(base, learned.in_use);
   Plan full = eligible_plan(base.model, base.quantize, quantized_scheme(in.options));
@@ -159,7 +157,9 @@ References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& tim
   // What size and losses are compared with stays the published quantization, whatever is searched.
   if (!published_settings(in.options) && !study.find("published")) {
     r.published = published_model(in, r);
-    const std::string why = measure_reference("published", r.published->plan, r.published->model, r.places, w);
+    const std::string other = in.target ? fmt::format("made by onnxruntime's defaults, not for {}", in.target->name) : "";
+    const std::string why =
+        measure_reference({.id = "published", .plan = r.published->plan}, r.published->model, other, r.places, w);
     if (!why.empty()) {
       in.env.log(LogLevel::kWarning, fmt::format("onnxruntime's default int8 does not run: {}; candidates are compared "
                                                  "with int8 in the search's own types instead",
@@ -173,7 +173,9 @@ References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& tim
       !can_wait || (!r.full.schemes.empty() && time.has_time(time.few_plans(time.spent() - start),
                                                              "the fully quantized model in the search's own types"));
   if (measures_full && !study.find("full")) {
-    const std::string why = measure_reference("full", r.full, r.candidate(r.full), r.places, w);
+    const Model full = r.candidate(r.full);
+    const std::string why =
+        measure_reference({.id = "full", .plan = r.full}, full, no_candidate(in, r.full, full), r.places, w);
     if (!why.empty())
       throw Error(
           Code::kInvalidInput,

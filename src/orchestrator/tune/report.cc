@@ -16,6 +16,7 @@
 #include "orchestrator/tune/first_front.h"
 #include "orchestrator/tune/improvements.h"
 #include "orchestrator/tune/own_corrections.h"
+#include "seqto/error.h"
 #include "seqto/recipe.h"
 
 namespace seqto::internal {
@@ -275,6 +276,18 @@ void name_selected(const Inputs& in, Summary& summary) {
   if (no_links) fs::copy_file(file, named);
   if (const auto pair = pair_of(in.model)) write_halves(*pair, file, folder / kSelectedFolder);
   summary.selected_file = kSelectedFile;
+}
+
+void require_candidate(const OpenStudy& study, const Searched& searched) {
+  const std::vector<Trial>& trials = study.study.trials();
+  if (study.study.find("float")->failure.empty() || !front_of(trials, study.ending.objectives).empty()) return;
+  if (!searched.finished)
+    throw Error(Code::kInterrupted,
+                "[tune] interrupted before a candidate was found that the target takes; run the "
+                "same command to go on");
+  const auto failed = std::ranges::find_if(
+      trials, [](const Trial& t) { return t.id != "float" && t.id != "published" && !t.failure.empty(); });
+  throw Error(Code::kInvalidInput, (failed == trials.end() ? trials.front() : *failed).failure);
 }
 
 Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& searched, TimeBudget& time) {

@@ -12,6 +12,10 @@ struct Report {
   ReportOptions drawing;
 };
 
+// Throws Error{kInvalidInput} where nothing can be selected: the target refuses the float model and each candidate;
+// Error{kInterrupted} where the search had not found one yet.
+void require_candidate(const OpenStudy& study, const Searched& searched);
+
 // What there is no time for is left out, and the ending says so. An interrupted search has a report of what it found.
 Report close(const Inputs& inputs, OpenStudy& study, References& references, const Searched& searched,
              TimeBudget& time);

@@ -1,12 +1,29 @@
 #include "orchestrator/tune/search_space.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "quantization/encode/eligible_layers.h"
 #include "seqto/plan.h"
 
 namespace seqto::internal {
+
+namespace {
+
+// Where a target computes nothing in float, all layers that any scheme takes decide as one: one in float, or in another
+// type than its neighbour's, costs the file.
+std::vector<std::vector<LayerId>> deciding_together(const Model& model, const std::vector<Plan>& everywhere,
+                                                    const TuneOptions& o) {
+  const std::optional<Target> target = target_of(o);
+  if (!target || !target->floats.empty()) return groups(model, o.groups);
+  std::set<LayerId> all;
+  for (const Plan& plan : everywhere)
+    for (const auto& [layer, scheme] : plan.schemes) all.insert(layer);
+  return {{all.begin(), all.end()}};
+}
+
+}  // namespace
 
 SearchSpace search_space(const Model& model, const QuantizeOptions& quantize, const TuneOptions& o) {
   std::unordered_set<LayerId> weighted;
@@ -17,7 +34,7 @@ SearchSpace search_space(const Model& model, const QuantizeOptions& quantize, co
   std::vector<Plan> everywhere;
   for (const DetailedScheme& scheme : schemes) everywhere.push_back(eligible_plan(model, quantize, scheme));
   SearchSpace space{.model = &model, .exclusion_order = {}, .scheme = quantized_scheme(o)};
-  for (std::vector<LayerId>& members : groups(model, o.groups)) {
+  for (std::vector<LayerId>& members : deciding_together(model, everywhere, o)) {
     SearchGroup group{.layers = {}, .choices = {{}}, .schemes = {DetailedScheme()}};
     for (LayerId& layer : members)
       if (!left_out.contains(layer)) group.layers.push_back(std::move(layer));

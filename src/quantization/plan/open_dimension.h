@@ -1,4 +1,4 @@
-// Of targets that take fixed shapes alone.
+// Why a target refuses a model: open dimensions of its inputs, or a node.
 #pragma once
 
 #include <string>
@@ -11,6 +11,8 @@ namespace seqto::internal {
 // or the target does not mind. What is computed from fixed inputs is mostly fixed, once the runtime has computed
 // constants.
 std::string open_dimension(const Target& target, const Graph& graph);
+// Of the first node that it refuses, in words; empty: it takes the model.
+std::string first_refusal(const Model& model, const Target& target);
 void require_fixed_shapes(const Model& model, const Target& target);  // throws Error{kInvalidInput} saying that
 
 }  // namespace seqto::internal

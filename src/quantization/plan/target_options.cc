@@ -41,6 +41,27 @@ void take_type(DataType& type, const std::vector<DataType>& taken, bool is_named
   type = taken[0];
 }
 
+// The first node that was refused, in words; empty: none.
+std::string first_refused(const Lint& found) {
+  for (const LintedNode& node : found.nodes)
+    if (node.verdict == Verdict::kRefused)
+      return fmt::format("[target] {} refuses {} '{}': {}", found.target, node.op_type, node.node, node.reason);
+  return {};
+}
+
+// Throws where a node is refused in float as well as in `left`, which has in float what the target computes so. Where
+// that is nothing, layers in float cost their neighbours: `on_codes`, of all layers on codes, names the one to blame.
+void require_some_form(const Target& target, const Model& model, const std::string& on_codes, const Lint& left) {
+  if (left.count(Verdict::kRefused) == 0) return;
+  if (target.floats.empty() && !on_codes.empty()) throw Error(Code::kInvalidInput, on_codes);
+  std::unordered_set<LayerId> in_float;
+  for (const LintedNode& node : lint(infer_shapes(model), target).nodes)
+    if (node.verdict == Verdict::kRefused) in_float.insert(node.node);
+  Lint both = left;
+  std::erase_if(both.nodes, [&](const LintedNode& node) { return !in_float.contains(node.node); });
+  if (const std::string why = first_refused(both); !why.empty()) throw Error(Code::kInvalidInput, why);
+}
+
 // Ranges that give the file its form, which is all that a rule looks at: nothing was calibrated yet.
 Ranges formal_ranges(const Model& model) {
   static const std::unordered_set<std::string> kNeverNegative{"Relu",        "Clip",    "Sigmoid",
@@ -143,15 +164,23 @@ void internal::take_target_pairs(QuantizeOptions& options, const Target& target)
     if (!rule.needs_output) without.insert(without.end(), rule.ops.begin(), rule.ops.end());
 }
 
+std::string internal::first_refusal(const Model& model, const Target& target) {
+  return first_refused(lint(infer_shapes(model), target));
+}
+
 namespace {
 
 // What the rules would have in float: added to options.exclude, and said.
+// Throws where a node is refused whatever it is in.
 std::string leave_float(QuantizeOptions& options, const Target& target, const Model& model, Quantizer& quantizer) {
   std::map<std::string, int64_t> left;  // by operator
   std::unordered_set<LayerId> layers;
   for (const Node& node : model.graph.nodes) layers.insert(node.name);
+  std::string on_codes;
+  Lint found;
   for (int round = 0; round < kMostRounds; ++round) {
-    const Lint found = lint(infer_shapes(quantizer.quantize_excluding(options.exclude)), target);
+    found = lint(infer_shapes(quantizer.quantize_excluding(options.exclude)), target);
+    if (round == 0) on_codes = first_refused(found);
     bool changed = false;
     for (const LintedNode& node : found.nodes) {
       const bool beyond =
@@ -163,6 +192,7 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
     }
     if (!changed) break;
   }
+  require_some_form(target, model, on_codes, found);
   std::vector<std::string> counts;
   for (const auto& [op_type, count] : left) counts.push_back(fmt::format("{} {}", count, op_type));
   return counts.empty()
@@ -175,6 +205,7 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model,
                                const Refusal& refusal) {
   require_fixed_shapes(model, target);
+  if (target.floats.empty()) options.float_unlike_concat = false;
   const GraphView view(model);
   take_weights_of_their_own(options, target, model, view);
   take_fixed_outputs(options, target, model);
@@ -192,10 +223,8 @@ std::string take_target_layers(QuantizeOptions& options, const Target& target, c
 }
 
 void require_taken(const Model& model, const Target& target) {
-  for (const LintedNode& node : lint(infer_shapes(model), target).nodes)
-    if (node.verdict == Verdict::kRefused)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[target] {} refuses {} '{}': {}", target.name, node.op_type, node.node, node.reason));
+  if (const std::string why = internal::first_refusal(model, target); !why.empty())
+    throw Error(Code::kInvalidInput, why);
 }
 
 }  // namespace seqto

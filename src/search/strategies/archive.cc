@@ -62,8 +62,8 @@ void Archive::update(const Study& study) {
     }
     Entry& entry = entries_[place->second];
     if (trial.measurement) entry.size = static_cast<double>(trial.measurement->size_bytes);
-    const double loss =
-        trial.measurement ? objective(*trial.measurement, loss_) : std::numeric_limits<double>::infinity();
+    const double loss = trial.measurement && trial.failure.empty() ? objective(*trial.measurement, loss_)
+                                                                   : std::numeric_limits<double>::infinity();
     if (trial.part == Part::kEvaluation) {
       entry.evaluation = loss;
       continue;
