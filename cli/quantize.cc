@@ -256,8 +256,10 @@ void take_target(WordFlags& f) {
                             : f.mode == "weights" ? fmt::format("int{}_weights", f.weights.bits)
                                                   : f.mode;
   if (f.plan.empty() && std::ranges::count(taken, asked) == 0)
-    throw Error(Code::kUsage, fmt::format("[quantize] --mode {} ({}) for {} found, which takes {}", f.mode, asked,
-                                          f.target, fmt::join(taken, ", ")));
+    throw Error(
+        Code::kUsage,
+        fmt::format("[quantize] --mode {} ({}) for {} found, which takes {}", f.mode, asked, f.target,
+                    taken.empty() ? "none, for want of rules and floats" : fmt::format("{}", fmt::join(taken, ", "))));
   if (f.mode == "static") f.quantize.target = f.target;
 }
 

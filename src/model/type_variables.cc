@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 
 namespace seqto::internal {
@@ -81,6 +82,16 @@ std::string type_refusal(const Node& node, int64_t opset, const std::unordered_m
     }
   }
   return {};
+}
+
+const std::vector<std::string>& standard_operators() {
+  static const std::vector<std::string> kNames = [] {
+    std::set<std::string> names;
+    for (const OpSchema& schema : onnx::OpSchemaRegistry::get_all_schemas_with_history())
+      if (schema.domain().empty()) names.insert(schema.Name());
+    return std::vector<std::string>(names.begin(), names.end());
+  }();
+  return kNames;
 }
 
 }  // namespace seqto::internal

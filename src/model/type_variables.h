@@ -23,4 +23,7 @@ std::vector<TypeVariable> float16_variables(const Node& node, int64_t opset);
 // has one, or where the types or the operator are not known.
 std::string type_refusal(const Node& node, int64_t opset, const std::unordered_map<std::string, DataType>& types);
 
+// Operators of ai.onnx, of any version, in the order of the alphabet.
+const std::vector<std::string>& standard_operators();
+
 }  // namespace seqto::internal

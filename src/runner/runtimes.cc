@@ -154,6 +154,11 @@ std::string runtimes_folder() {
   return variable("HOME") + "/.local/share/seqto/runtimes";
 }
 
+bool is_runtime(const std::string& name) {
+  return name == kUnoptimized || find_runtime(name) || is_device(name) ||
+         (!name.empty() && fs::exists(fs::path(runtimes_folder()) / name / "worker"));
+}
+
 std::unique_ptr<Runner> make_runtime(const std::string& name, const RunnerOptions& options, const Env& env) {
   RunnerOptions isolated = options;
   isolated.isolated = true;

@@ -16,6 +16,9 @@ namespace seqto::internal {
 // not there, with the commands that bring it.
 std::unique_ptr<Runner> make_runtime(const std::string& name, const RunnerOptions& options, const Env& env);
 
+// Whether that knows the name: what it brings need not be there, but for a folder of runtimes_folder().
+bool is_runtime(const std::string& name);
+
 // Where runtimes are installed, a folder each: $SEQTO_RUNTIMES, else the build's own where there is one, else
 // $XDG_DATA_HOME/seqto/runtimes, else ~/.local/share/seqto/runtimes.
 std::string runtimes_folder();

@@ -274,7 +274,12 @@ class Lint(unittest.TestCase):
         for text, code, said in (("name = 1", 3, "own.toml:1: another value of name"), ("x = [", 3, "no TOML"),
                                  ('name = "a"\nknown = "guessed"\nfloats = []', 3, "run, compiled or documented"),
                                  ('name = "a"\nknown = "run"\nfloats = []\n[[rule]]\nops = ["Conv"]\nactivation = ["int8"]', 3, "activations"),
-                                 ('name = "a"\nknown = "run"\nfloats = []\n[[rule]]\nops = ["Conv"]\nweights = ["int9"]', 2, "int9"),
+                                 ('name = "a"\nknown = "run"\nfloats = []\n[[rule]]\nops = ["Conv"]\nweights = ["int9"]', 3, "own.toml:6: 'int9' in weights found"),
+                                 ('name = "a"\nknown = "run"\nfloats = []\n[[rule]]\nops = ["Convv"]', 3, "own.toml:5: 'Convv' in ops found; an operator of ai.onnx"),
+                                 ('name = "a"\nknown = "run"\nfloats = []\ndevice = "foo"', 3, 'own.toml:4: device = "foo"'),
+                                 ('name = "a"\nknown = "run"\nfloats = ["float17"]', 3, "own.toml:3: 'float17' in floats found; some of float32"),
+                                 ('name = "a"\nknown = "run"', 3, "floats = a list of some of float32, float16"),
+                                 ('name = "a"\nfloats = []', 3, 'known = "run", "compiled" or "documented"'),
                                  ("a." * 2000 + "b = 1", 3, "1,000 parts")):
             table.write_text(text)
             done = seqto("lint", self.unsigned, "--target", table)

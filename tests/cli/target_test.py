@@ -5,6 +5,7 @@ import pathlib
 import platform
 import sys
 import tempfile
+import textwrap
 import unittest
 
 import numpy as np
@@ -204,6 +205,19 @@ class Files(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         weights = [w for w in onnx.load(self.dir / "mine.onnx").graph.initializer if len(w.dims) == 4]
         self.assertEqual({w.data_type for w in weights}, {T.UINT8})
+
+
+    def test_the_table_of_the_documentation(self):
+        page = (models.SOURCE / "docs/reference/targets.md").read_text()
+        begin = page.index('    name = "my-npu"')
+        table = self.dir / "mynpu.toml"
+        table.write_text(textwrap.dedent(page[begin:page.index("With `extends", begin)]))
+        self.quantize(table)
+        done = seqto("--json", "lint", self.dir / "mynpu.toml.onnx", "--target", table)
+        self.assertGreaterEqual(json.loads(done.stdout)["counts"]["integers"], 11)
+        self.assertIn("int8, float16\n", self.quantize(table, "--mode", "dynamic", code=2))
+        table.write_text('name = "none"\nknown = "documented"\nfloats = []\n')
+        self.assertIn("takes none", self.quantize(table, code=2))
 
 
 # A runtime that takes no codes in front of these layers.

@@ -8,7 +8,9 @@
 
 #include "base/files.h"
 #include "base/toml.h"
+#include "model/type_variables.h"
 #include "quantization/read/target_files.h"
+#include "runner/runtimes.h"
 #include "seqto/error.h"
 #include "seqto/target.h"
 
@@ -24,13 +26,14 @@ class Reader {
                                                  file_, at.source().begin.line, found, expected));
   }
 
-  std::string text(const char* key, bool needed = false) {
+  // `needed`: what is expected where the key is missing; null: nothing.
+  std::string text(const char* key, const char* needed = nullptr) {
     const toml::node* node = take(key, needed);
     if (!node) return {};
     if (!node->is_string()) fail(*node, fmt::format("another value of {}", key), "a text");
     return std::string(node->as_string()->get());
   }
-  std::vector<std::string> texts(const char* key, bool needed = false) {
+  std::vector<std::string> texts(const char* key, const char* needed = nullptr) {
     std::vector<std::string> values;
     const toml::node* node = take(key, needed);
     if (!node) return values;
@@ -42,19 +45,33 @@ class Reader {
     }
     return values;
   }
+  // Of `known` alone.
+  std::vector<std::string> words(const char* key, const char* what, const std::vector<std::string>& known,
+                                 const char* needed = nullptr) {
+    std::vector<std::string> found = texts(key, needed);
+    for (const std::string& word : found)
+      if (std::ranges::count(known, word) == 0)
+        fail(*table_.get(key), fmt::format("'{}' in {}", word, key),
+             known.size() > kShown ? fmt::format("{}{}", what, did_you_mean(word, known))
+                                   : fmt::format("{} of {}", what, fmt::join(known, ", ")));
+    return found;
+  }
+  std::vector<std::string> operators(const char* key, const char* needed = nullptr) {
+    return words(key, "an operator of ai.onnx", internal::standard_operators(), needed);
+  }
   std::vector<DataType> types(const char* key) {
     std::vector<DataType> types;
-    for (const std::string& name : texts(key)) types.push_back(parse_data_type(name));
+    for (const std::string& name : words(key, "one", kCodeTypes)) types.push_back(parse_data_type(name));
     return types;
   }
   bool flag(const char* key, bool otherwise) {
-    const toml::node* node = take(key, false);
+    const toml::node* node = take(key, nullptr);
     if (!node) return otherwise;
     if (!node->is_boolean()) fail(*node, fmt::format("another value of {}", key), "true or false");
     return node->as_boolean()->get();
   }
   std::optional<double> number(const char* key) {
-    const toml::node* node = take(key, false);
+    const toml::node* node = take(key, nullptr);
     if (!node) return {};
     if (!node->is_number()) fail(*node, fmt::format("another value of {}", key), "a number");
     return node->value<double>();
@@ -65,12 +82,12 @@ class Reader {
     return static_cast<int64_t>(value);
   }
   const toml::array* tables(const char* key) {
-    const toml::node* node = take(key, false);
+    const toml::node* node = take(key, nullptr);
     if (node && !node->is_array_of_tables()) fail(*node, fmt::format("another value of {}", key), "tables [[rule]]");
     return node ? node->as_array() : nullptr;
   }
   const toml::table* table(const char* key) {
-    const toml::node* node = take(key, false);
+    const toml::node* node = take(key, nullptr);
     if (node && !node->is_table())
       fail(*node, fmt::format("another value of {}", key), fmt::format("a table [{}]", key));
     return node ? node->as_table() : nullptr;
@@ -84,10 +101,14 @@ class Reader {
   }
 
  private:
-  const toml::node* take(const char* key, bool needed) {
+  static constexpr size_t kShown = 12;
+  inline static const std::vector<std::string> kCodeTypes{"int8", "uint8", "int16", "uint16",
+                                                          "int4", "uint4", "int2",  "uint2"};
+
+  const toml::node* take(const char* key, const char* needed) {
     taken_.emplace_back(key);
     const toml::node* node = table_.get(key);
-    if (!node && needed) fail(table_, fmt::format("no {}", key), fmt::format("{} = ...", key));
+    if (!node && needed) fail(table_, fmt::format("no {}", key), fmt::format("{} = {}", key, needed));
     return node;
   }
 
@@ -134,7 +155,7 @@ std::optional<Arithmetic> read_arithmetic(const toml::table* table, const std::s
 TargetRule read_rule(const toml::table& table, const std::string& file) {
   Reader r(table, file);
   TargetRule rule;
-  rule.ops = r.texts("ops", true);
+  rule.ops = r.operators("ops", "a list of operators");
   rule.as = parse_as(r, table);
   rule.second = parse_second(r, table);
   rule.activations = r.types("activations");
@@ -193,6 +214,33 @@ std::optional<Target> embedded(const std::string& name) {
                                         fmt::join(names, " "), did_you_mean(name, names)));
 }
 
+const std::vector<std::string> kFloats{"float32", "float16", "bfloat16", "float64"};
+constexpr const char* kFloatsExpected =
+    "a list of some of float32, float16, bfloat16, float64, or [] where layers in float are refused";
+
+std::string read_device(Reader& r, const toml::table& table, const char* key) {
+  std::string device = r.text(key);
+  if (!device.empty() && !internal::is_runtime(device))
+    r.fail(*table.get(key), fmt::format("device = \"{}\"", device),
+           fmt::format("a device as --device takes it, openvino, opencv, web, or a worker of {}",
+                       internal::runtimes_folder()));
+  return device;
+}
+
+// Where the table does not say: int8 where a rule takes convolutions or products on codes, and what layers in float
+// may be in.
+std::vector<std::string> schemes_of(const Target& target) {
+  std::vector<std::string> schemes;
+  const auto takes = [&](const TargetRule& rule) {
+    return rule.as == TargetRule::As::kIntegers &&
+           (has_op(rule, "Conv") || has_op(rule, "MatMul") || has_op(rule, "Gemm"));
+  };
+  if (std::ranges::any_of(target.rules, takes)) schemes.emplace_back("int8");
+  for (const char* type : {"float16", "float32"})
+    if (std::ranges::count(target.floats, type) > 0) schemes.emplace_back(type);
+  return schemes;
+}
+
 Target read_target(std::string_view text, const std::string& file) {
   const toml::parse_result parsed = internal::parse_toml(text, file);
   if (!parsed)
@@ -216,21 +264,22 @@ Target read_target(std::string_view text, const std::string& file) {
   const auto word = [&](const char* key) { return r.text(key); };
   const auto words = [&](const char* key) { return r.texts(key); };
   const auto flag = [&](const char* key) { return r.flag(key, false); };
-  target.name = r.text("name", true);
-  target.known = r.text("known", true);
+  target.name = r.text("name", "a text");
+  target.known = r.text("known", "\"run\", \"compiled\" or \"documented\"");
   if (target.known != "run" && target.known != "compiled" && target.known != "documented")
     r.fail(table, fmt::format("known = \"{}\"", target.known), "run, compiled or documented");
   take(target.title, "title", word);
   take(target.sources, "sources", words);
-  take(target.floats, "floats", [&](const char* key) { return r.texts(key, base.empty()); });
+  take(target.floats, "floats",
+       [&](const char* key) { return r.words(key, "some", kFloats, base.empty() ? kFloatsExpected : nullptr); });
   take(target.operators, "operators", words);
-  take(target.lacks, "lacks", words);
-  take(target.device, "device", word);
+  take(target.lacks, "lacks", [&](const char* key) { return r.operators(key); });
+  take(target.device, "device", [&](const char* key) { return read_device(r, table, key); });
   take(target.schemes, "schemes", words);
   for (const std::string& scheme : target.schemes) parse_detailed_scheme(scheme);
   take(target.fixed_shapes, "fixed_shapes", flag);
   take(target.pairs_behind, "pairs_behind", [&](const char* key) {
-    auto found = r.texts(key);
+    auto found = r.operators(key);
     return r.has(key) ? std::optional(std::move(found)) : std::nullopt;
   });
   take(target.float_between_products, "float_between_products", flag);
@@ -240,11 +289,12 @@ Target read_target(std::string_view text, const std::string& file) {
   take(target.signed_pairs_become_unsigned, "signed_pairs_become_unsigned", flag);
   take(target.most_opset, "most_opset", [&](const char* key) { return r.whole(key); });
   take(target.arithmetic, "arithmetic", [&](const char* key) { return read_arithmetic(r.table(key), file); });
-  const std::vector<std::string> without = r.texts("without");
+  const std::vector<std::string> without = r.operators("without");
   std::vector<TargetRule> own;
   if (const toml::array* rules = r.tables("rule"))
     for (const toml::node& rule : *rules) own.push_back(read_rule(*rule.as_table(), file));
   target.rules = extended(std::move(target.rules), std::move(own), without);
+  if (base.empty() && !r.has("schemes")) target.schemes = schemes_of(target);
   r.finish();
   return target;
 }
