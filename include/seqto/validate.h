@@ -83,8 +83,8 @@ struct NonFinite {
   int64_t nan = 0, infinite = 0;
 };
 
-// One output over all samples. A difference is |reference - candidate|, in double; equal infinities differ by 0, and
-// what else is not finite on either side is counted in `incomparable` and in no difference.
+// One output over all samples. A difference is |reference - candidate|, in double; equal infinities differ by 0. What
+// else is not finite on either side counts in `incomparable` alone. Positions that Sample::counted hides do not count.
 struct OutputParity {
   std::string name;
   int64_t values = 0;  // of one sample; of the last, where it changes

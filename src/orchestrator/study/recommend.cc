@@ -33,10 +33,16 @@ bool finds_as_much(const SummaryPoint& point, double tolerance) {
   });
 }
 
+// Slower than float, and what it costs: less is better.
+using Cost = std::pair<bool, double>;
+
 // Where none is surely as good. What is within the interval of the least changed one is not told from it: there the
-// loss that the search follows decides, of a task metric its stand-in. It sees more than whole answers.
+// loss that the search follows decides, of a task metric its stand-in. It sees more than whole answers. A KL of at most
+// 2 tolerance^2 is small enough whatever it is: by Pinsker's inequality distributions are then no more than the
+// tolerance apart.
 const SummaryPoint& nearest(const DeviceFront& d, const std::string& loss,
-                            const std::function<double(const SummaryPoint&)>& cost) {
+                            const std::function<Cost(const SummaryPoint&)>& cost) {
+  const double small_enough = loss == "kl" ? 2 * d.tolerance * d.tolerance : 0;
   const auto or_infinity = [](double value) {
     return std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
   };
@@ -44,7 +50,9 @@ const SummaryPoint& nearest(const DeviceFront& d, const std::string& loss,
   const SummaryPoint& least = *std::ranges::min_element(d.front, {}, judged);
   const double reach = std::max(judged(least), worst(least, d.judged_by));
   return *std::ranges::min_element(d.front, {}, [&](const SummaryPoint& p) {
-    return std::tuple(judged(p) > reach, or_infinity(loss_of(p, loss)), judged(p), cost(p));
+    const double found = or_infinity(std::max(loss_of(p, loss), worst(p, loss)));
+    const bool small = found <= small_enough;
+    return std::tuple(judged(p) > reach, small ? 0 : found, small ? 0 : judged(p), cost(p));
   });
 }
 
@@ -73,16 +81,14 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
     return (has("size") || !has("latency") ? size : 1) * latency(p) * decode(p);
   };
   d.judged_by = judged_by(reference, objectives);
+  const auto ranked = [&](const SummaryPoint& p) { return Cost(latency(p) > 1 || decode(p) > 1, cost(p)); };
   const SummaryPoint* best = nullptr;
-  bool best_is_slow = false;
   for (const SummaryPoint& p : d.front) {
     if (!(worst(p, d.judged_by) <= d.tolerance) || !finds_as_much(p, d.tolerance)) continue;
-    const bool slow = latency(p) > 1 || decode(p) > 1;
-    if (best && std::pair(slow, cost(p)) >= std::pair(best_is_slow, cost(*best))) continue;
-    best = &p, best_is_slow = slow;
+    if (!best || ranked(p) < ranked(*best)) best = &p;
   }
   d.as_good_as_float = best != nullptr;
-  if (!best) best = &nearest(d, followed_loss(objectives), cost);
+  if (!best) best = &nearest(d, followed_loss(objectives), ranked);
   d.selected = best->trial.id;
 }
 
