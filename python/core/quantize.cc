@@ -110,13 +110,13 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   options.exclude = expand_patterns(options.exclude, call.model);
   options.include = expand_patterns(options.include, call.model);
   choose_layers(call);
-  if (target && asked.mode == "static")
-    if (std::string left = take_target_layers(options, *target, call.model); !left.empty())
-      call.notes.push_back(std::move(left));
   if (!data.is_none()) call.data = dataset_of(data, call.model, call.bench.dataset);
   if (!asked.ranges.is_none())
     call.ranges = is_path(asked.ranges) ? load_ranges(path_of(asked.ranges)) : nb::cast<Ranges>(asked.ranges);
   choose_improvers(call, k, best);
+  if (target && asked.mode == "static")
+    if (std::string left = take_target_layers(options, *target, call.model); !left.empty())
+      call.notes.push_back(std::move(left));
   return call;
 }
 

@@ -143,6 +143,20 @@ class Files(unittest.TestCase):
         self.assertEqual(seqto("prepare", model, "--dim", "batch=1", "-o", closed).returncode, 0)
         self.quantize("esp-dl", model=closed, data=data)
 
+    def test_the_readout_of_a_detector_is_on_codes_where_nothing_is_in_float(self):
+        nodes = [models.node("Conv", ["x", "u"], ["t"]), models.node("Conv", ["t", "v"], ["a"]), models.node("Conv", ["t", "w"], ["b"]),
+                 models.node("Concat", ["a", "b"], ["y"], axis=1)]
+        model = models.save(self.dir / "readout.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 2, 6, 6])],
+                            [("u", models.weight(64, 3, 3, 3)), ("v", 30 * models.weight(1, 64, 1, 1, seed=1)),
+                             ("w", models.weight(1, 64, 1, 1, seed=2))])
+        data = models.arrays(self.dir / "readout.npz", samples=16, shape=(3, 8, 8))
+        out = self.dir / "esp-dl.onnx"
+        done = seqto("quantize", model, "--data", data, "--target", "esp-dl", "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.lint("esp-dl")["float"], 0)
+        done = seqto("quantize", model, "--data", data, "--target", "esp-dl", "--float-unlike-concat", "--quick", "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_what_cannot_be_had_is_refused(self):
         self.assertIn("float16", self.quantize("coreml", code=2))
         self.assertIn("float16", self.quantize("onnxruntime-web-webgpu", code=2))
