@@ -26,7 +26,7 @@ STRUCTS = {
 }
 # What a study sets by itself, and what only an ablation changes.
 LEFT_OUT = {"StrategyOptions": {"tuning", "seed", "max_size_bytes", "max_latency_ns"},
-            "TuneOptions": {"config", "workers"}}
+            "TuneOptions": {"config", "workers", "names_method"}}
 DECLARATION = re.compile(r"^(?P<type>[\w:]+(?:<.*>)?)\s+(?P<names>\w+\s*(?:[={,;]).*|\w+;)(?:\s*//\s*(?P<trailing>.*))?$")
 
 
