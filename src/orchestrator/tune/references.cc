@@ -157,7 +157,8 @@ References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& tim
   // What size and losses are compared with stays the published quantization, whatever is searched.
   if (!published_settings(in.options) && !study.find("published")) {
     r.published = published_model(in, r);
-    const std::string other = in.target ? fmt::format("made by onnxruntime's defaults, not for {}", in.target->name) : "";
+    const std::string other =
+        in.target ? fmt::format("made by onnxruntime's defaults, not for {}", in.target->name) : "";
     const std::string why =
         measure_reference({.id = "published", .plan = r.published->plan}, r.published->model, other, r.places, w);
     if (!why.empty()) {
