@@ -117,12 +117,21 @@ void add_data_flags(Command word, DataFlags& f, bool required) {
 
 std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
                                    const RunnerOptions& options, const Context& context) {
-  RunnerOptions apart = options;
+  return carry_states(make_runner(device, options, context.env), model, data.options);
+}
+
+bool may_end_process(const Model& model, const std::string& device) {
   QuantizeOptions widening;
   widening.widen_float16 = true;
-  // ONNX Runtime 1.31 ends the process on some graphs of float16, as a Transpose in front of a product.
-  apart.isolated |= device == "cpu" && is_widened(model, widening);
-  return carry_states(make_runner(device, apart, context.env), model, data.options);
+  return device == "cpu" && is_widened(model, widening);
+}
+
+std::unique_ptr<Runner> safe_runner_for(const Model& model, const DataFlags& data, const std::string& device,
+                                        const RunnerOptions& options, const Context& context) {
+  RunnerOptions apart = options;
+  apart.isolated |= may_end_process(model, device);
+  use_this_program(apart);
+  return runner_for(model, data, device, apart, context);
 }
 
 }  // namespace seqto::cli

@@ -20,6 +20,11 @@ void add_data_flags(Command word, DataFlags& flags, bool required);
 // A device for samples of `data`, whose recurrent states it carries.
 std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
                                    const RunnerOptions& options, const Context& context);
+// ONNX Runtime 1.31 ends the process on some graphs of float16, as a Transpose in front of a product.
+bool may_end_process(const Model& model, const std::string& device);
+// As runner_for(), in a process of its own where that may be.
+std::unique_ptr<Runner> safe_runner_for(const Model& model, const DataFlags& data, const std::string& device,
+                                        const RunnerOptions& options, const Context& context);
 void add_dim_flag(Command word, std::map<std::string, int64_t>& dims);
 void add_fix_input_flag(Command word, std::map<std::string, double>& inputs);
 

@@ -34,10 +34,10 @@ ModelPair::ModelPair(const ModelPairFlags& f, const Context& context) : flags_(f
   require_same_signature(reference, candidate);
   data_ = samples_for(reference, f.data);
   other_data_ = same_inputs(reference, candidate) ? data_ : samples_for(candidate, f.data);
-  runner_ = runner_for(reference, f.data, f.reference_device, f.device.options, context);
-  other_runner_ = f.device.device == f.reference_device
+  runner_ = safe_runner_for(reference, f.data, f.reference_device, f.device.options, context);
+  other_runner_ = f.device.device == f.reference_device && !may_end_process(candidate, f.device.device)
                       ? runner_
-                      : runner_for(candidate, f.data, f.device.device, f.device.options, context);
+                      : safe_runner_for(candidate, f.data, f.device.device, f.device.options, context);
 }
 
 BenchResult ModelPair::bench(const Context& context) const {

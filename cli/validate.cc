@@ -49,7 +49,7 @@ Parity parity_of(const Flags& f, const Context& context) {
     const std::string file = model_file(pair.reference, pair.hub, context);
     const Model model = load_model(file);
     auto data = open_dataset(pair.data.path, model.graph.free_inputs(), pair.data.options);
-    auto runner = runner_for(model, pair.data, pair.device.device, pair.device.options, context);
+    auto runner = safe_runner_for(model, pair.data, pair.device.device, pair.device.options, context);
     parity = validate_expected({file, runner.get(), data.get()}, f.options, context.env);
     parity.candidate = pair.reference;
   }

@@ -1,5 +1,5 @@
 """Models that compute in float16: what is written for the CPU computes in float32, where kernels on codes are, between the same inputs and
-outputs; nothing else changes, and files for devices with float16 keep it."""
+outputs. A table that embedding and head share is stored once. Nothing else changes, and files for devices with float16 keep it."""
 import json
 import pathlib
 import sys
@@ -109,6 +109,16 @@ class Float16Models(unittest.TestCase):
         self.assertNotIn("MatMul", found)
         self.assertLess(out.stat().st_size, WORDS * WIDTH * 1.5 + WIDTH * WIDTH * 2 + 3000)
         self.assertEqual(types_of(model), [T.INT64, T.FLOAT16])
+
+    def test_a_tied_head_of_float32_multiplies_the_codes_too(self):
+        wide = self.dir / "wide_tied.onnx"
+        self.run_word("prepare", self.lm, "--float32", "--skip-optimization", "-o", wide)
+        for flags in ((), ("--compat", "onnxruntime")):
+            out, _, _ = self.quantize(wide, "--mode", "dynamic", *flags)
+            self.assertEqual(bool({"MatMul", "FusedMatMul"} & set(kernels(out))), bool(flags))
+            ids = np.load(self.texts)["ids"][:1]
+            wanted, found = (onnxruntime.InferenceSession(str(f)).run(None, {"ids": ids})[0] for f in (wide, out))
+            self.assertLess(np.square(found - wanted).mean() / np.square(wanted).mean(), 1e-3)
 
     def test_stored_weights_become_floats_once_and_a_tied_table_is_stored_once(self):
         out, model, _ = self.quantize(self.lm, "--mode", "weights")

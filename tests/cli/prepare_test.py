@@ -75,7 +75,9 @@ class Prepare(unittest.TestCase):
                     warnings.simplefilter("ignore")
                     quant_pre_process(str(model), str(theirs), skip_symbolic_shape=True)
                 self.prepare(model, "--opset", "11")
-                self.assertEqual(ops(self.out), ops(theirs))
+                # A head that shares its table with the embedding keeps the Transpose between; theirs has the table twice.
+                shares = int(case.parent.name.startswith("tiny_lm"))
+                self.assertEqual(ops(self.out), ops(theirs) + collections.Counter(Transpose=shares))
                 self.assertEqual(*({p.key: p.value for p in onnx.load(str(f)).metadata_props
                                     if p.key == "onnx.quant.pre_process"} for f in (self.out, theirs)))
                 self.same_outputs(model)
