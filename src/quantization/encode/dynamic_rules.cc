@@ -72,13 +72,13 @@ bool encode_turned_table(OperatorEncoder& e, const Node& n) {
   node.outputs[0] = turned.codes = e.fresh(n.outputs[0] + "_quantized");
   e.define(n.outputs[0], std::move(turned));
   e.emit(std::move(node));
-  e.deviate("D60");
   return true;
 }
 
 // A constant, or a shared table that was turned.
 bool is_weight(const OperatorEncoder& e, const std::string& b) {
   if (e.initializer(b)) return true;
+  if (e.options().compat_onnxruntime) return false;
   const Node* source = e.index().edges.producer(b);
   return source && is_transpose(*source) && e.initializer(source->inputs[0]) && e.find(b);
 }
@@ -96,8 +96,9 @@ bool encode_matmul(OperatorEncoder& e, const Node& n) {
   if (!e.is_float(a) && !e.is_float(n.outputs[0])) e.deviate("D47");
   if (e.options().per_token && (!by_weight || e.initializer(a))) return false;
   QuantizedTensor x = activation_of(e, a);
-  const QuantizedTensor weight =
-      by_weight && !e.initializer(b) ? *e.find(b) : e.weight(b, e.options().weight_type, column_axis(e, b));
+  const bool is_turned = by_weight && !e.initializer(b);
+  if (is_turned) e.deviate("D60");
+  const QuantizedTensor weight = is_turned ? *e.find(b) : e.weight(b, e.options().weight_type, column_axis(e, b));
   emit_product(e, n, {x, weight}, n.outputs[0]);
   return true;
 }
