@@ -60,19 +60,14 @@ bool turns_shared_table(OperatorEncoder& e, const Node& n, const LayerSet& layer
 }
 
 // As a weight: the runtime's products are slow with weights of uint8.
-const QuantizedTensor& shared_table(OperatorEncoder& e, const std::string& table) {
-  return e.weight(table, e.options().weight_type, {});
+void quantize_shared_table(OperatorEncoder& e, const std::string& table) {
+  e.weight(table, e.options().weight_type, {});
 }
 
 // The codes that the embedding reads, turned; the runtime turns them once.
 bool encode_turned_table(OperatorEncoder& e, const Node& n) {
-  QuantizedTensor turned = shared_table(e, n.inputs[0]);
-  Node node = n;
-  node.inputs[0] = turned.codes;
-  node.outputs[0] = turned.codes = e.fresh(n.outputs[0] + "_quantized");
-  e.define(n.outputs[0], std::move(turned));
-  e.emit(std::move(node));
-  return true;
+  quantize_shared_table(e, n.inputs[0]);
+  return encode_moved(e, n);
 }
 
 // A constant, or a shared table that was turned.
@@ -241,7 +236,7 @@ bool encode_dynamic_node(OperatorEncoder& e, const Node& n, const LayerSet& laye
   if (is_gather(n) && e.initializer(n.inputs[0]) &&
       std::ranges::any_of(e.index().edges.readers(n.inputs[0]),
                           [&](const Node* reader) { return turns_shared_table(e, *reader, layers); }))
-    shared_table(e, n.inputs[0]);
+    quantize_shared_table(e, n.inputs[0]);
   auto rule = rules().find(n.op_type);
   if (rule == rules().end() || n.inputs.empty()) return false;
   if (is_selected(e, n, layers)) {
