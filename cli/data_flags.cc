@@ -5,7 +5,7 @@
 
 #include "flags.h"
 #include "seqto/error.h"
-#include "seqto/quantize.h"
+#include "seqto/prepare.h"
 #include "seqto/runner.h"
 
 namespace seqto::cli {
@@ -121,9 +121,7 @@ std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, co
 }
 
 bool may_end_process(const Model& model, const std::string& device) {
-  QuantizeOptions widening;
-  widening.widen_float16 = true;
-  return device == "cpu" && is_widened(model, widening);
+  return device == "cpu" && computes_in_float16(model);
 }
 
 std::unique_ptr<Runner> safe_runner_for(const Model& model, const DataFlags& data, const std::string& device,

@@ -13,6 +13,8 @@ namespace seqto {
 // The same graph with float32 in place of every float16, inputs and outputs too; names stay. Bodies of If, Loop and
 // Scan are left as they are.
 Model in_float32(const Model& model);
+// Whether it has operators on float16 beside those that cast it, as float32 models have behind stored halves.
+bool computes_in_float16(const Model& model);
 
 // --- What a model goes through before it is calibrated and quantized
 

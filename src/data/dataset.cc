@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/hash.h"
 #include "data/boxes.h"
 #include "data/datasets.h"
 #include "data/positions.h"
@@ -34,6 +37,68 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
   return internal::open_images(path, inputs, options);
 }
 
+// The inputs as they would be for one item: 1 where their first dimension is `batch`.
+std::vector<ValueInfo> for_one_item(std::span<const ValueInfo> inputs, int64_t batch) {
+  std::vector<ValueInfo> result(inputs.begin(), inputs.end());
+  for (ValueInfo& input : result)
+    if (input.shape && !input.shape->empty() && input.shape->front().value == batch) input.shape->front().value = 1;
+  return result;
+}
+
+Tensor joined(std::span<const Sample> items, size_t input) {
+  const Tensor& first = items[0].inputs[input];
+  size_t count = 0;
+  for (const Sample& item : items) {
+    const Tensor& tensor = item.inputs[input];
+    if (tensor.dims() != first.dims())
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[data] {} {} and {} {} found; one shape for all items of a fixed batch expected", items[0].name,
+                      internal::shape_text(first.dims()), item.name, internal::shape_text(tensor.dims())));
+    count += tensor.bytes().size();
+  }
+  const std::shared_ptr<std::byte[]> owner(new std::byte[count]);
+  std::byte* end = owner.get();
+  for (const Sample& item : items) end = std::ranges::copy(item.inputs[input].bytes(), end).out;
+  std::vector<int64_t> dims = first.dims();
+  dims.front() *= std::ssize(items);
+  return {first.type(), dims, owner, std::span<const std::byte>(owner.get(), count)};
+}
+
+// Samples of `batch` items in a row each; what is left at the end is dropped. What is known of the single items
+// (labels, targets, boxes, texts) is not passed on.
+class Batches : public Dataset {
+ public:
+  Batches(std::unique_ptr<Dataset> data, int64_t batch) : data_(std::move(data)), batch_(batch) {
+    if (size() == 0)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[data] samples: {} found; {} or more expected, the fixed batch of the model",
+                              data_->size(), batch_));
+  }
+
+  int64_t size() const override { return data_->size() / batch_; }
+  bool has_labels() const override { return false; }
+  bool is_random() const override { return data_->is_random(); }
+  std::string fingerprint() const override {
+    return sha256_hex(fmt::format("batches of {} {}\n", batch_, data_->fingerprint()));
+  }
+
+  Sample read(int64_t index) const override {
+    std::vector<Sample> items;
+    for (int64_t i = index * batch_; i < (index + 1) * batch_; ++i) items.push_back(data_->read(i));
+    Sample sample{.name = fmt::format("{} to {}", items.front().name, items.back().name), .position = index};
+    for (size_t input = 0; input < items[0].inputs.size(); ++input) {
+      const Tensor& one = items[0].inputs[input];
+      sample.inputs.push_back(one.dims().empty() ? one : joined(items, input));
+    }
+    return sample;
+  }
+
+ private:
+  std::unique_ptr<Dataset> data_;
+  int64_t batch_;
+};
+
 std::unique_ptr<Dataset> open_items(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                     const DatasetOptions& options) {
   const std::vector<ValueInfo> open = internal::inputs_from_data(inputs, options);
@@ -55,7 +120,7 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
   } catch (const internal::FixedBatch& fixed) {
     // States are carried from one item to the next, and what is known of each item would be lost.
     if (!options.states.empty() || !options.labels.empty()) throw;
-    return internal::in_batches(open_items(path, internal::for_one_item(sized, fixed.batch), options), fixed.batch);
+    return std::make_unique<Batches>(open_items(path, for_one_item(sized, fixed.batch), options), fixed.batch);
   }
 }
 

@@ -35,12 +35,4 @@ std::vector<ValueInfo> inputs_from_data(std::span<const ValueInfo> inputs, const
 std::unique_ptr<Dataset> fill_inputs(std::unique_ptr<Dataset> data, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options);
 
-// The inputs as they would be for one item: 1 where their first dimension is `batch`.
-std::vector<ValueInfo> for_one_item(std::span<const ValueInfo> inputs, int64_t batch);
-
-// Samples of `batch` items in a row each, those of `data`; what is left at the end is dropped. What is known of the
-// single items (labels, targets, boxes, texts) is not passed on. Throws Error{kInvalidInput}: fewer items than one
-// batch, or items of different shapes (on reading).
-std::unique_ptr<Dataset> in_batches(std::unique_ptr<Dataset> data, int64_t batch);
-
 }  // namespace seqto::internal

@@ -81,12 +81,14 @@ void check_loads(Prepared& prepared, const Model& original, Runner* runner) {
 
 Model in_float32(const Model& model) { return internal::to_float32(model); }
 
+bool computes_in_float16(const Model& model) { return internal::computes_in_float16(model); }
+
 Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& options) {
   PrepareOptions before = options;
   before.fold_batch_norms = before.infer_shapes = false;
   Prepared first = prepare(model, before);
   bool done = false;
-  if (runner && internal::computes_in_float16(first.model)) {
+  if (runner && computes_in_float16(first.model)) {
     first.actions.push_back("not optimized: it computes in float16, around which a CPU's runtime would put casts");
   } else if (runner) {
     try {
