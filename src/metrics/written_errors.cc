@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "metrics/task/error_rates.h"
-#include "runner/written_tokens.h"
+#include "runner/text/written_tokens.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {

@@ -16,7 +16,7 @@
 #include "runner/insert_observers.h"
 #include "runner/onnxruntime_observe.h"
 #include "runner/onnxruntime_providers.h"
-#include "runner/run_hints.h"
+#include "runner/text/run_hints.h"
 #include "seqto/error.h"
 
 #ifndef SEQTO_DEFAULT_ORT_LIBRARY

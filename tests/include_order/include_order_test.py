@@ -9,7 +9,7 @@ ROOMS = ["base", "model", "data", "runner", "quantization", "metrics", "search",
 # Folders of a room, left to right. What lies in the room itself is to the right of them.
 WINGS = {
     "quantization": ["plan", "arithmetic", "calibration", "encode", "improve", "lower", "read", "dialects"],
-    "runner": ["worker"],
+    "runner": ["text", "worker"],
     "metrics": ["loss", "task"],
     "search": ["front", "strategies", "latency"],
     "orchestrator": ["hub", "study", "published", "one_pass", "cached", "tune"],

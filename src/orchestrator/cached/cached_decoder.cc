@@ -11,7 +11,7 @@
 #include "base/statistics.h"
 #include "data/convert.h"
 #include "quantization/read/twins.h"
-#include "runner/pair_runs.h"
+#include "runner/text/pair_runs.h"
 #include "seqto/error.h"
 #include "seqto/improve.h"
 #include "seqto/metrics.h"

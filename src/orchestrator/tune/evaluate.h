@@ -11,7 +11,7 @@
 #include "metrics/task/detections.h"
 #include "metrics/written_errors.h"
 #include "orchestrator/tune/prefixes.h"
-#include "runner/decode_step.h"
+#include "runner/text/decode_step.h"
 #include "seqto/env.h"
 #include "seqto/metrics.h"
 #include "seqto/runner.h"

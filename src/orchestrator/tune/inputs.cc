@@ -11,7 +11,7 @@
 #include "model/op_traits.h"
 #include "model/pair.h"
 #include "quantization/plan/open_dimension.h"
-#include "runner/written_tokens.h"
+#include "runner/text/written_tokens.h"
 #include "seqto/plan.h"
 #include "seqto/recipe.h"
 #include "seqto/runner.h"

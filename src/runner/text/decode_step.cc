@@ -1,4 +1,4 @@
-#include "runner/decode_step.h"
+#include "runner/text/decode_step.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-// What a failed run has to do with what the model was given.
+// Room: runner/text. What a failed run has to do with what the model was given.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Room: runner. Data of an encoder and its decoder: what the float models write for a sample are its tokens.
+// Room: runner/text. Data of an encoder and its decoder: what the float models write for a sample are its tokens.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/pair_runs.h"
+#include "runner/text/pair_runs.h"
 #include "seqto/dataset.h"
 #include "seqto/runner.h"
 

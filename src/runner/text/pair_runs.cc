@@ -1,4 +1,4 @@
-#include "runner/pair_runs.h"
+#include "runner/text/pair_runs.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "data/convert.h"
 #include "data/token_inputs.h"
-#include "runner/decode_step.h"
+#include "runner/text/decode_step.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {

@@ -1,4 +1,4 @@
-#include "runner/written_tokens.h"
+#include "runner/text/written_tokens.h"
 
 #include <fmt/format.h>
 

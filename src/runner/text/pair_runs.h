@@ -1,4 +1,4 @@
-// Room: runner. An encoder and its decoder run one after the other, and what a decoder with a cache reads of them.
+// Room: runner/text. An encoder and its decoder run one after the other, and what a decoder with a cache reads of them.
 #pragma once
 
 #include <cstdint>

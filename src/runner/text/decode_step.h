@@ -1,4 +1,4 @@
-// Room: runner. The step of a decoder behind a prompt: one token more, all others remembered.
+// Room: runner/text. The step of a decoder behind a prompt: one token more, all others remembered.
 #pragma once
 
 #include <cstddef>

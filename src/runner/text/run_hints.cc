@@ -1,4 +1,4 @@
-#include "runner/run_hints.h"
+#include "runner/text/run_hints.h"
 
 #include <fmt/format.h>
 
