@@ -37,18 +37,6 @@ Measured as_asked(const Flags& f, Measured measured) {
   return measured;
 }
 
-// The float model's score is the candidate's and its drop.
-std::vector<std::string> notes_on(const Figures& figures) {
-  std::vector<std::string> zero;
-  for (const auto& [name, figure] : figures) {
-    const auto drop = figures.find(name + "_drop");
-    const bool higher = figure.higher_is_better || higher_is_better(name);
-    if (higher && drop != figures.end() && figure.value + drop->second.value == 0) zero.push_back(name);
-  }
-  if (zero.empty()) return {};
-  return {fmt::format("the float model scores 0 in {}: a drop of 0 says nothing", fmt::join(zero, ", "))};
-}
-
 Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& context) {
   if (std::filesystem::is_directory(f.subject)) {
     if (!f.pair.reference.empty())
@@ -89,7 +77,7 @@ void check_command(Flags& f, const Context& context) {
     limits.insert(limits.end(), locked.limits.begin(), locked.limits.end());
     result.notes = std::move(locked.notes);
   }
-  std::ranges::move(notes_on(result.measured.figures), std::back_inserter(result.notes));
+  std::ranges::copy(result.measured.notes, std::back_inserter(result.notes));
   result.limits = check(result.measured.figures, with_loss(limits, result.measured.loss), f.options);
   if (!f.report.empty()) write_gate(result, f.report);
   if (!f.markdown.empty()) write_gate_markdown(result, f.markdown);

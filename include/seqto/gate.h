@@ -24,6 +24,7 @@ struct Measured {
   std::string seqto;            // version
   std::string loss = "kl";      // that a limit of a loss without a name is of
   Figures figures;
+  std::vector<std::string> notes{};  // on them, of a pair of files; in no lock
 };
 
 struct GateResult {

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/machine.h"
 #include "metrics/scored_pair.h"
+#include "metrics/zero_scores.h"
 #include "seqto/gate.h"
 
 namespace seqto {
@@ -45,6 +46,7 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.seqto = SEQTO_VERSION;
   m.loss = scored.loss();
   m.figures = figures_of(after, before);
+  if (std::string note = internal::note_on_zero_scores(before); !note.empty()) m.notes.push_back(std::move(note));
   return m;
 }
 
