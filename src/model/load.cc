@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <onnx/defs/parser.h>
 #include <onnx/defs/schema.h>
+#include <onnx/inliner/inliner.h>
 
 #include <algorithm>
 #include <iterator>
@@ -68,6 +69,60 @@ void check_versions(const onnx::ModelProto& proto, const std::string& where) {
               fmt::format("[load] {}: no opset of ai.onnx found; one was expected; export the model again", where));
 }
 
+using Functions = std::map<std::string, const onnx::FunctionProto*>;
+std::string id_of(const std::string& domain, const std::string& name, const std::string& overload) {
+  return fmt::format("{}:{}:{}", domain == "ai.onnx" ? "" : domain, name, overload);
+}
+
+// How many nodes stand in place of each call; as many as kMostInlined where functions call each other in a ring.
+class InlinedNodes {
+ public:
+  static constexpr size_t kMostInlined = 200'000;
+
+  explicit InlinedNodes(const onnx::ModelProto& model) {
+    for (const auto& f : model.functions()) functions_[id_of(f.domain(), f.name(), f.overload())] = &f;
+  }
+
+  size_t of(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+    size_t count = 0;
+    for (const onnx::NodeProto& node : nodes) {
+      count += of_call(id_of(node.domain(), node.op_type(), node.overload()));
+      for (const auto& a : node.attribute())
+        if (a.has_g()) count += of(a.g().node());
+      if (count >= kMostInlined) return kMostInlined;
+    }
+    return count;
+  }
+
+ private:
+  size_t of_call(const std::string& id) {
+    const auto function = functions_.find(id);
+    if (function == functions_.end()) return 1;
+    const auto [known, is_new] = counts_.emplace(id, kMostInlined);  // what it calls itself by
+    if (is_new) {
+      const size_t count = of(function->second->node());
+      counts_[id] = count;
+      return count;
+    }
+    return known->second;
+  }
+
+  Functions functions_;
+  std::map<std::string, size_t> counts_;
+};
+
+// The layers within a model's own functions are layers as others are. Those of another opset stay calls.
+void inline_functions(onnx::ModelProto& model) {
+  if (model.functions().empty() || InlinedNodes(model).of(model.graph().node()) >= InlinedNodes::kMostInlined) return;
+  onnx::ModelProto inlined = model;
+  try {
+    onnx::inliner::InlineLocalFunctions(inlined);
+  } catch (const std::exception&) {
+    return;  // runtimes may take it as it is, or say what is wrong
+  }
+  model = std::move(inlined);
+}
+
 }  // namespace
 
 Initializer parse_tensor(std::string_view bytes, const std::string& where) {
@@ -88,6 +143,7 @@ Model load_model(const std::filesystem::path& path) {
   onnx::ModelProto proto = parse(light ? std::string_view(light->bytes) : bytes, path.string());
   check_versions(proto, path.string());
   internal::check_graph(proto, path.string());
+  inline_functions(proto);
   internal::Outside outside{.folder = path.parent_path(), .file = file};
   if (light) outside.raw_data = std::move(light->raw_data);
   return internal::from_proto(std::move(proto), outside);
@@ -99,6 +155,7 @@ Model internal::parse_with(std::string_view bytes, std::vector<Initializer> left
   onnx::ModelProto proto = parse(bytes, "model in memory");
   check_versions(proto, "model in memory");
   check_graph(proto, "model in memory", left_out);
+  inline_functions(proto);
   Model model = from_proto(std::move(proto), {});
   std::ranges::move(left_out, std::back_inserter(model.graph.initializers));
   return model;

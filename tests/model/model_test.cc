@@ -33,6 +33,33 @@ TEST(LoadModel, RoundTripIsIdentical) {
   EXPECT_NO_THROW(check_model(read));
 }
 
+Model with_functions(const std::string& functions) {
+  return parse_model(serialize(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
+g (float[1,2] x) => (float[1,2] y) { h = own.Block(x) y = own.Block(h) } )" + functions)));
+}
+
+std::vector<std::string> op_types(const Model& model) {
+  std::vector<std::string> types;
+  for (const Node& node : model.graph.nodes) types.push_back(node.op_type);
+  return types;
+}
+
+TEST(LoadModel, TheModelsOwnFunctionsAreInlined) {
+  const std::string head = R"(<domain: "own", opset_import: ["" : 17, "own" : 1]> )";
+  const Model model = with_functions(head + R"(Block (a) => (b) {
+    w = Constant<value = float[2,2] {1, 2, 3, 4}>() m = MatMul(a, w) b = Relu(m) })");
+  EXPECT_EQ(std::ranges::count(op_types(model), "MatMul"), 2);
+  EXPECT_EQ(std::ranges::count(op_types(model), "Block"), 0);
+  EXPECT_NO_THROW(check_model(model));
+  // Calls that would never end, or not in a file of this world, stay calls.
+  const std::vector<std::string> calls{"Block", "Block"};
+  EXPECT_EQ(op_types(with_functions(head + "Block (a) => (b) { c = own.Block(a) b = Relu(c) }")), calls);
+  std::string doubling = head + "Block (a) => (b) { c = own.F0(a) b = own.F0(c) }";
+  for (int i = 0; i < 60; ++i)
+    doubling += fmt::format("{}F{} (a) => (b) {{ c = own.F{}(a) b = own.F{}(c) }}", head, i, i + 1, i + 1);
+  EXPECT_EQ(op_types(with_functions(doubling + head + "F60 (a) => (b) { b = Relu(a) }")), calls);
+}
+
 // What OpenVINO needs to see that a file is a model.
 TEST(Serialize, FieldsStandInTheOrderOfTheirNumbers) {
   Model model;

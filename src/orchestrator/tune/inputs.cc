@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "model/bodies.h"
 #include "model/op_traits.h"
 #include "model/pair.h"
 #include "quantization/plan/open_dimension.h"
@@ -276,6 +277,15 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
       taken.calibration, held.calibration, taken.search, held.search, taken.evaluation, held.evaluation));
 }
 
+void note_bodies(Inputs& in) {
+  constexpr double kMuch = 0.05;  // of the file
+  const int64_t bytes = constant_bytes_in_bodies(in.model);
+  if (static_cast<double>(bytes) < kMuch * static_cast<double>(in.model_bytes)) return;
+  in.notes.push_back(fmt::format("{} of the {} of the model lie in bodies of If, Loop or Scan; these stay as they are",
+                                 format_bytes(bytes), format_bytes(in.model_bytes)));
+  in.env.log(LogLevel::kWarning, in.notes.back());
+}
+
 // Of the model that is tuned; an encoder and its decoder write their own tokens.
 OpenData data_for(const Inputs& in) {
   const std::optional<Pair> pair = pair_of(in.model);
@@ -312,6 +322,7 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, A
   validate(o);
   Starting starting = start_runners(o, env);
   open_model(in);
+  note_bodies(in);
   if (asked.schemes.empty()) add_schemes_of(in, begun);
   if (access == Access::kWrite) make_writable_folder(o.output);
   RunnerOptions here = o.runner;
