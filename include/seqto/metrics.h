@@ -71,10 +71,10 @@ struct Losses {
   double rank_dissimilarity = 0;  // (1 - weightedtau of the two top-5 lists) / 2, as published
   double mse = 0;
   double cosine = 0;  // 1 - cosine similarity
-  // Normalized mean squared error: the mean over all float outputs and their channels of
-  // min(1, sum (found - wanted)^2 / S), where S is the mean over the samples of sum wanted^2. Outputs of three axes and
-  // more have channels: the second or the last axis, whichever is shorter. So boxes in pixels do not hide the errors of
-  // scores, nor the first head the errors of others. 1: nothing is left of it.
+  // Normalized mean squared error: the mean over all float outputs and their channels of min(1, sum (found - wanted)^2
+  // / S), where S is the mean over the samples of sum (wanted - m)^2, m the channel's mean, at least 1e-6 of that of
+  // sum wanted^2. Channels: of three axes and more the second or the last, whichever is shorter. So neither an offset
+  // (Kelvins) nor boxes in pixels nor the first head hide what others lose. 1: nothing is left of it.
   double nmse = 0;
   // By how much the probability of the float model's first class changes: mean of |p - q| over the rows, p and q being
   // the softmaxes of both.
@@ -127,7 +127,7 @@ enum class Speed { kFaster, kSlower, kSame };  // kSame: cannot be told apart
 std::string_view to_string(Speed speed);       // "faster", "slower", "same"
 
 // Of a latency beside float's. Not kSame only beyond kSame and beyond chance: where the interval of over_float does not
-// hold 1; without it, where nine runs in ten of one take longer than nine in ten of the other.
+// hold 1 and p10 agrees; without it, where nine runs in ten of one take longer than nine in ten of the other.
 Speed speed_of(const Latency& latency, const Latency& of_float);
 // over_float, else the ratio of the medians, which are of other moments; 1 where either was not timed.
 double ratio_of(const Latency& latency, const Latency& of_float);

@@ -25,12 +25,18 @@ double ratio_of(const Latency& latency, const Latency& of_float) {
 
 Speed speed_of(const Latency& latency, const Latency& of_float) {
   const double speed = 1 / ratio_of(latency, of_float);
-  const auto& paired = latency.over_float;
-  if (speed <= 1 - kSame && (paired ? paired->interval.low > 1 : latency.p10_ns > of_float.p90_ns))
-    return Speed::kSlower;
-  if (speed >= 1 + kSame && (paired ? paired->interval.high < 1 : latency.p90_ns < of_float.p10_ns))
-    return Speed::kFaster;
-  return Speed::kSame;
+  if (speed > 1 - kSame && speed < 1 + kSame) return Speed::kSame;
+  const bool slower = speed < 1;
+  bool sure = slower ? latency.p10_ns > of_float.p90_ns : latency.p90_ns < of_float.p10_ns;
+  if (const auto& paired = latency.over_float) {
+    sure = slower ? paired->interval.low > 1 : paired->interval.high < 1;
+    // Other work on the machine lengthens the fast runs least: they have to agree.
+    if (latency.p10_ns > 0 && of_float.p10_ns > 0) {
+      const double fast = static_cast<double>(latency.p10_ns) / static_cast<double>(of_float.p10_ns);
+      sure &= slower ? fast > 1 + kSame / 2 : fast < 1 - kSame / 2;
+    }
+  }
+  return !sure ? Speed::kSame : slower ? Speed::kSlower : Speed::kFaster;
 }
 
 }  // namespace seqto

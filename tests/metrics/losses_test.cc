@@ -62,13 +62,13 @@ TEST(Losses, KnownAnswers) {
                  .rank_dissimilarity = 0.25243309002433084,
                  .mse = 0.1875,
                  .cosine = 0.010004899900088718,
-                 .nmse = 3.375 / 371.5,
+                 .nmse = 3.375 / (371.5 - 64 * 64 / 18.0),
                  .probability_change = 0.13597041060309173});
   expect_losses(compare(rows({{1, 1, 1, 1, 1, 1, 1}}), rows({{1, 1, 1, 1, 1, 1, 2}})),
                 {.kl = 0.07665488857220815,
                  .mse = 1.0 / 7,
                  .cosine = 0.043817112532485214,
-                 .nmse = 1.0 / 7,
+                 .nmse = 1,
                  .probability_change = 0.16893385930864752});
 }
 
@@ -78,7 +78,7 @@ TEST(Losses, FewerThanFiveClasses) {
                                                                 .rank_dissimilarity = 1,
                                                                 .mse = 8.0 / 3,
                                                                 .cosine = 2.0 / 7,
-                                                                .nmse = 8.0 / 14,
+                                                                .nmse = 1,
                                                                 .probability_change = 0.5752103826044414});
   expect_losses(compare(rows({{1}, {2}}), rows({{1}, {4}})), {.mse = 2, .nmse = 0.5});
 }
@@ -140,21 +140,41 @@ TEST(NormalizedError, ChannelsWeighAlikeWhateverTheirUnits) {
   append(found, {{{1, 2, 3}, {100, 200, 310, 0.1F, 0.2F, 0.2F}}});
   append(found, {{{1, 2, 3}, {100, 200, 300, 0, 0, 0}}});
   const auto losses = compare_each(wanted, found);
-  EXPECT_NEAR(losses[0].nmse, 100.0 / 140000 / 2, 1e-9);
+  EXPECT_NEAR(losses[0].nmse, 100.0 / 20000 / 2, 1e-9);
   EXPECT_NEAR(losses[1].nmse, 0.5, 1e-6);  // nothing is left of the second channel of this sample
   // The same by the last axis, which is shorter then.
   Outputs last_wanted, last_found;
   append(last_wanted, {{{1, 3, 2}, {100, 0.1F, 200, 0.2F, 300, 0.2F}}});
   append(last_found, {{{1, 3, 2}, {100, 0.1F, 200, 0.2F, 310, 0.2F}}});
-  EXPECT_NEAR(compare(last_wanted, last_found).nmse, 100.0 / 140000 / 2, 1e-9);
+  EXPECT_NEAR(compare(last_wanted, last_found).nmse, 100.0 / 20000 / 2, 1e-9);
+}
+
+// A map of air pressure, in Pascals.
+TEST(NormalizedError, AnOffsetHidesNoError) {
+  Outputs wanted, found;
+  append(wanted, {{{1, 4}, {101325, 101425, 101325, 101425}}});
+  append(found, {{{1, 4}, {101325, 101375, 101325, 101375}}});
+  EXPECT_NEAR(compare(wanted, found).nmse, 0.5, 1e-9);
+  // What never changes has no other measure than itself.
+  Outputs still, moved;
+  append(still, {{{1, 2}, {1000, 1000}}});
+  append(moved, {{{1, 2}, {1000, 1000.1F}}});
+  EXPECT_NEAR(compare(still, moved).nmse, 0.01 / 2, 1e-5);
+}
+
+TEST(NormalizedError, MasksAlikeLoseNothing) {
+  Outputs wanted, found;
+  append(wanted, {{{1, 4}, {1, kNan, -kInf, 3}}});
+  append(found, {{{1, 4}, {1, kNan, -kInf, 2}}});
+  EXPECT_NEAR(compare(wanted, found).nmse, 0.5, 1e-9);
 }
 
 TEST(NormalizedError, LooksAtEveryFloatOutput) {
   Outputs wanted, found, first;
   append(wanted, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 4}}});
-  append(found, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 3}}});
+  append(found, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 3.5F}}});
   first.append(std::vector<float>{1, 2});
-  EXPECT_DOUBLE_EQ(compare(wanted, found).nmse, (1.0 / 25) / 2);
+  EXPECT_DOUBLE_EQ(compare(wanted, found).nmse, (0.25 / 0.5) / 2);
   EXPECT_EQ(compare(wanted, found).kl, 0);
   EXPECT_EQ(compare(wanted, first).nmse, 0);  // knows of no other output
   // Where the candidate's second output has another number of values now and then, nothing of it counts as right; where

@@ -41,7 +41,8 @@ double divergence(std::span<const double> p, std::span<const double> q) {
 }
 
 double square_of_difference(float a, float b) {
-  const double difference = a == b ? 0 : static_cast<double>(a) - b;  // inf - inf is no difference
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;  // two masks alike, of infinities or NaN
+  const double difference = static_cast<double>(a) - b;
   return difference * difference;
 }
 
@@ -86,11 +87,11 @@ struct Channels {
     count = static_cast<size_t>(std::min(dims[1], dims.back()));
     inner = dims[1] <= dims.back() ? inner / static_cast<size_t>(dims[0] * dims[1]) : 1;
   }
-  // sums[c] += of(k) of each element k of channel c.
+  // sums[c] += of(k, c) of each element k of channel c.
   void add(size_t elements, const auto& of, std::vector<double>& sums) const {
     for (size_t k = 0; k < elements;)
       for (size_t c = 0; c < count && k < elements; ++c)
-        for (const size_t end = std::min(elements, k + inner); k < end; ++k) sums[c] += of(k);
+        for (const size_t end = std::min(elements, k + inner); k < end; ++k) sums[c] += of(k, c);
   }
 };
 
@@ -107,21 +108,38 @@ void for_rows(const Outputs& outputs, const std::function<void(int64_t row)>& wo
   });
 }
 
+// The mean over the samples of what each channel's values are away from their mean, squared and summed up. A single
+// value has no other to be away from.
+std::vector<double> signals(const Outputs& wanted, const Channels& channels) {
+  constexpr double kLeast = 1e-6;  // of the squares: what never changes may be off by a thousandth
+  const auto sum = [&](const auto& of) {
+    std::vector<double> sums(channels.count);
+    for (int64_t i = 0; i < wanted.rows; ++i) {
+      const auto row = wanted.row(i);
+      channels.add(row.size(), [&](size_t k, size_t c) { return std::isfinite(row[k]) ? of(row[k], c) : 0; }, sums);
+    }
+    return sums;
+  };
+  const std::vector<double> counts = sum([](double, size_t) { return 1.0; });
+  std::vector<double> means = sum([](double value, size_t) { return value; });
+  for (size_t c = 0; c < means.size(); ++c) means[c] = counts[c] > 1 ? means[c] / counts[c] : 0;
+  std::vector<double> result = sum([&](double value, size_t c) { return (value - means[c]) * (value - means[c]); });
+  const std::vector<double> squares = sum([](double value, size_t) { return value * value; });
+  for (size_t c = 0; c < result.size(); ++c)
+    result[c] = std::max(result[c], kLeast * squares[c]) / static_cast<double>(wanted.rows);
+  return result;
+}
+
 // Of each sample. `found` null: the candidate has no such output.
 std::vector<double> normalized_errors(const Outputs& wanted, const Outputs* found) {
   std::vector<double> errors(static_cast<size_t>(wanted.rows), 1);
   if (!found || !same_lengths(wanted, *found)) return errors;
   const Channels channels(wanted);
-  std::vector<double> signal(channels.count);
-  for (int64_t i = 0; i < wanted.rows; ++i) {
-    const auto row = wanted.row(i);
-    channels.add(row.size(), [&](size_t k) { return static_cast<double>(row[k]) * row[k]; }, signal);
-  }
-  for (double& s : signal) s /= static_cast<double>(wanted.rows);
+  const std::vector<double> signal = signals(wanted, channels);
   for_rows(wanted, [&](int64_t i) {
     const auto a = wanted.row(i), b = found->row(i);
     std::vector<double> noise(channels.count);
-    channels.add(a.size(), [&](size_t k) { return square_of_difference(a[k], b[k]); }, noise);
+    channels.add(a.size(), [&](size_t k, size_t) { return square_of_difference(a[k], b[k]); }, noise);
     double sum = 0;
     for (size_t c = 0; c < channels.count; ++c) {
       if (noise[c] == 0) continue;
