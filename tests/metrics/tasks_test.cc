@@ -78,6 +78,28 @@ TEST(Task, FollowsTheOutputs) {
   EXPECT_EQ(of({{1, 1}, {2, 1, 128}}, 1), "regress");  // the second is a state
 }
 
+// Models whose output has one long axis.
+TEST(Task, PositionsAreNoClasses) {
+  const auto of = [](const std::string& output, const std::string& nodes, std::vector<int64_t> dims) {
+    return task_of(parse_model_text("<ir_version: 8, opset_import: [\"\" : 17]> g (float[b,1,n] x) => (float" + output +
+                                    " y) <float[1,1,3] w = {1, 2, 3}, float[4] s> { " + nodes + " }"),
+                   {ones(dims)});
+  };
+  EXPECT_EQ(of("[b,1,n]", "y = Sigmoid(x)", {1, 1, 160}), "raw") << "as long as the input";
+  EXPECT_EQ(of("[b,1,m]", "c = ConvTranspose(x, w) r = Relu(c) y = Tanh(r)", {1, 1, 160}), "raw");
+  EXPECT_EQ(of("[b,1,m]", "y = Conv(x, w)", {1, 1, 160}), "raw");
+  EXPECT_EQ(of("[b,m]", "c = Conv(x, w) f = Flatten(c) y = Tanh(f)", {1, 160}), "raw");
+  EXPECT_EQ(of("[b,m]", "c = Conv(x, w) y = Flatten(c)", {1, 160}), "classify");
+  EXPECT_EQ(of("[b,m,k]", "y = Conv(x, w)", {1, 10, 1}), "classify") << "pooled before";
+}
+
+TEST(Task, TargetsAreNoClasses) {
+  const Outputs outputs = answer({ones({1, 12})});
+  Sample sample;
+  sample.target.resize(12);
+  EXPECT_EQ(find_reading({}, image_model(), {.outputs = outputs, .sample = sample}).task->name, "regress");
+}
+
 TEST(Task, AnErrorRateOfWordsReadsFrames) {
   const auto of = [](const std::vector<int64_t>& dims, const std::string& metric) {
     const Outputs outputs = answer({ones(dims)});

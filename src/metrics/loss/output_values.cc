@@ -77,13 +77,15 @@ void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const cha
                     std::span<const char> counted) {
   const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return is_float(t.type()); });
   if (first == tensors.end()) {
+    const bool of_trees = std::ranges::count(tensors, DataType::kUndefined, &Tensor::type) > 0;
     std::vector<std::string_view> found;
     for (const Tensor& t : tensors)
       found.push_back(t.type() == DataType::kUndefined ? "no tensor" : to_string(t.type()));
     throw Error(Code::kInvalidInput,
-                fmt::format("{} outputs of the types {} found; one of a float type was expected; export the model with "
-                            "its scores as an output (skl2onnx: zipmap=False)",
-                            asked_by, fmt::join(found, ", ")));
+                fmt::format("{} outputs of the types {} found; one of a float type was expected; export the model {}",
+                            asked_by, fmt::join(found, ", "),
+                            of_trees ? "with its scores as an output (skl2onnx: zipmap=False)"
+                                     : "without the ArgMax or Cast at its end, whose input then is an output"));
   }
   if (outputs.maker) {
     const std::vector<float> row = outputs.maker->row(tensors);

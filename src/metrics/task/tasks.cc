@@ -79,6 +79,24 @@ bool ends_in_tanh(const Model& model) {
   return node && internal::is_tanh(*node);
 }
 
+// Whether the one long axis of the first output is one of positions, as of samples of sound: it is as long as an axis
+// of the input, or what a convolution runs along.
+bool runs_along_positions(const Model& model, const Outputs& outputs) {
+  const ValueInfo& output = model.graph.outputs[0];
+  const auto is_long = std::ranges::find_if(outputs.dims, [](int64_t d) { return d > 1; });
+  const auto axis = static_cast<size_t>(is_long - outputs.dims.begin());
+  if (axis == outputs.dims.size()) return false;
+  if (output.shape && output.shape->size() == outputs.dims.size() && axis > 0)
+    if (const std::string& name = (*output.shape)[axis].parameter; !name.empty())
+      for (const ValueInfo& input : model.graph.free_inputs())
+        if (input.shape && std::ranges::count(*input.shape, name, &Dimension::parameter) > 0) return true;
+  const internal::GraphView view(model);
+  const Node* node = view.edges.producer(output.name);
+  while (node && (internal::has(*node, internal::kClips | internal::kShifts) || internal::is_tanh(*node)))
+    node = view.edges.producer(node->inputs[0]);
+  return axis >= 2 && node && internal::has(*node, internal::kConv);
+}
+
 // What reads the scores of each frame as text.
 bool asks_for_text(const MetricOptions& asked) {
   return std::ranges::any_of(
@@ -92,6 +110,7 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
   if (outputs.maker) return {"detect", "lists of boxes with scores"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
+  if (!first.sample.target.empty()) return {"regress", "targets are given for the samples"};
   const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
   if (gives_class_rows(model) && !(ids && ends_in_tanh(model)))
     return foretells(outputs, first.sample.tokens)
@@ -99,7 +118,9 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
                : Found{"classify", rows ? "scores of classes for each position" : "one set of class scores"};
   if (ids && is_sequence(outputs)) return {"embed", "features for each token"};
   if (ids && outputs.dims.size() == 2) return {"embed", "one vector of features for a text"};
-  if (rows) return {"raw", "the model's output is a map or a sequence, not one set of classes"};
+  if (rows || runs_along_positions(model, outputs))
+    return {"raw", "the model's output is a map or a sequence, not one set of classes"};
+  if (ends_in_tanh(model)) return {"raw", "the model's output is values within a Tanh"};
   return {"classify", "one set of class scores"};
 }
 

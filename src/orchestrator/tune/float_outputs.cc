@@ -58,11 +58,13 @@ Reading read_task(const Inputs& in, const First& first) {
                                   .states = in.options.dataset.states.size(),
                                   .model_folder = in.options.model.parent_path()});
   const bool pools = reading.task->embeds;
+  const bool may_be_values = reading.task->name == "classify" && !in.samples.data->has_labels();
+  const char* unsure = may_be_values ? "; --task regress where they are values" : "";
   in.env.log(LogLevel::kInfo,
              fmt::format("task: {}{}{}{}", reading.task->name,
                          pools ? fmt::format(", by the {} of positions", to_string(reading.pooling)) : "",
                          reading.detector.empty() ? "" : ", read as " + reading.detector,
-                         reading.reason.empty() ? "" : fmt::format(" ({})", reading.reason)));
+                         reading.reason.empty() ? "" : fmt::format(" ({}{})", reading.reason, unsure)));
   return reading;
 }
 
