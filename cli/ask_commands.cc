@@ -40,6 +40,7 @@ TuneOptions options_of_study(const fs::path& dir, const Overrides& here, const C
   TuneAllOptions all = tune_options(word, f, context);
   all.tune.output = dir;
   all.tune.resume = true;
+  all.tune.dataset = with_files_beside(f.model, all.tune.data, all.tune.dataset, context.env);
   // It has been.
   if (all.prepare_models) f.model = (dir / "prepared.onnx").string();
   if (!f.decoders.empty()) f.model = (dir / kPairFile).string();

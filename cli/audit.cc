@@ -65,11 +65,13 @@ Arithmetic arithmetic_of(const Target& target) {
 }
 
 void audit_command(const Flags& f, const Context& context) {
-  const Model model = load_model(model_file(f.model, f.hub, context));
-  DatasetOptions options = f.data.options;
+  const std::string file = model_file(f.model, f.hub, context);
+  const Model model = load_model(file);
+  DataFlags asked = f.data;
+  DatasetOptions& options = asked.options;
   constexpr int64_t kSamples = 32;
   if (options.samples == 0 && options.random_samples == 0) options.samples = kSamples;
-  auto data = open_dataset(f.data.path, model.graph.free_inputs(), options);
+  auto data = open_data(file, model, asked, context);
   if (!options.states.empty())
     throw Error(Code::kUsage, "[audit] --state found; models without recurrent states expected");
   if (f.device.device != "cpu")

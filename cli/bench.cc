@@ -26,7 +26,7 @@ void bench_command(Flags& f, const Context& context) {
   std::vector<BenchInput> inputs;
   for (const auto& asked : f.models) {
     const std::string path = model_file(asked, f.hub, context);
-    data.push_back(open_dataset(f.data.path, load_model(path).graph.free_inputs(), f.data.options));
+    data.push_back(open_data(path, load_model(path), f.data, context));
     inputs.push_back({path, data.back().get()});
   }
   f.options.device = f.device.device;

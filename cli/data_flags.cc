@@ -115,6 +115,12 @@ void add_data_flags(Command word, DataFlags& f, bool required) {
   add_recurrent_flags(detail, o);
 }
 
+std::unique_ptr<Dataset> open_data(const std::string& file, const Model& model, const DataFlags& data,
+                                   const Context& context) {
+  return open_dataset(data.path, model.graph.free_inputs(),
+                      with_files_beside(file, data.path, data.options, context.env));
+}
+
 std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
                                    const RunnerOptions& options, const Context& context) {
   return carry_states(make_runner(device, options, context.env), model, data.options);

@@ -17,6 +17,9 @@ struct DataFlags {
   DatasetOptions options;
 };
 void add_data_flags(Command word, DataFlags& flags, bool required);
+// open_dataset() for the model of `file`, whose neighbours say what the flags do not.
+std::unique_ptr<Dataset> open_data(const std::string& file, const Model& model, const DataFlags& data,
+                                   const Context& context);
 // A device for samples of `data`, whose recurrent states it carries.
 std::unique_ptr<Runner> runner_for(const Model& model, const DataFlags& data, const std::string& device,
                                    const RunnerOptions& options, const Context& context);

@@ -5,10 +5,6 @@
 namespace seqto::cli {
 namespace {
 
-std::shared_ptr<Dataset> samples_for(const Model& model, const DataFlags& data) {
-  return open_dataset(data.path, model.graph.free_inputs(), data.options);
-}
-
 bool same_inputs(const Model& a, const Model& b) {
   return std::ranges::equal(a.graph.free_inputs(), b.graph.free_inputs(), [](const ValueInfo& x, const ValueInfo& y) {
     return x.name == y.name && x.type == y.type;
@@ -32,8 +28,10 @@ ModelPair::ModelPair(const ModelPairFlags& f, const Context& context) : flags_(f
   candidate_ = model_file(f.candidate, f.hub, context);
   Model reference = load_model(reference_), candidate = load_model(candidate_);
   require_same_signature(reference, candidate);
-  data_ = samples_for(reference, f.data);
-  other_data_ = same_inputs(reference, candidate) ? data_ : samples_for(candidate, f.data);
+  data_ = open_data(reference_, reference, f.data, context);
+  // The reference's files beside it are the candidate's too, which `quantize` writes elsewhere.
+  if (!same_inputs(reference, candidate)) other_data_ = open_data(reference_, candidate, f.data, context);
+  else other_data_ = data_;
   runner_ = safe_runner_for(reference, f.data, f.reference_device, f.device.options, context);
   other_runner_ = f.device.device == f.reference_device && !may_end_process(candidate, f.device.device)
                       ? runner_

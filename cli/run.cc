@@ -59,7 +59,7 @@ void run_command(const Flags& flags, const Context& context) {
   const Metrics metrics = make_metrics(flags.metrics);
   const std::string file = model_file(f.model, f.hub, context);
   Model model = load_model(file);
-  auto data = open_dataset(f.data.path, model.graph.free_inputs(), f.data.options);
+  auto data = open_data(file, model, f.data, context);
   auto runner = safe_runner_for(model, f.data, f.device.device, f.device.options, context);
   auto session = runner->load_file(file);
   // What is written has all positions; metrics see those that the mask counts.

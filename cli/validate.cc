@@ -48,7 +48,7 @@ Parity parity_of(const Flags& f, const Context& context) {
   } else {
     const std::string file = model_file(pair.reference, pair.hub, context);
     const Model model = load_model(file);
-    auto data = open_dataset(pair.data.path, model.graph.free_inputs(), pair.data.options);
+    auto data = open_data(file, model, pair.data, context);
     auto runner = safe_runner_for(model, pair.data, pair.device.device, pair.device.options, context);
     parity = validate_expected({file, runner.get(), data.get()}, f.options, context.env);
     parity.candidate = pair.reference;
@@ -64,7 +64,9 @@ void invariance_command(const Flags& f, const Context& context) {
                 "expected");
   const std::string file = model_file(f.pair.reference, f.pair.hub, context);
   const Model model = load_model(file);
-  const auto data = open_dataset(data_of(f.pair, context), model.graph.free_inputs(), f.pair.data.options);
+  DataFlags asked = f.pair.data;
+  asked.path = data_of(f.pair, context);
+  const auto data = open_data(file, model, asked, context);
   const auto runner = make_runner(f.pair.device.device, f.pair.device.options, context.env);
   RunnerOptions more = f.pair.device.options;
   more.threads = more.threads == 2 ? 1 : 2;
@@ -96,10 +98,12 @@ void runtimes_command(const Flags& f, const Context& context) {
   std::vector<RuntimeFile> files;
   std::vector<Model> models;
   std::vector<std::unique_ptr<Dataset>> data;
+  DataFlags asked = f.pair.data;
+  asked.path = data_of(f.pair, context);
   for (const std::string& path : paths) {
     files.push_back({model_file(path, f.pair.hub, context)});
     models.push_back(load_model(files.back().path));
-    data.push_back(open_dataset(data_of(f.pair, context), models.back().graph.free_inputs(), f.pair.data.options));
+    data.push_back(open_data(files.front().path, models.back(), asked, context));
     files.back().data = data.back().get();
   }
   if (models.size() > 1) require_same_signature(models[0], models[1]);

@@ -42,10 +42,10 @@ Workbench open_workbench(const WordFlags& f, const Model& model, const std::stri
   if (f.data.path.empty())
     throw Error(Code::kUsage,
                 fmt::format("[quantize] {} without --data found; samples expected; give --data", asked_by));
-  DatasetOptions options = f.data.options;
-  if (once) options.cache_bytes = 0;
-  if (!f.quantize.compat.empty()) options.order = SampleOrder::kGiven;
-  Workbench bench{open_dataset(f.data.path, model.graph.free_inputs(), options), {}, nullptr};
+  DataFlags data = f.data;
+  if (once) data.options.cache_bytes = 0;
+  if (!f.quantize.compat.empty()) data.options.order = SampleOrder::kGiven;
+  Workbench bench{open_data(f.model, model, data, context), {}, nullptr};
   bench.samples = all_samples(*bench.data);
   if (bench.data->is_random())
     context.env.log(LogLevel::kWarning, "the inputs are random numbers: what follows from their values means nothing");

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "seqto/env.h"
 #include "seqto/model.h"
 
 namespace seqto {
@@ -106,7 +107,8 @@ struct Preprocess {
   float scale = 1.0f / 255.0f;
   std::vector<float> mean{0, 0, 0}, std{1, 1, 1};
 };
-// "imagenet", "yolo", "unit", "none" or the path of a JSON file. Throws Error{kInvalidInput} naming the bad key.
+// "imagenet", "yolo", "unit", "none" or the path of a JSON file: of these fields (docs/reference/preprocess.md), or the
+// preprocessor_config.json of an image processor of transformers. Throws Error{kInvalidInput} naming the bad key.
 Preprocess load_preprocess(const std::string& name_or_path);
 
 // Audio is cut into windows, all of `window` samples. What is left at the end is dropped; a file that is shorter than
@@ -183,6 +185,12 @@ struct DatasetOptions {
 // those of a .yaml.
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& = {});
+
+// `options`, and for what they leave open the files that exporters put beside a model: tokenizer.json for text,
+// preprocessor_config.json of transformers for images and sound. They are looked for in the folder of `model`, and in
+// the one above where it is called onnx. What is taken is logged, and what cannot be read as well.
+DatasetOptions with_files_beside(const std::filesystem::path& model, const std::filesystem::path& data,
+                                 DatasetOptions options, const Env& env);
 
 // The model with inputs that became constants, each this number: {"sr", 16000}. Branches that they decide go when the
 // runtime optimizes it (prepare.h). Throws Error{kUsage} where there is no such input or a dimension is open.

@@ -135,33 +135,6 @@ void normalize(std::span<float> values) {
   for (float& v : values) v = static_cast<float>((v - mean) / std::sqrt(variance + 1e-7));
 }
 
-// What the file of an extractor asks for.
-AudioWindows extracted(const std::string& file, AudioWindows windows) {
-  const auto fail = [&](const std::string& found) {
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[data] {}: {} found; the preprocessor_config.json of a Wav2Vec2FeatureExtractor or a "
-                    "WhisperFeatureExtractor expected; leave --preprocess out, and save what the model reads as "
-                    "an .npz",
-                    file, found));
-  };
-  if (!fs::is_regular_file(file)) fail("preprocessing of sound by that name, and no such file,");
-  const nlohmann::json json = parse_json_if_any(read_file(file));
-  if (!json.is_object()) fail("no JSON object");
-  const auto text = json.find("feature_extractor_type");
-  const std::string type = text != json.end() && text->is_string() ? text->get<std::string>() : "";
-  const auto flag = [&](const char* name, bool otherwise) {
-    const auto at = json.find(name);
-    return at != json.end() && at->is_boolean() ? at->get<bool>() : otherwise;
-  };
-  if (type == "Wav2Vec2FeatureExtractor") windows.normalize = flag("do_normalize", true);
-  else if (type == "WhisperFeatureExtractor") windows.log_mel = true;
-  else fail(type.empty() ? "no feature_extractor_type" : fmt::format("the extractor {}", type));
-  if (const auto rate = json.find("sampling_rate"); windows.rate == 0)
-    windows.rate = rate != json.end() && rate->is_number_integer() ? rate->get<int64_t>() : 16000;
-  return windows;
-}
-
 class AudioDataset : public Dataset {
  public:
   AudioDataset(std::vector<AudioFile> files, std::vector<Place> places, Form form, const ValueInfo& input,
@@ -294,6 +267,32 @@ bool holds_audio(const fs::path& path) {
                      [](const auto& entry) { return entry.is_regular_file() && is_audio_name(entry.path()); });
 }
 
+AudioWindows with_extractor(const std::string& file, AudioWindows windows) {
+  const auto fail = [&](const std::string& found) {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {}: {} found; the preprocessor_config.json of a Wav2Vec2FeatureExtractor or a "
+                    "WhisperFeatureExtractor expected; leave --preprocess out, and save what the model reads as "
+                    "an .npz",
+                    file, found));
+  };
+  if (!fs::is_regular_file(file)) fail("preprocessing of sound by that name, and no such file,");
+  const nlohmann::json json = parse_json_if_any(read_file(file));
+  if (!json.is_object()) fail("no JSON object");
+  const auto text = json.find("feature_extractor_type");
+  const std::string type = text != json.end() && text->is_string() ? text->get<std::string>() : "";
+  const auto flag = [&](const char* name, bool otherwise) {
+    const auto at = json.find(name);
+    return at != json.end() && at->is_boolean() ? at->get<bool>() : otherwise;
+  };
+  if (type == "Wav2Vec2FeatureExtractor") windows.normalize = flag("do_normalize", true);
+  else if (type == "WhisperFeatureExtractor") windows.log_mel = true;
+  else fail(type.empty() ? "no feature_extractor_type" : fmt::format("the extractor {}", type));
+  if (const auto rate = json.find("sampling_rate"); windows.rate == 0)
+    windows.rate = rate != json.end() && rate->is_number_integer() ? rate->get<int64_t>() : 16000;
+  return windows;
+}
+
 std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueInfo> inputs,
                                     const DatasetOptions& options) {
   if (inputs.size() > 1) {
@@ -307,7 +306,7 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
   }
   DatasetOptions own = options;
   if (!options.preprocess.empty() && options.preprocess != "none")
-    own.audio = extracted(options.preprocess, options.audio);
+    own.audio = with_extractor(options.preprocess, options.audio);
   std::vector<AudioFile> files = list_files(path, options.labels);
   const Form form = look_at(files, windows_of(inputs[0], own));
   std::vector<Place> all, places;

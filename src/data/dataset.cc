@@ -30,10 +30,11 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
   if (internal::holds_audio(path)) return internal::open_audio(path, inputs, options);
   // Beside arrays of token ids the tokenizer is there to show them.
   const bool arrays = path.extension() == ".npz" || path.extension() == ".npy";
-  if ((!options.text.tokenizer.empty() && !arrays) || path.extension() == ".txt" || path.extension() == ".md")
-    return internal::open_text(path, inputs, options);
-  if (!std::filesystem::is_directory(path)) return internal::open_arrays(path, inputs, options);
-  if (internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);
+  if (!options.text.tokenizer.empty() && !arrays) return internal::open_text(path, inputs, options);
+  const bool folder = std::filesystem::is_directory(path);
+  if (folder && internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);
+  if (internal::holds_text(path)) return internal::open_text(path, inputs, options);
+  if (!folder) return internal::open_arrays(path, inputs, options);
   return internal::open_images(path, inputs, options);
 }
 

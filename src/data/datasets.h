@@ -9,6 +9,7 @@
 
 namespace seqto::internal {
 
+bool is_image_name(const std::filesystem::path& path);
 std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options);
 std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
@@ -25,7 +26,12 @@ bool holds_audio(const std::filesystem::path& path);
 std::unique_ptr<Dataset> open_audio(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                     const DatasetOptions& options);
 
-// Text files: `path` is one, or a folder that holds some at any depth.
+// `windows`, and what the preprocessor_config.json of an extractor of sound asks for. Throws Error{kInvalidInput} where
+// it is of another kind.
+AudioWindows with_extractor(const std::string& file, AudioWindows windows);
+
+// Text files: `path` is one, or a folder that holds some at any depth, and no images.
+bool holds_text(const std::filesystem::path& path);
 std::unique_ptr<Dataset> open_text(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                    const DatasetOptions& options);
 

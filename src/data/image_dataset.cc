@@ -31,12 +31,6 @@ struct ImageFile {
   std::string kind{};    // Dataset::kind
 };
 
-bool is_image_name(const std::filesystem::path& path) {
-  const std::string extension = internal::lower(path.extension().string());
-  const bool hidden = path.filename().string().starts_with('.');
-  return !hidden && (extension == ".jpg" || extension == ".jpeg" || extension == ".png");
-}
-
 void add_images(const std::filesystem::path& folder, const std::filesystem::path& within,
                 std::vector<ImageFile>& files) {
   for (const auto& entry : std::filesystem::directory_iterator(folder / within)) {
@@ -322,6 +316,12 @@ class ImageDataset : public Dataset {
 };
 
 }  // namespace
+
+bool is_image_name(const std::filesystem::path& path) {
+  const std::string extension = internal::lower(path.extension().string());
+  const bool hidden = path.filename().string().starts_with('.');
+  return !hidden && (extension == ".jpg" || extension == ".jpeg" || extension == ".png");
+}
 
 std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options) {

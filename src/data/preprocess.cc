@@ -134,6 +134,133 @@ void read_resize(const json& value, const std::string& file, Preprocess& recipe)
   }
 }
 
+// A preprocessor_config.json of transformers, as its image processors read it. What would change pixels and is not a
+// recipe of ours is an error; keys that say nothing of pixels are passed over.
+class ImageProcessor {
+ public:
+  ImageProcessor(const json& root, std::string file) : root_(root), file_(std::move(file)) {
+    for (const char* name : {"image_processor_type", "feature_extractor_type"})
+      if (type_.empty() && root.contains(name) && root[name].is_string()) type_ = root[name].get<std::string>();
+    for (const std::string_view suffix : {"Fast", "ImageProcessor", "FeatureExtractor"})
+      if (type_.ends_with(suffix)) type_.resize(type_.size() - suffix.size());
+  }
+
+  Preprocess recipe() const {
+    require_known_steps();
+    Preprocess recipe;
+    if (is_set("do_resize", true)) set_size(recipe);
+    if (is_set("do_center_crop", false)) recipe.crop = crop();
+    recipe.scale = is_set("do_rescale", true) ? number("rescale_factor", 1.0 / 255) : 1.0f;
+    recipe.bgr = is_set("do_flip_channel_order", false);
+    if (is_set("do_normalize", root_.contains("image_mean"))) {
+      recipe.mean = channels("image_mean");
+      recipe.std = channels("image_std");
+    }
+    return recipe;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& key) const {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[data] {}: \"{}\": {} found; an image processor that resizes to one shape, crops, rescales "
+                    "and normalizes expected; write the steps as docs/reference/preprocess.md says",
+                    file_, key, root_.contains(key) ? root_[key].dump() : "nothing"));
+  }
+
+  void require_known_steps() const {
+    constexpr std::string_view kDone[] = {"do_resize",      "do_center_crop",        "do_rescale",      "do_normalize",
+                                          "do_convert_rgb", "do_flip_channel_order", "do_reduce_labels"};
+    for (const auto& [key, value] : root_.items()) {
+      const bool asks = value.is_boolean() && value.get<bool>();
+      const bool step = key.starts_with("do_") || key == "keep_aspect_ratio" || key == "rescale_offset" ||
+                        key == "include_top";  // the last two: EfficientNet's second shift and scale
+      if (asks && step && std::ranges::find(kDone, key) == std::end(kDone)) fail(key);
+    }
+  }
+
+  bool is_set(const char* key, bool otherwise) const {
+    return root_.contains(key) && root_[key].is_boolean() ? root_[key].get<bool>() : otherwise;
+  }
+
+  float number(const char* key, double otherwise) const {
+    if (!root_.contains(key)) return static_cast<float>(otherwise);
+    if (!root_[key].is_number() || !std::isfinite(root_[key].get<float>())) fail(key);
+    return root_[key].get<float>();
+  }
+
+  std::vector<float> channels(const char* key) const {
+    if (!root_.contains(key) || !root_[key].is_array() || (root_[key].size() != 3 && root_[key].size() != 1)) fail(key);
+    std::vector<float> result;
+    for (const json& value : root_[key]) {
+      if (!value.is_number() || !std::isfinite(value.get<float>())) fail(key);
+      result.push_back(value.get<float>());
+    }
+    result.resize(3, result.front());
+    if (std::string_view(key) == "image_std" && std::ranges::count(result, 0.0f) > 0) fail(key);
+    return result;
+  }
+
+  // Pixels that `key` gives, itself or in its field.
+  int pixels(const char* key, const char* field = nullptr) const {
+    const json* value = root_.contains(key) ? &root_[key] : nullptr;
+    if (value && field) value = value->contains(field) ? &(*value)[field] : nullptr;
+    if (!value || !value->is_number_integer() || *value < 1 || *value > 65535) fail(key);
+    return value->get<int>();
+  }
+
+  // What transformers calls the share of the picture that is left by the crop.
+  float crop_share() const { return number("crop_pct", type_ == "Levit" ? 224.0 / 256 : 1); }
+
+  int crop() const {
+    if (!root_.contains("crop_size")) return short_side();
+    if (!root_["crop_size"].is_object()) return pixels("crop_size");
+    const int width = pixels("crop_size", "width"), height = pixels("crop_size", "height");
+    if (width != height) fail("crop_size");
+    return width;
+  }
+
+  bool has_short_side() const {
+    // One number is the shorter side to these, both sides to all others.
+    constexpr std::string_view kShort[] = {"CLIP",        "ConvNext",   "Levit", "MobileNetV1",
+                                           "MobileNetV2", "PoolFormer", "Bit",   "MobileViT"};
+    if (!root_.contains("size")) fail("size");
+    const json& size = root_["size"];
+    return size.is_object() ? size.contains("shortest_edge") : std::ranges::find(kShort, type_) != std::end(kShort);
+  }
+  int short_side() const { return root_["size"].is_object() ? pixels("size", "shortest_edge") : pixels("size"); }
+
+  void set_size(Preprocess& recipe) const {
+    // Pillow's numbers of its filters.
+    constexpr Preprocess::Filter kPillow[] = {Preprocess::Filter::kNearest, Preprocess::Filter::kLanczos,
+                                              Preprocess::Filter::kBilinear, Preprocess::Filter::kBicubic,
+                                              Preprocess::Filter::kBox};
+    const float filter = number("resample", 2);
+    if (filter < 0 || filter >= std::size(kPillow)) fail("resample");
+    recipe.filter = kPillow[static_cast<size_t>(filter)];
+    if (!has_short_side()) {
+      const bool object = root_["size"].is_object();
+      recipe.width = object ? pixels("size", "width") : pixels("size");
+      recipe.height = object ? pixels("size", "height") : pixels("size");
+    } else if (root_["size"].is_object() && root_["size"].contains("longest_edge")) {
+      fail("size");
+    } else if (constexpr int kWhole = 384; type_ == "ConvNext" && short_side() >= kWhole) {
+      recipe.width = recipe.height = short_side();
+    } else {
+      recipe.short_side = static_cast<int>(static_cast<float>(short_side()) / crop_share());
+      if (type_ == "ConvNext") recipe.crop = short_side();
+    }
+  }
+
+  const json& root_;
+  std::string file_, type_;  // "ViT", "CLIP" ...
+};
+
+bool is_image_processor(const json& root) {
+  return root.is_object() && (root.contains("image_processor_type") || root.contains("feature_extractor_type") ||
+                              root.contains("do_resize"));
+}
+
 Preprocess parse_preprocess(const std::string& text, const std::string& file) {
   json root;
   try {
@@ -143,6 +270,7 @@ Preprocess parse_preprocess(const std::string& text, const std::string& file) {
         Code::kInvalidInput,
         fmt::format("[data] {}: {}; a JSON object expected; see docs/reference/preprocess.md", file, error.what()));
   }
+  if (is_image_processor(root)) return ImageProcessor(root, file).recipe();
   const Reader reader(root, file, "", {"resize", "crop", "channel_order", "layout", "scale", "mean", "std"});
   Preprocess recipe;
   if (reader.has("resize")) read_resize(reader.at("resize"), file, recipe);

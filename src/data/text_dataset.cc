@@ -104,10 +104,20 @@ std::string least_text(bool lines, size_t tokens) {
 
 }  // namespace
 
+bool holds_text(const fs::path& path) {
+  if (!fs::is_directory(path)) return is_text(path);
+  bool found = false;
+  for (const auto& entry : fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied)) {
+    if (is_image_name(entry.path())) return false;
+    found |= entry.is_regular_file() && is_text(entry.path());
+  }
+  return found;
+}
+
 std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueInfo> inputs,
                                    const DatasetOptions& options) {
   if (options.text.tokenizer.empty())
-    fail(path, "text and no tokenizer", "its tokenizer.json expected; give --tokenizer FILE");
+    fail(path, "text and no tokenizer", "tokenizer.json beside the model expected; else give --tokenizer FILE");
   if (!options.labels.empty() || !options.preprocess.empty())
     fail(path, "text, and labels or preprocessing", "neither expected; an .npz of tokens takes labels as an array y");
   const std::vector<Filled> filled = filled_inputs(path, inputs);

@@ -134,6 +134,7 @@ TuneOptions options_for(const ModelSource& source, const TuneAllOptions& options
   TuneOptions o = options.tune;
   if (!source.name.empty()) o.output = o.output / source.name;
   o.model = fetch_model(source.location, false, options.hub, env).model;
+  o.dataset = with_files_beside(o.model, o.data, o.dataset, env);  // of the model itself, not of what is made of it
   if (!source.decoders.empty()) {
     if (options.prepare_models)
       throw Error(Code::kUsage,
