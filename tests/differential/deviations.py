@@ -76,11 +76,26 @@ def clips_more(node, constants, ranges, o):
     return bottom < low - 0.5 * step or top > high + 0.5 * step
 
 
+def read_in_bodies(graph):
+    return {i for n in graph.node for a in n.attribute if a.HasField("g") for m in a.g.node for i in m.input}
+
+
+def read_elsewhere(graph):
+    """Than by the graph's own nodes."""
+    return read_in_bodies(graph) | {v.name for v in graph.output}
+
+
+def keeps_its_range(node, graph, o):
+    return selected(node, o) and node.op_type in ("Relu", "Clip") and node.input[0] in read_elsewhere(graph)
+
+
 def adjusted(graph, ranges, o):
-    """onnxruntime's adjust_tensor_ranges: the only reader that clips hands its range to its input."""
+    """onnxruntime's adjust_tensor_ranges: the only reader that clips hands its range to its input. Not, but for
+    compat_onnxruntime, of what bodies and the graph's caller read (D61)."""
     ranges, readers = dict(ranges), Counter(i for n in graph.node for i in n.input)
+    others = set() if o["compat_onnxruntime"] else read_elsewhere(graph)
     for n in graph.node:
-        if selected(n, o) and n.op_type in ("Clip", "Relu") and readers[n.input[0]] == 1:
+        if selected(n, o) and n.op_type in ("Clip", "Relu") and readers[n.input[0]] == 1 and n.input[0] not in others:
             if n.input[0] in ranges and n.output[0] in ranges:
                 ranges[n.input[0]] = ranges[n.output[0]]
         elif selected(n, o) and n.op_type == "Softmax":
@@ -99,7 +114,7 @@ def allowed(model, ranges, o):
                       if n.op_type == "Constant" and n.attribute and n.attribute[0].HasField("t")})
     rank = lambda t: len(initializers[t].dims) if t in initializers else 0
     produced_by = {t: n for n in graph.node for t in n.output}
-    captured = {i for n in graph.node for a in n.attribute if a.HasField("g") for m in a.g.node for i in m.input}
+    captured = read_in_bodies(graph)
     quantized = {m.input[0] for m in graph.node if m.op_type == "QuantizeLinear"}
     biases, weights = [], []
     half = graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT16
@@ -131,6 +146,8 @@ def allowed(model, ranges, o):
                 ids.add("D4")
             if n.input[0] in captured:
                 ids.add("D33")
+            if keeps_its_range(n, graph, o):
+                ids.add("D61")
         if n.op_type == "ConvTranspose" and per_channel(n.input[1], o) and third and "group" in attributes and attributes["group"].i > 1:
             ids.add("D13")
         if n.op_type in ("Conv", "Gemm", "MatMul") and any(i in initializers for i in n.input[:2]) and (
@@ -176,7 +193,7 @@ def allowed(model, ranges, o):
 
 
 # What compat_onnxruntime follows.
-RESTORED = {"D1", "D2", "D4", "D9", "D57"}
+RESTORED = {"D1", "D2", "D4", "D9", "D57", "D61"}
 # Allowed only where onnxruntime's own quantizer stops with an error, or its model does not run.
 WHERE_IT_FAILS = {"D5", "D12", "D34"}
 

@@ -4,7 +4,7 @@ from collections import Counter
 from onnx import TensorProto, numpy_helper
 from onnxruntime.quantization.registry import IntegerOpsRegistry
 
-from deviations import adjusted, clips_more, opset, selected
+from deviations import adjusted, clips_more, keeps_its_range, opset, selected
 from oracle import DEFAULT_OPS
 
 # Allowed only where onnxruntime's own quantizer stops with an error, or its model does not run.
@@ -127,6 +127,8 @@ def of_other(f, n):
         return ids
     if n.op_type in ("Relu", "Clip") and f.form == "qoperator":
         ids |= clips(f, n)
+        if keeps_its_range(n, f.graph, f.o) and not f.o["compat_onnxruntime"]:
+            ids.add("D61")
     if n.op_type == "Pad" and len(n.input) > 2 and n.input[2]:
         ids |= {"D45", "D46"} if f.readers[n.input[2]] > 1 else {"D45"}
     inputs_dropped = {"Attention": 5, "EmbedLayerNormalization": 8}.get(n.op_type, 99)

@@ -5,6 +5,11 @@
 #include "model/op_traits.h"
 
 namespace seqto::internal {
+namespace {
+
+bool has_other_ends(const Range& a, const Range& b) { return a.lowest != b.lowest || a.highest != b.highest; }
+
+}  // namespace
 
 RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& ranges,
                      const std::vector<bool>& selected, const SharedRanges& shared)
@@ -21,8 +26,13 @@ RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& r
       if (bounds) bounds_[node.outputs[0]] = *bounds;
       // What the activation cuts off needs no codes: its only input takes over the range of its output.
       if (index.read_count(node.inputs[0]) != 1) continue;
-      const Range* output = find(node.outputs[0]);
-      if (output && find(node.inputs[0])) adjusted_[node.inputs[0]] = Range(*output);
+      const Range *input = find(node.inputs[0]), *output = find(node.outputs[0]);
+      const bool alone = index.edges.only_reader(node.inputs[0]);
+      if (!alone && !shared.compat_onnxruntime) {
+        if (input && output && has_other_ends(*input, *output)) kept_.push_back(node.name);
+        continue;
+      }
+      if (input && output) adjusted_[node.inputs[0]] = Range(*output);
       if (bounds) bounds_[node.inputs[0]] = *bounds;
     }
   }

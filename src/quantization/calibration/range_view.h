@@ -16,6 +16,7 @@ namespace seqto::internal {
 struct SharedRanges {
   bool unify_concat = false;
   std::span<const std::string> equal_input_op_types;
+  bool compat_onnxruntime = false;
 };
 
 // A candidate's view of the ranges: those of the calibration, adjusted for the nodes that it quantizes.
@@ -28,6 +29,8 @@ class RangeView {
   bool was_calibrated(const std::string& tensor) const { return ranges_.contains(tensor); }
   // The tensor's range, `times` as wide, but no wider than what can come out of a Relu, Clip or Softmax.
   Range widened(const std::string& tensor, double times) const;
+  // Relus and Clips whose input keeps its range, since a body or the graph's caller reads it too.
+  const std::vector<LayerId>& kept() const { return kept_; }
 
  private:
   void unify_concat(const Model& model, const GraphView& index, const std::vector<bool>& selected);
@@ -36,6 +39,7 @@ class RangeView {
   const Ranges& ranges_;
   std::unordered_map<std::string, Range> adjusted_;
   std::unordered_map<std::string, std::pair<double, double>> bounds_;
+  std::vector<LayerId> kept_;
 };
 
 }  // namespace seqto::internal

@@ -291,6 +291,7 @@ Encoding encode_qdq(const StaticNodes& nodes, const QuantizeOptions& options, We
   Encoding encoding = Encoder(nodes, std::move(marks), params, options, cache).run();
   if (view.opset < 21 && !options.use_qdq_contrib_ops && hides_4_bits(options)) encoding.deviate("D24");
   if (has_unranged_softmax(model, ranges, [&](size_t i) { return selected[i]; })) encoding.deviate("D34");
+  for (const LayerId& layer : ranges.kept()) encoding.deviate("D61", layer);
   return encoding;
 }
 

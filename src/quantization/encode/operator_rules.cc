@@ -100,7 +100,9 @@ Encoding encode_operators(const Model& model, const GraphView& view, const Layer
     return encode_node(e, n, layers);
   });
   const auto selected = [&](size_t i) { return layers.contains(model.graph.nodes[i].name); };
-  if (context.ranges && has_unranged_softmax(model, *context.ranges, selected)) encoding.deviate("D34");
+  if (!context.ranges) return encoding;
+  if (has_unranged_softmax(model, *context.ranges, selected)) encoding.deviate("D34");
+  for (const LayerId& layer : context.ranges->kept()) encoding.deviate("D61", layer);
   return encoding;
 }
 

@@ -40,7 +40,7 @@ std::vector<double> factors_of(const ChannelGroup::Layer& layer, const std::vect
 std::unordered_set<std::string> unrounded_tensors(const Model& model, const GraphView& index) {
   std::unordered_set<std::string> unrounded;
   for (const Node& node : model.graph.nodes) {
-    if (is_relu(node) && index.read_count(node.inputs[0]) == 1) unrounded.insert(node.inputs[0]);
+    if (is_relu(node) && index.edges.only_reader(node.inputs[0])) unrounded.insert(node.inputs[0]);
     if (has(node, kKeepsScale)) unrounded.insert(node.outputs.begin(), node.outputs.end());
   }
   return unrounded;
