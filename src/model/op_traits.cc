@@ -22,7 +22,7 @@ constexpr Row kRows[] = {
     {"Add", kUnfoldsWeights},
     {"ArgMax", kComputesOnCodes},
     {"Attention", kAttends | kComputesOnCodes, 2},
-    {"AveragePool", kPools | kAverages | kScales | kPassThrough},
+    {"AveragePool", kPools | kAverages | kKeepsScale | kScales | kPassThrough},
     {"BatchNormalization", kNormalization | kFollowsAxis, 2, 2},
     {"BitShift", kUnfoldsWeights},
     {"Cast", kUnfoldsWeights | kEndsUnfolding},
@@ -45,7 +45,7 @@ constexpr Row kRows[] = {
     {"Gather", kKeepsCodes | kDataMovement | kKeepsScale | kTakesApart | kMovesChannels | kExactInHalf | kPassThrough |
                    kFollowsAxis},
     {"GatherBlockQuantized", kOnCodes | kCodedWeights | kBlocks},
-    {"GatherElements", kKeepsCodes | kExactInHalf | kPassThrough | kFollowsAxis},
+    {"GatherElements", kKeepsCodes | kKeepsScale | kExactInHalf | kPassThrough | kFollowsAxis},
     {"Gemm", kProduct | kMatrixProduct | kComputesOnCodes, 2, 2},
     {"GlobalAveragePool", kPools | kAverages | kScales | kShifts},
     {"GlobalMaxPool", kPools | kDataMovement | kScales | kShifts | kExactInHalf},
@@ -109,7 +109,7 @@ constexpr Row kRows[] = {
                     kUnfoldsWeights | kPassThrough},
     {"Sub", kUnfoldsWeights | kEndsUnfolding},
     {"Tile", kKeepsCodes | kDataMovement | kExactInHalf},
-    {"TopK", kKeepsCodes | kDataMovement | kPassThrough | kChooses},
+    {"TopK", kKeepsCodes | kDataMovement | kKeepsScale | kPassThrough | kChooses},
     {"Transpose", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf |
                       kUnfoldsWeights | kPassThrough | kEndsUnfolding},
     {"Unsqueeze", kMovesValues | kKeepsCodes | kDataMovement | kKeepsScale | kMovesChannels | kExactInHalf |

@@ -12,9 +12,9 @@ bool has_other_ends(const Range& a, const Range& b) { return a.lowest != b.lowes
 }  // namespace
 
 RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& ranges,
-                     const std::vector<bool>& selected, const SharedRanges& shared)
+                     const std::vector<bool>& selected, const QuantizeOptions& options)
     : ranges_(ranges) {
-  if (shared.unify_concat) unify_concat(model, index, selected);
+  if (options.unify_concat) unify_concat(model, index, selected);
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const Node& node = model.graph.nodes[i];
     if (!selected[i] || node.inputs.empty() || node.outputs.empty()) continue;
@@ -28,7 +28,7 @@ RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& r
       if (index.read_count(node.inputs[0]) != 1) continue;
       const Range *input = find(node.inputs[0]), *output = find(node.outputs[0]);
       const bool alone = index.edges.only_reader(node.inputs[0]);
-      if (!alone && !shared.compat_onnxruntime) {
+      if (!alone && !options.compat_onnxruntime) {
         if (input && output && has_other_ends(*input, *output)) kept_.push_back(node.name);
         continue;
       }
@@ -36,7 +36,7 @@ RangeView::RangeView(const Model& model, const GraphView& index, const Ranges& r
       if (bounds) bounds_[node.inputs[0]] = *bounds;
     }
   }
-  if (!shared.equal_input_op_types.empty()) equal_inputs(model, selected, shared.equal_input_op_types);
+  if (!options.equal_input_op_types.empty()) equal_inputs(model, index, selected, options);
 }
 
 // Of Concats in a row the last one decides.
@@ -63,18 +63,29 @@ void RangeView::unify_concat(const Model& model, const GraphView& index, const s
 }
 
 // Tensors that operators join, directly or through others, have one range: the least that holds all of theirs.
-void RangeView::equal_inputs(const Model& model, const std::vector<bool>& selected,
-                             std::span<const std::string> op_types) {
+void RangeView::equal_inputs(const Model& model, const GraphView& index, const std::vector<bool>& selected,
+                             const QuantizeOptions& options) {
   std::unordered_map<std::string, std::string> joined;  // towards the first of each set, which is absent
   const auto first_of = [&](std::string name) {
     for (auto it = joined.find(name); it != joined.end(); it = joined.find(name)) name = it->second;
     return name;
   };
+  const auto is_one_of = [](const std::vector<std::string>& op_types, const Node& node) {
+    return std::ranges::count(op_types, node.op_type) > 0;
+  };
+  // Whose parameters the tensor has: of what a node that keeps them read.
+  const auto source = [&](const std::string& name) -> const std::string* {
+    const Node* node = index.edges.producer(name);
+    const bool keeps = node && has(*node, kKeepsScale) && selected[index.edges.place(*node)];
+    return keeps && !is_one_of(options.exclude_output_op_types, *node) ? &node->inputs[0] : nullptr;
+  };
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const Node& node = model.graph.nodes[i];
-    if (!selected[i] || std::ranges::count(op_types, node.op_type) == 0) continue;
+    if (!selected[i] || !is_one_of(options.equal_input_op_types, node)) continue;
     std::vector<std::string> names = node.inputs;
     if (is_concat(node)) names.push_back(node.outputs[0]);
+    for (size_t k = 0; k < names.size(); ++k)
+      if (const std::string* before = source(names[k])) names.push_back(std::string(*before));
     std::erase_if(names, [&](const std::string& name) { return !find(name); });
     for (const std::string& name : names)
       if (const std::string a = first_of(names[0]), b = first_of(name); a != b) joined[b] = a;
@@ -86,8 +97,8 @@ void RangeView::equal_inputs(const Model& model, const std::vector<bool>& select
       Range& all = whole.try_emplace(first_of(each), range).first->second;
       all.lowest = std::min(all.lowest, range.lowest), all.highest = std::max(all.highest, range.highest);
     }
-  for (const auto& [name, next] : joined) adjusted_[name] = whole.at(first_of(next));
-  for (const auto& [name, range] : whole) adjusted_[name] = range;
+  for (const auto& [name, next] : joined) adjusted_[name] = whole.at(first_of(next)), joined_.insert(name);
+  for (const auto& [name, range] : whole) adjusted_[name] = range, joined_.insert(name);
 }
 
 const Range* RangeView::find(const std::string& tensor) const {

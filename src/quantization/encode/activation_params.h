@@ -25,6 +25,8 @@ class ActivationParams {
   std::optional<QuantParams> converted(const std::string& tensor) const;
   // The form that this node reads.
   std::optional<QuantParams> read_by(const std::string& tensor, const LayerId& node) const;
+  // Whether it shares its range with what it is added to or joined with.
+  bool is_joined(const std::string& tensor) const { return ranges_.is_joined(tensor); }
   DataType float_type(const std::string& tensor) const;
 
  private:

@@ -159,6 +159,8 @@ class Encoder {
           // A vector of scales makes no sense on another tensor.
           marks_.deviate("D18");
           if (activations_.original(name)) encode_activation(name);
+        } else if (view_.is_initializer(provider->name) && activations_.is_joined(name)) {
+          encode_activation(name);  // rows of a table beside an activation's values: the table has no range to share
         } else {
           const bool second = provider->converted && provider->converted_readers.contains(mark.provider_node);
           encode_tensor(name, second ? *provider->converted : provider->params,

@@ -77,8 +77,7 @@ struct Quantizer::Impl {
     bool methods = any([](const StaticLayer& l) { return l.fields && l.fields->method; });
     std::optional<Ranges> own;
     if (methods) own = ranges_of_methods(model, index, ranges, named_ranges, fields);
-    const SharedRanges shared_ranges{options.unify_concat, options.equal_input_op_types, options.compat_onnxruntime};
-    const RangeView view(model, index, own ? *own : ranges, selected, shared_ranges);
+    const RangeView view(model, index, own ? *own : ranges, selected, options);
     if (options.format == QuantFormat::kQdq) {
       std::optional<QuantizeOptions> effective;
       if (any([](const StaticLayer& l) { return l.wide || l.fields; }))
