@@ -65,6 +65,13 @@ class Waste(unittest.TestCase):
         tables = [w for w in self.file.graph.initializer if w.data_type in (TensorProto.UINT8, TensorProto.INT8) and len(w.dims) == 2]
         self.assertEqual(len(tables), 3, "the tables are in codes too")
 
+    def test_tensorrt_joins_under_one_scale(self):
+        nodes = [node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["r"]), node("Conv", ["x", "v"], ["b"]), node("Relu", ["b"], ["s"]),
+                 node("Concat", ["r", "s"], ["c"], axis=1), node("Conv", ["c", "u"], ["y"])]
+        weights = [("w", weight(8, 3, 3, 3)), ("v", 3 * weight(8, 3, 3, 3, seed=1)), ("u", weight(4, 16, 1, 1, seed=2))]
+        found = self.of_pixels("tensorrt", nodes, weights, "y")
+        self.assertEqual([found[f"{name}_node"] for name in "abcy"], ["integers"] * 4)
+
 
 if __name__ == "__main__":
     unittest.main()
