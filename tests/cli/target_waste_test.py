@@ -1,5 +1,5 @@
 """Files that `quantize --target` writes have no layer that the target computes in float though it was quantized: what an
-operator joins has one scale, also behind what only moves codes."""
+operator joins has one scale, also behind what only moves codes; what writes codes for layers in float alone stays in float."""
 import json
 import pathlib
 import sys
@@ -71,6 +71,11 @@ class Waste(unittest.TestCase):
         weights = [("w", weight(8, 3, 3, 3)), ("v", 3 * weight(8, 3, 3, 3, seed=1)), ("u", weight(4, 16, 1, 1, seed=2))]
         found = self.of_pixels("tensorrt", nodes, weights, "y")
         self.assertEqual([found[f"{name}_node"] for name in "abcy"], ["integers"] * 4)
+
+    def test_what_writes_codes_for_floats_alone_stays_float(self):
+        found = self.of_tokens("xnnpack")
+        self.assertEqual({verdict for verdict in found.values()} - {"other"}, {"float"})
+        self.assertNotIn("QuantizeLinear", [n.op_type for n in self.file.graph.node])
 
 
 if __name__ == "__main__":

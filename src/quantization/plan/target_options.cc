@@ -170,9 +170,27 @@ std::string internal::first_refusal(const Model& model, const Target& target) {
 
 namespace {
 
+// Nodes in float whose codes are read in float alone: a pair that costs a conversion and saves nothing.
+std::unordered_set<LayerId> idle_writers(const Lint& found, const Model& model, const GraphView& view) {
+  std::unordered_set<LayerId> wasted, in_float, idle;
+  for (const LintedNode& node : found.nodes) {
+    if (node.wasted) wasted.insert(node.node);
+    if (node.verdict == Verdict::kFloat) in_float.insert(node.node);
+  }
+  for (const Node& node : model.graph.nodes) {
+    if (!wasted.contains(node.name)) continue;
+    for (const size_t i : data_inputs(node))
+      if (const Node* writer = i < node.inputs.size() ? view.edges.producer(node.inputs[i]) : nullptr;
+          writer && in_float.contains(writer->name))
+        idle.insert(writer->name);
+  }
+  return idle;
+}
+
 // What the rules would have in float: added to options.exclude, and said.
 // Throws where a node is refused whatever it is in.
-std::string leave_float(QuantizeOptions& options, const Target& target, const Model& model, Quantizer& quantizer) {
+std::string leave_float(QuantizeOptions& options, const Target& target, const Model& model, const GraphView& view,
+                        Quantizer& quantizer) {
   std::map<std::string, int64_t> left;  // by operator
   std::unordered_set<LayerId> layers;
   for (const Node& node : model.graph.nodes) layers.insert(node.name);
@@ -181,10 +199,11 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
   for (int round = 0; round < kMostRounds; ++round) {
     found = lint(infer_shapes(quantizer.quantize_excluding(options.exclude)), target);
     if (round == 0) on_codes = first_refused(found);
+    const std::unordered_set<LayerId> idle = idle_writers(found, model, view);
     bool changed = false;
     for (const LintedNode& node : found.nodes) {
-      const bool beyond =
-          node.verdict == Verdict::kRefused || (node.verdict == Verdict::kFloat && !node.reason.empty());
+      const bool beyond = node.verdict == Verdict::kRefused ||
+                          (node.verdict == Verdict::kFloat && !node.reason.empty()) || idle.contains(node.node);
       if (!beyond || !layers.contains(node.node) || std::ranges::count(options.exclude, node.node) > 0) continue;
       options.exclude.push_back(node.node);
       ++left[node.op_type];
@@ -210,7 +229,7 @@ std::string take_target_layers(QuantizeOptions& options, const Target& target, c
   take_weights_of_their_own(options, target, model, view);
   take_fixed_outputs(options, target, model);
   Quantizer quantizer(model, formal_ranges(model), options);
-  std::vector<std::string> said{leave_float(options, target, model, quantizer)};
+  std::vector<std::string> said{leave_float(options, target, model, view, quantizer)};
   if (refusal) {
     const RefusedLayers refused = find_refused(
         model, [&](const std::vector<LayerId>& floats) { return quantizer.quantize_excluding(floats); }, refusal,
