@@ -55,6 +55,9 @@ struct Quantizer::Impl {
   // What each node is given, as far as it can have it.
   std::vector<Decision> decisions(const Plan& plan) const;
 
+  // With the layers that it cannot name.
+  Plan completed(Plan plan) const;
+
   static bool any_static(const std::map<Scheme, LayerSet>& layers) {
     return layers.contains(Scheme::kInt8) || layers.contains(Scheme::kInt8wInt16a);
   }
@@ -158,6 +161,29 @@ std::vector<Decision> Quantizer::Impl::decisions(const Plan& plan) const {
   return result;
 }
 
+// No plan names layers that the default list of op types has not. Where options.op_types have them, they go with the
+// layers in front of them, and where there are none, with those behind.
+Plan Quantizer::Impl::completed(Plan plan) const {
+  const auto& offered = default_op_types();
+  const auto& nodes = model.graph.nodes;
+  const auto is_open = [&](size_t i) {
+    return eligible.can_have(i, Scheme::kInt8) && std::ranges::count(offered, nodes[i].op_type) == 0 &&
+           !plan.schemes.contains(nodes[i].name);
+  };
+  const auto join = [&](const Node& node, const Node* neighbour) {
+    const auto found = neighbour ? plan.schemes.find(neighbour->name) : plan.schemes.end();
+    if (found != plan.schemes.end() && is_static(found->second)) plan.schemes[node.name] = found->second;
+  };
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const std::string& input : nodes[i].inputs)
+      if (is_open(i)) join(nodes[i], index.edges.producer(input));
+  for (size_t i = nodes.size(); i-- > 0;)
+    for (const std::string& output : nodes[i].outputs)
+      for (const Node* reader : index.edges.readers(output))
+        if (is_open(i)) join(nodes[i], reader);
+  return plan;
+}
+
 Model Quantizer::Impl::quantize(const Plan& asked, Scheme always, const std::vector<Corrections>& corrections) {
   encoding = {};
   std::vector<Decision> decided = decisions(asked);
@@ -259,7 +285,8 @@ void Quantizer::add_ranges(const std::string& name, Ranges ranges) {
 }
 
 Model Quantizer::quantize(const Plan& plan, const std::vector<Corrections>& corrections) {
-  return impl_->quantize(plan, Scheme::kFloat32, corrections);
+  if (impl_->options.op_types.empty()) return impl_->quantize(plan, Scheme::kFloat32, corrections);
+  return impl_->quantize(impl_->completed(plan), Scheme::kFloat32, corrections);
 }
 
 Model Quantizer::quantize_excluding(const std::vector<std::string>& excluded, Scheme scheme,

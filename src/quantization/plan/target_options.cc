@@ -41,6 +41,16 @@ void take_type(DataType& type, const std::vector<DataType>& taken, bool is_named
   type = taken[0];
 }
 
+// Those of the quantizer's list, and what else the target computes on codes: its constants need some too.
+std::vector<std::string> op_types_on_codes(const Target& target) {
+  std::vector<std::string> op_types = default_op_types();
+  for (const TargetRule& rule : target.rules)
+    for (const std::string& op_type : rule.ops)
+      if (rule.as == TargetRule::As::kIntegers && std::ranges::count(op_types, op_type) == 0)
+        op_types.push_back(op_type);
+  return op_types;
+}
+
 // The first node that was refused, in words; empty: none.
 std::string first_refused(const Lint& found) {
   for (const LintedNode& node : found.nodes)
@@ -135,7 +145,10 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
   if (rule.power_of_two) options.power_of_two_scales = true;
   const bool saturates = target.arithmetic ? target.arithmetic->pairs_saturate : pairs_saturate_on(target.device);
   if (saturates && !is_named("reduce_range")) options.reduce_range = true;
-  if (target.floats.empty()) options.force_quantize_no_input_check = true;  // a Transpose of the input too
+  if (target.floats.empty()) {
+    options.force_quantize_no_input_check = true;  // a Transpose of the input too
+    if (options.op_types.empty()) options.op_types = op_types_on_codes(target);
+  }
   internal::take_target_pairs(options, target);
 }
 
