@@ -149,16 +149,22 @@ void require_quantizable(const Model& model, Scheme scheme) {
   std::unordered_set<std::string> constants;
   for (const Initializer& i : model.graph.initializers)
     if (i.tensor.is_float()) constants.insert(i.name);
+  bool has_bias = false;  // which files keep in float whose weights are codes
   for (const Node& node : model.graph.nodes) {
     if (!is_weighted(node, scheme)) continue;
-    for (const auto& name : node.inputs)
-      if (constants.contains(name)) return;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!constants.contains(node.inputs[i])) continue;
+      if (i != internal::bias_input(node)) return;
+      has_bias = true;
+    }
   }
   if (std::string form = quantized_form(model).form; form != "float" && form != "float16")
     throw Error(Code::kInvalidInput,
-                fmt::format("[quantize] a model that is quantized already ({}) found; layers with float weights were "
-                            "expected; turn it back to float with `seqto prepare MODEL --dequantize -o FLOAT` first",
+                fmt::format("[quantize] a model that is quantized already ({}) found, whose weights are codes; layers "
+                            "with float weights were expected; turn it back to float with `seqto prepare MODEL "
+                            "--dequantize -o FLOAT` first",
                             form));
+  if (has_bias) return;
   bool inside = false;
   internal::for_each_body_node(model, [&](const Node& node) { inside |= is_weighted(node, scheme); });
   if (inside)

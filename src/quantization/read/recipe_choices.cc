@@ -77,6 +77,7 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
     throw Error(Code::kUsage, "[quantize] mode '" + mode + "' found; static, dynamic, weights or float16 expected");
   recipe.plan = uniform_plan(model, stored);
   std::vector<std::string> notes = widen_tied_weights(recipe.plan, model);
+  if (recipe.plan.schemes.empty()) require_quantizable(model);
   if (recipe.plan.schemes.empty())
     throw Error(Code::kInvalidInput,
                 "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
