@@ -64,6 +64,15 @@ std::string path_from(const fs::path& folder, const std::string& name, const std
   return is_path(name, value) ? (folder / value).lexically_normal().string() : value;
 }
 
+// In quotes where the shell would not take it as one word.
+std::string as_typed(const std::string& value) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+%@";
+  if (!value.empty() && value.find_first_not_of(kPlain) == std::string::npos) return value;
+  std::string quoted = "'";
+  for (const char c : value) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 [[noreturn]] void fail(const Setting& setting, const std::string& expected) {
   std::string found = config_to_toml(std::span(&setting, 1));
   found.pop_back();  // the end of the line
@@ -177,6 +186,19 @@ std::string config_of_study(Command word, const std::vector<std::string>& severa
   }
   settings.push_back({.name = "output", .values = {{Kind::kText, "."}}});
   return config_to_toml(settings);
+}
+
+std::string given_for(Command word, const std::string& other) {
+  const CLI::App* beside = word.get()->get_parent()->get_subcommand(other);
+  std::string given;
+  for (const CLI::Option* option : word.get()->get_options()) {
+    const std::string name = name_of(option), flag = "--" + name;
+    if (!configurable(option) || name == "output" || !beside->get_option_no_throw(flag)) continue;
+    for (const std::string& value : option->results())
+      if (is_flag(option)) given += value == "true" ? " " + flag : fmt::format(" {}={}", flag, value);
+      else given += fmt::format(" {} {}", flag, as_typed(value));
+  }
+  return given;
 }
 
 void add_config_flag(Command word) {

@@ -22,4 +22,8 @@ void read_config_flags(Command word, const std::filesystem::path& file);
 // folder is the output. `several` as above.
 std::string config_of_study(Command word, const std::vector<std::string>& several);
 
+// The flags that were given and that the word `other` beside this one has too, but for the output, as they are typed:
+// " --data x.npz --samples 50".
+std::string given_for(Command word, const std::string& other);
+
 }  // namespace seqto::cli

@@ -319,6 +319,7 @@ void add_quantize(Command app, Context& context) {
   word.callback([=, &context] {
     f->plan = plan_file(f->plan);
     f->weight_type_given = word.count("--weight-type") > 0;
+    f->given_for_tune = given_for(word, "tune");
     if (f->model.empty()) take_deployment_default(*f, word.count("--mode") > 0);
     else if (f->output.empty()) miss_option("--output");
     take_target(*f);

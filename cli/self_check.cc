@@ -8,6 +8,7 @@
 #include "seqto/error.h"
 #include "seqto/metrics.h"
 #include "seqto/report.h"
+#include "seqto/target.h"
 #include "seqto/task.h"
 #include "seqto/tune.h"
 #include "seqto/validate.h"
@@ -30,6 +31,19 @@ bool is_ruined(double changed_share, int64_t samples) {
     exactly *= static_cast<double>(samples - k) / static_cast<double>(k + 1) * share / kept;
   }
   return 1 - fewer < kRare;
+}
+
+// Whether weights may have a scale for each channel there.
+bool takes_channels(const Target& target) {
+  QuantizeOptions options;
+  take_target_types(options, target);
+  return options.per_channel;
+}
+
+bool takes_16_bits(const Target& target) {
+  return std::ranges::any_of(target.rules, [](const TargetRule& rule) {
+    return rule.as == TargetRule::As::kIntegers && std::ranges::count(rule.activations, DataType::kInt16) > 0;
+  });
 }
 
 // Ten times what `tune` takes for as good as float: the error is a tenth of the outputs' own power.
@@ -92,12 +106,18 @@ std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& benc
 }
 
 std::string advice(const WordFlags& f, const QuantizeOptions& made_with) {
+  std::optional<Target> target;
+  if (!f.target.empty()) target = load_target(f.target);
   if (f.plan.empty() && f.mode == "static") {
     if (!f.improve.improves() && f.ranges.empty()) return "--improve";
-    if (!made_with.per_channel) return "--per-channel";
+    if (!made_with.per_channel && (!target || takes_channels(*target))) return "--per-channel";
   }
   if (f.plan.empty() && f.mode == "dynamic") return "--mode static, or --mode weights";
-  return fmt::format("seqto tune {} --data {} -o DIR, which leaves in float what has to stay", f.model, f.data.path);
+  if (target && target->floats.empty())
+    return fmt::format("{}: {} computes nothing in float",
+                       takes_16_bits(*target) ? "--activation-type int16" : "more samples, or another --method",
+                       target->name);
+  return fmt::format("seqto tune {}{} -o DIR, which leaves in float what has to stay", f.model, f.given_for_tune);
 }
 
 std::vector<std::string> surprises(const Quantized& made, int64_t float_bytes, int64_t bytes) {

@@ -21,7 +21,8 @@ struct WordFlags {
   QuantizeFlags quantize;
   WeightFlags weights;
   bool weight_type_given = false;
-  bool best = false;  // nobody named types or forms; BatchNormalization is folded then, as in a search
+  std::string given_for_tune;  // of these flags, as they are typed
+  bool best = false;           // nobody named types or forms; BatchNormalization is folded then, as in a search
   ImproveFlags improve;
   HubOptions hub;
 };
