@@ -66,7 +66,7 @@ Tensor row(const Tensor& all, int64_t index, bool batch) {
 
 std::vector<int64_t> labels_of(nb::handle given) {
   if (given.is_none()) return {};
-  const Tensor labels = tensor_of(given, DataType::kInt64, false);
+  const Tensor labels = tensor_of(given, DataType::kInt64, false, "the labels");
   return {labels.values<int64_t>().begin(), labels.values<int64_t>().end()};
 }
 
@@ -74,6 +74,16 @@ struct Columns {
   std::vector<Tensor> inputs;    // in the model's order
   nb::object truth{nb::none()};  // labels, or None
 };
+
+std::string use_of(const ValueInfo& input) { return "the input '" + input.name + "'"; }
+
+// "'a', 'b'"
+std::string keys_of(nb::handle given) {
+  std::string names;
+  for (nb::handle key : nb::borrow<nb::iterable>(given.attr("keys")()))
+    names += (names.empty() ? "" : ", ") + nb::cast<std::string>(nb::repr(key));
+  return names.empty() ? "no array" : names;
+}
 
 Columns columns_of(nb::handle given, std::span<const ValueInfo> inputs, bool copy) {
   Columns columns;
@@ -86,13 +96,17 @@ Columns columns_of(nb::handle given, std::span<const ValueInfo> inputs, bool cop
   for (size_t i = 0; i < inputs.size(); ++i) {
     const char* name = inputs[i].name.c_str();
     if (named && !nb::cast<bool>(given.attr("__contains__")(name)))
-      fail("data without '" + inputs[i].name + "'", "an array for each input of the model expected");
+      fail("data of " + keys_of(given) + " without '" + inputs[i].name + "'",
+           "an array for each input of the model expected");
     if (!named && i >= in_order.size())
       fail(std::to_string(in_order.size()) + " arrays for a model of " + std::to_string(inputs.size()) + " inputs",
            "a dict with an array for each of them expected");
     columns.inputs.push_back(
-        tensor_of(named ? nb::object(given[name]) : nb::object(in_order[i]), inputs[i].type, copy));
+        tensor_of(named ? nb::object(given[name]) : nb::object(in_order[i]), inputs[i].type, copy, use_of(inputs[i])));
   }
+  if (!named && in_order.size() > inputs.size() + 1)
+    fail(std::to_string(in_order.size()) + " arrays for a model of " + std::to_string(inputs.size()) + " inputs",
+         "one for each of them expected, and labels behind them");
   const bool y_is_input = std::ranges::any_of(inputs, [](const ValueInfo& i) { return i.name == "y"; });
   if (named && !y_is_input && nb::cast<bool>(given.attr("__contains__")("y"))) columns.truth = given["y"];
   if (!named && in_order.size() > inputs.size()) columns.truth = in_order[inputs.size()];
@@ -114,6 +128,7 @@ int64_t count_rows(const Columns& columns) {
 
 void append_rows(const Columns& columns, std::span<const ValueInfo> inputs, std::vector<Sample>& samples) {
   const int64_t count = count_rows(columns);
+  if (count < 0 && !inputs.empty()) check_shape(columns.inputs[0], inputs[0]);
   const std::vector<int64_t> labels = labels_of(columns.truth);
   if (!labels.empty() && std::ssize(labels) != count)
     fail(std::to_string(labels.size()) + " labels for " + std::to_string(count) + " samples", "one for each expected");
@@ -162,7 +177,7 @@ std::vector<Sample> samples_of(nb::handle given, std::span<const ValueInfo> inpu
       append_batch(columns_of(item, inputs, true), inputs, samples);
   } else if (nb::hasattr(given, "keys") || nb::hasattr(given, "__array__")) {
     append_rows(columns_of(given, inputs, false), inputs, samples);
-  } else if (nb::hasattr(given, "__iter__")) {
+  } else if (nb::hasattr(given, "__iter__") && !nb::isinstance<nb::bytes>(given)) {
     for (nb::handle item : nb::borrow<nb::iterable>(given))
       append_batch(columns_of(item, inputs, true), inputs, samples);
   } else {
@@ -228,7 +243,6 @@ std::filesystem::path data_file(nb::handle given, const Model& model, const std:
     for (const Sample& s : samples) labels.push_back(s.label);
     arrays.push_back({"y", int64_tensor({std::ssize(labels)}, labels)});
   }
-  std::filesystem::create_directories(otherwise.parent_path());
   save_npz(otherwise, arrays);
   return otherwise;
 }
@@ -250,7 +264,7 @@ Sample sample_of(nb::handle item, std::span<const ValueInfo> inputs) {
   if (whole && nb::cast<int64_t>(truth.attr("size")) == 1) {
     sample.label = labels_of(truth)[0];
   } else {
-    const Tensor target = tensor_of(truth, DataType::kFloat, true);
+    const Tensor target = tensor_of(truth, DataType::kFloat, true, "the target");
     sample.target = {target.values<float>().begin(), target.values<float>().end()};
   }
   return sample;

@@ -58,7 +58,8 @@ double noise_ratio(const nb::list& xs, const nb::list& ys) {
   if (xs.size() != ys.size()) throw std::runtime_error("Unequal number of tensors to compare!");
   double squares = 0, differences = 0;
   for (size_t i = 0; i < xs.size(); ++i) {
-    const Tensor x = tensor_of(xs[i], DataType::kDouble, false), y = tensor_of(ys[i], DataType::kDouble, false);
+    const Tensor x = tensor_of(xs[i], DataType::kDouble, false, "x");
+    const Tensor y = tensor_of(ys[i], DataType::kDouble, false, "y");
     const auto a = x.values<double>(), b = y.values<double>();
     if (a.size() != b.size()) throw std::runtime_error("Unequal sizes of tensors to compare!");
     for (size_t k = 0; k < a.size(); ++k) {

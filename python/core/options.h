@@ -82,9 +82,8 @@ template <class T>
 struct Value<std::vector<T>> {
   static std::string type() { return "collections.abc.Sequence[" + Value<T>::type() + "]"; }
   static void set(std::vector<T>& value, nb::handle given) {
-    if (nb::isinstance<nb::str>(given)) throw nb::type_error("a list expected, not a string");
     value.clear();
-    for (nb::handle item : nb::borrow<nb::iterable>(given)) Value<T>::set(value.emplace_back(), item);
+    for (nb::handle item : list_of(given)) Value<T>::set(value.emplace_back(), item);
   }
   static nb::object get(const std::vector<T>& value) {
     nb::list list;
@@ -95,6 +94,8 @@ struct Value<std::vector<T>> {
 
 template <class T>
 void set_pairs(nb::handle given, T&& take) {
+  if (!nb::hasattr(given, "items"))
+    throw nb::type_error((nb::cast<std::string>(nb::repr(given)) + " found; a dict expected").c_str());
   for (nb::handle item : nb::borrow<nb::iterable>(given.attr("items")())) take(item[0], item[1]);
 }
 
@@ -228,6 +229,8 @@ class Keywords {
 
 template <Nested T>
 void Value<T>::set(T& value, nb::handle given) {
+  if (!nb::hasattr(given, "keys"))
+    throw nb::type_error((nb::cast<std::string>(nb::repr(given)) + " found; a dict expected").c_str());
   Keywords keywords("options", given);
   keywords.set(value);
   keywords.refuse_others();

@@ -54,7 +54,7 @@ class OwnSession : public Session {
     std::vector<Tensor> outputs;
     for (size_t i = 0; i < types_.size(); ++i) {
       const nb::object one = named ? nb::object(found[types_[i].name.c_str()]) : nb::object(found[nb::int_(i)]);
-      outputs.push_back(tensor_of(one, types_[i].type, true));
+      outputs.push_back(tensor_of(one, types_[i].type, true, "the output '" + types_[i].name + "'"));
     }
     return outputs;
   }

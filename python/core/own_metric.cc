@@ -41,7 +41,8 @@ class OwnMetric : public Metric {
     nb::dict by_name;
     for (size_t i = 0; i < answers.outputs.size(); ++i)
       by_name[answers.names.at(i).c_str()] = array_of(answers.outputs[i], answers.dims[i]);
-    const Tensor found = tensor_of(function_.get()(by_name, array_of(truths)), DataType::kDouble, true);
+    const Tensor found = tensor_of(function_.get()(by_name, array_of(truths)), DataType::kDouble, true,
+                                   "the result of the metric '" + name_ + "'");
     const auto values = found.values<double>();
     if (found.dims().empty()) return {values.front(), {}, {}};
     if (found.dims().size() != 1 || values.empty())

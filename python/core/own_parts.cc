@@ -25,9 +25,9 @@ void take_devices(Keywords& k, TuneOptions& o) {
   else if (nb::hasattr(devices, "keys"))
     set_pairs(devices,
               [&](nb::handle name, nb::handle load) { add_device(o, {nb::cast<std::string>(name), loader_of(load)}); });
-  else if (nb::isinstance<nb::str>(devices)) throw nb::type_error("devices: a list expected, not a string");
   else
-    for (nb::handle item : nb::borrow<nb::iterable>(devices)) add_device(o, device_of(item));
+    for (nb::handle item : list_of(devices, "devices: ")) add_device(o, device_of(item));
+  if (o.devices.empty()) throw nb::type_error("devices: none found; at least one expected, as 'cpu'");
 }
 
 void take_strategy(Keywords& k, TuneOptions& o) {
@@ -80,8 +80,7 @@ Metrics take_metrics(Keywords& k, MetricOptions& o) {
   const nb::object given = k.pop_object("metrics");
   Metrics own;
   if (given.is_none()) return own;
-  if (nb::isinstance<nb::str>(given)) throw nb::type_error("metrics: a list expected, not a string");
-  for (nb::handle item : nb::borrow<nb::iterable>(given)) {
+  for (nb::handle item : list_of(given, "metrics: ")) {
     if (nb::isinstance<nb::str>(item)) o.metrics.push_back(nb::cast<std::string>(item));
     else own.push_back(own_metric(function_of(item, "metrics: names or functions")));
   }

@@ -49,21 +49,50 @@ struct Buffer {
   Buffer& operator=(const Buffer&) = delete;
 };
 
+std::string kind_of(nb::handle given) { return nb::cast<std::string>(given.type().attr("__name__")); }
+
+// onnx's other messages can be serialized too: a graph alone is no model.
+bool is_proto(nb::handle given) { return nb::hasattr(given, "SerializeToString") && nb::hasattr(given, "graph"); }
+
+// numpy's own conversions; what it refuses is told in its words.
+template <class... Arguments>
+nb::object array_by(const char* function, const std::string& use, Arguments&&... arguments) {
+  try {
+    return numpy(function)(std::forward<Arguments>(arguments)...);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
+    throw Error(Code::kInvalidInput, "[data] no array of numbers found for " + use + ": " +
+                                         nb::cast<std::string>(nb::str(error.value())) + "; one expected");
+  }
+}
+
 }  // namespace
 
 bool is_path(nb::handle given) { return nb::isinstance<nb::str>(given) || nb::hasattr(given, "__fspath__"); }
 
 std::filesystem::path path_of(nb::handle given) { return nb::cast<std::filesystem::path>(given); }
 
+bool is_model(nb::handle given) {
+  return nb::isinstance<Model>(given) || is_path(given) || nb::isinstance<nb::bytes>(given) || is_proto(given);
+}
+
 Model model_of(nb::handle given) {
   if (nb::isinstance<Model>(given)) return nb::cast<const Model&>(given);
   if (is_path(given)) return load_model(path_of(given));
-  nb::object bytes = nb::borrow(given);
-  if (nb::hasattr(given, "SerializeToString")) bytes = given.attr("SerializeToString")();
-  if (!nb::isinstance<nb::bytes>(bytes))
-    throw nb::type_error("a seqto.Model, a path, the bytes of a model or an onnx.ModelProto expected");
+  if (!is_model(given))
+    throw nb::type_error((kind_of(given) + " found; a seqto.Model, a path, the bytes of a model or an onnx.ModelProto "
+                                           "expected")
+                             .c_str());
+  const nb::object bytes = is_proto(given) ? nb::object(given.attr("SerializeToString")()) : nb::borrow(given);
   const auto text = nb::borrow<nb::bytes>(bytes);
   return parse_model({text.c_str(), text.size()});
+}
+
+nb::iterable list_of(nb::handle given, const std::string& what) {
+  if (nb::isinstance<nb::str>(given)) throw nb::type_error((what + "a list expected, not a string").c_str());
+  if (nb::isinstance<nb::bytes>(given) || !nb::hasattr(given, "__iter__"))
+    throw nb::type_error((what + kind_of(given) + " found; a list expected").c_str());
+  return nb::borrow<nb::iterable>(given);
 }
 
 nb::object from_json(const std::string& text) { return nb::module_::import_("json").attr("loads")(text); }
@@ -89,21 +118,22 @@ nb::object to_numpy(const Tensor& tensor) {
       nb::ndarray<nb::numpy, nb::ro>(kept->bytes().data(), shape.size(), shape.data(), owner, nullptr, type));
 }
 
-Tensor tensor_of(nb::handle given, DataType type, bool copy) {
+Tensor tensor_of(nb::handle given, DataType type, bool copy, const std::string& use) {
   const std::string name = numpy_name(type);
   if (name.empty())
     throw Error(Code::kInvalidInput,
-                "[data] an input of type " + std::string(to_string(type)) + " found, which numpy does not have");
+                "[data] " + use + " of type " + std::string(to_string(type)) + " found, which numpy does not have");
   nb::object array = nb::borrow(given);
   if (nb::hasattr(array, "detach")) array = array.attr("detach")().attr("cpu")();  // torch
-  array = numpy("asarray")(array);
+  array = array_by("asarray", use, array);
   const auto kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
   const bool whole = name.find("int") != std::string::npos || name == "bool";
-  if ((kind == "f" && whole) || kind == "O" || kind == "c")
-    throw Error(Code::kInvalidInput, "[data] an array of " + nb::cast<std::string>(nb::str(array.attr("dtype"))) +
-                                         " found; the model's input is of " + name);
-  array = numpy("array")(array, nb::arg("dtype") = name, nb::arg("order") = "C",
-                         nb::arg("copy") = copy ? nb::object(nb::bool_(true)) : nb::object(nb::none()));
+  constexpr std::string_view kNoNumbers = "OSUTMmc";  // objects, texts, times and complex numbers
+  if ((kind == "f" && whole) || kNoNumbers.find(kind) != std::string_view::npos)
+    throw Error(Code::kInvalidInput, "[data] an array of " + nb::cast<std::string>(array.attr("dtype").attr("name")) +
+                                         " found for " + use + "; one of " + name + " expected");
+  array = array_by("array", use, array, nb::arg("dtype") = name, nb::arg("order") = "C",
+                   nb::arg("copy") = copy ? nb::object(nb::bool_(true)) : nb::object(nb::none()));
   std::vector<int64_t> dims;
   for (nb::handle d : nb::borrow<nb::iterable>(array.attr("shape"))) dims.push_back(nb::cast<int64_t>(d));
   auto buffer = std::make_shared<const Buffer>(array);

@@ -22,6 +22,7 @@ namespace nb = nanobind;
 // A Model; a path; the bytes of a ModelProto; an onnx.ModelProto. TypeError for anything else.
 Model model_of(nb::handle given);
 bool is_path(nb::handle given);
+bool is_model(nb::handle given);
 std::filesystem::path path_of(nb::handle given);
 
 // json.loads() and json.dumps().
@@ -32,8 +33,13 @@ std::string to_json(nb::handle value);
 // does not have.
 nb::object to_numpy(const Tensor& tensor);
 // An array, or what numpy makes one of, as a tensor of this type, which shares its values where it can; `copy`: they
-// may change afterwards. Throws Error{kInvalidInput} where fractions would be lost.
-Tensor tensor_of(nb::handle array, DataType type, bool copy);
+// may change afterwards. `use` says in errors what it is for: "the input 'x'". Throws Error{kInvalidInput} for what
+// holds no numbers, and where fractions would be lost.
+Tensor tensor_of(nb::handle array, DataType type, bool copy, const std::string& use);
+
+// `given` to go through. TypeError for what is no list: a string's items are letters, and a path has none. `what`: the
+// text before it, "devices: ".
+nb::iterable list_of(nb::handle given, const std::string& what = "");
 
 // --- enums are strings in Python
 

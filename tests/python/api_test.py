@@ -116,8 +116,21 @@ class Data(unittest.TestCase):
             with self.assertRaisesRegex(seqto.Error, words) as raised:
                 seqto.calibrate(MODEL, data)
             self.assertEqual(raised.exception.code, seqto.Code.invalid_input)
-        with self.assertRaises(TypeError):
-            seqto.calibrate(MODEL, 3)
+        for data in (3, b"x.npz"):
+            with self.assertRaises(TypeError):
+                seqto.calibrate(MODEL, data)
+
+    def test_what_holds_no_numbers_is_named(self):
+        for data, words in ((X.astype(object), "array of object found for the input 'x'; one of float32 expected"),
+                            (np.zeros(X.shape, "M8[s]"), "array of datetime64.* found for the input 'x'"),
+                            (X.astype(complex), "array of complex128 found"), (["a.npy"], "array of str.* found"),
+                            ([None], "array of object found"), ({"x": [[1, 2], [3]]}, "no array of numbers found for the input 'x'"),
+                            ({"x": X, "y": np.ones(48, np.float32)}, "array of float32 found for the labels; one of int64"),
+                            (np.float32(3), r"shape \[\]"), ({"X": X}, "data of 'X' without 'x'"),
+                            ([(X, np.zeros(48, int), X)], "3 arrays for a model of 1 inputs")):
+            with self.subTest(words), self.assertRaisesRegex(seqto.Error, words) as raised:
+                seqto.calibrate(MODEL, data)
+            self.assertEqual(raised.exception.code, seqto.Code.invalid_input)
 
     def test_ranges(self):
         ranges = seqto.calibrate(MODEL, X, method="percentile", percentile=99.0)
@@ -250,6 +263,19 @@ class Calls(unittest.TestCase):
             seqto.quantize(MODEL, X, activaton_type="int8")
         with self.assertRaisesRegex(TypeError, "per_channel.*bool expected"):
             seqto.quantize(MODEL, X, per_channel="yes")
+        for wrong, words in (({"include": 3}, "include.*int found; a list"), ({"exclude": "stem"}, "exclude.*not a string"),
+                             ({"weight_only": 3}, "weight_only.*3 found; a dict")):
+            with self.assertRaisesRegex(TypeError, words):
+                seqto.quantize(MODEL, X, **wrong)
+        for wrong, words in (({"limits": ["kl"]}, "limits.*a dict expected"), ({"devices": []}, "devices: none found"),
+                             ({"devices": 3}, "devices: int found"), ({"metrics": 3}, "metrics: int found")):
+            with self.assertRaisesRegex(TypeError, words):
+                seqto.tune(MODEL, X, "unwritten", **wrong)
+        for wrong in (["a"], "plan.json"):
+            with self.assertRaisesRegex(TypeError, "a dict expected"):
+                seqto.Plan(wrong)
+        with self.assertRaisesRegex(TypeError, "GraphProto found"):
+            seqto.load(onnx.load(MODEL).graph)
         with self.assertRaisesRegex(TypeError, "int4_block_siz.*did you mean 'int4_block_size'"):
             seqto.quantize(MODEL, mode="weights", weight_only={"int4_block_siz": 32})
         with self.assertRaisesRegex(seqto.Error, "did you mean 'uint8'"):
