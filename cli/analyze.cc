@@ -45,6 +45,11 @@ void analyze_command(const WordFlags& f, const Context& context) {
     quantized = infer_shapes(load_model(model_file(f.quantized, f.hub, context)));
   }
   Sensitivity s = analyze(model, quantized, {*bench.data, bench.samples, *bench.runner, context.env}, {f.channels});
+  if (s.activations.empty() && s.weights.empty())
+    throw Error(Code::kInvalidInput,
+                fmt::format("[analyze] no tensor of {} found that is quantized in the other model; "
+                            "the model that was quantized from it expected",
+                            f.model));
   if (context.json) {
     Json activations = Json::array(), weights = Json::array();
     for (const auto& e : s.activations) {

@@ -120,10 +120,21 @@ nb::dict schemes_of(const Plan& plan) {
 
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path);
-  if (!file) throw Error(Code::kInvalidInput, "[plan] " + path.string() + " cannot be read; an existing file expected");
+  if (!file || std::filesystem::is_directory(path))
+    throw Error(Code::kInvalidInput, "[plan] " + path.string() + " cannot be read; an existing file expected");
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+void save_plan(const Plan& plan, const std::filesystem::path& path) {
+  std::ofstream file(path);
+  file << plan_to_json(plan);
+  file.close();
+  if (!file)
+    throw Error(Code::kInvalidInput, "[plan] " + path.string() +
+                                         " cannot be written; a name in a folder that is "
+                                         "there and can be written expected");
 }
 
 void bind_plans(nb::module_& m) {
@@ -142,9 +153,7 @@ void bind_plans(nb::module_& m) {
       .def_static(
           "load", [](const std::filesystem::path& path) { return plan_from_json(text_of(path)); }, nb::arg("path"),
           nb::sig("def load(path: str | os.PathLike[str]) -> Plan"))
-      .def(
-          "save", [](const Plan& p, const std::filesystem::path& path) { std::ofstream(path) << plan_to_json(p); },
-          nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"))
+      .def("save", &save_plan, nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"))
       .def("__len__", [](const Plan& plan) { return plan.schemes.size(); })
       .def(
           "__eq__", [](const Plan& a, const Plan& b) { return a == b; }, nb::is_operator(),

@@ -40,6 +40,26 @@ std::vector<const char*> named_types(const Keywords& k) {
   return named;
 }
 
+Plan plan_of(nb::handle given) {
+  if (nb::isinstance<Plan>(given)) return nb::cast<Plan>(given);
+  const bool named = is_path(given);
+  if (!named && !nb::hasattr(given, "items"))
+    throw nb::type_error((nb::cast<std::string>(nb::repr(given)) +
+                          " found; a seqto.Plan, the path of one, or a dict of "
+                          "layers and schemes expected")
+                             .c_str());
+  return nb::cast<Plan>(named ? nb::type<Plan>().attr("load")(given) : nb::type<Plan>()(given));
+}
+
+Ranges ranges_of(nb::handle given) {
+  if (is_path(given)) return load_ranges(path_of(given));
+  if (!nb::isinstance<Ranges>(given))
+    throw nb::type_error(
+        (nb::cast<std::string>(nb::repr(given)) + " found; seqto.Ranges or the path of a calibration cache expected")
+            .c_str());
+  return nb::cast<Ranges>(given);
+}
+
 struct QuantizeCall {
   Asked asked;
   Workbench bench;
@@ -64,10 +84,7 @@ void choose_improvers(QuantizeCall& call, const Keywords& k, bool best) {
 // Which layers get what: those of a plan, or all of them by the mode.
 void choose_layers(QuantizeCall& call) {
   const Asked& asked = call.asked;
-  if (!asked.plan.is_none())
-    call.notes = take_plan(call.recipe,
-                           nb::cast<Plan>(is_path(asked.plan) ? nb::type<Plan>().attr("load")(asked.plan) : asked.plan),
-                           call.model);
+  if (!asked.plan.is_none()) call.notes = take_plan(call.recipe, plan_of(asked.plan), call.model);
   else
     call.notes = take_mode(call.recipe, call.model, asked.mode,
                            asked.weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights, !asked.names_types);
@@ -78,6 +95,9 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   Asked& asked = call.asked;
   asked.mode = k.pop("mode", asked.mode);
   asked.weight_bits = k.pop("weight_bits", asked.weight_bits);
+  if (asked.weight_bits != 8 && asked.weight_bits != 4 && asked.weight_bits != 2)
+    throw Error(Code::kUsage,
+                "[quantize] weight_bits=" + std::to_string(asked.weight_bits) + " found; 8, 4 or 2 expected");
   asked.improve = k.pop("improve", asked.improve);
   const auto target_name = k.pop("target", std::string());
   asked.plan = k.pop_object("plan");
@@ -111,8 +131,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   options.include = expand_patterns(options.include, call.model);
   choose_layers(call);
   if (!data.is_none()) call.data = dataset_of(data, call.model, call.bench.dataset);
-  if (!asked.ranges.is_none())
-    call.ranges = is_path(asked.ranges) ? load_ranges(path_of(asked.ranges)) : nb::cast<Ranges>(asked.ranges);
+  if (!asked.ranges.is_none()) call.ranges = ranges_of(asked.ranges);
   choose_improvers(call, k, best);
   if (target && asked.mode == "static")
     if (std::string left = take_target_layers(options, *target, call.model); !left.empty())
@@ -187,7 +206,8 @@ void bind_quantize_verb(nb::module_& m) {
       "processor, and is improved on the data.\nRaises Error(usage) where data are needed and missing, "
       "Error(invalid_input) where nothing can be quantized.");
   s.with("mode", std::string("static"), "what all layers get: static, dynamic, weights or float16")
-      .with("plan", Opaque{"Plan | str | os.PathLike[str] | None"}, "schemes of the layers, in place of the mode")
+      .with("plan", Opaque{"Plan | collections.abc.Mapping[str, str] | str | os.PathLike[str] | None"},
+            "schemes of the layers, in place of the mode")
       .with("ranges", Opaque{"Ranges | str | os.PathLike[str] | None"}, "in place of a calibration")
       .with("improve", std::optional<bool>{}, "what helps most, for some more time; None: where no types are named")
       .with("weight_bits", int64_t{8}, "of mode weights: 8, 4 or 2")
@@ -249,7 +269,12 @@ Sensitivity analyze_by(nb::handle model, nb::handle quantized, nb::handle data, 
   const auto samples = dataset_of(data, original, bench.dataset);
   return call(progress, [&](const Env& env) {
     const auto runner = bench.open(original, env);
-    return analyze(original, candidate, {*samples, all_samples(*samples), *runner, env}, options);
+    Sensitivity found = analyze(original, candidate, {*samples, all_samples(*samples), *runner, env}, options);
+    if (found.activations.empty() && found.weights.empty())
+      throw Error(Code::kInvalidInput,
+                  "[analyze] no tensor of the model found that is quantized in the other one; the model that was "
+                  "quantized from it expected");
+    return found;
   });
 }
 
@@ -311,7 +336,25 @@ void bind_preprocess(nb::module_& m) {
 
 // --- Quantizer
 
-void make_quantizer(Quantizer* self, nb::handle model, nb::handle ranges, nb::kwargs keywords) {
+// With the rule of quantize() for plans of other models: none of the layers is an error, some are a note.
+class PlannedQuantizer : public Quantizer {
+ public:
+  using Quantizer::Quantizer;
+  Model quantize(const Plan& plan) {
+    Recipe recipe;
+    Model same = model();
+    notes_ = take_plan(recipe, plan, same);
+    Model made = Quantizer::quantize(plan);
+    std::ranges::copy(Quantizer::notes(), std::back_inserter(notes_));
+    return made;
+  }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  std::vector<std::string> notes_;
+};
+
+void make_quantizer(PlannedQuantizer* self, nb::handle model, nb::handle ranges, nb::kwargs keywords) {
   Keywords k("Quantizer", keywords);
   QuantizeOptions options;
   k.set(options);
@@ -319,35 +362,37 @@ void make_quantizer(Quantizer* self, nb::handle model, nb::handle ranges, nb::kw
   const Model prepared = tunable_form(model_of(model), options).model;
   options.exclude = expand_patterns(options.exclude, prepared);
   options.include = expand_patterns(options.include, prepared);
-  new (self) Quantizer(prepared, ranges.is_none() ? Ranges{} : nb::cast<Ranges>(ranges), options);
+  new (self) PlannedQuantizer(prepared, ranges.is_none() ? Ranges{} : ranges_of(ranges), options);
 }
 
 void bind_quantizer(nb::module_& m) {
-  Signature s(std::string("__init__(self, model: ") + kModel + ", ranges: Ranges | None = None, *", "None",
-              "Ranges are needed for static layers.");
+  Signature s(
+      std::string("__init__(self, model: ") + kModel + ", ranges: Ranges | str | os.PathLike[str] | None = None, *",
+      "None", "Ranges are needed for static layers.");
   s.with_fields<QuantizeOptions>();
-  nb::class_<Quantizer>(m, "Quantizer",
-                        "Makes many candidates of one model: the model is read once, a candidate costs milliseconds.")
+  nb::class_<PlannedQuantizer>(
+      m, "Quantizer", "Makes many candidates of one model: the model is read once, a candidate costs milliseconds.")
       .def(
           "__init__",
-          [](Quantizer* self, nb::handle model, nb::handle ranges, nb::kwargs k) {
+          [](PlannedQuantizer* self, nb::handle model, nb::handle ranges, nb::kwargs k) {
             make_quantizer(self, model, ranges, k);
           },
           nb::arg("model"), nb::arg("ranges") = nb::none(), nb::arg("keywords"), nb::sig(s.text().c_str()),
           s.doc().c_str())
       .def(
-          "quantize", [](Quantizer& q, const Plan& plan) { return q.quantize(plan); }, nb::arg("plan"),
-          nb::call_guard<nb::gil_scoped_release>(), "The model under the plan.")
+          "quantize", [](PlannedQuantizer& q, const Plan& plan) { return q.quantize(plan); }, nb::arg("plan"),
+          nb::call_guard<nb::gil_scoped_release>(),
+          "The model under the plan. Raises Error(invalid_input) where none of its layers is one of the model's.")
       .def(
           "encode",
-          [](Quantizer& q, const Plan& plan) {
+          [](PlannedQuantizer& q, const Plan& plan) {
             q.quantize(plan);
             return encoding_of({.encoding = q.encoding()});
           },
           nb::arg("plan"), nb::sig("def encode(self, plan: Plan) -> seqto._encoding.Encoding"),
           "What quantize() decides.")
-      .def_prop_ro("model", &Quantizer::model, "the float one, with the names that plans use")
-      .def_prop_ro("notes", &Quantizer::notes, "of the last plan: what it asked for and did not get");
+      .def_prop_ro("model", &PlannedQuantizer::model, "the float one, with the names that plans use")
+      .def_prop_ro("notes", &PlannedQuantizer::notes, "of the last plan: what it asked for and did not get");
 }
 
 }  // namespace

@@ -20,7 +20,6 @@ namespace {
 std::filesystem::path model_file(nb::handle given, const std::filesystem::path& otherwise) {
   if (is_path(given)) return path_of(given);
   const Model model = model_of(given);
-  std::filesystem::create_directories(otherwise.parent_path());
   save_model(model, otherwise);
   return otherwise;
 }
@@ -232,7 +231,11 @@ BenchResult bench_by(nb::handle models, nb::handle data, nb::kwargs keywords) {
   Files files;
   std::vector<std::unique_ptr<Dataset>> samples;
   std::vector<BenchInput> inputs;
-  for (nb::handle model : nb::borrow<nb::iterable>(models)) {
+  nb::list listed;
+  if (is_model(models)) listed.append(models);
+  else
+    for (nb::handle model : list_of(models)) listed.append(model);
+  for (nb::handle model : listed) {
     const auto file = files.of(model);
     samples.push_back(dataset_of(data, load_model(file), options.dataset));
     inputs.push_back({file.string(), samples.back().get()});
@@ -256,7 +259,8 @@ void bind_bench(nb::module_& m) {
       .def("save", &write_bench, nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
            "Writes a page: .html, .md or .json.")
       .def("__str__", [](const BenchResult& r) { return bench_text(r); });
-  Signature s(std::string("bench(models: collections.abc.Sequence[") + kModel + "], data: " + kData + " = 'random', *",
+  Signature s(std::string("bench(models: ") + kModel + " | collections.abc.Sequence[" + kModel + "], data: " + kData +
+                  " = 'random', *",
               "BenchResult", "Latency, memory and size of models side by side, each in processes of its own.");
   s.with("progress", Opaque{kProgressType}, "called with verb, done, total and a note; True or a class of tqdm's: bars")
       .with_fields<BenchOptions>();

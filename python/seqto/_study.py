@@ -38,7 +38,12 @@ class Study:
     @functools.cached_property
     def summary(self) -> dict[str, typing.Any]:
         """summary.json, docs/reference/formats.md."""
-        return typing.cast("dict[str, typing.Any]", json.loads((self.folder / "summary.json").read_text()))
+        file = self.folder / "summary.json"
+        if not file.is_file():
+            error = _core.Error(f"[study] no summary.json found in {self.folder}; the folder of a finished tune() expected")
+            error.code = _core.Code.invalid_input
+            raise error
+        return typing.cast("dict[str, typing.Any]", json.loads(file.read_text()))
 
     @property
     def answer(self) -> str:

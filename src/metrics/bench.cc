@@ -234,6 +234,10 @@ BenchComparison compare_times(const RoundTimes& first, const RoundTimes& other, 
 }
 
 BenchResult bench(std::span<const BenchInput> models, const BenchOptions& options, const Env& env) {
+  if (models.empty()) throw Error(Code::kUsage, "[bench] no model found; at least one expected");
+  for (const auto& [name, count] :
+       {std::pair("launches", options.launches), {"rounds", options.rounds}, {"repeats", options.repeats}})
+    if (count < 1) throw Error(Code::kUsage, fmt::format("[bench] {} of {} found; at least 1 expected", name, count));
   return Bench(models, options, env).run();
 }
 

@@ -209,9 +209,44 @@ class Verbs(Folder):
         for field in ("rounding=learned", "equalize=true", "method=entropy"):
             with self.assertRaisesRegex(seqto.Error, "no data found"):
                 seqto.quantize(MODEL, ranges=ranges, plan=seqto.Plan({"stem": f"int8+{field}"}))
+        self.assertEqual(seqto.quantize(MODEL, ranges=ranges, plan=plan.schemes, **TYPES).model, made.model)
+        for given, words in (({"plan": 3, "ranges": ranges}, "3 found; a seqto.Plan"),
+                             ({"plan": plan, "ranges": 3}, "3 found; seqto.Ranges")):
+            with self.assertRaisesRegex(TypeError, words):
+                seqto.quantize(MODEL, **given)
+        with self.assertRaisesRegex(TypeError, "found; seqto.Ranges"):
+            seqto.Quantizer(MODEL, {"x": (0, 1)})
         with self.assertRaisesRegex(seqto.Error, "nothing to quantize"):
             seqto.quantize(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Relu(x) }'),
                            mode="weights")
+
+    def test_a_quantizer_refuses_plans_of_other_models(self):
+        quantizer = seqto.Quantizer(MODEL, seqto.calibrate(MODEL, X), **TYPES)
+        for verb in (quantizer.quantize, quantizer.encode):
+            with self.assertRaisesRegex(seqto.Error, "'other' found, none of them a layer of the model") as raised:
+                verb(seqto.Plan({"other": "int8"}))
+            self.assertEqual(raised.exception.code, seqto.Code.invalid_input)
+        quantizer.quantize(seqto.Plan({"stem": "int8", "other": "int8"}))
+        self.assertRegex(quantizer.notes[0], "1 of the plan's 2 layers are none of the model's")
+        quantizer.quantize(seqto.Plan())
+        self.assertEqual(quantizer.notes, [])
+
+    def test_files_that_cannot_be_written_or_read(self):
+        plan, file = seqto.Plan({"stem": "int8"}), self.dir / "file"
+        file.write_text("no folder")
+        for path in (self.dir, self.dir / "none" / "plan.json"):
+            with self.assertRaisesRegex(seqto.Error, "cannot be written"):
+                plan.save(path)
+            with self.assertRaisesRegex(seqto.Error, "cannot be read"):
+                seqto.Plan.load(path)
+        for model, data in ((MODEL, X), (seqto.load(MODEL), DATA), (MODEL, DATA)):
+            with self.assertRaisesRegex(seqto.Error, "file: Not a directory; a .*folder.* was expected") as raised:
+                seqto.tune(model, data, file)
+            self.assertEqual(raised.exception.code, seqto.Code.invalid_input)
+        for folder in (self.dir / "none", file):
+            with self.assertRaisesRegex(seqto.Error, "no summary.json found") as raised:
+                seqto.Study(folder).front
+            self.assertEqual(raised.exception.code, seqto.Code.invalid_input)
 
     def test_analyze_validate_bench(self):
         quantized = seqto.quantize(MODEL, X, **TYPES).model
@@ -225,6 +260,16 @@ class Verbs(Folder):
         result = seqto.bench([MODEL, quantized], launches=1, rounds=2)
         self.assertEqual(len(result.latencies_ns), 2)
         self.assertGreater(min(result.latencies_ns), 0)
+        with self.assertRaisesRegex(seqto.Error, "no tensor of the model found that is quantized in the other"):
+            seqto.analyze(MODEL, MODEL, X)
+        for one in (MODEL, pathlib.Path(MODEL), quantized):  # no list of letters
+            self.assertEqual(len(seqto.bench(one, launches=1, rounds=2).latencies_ns), 1)
+        for wrong, words in (({"models": []}, "no model found"), ({"models": MODEL, "launches": 0}, "launches of 0"),
+                             ({"models": MODEL, "rounds": 0}, "rounds of 0")):
+            with self.assertRaisesRegex(seqto.Error, words):
+                seqto.bench(**wrong)
+        with self.assertRaisesRegex(TypeError, "int found; a list expected"):
+            seqto.bench(3)
 
     def test_tune(self):
         labels = ARRAYS["y"]
@@ -276,6 +321,8 @@ class Calls(unittest.TestCase):
                 seqto.Plan(wrong)
         with self.assertRaisesRegex(TypeError, "GraphProto found"):
             seqto.load(onnx.load(MODEL).graph)
+        with self.assertRaisesRegex(seqto.Error, "weight_bits=3 found"):
+            seqto.quantize(MODEL, mode="weights", weight_bits=3)
         with self.assertRaisesRegex(TypeError, "int4_block_siz.*did you mean 'int4_block_size'"):
             seqto.quantize(MODEL, mode="weights", weight_only={"int4_block_siz": 32})
         with self.assertRaisesRegex(seqto.Error, "did you mean 'uint8'"):
