@@ -43,6 +43,6 @@ void add_worker(Command app, Context& context);
 void add_completion(Command app);
 void add_man(Command app);
 void add_help(Command app);
-void add_version(Command app);
+void add_version(Command app, Context& context);
 
 }  // namespace seqto::cli

@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "help_text.h"
+#include "print_json.h"
 #include "seqto/error.h"
 
 namespace seqto::cli {
@@ -42,8 +43,11 @@ void add_help(Command app) {
   });
 }
 
-void add_version(Command app) {
-  app.add_subcommand("version", "The version").callback([] { fmt::print("seqto {}\n", SEQTO_VERSION); });
+void add_version(Command app, Context& context) {
+  app.add_subcommand("version", "The version").callback([&context] {
+    if (context.json) print_json(nlohmann::ordered_json{{"version", SEQTO_VERSION}});
+    else fmt::print("seqto {}\n", SEQTO_VERSION);
+  });
 }
 
 }  // namespace seqto::cli

@@ -184,7 +184,7 @@ int run(int argc, char** argv, cli::ProgressLine& line) {
   cli::add_completion(&app);
   cli::add_man(&app);
   cli::add_help(&app);
-  cli::add_version(&app);
+  cli::add_version(&app, context);
   try {
     app.parse(arguments(argc, argv));
     return 0;

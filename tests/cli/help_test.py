@@ -1,5 +1,6 @@
 """--help fits a screen, --help-all and the reference page hold every flag, older names work."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -43,6 +44,11 @@ class Help(unittest.TestCase):
 
     def test_words_of_help(self):
         self.assertEqual(said("help", "tune", "--all"), said("tune", "--help-all"))
+
+    def test_version(self):
+        version = said("version").removeprefix("seqto ").rstrip()
+        self.assertEqual(json.loads(said("version", "--json")), {"version": version})
+        self.assertEqual(json.loads(said("--json", "version")), {"version": version})
 
     def test_reference_page(self):
         self.assertEqual(PAGE.read_text(), said("help", "--markdown"), "write it with `seqto help --markdown`")
