@@ -35,12 +35,20 @@ void show_all(const std::vector<OverviewEntry>& entries, const std::filesystem::
   else fmt::print("{}\nall: {}\n", overview_table(entries, summary_style()), (dir / "index.html").string());
 }
 
+// As the table calls it.
+std::string selected_name(const Summary& summary) {
+  for (const auto* list : {&summary.front, &summary.trials})
+    for (const SummaryPoint& p : *list)
+      if (p.trial.id == summary.selected) return p.name;
+  return summary.selected;
+}
+
 // After the results are shown: they are there whether or not a point will do.
 void require_limits(const Summary& summary) {
   const GateResult result{.measured = {.candidate = summary.selected}, .limits = summary.limits};
   if (passed(result)) return;
   throw Error(Code::kGateNotMet, fmt::format("[tune] no point of the front meets every limit; the nearest is {}: {}",
-                                             summary.selected, fmt::join(gate_failures(result), "; ")));
+                                             selected_name(summary), fmt::join(gate_failures(result), "; ")));
 }
 
 void require_one_encoder(const TuneFlags& f) {
