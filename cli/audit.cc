@@ -23,11 +23,12 @@ struct Flags {
   HubOptions hub;
 };
 
-Outputs run_reference(const Flags& f, Runner& runner, const Dataset& data, const Context& context) {
+Outputs run_reference(const Flags& f, const Dataset& data, const Context& context) {
   if (f.reference.empty()) return {};
   const Model model = load_model(model_file(f.reference, f.hub, context));
   const std::vector<int64_t> samples = all_samples(data);
-  return reference_outputs(model, {data, samples, runner, context.env});
+  const auto runner = safe_runner_for(model, f.data, "cpu", f.device.options, context);
+  return reference_outputs(model, {data, samples, *runner, context.env});
 }
 
 // The rest of the plan's recipe stays.
@@ -77,14 +78,14 @@ void audit_command(const Flags& f, const Context& context) {
   if (f.device.device != "cpu")
     throw Error(Code::kUsage, fmt::format("[audit] --device {} found; cpu expected: other processors are emulated here",
                                           f.device.device));
-  auto runner = make_runner("cpu", f.device.options, context.env);
+  const auto runner = safe_runner_for(model, f.data, "cpu", f.device.options, context);
   if (f.float16) return audit_in_float16(f, model, {*data, all_samples(*data), *runner, context.env}, context);
   AuditOptions audited{.min_saturated = f.min_saturated};
   const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
   if (target) audited.arithmetic = arithmetic_of(*target);
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
   const std::vector<int64_t> samples = all_samples(*data);
-  const Outputs reference = run_reference(f, *runner, *data, context);
+  const Outputs reference = run_reference(f, *data, context);
   Audit found = audit(model, {*data, samples, *runner, context.env}, reference, audited);
   if (found.layers.empty())
     throw Error(

@@ -194,7 +194,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   if (!f.plan.empty()) recipe = load_recipe(f.plan);
   const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
   const Refusal refusal = target ? refusal_by(target->device, {}, context.env) : Refusal();
-  const auto [made, asked, bench, judged] =
+  auto [made, asked, bench, judged] =
       recipe ? make_by_recipe(std::move(*recipe), f, word, refusal, context) : make_by_flags(f, refusal, context);
   check_model(made.model);
   if (target) require_taken(made.model, *target);
@@ -211,6 +211,10 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
     context.env.log(LogLevel::kWarning, "no layer was quantized; --explain says why for each");
   else
     for (const std::string& said : surprises(made, before, after)) context.env.log(LogLevel::kWarning, said);
+  if (bench.runner)  // it now runs what was made, and with the runtime's optimizations
+    for (const Model* model : {&made.float_model, &made.model})
+      if (may_end_process(*model, f.device.device))
+        bench.runner = safe_runner_for(*model, f.data, f.device.device, f.device.options, context);
   const auto check = self_check(made, bench, judged, f.data, context.env);
   if (check) tell(*check, f, made.options, context);
   const auto ran_as_written = verified(made.model, bench, judged, f, context);

@@ -64,13 +64,14 @@ void invariance_command(const Flags& f, const Context& context) {
                 "expected");
   const std::string file = model_file(f.pair.reference, f.pair.hub, context);
   const Model model = load_model(file);
-  DataFlags asked = f.pair.data;
-  asked.path = data_of(f.pair, context);
+  const ModelPairFlags& pair = f.pair;
+  DataFlags asked = pair.data;
+  asked.path = data_of(pair, context);
   const auto data = open_data(file, model, asked, context);
-  const auto runner = make_runner(f.pair.device.device, f.pair.device.options, context.env);
+  const auto runner = safe_runner_for(model, pair.data, pair.device.device, pair.device.options, context);
   RunnerOptions more = f.pair.device.options;
   more.threads = more.threads == 2 ? 1 : 2;
-  const auto other = make_runner(f.pair.device.device, more, context.env);
+  const auto other = safe_runner_for(model, pair.data, pair.device.device, more, context);
   Invariance found =
       find_variations({file, runner.get(), data.get()},
                       {.padding = f.padding, .other = other.get(), .other_threads = more.threads}, context.env);

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "own_parts.h"
 #include "seqto/error.h"
+#include "seqto/prepare.h"
 
 namespace seqto::python {
 
@@ -31,6 +32,12 @@ void Workbench::tell(Signature& signature) {
             "one that runs it")
       .with_fields<DatasetOptions>()
       .with_fields<RunnerOptions>();
+}
+
+std::unique_ptr<Runner> Workbench::open_safe(const Model& model, const Env& env) const {
+  Workbench apart = *this;
+  apart.runner.isolated |= device.name == "cpu" && !device.load && computes_in_float16(model);
+  return apart.open(model, env);
 }
 
 std::unique_ptr<Runner> Workbench::open(const Model& model, const Env& env) const {

@@ -35,6 +35,9 @@ struct Workbench {
   static void tell(Signature& signature);
   // To be called by a verb, without the interpreter.
   std::unique_ptr<Runner> open(const Model& model, const Env& env) const;
+  // The same, in a process of its own where ONNX Runtime may end the one that it is in: 1.31 does so on some graphs of
+  // float16.
+  std::unique_ptr<Runner> open_safe(const Model& model, const Env& env) const;
 };
 
 }  // namespace seqto::python

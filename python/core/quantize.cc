@@ -171,8 +171,9 @@ Quantized quantize(nb::handle model, nb::handle data, nb::kwargs keywords) {
     const auto runner = call.bench.open(call.model, env);
     Quantized result = quantize_model(call.model, "", call.recipe, RecipeData{*call.data, *runner, call.ranges}, env);
     if (!verify) return result;
+    const auto safe = call.bench.open_safe(result.model, env);
     if (const auto fault =
-            find_optimization_fault(result.model, {*call.data, call.recipe.calibration_samples, *runner, env}))
+            find_optimization_fault(result.model, {*call.data, call.recipe.calibration_samples, *safe, env}))
       result.notes.push_back(to_text(*fault));
     return result;
   });

@@ -8,6 +8,7 @@
 #include "own_parts.h"
 #include "seqto/ask.h"
 #include "seqto/bench.h"
+#include "seqto/prepare.h"
 #include "seqto/report.h"
 #include "seqto/validate.h"
 
@@ -187,7 +188,7 @@ Parity validate_by(nb::handle reference, nb::handle candidate, nb::handle data, 
   require_same_signature(a, b);
   const auto samples = dataset_of(data, a, bench.dataset), others = dataset_of(data, b, bench.dataset);
   return call(progress, [&](const Env& env) {
-    const auto runner = bench.open(a, env);
+    const auto runner = bench.open_safe(computes_in_float16(b) ? b : a, env);
     return validate({first.string(), runner.get(), samples.get()}, {second.string(), runner.get(), others.get()},
                     options, env);
   });

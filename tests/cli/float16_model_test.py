@@ -157,6 +157,16 @@ class Float16Models(unittest.TestCase):
         data = models.arrays(self.dir / "turned.npz", samples=4, shape=(2, 8))
         for words in (("run", model, "--data", data, "-o", self.dir / "out.npz"), ("check", model, "--reference", model, "--data", data, "--max-loss", "nmse=1")):
             self.assertIn(seqto(*words).returncode, (0, 4))
+        # A product that stays in float16 in what is written, and in what others wrote.
+        nodes = [*nodes[:1], models.node("MatMul", ["t", "w"], ["h"]), models.node("MatMul", ["h", "w2"], ["y"])]
+        model = in_halves(models.save(self.dir / "turned_twice.onnx", nodes, [("x", [1, 2, 8])], [("y", [2, 1, 4])],
+                                      [("w", halves(models.weight(8, 4))), ("w2", halves(models.weight(4, 4)))]))
+        out = self.dir / "turned_q.onnx"
+        quantize = ("quantize", model, "--data", data, "--compat", "onnxruntime", "--exclude", "h_node", "-o", out)
+        for words in ((*quantize, "--verify"), ("audit", out, "--data", data), ("audit", out, "--data", data, "--reference", model),
+                      ("validate", model, "--data", data, "--invariance")):
+            done = seqto(*words)
+            self.assertIn(done.returncode, (0, 4), (words, done.stderr))
 
     def test_tune_measures_the_file_that_it_got_and_finds_layers_on_codes(self):
         out = self.dir / "study"

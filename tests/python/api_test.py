@@ -178,6 +178,19 @@ class Verbs(Folder):
         with self.assertRaisesRegex(seqto.Error, "verify without data found"):
             seqto.quantize(MODEL, mode="weights", verify=True)
 
+    def test_a_graph_that_ends_the_runtime_raises_an_error(self):
+        model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float16[1,2,8] x) => (float16[2,1,4] y) '
+                                        '{ t = Transpose<perm=[1,0,2]>(x)  h = MatMul(t, w)  y = MatMul(h, v) }')
+        for name, rows in (("w", 8), ("v", 4)):
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((rows, 4), np.float16), name))
+        x = np.ones((6, 2, 8), np.float16)
+        for verb in (lambda: seqto.validate(model, model, x),
+                     lambda: seqto.quantize(model, x, verify=True, exclude=["op:MatMul"], widen_float16=False, **TYPES)):
+            try:
+                verb()  # newer runtimes may take it
+            except seqto.Error as error:
+                self.assertEqual(error.code, seqto.Code.unavailable, error)
+
     def test_encodings(self):
         made = seqto.quantize(MODEL, X, **TYPES)
         encoding = made.encoding
