@@ -45,6 +45,11 @@ Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& cont
                                             f.subject));
     return measured_in_study(f.subject, f.id, f.device_given ? f.pair.device.device : "");
   }
+  if (!names_hub_model(f.subject) && !std::filesystem::exists(f.subject))
+    throw Error(Code::kInvalidInput,
+                fmt::format("[check] {}: nothing found there; the folder of a study, or an ONNX file or hub:NAME with "
+                            "--reference and --data, expected; check the path",
+                            f.subject));
   auto is_size = [](const Limit& l) { return l.figure == "size_bytes"; };
   if (f.pair.reference.empty() && f.lock.empty() && f.against.empty() && std::ranges::all_of(limits, is_size))
     return as_asked(f, measure_size(model_file(f.subject, f.pair.hub, context)));

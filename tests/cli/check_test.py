@@ -96,6 +96,12 @@ class Pair(Folder):
         self.assertEqual(tuned.returncode, 0, tuned.stderr)
         self.assertIn("the float model scores 0 in", "\n".join(json.loads((self.dir / "zero/summary.json").read_text())["notes"]))
 
+    def test_a_subject_that_is_not_there(self):
+        for limit in (("--max-size", "1M"), ("--max-loss", 1)):
+            code, _, said = check(self.dir / "nowhere", *limit)
+            self.assertEqual(code, INVALID)
+            self.assertRegex(said, "nowhere: nothing found there; the folder of a study, or an ONNX file .* expected; check the path")
+
     def test_every_violated_limit_is_named(self):
         size = self.model.stat().st_size
         code, found, said = check(*self.words, "--max-size", size - 1, "--max-size", "100%", "--max-loss", "mse=0", "--max-loss", "kl=1",
