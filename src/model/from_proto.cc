@@ -35,6 +35,12 @@ class ExternalFiles {
                       "save the model again",
                       tensor, location));
     auto& file = files_[location];
+    if (!file && !std::filesystem::exists(folder_ / relative)) {
+      const std::filesystem::path folder = folder_.empty() ? "." : folder_;
+      throw Error(Code::kInvalidInput, fmt::format("[load] no such file as {}, which holds the weights of '{}': it was "
+                                                   "expected in {}, beside the model; copy it there, under this name",
+                                                   location, tensor, folder.string()));
+    }
     if (!file) file = std::make_shared<MappedFile>(folder_ / relative);
     return file;
   }
