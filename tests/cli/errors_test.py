@@ -113,6 +113,17 @@ class Errors(unittest.TestCase):
         self.tune_fails(INVALID, said, relu, self.data)
         self.fails(INVALID, said, "quantize", relu, "--data", self.data, "-o", self.out)
 
+    def test_a_model_in_the_layout_of_a_processor(self):
+        model = onnx.load(str(self.model))
+        model.graph.node[0].domain = "com.microsoft.nchwc"
+        model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+        path = self.dir / "nchwc.onnx"
+        onnx.save(model, path)
+        said = ["1 Conv of com.microsoft.nchwc found", "take the model before that", "ORT_ENABLE_EXTENDED"]
+        for mode in ("static", "dynamic", "weights", "float16"):
+            self.fails(INVALID, said, "quantize", path, "--data", self.data, "--mode", mode, "-o", self.out)
+        self.tune_fails(INVALID, said, path, self.data)
+
     def test_weights_of_float64(self):
         double = models.save(self.dir / "double.onnx", [helper.make_node("Gemm", ["x", "w"], ["y"], "dense")],
                              [("x", [1, 3], onnx.TensorProto.DOUBLE)], [("y", [1, 4], onnx.TensorProto.DOUBLE)], [("w", np.ones((3, 4)))])

@@ -102,7 +102,21 @@ Plan uniform_plan(const Model& model, const DetailedScheme& detailed, const std:
   return plan;
 }
 
+// What an optimized file holds in place of plain convolutions, no scheme can be written for.
+void refuse_nchwc(const Model& model) {
+  const auto count = std::ranges::count_if(model.graph.nodes, [](const Node& node) {
+    return node.domain == "com.microsoft.nchwc" && node.op_type == "Conv";
+  });
+  if (count == 0) return;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[quantize] {} Conv of com.microsoft.nchwc found: a model that ONNX Runtime optimized and "
+                          "saved at its level ALL, whose weights are laid out for one processor; plain Conv expected; "
+                          "take the model before that, or save it at the level ORT_ENABLE_EXTENDED",
+                          count));
+}
+
 void refuse_trees(const Model& model) {
+  refuse_nchwc(model);
   std::set<std::string> operators;
   for (const Node& node : model.graph.nodes)
     if (node.domain == kTreeDomain) operators.insert(node.op_type);
