@@ -1,6 +1,11 @@
 // Two files as the gate sees them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/hash.h"
 #include "base/machine.h"
+#include "metrics/node_by_node.h"
 #include "metrics/scored_pair.h"
 #include "metrics/zero_scores.h"
 #include "seqto/gate.h"
@@ -17,6 +22,15 @@ std::string hash_of(const std::string& path) {
   return hash;
 }
 
+// Losses against such outputs are no numbers.
+std::string note_on_not_finite(const ParitySide& reference, const Sample& sample) {
+  const std::string origin = internal::first_not_finite(load_model(reference.path), *reference.runner, sample.inputs);
+  return fmt::format(
+      "the reference's output holds NaN or infinity for sample '{}'{}; check the model there and the "
+      "preprocessing",
+      sample.name, origin.empty() ? "" : ", from " + origin);
+}
+
 }  // namespace
 
 Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env,
@@ -25,11 +39,14 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   const bool same = candidate.data == reference.data;
   internal::ScoredPair scored(metrics, own, reference.path, {first->output_names(), second->output_names()},
                               reference.data->has_labels());
+  std::string not_finite;
   for (int64_t i = 0; i < reference.data->size(); ++i) {
     env.stop_if_cancelled("check");
     const Sample sample = reference.data->read(i);
-    scored.append(sample, first->run(sample.inputs),
-                  second->run(same ? sample.inputs : candidate.data->read(i).inputs));
+    const std::vector<Tensor> wanted = first->run(sample.inputs);
+    if (not_finite.empty() && !std::ranges::all_of(wanted, internal::is_finite))
+      not_finite = note_on_not_finite(reference, sample);
+    scored.append(sample, wanted, second->run(same ? sample.inputs : candidate.data->read(i).inputs));
     env.progress({"check", i + 1, reference.data->size(), ""});
   }
   auto [before, after] = scored.measured(env);
@@ -46,6 +63,7 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.seqto = SEQTO_VERSION;
   m.loss = scored.loss();
   m.figures = figures_of(after, before);
+  if (!not_finite.empty()) m.notes.push_back(std::move(not_finite));
   if (std::string note = internal::note_on_zero_scores(before); !note.empty()) m.notes.push_back(std::move(note));
   return m;
 }

@@ -1,7 +1,12 @@
 #include "metrics/node_by_node.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
+
+#include "quantization/arithmetic/arithmetic.h"
 
 namespace seqto::internal {
 
@@ -67,6 +72,28 @@ std::vector<Tensor> NodeByNode::run(std::span<const Tensor> inputs) {
   std::vector<Tensor> outputs;
   for (const std::string& name : output_names_) outputs.push_back(values.at(name));
   return outputs;
+}
+
+bool is_finite(const Tensor& tensor) {
+  return !tensor.is_float() || std::ranges::all_of(to_floats(tensor), [](float v) { return std::isfinite(v); });
+}
+
+std::string first_not_finite(const Model& model, Runner& runner, std::span<const Tensor> inputs) {
+  const std::vector<ValueInfo> wanted = model.graph.free_inputs();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].type() != wanted[i].type) return {};  // the mark of a state, whose values are not in the sample
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!is_finite(inputs[i])) return fmt::format("the input '{}'", wanted[i].name);
+  std::string found;
+  NodeByNode session(model, runner, [&](const Node& node, std::span<const Tensor> outputs) {
+    size_t made = 0;
+    for (const std::string& name : node.outputs) {
+      if (name.empty() || is_finite(outputs[made++]) || !found.empty()) continue;
+      found = fmt::format("{} '{}', whose output '{}' is the first", node.op_type, node.name, name);
+    }
+  });
+  session.run(inputs);
+  return found;
 }
 
 }  // namespace seqto::internal

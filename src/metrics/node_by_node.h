@@ -47,4 +47,9 @@ class NodeByNode : public Session {
   std::vector<std::string> input_names_, output_names_;
 };
 
+// Where a value that is not finite comes from on these inputs: "the input 'x'", or "Log 'n', whose output 't' is the
+// first"; empty: nowhere, or the sample has recurrent states. Runs node by node.
+std::string first_not_finite(const Model& model, Runner& runner, std::span<const Tensor> inputs);
+bool is_finite(const Tensor& tensor);  // true for what is no float
+
 }  // namespace seqto::internal

@@ -135,7 +135,13 @@ class Errors(unittest.TestCase):
         np.savez(zero, x=np.zeros((20, 3, 8, 8), np.float32))
         logarithm = models.conv(self.dir / "log.onnx", before=["Log"])
         reciprocal = models.conv(self.dir / "reciprocal.onnx", before=["Reciprocal"])
-        self.tune_fails(INVALID, ["nan", "finite values were expected", "preprocessing"], logarithm, negative)
+        self.tune_fails(INVALID, ["nan", "for sample '", "from Log 'before_0', whose output 't0' is the first",
+                                  "finite values were expected", "preprocessing"], logarithm, negative)
+        said = models.seqto("check", logarithm, "--reference", logarithm, "--data", negative, "--max-loss", 1).stdout
+        self.assertIn("the reference's output holds NaN or infinity for sample '0', from Log 'before_0', whose output 't0'", said)
+        given = self.dir / "given.npz"
+        np.savez(given, x=np.full((20, 3, 8, 8), np.nan, np.float32))
+        self.fails(5, ["for sample '0', from the input 'x'"], "check", self.model, "--reference", self.model, "--data", given, "--max-loss", 1)
         shutil.rmtree(self.out)
         self.tune_fails(INVALID, ["infinity", "finite values were expected"], reciprocal, zero)
         # What a layer makes of infinity is NaN; a tensor that holds infinity alone stays float (exports_test.py).

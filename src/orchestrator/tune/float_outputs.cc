@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "metrics/loss/output_values.h"
+#include "metrics/node_by_node.h"
 #include "metrics/zero_scores.h"
 #include "orchestrator/tune/first_front.h"
 #include "seqto/error.h"
@@ -122,12 +123,17 @@ std::optional<DecodeStep> decode_step(const Reading& reading, const First& first
   return step;
 }
 
-void require_finite(const Place& place) {
-  if (std::ranges::all_of(place.evaluation.reference.values, [](float v) { return std::isfinite(v); })) return;
-  throw Error(Code::kInvalidInput,
-              fmt::format("[evaluate] the float model's output on {} holds NaN or infinity; finite values were "
-                          "expected; check the model and the preprocessing",
-                          place.device));
+void require_finite(const Place& place, const Inputs& in) {
+  const Outputs& outputs = place.evaluation.reference;
+  for (int64_t row = 0; row < outputs.rows; ++row) {
+    if (std::ranges::all_of(outputs.row(row), [](float v) { return std::isfinite(v); })) continue;
+    const Sample sample = in.samples.data->read(place.evaluation.samples.at(static_cast<size_t>(row)));
+    const std::string origin = first_not_finite(in.model, *in.runner, sample.inputs);
+    throw Error(Code::kInvalidInput,
+                fmt::format("[evaluate] the float model's output on {} holds NaN or infinity for sample '{}'{}; finite "
+                            "values were expected; check the model there and the preprocessing",
+                            place.device, sample.name, origin.empty() ? "" : ", from " + origin));
+  }
 }
 
 // Candidates have the figures that the float model has. A token behind a cache is timed at the end.
@@ -218,7 +224,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     const bool is_first = &place == &places.front();
     if (is_first) note_intervals(measured, study.ending);
     if (is_first) note_zero_scores(measured, in.env, study.ending);
-    require_finite(place);
+    require_finite(place, in);
     if (is_first) settle_loss(in, answer.outputs, place, study.ending);
     place.evaluation.paired = study.ending.objectives;
     measured.size_bytes = in.model_bytes;
