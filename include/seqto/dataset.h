@@ -57,6 +57,7 @@ struct Sample {
   // The numbers that are to be predicted, flattened: of a regression, or coordinates of landmarks; empty: none.
   std::vector<float> target;
   std::optional<std::vector<Box>> boxes;  // the objects of an image, as shares of the input; absent: not known
+  int64_t classes = 0;                    // of boxes, that the data name; 0: not known
   Box picture{0, 0, 1, 1};                // where in the input the whole image lies, as shares of it
   std::optional<std::string> transcript;  // what is said in a sound file; absent: not known
   // Of a sequence: which positions count, those that the input attention_mask, [1, positions], does not hide (empty:
@@ -95,6 +96,7 @@ class Dataset {
 struct Preprocess {
   enum class Filter { kNearest, kBox, kBilinear, kBicubic, kLanczos };
   int short_side = 0;         // resize so that the shorter side has this many pixels; 0: not
+  bool truncates = false;     // the longer side's, as transformers does it; else they are rounded half to even
   int width = 0, height = 0;  // resize to exactly this; 0: not
   // 0 to 255: the image keeps its proportions within width x height, in the middle, and what is left over holds this
   // (a letterbox). Without width and height the model's input says them. -1: not.

@@ -248,6 +248,7 @@ class ImageProcessor {
       recipe.width = recipe.height = short_side();
     } else {
       recipe.short_side = static_cast<int>(static_cast<float>(short_side()) / crop_share());
+      recipe.truncates = true;
       if (type_ == "ConvNext") recipe.crop = short_side();
     }
   }
@@ -316,6 +317,7 @@ std::string preprocess_to_json(const Preprocess& recipe) {
                                     [&](const FilterName& entry) { return entry.filter == recipe.filter; });
   if (recipe.short_side > 0) {
     root["resize"] = {{"short_side", recipe.short_side}, {"filter", filter->name}};
+    if (recipe.truncates) root["resize"]["truncates"] = true;
   } else if (recipe.width > 0) {
     root["resize"] = {{"width", recipe.width}, {"height", recipe.height}, {"filter", filter->name}};
   }

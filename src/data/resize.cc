@@ -186,9 +186,14 @@ Image resize(Image image, int width, int height, Preprocess::Filter filter, cons
 Image fit(Image image, const Preprocess& recipe, const std::string& name) {
   int width = image.width, height = image.height;
   if (recipe.short_side > 0) {
-    const double scale = static_cast<double>(recipe.short_side) / std::min(width, height);
+    const int shorter = std::min(width, height);
+    const double scale = static_cast<double>(recipe.short_side) / shorter;
     // nearbyint() rounds half to even, as Python's round().
-    const double long_side = std::nearbyint(std::max(width, height) * scale);
+    const auto scaled = [&](int64_t side) {
+      return recipe.truncates ? static_cast<double>(side * recipe.short_side / shorter)
+                              : std::nearbyint(static_cast<double>(side) * scale);
+    };
+    const double long_side = scaled(std::max(width, height));
     if (long_side > 65535) {
       throw Error(
           Code::kInvalidInput,
@@ -196,8 +201,8 @@ Image fit(Image image, const Preprocess& recipe, const std::string& name) {
                       "remove the image",
                       name, width, height, long_side, recipe.short_side));
     }
-    width = std::max(recipe.short_side, static_cast<int>(std::nearbyint(width * scale)));
-    height = std::max(recipe.short_side, static_cast<int>(std::nearbyint(height * scale)));
+    width = std::max(recipe.short_side, static_cast<int>(scaled(width)));
+    height = std::max(recipe.short_side, static_cast<int>(scaled(height)));
   } else if (recipe.width > 0) {
     width = recipe.width, height = recipe.height;
   }
