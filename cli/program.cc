@@ -207,6 +207,10 @@ int run_to_end(int argc, char** argv) {
     line.clear();
     cli::say(fmt::format("seqto: {}\n", error.what()));
     return static_cast<int>(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    line.clear();
+    cli::say(fmt::format("seqto: [files] {}; a path that this user may read expected\n", error.what()));
+    return static_cast<int>(Code::kInvalidInput);
   } catch (const std::exception& error) {
     if (unread) return static_cast<int>(Code::kInterrupted);  // printing failed
     line.clear();

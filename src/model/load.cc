@@ -69,58 +69,60 @@ void check_versions(const onnx::ModelProto& proto, const std::string& where) {
               fmt::format("[load] {}: no opset of ai.onnx found; one was expected; export the model again", where));
 }
 
-using Functions = std::map<std::string, const onnx::FunctionProto*>;
 std::string id_of(const std::string& domain, const std::string& name, const std::string& overload) {
   return fmt::format("{}:{}:{}", domain == "ai.onnx" ? "" : domain, name, overload);
 }
 
-// How many nodes stand in place of each call; as many as kMostInlined where functions call each other in a ring.
+// How many nodes stand in place of each call; kMost where there are more, calls are deeper than kDeepest or in a ring.
 class InlinedNodes {
  public:
-  static constexpr size_t kMostInlined = 200'000;
+  static constexpr size_t kMost = 200'000;
 
   explicit InlinedNodes(const onnx::ModelProto& model) {
     for (const auto& f : model.functions()) functions_[id_of(f.domain(), f.name(), f.overload())] = &f;
   }
 
-  size_t of(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+  size_t of(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int depth = 0) {
+    constexpr int kDeepest = 100;
+    if (depth > kDeepest) return kMost;
     size_t count = 0;
     for (const onnx::NodeProto& node : nodes) {
-      count += of_call(id_of(node.domain(), node.op_type(), node.overload()));
-      for (const auto& a : node.attribute())
-        if (a.has_g()) count += of(a.g().node());
-      if (count >= kMostInlined) return kMostInlined;
+      count += of_call(id_of(node.domain(), node.op_type(), node.overload()), depth);
+      for (const auto& a : node.attribute()) {
+        if (a.has_g()) count += of(a.g().node(), depth + 1);
+        for (const auto& body : a.graphs()) count += of(body.node(), depth + 1);
+      }
+      if (count >= kMost) return kMost;
     }
     return count;
   }
 
  private:
-  size_t of_call(const std::string& id) {
+  size_t of_call(const std::string& id, int depth) {
     const auto function = functions_.find(id);
     if (function == functions_.end()) return 1;
-    const auto [known, is_new] = counts_.emplace(id, kMostInlined);  // what it calls itself by
-    if (is_new) {
-      const size_t count = of(function->second->node());
-      counts_[id] = count;
-      return count;
-    }
-    return known->second;
+    const auto [known, is_new] = counts_.emplace(id, kMost);  // what it calls itself by
+    if (!is_new) return known->second;
+    const size_t count = of(function->second->node(), depth + 1);
+    return counts_[id] = count;
   }
 
-  Functions functions_;
+  std::map<std::string, const onnx::FunctionProto*> functions_;
   std::map<std::string, size_t> counts_;
 };
 
-// The layers within a model's own functions are layers as others are. Those of another opset stay calls.
-void inline_functions(onnx::ModelProto& model) {
-  if (model.functions().empty() || InlinedNodes(model).of(model.graph().node()) >= InlinedNodes::kMostInlined) return;
+// The layers within a model's own functions are layers as others are. What libonnx does not inline, as functions of
+// another opset, stays a call: runtimes may take it, or say what is wrong. Returns whether something changed.
+bool inline_functions(onnx::ModelProto& model) {
+  if (model.functions().empty() || InlinedNodes(model).of(model.graph().node()) >= InlinedNodes::kMost) return false;
   onnx::ModelProto inlined = model;
   try {
     onnx::inliner::InlineLocalFunctions(inlined);
-  } catch (const std::exception&) {
-    return;  // runtimes may take it as it is, or say what is wrong
+  } catch (const std::runtime_error&) {
+    return false;
   }
   model = std::move(inlined);
+  return true;
 }
 
 }  // namespace
@@ -143,7 +145,7 @@ Model load_model(const std::filesystem::path& path) {
   onnx::ModelProto proto = parse(light ? std::string_view(light->bytes) : bytes, path.string());
   check_versions(proto, path.string());
   internal::check_graph(proto, path.string());
-  inline_functions(proto);
+  if (inline_functions(proto)) internal::check_graph(proto, path.string());
   internal::Outside outside{.folder = path.parent_path(), .file = file};
   if (light) outside.raw_data = std::move(light->raw_data);
   return internal::from_proto(std::move(proto), outside);
@@ -155,7 +157,7 @@ Model internal::parse_with(std::string_view bytes, std::vector<Initializer> left
   onnx::ModelProto proto = parse(bytes, "model in memory");
   check_versions(proto, "model in memory");
   check_graph(proto, "model in memory", left_out);
-  inline_functions(proto);
+  if (inline_functions(proto)) check_graph(proto, "model in memory", left_out);
   Model model = from_proto(std::move(proto), {});
   std::ranges::move(left_out, std::back_inserter(model.graph.initializers));
   return model;

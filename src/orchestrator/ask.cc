@@ -115,6 +115,7 @@ Result Evaluator::answer(const std::string& proposal) {
     result.number = asked.number;
     result.trial = evaluate(asked);
   } catch (const Error& error) {
+    if (error.code() == Code::kInterrupted) throw;
     result.error = error.what();
   }
   return result;

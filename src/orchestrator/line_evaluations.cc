@@ -45,16 +45,16 @@ std::string command_of(const TuneOptions& o) {
 
 LineEvaluations::~LineEvaluations() {
   constexpr double kSeconds = 10;
-  if (child_ && in_flight_ == 0) child_->end_within(kSeconds);
+  if (child_ && in_flight_.empty()) child_->end_within(kSeconds);
 }
 
 bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) {
   if (!child_) child_ = std::make_unique<Subprocess>(std::vector<std::string>{"/bin/sh", "-c", command_});
   std::exception_ptr stopped;  // by `done`: no more is sent, and what runs is waited for
   size_t sent = 0, told = 0;
-  while (stopped ? in_flight_ > 0 : told < proposals.size()) {
+  while (stopped ? !in_flight_.empty() : told < proposals.size()) {
     env_.stop_if_cancelled("evaluate");
-    while (!stopped && sent < proposals.size() && static_cast<int64_t>(in_flight_) < ready_) send(proposals[sent++]);
+    while (!stopped && sent < proposals.size() && std::ssize(in_flight_) < ready_) send(proposals[sent++]);
     exchange();
     while (!stopped && told < proposals.size()) {
       const auto result = results_.find(proposals[told].number);
@@ -77,7 +77,7 @@ bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::fu
 
 void LineEvaluations::send(const Proposal& proposal) {
   to_send_ += proposal_to_json(proposal) + "\n";
-  ++in_flight_;
+  in_flight_.insert(proposal.number);
 }
 
 void LineEvaluations::exchange() {
@@ -108,7 +108,8 @@ void LineEvaluations::take(const std::string& line) {
     give_up(fmt::format("it wrote a line that is none of the protocol: {}", error.what()));
   }
   if (!result.trial) give_up(fmt::format("proposal {} came back unmeasured: {}", result.number, result.error));
-  --in_flight_;
+  if (in_flight_.erase(result.number) == 0)
+    give_up(fmt::format("it measured proposal {}, which it was not asked for", result.number));
   results_[result.number] = std::move(result);
 }
 

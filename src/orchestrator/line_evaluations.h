@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/subprocess.h"
@@ -34,8 +35,8 @@ class LineEvaluations : public Evaluations {
   std::unique_ptr<Subprocess> child_;
   std::string to_send_, received_, said_;
   bool errors_open_ = true;
-  int64_t ready_ = 0;  // proposals that it takes at a time
-  size_t in_flight_ = 0;
+  int64_t ready_ = 0;                  // proposals that it takes at a time
+  std::set<int64_t> in_flight_;        // their numbers
   std::map<int64_t, Result> results_;  // that are not told yet
 };
 

@@ -87,11 +87,11 @@ struct Channels {
     count = static_cast<size_t>(std::min(dims[1], dims.back()));
     inner = dims[1] <= dims.back() ? inner / static_cast<size_t>(dims[0] * dims[1]) : 1;
   }
-  // sums[c] += of(k, c) of each element k of channel c.
-  void add(size_t elements, const auto& of, std::vector<double>& sums) const {
+  // Calls take(k, c) with each element k and its channel c.
+  void for_each(size_t elements, const auto& take) const {
     for (size_t k = 0; k < elements;)
       for (size_t c = 0; c < count && k < elements; ++c)
-        for (const size_t end = std::min(elements, k + inner); k < end; ++k) sums[c] += of(k, c);
+        for (const size_t end = std::min(elements, k + inner); k < end; ++k) take(k, c);
   }
 };
 
@@ -112,21 +112,29 @@ void for_rows(const Outputs& outputs, const std::function<void(int64_t row)>& wo
 // value has no other to be away from.
 std::vector<double> signals(const Outputs& wanted, const Channels& channels) {
   constexpr double kLeast = 1e-6;  // of the squares: what never changes may be off by a thousandth
-  const auto sum = [&](const auto& of) {
-    std::vector<double> sums(channels.count);
-    for (int64_t i = 0; i < wanted.rows; ++i) {
-      const auto row = wanted.row(i);
-      channels.add(row.size(), [&](size_t k, size_t c) { return std::isfinite(row[k]) ? of(row[k], c) : 0; }, sums);
-    }
-    return sums;
+  struct Channel {
+    double first = 0, sum = 0, squares = 0;  // away from the first value: numbers of Kelvins keep their digits so
+    int64_t count = 0;
+    double whole = 0;  // sum of the values' own squares
   };
-  const std::vector<double> counts = sum([](double, size_t) { return 1.0; });
-  std::vector<double> means = sum([](double value, size_t) { return value; });
-  for (size_t c = 0; c < means.size(); ++c) means[c] = counts[c] > 1 ? means[c] / counts[c] : 0;
-  std::vector<double> result = sum([&](double value, size_t c) { return (value - means[c]) * (value - means[c]); });
-  const std::vector<double> squares = sum([](double value, size_t) { return value * value; });
-  for (size_t c = 0; c < result.size(); ++c)
-    result[c] = std::max(result[c], kLeast * squares[c]) / static_cast<double>(wanted.rows);
+  std::vector<Channel> sums(channels.count);
+  for (int64_t i = 0; i < wanted.rows; ++i) {
+    const auto row = wanted.row(i);
+    channels.for_each(row.size(), [&](size_t k, size_t c) {
+      const double value = row[k];
+      if (!std::isfinite(value)) return;
+      Channel& channel = sums[c];
+      if (channel.count++ == 0) channel.first = value;
+      const double away = value - channel.first;
+      channel.sum += away, channel.squares += away * away, channel.whole += value * value;
+    });
+  }
+  std::vector<double> result;
+  for (const Channel& c : sums) {
+    const double of_mean = c.count > 1 ? c.sum * c.sum / static_cast<double>(c.count) : 0;
+    const double varies = c.count > 1 ? std::max(0.0, c.squares - of_mean) : c.whole;
+    result.push_back(std::max(varies, kLeast * c.whole) / static_cast<double>(wanted.rows));
+  }
   return result;
 }
 
@@ -139,7 +147,7 @@ std::vector<double> normalized_errors(const Outputs& wanted, const Outputs* foun
   for_rows(wanted, [&](int64_t i) {
     const auto a = wanted.row(i), b = found->row(i);
     std::vector<double> noise(channels.count);
-    channels.add(a.size(), [&](size_t k, size_t) { return square_of_difference(a[k], b[k]); }, noise);
+    channels.for_each(a.size(), [&](size_t k, size_t c) { noise[c] += square_of_difference(a[k], b[k]); });
     double sum = 0;
     for (size_t c = 0; c < channels.count; ++c) {
       if (noise[c] == 0) continue;

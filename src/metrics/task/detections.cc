@@ -202,7 +202,8 @@ class Decoding {
     if (!(score >= d_.score_threshold)) return;
     found_.push_back(detection_at(places, p, {}, 6 + d_.batch_first));
     found_.back().score = score;
-    found_.back().box.label = static_cast<int64_t>(std::clamp<double>(places.at(p, 5), 0, 1e9));
+    const double label = places.at(p, 5);
+    found_.back().box.label = std::isnan(label) ? 0 : static_cast<int64_t>(std::clamp<double>(label, 0, 1e9));
   }
 
   void add_box(const Places& places, int64_t p, const Cell& cell) {

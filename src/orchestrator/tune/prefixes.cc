@@ -27,15 +27,15 @@ class CutDataset : public Dataset {
   std::map<int64_t, Sample> samples_;  // by index
 };
 
-// How many elements a tensor of these dims has for a sample as long as that.
-int64_t elements(const std::vector<Dimension>& dims, int64_t longest) {
-  int64_t known = 1;
+// How many elements a tensor of these dims has for a sample as long as that; a file may claim more than are countable.
+double elements(const std::vector<Dimension>& dims, int64_t longest) {
+  double known = 1;
   bool open = false;
   for (const Dimension& d : dims) {
-    if (d.value > 0) known *= d.value;
+    if (d.value > 0) known *= static_cast<double>(d.value);
     else open |= d.value < 0;
   }
-  return open ? known * longest : known;
+  return open ? known * static_cast<double>(longest) : known;
 }
 
 }  // namespace
@@ -93,8 +93,8 @@ Prefixes::Prefixes(const Model& model, const Dataset& data, std::span<const int6
   for (std::string& name : cut_tensors(model)) {
     const auto info = infos.find(name);
     if (info == infos.end() || info->second->type != DataType::kFloat || !info->second->shape) continue;
-    const auto size = static_cast<int64_t>(sizeof(float) * samples.size()) * elements(*info->second->shape, longest);
-    if (size <= bytes / static_cast<int64_t>(kCuts)) possible.push_back(std::move(name));
+    const double size = static_cast<double>(sizeof(float) * samples.size()) * elements(*info->second->shape, longest);
+    if (size <= static_cast<double>(bytes) / static_cast<double>(kCuts)) possible.push_back(std::move(name));
   }
   const size_t nodes = model.graph.nodes.size();
   for (size_t k = 1; k <= kCuts; ++k) {

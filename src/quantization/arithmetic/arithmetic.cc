@@ -57,7 +57,7 @@ ScaleZeroPoint scale_zero_point(float rmin, float rmax, const AffineRule& rule) 
   if (scale < smallest_normal(rule.float_type)) return {1.0f, 0};
   if (rule.power_of_two) scale = next_power_of_two(scale);
   const double zero_point = rule.symmetric ? (lowest + highest) / 2 : lowest - static_cast<double>(rmin) / scale;
-  return {rounded(scale, rule.float_type), static_cast<int32_t>(std::nearbyint(zero_point))};
+  return {rounded(scale, rule.float_type), to_int32(zero_point)};
 }
 
 double next_power_of_two(double value) {

@@ -29,7 +29,7 @@ ScaleZeroPoint block_scale_zero_point(float low, float high, QuantLimits limits,
   if (symmetric) return {scale, static_cast<int32_t>(std::nearbyint((lowest + highest) / 2.0))};
   if (empty) return {scale, 0};
   double zero_point = std::nearbyint(lowest - static_cast<double>(low) / static_cast<double>(scale));
-  return {scale, static_cast<int32_t>(std::clamp(zero_point, lowest, highest))};
+  return {scale, to_int32(std::clamp(zero_point, lowest, highest))};
 }
 
 template <class T, class Run, class Columns>

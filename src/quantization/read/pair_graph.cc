@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "model/bodies.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 
@@ -13,11 +14,6 @@ namespace seqto::internal {
 std::string input(const Node& node, size_t i) { return i < node.inputs.size() ? node.inputs[i] : std::string(); }
 
 bool is_removed(const Node& node) { return node.op_type.empty(); }
-
-bool has_body(const Node& node) {
-  return std::ranges::any_of(node.attributes,
-                             [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
-}
 
 PairGraph::PairGraph(const Model& model) : file_(model), opset_(model.opset()) {
   const Graph& graph = model.graph;
@@ -191,11 +187,14 @@ std::vector<std::string> PairGraph::now(const std::string& node) const {
 }
 
 void PairGraph::remove_unread(const std::string& tensor) {
-  Node* node = producer(tensor);
-  if (!node || uses(tensor) > 0 || node->outputs.size() != 1 || has_body(*node)) return;
-  const std::vector<std::string> inputs = node->inputs;
-  remove(*node);
-  std::ranges::for_each(inputs, [&](const std::string& input) { remove_unread(input); });
+  for (std::vector<std::string> unread{tensor}; !unread.empty();) {
+    const std::string name = std::move(unread.back());
+    unread.pop_back();
+    Node* node = producer(name);
+    if (!node || uses(name) > 0 || node->outputs.size() != 1 || has_body(*node)) continue;
+    unread.insert(unread.end(), node->inputs.begin(), node->inputs.end());
+    remove(*node);
+  }
 }
 
 }  // namespace seqto::internal

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <limits>
 
+#include "model/bodies.h"
 #include "model/op_traits.h"
+#include "quantization/plan/code_types.h"
 
 namespace seqto::internal {
 namespace {
@@ -15,23 +17,9 @@ namespace {
 constexpr int kMostShared = 8;   // elements of a constant that is compared by its values
 constexpr int kMostRounds = 10;  // of an optimizer's passes; ONNX Runtime's own limit
 
-struct CodeLimits {
-  double lowest, highest;
-};
-
-std::optional<CodeLimits> code_limits(DataType type) {
-  switch (type) {
-    case DataType::kInt8:
-      return CodeLimits{-128, 127};
-    case DataType::kUint8:
-      return CodeLimits{0, 255};
-    case DataType::kInt16:
-      return CodeLimits{-32768, 32767};
-    case DataType::kUint16:
-      return CodeLimits{0, 65535};
-    default:
-      return {};
-  }
+std::optional<QuantLimits> code_limits(DataType type) {
+  if (!is_8_bits(type) && !is_16_bits(type)) return {};
+  return quant_limits(type);
 }
 
 std::string value_text(const Attribute& attribute) {
@@ -204,6 +192,7 @@ bool SettledPairs::join_doubles() {
     const double s1 = element(*scale, 0), z1 = element(*zero, 0), s2 = element(*scale2, 0), z2 = element(*zero2, 0);
     const double low = std::max((limits->lowest - z1) * s1, (limits->lowest - z2) * s2);
     const double high = std::min((limits->highest - z1) * s1, (limits->highest - z2) * s2);
+    if (!(low < high)) continue;
     const double s = (high - low) / (limits->highest - limits->lowest), z = std::round(limits->lowest - low / s);
     const std::string of_scale = new_constant(input(inner, 1), float_tensor(scale->dims(), {static_cast<float>(s)}));
     const std::string of_zero = new_constant(
