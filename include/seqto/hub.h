@@ -77,9 +77,6 @@ HubFiles fetch_hub(const HubModel& model, bool test_data, const HubOptions& = {}
 bool names_hub_model(const std::string& asked);
 HubFiles fetch_model(const std::string& asked, bool test_data = false, const HubOptions& = {}, const Env& = {});
 
-// The options with every empty field replaced by what stands for it.
-HubOptions resolve_hub_options(HubOptions options);
-
 struct HubCheck {
   std::filesystem::path file;
   bool good = false;

@@ -221,15 +221,11 @@ void write_invariance(const Invariance& invariance, const std::filesystem::path&
 
 std::string runtimes_to_json(const RuntimeMatrix& matrix);
 std::string runtimes_text(const RuntimeMatrix& matrix, const TextStyle& style = {});
-// "openvino, b.onnx: output 'y': max difference 0.11 ..."; empty where all passed.
-std::vector<std::string> runtime_failures(const RuntimeMatrix& matrix);
 void write_runtimes(const RuntimeMatrix& matrix, const std::filesystem::path& file);
 
 // --- bench
 std::string bench_to_json(const BenchResult& result);
 std::string bench_text(const BenchResult& result, const TextStyle& style = {});
-// "slower than the original: 3.2 times its time (3.0 to 3.4)".
-std::string bench_verdict(const BenchComparison& comparison);
 void write_bench(const BenchResult& result, const std::filesystem::path& file);
 
 // --- check

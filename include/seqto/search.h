@@ -124,10 +124,10 @@ struct StrategyOptions {
   // guide them, it counts on the front that is made of their trials. Where there is a task metric, plans are found by
   // followed_loss(), and those that the report has are chosen by both; acceptance trials have to hold the metric.
   std::vector<std::string> objectives{"kl", "size"};
-  // On search and acceptance samples together; 0: the strategy's own measure, some 5 for each group.
+  // On search and acceptance samples together; 0: the strategy's own measure (docs/design/search.md).
   int64_t evaluations = 0;
   // chain: how much is over of the time that the search had left when this was first asked. That is before the one-in
-  // evaluations, which get half of it. Empty: there is no limit.
+  // evaluations, which get a share of it. Empty: there is no limit.
   std::function<double()> time_spent;
   int64_t front = 24;  // points that are measured for the report, at most
   uint64_t seed = 0;
@@ -150,7 +150,7 @@ struct SearchGroup {
 };
 struct SearchSpace {
   const Model* model = nullptr;
-  std::vector<std::string> exclusion_order;  // see analyze.h
+  std::vector<std::string> exclusion_order;  // see explain.h
   std::vector<LayerId> layers;               // quantizable ones, graph order
   Scheme scheme = Scheme::kInt8;             // of those of them that incremental does not exclude
   std::vector<SearchGroup> groups;

@@ -1,5 +1,6 @@
 #include "model/bodies.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "model/proto.h"
@@ -23,6 +24,11 @@ Model body_model(onnx::GraphProto graph, const std::vector<Opset>& opsets) {
 }
 
 }  // namespace
+
+bool has_body(const Node& node) {
+  return std::ranges::any_of(node.attributes,
+                             [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
+}
 
 std::vector<Model> parse_bodies(const OpaqueAttribute& attribute, const std::vector<Opset>& opsets) {
   onnx::AttributeProto proto = parsed(attribute);

@@ -5,6 +5,8 @@
 
 namespace seqto::internal {
 
+bool has_body(const Node& node);
+
 // The graphs of the attribute, each in a model of its own with these opsets; none where it holds something else.
 std::vector<Model> parse_bodies(const OpaqueAttribute& attribute, const std::vector<Opset>& opsets);
 // The attribute with these graphs in place of its own.

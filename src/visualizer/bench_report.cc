@@ -61,6 +61,16 @@ std::optional<Colour> colour_of(const BenchComparison& c) {
   return c.speed == Speed::kSlower ? Colour::kBad : Colour::kGood;
 }
 
+// "slower than the original: 3.2 times its time (3.0 to 3.4)".
+std::string bench_verdict(const BenchComparison& c) {
+  const std::string figures =
+      fmt::format("{:.2f} times its time ({:.2f} to {:.2f})", c.ratio, c.ratio_interval.low, c.ratio_interval.high);
+  if (c.speed == Speed::kSlower) return "slower than the original: " + figures;
+  if (c.speed == Speed::kFaster)
+    return fmt::format("faster than the original by {:.2f} times: {}", 1 / c.ratio, figures);
+  return "cannot be told apart from the original: " + figures;
+}
+
 internal::Document document_of(const BenchResult& r) {
   internal::Document d;
   d.title = "Models side by side";
@@ -101,15 +111,6 @@ Json model_json(const BenchedModel& m) {
 }
 
 }  // namespace
-
-std::string bench_verdict(const BenchComparison& c) {
-  const std::string figures =
-      fmt::format("{:.2f} times its time ({:.2f} to {:.2f})", c.ratio, c.ratio_interval.low, c.ratio_interval.high);
-  if (c.speed == Speed::kSlower) return "slower than the original: " + figures;
-  if (c.speed == Speed::kFaster)
-    return fmt::format("faster than the original by {:.2f} times: {}", 1 / c.ratio, figures);
-  return "cannot be told apart from the original: " + figures;
-}
 
 std::string bench_to_json(const BenchResult& r) {
   Json json{{"schema_version", 1},     {"runner", r.runner},          {"random_inputs", r.random_inputs},

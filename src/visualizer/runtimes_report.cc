@@ -57,6 +57,18 @@ std::string off_by(const RuntimeComparison& c) {
   return c.first ? fmt::format("{} of {}", format_figure(c.first->max_abs), format_figure(c.first->largest_abs)) : "";
 }
 
+// "openvino, b.onnx: output 'y': max difference 0.11 ..."; empty where all passed.
+std::vector<std::string> runtime_failures(const RuntimeMatrix& m) {
+  std::vector<std::string> failures;
+  for (const RuntimeComparison& c : m.comparisons) {
+    if (!c.refusal.empty()) failures.push_back(fmt::format("{} refuses it: {}", name_of(c, m), c.refusal));
+    if (!c.parity) continue;
+    for (const std::string& failure : parity_failures(*c.parity))
+      failures.push_back(fmt::format("{}: {}", name_of(c, m), failure));
+  }
+  return failures;
+}
+
 void add_findings(const RuntimeMatrix& m, internal::Document& d) {
   for (const std::string& failure : runtime_failures(m)) d.findings.push_back({failure});
   for (const RuntimeComparison& c : m.comparisons) {
@@ -117,17 +129,6 @@ Json comparison_json(const RuntimeComparison& c) {
 }
 
 }  // namespace
-
-std::vector<std::string> runtime_failures(const RuntimeMatrix& m) {
-  std::vector<std::string> failures;
-  for (const RuntimeComparison& c : m.comparisons) {
-    if (!c.refusal.empty()) failures.push_back(fmt::format("{} refuses it: {}", name_of(c, m), c.refusal));
-    if (!c.parity) continue;
-    for (const std::string& failure : parity_failures(*c.parity))
-      failures.push_back(fmt::format("{}: {}", name_of(c, m), failure));
-  }
-  return failures;
-}
 
 std::string runtimes_to_json(const RuntimeMatrix& m) {
   Json json{{"schema_version", 1},       {"passed", passed(m)},

@@ -121,9 +121,8 @@ std::vector<fs::path> test_data_below(const fs::path& folder) {
   return found;
 }
 
-}  // namespace
-
-HubOptions resolve_hub_options(HubOptions o) {
+// The options with every empty field replaced by what stands for it.
+HubOptions resolved(HubOptions o) {
   if (o.url.empty()) o.url = variable("SEQTO_HUB_URL");
   if (o.manifest.empty()) o.manifest = variable("SEQTO_HUB_MANIFEST");
   while (o.url.ends_with('/')) o.url.pop_back();
@@ -133,8 +132,10 @@ HubOptions resolve_hub_options(HubOptions o) {
   return o;
 }
 
+}  // namespace
+
 std::vector<HubModel> list_hub(const HubOptions& given, const Env& env) {
-  HubOptions o = resolve_hub_options(given);
+  HubOptions o = resolved(given);
   fs::path copy = o.cache / fmt::format("manifest_{}.json", sha256_hex(o.manifest).substr(0, 16));
   FileLock lock(with_suffix(copy, ".lock"), env);
   if (!o.offline) {
@@ -158,7 +159,7 @@ std::vector<HubModel> list_hub(const HubOptions& given, const Env& env) {
 }
 
 HubFiles fetch_hub(const HubModel& model, bool test_data, const HubOptions& given, const Env& env) {
-  HubOptions o = resolve_hub_options(given);
+  HubOptions o = resolved(given);
   require_hash(model.file);
   HubFiles files{.model = place_of(model.file, o)};
   {
@@ -196,7 +197,7 @@ HubFiles fetch_model(const std::string& asked, bool test_data, const HubOptions&
 }
 
 std::vector<HubCheck> verify_hub(const HubOptions& given, const Env& env) {
-  HubOptions o = resolve_hub_options(given);
+  HubOptions o = resolved(given);
   std::vector<HubCheck> checks;
   if (!fs::exists(o.cache)) return checks;
   for (const auto& entry : fs::recursive_directory_iterator(o.cache)) {

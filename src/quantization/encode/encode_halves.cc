@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "model/bodies.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/arithmetic/halves.h"
@@ -14,11 +15,6 @@ namespace {
 
 // They give the same values whether they run before or after rounding to float16.
 bool is_exact(const Node& node) { return node.domain.empty() && has(node, kExactInHalf); }
-
-bool has_subgraph(const Node& node) {
-  return std::any_of(node.attributes.begin(), node.attributes.end(),
-                     [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
-}
 
 class Encoder {
  public:
@@ -48,7 +44,7 @@ class Encoder {
 
   // The type variables of a node that are float now and may become float16.
   std::vector<TypeVariable> float_variables(const Node& node) const {
-    if (has(node, kPair) || has_subgraph(node)) return {};
+    if (has(node, kPair) || has_body(node)) return {};
     auto variables = float16_variables(node, view_.opset);
     std::erase_if(variables, [&](const TypeVariable& v) {
       return !std::all_of(v.inputs.begin(), v.inputs.end(), [&](size_t i) { return is_float(node.inputs[i]); });

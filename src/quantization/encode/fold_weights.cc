@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/bodies.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "model/sort_nodes.h"
@@ -18,9 +19,7 @@ class WeightFolder {
   explicit WeightFolder(Model& model) : model_(model), edges_(model.graph) {
     for (const Initializer& i : model.graph.initializers) constants_[i.name] = i.tensor;
     for (const ValueInfo& v : model.graph.outputs) outputs_.insert(v.name);
-    for (const Node& node : model.graph.nodes)
-      has_bodies_ |= std::ranges::any_of(
-          node.attributes, [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
+    has_bodies_ = std::ranges::any_of(model.graph.nodes, has_body);
     for (const Node& node : model.graph.nodes) move(node);
   }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "model/bodies.h"
 #include "model/graph_view.h"
 #include "model/to_float32.h"
 #include "quantization/encode/fold_weights.h"
@@ -58,10 +59,6 @@ bool is_widened(const Model& model, const QuantizeOptions& options) {
   size_t bytes = 0;
   for (const Initializer& i : model.graph.initializers)
     if (i.tensor.type() == DataType::kFloat16) bytes += i.tensor.bytes().size();
-  const auto has_body = [](const Node& node) {
-    return std::ranges::any_of(node.attributes,
-                               [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
-  };
   return bytes <= kMostBytes && std::ranges::none_of(model.graph.nodes, has_body) && computes_in_float16(model);
 }
 

@@ -28,9 +28,7 @@ bool is_dynamic_op(const Node& node) {
 std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal::ConstantOf& constant,
                                const internal::TransposedWeights& transposed) {
   std::vector<Scheme> schemes{Scheme::kFloat32};
-  bool opaque = std::any_of(node.attributes.begin(), node.attributes.end(),
-                            [](const Attribute& a) { return std::holds_alternative<OpaqueAttribute>(a.value); });
-  if (opaque || node.domain == kTreeDomain) return schemes;
+  if (internal::has_body(node) || node.domain == kTreeDomain) return schemes;
   schemes.push_back(Scheme::kFloat16);
   if (statically) schemes.insert(schemes.end(), {Scheme::kInt8, Scheme::kInt8wInt16a});
   auto sites = internal::weight_sites(node, constant, transposed);

@@ -82,6 +82,5 @@ class PairGraph {
 
 std::string input(const Node& node, size_t i);  // "": absent
 bool is_removed(const Node& node);
-bool has_body(const Node& node);
 
 }  // namespace seqto::internal
