@@ -106,7 +106,7 @@ class Description {
 
   YoloData read() const {
     const auto [part, places] = used_part();
-    YoloData data{.keypoints = keypoints()};
+    YoloData data{.keypoints = keypoints(), .classes = classes()};
     data.root = root_of(places);
     for (const std::string& place : places) {
       const fs::path found = find(data.root, place);
@@ -145,6 +145,14 @@ class Description {
                               "expected, as in [17, 3]; correct it",
                               file_.string(), fmt::join(shape, ", ")));
     return form;
+  }
+
+  int64_t classes() const {
+    const Json names = yaml_.value("names", Json()), count = yaml_.value("nc", Json());
+    if (names.is_structured()) return std::ssize(names);
+    int64_t classes = 0;
+    if (count.is_string()) classes = std::strtoll(count.get_ref<const std::string&>().c_str(), nullptr, 10);
+    return std::max<int64_t>(0, classes);
   }
 
   std::vector<std::string> texts_of(const std::string& key) const {
@@ -213,14 +221,14 @@ class Description {
 
 }  // namespace
 
-std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& file) {
+CocoData read_coco(const std::filesystem::path& file) {
   const std::string name = file.string();
   try {
     const Json coco = parse_json(read_file(file));
     const std::map<int64_t, CocoImage> images = images_of(coco, name);
     const std::map<int64_t, int64_t> classes = classes_of(coco);
-    std::map<std::string, std::vector<Box>> boxes;
-    for (const auto& [id, image] : images) boxes[image.file];
+    CocoData data{.classes = std::ssize(classes)};
+    for (const auto& [id, image] : images) data.boxes[image.file];
     for (const Json& annotation : coco.at("annotations")) {
       const int64_t id = annotation.at("image_id"), category = annotation.at("category_id");
       const auto image = images.find(id);
@@ -234,12 +242,12 @@ std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& f
       const Json& box = annotation.at("bbox");  // left, top, width, height in pixels
       const double left = box.at(0), top = box.at(1), right = left + box.at(2).get<double>(),
                    bottom = top + box.at(3).get<double>();
-      boxes[file_name].push_back({static_cast<float>(left / width), static_cast<float>(top / height),
-                                  static_cast<float>(right / width), static_cast<float>(bottom / height), label->second,
-                                  annotation.value("iscrowd", 0) != 0, pose_of(annotation, image->second), category,
-                                  outlines_of(annotation, image->second)});
+      data.boxes[file_name].push_back(
+          {static_cast<float>(left / width), static_cast<float>(top / height), static_cast<float>(right / width),
+           static_cast<float>(bottom / height), label->second, annotation.value("iscrowd", 0) != 0,
+           pose_of(annotation, image->second), category, outlines_of(annotation, image->second)});
     }
-    return boxes;
+    return data;
   } catch (const Json::exception& error) {
     throw Error(Code::kInvalidInput, fmt::format("[data] {}: {}; COCO's form expected: images, categories and "
                                                  "annotations with bbox; correct it",

@@ -12,9 +12,12 @@
 
 namespace seqto::internal {
 
-// By file name, as "images" has it. Categories become class indices in the order of their ids, from 0.
+struct CocoData {
+  std::map<std::string, std::vector<Box>> boxes;  // by file name, as "images" has it
+  int64_t classes = 0;                            // categories, which become indices in the order of their ids, from 0
+};
 // Throws Error{kInvalidInput} naming what is missing.
-std::map<std::string, std::vector<Box>> read_coco(const std::filesystem::path& file);
+CocoData read_coco(const std::filesystem::path& file);
 
 // What stands behind each box: so many keypoints, each of x, y and, with three values, whether it is labelled (0: not).
 struct KeypointForm {
@@ -33,6 +36,7 @@ struct YoloData {
   std::vector<std::filesystem::path> folders;  // of images, below the root or beside it
   std::vector<std::filesystem::path> images;   // single ones, of lists
   std::optional<KeypointForm> keypoints;       // "kpt_shape"
+  int64_t classes = 0;                         // how many "names" there are, else "nc"; 0: neither
 };
 
 bool is_yolo_data(const std::filesystem::path& path);  // a .yaml or .yml

@@ -74,21 +74,24 @@ class ArrayTargets : public Truths {
 
 class CocoBoxes : public Truths {
  public:
-  CocoBoxes(const fs::path& file, const fs::path& data) : boxes_(read_coco(file)) {
+  CocoBoxes(const fs::path& file, const fs::path& data) : data_(read_coco(file)) {
     std::error_code error;
     const auto is_there = [&](const auto& image) { return fs::exists(data / image.first, error); };
-    if (boxes_.empty() || !fs::is_directory(data) || std::ranges::any_of(boxes_, is_there)) return;
+    if (data_.boxes.empty() || !fs::is_directory(data) || std::ranges::any_of(data_.boxes, is_there)) return;
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: {} names of files as \"{}\" found, none of them in {}; names as seen from that "
                             "folder expected; give the folder that they are in, or correct \"file_name\"",
-                            file.string(), boxes_.size(), boxes_.begin()->first, data.string()));
+                            file.string(), data_.boxes.size(), data_.boxes.begin()->first, data.string()));
   }
   void add_to(Sample& sample) const override {
-    if (const auto found = boxes_.find(sample.name); found != boxes_.end()) sample.boxes = found->second;
+    const auto found = data_.boxes.find(sample.name);
+    if (found == data_.boxes.end()) return;
+    sample.boxes = found->second;
+    sample.classes = data_.classes;
   }
 
  private:
-  std::map<std::string, std::vector<Box>> boxes_;
+  CocoData data_;
 };
 
 class YoloBoxes : public Truths {
@@ -105,14 +108,14 @@ class YoloBoxes : public Truths {
 // The text files beside the images of a data.yaml.
 class DescribedBoxes : public Truths {
  public:
-  explicit DescribedBoxes(const YoloData& data) : root_(data.root), keypoints_(data.keypoints) {}
+  explicit DescribedBoxes(YoloData data) : data_(std::move(data)) {}
   void add_to(Sample& sample) const override {
-    sample.boxes = read_yolo(yolo_labels_of(root_ / sample.name), keypoints_);
+    sample.boxes = read_yolo(yolo_labels_of(data_.root / sample.name), data_.keypoints);
+    sample.classes = data_.classes;
   }
 
  private:
-  fs::path root_;
-  std::optional<KeypointForm> keypoints_;
+  YoloData data_;
 };
 
 std::unique_ptr<Truths> array_truths(const fs::path& path) {
@@ -144,10 +147,10 @@ std::unique_ptr<Truths> truths_of(const fs::path& path, std::span<const ValueInf
                   fmt::format("[data] labels {} beside {} found; the labels of such data lie in the folder "
                               "labels beside images; give the folder of images instead to use others",
                               options.labels, path.string()));
-    const YoloData data = read_yolo_data(path);
+    YoloData data = read_yolo_data(path);
     if (yolo_label_folders(data).empty()) return nullptr;
     refuse_crop(path.string(), options);
-    return std::make_unique<DescribedBoxes>(data);
+    return std::make_unique<DescribedBoxes>(std::move(data));
   }
   if (is_label_table(options.labels)) {
     std::vector<LabelRow> rows = read_labels(labels);

@@ -43,6 +43,12 @@ class Detectors(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def found(self, model, *data):
+        """The figure of a model whose form nobody told, and the log."""
+        done = models.seqto("-v", "validate", model, model, *data, "--metric", "map50_95", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["metrics"]["map50_95"]["reference"], done.stderr
+
     def measured(self, model, read):
         (self.dir / "read.json").write_text(json.dumps(read))
         done = models.seqto("run", model, *self.data, "-o", self.dir / "o.npz", "--metric", f"map50_95={self.dir / 'read.json'}", "--json")
@@ -88,6 +94,14 @@ class Detectors(unittest.TestCase):
         both = models.seqto("run", model, "--data", described, "--labels", self.dir / "data/labels", "-o", self.dir / "o.npz")
         self.assertEqual(both.returncode, 2, both.stderr)
         self.assertIn("the folder labels beside images", both.stderr)
+
+    def test_names_tell_what_no_shape_does(self):
+        """[1, places, 7]: three classes, as a data.yaml names, or two and objectness."""
+        model = self.dir / "last.onnx"
+        described = self.dir / "last.yaml"
+        described.write_text("path: data\nval: images\nnames: [disc, square, triangle]\n")
+        told = self.measured(model, write(model, heads.Head(form="yolov8_last")))
+        self.assertAlmostEqual(self.found(model, "--data", described)[0], told, places=6)
 
     def test_default_int8_of_each_form(self):
         for i, form in enumerate(heads.FORMS):

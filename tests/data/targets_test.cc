@@ -87,6 +87,7 @@ TEST_F(ImageTruth, BoxesOfCoco) {
                      "keypoints": [25, 10, 2, 0, 0, 0]}]})");
   const auto data = open(folder_.path, {.labels = file});
   EXPECT_FALSE(data->read(0).boxes.has_value());  // not listed: not known
+  EXPECT_EQ(data->read(1).classes, 2);
   const auto boxes = *data->read(1).boxes;
   ASSERT_EQ(boxes.size(), 3U);
   EXPECT_EQ(boxes[0], (Box{0.1f, 0.1f, 0.3f, 0.9f, 1, false, {{}, 0, 2}, 90}));

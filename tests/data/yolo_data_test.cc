@@ -84,6 +84,16 @@ TEST_F(YoloDataTest, WithoutLabelsBoxesAreNotKnown) {
   EXPECT_EQ(yolo_labels_of("pictures/z.jpg"), fs::path("pictures/z.txt"));
 }
 
+TEST_F(YoloDataTest, NamesCountTheClasses) {
+  const auto classes = [&](const std::string& more) {
+    return open(("val: images/val\n" + more).c_str())->read(0).classes;
+  };
+  EXPECT_EQ(classes("nc: 9\nnames:\n  0: cat\n  1: dog\n"), 2);
+  EXPECT_EQ(classes("names: [cat, dog, cow]"), 3);
+  EXPECT_EQ(classes("nc: 80"), 80);
+  for (const char* none : {"", "nc: many", "nc: -1", "nc: [1]", "names: cat"}) EXPECT_EQ(classes(none), 0) << none;
+}
+
 TEST_F(YoloDataTest, LabelsOfOutlinesAndKeypoints) {
   const auto read = [&](const char* line, const std::optional<KeypointForm>& keypoints = {}) {
     return read_yolo(folder_.write("l.txt", line), keypoints).at(0);

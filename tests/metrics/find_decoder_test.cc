@@ -37,7 +37,7 @@ Output filled(std::string name, std::vector<int64_t> dims, float least = 0) {
 
 json found(const std::vector<Output>& outputs, const std::string& names = "",
            const std::vector<int64_t>& input = {1, 3, 640, 640}, const std::string& keypoints = "",
-           const std::string& task = "detect") {
+           const std::string& task = "detect", int64_t named = 0) {
   Model model;
   model.metadata.emplace_back("task", task);
   if (!keypoints.empty()) model.metadata.emplace_back("kpt_shape", keypoints);
@@ -54,6 +54,7 @@ json found(const std::vector<Output>& outputs, const std::string& names = "",
   first.others.assign(all.begin() + 1, all.end());
   Sample sample;
   sample.inputs.push_back(float_tensor(input, std::vector<float>(static_cast<size_t>(size_of(input)))));
+  sample.classes = named;
   const std::string text = find_decoder(model, first, sample);
   if (text.empty()) return nullptr;
   parse_decoder(text, "test");  // it is a description
@@ -182,12 +183,44 @@ TEST(FindDecoder, ListsWithThePictureFirst) {
 }
 
 TEST(FindDecoder, Yolov5AndYolox) {
-  const json anchored = found({filled("output", {1, 25200, 85}, 20)});
+  const json anchored = found({filled("output", {1, 25200, 85}, 100)});
   EXPECT_EQ(anchored, json::parse(R"({"outputs": ["output"], "classes": 80, "input": [640, 640]})"));
-  EXPECT_EQ(found({filled("output", {1, 8400, 85}, 20)}), anchored) << "YOLOX, decoded in the graph";
+  EXPECT_EQ(found({filled("output", {1, 8400, 85}, 100)}), anchored) << "YOLOX, decoded in the graph";
   const json raw = found({filled("output", {1, 8400, 85}, -0.5f)});
   EXPECT_EQ(raw["decode"], "yolox");
   EXPECT_EQ(raw["strides"], json::parse("[8, 16, 32]"));
+}
+
+TEST(FindDecoder, ClassesThatTheDataName) {
+  const auto read = [](std::vector<int64_t> dims, int64_t named, const std::string& names = "") {
+    return found({filled("output", std::move(dims), 100)}, names, {1, 3, 640, 640}, "", "detect", named);
+  };
+  const json turned = read({1, 8400, 7}, 3);
+  EXPECT_EQ(turned, json::parse(R"({"outputs": ["output"], "classes": 3, "objectness": false, "input": [640, 640]})"));
+  EXPECT_EQ(read({1, 8400, 7}, 0, "{0: 'a', 1: 'b', 2: 'c'}"), turned) << "as the file notes";
+  EXPECT_EQ(read({1, 8400, 5}, 1)["classes"], 1);
+  for (const int64_t named : {0, 2, 5}) {
+    EXPECT_EQ(read({1, 8400, 7}, named)["classes"], 2) << "with objectness";
+    EXPECT_FALSE(read({1, 8400, 7}, named).contains("objectness"));
+  }
+  EXPECT_FALSE(read({1, 8400, 7}, 3, "{0: 'a', 1: 'b'}").contains("objectness")) << "the model's own names come first";
+  EXPECT_EQ(read({1, 84, 8400}, 3)["classes"], 80) << "data that know a part of the classes";
+  EXPECT_EQ(found({filled("output", {1, 8400, 39}, 9), filled("output1", {1, 32, 160, 160})}, "", {1, 3, 640, 640}, "",
+                  "segment", 3)["objectness"],
+            false)
+      << "masks behind the classes";
+}
+
+TEST(FindDecoder, AClassOfNoneByTheNames) {
+  const auto read = [](int64_t scores, int64_t named) {
+    return found({filled("logits", {1, 100, scores}, -5), filled("pred_boxes", {1, 100, 4})}, "", {1, 3, 640, 640}, "",
+                 "detect", named);
+  };
+  EXPECT_EQ(read(4, 3)["classes"], 3);
+  EXPECT_EQ(read(4, 3)["activation"], "softmax");
+  EXPECT_EQ(read(3, 3)["activation"], "sigmoid");
+  EXPECT_EQ(read(92, 3)["activation"], "softmax");
+  EXPECT_EQ(read(4, 0)["activation"], "sigmoid");
 }
 
 TEST(FindDecoder, Suppressed) {

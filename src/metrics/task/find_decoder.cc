@@ -121,17 +121,23 @@ Json in_pixels(Json decoder, const Input& input) {
   return decoder;
 }
 
-// What a file notes of its outputs, and the prototypes of masks.
+// What a file notes of its outputs, what the data say of them, and the prototypes of masks.
 struct Noted {
   int64_t classes = 0;             // 0: nothing
   std::vector<int64_t> keypoints;  // empty: nothing
   bool turned = false;             // an angle stands behind the classes
   int64_t masks = 0;               // prototypes; 0: there are none
   std::string prototypes;          // their output
+  int64_t named = 0;               // classes that the data name, which may be others; 0: not known
   int64_t keypoint_values() const { return keypoints.empty() ? 0 : keypoints[0] * keypoints[1]; }
+  int64_t behind() const { return keypoint_values() + masks + turned; }
+  int64_t told() const { return classes > 0 ? classes : named; }
+  // Whether so many values are just the classes and what is behind them.
+  bool fill(int64_t values) const { return told() > 0 && told() + behind() == values; }
   // Of so many values for classes and what is behind them. Where nothing else tells, masks are known by their output.
   int64_t classes_of(int64_t values) const {
     if (classes > 0 && classes <= values) return classes;
+    if (fill(values)) return told();
     return masks > 0 && masks < values ? values - masks : values;
   }
 };
@@ -145,33 +151,27 @@ void add_behind(Json& decoder, int64_t values, const Noted& noted) {
   else decoder["extra"] = values;
 }
 
-// [1, 4 + classes, cells]: YOLOv8 and later.
-Json without_objectness(const Answer& a, const Input& input, const Noted& noted) {
-  const int64_t channels = a.dims[1];
-  if (channels < 5 || strides_of(input, a.dims[2]).empty()) return {};
-  const int64_t classes = noted.classes_of(channels - 4);
-  Json decoder{{"outputs", {a.name}}, {"classes", classes}, {"objectness", false}, {"layout", "channels_first"}};
-  add_behind(decoder, channels - 4 - classes, noted);
-  const auto cells = static_cast<size_t>(a.dims[2]);
-  return are_small(a.values.subspan(2 * cells, 2 * cells)) ? decoder : in_pixels(decoder, input);
-}
-
-// [1, places, 5 + classes]: YOLOv5 and v7 with three boxes a cell, YOLOX with one.
-Json with_objectness(const Answer& a, const Input& input, const Noted& noted) {
-  const int64_t places = a.dims[1], channels = a.dims[2];
-  if (channels < 6) return {};
-  const int64_t classes = noted.classes_of(channels - 5);
-  Json decoder{{"outputs", {a.name}}, {"classes", classes}};
-  add_behind(decoder, channels - 5 - classes, noted);
-  std::vector<float> sizes = column(a, channels, 2);
-  const std::vector<float> heights = column(a, channels, 3);
-  sizes.insert(sizes.end(), heights.begin(), heights.end());
-  if (places % 3 == 0 && !strides_of(input, places / 3).empty())
-    return are_small(sizes) ? decoder : in_pixels(decoder, input);
+// [1, 4 + classes, cells]: YOLOv8 and later. [1, places, 5 + classes]: YOLOv5 and v7 with three boxes a cell, YOLOX
+// with one. Where names fill the values without it, places have no objectness either.
+Json of_cells(const Answer& a, const Input& input, const Noted& noted) {
+  const bool channels_first = a.dims[1] < a.dims[2];
+  const int64_t channels = a.dims[channels_first ? 1 : 2], places = a.dims[channels_first ? 2 : 1];
+  const bool objectness = !channels_first && !noted.fill(channels - 4);
+  const bool three_a_cell = objectness && places % 3 == 0 && !strides_of(input, places / 3).empty();
   const std::vector<int64_t> strides = strides_of(input, places);
-  if (strides.empty()) return {};
+  const int64_t values = channels - 4 - objectness;
+  if (values < 1 || (!three_a_cell && strides.empty())) return {};
+  const int64_t classes = noted.classes_of(values);
+  Json decoder{{"outputs", {a.name}}, {"classes", classes}};
+  if (!objectness) decoder["objectness"] = false;
+  if (channels_first) decoder["layout"] = "channels_first";
+  add_behind(decoder, values - classes, noted);
+  std::vector<float> sizes;
+  for (int64_t p = 0; p < places; ++p)
+    for (const int64_t c : {2, 3}) sizes.push_back(a.values[channels_first ? c * places + p : p * channels + c]);
   // What is not decoded yet are logarithms of sizes.
-  if (*std::ranges::min_element(sizes) < 0) decoder["decode"] = "yolox", decoder["strides"] = strides;
+  if (objectness && !three_a_cell && *std::ranges::min_element(sizes) < 0)
+    decoder["decode"] = "yolox", decoder["strides"] = strides;
   else if (are_small(sizes)) return decoder;
   return in_pixels(decoder, input);
 }
@@ -197,12 +197,13 @@ const Answer* called(std::span<const Answer> answers, std::initializer_list<std:
 }
 
 // Outputs for boxes, scores and classes: DETR as transformers exports it, TensorFlow's detection graphs.
-Json of_parts(std::span<const Answer> answers, int64_t noted) {
+Json of_parts(std::span<const Answer> answers, const Noted& noted) {
   const Answer *boxes = called(answers, {"pred_boxes"}), *scores = called(answers, {"logits"});
   if (boxes && scores && scores->dims.size() == 3 && boxes->dims.size() == 3 && scores->dims[1] == boxes->dims[1]) {
     // With a class for none, scores are shares of all classes; without, each is one of its own.
     const int64_t columns = scores->dims[2];
-    const bool none = noted > 0 ? columns == noted + 1 : columns == 92;
+    const int64_t told = noted.told();
+    const bool none = told > 0 && (columns == told || columns == told + 1) ? columns > told : columns == 92;
     return {{"outputs", {{{"name", boxes->name}, {"scores", scores->name}}}},
             {"classes", none ? columns - 1 : columns},
             {"objectness", false},
@@ -285,17 +286,19 @@ std::string find_decoder(const Model& model, const Outputs& first, const Sample&
   const std::vector<Answer> answers = answers_of(model, first);
   const auto input = input_of(sample);
   if (answers.empty() || !input) return {};
-  Noted noted{.classes = noted_classes(model), .keypoints = noted_keypoints(model), .turned = notes_turned(model)};
+  Noted noted{.classes = noted_classes(model),
+              .keypoints = noted_keypoints(model),
+              .turned = notes_turned(model),
+              .named = sample.classes};
   for (const Answer& other : std::span(answers).subspan(1))
     if (is_prototypes(other, *input)) noted.masks = other.dims[1], noted.prototypes = other.name;
-  Json decoder = of_parts(answers, noted.classes);
+  Json decoder = of_parts(answers, noted);
   if (decoder.is_null()) decoder = listed(model, answers, *input);
   if (decoder.is_null()) decoder = listed_by_picture(model, answers, *input);
   const Answer& a = answers.front();
   if (decoder.is_null() && a.dims.size() == 3 && a.dims[0] == 1 && a.dims[1] > 0 && a.dims[2] > 0) {
     decoder = found_rows(a, *input, noted);
-    if (decoder.is_null())
-      decoder = a.dims[1] < a.dims[2] ? without_objectness(a, *input, noted) : with_objectness(a, *input, noted);
+    if (decoder.is_null()) decoder = of_cells(a, *input, noted);
   }
   return decoder.is_null() ? std::string() : decoder.dump();
 }
