@@ -119,6 +119,10 @@ class Detectors(unittest.TestCase):
         read = write(model, heads.Head(form="listed", corners=True))
         described = self.measured(model, read)
         self.assertGreater(described, 0.3)
+        self.assertLess(self.measured(model, {**read, "class_numbers": "index"}), 0.05)
+        self.assertEqual(read.pop("class_numbers"), "from_one")
+        self.assertEqual(self.measured(model, read), described, "as the boxes agree with the labels")
+        self.assertAlmostEqual(self.found(model, *self.data)[0], described, places=6)
         written = np.load(self.dir / "o.npz")
         found = [len(written[f"score_list.{i}"]) for i in range(60)]
         self.assertGreater(len(set(found)), 2)

@@ -62,6 +62,30 @@ TEST(TaskMetrics, RefuseLabelsOfNoClass) {
   EXPECT_EQ(words({1, 2, 3}, -1), "");
 }
 
+TEST(TaskMetrics, FoundClassesAreNumberedAsInTheFloatModel) {
+  const auto found = [](float first, float second) {
+    Answers answers({"y"});
+    answers.append(
+        std::vector<Tensor>{float_tensor({1, 2, 6}, {0, 0, 0.5f, 0.5f, 0.9f, first, 0.5f, 0.5f, 1, 1, 0.8f, second})});
+    return answers;
+  };
+  const std::vector<Truth> truths{
+      {.boxes = {{{.right = 0.5f, .bottom = 0.5f, .label = 0, .category = 7}, {0.5f, 0.5f, 1, 1, 1, false, {}, 9}}}}};
+  const auto score = [&](const Answers& candidate, const Answers& of_float, const std::string& more = "") {
+    Measurement m;
+    const std::string read = R"({"decode": "found", "box": "xyxy")" + more + "}";
+    measure_task(m, make_metrics({.detector = read, .metrics = {"map50"}}), candidate, of_float, truths);
+    return m.metrics.at("map50");
+  };
+  for (const auto& [first, second] : {std::pair{0.0f, 1.0f}, {1, 2}, {7, 9}}) {
+    const Answers of_float = found(first, second);
+    EXPECT_NEAR(score(of_float, of_float), 1, 1e-9) << first;
+    EXPECT_NEAR(score(found(first, first), of_float), 0.5, 1e-9) << first;
+  }
+  EXPECT_EQ(score(found(0, 1), found(1, 2)), 0) << "a candidate whose classes became others";
+  EXPECT_EQ(score(found(1, 2), found(1, 2), R"(, "class_numbers": "index")"), 0) << "as it was said";
+}
+
 TEST(TaskMetrics, LandmarksInSizesOfTheirBox) {
   // A box of 4 x 9, so of the size 6; one point is off by 3, two are right.
   const std::vector<Truth> truths{{.target = {0, 0, 4, 9, 2, 2}}};

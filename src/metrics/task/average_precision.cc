@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 
@@ -80,6 +81,29 @@ double mean_over_classes(const std::map<int64_t, ClassResults>& classes, std::sp
   for (const auto& [label, results] : classes)
     if (const auto precision = average_precision(results, counts)) sum += *precision, ++number;
   return number > 0 ? sum / number : 0;
+}
+
+// A class as it is numbered.
+int64_t number_of(const Box& object, ClassNumbers numbers) {
+  if (numbers == ClassNumbers::kIndex) return object.label;
+  return numbers == ClassNumbers::kCategories && object.category >= 0 ? object.category : object.label + 1;
+}
+
+// What most of the float model's boxes on objects agree with, each by its score. By chance alone a wrong numbering has
+// fewer: a model that finds objects names most of them rightly.
+ClassNumbers numbers_agreed_with(const Decoder& decoder, const Answers& of_float, std::span<const Truth> truths) {
+  constexpr std::array kAll{ClassNumbers::kIndex, ClassNumbers::kFromOne, ClassNumbers::kCategories};
+  std::array<double, kAll.size()> agreed{};
+  for (size_t i = 0; i < truths.size(); ++i) {
+    if (!truths[i].boxes) continue;
+    for (const Detection& d : decode(decoder, of_float, static_cast<int64_t>(i)))
+      for (const Box& object : *truths[i].boxes) {
+        if (object.crowd || overlap(d.box, object) < 0.5) continue;
+        for (size_t n = 0; n < kAll.size(); ++n)
+          if (number_of(object, kAll[n]) == d.box.label) agreed[n] += d.score;
+      }
+  }
+  return kAll[static_cast<size_t>(std::ranges::max_element(agreed) - agreed.begin())];
 }
 
 // Of a model's answers at one overlap, or likeness.
@@ -165,7 +189,7 @@ class AveragePrecision : public NamedMetric {
   AveragePrecision(const std::string& name, std::vector<double> overlaps, std::optional<Decoder> decoder)
       : NamedMetric(name, true), part_(part_of(name)), overlaps_(std::move(overlaps)), decoder_(std::move(decoder)) {}
 
-  Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
+  Score score(const Answers& answers, const Answers& reference, std::span<const Truth> truths) const override {
     if (!decoder_ || decoder_->decode != BoxDecode::kFound)
       answers.require_one_length(fmt::format("[metric] {}:", name()));
     if (!decoder_)
@@ -174,12 +198,13 @@ class AveragePrecision : public NamedMetric {
                               "says how boxes are read (docs/reference/metrics.md)",
                               name(), name()));
     require_part();
+    const ClassNumbers numbers = numbers_of(reference, truths);
     std::vector<Results> all(overlaps_.begin(), overlaps_.end());
     size_t images = 0;
     for (size_t i = 0; i < truths.size(); ++i) {
       if (!truths[i].boxes) continue;
       const auto row = static_cast<int64_t>(i);
-      Image image{decode(*decoder_, answers, row), objects_of(*truths[i].boxes), {}};
+      Image image{decode(*decoder_, answers, row), objects_of(*truths[i].boxes, numbers), {}};
       compare(image, answers, row);
       for (Results& results : all) results.add_image(images, image);
       ++images;
@@ -251,10 +276,10 @@ class AveragePrecision : public NamedMetric {
     }
   }
 
-  // Of its class, as the decoder counts.
-  int64_t number_of(const Box& box) const {
-    if (decoder_->class_numbers == ClassNumbers::kIndex) return box.label;
-    return decoder_->class_numbers == ClassNumbers::kCategories && box.category >= 0 ? box.category : box.label + 1;
+  ClassNumbers numbers_of(const Answers& of_float, std::span<const Truth> truths) const {
+    if (decoder_->class_numbers) return *decoder_->class_numbers;
+    if (decoder_->decode != BoxDecode::kFound) return ClassNumbers::kIndex;
+    return numbers_agreed_with(*decoder_, of_float, truths);
   }
 
   // How many classes there are, rows of found boxes do not tell.
@@ -262,16 +287,17 @@ class AveragePrecision : public NamedMetric {
     if (decoder_->classes < 1 || decoder_->decode == BoxDecode::kFound || box.label < decoder_->classes) return;
     throw Error(Code::kInvalidInput,
                 fmt::format("[metric] {}: an object of class {} and a detector of {} found; classes from 0 to {} "
-                            "expected; correct the labels, or \"classes\" in {}=FILE.json",
+                            "expected; correct the labels, or \"classes\" in {}=FILE.json; where no file says how many "
+                            "there are, \"names\" of a data.yaml tell it too",
                             name(), box.label, decoder_->classes, decoder_->classes - 1, name()));
   }
 
-  std::vector<Object> objects_of(const std::vector<Box>& boxes) const {
+  std::vector<Object> objects_of(const std::vector<Box>& boxes, ClassNumbers numbers) const {
     std::vector<Object> objects;
     for (const Box& box : boxes) {
       require_class(box);
       objects.push_back({box, !box.crowd});
-      objects.back().box.label = number_of(box);
+      objects.back().box.label = number_of(box, numbers);
       if (part_ == Part::kMask) objects.back().counts &= !box.outlines.empty();
       if (part_ != Part::kKeypoints) continue;
       const std::vector<Keypoint>& points = box.pose.points;

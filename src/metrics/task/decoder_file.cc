@@ -106,10 +106,10 @@ Decoder parse_decoder(const std::string& text, const std::string& file) {
                                  {"fastestdet", BoxDecode::kFastestdet},
                                  {"found", BoxDecode::kFound}});
     if (d.decode == BoxDecode::kFound) d.objectness = false, d.nms_threshold = 1;
-    fields.take_word<ClassNumbers>("class_numbers", d.class_numbers,
-                                   {{"index", ClassNumbers::kIndex},
-                                    {"from_one", ClassNumbers::kFromOne},
-                                    {"categories", ClassNumbers::kCategories}});
+    fields.take_word<std::optional<ClassNumbers>>("class_numbers", d.class_numbers,
+                                                  {{"index", ClassNumbers::kIndex},
+                                                   {"from_one", ClassNumbers::kFromOne},
+                                                   {"categories", ClassNumbers::kCategories}});
     fields.take_word("row", d.batch_first, {{"box_score_class", false}, {"batch_box_class_score", true}});
     fields.take_word<ScoreForm>(
         "activation", d.activation,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,13 +59,13 @@ struct Decoder {
   bool channels_first = false;    // the values of a place lie along the axis before the last two (grid) or the last
   BoxForm box = BoxForm::kMiddle;
   BoxDecode decode = BoxDecode::kNone;
-  ClassNumbers class_numbers = ClassNumbers::kIndex;  // of kFound
-  bool batch_first = false;                           // of kFound: picture, box, class, score; else box, score, class
-  ScoreForm activation = ScoreForm::kShares;          // of objectness and classes; softmax of classes alone
-  double width = 0, height = 0;                       // of the input in pixels; 0: boxes are shares of it already
-  double objectness_power = 1, class_power = 1;       // score = objectness^a * class^b
-  std::vector<int64_t> strides;                       // of one output that holds several grids one after the other
-  std::vector<DetectionHead> heads;                   // empty: the first output
+  std::optional<ClassNumbers> class_numbers;     // of kFound; absent: as the boxes of the float model have them
+  bool batch_first = false;                      // of kFound: picture, box, class, score; else box, score, class
+  ScoreForm activation = ScoreForm::kShares;     // of objectness and classes; softmax of classes alone
+  double width = 0, height = 0;                  // of the input in pixels; 0: boxes are shares of it already
+  double objectness_power = 1, class_power = 1;  // score = objectness^a * class^b
+  std::vector<int64_t> strides;                  // of one output that holds several grids one after the other
+  std::vector<DetectionHead> heads;              // empty: the first output
   // A box for each class above the threshold, or for the best class alone.
   bool multi_label = true;
   double score_threshold = 0.001, nms_threshold = 0.6;  // 1: nothing is suppressed
