@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "metrics/loss/output_values.h"
+#include "metrics/task/detections.h"
 #include "metrics/zero_scores.h"
 
 namespace seqto::internal {
@@ -48,6 +49,8 @@ std::pair<Measurement, Measurement> ScoredPair::measured(const Env& env) const {
   measure_outputs(both.second, reference_.outputs, candidate_.outputs, labels_);
   measure_task(both.first, metrics_, reference_.all, reference_.all, truths_);
   measure_task(both.second, metrics_, candidate_.all, reference_.all, truths_);
+  if (!reading_.detector.empty()) env.log(LogLevel::kInfo, "boxes: read as " + reading_.detector);
+  if (const std::string note = note_on_shares(reading_.detector); !note.empty()) env.log(LogLevel::kInfo, note);
   if (const std::string note = note_on_zero_scores(both.first); !note.empty()) env.log(LogLevel::kWarning, note);
   return both;
 }

@@ -211,6 +211,23 @@ TEST(FindDecoder, ClassesThatTheDataName) {
       << "masks behind the classes";
 }
 
+TEST(FindDecoder, BoxesLargerThanThePictureAreShares) {
+  const auto read = [](const std::string& name, std::vector<int64_t> dims, float largest) {
+    Output boxes = filled(name, std::move(dims));
+    boxes.values.front() = largest;
+    return found({boxes, filled("logits", {1, boxes.dims[1], 80})}).contains("input");
+  };
+  for (const float share : {1.0f, 2.6f, 20.0f}) {
+    EXPECT_FALSE(read("output", {1, 84, 8400}, share)) << share;
+    EXPECT_FALSE(read("output", {1, 25200, 85}, share)) << share;
+    EXPECT_FALSE(read("pred_boxes", {1, 300, 4}, share)) << share;
+  }
+  for (const auto& [name, dims] : {std::pair<std::string, std::vector<int64_t>>{"output", {1, 84, 8400}},
+                                   {"output", {1, 25200, 85}},
+                                   {"pred_boxes", {1, 300, 4}}})
+    EXPECT_TRUE(read(name, dims, 30)) << name;
+}
+
 TEST(FindDecoder, AClassOfNoneByTheNames) {
   const auto read = [](int64_t scores, int64_t named) {
     return found({filled("logits", {1, 100, scores}, -5), filled("pred_boxes", {1, 100, 4})}, "", {1, 3, 640, 640}, "",

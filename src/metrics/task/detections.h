@@ -78,6 +78,8 @@ Decoder parse_decoder(const std::string& json, const std::string& where);
 // The JSON for a model whose outputs have the form of a common exporter's; empty: they do not.
 // docs/reference/metrics.md has the forms.
 std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample);
+// That this JSON takes boxes for shares of the picture; empty: it does not, or there is none.
+std::string note_on_shares(const std::string& detector);
 
 // A row of a fixed length for the boxes of a sample, in whatever order they come: where their corners lie, by score and
 // class. Null where the detector answers with a place for each cell of a grid: these keep their order. `outputs`: the

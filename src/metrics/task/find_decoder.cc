@@ -109,16 +109,31 @@ std::vector<float> column(const Answer& answer, int64_t width, int64_t at) {
   return values;
 }
 
-// Sizes of boxes, and not in pixels.
-bool are_small(std::span<const float> sizes) { return within(sizes, 0, 1.5f); }
-
 bool is_whole(std::span<const float> values) {
   return std::ranges::all_of(values, [](float v) { return v >= -1 && v == std::floor(v); });
+}
+
+// The four numbers of each box; `first`: those of a row before them.
+std::vector<float> boxes_of(const Answer& answer, int64_t width, int64_t first = 0) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < 4; ++i) {
+    const std::vector<float> own = column(answer, width, first + i);
+    values.insert(values.end(), own.begin(), own.end());
+  }
+  return values;
 }
 
 Json in_pixels(Json decoder, const Input& input) {
   decoder["input"] = {input.width, input.height};
   return decoder;
+}
+
+// The largest number of boxes in pixels is near to the picture's side, that of shares near to 1, by factors: what
+// finds nothing may well be drawn twice as large as the picture. Of no boxes pixels are the more usual.
+Json in_their_unit(Json decoder, std::span<const float> boxes, const Input& input) {
+  const float largest = boxes.empty() ? INFINITY : std::ranges::max(boxes);
+  const auto side = static_cast<float>(std::min(input.width, input.height));
+  return largest * largest < side ? decoder : in_pixels(std::move(decoder), input);
 }
 
 // What a file notes of its outputs, what the data say of them, and the prototypes of masks.
@@ -166,13 +181,12 @@ Json of_cells(const Answer& a, const Input& input, const Noted& noted) {
   if (!objectness) decoder["objectness"] = false;
   if (channels_first) decoder["layout"] = "channels_first";
   add_behind(decoder, values - classes, noted);
-  std::vector<float> sizes;
-  for (int64_t p = 0; p < places; ++p)
-    for (const int64_t c : {2, 3}) sizes.push_back(a.values[channels_first ? c * places + p : p * channels + c]);
+  if (channels_first) return in_their_unit(decoder, a.values.first(static_cast<size_t>(4 * places)), input);
+  const std::vector<float> boxes = boxes_of(a, channels);
+  const auto sizes = std::span(boxes).subspan(static_cast<size_t>(2 * places));
   // What is not decoded yet are logarithms of sizes.
-  if (objectness && !three_a_cell && *std::ranges::min_element(sizes) < 0)
-    decoder["decode"] = "yolox", decoder["strides"] = strides;
-  else if (are_small(sizes)) return decoder;
+  if (!objectness || three_a_cell || std::ranges::min(sizes) >= 0) return in_their_unit(decoder, boxes, input);
+  decoder["decode"] = "yolox", decoder["strides"] = strides;
   return in_pixels(decoder, input);
 }
 
@@ -187,7 +201,7 @@ Json found_rows(const Answer& a, const Input& input, const Noted& noted) {
   if (!within(scores, 0, 1) || !is_whole(classes)) return {};
   Json decoder{{"outputs", {a.name}}, {"decode", "found"}, {"box", turned ? "cxcywh" : "xyxy"}};
   add_behind(decoder, behind, noted);
-  return within(column(a, width, 2), -0.5f, 1.5f) ? decoder : in_pixels(decoder, input);
+  return in_their_unit(decoder, boxes_of(a, width), input);
 }
 
 const Answer* called(std::span<const Answer> answers, std::initializer_list<std::string_view> names) {
@@ -197,26 +211,28 @@ const Answer* called(std::span<const Answer> answers, std::initializer_list<std:
 }
 
 // Outputs for boxes, scores and classes: DETR as transformers exports it, TensorFlow's detection graphs.
-Json of_parts(std::span<const Answer> answers, const Noted& noted) {
+Json of_parts(std::span<const Answer> answers, const Input& input, const Noted& noted) {
   const Answer *boxes = called(answers, {"pred_boxes"}), *scores = called(answers, {"logits"});
   if (boxes && scores && scores->dims.size() == 3 && boxes->dims.size() == 3 && scores->dims[1] == boxes->dims[1]) {
     // With a class for none, scores are shares of all classes; without, each is one of its own.
     const int64_t columns = scores->dims[2];
     const int64_t told = noted.told();
     const bool none = told > 0 && (columns == told || columns == told + 1) ? columns > told : columns == 92;
-    return {{"outputs", {{{"name", boxes->name}, {"scores", scores->name}}}},
-            {"classes", none ? columns - 1 : columns},
-            {"objectness", false},
-            {"activation", none ? "softmax" : "sigmoid"},
-            {"nms_threshold", 1}};
+    return in_their_unit({{"outputs", {{{"name", boxes->name}, {"scores", scores->name}}}},
+                          {"classes", none ? columns - 1 : columns},
+                          {"objectness", false},
+                          {"activation", none ? "softmax" : "sigmoid"},
+                          {"nms_threshold", 1}},
+                         boxes->values, input);
   }
   boxes = called(answers, {"detection_boxes", "detection_boxes:0"});
   scores = called(answers, {"detection_scores", "detection_scores:0"});
   const Answer* classes = called(answers, {"detection_classes", "detection_classes:0"});
   if (!boxes || !scores || !classes) return {};
-  return {{"outputs", {{{"name", boxes->name}, {"scores", scores->name}, {"classes", classes->name}}}},
-          {"decode", "found"},
-          {"box", "yxyx"}};
+  return in_their_unit({{"outputs", {{{"name", boxes->name}, {"scores", scores->name}, {"classes", classes->name}}}},
+                        {"decode", "found"},
+                        {"box", "yxyx"}},
+                       boxes->values, input);
 }
 
 // The only output of these types, of which `is` holds for its axes, those that the file leaves open being -1.
@@ -249,10 +265,9 @@ Json listed_by_picture(const Model& model, std::span<const Answer> answers, cons
       model, true, [](const std::vector<int64_t>& dims) { return dims.size() == 2 && dims[0] < 0 && dims[1] == 7; });
   if (!rows || model.graph.outputs.size() != 1 || is_of_batch(model, rows->shape->front())) return {};
   Json decoder{{"outputs", {rows->name}}, {"decode", "found"}, {"box", "xyxy"}, {"row", "batch_box_class_score"}};
-  if (answers.empty() || answers.front().values.empty()) return in_pixels(decoder, input);
   const Answer& a = answers.front();
   if (!within(column(a, 7, 0), 0, 0) || !is_whole(column(a, 7, 5)) || !within(column(a, 7, 6), 0, 1)) return {};
-  return within(column(a, 7, 3), -0.5f, 1.5f) ? decoder : in_pixels(decoder, input);
+  return in_their_unit(decoder, boxes_of(a, 7, 1), input);
 }
 
 // Boxes [objects, 4], scores [objects] and classes [objects], or with an axis of 1 before, as many as there are:
@@ -276,8 +291,7 @@ Json listed(const Model& model, std::span<const Answer> answers, const Input& in
   const std::span<const float> values = first == answers.end() ? std::span<const float>() : first->values;
   // As many as there are samples: scores of four classes.
   if (is_of_batch(model, (*boxes->shape)[axes - 1]) || are_shares(values)) return {};
-  const bool shares = !values.empty() && within(values, -0.5f, 1.5f);
-  return shares ? decoder : in_pixels(decoder, input);
+  return in_their_unit(decoder, values, input);
 }
 
 }  // namespace
@@ -292,7 +306,7 @@ std::string find_decoder(const Model& model, const Outputs& first, const Sample&
               .named = sample.classes};
   for (const Answer& other : std::span(answers).subspan(1))
     if (is_prototypes(other, *input)) noted.masks = other.dims[1], noted.prototypes = other.name;
-  Json decoder = of_parts(answers, noted);
+  Json decoder = of_parts(answers, *input, noted);
   if (decoder.is_null()) decoder = listed(model, answers, *input);
   if (decoder.is_null()) decoder = listed_by_picture(model, answers, *input);
   const Answer& a = answers.front();
@@ -301,6 +315,12 @@ std::string find_decoder(const Model& model, const Outputs& first, const Sample&
     if (decoder.is_null()) decoder = of_cells(a, *input, noted);
   }
   return decoder.is_null() ? std::string() : decoder.dump();
+}
+
+std::string note_on_shares(const std::string& detector) {
+  if (detector.empty() || parse_decoder(detector, "the outputs").width > 0) return {};
+  return "the boxes of the first answer are so small that they are read as shares of the picture; if they are pixels, "
+         "--metric map50_95=FILE.json with \"input\" expected";
 }
 
 }  // namespace seqto::internal

@@ -168,6 +168,7 @@ void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, 
       if (!reading.detector.empty()) part->detector = parse_decoder(reading.detector, "the outputs");
     }
   ending.task = reading.task->name;
+  if (std::string note = note_on_shares(reading.detector); !note.empty()) ending.notes.push_back(std::move(note));
   if (in.chose_objectives || reading.task->loss == "kl") return;
   std::ranges::replace(ending.objectives, "kl", std::string(reading.task->loss));
   if (!reading.reason.empty())
