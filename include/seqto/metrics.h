@@ -72,9 +72,9 @@ struct Losses {
   double mse = 0;
   double cosine = 0;  // 1 - cosine similarity
   // Normalized mean squared error: the mean over all float outputs and their channels of min(1, sum (found - wanted)^2
-  // / S), where S is the mean over the samples of sum (wanted - m)^2, m the channel's mean, at least 1e-6 of that of
-  // sum wanted^2. Channels: of three axes and more the second or the last, whichever is shorter. So neither an offset
-  // (Kelvins) nor boxes in pixels nor the first head hide what others lose. 1: nothing is left of it.
+  // / S), where S is the mean over the samples of sum (wanted - m)^2, m the mean of the channel, of two axes of the
+  // column; at least 1e-6 of that of sum wanted^2. Channels: of more axes the second or the last, the shorter one. So
+  // no offset (Kelvins), boxes in pixels or first head hide what others lose. 1: nothing is left of it.
   double nmse = 0;
   // By how much the probability of the float model's first class changes: mean of |p - q| over the rows, p and q being
   // the softmaxes of both.

@@ -220,9 +220,14 @@ Tensor joined(const std::vector<Sample>& samples, size_t input, const std::strin
 
 }  // namespace
 
-std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options) {
+std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options,
+                                    nb::handle source) {
   const auto inputs = model.graph.free_inputs();
-  if (is_path(given)) return open_dataset(path_of(given), inputs, options);
+  if (is_path(given)) {
+    const std::filesystem::path path = path_of(given);
+    return open_dataset(path, inputs,
+                        is_path(source) ? with_files_beside(path_of(source), path, options, plain_env()) : options);
+  }
   if (is_sequence_of_samples(given)) return open_sequence(given, inputs, options);
   return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs), options));
 }

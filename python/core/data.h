@@ -18,8 +18,10 @@ namespace seqto::python {
 //                                  of dicts, arrays, tuples in the order of the inputs, with labels behind them:
 //                                  batches
 // Arrays share their values with the data set, those of iterables are copied. Throws Error{kInvalidInput} naming the
-// input where something is missing or has another shape.
-std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options = {});
+// input where something is missing or has another shape. `source`: what the model was given as; where that is a path,
+// with_files_beside() it.
+std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options,
+                                    nb::handle source);
 // A dict, array or tuple as one run of the model; its values are copied.
 Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs);
 

@@ -130,7 +130,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   options.exclude = expand_patterns(options.exclude, call.model);
   options.include = expand_patterns(options.include, call.model);
   choose_layers(call);
-  if (!data.is_none()) call.data = dataset_of(data, call.model, call.bench.dataset);
+  if (!data.is_none()) call.data = dataset_of(data, call.model, call.bench.dataset, model);
   if (!asked.ranges.is_none()) call.ranges = ranges_of(asked.ranges);
   choose_improvers(call, k, best);
   if (target && asked.mode == "static")
@@ -237,7 +237,7 @@ Ranges calibrate_by(nb::handle model, nb::handle data, nb::kwargs keywords) {
   QuantizeOptions quantize;
   quantize.op_types = options.op_types;
   const Model prepared = quantizable_form(model_of(model), quantize).model;
-  const auto samples = dataset_of(data, prepared, bench.dataset);
+  const auto samples = dataset_of(data, prepared, bench.dataset, model);
   return call(progress, [&](const Env& env) {
     const auto runner = bench.open(prepared, env);
     return calibrate(prepared, {*samples, all_samples(*samples), *runner, env}, options);
@@ -267,7 +267,7 @@ Sensitivity analyze_by(nb::handle model, nb::handle quantized, nb::handle data, 
   bench.take(k);
   k.refuse_others();
   const Model original = quantizable_form(model_of(model), {}).model, candidate = infer_shapes(model_of(quantized));
-  const auto samples = dataset_of(data, original, bench.dataset);
+  const auto samples = dataset_of(data, original, bench.dataset, model);
   return call(progress, [&](const Env& env) {
     const auto runner = bench.open(original, env);
     Sensitivity found = analyze(original, candidate, {*samples, all_samples(*samples), *runner, env}, options);

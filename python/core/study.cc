@@ -186,7 +186,8 @@ Parity validate_by(nb::handle reference, nb::handle candidate, nb::handle data, 
   const auto first = files.of(reference), second = files.of(candidate);
   const Model a = load_model(first), b = load_model(second);
   require_same_signature(a, b);
-  const auto samples = dataset_of(data, a, bench.dataset), others = dataset_of(data, b, bench.dataset);
+  const auto samples = dataset_of(data, a, bench.dataset, reference);
+  const auto others = dataset_of(data, b, bench.dataset, reference);
   return call(progress, [&](const Env& env) {
     const auto runner = bench.open_safe(computes_in_float16(b) ? b : a, env);
     return validate({first.string(), runner.get(), samples.get()}, {second.string(), runner.get(), others.get()},
@@ -238,7 +239,7 @@ BenchResult bench_by(nb::handle models, nb::handle data, nb::kwargs keywords) {
     for (nb::handle model : list_of(models)) listed.append(model);
   for (nb::handle model : listed) {
     const auto file = files.of(model);
-    samples.push_back(dataset_of(data, load_model(file), options.dataset));
+    samples.push_back(dataset_of(data, load_model(file), options.dataset, model));
     inputs.push_back({file.string(), samples.back().get()});
   }
   return call(progress, [&](const Env& env) { return bench(inputs, options, env); });

@@ -149,6 +149,8 @@ class ImageProcessor {
     require_known_steps();
     Preprocess recipe;
     if (is_set("do_resize", true)) set_size(recipe);
+    const bool crops = is_set("do_resize", true) && has_short_side() && type_ != "ConvNext";  // where it does not say
+    if (crops && !root_.contains("do_center_crop")) fail("do_center_crop");
     if (is_set("do_center_crop", false)) recipe.crop = crop();
     recipe.scale = is_set("do_rescale", true) ? number("rescale_factor", 1.0 / 255) : 1.0f;
     recipe.bgr = is_set("do_flip_channel_order", false);
@@ -235,7 +237,8 @@ class ImageProcessor {
     constexpr Preprocess::Filter kPillow[] = {Preprocess::Filter::kNearest, Preprocess::Filter::kLanczos,
                                               Preprocess::Filter::kBilinear, Preprocess::Filter::kBicubic,
                                               Preprocess::Filter::kBox};
-    const float filter = number("resample", 2);
+    if (!root_.contains("resample")) fail("resample");  // each class has its own default
+    const float filter = number("resample", 0);
     if (filter < 0 || filter >= std::size(kPillow)) fail("resample");
     recipe.filter = kPillow[static_cast<size_t>(filter)];
     if (!has_short_side()) {

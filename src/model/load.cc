@@ -73,49 +73,83 @@ std::string id_of(const std::string& domain, const std::string& name, const std:
   return fmt::format("{}:{}:{}", domain == "ai.onnx" ? "" : domain, name, overload);
 }
 
-// How many nodes stand in place of each call; kMost where there are more, calls are deeper than kDeepest or in a ring.
-class InlinedNodes {
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+// The functions of a model, by what calls them.
+class Functions {
  public:
   static constexpr size_t kMost = 200'000;
 
-  explicit InlinedNodes(const onnx::ModelProto& model) {
+  explicit Functions(const onnx::ModelProto& model) {
     for (const auto& f : model.functions()) functions_[id_of(f.domain(), f.name(), f.overload())] = &f;
   }
 
-  size_t of(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int depth = 0) {
+  // How many nodes these are when all calls are inlined; kMost where there are more, calls are deeper than kDeepest or
+  // in a ring.
+  size_t inlined(const Nodes& nodes, int depth = 0) {
     constexpr int kDeepest = 100;
     if (depth > kDeepest) return kMost;
     size_t count = 0;
     for (const onnx::NodeProto& node : nodes) {
-      count += of_call(id_of(node.domain(), node.op_type(), node.overload()), depth);
+      count += inlined_call(node, depth);
       for (const auto& a : node.attribute()) {
-        if (a.has_g()) count += of(a.g().node(), depth + 1);
-        for (const auto& body : a.graphs()) count += of(body.node(), depth + 1);
+        if (a.has_g()) count += inlined(a.g().node(), depth + 1);
+        for (const auto& body : a.graphs()) count += inlined(body.node(), depth + 1);
       }
       if (count >= kMost) return kMost;
     }
     return count;
   }
 
+  // Gives calls the attributes that their functions have by default, which libonnx leaves out.
+  void write_defaults(Nodes& nodes) const {
+    for (onnx::NodeProto& node : nodes) {
+      for (auto& a : *node.mutable_attribute()) {
+        if (a.has_g()) write_defaults(*a.mutable_g()->mutable_node());
+        for (auto& body : *a.mutable_graphs()) write_defaults(*body.mutable_node());
+      }
+      const onnx::FunctionProto* function = called_by(node);
+      if (!function) continue;
+      for (const auto& by_default : function->attribute_proto())
+        if (std::ranges::none_of(node.attribute(), [&](const auto& a) { return a.name() == by_default.name(); }))
+          *node.add_attribute() = by_default;
+    }
+  }
+
  private:
-  size_t of_call(const std::string& id, int depth) {
-    const auto function = functions_.find(id);
-    if (function == functions_.end()) return 1;
-    const auto [known, is_new] = counts_.emplace(id, kMost);  // what it calls itself by
+  const onnx::FunctionProto* called_by(const onnx::NodeProto& node) const {
+    const auto function = functions_.find(id_of(node.domain(), node.op_type(), node.overload()));
+    return function == functions_.end() ? nullptr : function->second;
+  }
+
+  size_t inlined_call(const onnx::NodeProto& node, int depth) {
+    const onnx::FunctionProto* function = called_by(node);
+    if (!function) return 1;
+    const auto [known, is_new] = counts_.emplace(function, kMost);  // what it calls itself by
     if (!is_new) return known->second;
-    const size_t count = of(function->second->node(), depth + 1);
-    return counts_[id] = count;
+    const size_t count = inlined(function->node(), depth + 1);
+    return counts_[function] = count;
   }
 
   std::map<std::string, const onnx::FunctionProto*> functions_;
-  std::map<std::string, size_t> counts_;
+  std::map<const onnx::FunctionProto*, size_t> counts_;  // never in an order
 };
 
 // The layers within a model's own functions are layers as others are. What libonnx does not inline, as functions of
-// another opset, stays a call: runtimes may take it, or say what is wrong. Returns whether something changed.
-bool inline_functions(onnx::ModelProto& model) {
-  if (model.functions().empty() || InlinedNodes(model).of(model.graph().node()) >= InlinedNodes::kMost) return false;
+// another opset, stays a call: runtimes may take it, or say what is wrong. Returns whether something changed. Throws
+// Error{kInvalidInput} for calls that no file has room for.
+bool inline_functions(onnx::ModelProto& model, const std::string& where) {
+  if (model.functions().empty()) return false;
+  if (Functions(model).inlined(model.graph().node()) >= Functions::kMost)
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[load] {}: functions that are {} nodes or more where they are called, or call each other in "
+                    "a ring, found; fewer expected; export the model without them",
+                    where, Functions::kMost));
   onnx::ModelProto inlined = model;
+  const Functions functions(model);
+  functions.write_defaults(*inlined.mutable_graph()->mutable_node());
+  for (auto& function : *inlined.mutable_functions()) functions.write_defaults(*function.mutable_node());
   try {
     onnx::inliner::InlineLocalFunctions(inlined);
   } catch (const std::runtime_error&) {
@@ -145,7 +179,7 @@ Model load_model(const std::filesystem::path& path) {
   onnx::ModelProto proto = parse(light ? std::string_view(light->bytes) : bytes, path.string());
   check_versions(proto, path.string());
   internal::check_graph(proto, path.string());
-  if (inline_functions(proto)) internal::check_graph(proto, path.string());
+  if (inline_functions(proto, path.string())) internal::check_graph(proto, path.string());
   internal::Outside outside{.folder = path.parent_path(), .file = file};
   if (light) outside.raw_data = std::move(light->raw_data);
   return internal::from_proto(std::move(proto), outside);
@@ -157,7 +191,7 @@ Model internal::parse_with(std::string_view bytes, std::vector<Initializer> left
   onnx::ModelProto proto = parse(bytes, "model in memory");
   check_versions(proto, "model in memory");
   check_graph(proto, "model in memory", left_out);
-  if (inline_functions(proto)) check_graph(proto, "model in memory", left_out);
+  if (inline_functions(proto, "model in memory")) check_graph(proto, "model in memory", left_out);
   Model model = from_proto(std::move(proto), {});
   std::ranges::move(left_out, std::back_inserter(model.graph.initializers));
   return model;

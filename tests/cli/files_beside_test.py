@@ -96,7 +96,8 @@ class FilesBeside(unittest.TestCase):
             picture.resize((16, 16)).save(self.dir / "images/0.png")
         (self.dir / "images/1.png").unlink()
         file = self.dir / "preprocessor_config.json"
-        for change, key in (({"do_pad": True}, "do_pad"), ({"size": {"shortest_edge": 8, "longest_edge": 16}}, "size"),
+        short = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 8}}
+        for change, key in (({"do_pad": True}, "do_pad"), (short, "do_center_crop"), ({"size": {"shortest_edge": 8, "longest_edge": 16}}, "size"),
                             ({"keep_aspect_ratio": True}, "keep_aspect_ratio"), ({"resample": -1}, "resample"),
                             ({"crop_size": {"height": 8, "width": 9}, "do_center_crop": True}, "crop_size"),
                             ({"image_std": [0, 1, 1]}, "image_std"), ({"image_mean": "x"}, "image_mean"), ({"size": []}, "size")):
@@ -107,6 +108,8 @@ class FilesBeside(unittest.TestCase):
                 self.assertEqual(found.shape, (1, 3, 16, 16), "as without the file")
                 said, _ = self.run_it("--preprocess", file, code=3)
                 self.assertIn(f'"{key}"', said)
+        file.write_text(json.dumps({key: value for key, value in VIT.items() if key != "resample"}))
+        self.assertIn('"resample": nothing found', self.run_it("--preprocess", file, code=3)[0])
 
     @unittest.skipIf(subprocess.run([PYTHON, "-c", "import tokenizers"], stderr=subprocess.DEVNULL).returncode,
                      "the package tokenizers is not there")

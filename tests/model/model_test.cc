@@ -35,7 +35,8 @@ TEST(LoadModel, RoundTripIsIdentical) {
 
 Model with_functions(const std::string& functions) {
   return parse_model(serialize(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
-g (float[1,2] x) => (float[1,2] y) { h = own.Block(x) y = own.Block(h) } )" + functions)));
+g (float[1,2] x) => (float[1,2] y) { h = own.Block(x) y = own.Block(h) } )" +
+                                                functions)));
 }
 
 std::vector<std::string> op_types(const Model& model) {
@@ -51,13 +52,32 @@ TEST(LoadModel, TheModelsOwnFunctionsAreInlined) {
   EXPECT_EQ(std::ranges::count(op_types(model), "MatMul"), 2);
   EXPECT_EQ(std::ranges::count(op_types(model), "Block"), 0);
   EXPECT_NO_THROW(check_model(model));
-  // Calls that would never end, or not in a file of this world, stay calls.
-  const std::vector<std::string> calls{"Block", "Block"};
-  EXPECT_EQ(op_types(with_functions(head + "Block (a) => (b) { c = own.Block(a) b = Relu(c) }")), calls);
+}
+
+TEST(LoadModel, FunctionsKeepTheirDefaults) {
+  const Model model = with_functions(R"(<domain: "own", opset_import: ["" : 17, "own" : 1]>
+Block <slope: float = 0.5> (a) => (b) { c = own.Inner(a) b = LeakyRelu<alpha: float = @slope>(c) }
+<domain: "own", opset_import: ["" : 17, "own" : 1]>
+Inner <slope: float = 0.25> (a) => (b) { b = LeakyRelu<alpha: float = @slope>(a) })");
+  std::vector<float> slopes;
+  for (const Node& node : model.graph.nodes) slopes.push_back(node.float_attribute("alpha", 0.01F));
+  EXPECT_EQ(slopes, (std::vector<float>{0.25F, 0.5F, 0.25F, 0.5F}));
+}
+
+TEST(LoadModel, FunctionsWithoutEndAreRefused) {
+  const std::string head = R"(<domain: "own", opset_import: ["" : 17, "own" : 1]> )";
   std::string doubling = head + "Block (a) => (b) { c = own.F0(a) b = own.F0(c) }";
   for (int i = 0; i < 60; ++i)
     doubling += fmt::format("{}F{} (a) => (b) {{ c = own.F{}(a) b = own.F{}(c) }}", head, i, i + 1, i + 1);
-  EXPECT_EQ(op_types(with_functions(doubling + head + "F60 (a) => (b) { b = Relu(a) }")), calls);
+  for (const std::string& functions : {head + "Block (a) => (b) { c = own.Block(a) b = Relu(c) }",
+                                       doubling + head + "F60 (a) => (b) { b = Relu(a) }"}) {
+    try {
+      with_functions(functions);
+      ADD_FAILURE() << functions;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("functions that are 200000 nodes or more"), std::string::npos);
+    }
+  }
 }
 
 // What OpenVINO needs to see that a file is a model.

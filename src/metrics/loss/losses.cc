@@ -76,9 +76,11 @@ double rank_distance(std::span<const int64_t> reference, std::span<const int64_t
 // Of an output of [samples, channels, inner] or, by the last axis, [samples, outer, channels].
 struct Channels {
   size_t count = 1, inner = 1;
+  bool has_columns = false;  // of an output of two axes, with as many values for each sample
   explicit Channels(const Outputs& outputs) {
     const std::vector<int64_t>& dims = outputs.dims;
     inner = static_cast<size_t>(std::max<int64_t>(1, outputs.columns));
+    has_columns = dims.size() < 3 && outputs.ends.empty();
     if (dims.size() < 3 || outputs.columns == 0) return;
     if (!outputs.ends.empty()) {  // positions are none: there are more of them in one sample than in another
       count = static_cast<size_t>(dims.back()), inner = 1;
@@ -108,10 +110,30 @@ void for_rows(const Outputs& outputs, const std::function<void(int64_t row)>& wo
   });
 }
 
+constexpr double kLeastSignal = 1e-6;  // of the squares: what never changes may be off by a thousandth
+
+// As below, of samples with a value each in columns, which may have other units: each is away from its own mean.
+double signal_of_columns(const Outputs& wanted) {
+  const auto columns = static_cast<size_t>(wanted.columns);
+  const double samples = static_cast<double>(wanted.rows);
+  double varies = 0, whole = 0;
+  for (size_t k = 0; k < columns; ++k) {
+    const double first = std::isfinite(wanted.values[k]) ? wanted.values[k] : 0;
+    double sum = 0, squares = 0;
+    for (size_t i = k; i < wanted.values.size(); i += columns) {
+      const double value = wanted.values[i], away = value - first;
+      if (!std::isfinite(value)) continue;
+      sum += away, squares += away * away, whole += value * value;
+    }
+    varies += std::max(0.0, squares - sum * sum / samples);
+  }
+  return std::max(varies / (samples - 1), kLeastSignal * whole / samples);
+}
+
 // The mean over the samples of what each channel's values are away from their mean, squared and summed up. A single
 // value has no other to be away from.
 std::vector<double> signals(const Outputs& wanted, const Channels& channels) {
-  constexpr double kLeast = 1e-6;  // of the squares: what never changes may be off by a thousandth
+  if (channels.has_columns && wanted.rows > 1) return {signal_of_columns(wanted)};
   struct Channel {
     double first = 0, sum = 0, squares = 0;  // away from the first value: numbers of Kelvins keep their digits so
     int64_t count = 0;
@@ -133,7 +155,7 @@ std::vector<double> signals(const Outputs& wanted, const Channels& channels) {
   for (const Channel& c : sums) {
     const double of_mean = c.count > 1 ? c.sum * c.sum / static_cast<double>(c.count) : 0;
     const double varies = c.count > 1 ? std::max(0.0, c.squares - of_mean) : c.whole;
-    result.push_back(std::max(varies, kLeast * c.whole) / static_cast<double>(wanted.rows));
+    result.push_back(std::max(varies, kLeastSignal * c.whole) / static_cast<double>(wanted.rows));
   }
   return result;
 }
