@@ -97,10 +97,9 @@ class Strategy {
 // searches on networks that it was not set on when it is taken away; `./dev bench search --ablate` writes it.
 struct SearchTuning {
   // --- How many plans are measured
-  double moves = 6;          // for each group, after the one-in plans
-  double one_in_time = 0.5;  // share of a limited time that one-in plans may take
-  double batch = 8;          // plans that are measured before it is asked what to try next
-  double mixtures = 5;       // of bytes and time that chains are made for, with latency
+  double moves = 6;     // for each group, after the one-in plans
+  double batch = 8;     // plans that are measured before it is asked what to try next
+  double mixtures = 5;  // of bytes and time that chains are made for, with latency
   // --- What is worth a look; shares of what the mildest uniform plan loses
   double harmless = 0.05;    // float16 that loses less everywhere is not measured group by group
   double chain_end = 0.003;  // of plans that are expected to lose less, only the cheapest
@@ -110,7 +109,6 @@ struct SearchTuning {
   double race_seen = 1.0 / 3;  // share of the difficulty after which the rest tells too little
   // --- Predicted latencies
   double timed_mixed = 20;       // plans of static and float layers that are timed before the search
-  double timed_again = 24;       // at a time, while it runs
   double latency_prior = 0.5;    // by how much a weight of the profile may be off
   double latency_group = 0.3;    // ... and that of a group in int8
   double latency_noise = 0.015;  // of a timing

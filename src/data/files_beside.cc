@@ -29,13 +29,13 @@ bool holds_images(const fs::path& data) {
 }  // namespace
 
 DatasetOptions with_files_beside(const fs::path& model, const fs::path& data, DatasetOptions options, const Env& env) {
-  if (!fs::is_regular_file(model) || !fs::exists(data)) return options;  // of a hub; random, or not there at all
-  if (options.text.tokenizer.empty() && internal::holds_text(data)) {
+  if (!fs::is_regular_file(model) || data == "random" || !fs::exists(data)) return options;  // of a hub, not there
+  const bool sound = internal::holds_audio(data);  // beside which its transcripts may lie
+  if (!sound && options.text.tokenizer.empty() && internal::holds_text(data)) {
     options.text.tokenizer = beside(model, "tokenizer.json").string();
     if (!options.text.tokenizer.empty()) env.log(LogLevel::kInfo, "tokenizer: " + options.text.tokenizer);
     return options;
   }
-  const bool sound = internal::holds_audio(data);
   if (!options.preprocess.empty() || (sound ? has_own(options.audio) : !holds_images(data))) return options;
   const std::string file = beside(model, "preprocessor_config.json").string();
   if (file.empty()) return options;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "data/shapes.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/scored_pair.h"
 #include "seqto/error.h"
@@ -19,13 +20,6 @@ std::vector<std::string> names(const std::vector<ValueInfo>& infos) {
   for (const ValueInfo& v : infos) list.push_back(v.name);
   std::ranges::sort(list);
   return list;
-}
-
-std::string shape_text(const ValueInfo& v) {
-  std::vector<std::string> dims;
-  for (const Dimension& d : *v.shape)
-    dims.push_back(d.value >= 0 ? std::to_string(d.value) : d.parameter.empty() ? "?" : d.parameter);
-  return fmt::format("[{}]", fmt::join(dims, ", "));
 }
 
 bool can_be_equal(const ValueInfo& a, const ValueInfo& b) {
@@ -47,7 +41,7 @@ void require_same(const char* kind, const std::vector<ValueInfo>& reference, con
       throw Error(Code::kInvalidInput,
                   fmt::format("[validate] the candidate's {} '{}' of shape {} found; {} expected, as the reference "
                               "has; compare two forms of one model",
-                              kind, wanted.name, shape_text(found), shape_text(wanted)));
+                              kind, wanted.name, internal::shape_text(found), internal::shape_text(wanted)));
   }
 }
 

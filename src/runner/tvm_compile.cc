@@ -122,6 +122,8 @@ TvmPython find_tvm_python(const RunnerOptions& options, const Env& env) {
                           tried));
 }
 
+namespace {
+
 void require_tvm_form(const Model& model) {
   for (const auto& node : model.graph.nodes) {
     bool foreign = !node.domain.empty() && node.domain != "ai.onnx";
@@ -149,6 +151,8 @@ fs::path tvm_cache_folder() {
   const char* home = std::getenv("HOME");
   return (home && *home ? fs::path(home) / ".cache" : fs::temp_directory_path()) / "seqto" / "tvm";
 }
+
+}  // namespace
 
 fs::path tvm_compile(const Model& model, const TvmTarget& target, const TvmPython& python, const RunnerOptions& options,
                      const Env& env) {

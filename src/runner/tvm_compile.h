@@ -19,17 +19,12 @@ struct TvmPython {
 // Throws Error{kUnavailable} when none has TVM and onnx.
 TvmPython find_tvm_python(const RunnerOptions& options, const Env& env);
 
-// Throws Error{kInvalidInput} naming the layer when the model has what TVM does not take: operators on codes
-// (QLinearConv, ConvInteger ...), other domains than ai.onnx, an input whose shape is open beyond its first dimension.
-void require_tvm_form(const Model& model);
-
-// The folder with model.so and model.json, the compiled model; in the user's cache, named by what it was made from.
-// An open first dimension of an input becomes 1. Throws Error{kInvalidInput} with TVM's words when it does not take the
-// model, crashes on it or is not done within options.compile_timeout_seconds.
+// The folder with model.so and model.json, the compiled model; in the user's cache ($XDG_CACHE_HOME/seqto/tvm, else
+// ~/.cache/seqto/tvm), named by what it was made from. An open first dimension of an input becomes 1. Throws
+// Error{kInvalidInput} with TVM's words when it does not take the model, crashes on it or is not done within
+// options.compile_timeout_seconds; naming the layer for operators on codes (QLinearConv, ConvInteger ...), other
+// domains than ai.onnx, an input whose shape is open beyond its first dimension.
 std::filesystem::path tvm_compile(const Model& model, const TvmTarget& target, const TvmPython& python,
                                   const RunnerOptions& options, const Env& env);
-
-// $XDG_CACHE_HOME/seqto/tvm, else ~/.cache/seqto/tvm.
-std::filesystem::path tvm_cache_folder();
 
 }  // namespace seqto::internal

@@ -138,6 +138,8 @@ class FilesBeside(unittest.TestCase):
             file.writeframes(values.tobytes())
         (self.dir / "preprocessor_config.json").write_text(json.dumps(
             {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "do_normalize": True, "sampling_rate": 16000}))
+        (self.dir / "sound/a.txt").write_text("what is said")
+        (self.dir / "tokenizer.json").write_text("{}")
         if "libsndfile" in (done := models.seqto("run", self.model, "--data", self.dir / "sound", "-o", self.dir / "out.npz")).stderr:
             self.skipTest(done.stderr)
         _, found = self.run_it(data="sound")

@@ -29,6 +29,7 @@ std::vector<float> counted_values(std::span<const float> values, std::span<const
 }
 
 std::vector<float> values_of(const Tensor& tensor) {
+  if (tensor.type() == DataType::kFloat) return {tensor.values<float>().begin(), tensor.values<float>().end()};
   std::vector<float> values(static_cast<size_t>(tensor.element_count()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(element(tensor, static_cast<int64_t>(i)));
   return values;

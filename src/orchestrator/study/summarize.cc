@@ -194,8 +194,7 @@ std::string first_device(const Study& study) {
   return options.is_object() ? options.value("device", "cpu") : "cpu";
 }
 
-}  // namespace
-
+// The devices beside the first on which the study measured.
 std::vector<std::string> other_devices(const Study& study) {
   std::vector<std::string> devices;
   if (const Trial* baseline = study.find("float"))
@@ -203,6 +202,7 @@ std::vector<std::string> other_devices(const Study& study) {
   return devices;
 }
 
+// The study's trials with the figures of one of them.
 std::vector<Trial> trials_on(const Study& study, const std::string& device) {
   std::vector<Trial> trials = study.trials();
   for (Trial& t : trials) {
@@ -213,6 +213,8 @@ std::vector<Trial> trials_on(const Study& study, const std::string& device) {
   }
   return trials;
 }
+
+}  // namespace
 
 std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& asked) {
   const std::vector<std::string> objectives = measured_objectives(asked, trials);

@@ -9,11 +9,6 @@ namespace seqto::internal {
 inline constexpr const char* kSelectedFile = "models/selected.onnx";
 inline constexpr const char* kSelectedFolder = "models/selected";  // of an encoder and its decoder: both files
 
-// The devices beside the first on which the study measured.
-std::vector<std::string> other_devices(const Study& study);
-// The study's trials with the figures of one of them.
-std::vector<Trial> trials_on(const Study& study, const std::string& device);
-
 // Positions of the non-dominated candidates, by size. The float model competes (a candidate that is larger and worse is
 // no choice) but is not listed.
 std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives);

@@ -154,10 +154,9 @@ double evaluations(const Inputs& in, const SearchSpace& space, int64_t front) {
 
 // Before a search that follows latencies, and while it goes on.
 double timing_seconds(const TuneOptions& o, const Pace& pace) {
-  constexpr SearchTuning kTuning;
   constexpr double kRuns = 2 * 21, kMost = 10;  // of each plan; seconds (predicted_latencies.cc, time_budget.h)
   constexpr double kTimes = 6;                  // at first, of the chain, while plans are swapped, three of the report
-  const double plans = kTuning.timed_mixed + static_cast<double>(o.schemes.size()) + 1;
+  const double plans = o.search.tuning.timed_mixed + static_cast<double>(o.schemes.size()) + 1;
   return kTimes * std::min(kMost, plans * pace.evaluating.of(kRuns));
 }
 

@@ -15,16 +15,16 @@
 namespace seqto::internal {
 namespace {
 
-constexpr SearchTuning kTuning;
 constexpr int64_t kRounds = 20, kFewest = 3, kBytes = int64_t{2} << 30;
+constexpr int64_t kTimedAgain = 24;  // plans at a time, while the search runs: models in turn share the caches
 
 bool has_static(const Plan& plan) {
   return std::ranges::any_of(plan.schemes, [](const auto& layer) { return is_static(layer.second); });
 }
 
-std::vector<Plan> probes(const std::vector<SearchGroup>& groups) {
+std::vector<Plan> probes(const std::vector<SearchGroup>& groups, const SearchTuning& tuning) {
   std::vector<Plan> plans = uniform_plans(groups);
-  const std::vector<Plan> mixed = mixtures(groups, static_cast<size_t>(kTuning.timed_mixed), 1);
+  const std::vector<Plan> mixed = mixtures(groups, static_cast<size_t>(tuning.timed_mixed), 1);
   plans.insert(plans.end(), mixed.begin(), mixed.end());
   return plans;
 }
@@ -43,7 +43,7 @@ std::unique_ptr<PredictedLatencies> PredictedLatencies::of(Context context) {
       LatencyModel::profiled(w.model, context.groups, context.candidate, *context.place.runner, context.inputs);
   if (!model) return {};
   std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(*model)));
-  result->model_.learn(result->timed(probes(result->c_.groups)));
+  result->model_.learn(result->timed(probes(result->c_.groups, result->c_.bench.options.search.tuning)));
   if (!result->c_.bench.env.cancelled()) result->save();  // whoever goes on times them
   return result;
 }
@@ -112,7 +112,7 @@ bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const S
     if (!reported) chain_timed_ = true;  // the chain that is made anew differs from it by little
     for (const Proposal& proposal : proposals) plans.push_back(proposal.plan);
   } else if (const int64_t moves = count("swap"); first.step == "swap" && moves > 0) {
-    const auto often = std::max(static_cast<int64_t>(kTuning.timed_again), std::ssize(c_.groups));
+    const auto often = std::max<int64_t>(kTimedAgain, std::ssize(c_.groups));
     if (looked_at_ > 0 && moves < looked_at_ + often) return false;
     looked_at_ = moves;
     plans = best(options);
@@ -120,7 +120,7 @@ bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const S
   // The others take as long as the float model.
   std::erase_if(plans, [&](const Plan& plan) { return !has_static(plan) || model_.measured(plan); });
   if (plans.empty()) return false;
-  constexpr auto kMost = static_cast<size_t>(kTuning.timed_again);  // models in turn share the caches
+  constexpr auto kMost = static_cast<size_t>(kTimedAgain);
   std::vector<Plan> some;
   for (size_t i = 0; i < std::min(kMost, plans.size()); ++i)
     some.push_back(plans[i * plans.size() / std::min(kMost, plans.size())]);

@@ -29,11 +29,11 @@ void make_symmetric(Range& range) {
 
 float mean(const std::vector<float>& values) { return pairwise_sum<float>(values) / static_cast<float>(values.size()); }
 
-}  // namespace
-
 bool needs_histogram(CalibrationMethod method) {
   return method != CalibrationMethod::kMinMax && method != CalibrationMethod::kMovingAverage;
 }
+
+}  // namespace
 
 // A few samples fill fine bins unevenly, which entropy takes for a loss that narrower ranges would spare.
 int bins_of(const CalibrateOptions& options, CalibrationMethod method) {

@@ -91,7 +91,6 @@ class RangeObserver {
   bool counting_only_ = false;
 };
 
-bool needs_histogram(CalibrationMethod method);
 // The number of bins with defaults filled in.
 int bins_of(const CalibrateOptions& options, CalibrationMethod method);
 

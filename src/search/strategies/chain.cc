@@ -97,7 +97,8 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, "one-in");
     if (options_.time_spent) {
-      if (options_.time_spent() > tuning_.one_in_time) return {};
+      constexpr double kOneInShare = 0.5;  // of a limited time; the rest is for plans made of what was learned
+      if (options_.time_spent() > kOneInShare) return {};
       if (proposals.size() > batch()) proposals.resize(batch());
     }
     if (races()) archive_.race(proposals);
