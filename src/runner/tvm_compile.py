@@ -48,8 +48,8 @@ def linker_for(triple):
 def shapes_of(model):
     weights = {w.name for w in model.graph.initializer}
     inputs = [i for i in model.graph.input if i.name not in weights]
-    return inputs, {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in inputs
-}
+    return inputs, {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in inputs}
+
 
 def describe(model, module, target, shapes):
     """The order of inputs is that of the compiled function; its parameters' names may be cleaned."""
@@ -64,29 +64,34 @@ def describe(model, module, target, shapes):
         "kind": target["kind"],
         "target": target,
         "tvm": tvm.__version__,
-        "inputs": [{
-    "name" : i.name, "type" : i.type.tensor_type.elem_type, "dims" : shapes[i.name]} for i in inputs],
+        "inputs": [{"name": i.name, "type": i.type.tensor_type.elem_type, "dims": shapes[i.name]} for i in inputs],
         "outputs": [o.name for o in model.graph.output],
-}
+    }
 
-def compile_model(path, folder, target)
-    :
-#Kernels for NVIDIA GPUs stay CUDA C, compiled by the machine that runs them(tvm / cuda_compiler.cc) : else what
-#comes out would depend on the packages beside this Python.
-      if target["kind"] == "cuda" and
-    tvm_ffi.get_global_func("ffi.Module.create.cuda", allow_missing = True)
-    : tvm_ffi.registry.remove_global_func("ffi.Module.create.cuda")
-          model = onnx.load(path) _,
-          shapes = shapes_of(model) module = from_onnx(model, shape_dict = shapes) description = describe(
-              model, module, target, shapes) compiled_for = tvm.target.Target(target) with compiled_for
-    : executable = tvm.compile(module, target = compiled_for) linker =
-              linker_for(target.get("host", target).get("mtriple")) executable
-                  .export_library(os.path.join(folder, "model.so"), **({ "fcompile" : linker } if linker else {})) with
-              open(os.path.join(folder, "model.json"), "w", encoding = "utf-8") as file : json.dump(description, file)
 
-                                                                                              def main()
-    : path,
-          folder, target = sys.argv [1:] try : compile_model(path, folder, json.loads(target)) except subprocess.CalledProcessError as error:
+def compile_model(path, folder, target):
+    # Kernels for NVIDIA GPUs stay CUDA C, compiled by the machine that runs them (tvm/cuda_compiler.cc): else what
+    # comes out would depend on the packages beside this Python.
+    if target["kind"] == "cuda" and tvm_ffi.get_global_func("ffi.Module.create.cuda", allow_missing=True):
+        tvm_ffi.registry.remove_global_func("ffi.Module.create.cuda")
+    model = onnx.load(path)
+    _, shapes = shapes_of(model)
+    module = from_onnx(model, shape_dict=shapes)
+    description = describe(model, module, target, shapes)
+    compiled_for = tvm.target.Target(target)
+    with compiled_for:
+        executable = tvm.compile(module, target=compiled_for)
+    linker = linker_for(target.get("host", target).get("mtriple"))
+    executable.export_library(os.path.join(folder, "model.so"), **({"fcompile": linker} if linker else {}))
+    with open(os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
+        json.dump(description, file)
+
+
+def main():
+    path, folder, target = sys.argv[1:]
+    try:
+        compile_model(path, folder, json.loads(target))
+    except subprocess.CalledProcessError as error:
         sys.exit(f"error: {' '.join(map(str, error.cmd))}: {error.stderr.strip()}")
     except Exception as error:  # whatever the compiler throws is the model's fault
         lines = [line for line in str(error).splitlines() if line.strip()] or [""]

@@ -98,6 +98,8 @@ TEST(Task, TargetsAreNoClasses) {
   Sample sample;
   sample.target.resize(12);
   EXPECT_EQ(find_reading({}, image_model(), {.outputs = outputs, .sample = sample}).task->name, "regress");
+  sample.label = 3;
+  EXPECT_EQ(find_reading({}, image_model(), {.outputs = outputs, .sample = sample}).task->name, "classify");
 }
 
 TEST(Task, AnErrorRateOfWordsReadsFrames) {

@@ -110,7 +110,8 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
   if (outputs.maker) return {"detect", "lists of boxes with scores"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
-  if (!first.sample.target.empty()) return {"regress", "targets are given for the samples"};
+  // Whole numbers are labels, and targets of who asks for them.
+  if (!first.sample.target.empty() && first.sample.label < 0) return {"regress", "targets are given for the samples"};
   const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
   if (gives_class_rows(model) && !(ids && ends_in_tanh(model)))
     return foretells(outputs, first.sample.tokens)
