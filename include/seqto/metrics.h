@@ -73,7 +73,7 @@ struct Losses {
   double cosine = 0;  // 1 - cosine similarity
   // Normalized mean squared error: the mean over all float outputs and their channels of min(1, sum (found - wanted)^2
   // / S), where S is the mean over the samples of sum (wanted - m)^2, m the mean of the channel, of two axes of the
-  // column; at least 1e-6 of that of sum wanted^2. Channels: of more axes the second or the last, the shorter one. So
+  // column; at least 1e-7 of that of sum wanted^2. Channels: of more axes the second or the last, the shorter one. So
   // no offset (Kelvins), boxes in pixels or first head hide what others lose. 1: nothing is left of it.
   double nmse = 0;
   // By how much the probability of the float model's first class changes: mean of |p - q| over the rows, p and q being

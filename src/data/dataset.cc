@@ -33,7 +33,9 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
   if (!options.text.tokenizer.empty() && !arrays) return internal::open_text(path, inputs, options);
   const bool folder = std::filesystem::is_directory(path);
   if (folder && internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);
-  if (internal::holds_text(path)) return internal::open_text(path, inputs, options);
+  const bool reads_ids = std::ranges::any_of(
+      inputs, [](const ValueInfo& input) { return input.type == DataType::kInt64 || input.type == DataType::kInt32; });
+  if ((!folder || reads_ids) && internal::holds_text(path)) return internal::open_text(path, inputs, options);
   if (!folder) return internal::open_arrays(path, inputs, options);
   return internal::open_images(path, inputs, options);
 }

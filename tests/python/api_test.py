@@ -99,19 +99,6 @@ class Data(unittest.TestCase):
                 found = seqto.calibrate(MODEL, data, **({"samples": 48} if isinstance(data, str) else {}))
                 self.assertEqual({t: found[t] for t in found}, {t: wanted[t] for t in wanted})
 
-    def test_files_beside_the_model_are_used(self):
-        from PIL import Image
-        (self.dir / "images").mkdir()
-        Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8)).save(self.dir / "images/a.png")
-        model = self.dir / "model.onnx"
-        model.write_bytes(pathlib.Path(MODEL).read_bytes())
-        plain = seqto.calibrate(model, self.dir / "images")
-        (self.dir / "preprocessor_config.json").write_text(json.dumps(
-            {"image_processor_type": "ViTImageProcessor", "do_resize": False, "do_rescale": False, "do_normalize": False}))
-        beside = seqto.calibrate(model, self.dir / "images")
-        self.assertAlmostEqual(plain["x"][1], 63 / 255, places=6)
-        self.assertEqual(beside["x"][1], 63)
-
     def test_a_reader_may_fill_one_buffer_again_and_again(self):
         buffer = np.empty_like(X[:1])
 
@@ -160,6 +147,19 @@ class Verbs(Folder):
     def run_command(self, *words):
         done = models.seqto("-q", *words)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_files_beside_the_model_are_used(self):
+        from PIL import Image
+        (self.dir / "images").mkdir()
+        Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8)).save(self.dir / "images/a.png")
+        model = self.dir / "model.onnx"
+        model.write_bytes(pathlib.Path(MODEL).read_bytes())
+        plain = seqto.calibrate(model, self.dir / "images")
+        (self.dir / "preprocessor_config.json").write_text(json.dumps(
+            {"image_processor_type": "ViTImageProcessor", "do_resize": False, "do_rescale": False, "do_normalize": False}))
+        beside = seqto.calibrate(model, self.dir / "images")
+        self.assertAlmostEqual(plain["x"][1], 63 / 255, places=6)
+        self.assertEqual(beside["x"][1], 63)
 
     def test_quantize_writes_what_the_command_writes(self):
         np.savez(self.dir / "x.npz", x=X)

@@ -110,7 +110,7 @@ void for_rows(const Outputs& outputs, const std::function<void(int64_t row)>& wo
   });
 }
 
-constexpr double kLeastSignal = 1e-6;  // of the squares: what never changes may be off by a thousandth
+constexpr double kLeastSignal = 1e-7;  // of the squares: what never changes may be off by a three-thousandth
 
 // As below, of samples with a value each in columns, which may have other units: each is away from its own mean.
 double signal_of_columns(const Outputs& wanted) {
