@@ -316,7 +316,7 @@ std::vector<Tensor> first_inputs(const Inputs& in) {
 
 Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, Access access) {
   Inputs in{.options = resolved(asked), .env = env, .chose_objectives = !asked.search.objectives.empty()};
-  in.options.dataset = with_files_beside(asked.model, asked.data, asked.dataset, env);
+  in.options.dataset = with_files_beside(asked.model, asked.data, in.options.dataset, env);
   const std::optional<Study> begun = begun_study(in.options);
   go_on_as_begun(in.options, begun);
   const TuneOptions& o = in.options;
