@@ -40,8 +40,9 @@ TuneOptions options_of_study(const fs::path& dir, const Overrides& here, const C
   TuneAllOptions all = tune_options(word, f, context);
   all.tune.output = dir;
   all.tune.resume = true;
-  all.tune.dataset = with_files_beside(f.model, all.tune.data, all.tune.dataset, context.env);
-  // It has been.
+  // It has been; what lies beside the model still says how data are read.
+  if (all.prepare_models || !f.decoders.empty())
+    all.tune.dataset = with_files_beside(f.model, all.tune.data, all.tune.dataset, context.env);
   if (all.prepare_models) f.model = (dir / "prepared.onnx").string();
   if (!f.decoders.empty()) f.model = (dir / kPairFile).string();
   all.prepare_models = false;

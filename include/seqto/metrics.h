@@ -127,7 +127,7 @@ enum class Speed { kFaster, kSlower, kSame };  // kSame: cannot be told apart
 std::string_view to_string(Speed speed);       // "faster", "slower", "same"
 
 // Of a latency beside float's. Not kSame only beyond kSame and beyond chance: where the interval of over_float does not
-// hold 1 and p10 agrees; without it, where nine runs in ten of one take longer than nine in ten of the other.
+// hold 1, nor p10 within kSame; else, where nine runs in ten of one take longer than nine in ten of the other.
 Speed speed_of(const Latency& latency, const Latency& of_float);
 // over_float, else the ratio of the medians, which are of other moments; 1 where either was not timed.
 double ratio_of(const Latency& latency, const Latency& of_float);

@@ -195,7 +195,7 @@ inline constexpr const char* kPairFile = "pair.onnx";
 // from generation_config.json, else config.json, beside the decoder. Throws Error{kInvalidInput} where the decoder
 // reads nothing that the encoder gives, or leaves something over.
 void take_pair(TuneOptions& options, const std::filesystem::path& encoder,
-               std::span<const std::filesystem::path> decoders);
+               std::span<const std::filesystem::path> decoders, const Env& env = plain_env());
 
 // --- Configuration files: the flags of a command, by their names, in TOML
 

@@ -1,4 +1,4 @@
-// Opens a data set of whatever kind lies at a path.
+// Opens a data set of whatever kind lies at a path, with what exporters put beside the model to read it by.
 #include "seqto/dataset.h"
 
 #include <fmt/format.h>
@@ -11,10 +11,13 @@
 #include "data/positions.h"
 #include "data/shapes.h"
 #include "data/targets.h"
+#include "data/token_inputs.h"
 #include "seqto/error.h"
 
 namespace seqto {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options) {
@@ -33,9 +36,8 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
   if (!options.text.tokenizer.empty() && !arrays) return internal::open_text(path, inputs, options);
   const bool folder = std::filesystem::is_directory(path);
   if (folder && internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);
-  const bool reads_ids = std::ranges::any_of(
-      inputs, [](const ValueInfo& input) { return input.type == DataType::kInt64 || input.type == DataType::kInt32; });
-  if ((!folder || reads_ids) && internal::holds_text(path)) return internal::open_text(path, inputs, options);
+  if ((!folder || internal::reads_ids(inputs)) && internal::holds_text(path))
+    return internal::open_text(path, inputs, options);
   if (!folder) return internal::open_arrays(path, inputs, options);
   return internal::open_images(path, inputs, options);
 }
@@ -109,6 +111,20 @@ std::unique_ptr<Dataset> open_items(const std::filesystem::path& path, std::span
   return internal::with_positions(internal::fill_inputs(std::move(data), inputs, options), inputs);
 }
 
+// Empty: there is none. Exporters of browsers' models put the model alone into a folder onnx.
+fs::path beside(const fs::path& model, const char* name) {
+  const fs::path folder = fs::absolute(model).parent_path();
+  for (const fs::path& at : {folder, folder.filename() == "onnx" ? folder.parent_path() : folder})
+    if (fs::is_regular_file(at / name)) return at / name;
+  return {};
+}
+
+bool has_own(const AudioWindows& w) { return w.log_mel || w.normalize || w.window > 0 || w.hop > 0 || w.lead > 0; }
+
+bool holds_images(const fs::path& data) {
+  return fs::is_directory(data) && !internal::holds_test_data(data) && !internal::holds_text(data);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
@@ -125,6 +141,28 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
     if (!options.states.empty() || !options.labels.empty()) throw;
     return std::make_unique<Batches>(open_items(path, for_one_item(sized, fixed.batch), options), fixed.batch);
   }
+}
+
+DatasetOptions with_files_beside(const fs::path& model, const fs::path& data, DatasetOptions options, const Env& env) {
+  if (!fs::is_regular_file(model) || data == "random" || !fs::exists(data)) return options;  // of a hub, not there
+  const bool sound = internal::holds_audio(data);  // beside which its transcripts may lie
+  if (!sound && options.text.tokenizer.empty() && internal::holds_text(data)) {
+    options.text.tokenizer = beside(model, "tokenizer.json").string();
+    if (!options.text.tokenizer.empty()) env.log(LogLevel::kInfo, "tokenizer: " + options.text.tokenizer);
+    return options;
+  }
+  if (!options.preprocess.empty() || (sound ? has_own(options.audio) : !holds_images(data))) return options;
+  const std::string file = beside(model, "preprocessor_config.json").string();
+  if (file.empty()) return options;
+  try {
+    if (sound) internal::with_extractor(file, options.audio);
+    else load_preprocess(file);
+    options.preprocess = file;
+    env.log(LogLevel::kInfo, "preprocessing: " + file);
+  } catch (const Error& error) {
+    env.log(LogLevel::kWarning, fmt::format("beside the model, not used: {}", error.what()));
+  }
+  return options;
 }
 
 }  // namespace seqto

@@ -134,6 +134,22 @@ void read_resize(const json& value, const std::string& file, Preprocess& recipe)
   }
 }
 
+// What classes of transformers do with `size`, where that is one number or "shortest_edge".
+struct ImageClass {
+  std::string_view name;
+  double crop_share = 1;       // of the picture that the crop leaves, where the file does not say it
+  bool crops_to_size = false;  // instead of to "crop_size"
+  int whole_from = 65536;      // sizes from which both sides get this many pixels, and nothing is cropped
+};
+constexpr ImageClass kShortSides[] = {{"Bit"},
+                                      {"CLIP"},
+                                      {"ConvNext", 224.0 / 256, true, 384},
+                                      {"Levit", 224.0 / 256},
+                                      {"MobileNetV1"},
+                                      {"MobileNetV2"},
+                                      {"MobileViT"},
+                                      {"PoolFormer", 0.9}};
+
 // A preprocessor_config.json of transformers, as its image processors read it. What would change pixels and is not a
 // recipe of ours is an error; keys that say nothing of pixels are passed over.
 class ImageProcessor {
@@ -143,16 +159,18 @@ class ImageProcessor {
       if (type_.empty() && root.contains(name) && root[name].is_string()) type_ = root[name].get<std::string>();
     for (const std::string_view suffix : {"Fast", "ImageProcessor", "FeatureExtractor"})
       if (type_.ends_with(suffix)) type_.resize(type_.size() - suffix.size());
+    const auto known = std::ranges::find(kShortSides, type_, &ImageClass::name);
+    if (known != std::end(kShortSides)) class_ = *known;
   }
 
   Preprocess recipe() const {
     require_known_steps();
     Preprocess recipe;
     if (is_set("do_resize", true)) set_size(recipe);
-    const bool crops = is_set("do_resize", true) && has_short_side() && type_ != "ConvNext";  // where it does not say
-    if (crops && !root_.contains("do_center_crop")) fail("do_center_crop");
+    const bool may_crop = is_set("do_resize", true) && has_short_side() && !class_.crops_to_size;
+    if (may_crop && !root_.contains("do_center_crop")) fail("do_center_crop");  // classes differ where it is not there
     if (is_set("do_center_crop", false)) recipe.crop = crop();
-    recipe.scale = is_set("do_rescale", true) ? number("rescale_factor", 1.0 / 255) : 1.0f;
+    recipe.scale = is_set("do_rescale", true) ? static_cast<float>(number("rescale_factor", 1.0 / 255)) : 1.0f;
     recipe.bgr = is_set("do_flip_channel_order", false);
     if (is_set("do_normalize", root_.contains("image_mean"))) {
       recipe.mean = channels("image_mean");
@@ -185,10 +203,10 @@ class ImageProcessor {
     return root_.contains(key) && root_[key].is_boolean() ? root_[key].get<bool>() : otherwise;
   }
 
-  float number(const char* key, double otherwise) const {
-    if (!root_.contains(key)) return static_cast<float>(otherwise);
+  double number(const char* key, double otherwise) const {
+    if (!root_.contains(key)) return otherwise;
     if (!root_[key].is_number() || !std::isfinite(root_[key].get<float>())) fail(key);
-    return root_[key].get<float>();
+    return root_[key].get<double>();
   }
 
   std::vector<float> channels(const char* key) const {
@@ -211,9 +229,6 @@ class ImageProcessor {
     return value->get<int>();
   }
 
-  // What transformers calls the share of the picture that is left by the crop.
-  float crop_share() const { return number("crop_pct", type_ == "Levit" ? 224.0 / 256 : 1); }
-
   int crop() const {
     if (!root_.contains("crop_size")) return short_side();
     if (!root_["crop_size"].is_object()) return pixels("crop_size");
@@ -223,12 +238,9 @@ class ImageProcessor {
   }
 
   bool has_short_side() const {
-    // One number is the shorter side to these, both sides to all others.
-    constexpr std::string_view kShort[] = {"CLIP",        "ConvNext",   "Levit", "MobileNetV1",
-                                           "MobileNetV2", "PoolFormer", "Bit",   "MobileViT"};
     if (!root_.contains("size")) fail("size");
     const json& size = root_["size"];
-    return size.is_object() ? size.contains("shortest_edge") : std::ranges::find(kShort, type_) != std::end(kShort);
+    return size.is_object() ? size.contains("shortest_edge") : !class_.name.empty();
   }
   int short_side() const { return root_["size"].is_object() ? pixels("size", "shortest_edge") : pixels("size"); }
 
@@ -238,7 +250,7 @@ class ImageProcessor {
                                               Preprocess::Filter::kBilinear, Preprocess::Filter::kBicubic,
                                               Preprocess::Filter::kBox};
     if (!root_.contains("resample")) fail("resample");  // each class has its own default
-    const float filter = number("resample", 0);
+    const double filter = number("resample", 0);
     if (filter < 0 || filter >= std::size(kPillow)) fail("resample");
     recipe.filter = kPillow[static_cast<size_t>(filter)];
     if (!has_short_side()) {
@@ -247,17 +259,20 @@ class ImageProcessor {
       recipe.height = object ? pixels("size", "height") : pixels("size");
     } else if (root_["size"].is_object() && root_["size"].contains("longest_edge")) {
       fail("size");
-    } else if (constexpr int kWhole = 384; type_ == "ConvNext" && short_side() >= kWhole) {
+    } else if (short_side() >= class_.whole_from) {
       recipe.width = recipe.height = short_side();
     } else {
-      recipe.short_side = static_cast<int>(static_cast<float>(short_side()) / crop_share());
+      const double share = number("crop_pct", class_.crop_share);
+      if (!(share > 0 && share <= 1)) fail("crop_pct");
+      recipe.short_side = static_cast<int>(short_side() / share);
       recipe.truncates = true;
-      if (type_ == "ConvNext") recipe.crop = short_side();
+      if (class_.crops_to_size) recipe.crop = short_side();
     }
   }
 
   const json& root_;
   std::string file_, type_;  // "ViT", "CLIP" ...
+  ImageClass class_;         // without a name: of those that give one number to both sides
 };
 
 bool is_image_processor(const json& root) {

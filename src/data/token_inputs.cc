@@ -26,6 +26,11 @@ std::optional<TokenRole> role_of(std::string_view input) {
   return {};
 }
 
+bool reads_ids(std::span<const ValueInfo> inputs) {
+  return std::ranges::any_of(
+      inputs, [](const ValueInfo& input) { return input.type == DataType::kInt64 || input.type == DataType::kInt32; });
+}
+
 bool gives_memory(std::string_view output) { return output.starts_with("present"); }
 
 bool suits(const ValueInfo& input, TokenRole role) {

@@ -19,6 +19,9 @@ enum class TokenRole {
 };
 std::optional<TokenRole> role_of(std::string_view input);
 
+// Whether one of them takes whole numbers, as token ids are.
+bool reads_ids(std::span<const ValueInfo> inputs);
+
 // Whether the output of that name is what a memory holds next: "present.0.key".
 bool gives_memory(std::string_view output);
 

@@ -33,7 +33,7 @@ Speed speed_of(const Latency& latency, const Latency& of_float) {
     // Other work on the machine lengthens the fast runs least: they have to agree.
     if (latency.p10_ns > 0 && of_float.p10_ns > 0) {
       const double fast = static_cast<double>(latency.p10_ns) / static_cast<double>(of_float.p10_ns);
-      sure &= slower ? fast > 1 + kSame / 2 : fast < 1 - kSame / 2;
+      sure &= slower ? fast >= 1 + kSame : fast <= 1 - kSame;
     }
   }
   return !sure ? Speed::kSame : slower ? Speed::kSlower : Speed::kFaster;

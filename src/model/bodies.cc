@@ -60,20 +60,12 @@ Model infer_bodies(const Model& model) {
   return result;
 }
 
-int64_t constant_bytes_in_bodies(const Model& model) {
-  int64_t bytes = 0;
-  const auto add = [&](const Tensor& constant) { bytes += static_cast<int64_t>(constant.bytes().size()); };
+int64_t bytes_of_bodies(const Model& model) {
+  size_t bytes = 0;
   for (const Node& node : model.graph.nodes)
     for (const Attribute& a : node.attributes)
-      if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value))
-        for (const Model& body : parse_bodies(*opaque, model.opsets)) {
-          for (const Initializer& weight : body.graph.initializers) add(weight.tensor);
-          for (const Node& inner : body.graph.nodes)
-            for (const Attribute& value : inner.attributes)
-              if (const auto* tensor = std::get_if<Tensor>(&value.value)) add(*tensor);
-          bytes += constant_bytes_in_bodies(body);
-        }
-  return bytes;
+      if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value)) bytes += opaque->proto.size();
+  return static_cast<int64_t>(bytes);
 }
 
 }  // namespace seqto::internal

@@ -15,8 +15,8 @@ OpaqueAttribute with_bodies(const OpaqueAttribute& attribute, const std::vector<
 // The model with the types of the tensors inside its bodies, where ONNX's shape inference finds them.
 Model infer_bodies(const Model& model);
 
-// Of the constants in its bodies, at any depth.
-int64_t constant_bytes_in_bodies(const Model& model);
+// Of the model's file.
+int64_t bytes_of_bodies(const Model& model);
 
 // Calls f with every node of the graph's bodies, at any depth.
 template <class F>

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/json.h"
+#include "runner/link.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -24,12 +25,6 @@ void take_lines(std::string& text, Take take) {
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
     if (end > begin) take(text.substr(begin, end - begin));
   text.erase(0, begin);
-}
-
-std::string quoted(const std::string& word) {
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
 }
 
 // "ray", "ray:ADDRESS", or a command.

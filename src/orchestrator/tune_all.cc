@@ -68,14 +68,14 @@ void make_names_differ(std::vector<ModelSource>& models) {
   }
 }
 
-fs::path prepared(const fs::path& model, const TuneOptions& o, const Env& env) {
+void take_prepared(TuneOptions& o, const Env& env) {
+  o.dataset = with_files_beside(o.model, o.data, o.dataset, env);
   RunnerOptions here = o.runner;
   here.isolated = false;
-  Prepared made = preprocess(load_model(model), make_runner("cpu", here, env).get());
+  Prepared made = preprocess(load_model(o.model), make_runner("cpu", here, env).get());
   for (const auto& action : made.actions) env.log(LogLevel::kDebug, action);
-  fs::path path = o.output / "prepared.onnx";
-  save_model(made.model, path);
-  return path;
+  o.model = o.output / "prepared.onnx";
+  save_model(made.model, o.model);
 }
 
 // What tells how a decoder writes lies beside it.
@@ -102,7 +102,8 @@ void exclude_present(TuneOptions& o, const std::vector<std::string>& names, cons
 
 }  // namespace
 
-void take_pair(TuneOptions& o, const fs::path& encoder, std::span<const fs::path> decoders) {
+void take_pair(TuneOptions& o, const fs::path& encoder, std::span<const fs::path> decoders, const Env& env) {
+  o.dataset = with_files_beside(encoder, o.data, o.dataset, env);
   const fs::path& decoder = decoders.front();
   const Model first = load_model(encoder);
   Model second = load_model(decoder);
@@ -134,15 +135,14 @@ TuneOptions options_for(const ModelSource& source, const TuneAllOptions& options
   TuneOptions o = options.tune;
   if (!source.name.empty()) o.output = o.output / source.name;
   o.model = fetch_model(source.location, false, options.hub, env).model;
-  o.dataset = with_files_beside(o.model, o.data, o.dataset, env);  // of the model itself, not of what is made of it
   if (!source.decoders.empty()) {
     if (options.prepare_models)
       throw Error(Code::kUsage,
                   "[tune] --prepare-models with an encoder and a decoder found; `seqto prepare` of each "
                   "before expected");
-    take_pair(o, fs::path(o.model), source.decoders);
+    take_pair(o, fs::path(o.model), source.decoders, env);
   }
-  if (options.prepare_models) o.model = prepared(o.model, o, env);
+  if (options.prepare_models) take_prepared(o, env);
   exclude_present(o, options.exclude_if_present, env);
   return o;
 }

@@ -50,8 +50,7 @@ def nmse(wanted, found, channels):
         a, b = a.astype(np.float64), b.astype(np.float64)
         rest = tuple(i for i in range(1, a.ndim) if i != axis)
         away = a - a.mean((0,) + (rest if a.ndim > 2 else ()), keepdims=True)
-        signal = (away ** 2).sum(rest).sum(0) / (len(a) - (a.ndim == 2))
-        signal = np.maximum(signal, 1e-7 * (a ** 2).sum(rest).mean(0))
+        signal = np.maximum((away ** 2).sum(rest).mean(0), 1e-7 * (a ** 2).sum(rest).mean(0))
         outputs.append(np.minimum(1, ((a - b) ** 2).sum(rest) / signal).reshape(len(a), -1).mean(1))
     return np.mean(outputs, axis=0).mean()
 

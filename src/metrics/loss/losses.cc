@@ -110,54 +110,43 @@ void for_rows(const Outputs& outputs, const std::function<void(int64_t row)>& wo
   });
 }
 
-constexpr double kLeastSignal = 1e-7;  // of the squares: what never changes may be off by a three-thousandth
-
-// As below, of samples with a value each in columns, which may have other units: each is away from its own mean.
-double signal_of_columns(const Outputs& wanted) {
-  const auto columns = static_cast<size_t>(wanted.columns);
-  const double samples = static_cast<double>(wanted.rows);
-  double varies = 0, whole = 0;
-  for (size_t k = 0; k < columns; ++k) {
-    const double first = std::isfinite(wanted.values[k]) ? wanted.values[k] : 0;
-    double sum = 0, squares = 0;
-    for (size_t i = k; i < wanted.values.size(); i += columns) {
-      const double value = wanted.values[i], away = value - first;
-      if (!std::isfinite(value)) continue;
-      sum += away, squares += away * away, whole += value * value;
-    }
-    varies += std::max(0.0, squares - sum * sum / samples);
+// How values vary.
+class Moments {
+ public:
+  void add(double value) {
+    if (!std::isfinite(value)) return;
+    if (count_++ == 0) first_ = value;
+    const double away = value - first_;  // numbers of Kelvins keep their digits so
+    sum_ += away, squares_ += away * away, whole_ += value * value;
   }
-  return std::max(varies / (samples - 1), kLeastSignal * whole / samples);
-}
+  double whole() const { return whole_; }  // the sum of squares
+  // The sum of squares away from the mean; a single value has no other to be away from.
+  double varies() const {
+    return count_ > 1 ? std::max(0.0, squares_ - sum_ * sum_ / static_cast<double>(count_)) : whole_;
+  }
 
-// The mean over the samples of what each channel's values are away from their mean, squared and summed up. A single
-// value has no other to be away from.
+ private:
+  double first_ = 0, sum_ = 0, squares_ = 0, whole_ = 0;
+  int64_t count_ = 0;
+};
+
+// S of each channel, as metrics.h has it. Columns of samples may have other units: each is away from its own mean.
 std::vector<double> signals(const Outputs& wanted, const Channels& channels) {
-  if (channels.has_columns && wanted.rows > 1) return {signal_of_columns(wanted)};
-  struct Channel {
-    double first = 0, sum = 0, squares = 0;  // away from the first value: numbers of Kelvins keep their digits so
-    int64_t count = 0;
-    double whole = 0;  // sum of the values' own squares
-  };
-  std::vector<Channel> sums(channels.count);
+  constexpr double kLeast = 1e-7;  // of the squares: what never changes may be off by a three-thousandth
+  const bool by_column = channels.has_columns && wanted.rows > 1;
+  std::vector<Moments> moments(by_column ? static_cast<size_t>(wanted.columns) : channels.count);
   for (int64_t i = 0; i < wanted.rows; ++i) {
     const auto row = wanted.row(i);
-    channels.for_each(row.size(), [&](size_t k, size_t c) {
-      const double value = row[k];
-      if (!std::isfinite(value)) return;
-      Channel& channel = sums[c];
-      if (channel.count++ == 0) channel.first = value;
-      const double away = value - channel.first;
-      channel.sum += away, channel.squares += away * away, channel.whole += value * value;
-    });
+    channels.for_each(row.size(), [&](size_t k, size_t c) { moments[by_column ? k : c].add(row[k]); });
   }
-  std::vector<double> result;
-  for (const Channel& c : sums) {
-    const double of_mean = c.count > 1 ? c.sum * c.sum / static_cast<double>(c.count) : 0;
-    const double varies = c.count > 1 ? std::max(0.0, c.squares - of_mean) : c.whole;
-    result.push_back(std::max(varies, kLeastSignal * c.whole) / static_cast<double>(wanted.rows));
+  std::vector<double> varies(channels.count), whole(channels.count);
+  for (size_t m = 0; m < moments.size(); ++m) {
+    const size_t c = by_column ? 0 : m;
+    varies[c] += moments[m].varies(), whole[c] += moments[m].whole();
   }
-  return result;
+  for (size_t c = 0; c < varies.size(); ++c)
+    varies[c] = std::max(varies[c], kLeast * whole[c]) / static_cast<double>(wanted.rows);
+  return varies;
 }
 
 // Of each sample. `found` null: the candidate has no such output.

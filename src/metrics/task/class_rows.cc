@@ -3,6 +3,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "data/token_inputs.h"
 #include "model/graph_view.h"
 #include "seqto/task.h"
 
@@ -32,10 +33,7 @@ class Scores {
 
   bool found() const {
     if (graph_.outputs.empty()) return false;
-    const auto inputs = graph_.free_inputs();
-    const bool ids = std::ranges::any_of(inputs, [](const ValueInfo& input) {
-      return input.type == DataType::kInt64 || input.type == DataType::kInt32;
-    });
+    const bool ids = internal::reads_ids(graph_.free_inputs());
     const Node* node = view_.edges.producer(graph_.outputs[0].name);
     for (size_t steps = 0; node && steps < graph_.nodes.size(); ++steps) {
       if (node->inputs.empty()) return false;

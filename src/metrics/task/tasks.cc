@@ -42,11 +42,7 @@ struct Found {
   std::string reason;
 };
 
-bool reads_ids(const Model& model) {
-  return std::ranges::any_of(model.graph.free_inputs(), [](const ValueInfo& input) {
-    return input.type == DataType::kInt64 || input.type == DataType::kInt32;
-  });
-}
+bool reads_ids(const Model& model) { return internal::reads_ids(model.graph.free_inputs()); }
 
 bool is_sequence(const Outputs& outputs) { return outputs.dims.size() == 3 && outputs.dims[0] == 1; }
 

@@ -279,7 +279,7 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
 
 void note_bodies(Inputs& in) {
   constexpr double kMuch = 0.05;  // of the file
-  const int64_t bytes = constant_bytes_in_bodies(in.model);
+  const int64_t bytes = bytes_of_bodies(in.model);
   if (static_cast<double>(bytes) < kMuch * static_cast<double>(in.model_bytes)) return;
   in.notes.push_back(fmt::format("{} of the {} of the model lie in bodies of If, Loop or Scan; these stay as they are",
                                  format_bytes(bytes), format_bytes(in.model_bytes)));
