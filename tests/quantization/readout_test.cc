@@ -31,6 +31,7 @@ g (float[1,4,5,5] x) => (float y) {
   add("boxes", {2, 32, 1, 1});
   add("scores", {1, 32, 1, 1});
   add("again", {3, 3, 1, 1});
+  add("narrow", {1, 1, 1, 1});
   add("grid", {1, 2, 5, 5});
   name_nodes(model);
   return infer_shapes(model);
@@ -44,6 +45,19 @@ Names found(const std::string& rest) {
 TEST(Readout, IsTheLastLayersAndWhatIsBehind) {
   EXPECT_EQ(found("  b = Add (p, grid)\n  s = Sigmoid (q)\n  y = Concat <axis = 1> (b, s)"),
             Names({"p", "q", "b", "s", "y"}));
+}
+
+TEST(Readout, IsWhatRoundsForTheLastLayersAlone) {
+  const std::string silu = R"(  g = Sigmoid (c)
+  h = Mul (c, g)
+  t = Conv (h, scores)
+  y = Concat <axis = 1> (p, t))";
+  EXPECT_EQ(found(silu), Names({"p", "q", "g", "h", "t", "y"}))
+      << "r stays: the codes of a Relu are those of its layer";
+  EXPECT_EQ(found("  h = LeakyRelu (c)\n  t = Conv (h, scores)\n  u = MaxPool <kernel_shape = [5,5]> (h)\n"
+                  "  v = Conv (u, scores)\n  w = Conv (v, narrow)\n  y = Concat <axis = 1> (p, t)"),
+            Names({"p", "q", "t", "w", "y"}))
+      << "v, a layer on codes, reads h too";
 }
 
 TEST(Readout, WideLastLayersAreQuantized) {

@@ -22,12 +22,29 @@ class Finder {
       for (const size_t n : nodes) tensors.insert(nodes_[n].outputs.begin(), nodes_[n].outputs.end());
     };
     take(behind_);
-    if (weights_of_last_ * kLeastShare <= weights_) take(last_);
+    if (weights_of_last_ * kLeastShare <= weights_) {
+      take(last_);
+      take_what_only_they_read(tensors);
+    }
     tensors.erase("");
     return tensors;
   }
 
  private:
+  // Operators that would round anew, as both of a SiLU, what they write being floats again at once. No Relu, whose
+  // codes the layer in front of it writes.
+  void take_what_only_they_read(std::unordered_set<std::string>& tensors) const {
+    const auto is_taken = [&](const Node* reader) {
+      return !reader->outputs.empty() && tensors.contains(reader->outputs[0]);
+    };
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      const Node& n = nodes_[i];
+      if (n.outputs.size() != 1 || is_layer(n) || has(n, kProduct | kKeepsCodes | kKeepsScale)) continue;
+      const auto readers = view_.edges.readers(n.outputs[0]);
+      if (!readers.empty() && std::ranges::all_of(readers, is_taken)) tensors.insert(n.outputs[0]);
+    }
+  }
+
   bool is_share(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
     while (producer && moves_values(*producer)) producer = view_.edges.producer(producer->inputs[0]);
