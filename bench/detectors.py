@@ -1,5 +1,5 @@
 """Heads of detectors by chance, behind trained nets (examples/detector): what the default static int8 leaves of map50_95, beside
-the same with the last layers quantized too, and onnxruntime's default static QDQ, in one run.
+the same with the last layers quantized too, the same without cut ranges, and onnxruntime's default static QDQ, in one run.
 
 - lost: more than 1 % of the float model's figure
 - dead: less than a tenth of it is left
@@ -31,6 +31,8 @@ import heads  # noqa: E402
 
 BINARY = os.environ["SEQTO_BINARY"]
 CALIBRATION, ROUNDS = 100, 40
+WHOLE_RANGES = ["--activation-type", "uint8", "--per-channel", "--center", "--equalize", "--rounding", "learned", "--unify-concat",
+                "--float-unlike-concat"]
 QUANTIZED_ENDS = ["--improve", "--activation-type", "uint8", "--per-channel", "--no-float-unlike-concat"]
 PREPROCESS = {True: "none", False: "unit"}  # where the graph divides by 255, and where it does not
 
@@ -78,11 +80,11 @@ def times(files):
 def compared(seed, calibration, data, work):
     head = heads.drawn(seed)
     model, read = heads.build(head)
-    files = [work / f"{name}.onnx" for name in ("float", "ours", "ends", "theirs")]
+    files = [work / f"{name}.onnx" for name in ("float", "ours", "ends", "whole", "theirs")]
     onnx.save(model, files[0])
-    for file, flags in ((files[1], []), (files[2], QUANTIZED_ENDS)):
+    for file, flags in ((files[1], []), (files[2], QUANTIZED_ENDS), (files[3], WHOLE_RANGES)):
         seqto("quantize", files[0], "--data", calibration / "images", "--preprocess", PREPROCESS[head.bytes_in], *flags, "-o", file)
-    quantize_static(files[0], files[3], Pictures(calibration / "images", head), quant_format=QuantFormat.QDQ,
+    quantize_static(files[0], files[4], Pictures(calibration / "images", head), quant_format=QuantFormat.QDQ,
                     activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, per_channel=True)
     return head, [mean_precision(file, read, data, head, work) for file in files], times(files)
 
@@ -90,7 +92,7 @@ def compared(seed, calibration, data, work):
 def main():
     option = lambda name, otherwise: int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else otherwise
     count, first = option("--count", 500), option("--seed", 0)
-    names = ("seqto", "seqto, --no-float-unlike-concat", "onnxruntime")
+    names = ("seqto", "seqto, --no-float-unlike-concat", "seqto, ranges not cut", "onnxruntime")
     kept, speeds = {name: [] for name in names}, {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)

@@ -185,11 +185,19 @@ struct Candidate {
 // Throws Error{kInvalidInput} as Quantizer does.
 Ranges refine_ranges(const Candidate& candidate, const SampleRun& on, const RefineOptions& = {});
 
+// --- Ranges that end where nothing changes any more
+//
+// What Sigmoid, HardSwish and the like alone read, or SiLU as Mul(x, Sigmoid(x)), needs codes only where their answers
+// change: between -10 and its highest value for a SiLU, whose inputs may reach -50. The step of the codes is finer.
+
+// The ranges, those of such tensors cut. Ends are where the answer is within 0.0005 of what it tends to.
+Ranges cut_ranges(const Model& model, Ranges ranges);
+
 // --- All improvers as one set of options, in the order in which they work together
 //
 //   model    = rewrite_for(...)        before calibration: center, equalize, smooth
 //   ranges   = calibrate(model, ...)
-//   improved = improve(...)            once: learned rounding, refined ranges, corrected biases
+//   improved = improve(...)            once: cut ranges, learned rounding, refined ranges, corrected biases
 //   file     = Quantizer(model, improved.ranges, ...).quantize(plan, {improved.corrections})
 //
 // What is found for one plan serves every other plan of the same model too: codes and biases belong to layers of a
@@ -200,7 +208,8 @@ struct ImproveOptions {
   bool equalize = false;
   bool smooth = false;
   std::optional<double> smooth_alpha = 0.5;  // RewriteOptions::smooth_alpha
-  bool scale_search = false;                 // of layers whose rounding is not learned
+  bool cut_ranges = false;
+  bool scale_search = false;  // of layers whose rounding is not learned
   bool learned_rounding = false;
   int64_t max_rounding_inputs = 0;  // RoundingOptions::max_inputs; of wider layers the biases are corrected, fast
   bool refine_ranges = false;

@@ -1,6 +1,7 @@
 #include "model/op_traits.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 namespace seqto::internal {
@@ -219,6 +220,21 @@ std::optional<size_t> biased_axis(const Node& node, size_t rank) {
 
 bool has_factors(const Node& node) {
   return is_gemm(node) && (node.float_attribute("alpha", 1) != 1 || node.float_attribute("beta", 1) != 1);
+}
+
+std::optional<Bends> bends(const Node& node) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  static const std::unordered_map<std::string_view, Bends> kBends{
+      {"Gelu", {-4, kNone, -kNone}},   {"HardSwish", {-3, kNone, -kNone}}, {"Sigmoid", {-7.6, 7.6, -10}},
+      {"Swish", {-10, kNone, -kNone}}, {"Tanh", {-4.2, 4.2, -kNone}},
+  };
+  if (!node.domain.empty()) return {};
+  if (node.op_type == "HardSigmoid") {
+    const double alpha = node.float_attribute("alpha", 0.2f), beta = node.float_attribute("beta", 0.5f);
+    if (alpha > 0) return Bends{-beta / alpha, (1 - beta) / alpha, -beta / alpha};
+  }
+  const auto row = kBends.find(node.op_type);
+  return row == kBends.end() ? std::nullopt : std::optional(row->second);
 }
 
 }  // namespace seqto::internal

@@ -120,4 +120,12 @@ std::optional<size_t> biased_axis(const Node& node, size_t rank);
 // Gemm with another alpha or beta than 1.
 bool has_factors(const Node& node);
 
+// Inputs between which its answer changes: beyond them it is within 0.0005 of what it tends to.
+struct Bends {
+  double low = 0, high = 0;
+  double low_times = 0;  // the low one of x times its answer; minus infinity where that goes on
+};
+// Nothing where no end is known.
+std::optional<Bends> bends(const Node& node);
+
 }  // namespace seqto::internal

@@ -134,6 +134,22 @@ def refined_ranges(folder):
         assert errors[1] < errors[0], (name, errors)
 
 
+def cut_ranges(folder):
+    """What a SiLU reads, from -50 to 20 or so: its codes say nothing of what lies below -10."""
+    node = helper.make_node
+    nodes = [node("Conv", ["x", "w0", "b0"], ["a"], name="stem", pads=[1, 1, 1, 1]), node("Sigmoid", ["a"], ["s"], name="gate"),
+             node("Mul", ["a", "s"], ["h"], name="silu"), node("Conv", ["h", "w1"], ["y"], name="last")]
+    weights = [("w0", weight(8, 3, 3, 3) * 2), ("b0", np.full(8, -15, np.float32)), ("w1", weight(4, 8, 1, 1, seed=1))]
+    model = onnx.load(save(folder / "model.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 8, 8])], weights))
+    x, others = weight(32, 3, 8, 8, seed=2), weight(64, 3, 8, 8, seed=3)
+    np.savez(folder / "data.npz", x=x)
+    flags = ["--activation-type", "uint8", "--per-channel", "--exclude", "last"]
+    plain, cut = (quantize(folder, folder / "model.onnx", *flags, *more) for more in ((), ("--cut-ranges",)))
+    errors = [np.square(outputs(model, others)[0] - outputs(q, others)[0]).mean() for q in (plain, cut)]
+    print(f"cut ranges: squared error {errors[0]:.3g}, cut {errors[1]:.3g}")
+    assert errors[1] < 0.85 * errors[0], errors
+
+
 def headroom_of_16_bits(folder):
     """Values beyond what the samples showed: cut off by their ranges, but for twice as wide ones, as --improve has them."""
     rng = np.random.default_rng(4)
@@ -323,7 +339,7 @@ def usage(folder):
 
 
 def main():
-    for test in (bias_correction, centered_channels, refined_ranges, headroom_of_16_bits, unified_concat, boxes_and_scores, rounded_weights, rounded_blocks, usage):
+    for test in (bias_correction, centered_channels, refined_ranges, cut_ranges, headroom_of_16_bits, unified_concat, boxes_and_scores, rounded_weights, rounded_blocks, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0

@@ -73,7 +73,9 @@ std::optional<Improved> improve_scheme(const Workbench& w, const DetailedScheme&
   const Scheme scheme = detailed.scheme;
   if (scheme == Scheme::kFloat32 || scheme == Scheme::kFloat16) return {};
   ImproveOptions improvers = improvers_of(o, scheme);
-  if (detailed != schemes_of(o).front()) improvers.refine_ranges = false;
+  if (detailed != schemes_of(o).front())  // whose ranges are those of all
+    for (const Improver& i : seqto::improvers())
+      if (i.kind == ImproverKind::kRanges) improvers.*i.option = false;
   if (!improvers.corrects() && !asks(detailed.fields, ImproverKind::kEncoding)) return {};
   const Plan plan = without_methods(uniform_plan(w.model, detailed, w.quantize.exclude));
   const Candidate candidate{w.model, ranges, w.quantize, plan};

@@ -54,6 +54,8 @@ bool learns(const Improving& i, const Node& node, const GraphView& view) {
   return layout && (most == 0 || layout->inputs <= most);
 }
 
+void cut(Improving& i) { i.found.ranges = cut_ranges(i.candidate.model, std::move(i.found.ranges)); }
+
 // Of layers whose rounding will not be learned, which makes more of the scales that there are; before those behind them
 // learn to make up for their errors.
 void search(Improving& i) {
@@ -108,6 +110,9 @@ bool serves_codes(Scheme scheme) { return is_static(scheme) || is_weight_only(sc
 bool in_8_bits(Scheme scheme, DataType activation_type) {
   return !is_weight_only(scheme) && !internal::is_16_bits(activation_type);
 }
+bool static_in_8_bits(Scheme scheme, DataType activation_type) {
+  return is_static(scheme) && in_8_bits(scheme, activation_type);
+}
 bool always(Scheme, DataType) { return true; }
 
 constexpr Improver kImprovers[] = {
@@ -141,6 +146,14 @@ constexpr Improver kImprovers[] = {
      .field = &LayerOptions::smooth_quant,
      .serves = quantizes_activations,
      .rewrite = smooth},
+    {.name = "cut_ranges",
+     .kind = ImproverKind::kRanges,
+     .flag = "--cut-ranges",
+     .help = "Ranges of what SiLU, Sigmoid and the like alone read end where their answers no longer change",
+     .option = &ImproveOptions::cut_ranges,
+     .serves = is_static,
+     .recommended = static_in_8_bits,
+     .improve = cut},
     {.name = "scale_search",
      .kind = ImproverKind::kEncoding,
      .flag = "--scale-search",
