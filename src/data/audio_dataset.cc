@@ -269,12 +269,10 @@ bool holds_audio(const fs::path& path) {
 
 AudioWindows with_extractor(const std::string& file, AudioWindows windows) {
   const auto fail = [&](const std::string& found) {
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[data] {}: {} found; the preprocessor_config.json of a Wav2Vec2FeatureExtractor or a "
-                    "WhisperFeatureExtractor expected; leave --preprocess out, and save what the model reads as "
-                    "an .npz",
-                    file, found));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] {}: {} found; the preprocessor_config.json of a Wav2Vec2FeatureExtractor or a "
+                            "WhisperFeatureExtractor expected; save what the model reads as an .npz",
+                            file, found));
   };
   if (!fs::is_regular_file(file)) fail("preprocessing of sound by that name, and no such file,");
   const nlohmann::json json = parse_json_if_any(read_file(file));

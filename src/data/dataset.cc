@@ -160,7 +160,8 @@ DatasetOptions with_files_beside(const fs::path& model, const fs::path& data, Da
     options.preprocess = file;
     env.log(LogLevel::kInfo, "preprocessing: " + file);
   } catch (const Error& error) {
-    env.log(LogLevel::kWarning, fmt::format("beside the model, not used: {}", error.what()));
+    // Data that are not what the model was trained on give answers that look like any others.
+    throw Error(error.code(), fmt::format("{}; or --preprocess none takes the files as they are", error.what()));
   }
   return options;
 }

@@ -189,8 +189,9 @@ class ImageProcessor {
   }
 
   void require_known_steps() const {
-    constexpr std::string_view kDone[] = {"do_resize",      "do_center_crop",        "do_rescale",      "do_normalize",
-                                          "do_convert_rgb", "do_flip_channel_order", "do_reduce_labels"};
+    constexpr std::string_view kDone[] = {"do_resize",        "do_center_crop",        "do_rescale",
+                                          "do_normalize",     "do_convert_rgb",        "do_flip_channel_order",
+                                          "do_reduce_labels", "do_convert_annotations"};
     for (const auto& [key, value] : root_.items()) {
       const bool asks = value.is_boolean() && value.get<bool>();
       const bool step = key.starts_with("do_") || key == "keep_aspect_ratio" || key == "rescale_offset" ||
@@ -335,7 +336,6 @@ std::string preprocess_to_json(const Preprocess& recipe) {
                                     [&](const FilterName& entry) { return entry.filter == recipe.filter; });
   if (recipe.short_side > 0) {
     root["resize"] = {{"short_side", recipe.short_side}, {"filter", filter->name}};
-    if (recipe.truncates) root["resize"]["truncates"] = true;
   } else if (recipe.width > 0) {
     root["resize"] = {{"width", recipe.width}, {"height", recipe.height}, {"filter", filter->name}};
   }

@@ -9,7 +9,7 @@
 
 namespace seqto::internal {
 
-// The JSON form with every field, one line; equal recipes give equal text.
+// The form of a file, with every field of one, on one line.
 std::string preprocess_to_json(const Preprocess& recipe);
 
 // For each channel of the tensor the value of each pixel 0..255, as float32 arithmetic gives it step by step.
