@@ -57,6 +57,23 @@ Written write(const Model& model, const Plan& plan, const QuantizeOptions& optio
   return {std::move(result), quantizer.notes()};
 }
 
+// As PyTorch's exporter names a weight again that two layers share.
+TEST(SharedWeights, AreOneBehindAnIdentityBesideBodies) {
+  const Model model = quantizable_form(with_table(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,96] a, float[2,96] b, bool c) => (float[2,64] y, float[2,64] z) {
+  again = Identity(table)
+  [first] p = MatMul(a, table)
+  [second] q = MatMul(b, again)
+  y = Add(p, q)
+  z = If(c) <then_branch = t () => (float[2,64] u) { u = Neg(p) }, else_branch = e () => (float[2,64] v) { v = Neg(q) }>
+})"),
+                                       {})
+                          .model;
+  const Written found = write(model, uniform_plan(model, Scheme::kInt8Weights));
+  EXPECT_TRUE(found.notes.empty());
+  EXPECT_EQ(stored_bytes(found.model), kRows * kColumns);
+}
+
 TEST(SharedWeights, AreReadThroughTransposes) {
   const Model model = tied();
   const auto shared = shared_weights(model, GraphView(model));

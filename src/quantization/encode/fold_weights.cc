@@ -4,7 +4,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "model/bodies.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "model/sort_nodes.h"
@@ -19,7 +18,10 @@ class WeightFolder {
   explicit WeightFolder(Model& model) : model_(model), edges_(model.graph) {
     for (const Initializer& i : model.graph.initializers) constants_[i.name] = i.tensor;
     for (const ValueInfo& v : model.graph.outputs) outputs_.insert(v.name);
-    has_bodies_ = std::ranges::any_of(model.graph.nodes, has_body);
+    for (const Node& node : model.graph.nodes)
+      for (const Attribute& a : node.attributes)
+        if (const auto* body = std::get_if<OpaqueAttribute>(&a.value))
+          captured_.insert(body->captures.begin(), body->captures.end());
     for (const Node& node : model.graph.nodes) move(node);
   }
 
@@ -78,7 +80,7 @@ class WeightFolder {
     if (inputs.empty() || !inputs[0]->is_float()) return;
     const std::string &source = node.inputs[0], &target = node.outputs[0];
     // A body reads by name what lies around it.
-    const bool renames = is_identity(node) && !has_bodies_;
+    const bool renames = is_identity(node) && !captured_.contains(target);
     // What others read as it is would be stored twice: layers take it through a Transpose (weight_sites.h).
     if (!renames && !is_cut_up(source) && std::ranges::any_of(node.inputs, [&](const std::string& name) {
           return is_weight(name) && read_count(name) > 1;
@@ -102,12 +104,11 @@ class WeightFolder {
 
   Model& model_;
   std::unordered_map<std::string, Tensor> constants_;
-  const Edges edges_;                               // until write()
-  std::unordered_map<std::string, int64_t> cut_;    // bytes of Slices of it
-  std::unordered_map<std::string, size_t> others_;  // that read the same value by another name
-  bool has_bodies_ = false;
+  const Edges edges_;                                     // until write()
+  std::unordered_map<std::string, int64_t> cut_;          // bytes of Slices of it
+  std::unordered_map<std::string, size_t> others_;        // that read the same value by another name
   std::unordered_map<std::string, std::string> same_as_;  // behind Identity
-  std::unordered_set<std::string> outputs_, moved_;
+  std::unordered_set<std::string> outputs_, captured_, moved_;
   std::vector<std::string> order_;
 };
 
