@@ -182,8 +182,9 @@ void require_quantizable(const Model& model, Scheme scheme) {
   if (inside)
     throw Error(Code::kInvalidInput,
                 "[quantize] nothing to quantize: all layers found lie in the bodies of If, Loop or Scan; layers of the "
-                "main graph were expected; where one input decides the branch, `seqto prepare MODEL --fix-input "
-                "NAME=NUMBER -o OUT` leaves that branch alone");
+                "main graph were expected; `--mode dynamic --enable-subgraph` quantizes bodies; `seqto tune ENCODER "
+                "DECODER` tunes a merged decoder; where one input decides the branch, `seqto prepare MODEL "
+                "--fix-input NAME=NUMBER -o OUT` leaves that branch alone");
   refuse_other_floats(model, scheme);
   throw Error(
       Code::kInvalidInput,

@@ -66,7 +66,9 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
     recipe.rewritten_for = recipe.everywhere;
     // What the operators that quantize at run time give.
     if (mode == "dynamic") recipe.quantize.activation_type = DataType::kUint8;
-    require_quantizable(model, *recipe.everywhere);
+    const bool in_bodies =
+        recipe.quantize.enable_subgraph && std::ranges::any_of(model.graph.nodes, internal::has_body);
+    if (!in_bodies) require_quantizable(model, *recipe.everywhere);
     return best && mode == "dynamic" ? spare_convolutions(recipe, model) : std::vector<std::string>{};
   }
   if (mode == "float16") {
