@@ -26,7 +26,9 @@ void bench_command(Flags& f, const Context& context) {
   std::vector<BenchInput> inputs;
   for (const auto& asked : f.models) {
     const std::string path = model_file(asked, f.hub, context);
-    data.push_back(open_data(path, load_model(path), f.data, context));
+    // The original's files beside it are those of all: what is made of it may lie elsewhere.
+    const std::string& original = inputs.empty() ? path : inputs.front().path;
+    data.push_back(open_data(original, load_model(path), f.data, context));
     inputs.push_back({path, data.back().get()});
   }
   f.options.device = f.device.device;

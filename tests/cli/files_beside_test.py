@@ -82,6 +82,16 @@ class FilesBeside(unittest.TestCase):
                     np.testing.assert_allclose(found, np.concatenate([made_ready(p, **recipe) for p in pictures]), atol=2e-6)
                     file.unlink()
 
+    def test_those_of_the_original_are_all_models_of_a_bench(self):
+        self.pictures()
+        models.save(self.model, [models.node("Relu", ["x"], ["y"])], [("x", [1, 3, 20, 24])], [("y", [1, 3, 20, 24])])
+        (self.dir / "preprocessor_config.json").write_text(json.dumps(VIT))
+        (self.dir / "elsewhere").mkdir()
+        shutil.copy(self.model, self.dir / "elsewhere/copy.onnx")
+        done = models.seqto("bench", self.model, self.dir / "elsewhere/copy.onnx", "--data", self.dir / "images", "--launches", "1",
+                            "--rounds", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_flag_goes_before_it(self):
         pictures = self.pictures()
         (self.dir / "preprocessor_config.json").write_text(json.dumps(VIT))

@@ -48,6 +48,25 @@ TEST(RecipeChoices, AMode) {
   EXPECT_EQ(code_of([&] { take_mode(recipe, nothing, "weights", Scheme::kInt8Weights, true); }), Code::kInvalidInput);
 }
 
+TEST(RecipeChoices, WeightsMadeOfConstantsAreTold) {
+  const Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4] x) => (float[1,2] y) <float[4,2] v = {1,2,3,4,5,6,7,8}, float[4,2] w = {1,2,3,4,5,6,7,8}> {
+      [norm] n = ReduceL2(v)
+      [scaled] s = Div(v, n)
+      [turned] t = Transpose(s)
+      [first] a = MatMul(x, s)
+      [second] b = MatMul(a, t)
+      [third] y = MatMul(b, w)
+    })");
+  for (const char* mode : {"dynamic", "weights"}) {
+    Recipe recipe;
+    const auto notes = take_mode(recipe, model, mode, Scheme::kInt8Weights, true);
+    ASSERT_EQ(notes.size(), 1u) << mode;
+    EXPECT_NE(notes[0].find("the weights of 2 layers are computed from constants"), std::string::npos) << notes[0];
+  }
+}
+
 TEST(RecipeChoices, DynamicLeavesConvolutionsTheirActivations) {
   const Model model = quantizable_form(parse_model_text(R"(
     <ir_version: 8, opset_import: ["" : 17]>

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include "model/bodies.h"
@@ -57,6 +58,32 @@ std::vector<std::string> spare_convolutions(Recipe& recipe, const Model& model) 
                   spared)};
 }
 
+// Weights that the graph makes of constants, as weight normalization does, have no form. Says what gives them one.
+std::vector<std::string> computed_weights(const Model& model) {
+  std::unordered_set<std::string> constants, computed;
+  for (const Initializer& i : model.graph.initializers) constants.insert(i.name);
+  const auto is_known = [&](const std::string& name) { return constants.contains(name) || computed.contains(name); };
+  int layers = 0;
+  for (const Node& node : model.graph.nodes) {
+    if (internal::is_constant(node)) constants.insert(node.outputs.begin(), node.outputs.end());
+    else if (internal::has(node, internal::kProduct) && node.inputs.size() > 1 && !is_known(node.inputs[0]))
+      layers += computed.contains(node.inputs[1]);
+    else if (!node.inputs.empty() && !internal::moves_values(node) && std::ranges::all_of(node.inputs, is_known))
+      computed.insert(node.outputs.begin(), node.outputs.end());
+    else if (internal::moves_values(node) && computed.contains(node.inputs[0])) computed.insert(node.outputs[0]);
+  }
+  if (layers == 0) return {};
+  return {
+      fmt::format("the weights of {} layers are computed from constants, as by weight normalization, and stay "
+                  "float; `seqto prepare MODEL -o OUT` makes constants of them",
+                  layers)};
+}
+
+std::vector<std::string> both(std::vector<std::string> notes, std::vector<std::string> more) {
+  std::ranges::move(more, std::back_inserter(notes));
+  return notes;
+}
+
 }  // namespace
 
 std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std::string& mode, Scheme stored,
@@ -69,7 +96,8 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
     const bool in_bodies =
         recipe.quantize.enable_subgraph && std::ranges::any_of(model.graph.nodes, internal::has_body);
     if (!in_bodies) require_quantizable(model, *recipe.everywhere);
-    return best && mode == "dynamic" ? spare_convolutions(recipe, model) : std::vector<std::string>{};
+    if (mode == "static") return {};
+    return both(best ? spare_convolutions(recipe, model) : std::vector<std::string>{}, computed_weights(model));
   }
   if (mode == "float16") {
     recipe.plan = uniform_plan(model, Scheme::kFloat16);
@@ -78,7 +106,7 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
   if (mode != "weights")
     throw Error(Code::kUsage, "[quantize] mode '" + mode + "' found; static, dynamic, weights or float16 expected");
   recipe.plan = uniform_plan(model, stored);
-  std::vector<std::string> notes = widen_tied_weights(recipe.plan, model);
+  std::vector<std::string> notes = both(widen_tied_weights(recipe.plan, model), computed_weights(model));
   if (recipe.plan.schemes.empty()) require_quantizable(model);
   if (recipe.plan.schemes.empty())
     throw Error(Code::kInvalidInput,
