@@ -34,43 +34,57 @@ onnx::ModelProto parse(std::string_view bytes, const std::string& where) {
   return proto;
 }
 
+// What today's runtimes load; libonnx knows newer ones, which no runtime accepts yet.
+constexpr int64_t kMaxIrVersion = 13, kMinOpset = 7, kMaxOpset = 26, kMaxMlOpset = 5;
+
+std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+// By domain.
+using Versions = std::map<std::string, int64_t>;
+Versions versions_of(const auto& opset_import) {
+  Versions versions;
+  for (const auto& o : opset_import) versions.emplace(domain_of(o.domain()), o.version());
+  return versions;
+}
+
+// `of`: "" of the model, "function 'own.Block': " of a function.
+void require_supported(const Versions& versions, const std::string& where, const std::string& of) {
+  const auto require = [&](const char* domain, const char* name, int64_t least, int64_t most) {
+    const auto found = versions.find(domain);
+    if (found == versions.end() || (found->second >= least && found->second <= most)) return;
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[load] {}: {}opset {}{} found; {} to {} are supported; export the model with another opset", where,
+                    of, found->second, name, least, most));
+  };
+  require("", "", kMinOpset, kMaxOpset);
+  require("ai.onnx.ml", " of ai.onnx.ml", 1, kMaxMlOpset);
+}
+
 void check_versions(const onnx::ModelProto& proto, const std::string& where) {
-  // What today's runtimes load; libonnx knows newer ones, which no runtime accepts yet.
-  constexpr int64_t kMaxIrVersion = 13;
-  constexpr int64_t kMaxOpset = 26;
-  constexpr int64_t kMinOpset = 7;
   if (proto.ir_version() > kMaxIrVersion)
     throw Error(Code::kInvalidInput,
                 fmt::format("[load] {}: IR version {} found; at most {} is supported; export it with "
                             "an older ONNX or set ir_version={}",
                             where, proto.ir_version(), kMaxIrVersion, kMaxIrVersion));
-  std::map<std::string, int64_t> versions;
+  const Versions versions = versions_of(proto.opset_import());
   for (const auto& o : proto.opset_import()) {
-    const auto [known, is_new] = versions.emplace(o.domain() == "ai.onnx" ? "" : o.domain(), o.version());
-    if (!is_new && known->second != o.version())
+    const auto known = versions.find(domain_of(o.domain()));
+    if (known->second != o.version())
       throw Error(
           Code::kInvalidInput,
           fmt::format("[load] {}: opsets {} and {} of one domain, '{}', found; one was expected, since runtimes "
                       "differ in which they take; remove the other from opset_import",
                       where, known->second, o.version(), o.domain()));
   }
-  for (const auto& o : proto.opset_import()) {
-    if (!o.domain().empty() && o.domain() != "ai.onnx") continue;
-    if (o.version() > kMaxOpset || o.version() < kMinOpset)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[load] {}: opset {} found; {} to {} are supported; export the model "
-                              "with another opset",
-                              where, o.version(), kMinOpset, kMaxOpset));
-    return;
-  }
-  for (const auto& o : proto.opset_import())
-    if (o.domain() == "ai.onnx.ml") return;
+  require_supported(versions, where, "");
+  if (versions.contains("") || versions.contains("ai.onnx.ml")) return;
   throw Error(Code::kInvalidInput,
               fmt::format("[load] {}: no opset of ai.onnx found; one was expected; export the model again", where));
 }
 
 std::string id_of(const std::string& domain, const std::string& name, const std::string& overload) {
-  return fmt::format("{}:{}:{}", domain == "ai.onnx" ? "" : domain, name, overload);
+  return fmt::format("{}:{}:{}", domain_of(domain), name, overload);
 }
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
@@ -135,11 +149,50 @@ class Functions {
   std::map<const onnx::FunctionProto*, size_t> counts_;  // never in an order
 };
 
-// The layers within a model's own functions are layers as others are. What libonnx does not inline, as functions of
-// another opset, stays a call: runtimes may take it, or say what is wrong. Returns whether something changed. Throws
-// Error{kInvalidInput} for calls that no file has room for.
+// The schema's first version; 0: there is none of it.
+int version_of(const onnx::NodeProto& node, int64_t opset) {
+  const auto* schema =
+      onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset), domain_of(node.domain()));
+  return schema ? schema->SinceVersion() : 0;
+}
+
+// Gives functions the opsets of the model. Where an operator differs between both, neither ONNX's checker takes the
+// file, nor can the function be inlined.
+void unify_opsets(onnx::ModelProto& model, const std::string& where) {
+  const Versions of_model = versions_of(model.opset_import());
+  for (onnx::FunctionProto& f : *model.mutable_functions()) {
+    const Versions own = versions_of(f.opset_import());
+    const std::string of = fmt::format("function '{}.{}'", f.domain(), f.name());
+    for (const onnx::NodeProto& node : f.node()) {
+      const std::string domain = domain_of(node.domain());
+      const auto inner = own.find(domain), outer = of_model.find(domain);
+      if (inner != own.end()) require_supported({*inner}, where, of + ": ");
+      else if (domain.empty())
+        throw Error(
+            Code::kInvalidInput,
+            fmt::format("[load] {}: {} with {} and no opset of ai.onnx found; one expected, as the model's; export "
+                        "the model again, or without functions",
+                        where, of, node.op_type()));
+      if (inner == own.end() || outer == of_model.end() ||
+          version_of(node, inner->second) == version_of(node, outer->second))
+        continue;
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[load] {}: {} of opset {} found in a model of opset {}, where {} is another; one opset "
+                              "expected; export the model and its functions with opset {}, or without functions",
+                              where, of, inner->second, outer->second, node.op_type(), outer->second));
+    }
+    for (auto& o : *f.mutable_opset_import())
+      if (const auto outer = of_model.find(domain_of(o.domain())); outer != of_model.end())
+        o.set_version(outer->second);
+  }
+}
+
+// The layers within a model's own functions are layers as others are. What libonnx does not inline stays a call:
+// runtimes may take it, or say what is wrong. Returns whether something changed. Throws Error{kInvalidInput} for calls
+// that no file has room for.
 bool inline_functions(onnx::ModelProto& model, const std::string& where) {
   if (model.functions().empty()) return false;
+  unify_opsets(model, where);
   if (Functions(model).inlined(model.graph().node()) >= Functions::kMost)
     throw Error(
         Code::kInvalidInput,

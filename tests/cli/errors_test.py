@@ -124,6 +124,16 @@ class Errors(unittest.TestCase):
             self.fails(INVALID, said, "quantize", path, "--data", self.data, "--mode", mode, "-o", self.out)
         self.tune_fails(INVALID, said, path, self.data)
 
+    def test_functions_of_another_opset(self):
+        function = helper.make_function("own", "Block", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])],
+                                        [helper.make_opsetid("", 13)])
+        model = onnx.load(str(self.model))
+        model.functions.append(function)
+        model.opset_import.append(helper.make_opsetid("own", 1))
+        onnx.save(model, self.dir / "function.onnx")
+        self.every_word_fails(["function 'own.Block' of opset 13", "model of opset 17", "Relu", "without functions"],
+                              self.dir / "function.onnx")
+
     def test_weights_of_float64(self):
         double = models.save(self.dir / "double.onnx", [helper.make_node("Gemm", ["x", "w"], ["y"], "dense")],
                              [("x", [1, 3], onnx.TensorProto.DOUBLE)], [("y", [1, 4], onnx.TensorProto.DOUBLE)], [("w", np.ones((3, 4)))])

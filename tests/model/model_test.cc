@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 
@@ -79,6 +80,31 @@ TEST(LoadModel, FunctionsWithoutEndAreRefused) {
       EXPECT_NE(std::string(error.what()).find("functions that are 200000 nodes or more"), std::string::npos);
     }
   }
+}
+
+// Refused when they are loaded, in words that say what to do: ONNX's checker and runtimes find them later.
+TEST(LoadModel, FunctionsAndTheirModelHaveOneOpset) {
+  const auto with_opset = [](const std::string& opsets, const std::string& nodes) {
+    return with_functions("<domain: \"own\", opset_import: [" + opsets + "]> Block (a) => (b) { " + nodes + " }");
+  };
+  // Of another opset that has the same operators they are inlined.
+  EXPECT_EQ(op_types(with_opset("\"\" : 18", "b = Relu(a)")), (std::vector<std::string>{"Relu", "Relu"}));
+  EXPECT_NO_THROW(check_model(with_opset("\"\" : 18", "b = Relu(a)")));
+  const std::vector<std::array<std::string, 3>> refused{
+      {"\"\" : 13", "b = Relu(a)", "function 'own.Block' of opset 13 found in a model of opset 17, where Relu"},
+      {"\"\" : 99", "b = Relu(a)", "function 'own.Block': opset 99 found; 7 to 26 are supported"},
+      {"\"own\" : 1", "b = Relu(a)", "function 'own.Block' with Relu and no opset of ai.onnx found"}};
+  for (const auto& [opsets, nodes, said] : refused) {
+    try {
+      with_opset(opsets, nodes);
+      ADD_FAILURE() << said;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(parse_model(serialize(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 99]>
+g (float[1,2] x) => (float[1,2] y) { y = Relu(x) })"))),
+               Error);
 }
 
 // What OpenVINO needs to see that a file is a model.
