@@ -1,5 +1,6 @@
 """What a user gets wrong: the exit code, a message that says what to do, and nothing half-written left behind."""
 
+import json
 import pathlib
 import shutil
 import struct
@@ -123,6 +124,20 @@ class Errors(unittest.TestCase):
         for mode in ("static", "dynamic", "weights", "float16"):
             self.fails(INVALID, said, "quantize", path, "--data", self.data, "--mode", mode, "-o", self.out)
         self.tune_fails(INVALID, said, path, self.data)
+
+    def test_what_is_no_layer(self):
+        """Operators of others that share a name with ONNX's, and float64: listed with the reason."""
+        foreign = onnx.load(str(self.model))
+        foreign.graph.node[0].domain = "own"
+        foreign.opset_import.append(helper.make_opsetid("own", 1))
+        onnx.save(foreign, self.dir / "foreign.onnx")
+        double = models.save(self.dir / "double.onnx", [helper.make_node("Gemm", ["x", "w"], ["y"], "dense")],
+                             [("x", [1, 3], onnx.TensorProto.DOUBLE)], [("y", [1, 4], onnx.TensorProto.DOUBLE)], [("w", np.ones((3, 4)))])
+        for path, reason in ((self.dir / "foreign.onnx", "is an operator of own, not of ONNX"), (double, "is float64")):
+            first = json.loads(models.seqto("inspect", path, "--json").stdout)["layers"][0]
+            self.assertFalse(first["quantizable"], first)
+            self.assertEqual(first["schemes"], ["float32"])
+            self.assertIn(reason, first["reason"])
 
     def test_functions_of_another_opset(self):
         function = helper.make_function("own", "Block", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])],

@@ -28,7 +28,7 @@ bool is_dynamic_op(const Node& node) {
 std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal::ConstantOf& constant,
                                const internal::TransposedWeights& transposed) {
   std::vector<Scheme> schemes{Scheme::kFloat32};
-  if (internal::has_body(node) || node.domain == kTreeDomain) return schemes;
+  if (internal::has_body(node)) return schemes;
   schemes.push_back(Scheme::kFloat16);
   if (statically) schemes.insert(schemes.end(), {Scheme::kInt8, Scheme::kInt8wInt16a});
   auto sites = internal::weight_sites(node, constant, transposed);
@@ -42,6 +42,21 @@ std::vector<Scheme> schemes_of(const Node& node, bool statically, const internal
 bool is_quantized(const Node& node, const internal::LayerForms& forms) {
   Scheme scheme = forms.of(node).scheme;
   return forms.is_plumbing(node) || (scheme != Scheme::kFloat32 && scheme != Scheme::kFloat16);
+}
+
+// Of what nothing is known but its name, or of values that no pair of Q and DQ reads; "" where there is a rule.
+std::string why_never(const Node& node, const internal::LayerForms& forms, const internal::ConstantOf& constant) {
+  if (!node.domain.empty() && node.domain != "ai.onnx" && node.domain != "com.microsoft")
+    return fmt::format("is an operator of {}, not of ONNX", node.domain);
+  const auto type_of = [&](const std::string& name) {
+    if (const Tensor* value = constant(name)) return value->type();
+    const auto known = forms.index().types.find(name);
+    return known == forms.index().types.end() ? DataType::kUndefined : known->second;
+  };
+  for (size_t k : internal::data_inputs(node))
+    if (const DataType type = type_of(node.inputs[k]); type == DataType::kDouble || type == DataType::kBfloat16)
+      return fmt::format("'{}' is {}: float32 or float16 expected", node.inputs[k], to_string(type));
+  return {};
 }
 
 // Why the quantizer cannot touch a node; "" where it can.
@@ -79,10 +94,12 @@ std::vector<Layer> layers(const Model& model) {
     if (!node.outputs.empty())
       if (auto it = infos.find(node.outputs[0]); it != infos.end() && it->second->shape)
         for (const Dimension& d : *it->second->shape) layer.output_shape.push_back(d.value);
-    layer.reason = why_not(node, forms, constant);
+    layer.reason = why_never(node, forms, constant);
+    const bool never = !layer.reason.empty();
+    if (!never) layer.reason = why_not(node, forms, constant);
     layer.quantizable = layer.reason.empty();
     layer.schemes = {Scheme::kFloat32};
-    if (!is_quantized(node, forms)) layer.schemes = schemes_of(node, layer.quantizable, constant, transposed);
+    if (!never && !is_quantized(node, forms)) layer.schemes = schemes_of(node, layer.quantizable, constant, transposed);
     result.push_back(std::move(layer));
   }
   return result;
