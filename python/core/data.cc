@@ -189,6 +189,7 @@ std::vector<Sample> samples_of(nb::handle given, std::span<const ValueInfo> inpu
 
 // What `samples` and `order` of the options ask for.
 std::vector<Sample> chosen(std::vector<Sample> samples, const DatasetOptions& options) {
+  require_number_of_samples(options);
   if (options.samples <= 0 || options.samples >= std::ssize(samples)) return samples;
   std::vector<int64_t> indices(samples.size());
   std::iota(indices.begin(), indices.end(), 0);
@@ -273,6 +274,11 @@ Sample sample_of(nb::handle item, std::span<const ValueInfo> inputs) {
     sample.target = {target.values<float>().begin(), target.values<float>().end()};
   }
   return sample;
+}
+
+void require_number_of_samples(const DatasetOptions& options) {
+  if (options.samples < 0)
+    throw Error(Code::kInvalidInput, "[data] a negative number of samples found; 0 (all) or more expected");
 }
 
 std::vector<int64_t> all_samples(const Dataset& data) {

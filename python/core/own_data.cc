@@ -68,6 +68,7 @@ class SequenceDataset : public Dataset {
 
  private:
   void take(const DatasetOptions& options) {
+    require_number_of_samples(options);
     if (options.samples <= 0 || options.samples >= size()) return;
     if (options.order == SampleOrder::kMixed) indices_ = mixed_order(*this, options.seed);
     indices_.resize(static_cast<size_t>(options.samples));

@@ -80,7 +80,7 @@ std::unique_ptr<Dataset> open_random(std::span<const ValueInfo> inputs, const Da
                 "out, or give real data");
   }
   DatasetOptions chosen = options;
-  chosen.samples = 0;  // said by the size
+  chosen.samples = std::min<int64_t>(0, options.samples);  // said by the size; below 0 it is refused
   return std::make_unique<RandomDataset>(inputs, select(options.samples > 0 ? options.samples : kUsualSamples, chosen),
                                          options.seed);
 }

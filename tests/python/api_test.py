@@ -297,6 +297,18 @@ class Verbs(Folder):
         with self.assertRaisesRegex(TypeError, "int found; a list expected"):
             seqto.bench(3)
 
+    def test_a_negative_number_of_samples_is_an_error(self):
+        class Rows:
+            def __len__(self):
+                return len(X)
+
+            def __getitem__(self, i):
+                return X[i]
+
+        for data in (X, [{"x": X}], Rows(), "random"):
+            with self.assertRaisesRegex(seqto.Error, r"a negative number of samples found; 0 \(all\) or more expected"):
+                seqto.calibrate(MODEL, data, samples=-1)
+
     def test_tune(self):
         labels = ARRAYS["y"]
         steps = []
