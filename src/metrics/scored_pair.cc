@@ -50,6 +50,8 @@ std::pair<Measurement, Measurement> ScoredPair::measured(const Env& env) const {
   measure_task(both.first, metrics_, reference_.all, reference_.all, truths_);
   measure_task(both.second, metrics_, candidate_.all, reference_.all, truths_);
   if (!reading_.detector.empty()) env.log(LogLevel::kInfo, "boxes: read as " + reading_.detector);
+  if (const std::string note = note_on_class_numbers(metrics_, reference_.all, truths_); !note.empty())
+    env.log(LogLevel::kInfo, note);
   if (const std::string note = note_on_shares(reading_.detector); !note.empty()) env.log(LogLevel::kInfo, note);
   if (const std::string note = note_on_zero_scores(both.first); !note.empty()) env.log(LogLevel::kWarning, note);
   return both;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <vector>
+
+#include "metrics/task/task_metric_kinds.h"
 
 namespace seqto::internal {
 
@@ -12,10 +15,14 @@ std::string note_on_zero_scores(const Measurement& of_float) {
   for (const auto& [name, value] : of_float.metrics)
     if (value == 0 && !of_float.lower_is_better.contains(name)) names.push_back(name);
   if (names.empty()) return {};
+  const bool of_boxes = std::ranges::any_of(names, is_average_precision);
   return fmt::format(
       "the float model scores 0 in {}, so a drop of 0 says nothing; check the labels, the number that "
-      "each class has, and the preprocessing",
-      fmt::join(names, ", "));
+      "each class has, and the preprocessing{}",
+      fmt::join(names, ", "),
+      of_boxes ? "; --metric map50=FILE.json says how boxes are read where they are not middle and size, "
+                 "{\"box\": \"xyxy\", ...} (docs/reference/metrics.md)"
+               : "");
 }
 
 }  // namespace seqto::internal

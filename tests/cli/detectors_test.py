@@ -84,6 +84,15 @@ class Detectors(unittest.TestCase):
                 self.assertEqual(summary["task"], "detect")
                 self.assertRegex(summary["answer"], r"map50_95 0\.\d+ instead of 0\.\d+")
 
+    def test_corners_are_found(self):
+        """Left, top, right, bottom of each cell: the values tell, where no exporter does."""
+        for form in ("yolov8", "yolov5", "detr"):
+            model = self.dir / "corners.onnx"
+            read = write(model, heads.Head(form=form, corners=True))
+            described = self.measured(model, {**read, "nms_threshold": 1} if form == "detr" else read)
+            self.assertGreater(described, 0.3, form)
+            self.assertAlmostEqual(self.found(model, *self.data)[0], described, places=6, msg=form)
+
     def test_a_data_yaml_tells_all(self):
         model = self.dir / "yaml.onnx"
         (self.dir / "read.json").write_text(json.dumps(write(model, heads.Head(form="yolov8"))))
@@ -131,6 +140,8 @@ class Detectors(unittest.TestCase):
         self.assertLess(self.measured(model, {**read, "class_numbers": "index"}), 0.05)
         self.assertEqual(read.pop("class_numbers"), "from_one")
         self.assertEqual(self.measured(model, read), described, "as the boxes agree with the labels")
+        said = 'classes of boxes: read as "class_numbers": "from_one"'
+        self.assertEqual(self.found(model, *self.data)[1].count(said), 1)
         self.check_found(model, described, False)
         written = np.load(self.dir / "o.npz")
         found = [len(written[f"score_list.{i}"]) for i in range(60)]
@@ -143,6 +154,7 @@ class Detectors(unittest.TestCase):
         self.assertIn("task: detect, read as", done.stderr)
         trials = [json.loads(line)["trial"] for line in (out / "study.jsonl").read_text().splitlines() if '"trial"' in line]
         self.assertEqual([t["failure"] for t in trials if t.get("failure")], [])
+        self.assertEqual(done.stderr.count(said), 1, done.stderr)
         summary = json.loads((out / "summary.json").read_text())
         self.assertRegex(summary["answer"], r"map50_95 0\.\d+ instead of 0\.\d+")
         full = next(t for t in trials if t["id"] == "full")

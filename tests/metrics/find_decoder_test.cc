@@ -69,6 +69,15 @@ TEST(FindDecoder, Yolov8) {
   EXPECT_EQ(found({filled("output0", {1, 84, 3024}, 100)}, "", {1, 3, 288, 512})["input"], json::parse("[512, 288]"));
 }
 
+// Left, top, right, bottom of each cell, as some exports have them: the values tell.
+TEST(FindDecoder, CornersOfCells) {
+  Output output = filled("output0", {1, 84, 8400}, 100);
+  for (size_t i = 0; i < 8400; ++i)
+    for (size_t axis = 0; axis < 2; ++axis) output.values[(axis + 2) * 8400 + i] = output.values[axis * 8400 + i] + 9;
+  EXPECT_EQ(found({output})["box"], "xyxy");
+  EXPECT_FALSE(found({filled("output0", {1, 84, 8400}, 100)}).contains("box"));
+}
+
 TEST(FindDecoder, ClassesThatTheFileNotes) {
   // 3 classes and 32 coefficients of masks, whose prototypes are a second output.
   const json read = found({filled("output0", {1, 39, 8400}, 9), filled("output1", {1, 32, 160, 160})},

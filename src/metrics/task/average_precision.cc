@@ -223,6 +223,12 @@ class AveragePrecision : public NamedMetric {
     return score;
   }
 
+  // As the boxes of the float model have them; nothing where they need not be looked at.
+  std::optional<ClassNumbers> found_numbers(const Answers& of_float, std::span<const Truth> truths) const {
+    if (!decoder_ || decoder_->class_numbers || decoder_->decode != BoxDecode::kFound) return {};
+    return numbers_agreed_with(*decoder_, of_float, truths);
+  }
+
  private:
   // That the decoder finds what is to be compared.
   void require_part() const {
@@ -278,8 +284,7 @@ class AveragePrecision : public NamedMetric {
 
   ClassNumbers numbers_of(const Answers& of_float, std::span<const Truth> truths) const {
     if (decoder_->class_numbers) return *decoder_->class_numbers;
-    if (decoder_->decode != BoxDecode::kFound) return ClassNumbers::kIndex;
-    return numbers_agreed_with(*decoder_, of_float, truths);
+    return found_numbers(of_float, truths).value_or(ClassNumbers::kIndex);
   }
 
   // How many classes there are, rows of found boxes do not tell.
@@ -317,6 +322,15 @@ class AveragePrecision : public NamedMetric {
 };
 
 }  // namespace
+
+std::string note_on_class_numbers(const Metrics& metrics, const Answers& of_float, std::span<const Truth> truths) {
+  for (const auto& metric : metrics)
+    if (const auto* precision = dynamic_cast<const AveragePrecision*>(metric.get()))
+      if (const auto found = precision->found_numbers(of_float, truths))
+        return fmt::format("classes of boxes: read as \"class_numbers\": \"{}\", as most of the float model's agree",
+                           to_string(*found));
+  return {};
+}
 
 std::shared_ptr<const Metric> make_average_precision(const std::string& name, const std::string& file,
                                                      const std::string& found) {

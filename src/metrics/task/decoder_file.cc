@@ -12,6 +12,12 @@
 namespace seqto::internal {
 namespace {
 
+const std::vector<std::pair<const char*, std::optional<ClassNumbers>>>& class_numbers() {
+  static const std::vector<std::pair<const char*, std::optional<ClassNumbers>>> kWords{
+      {"index", ClassNumbers::kIndex}, {"from_one", ClassNumbers::kFromOne}, {"categories", ClassNumbers::kCategories}};
+  return kWords;
+}
+
 using Json = nlohmann::ordered_json;
 
 // Takes the keys of an object one by one, so that those left over can be named.
@@ -74,6 +80,12 @@ void read_heads(Decoder& d, const Json& outputs, const std::string& file) {
 
 Decoder read_decoder(const std::string& file) { return parse_decoder(read_file(file), file); }
 
+std::string_view to_string(ClassNumbers numbers) {
+  return std::ranges::find(class_numbers(), std::optional(numbers),
+                           &std::pair<const char*, std::optional<ClassNumbers>>::second)
+      ->first;
+}
+
 Decoder parse_decoder(const std::string& text, const std::string& file) {
   Decoder d;
   try {
@@ -106,10 +118,7 @@ Decoder parse_decoder(const std::string& text, const std::string& file) {
                                  {"fastestdet", BoxDecode::kFastestdet},
                                  {"found", BoxDecode::kFound}});
     if (d.decode == BoxDecode::kFound) d.objectness = false, d.nms_threshold = 1;
-    fields.take_word<std::optional<ClassNumbers>>("class_numbers", d.class_numbers,
-                                                  {{"index", ClassNumbers::kIndex},
-                                                   {"from_one", ClassNumbers::kFromOne},
-                                                   {"categories", ClassNumbers::kCategories}});
+    fields.take_word("class_numbers", d.class_numbers, class_numbers());
     fields.take_word("row", d.batch_first, {{"box_score_class", false}, {"batch_box_class_score", true}});
     fields.take_word<ScoreForm>(
         "activation", d.activation,

@@ -28,6 +28,8 @@ enum class ClassNumbers {
   kCategories,  // the ids of COCO's categories; of data without such ids as kFromOne
 };
 
+std::string_view to_string(ClassNumbers numbers);  // "index", "from_one", "categories"
+
 // How numbers become boxes. `x`, `y`, `w`, `h` are what the head gives; a cell is one place of its grid.
 enum class BoxDecode {
   kNone,        // as they are
@@ -80,6 +82,9 @@ Decoder parse_decoder(const std::string& json, const std::string& where);
 std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample);
 // That this JSON takes boxes for shares of the picture; empty: it does not, or there is none.
 std::string note_on_shares(const std::string& detector);
+
+// What a metric of `metrics` found the numbers of classes to be where no description says it; empty: none looked.
+std::string note_on_class_numbers(const Metrics& metrics, const Answers& of_float, std::span<const Truth> truths);
 
 // A row of a fixed length for the boxes of a sample, in whatever order they come: where their corners lie, by score and
 // class. Null where the detector answers with a place for each cell of a grid: these keep their order. `outputs`: the

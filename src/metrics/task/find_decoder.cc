@@ -123,6 +123,17 @@ std::vector<float> boxes_of(const Answer& answer, int64_t width, int64_t first =
   return values;
 }
 
+// Of a place for each cell, value by value: right of its left and below its top nearly everywhere. A middle and a size
+// are so only near the upper left corner, where boxes are larger than their distance from it.
+bool are_corners(std::span<const float> boxes) {
+  constexpr double kNearlyAll = 0.95;
+  const size_t places = boxes.size() / 4;
+  size_t ordered = 0;
+  for (size_t i = 0; i < places; ++i)
+    ordered += boxes[2 * places + i] > boxes[i] && boxes[3 * places + i] > boxes[places + i];
+  return places > 0 && static_cast<double>(ordered) > kNearlyAll * static_cast<double>(places);
+}
+
 Json in_pixels(Json decoder, const Input& input) {
   decoder["input"] = {input.width, input.height};
   return decoder;
@@ -181,8 +192,11 @@ Json of_cells(const Answer& a, const Input& input, const Noted& noted) {
   if (!objectness) decoder["objectness"] = false;
   if (channels_first) decoder["layout"] = "channels_first";
   add_behind(decoder, values - classes, noted);
-  if (channels_first) return in_their_unit(decoder, a.values.first(static_cast<size_t>(4 * places)), input);
-  const std::vector<float> boxes = boxes_of(a, channels);
+  const auto first = a.values.first(static_cast<size_t>(4 * places));
+  const std::vector<float> boxes =
+      channels_first ? std::vector<float>(first.begin(), first.end()) : boxes_of(a, channels);
+  if (are_corners(boxes)) decoder["box"] = "xyxy";
+  if (channels_first) return in_their_unit(decoder, boxes, input);
   const auto sizes = std::span(boxes).subspan(static_cast<size_t>(2 * places));
   // What is not decoded yet are logarithms of sizes.
   if (!objectness || three_a_cell || std::ranges::min(sizes) >= 0) return in_their_unit(decoder, boxes, input);
@@ -218,12 +232,13 @@ Json of_parts(std::span<const Answer> answers, const Input& input, const Noted& 
     const int64_t columns = scores->dims[2];
     const int64_t told = noted.told();
     const bool none = told > 0 && (columns == told || columns == told + 1) ? columns > told : columns == 92;
-    return in_their_unit({{"outputs", {{{"name", boxes->name}, {"scores", scores->name}}}},
-                          {"classes", none ? columns - 1 : columns},
-                          {"objectness", false},
-                          {"activation", none ? "softmax" : "sigmoid"},
-                          {"nms_threshold", 1}},
-                         boxes->values, input);
+    Json decoder{{"outputs", {{{"name", boxes->name}, {"scores", scores->name}}}},
+                 {"classes", none ? columns - 1 : columns},
+                 {"objectness", false},
+                 {"activation", none ? "softmax" : "sigmoid"},
+                 {"nms_threshold", 1}};
+    if (are_corners(boxes_of(*boxes, 4))) decoder["box"] = "xyxy";
+    return in_their_unit(std::move(decoder), boxes->values, input);
   }
   boxes = called(answers, {"detection_boxes", "detection_boxes:0"});
   scores = called(answers, {"detection_scores", "detection_scores:0"});

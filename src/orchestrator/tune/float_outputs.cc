@@ -185,6 +185,13 @@ void aim_at_decoding(const Inputs& in, const Place& first, Ending& ending) {
 }
 
 // What is to be known of the loss that the study goes by.
+void log_class_numbers(const Place& place, const Env& env) {
+  const EvaluationData& on = place.evaluation;
+  if (!on.all_outputs) return;
+  const std::string note = note_on_class_numbers(on.metrics, *on.all_outputs, on.truths);
+  if (!note.empty()) env.log(LogLevel::kInfo, note);
+}
+
 void settle_loss(const Inputs& in, const Outputs& outputs, Place& first, Ending& ending) {
   const bool by_kl = followed_loss(ending.objectives) == "kl";
   if (const char* note = by_kl ? note_on_kl(outputs) : nullptr) ending.notes.emplace_back(note);
@@ -248,6 +255,7 @@ std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, Float
   first.evaluation.decode = decode_step(reading, answer, *session);
   for (const auto& [device, outcome] : study.study.find("float")->elsewhere)
     for (Place& place : places)
+    if (is_first) log_class_numbers(place, in.env);
       if (place.device == device && outcome.measurement && outcome.measurement->decode_latency)
         place.evaluation.decode = first.evaluation.decode;
   aim_at_decoding(in, first, study.ending);
