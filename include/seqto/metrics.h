@@ -51,7 +51,8 @@ struct Outputs {
   size_t place = 0;               // among the model's outputs
   Pooling pooling = Pooling::kNone;
   std::shared_ptr<const RowMaker> maker;  // of the rows; null: they are the first output's values
-  std::vector<Outputs> others;            // the model's further float outputs that have the same dims for every sample
+  std::vector<std::string> names;  // of the model's answers; empty: not known
+  std::vector<Outputs> others;     // the model's further float outputs that have the same dims for every sample
   std::span<const float> row(int64_t i) const;
   // How many values one set of class scores has: all of a sample's. Where more than one axis of its output is longer
   // than 1, the last axis is one: [1, tokens, classes] is a row for each token.
@@ -138,13 +139,20 @@ struct RowLosses {
   int64_t width = 1;                      // positions that are taken together
   std::vector<double> by_position;        // mean over the samples of the first `width` positions, the next ...
 };
+// What the mean over the outputs hides: the one that loses most.
+struct WorstOutput {
+  std::string name;     // empty: not known
+  double nmse = 0;      // of it alone, over the samples
+  int64_t outputs = 0;  // among so many
+};
 struct Measurement {
   int64_t size_bytes = 0;
   Latency latency;                        // per sample
   std::optional<Latency> decode_latency;  // of one more token behind a sample, where the model remembers the others
   Losses losses;
-  std::optional<double> pooled_kl;   // on samples that only a search for latency looks at
-  std::optional<RowLosses> kl_rows;  // nothing where samples have one row each, or are embeddings
+  std::optional<double> pooled_kl;          // on samples that only a search for latency looks at
+  std::optional<RowLosses> kl_rows;         // nothing where samples have one row each, or are embeddings
+  std::optional<WorstOutput> worst_output;  // nothing where nmse is of one output
   std::map<std::string, double> metrics;
   std::set<std::string> lower_is_better;  // those of them that are errors
   // Of losses and metrics, by name.

@@ -38,6 +38,8 @@ Measurement measurement_of(const Json& point) {
   m.decode_latency = latency("decode_latency_ns");
   for (const LossField& field : kLossFields)
     m.losses.*field.value = number(point.at("losses").at(std::string(field.name)));
+  if (const Json worst = point.value("worst_output", Json()); !worst.is_null())
+    m.worst_output = {worst.at("name"), number(worst.at("nmse")), worst.at("outputs")};
   for (const auto& [name, value] : point.at("metrics").items()) m.metrics[name] = number(value);
   for (const Json& name : point.value("lower_is_better", Json::array())) m.lower_is_better.insert(name);
   const Json intervals = point.value("intervals", Json::object());

@@ -49,6 +49,7 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
   if (measurement.decode_latency)
     add_latency("decode_latency", *measurement.decode_latency, baseline.decode_latency.value_or(Latency()));
   for (const LossField& field : kLossFields) add(std::string(field.name), measurement.losses.*field.value);
+  if (measurement.worst_output) add("worst_output", measurement.worst_output->nmse);
   for (const auto& [name, value] : measurement.metrics) {
     const bool higher = !measurement.lower_is_better.contains(name);
     add(name, value, {}, higher);

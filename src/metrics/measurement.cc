@@ -30,9 +30,10 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
                      std::span<const int64_t> labels, std::span<const std::string> paired) {
   Columns columns;
   if (reference.rows > 0) {
-    auto [each, rows] = internal::compare_rows(reference, outputs);
+    auto [each, rows, worst] = internal::compare_rows(reference, outputs);
     measurement.losses = mean(each);
     measurement.kl_rows = std::move(rows);
+    measurement.worst_output = std::move(worst);
     for (const LossField& field : kLossFields)
       for (const Losses& losses : each) columns[std::string(field.name)].push_back(losses.*field.value);
   }

@@ -26,6 +26,7 @@ void ScoredPair::read_first(const Sample& sample, std::span<const Tensor> refere
   reading_ = find_reading(asked_, load_model(path_), {.outputs = first, .sample = sample, .model_folder = folder});
   reference_.outputs.pooling = candidate_.outputs.pooling = reading_.pooling;
   reference_.outputs.maker = candidate_.outputs.maker = reading_.maker;
+  reference_.outputs.names = reference_.all.names;
   metrics_ = make_metrics(read_with(asked_, reading_), own_);
   labelled_ = labelled_ && !reading_.task->embeds;
 }

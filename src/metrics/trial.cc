@@ -76,6 +76,8 @@ void write_measurement(Json& json, const Measurement& measurement) {
   }
   if (measurement.pooled_kl) json["pooled_kl"] = *measurement.pooled_kl;
   if (measurement.kl_rows) write_rows(json["kl_rows"], *measurement.kl_rows);
+  if (const auto& worst = measurement.worst_output)
+    json["worst_output"] = {{"name", worst->name}, {"nmse", number_to_json(worst->nmse)}, {"outputs", worst->outputs}};
   Json& metrics = json["metrics"] = Json::object();
   for (const auto& [name, value] : measurement.metrics) metrics[name] = number_to_json(value);
   if (!measurement.lower_is_better.empty()) json["lower_is_better"] = measurement.lower_is_better;
@@ -98,6 +100,11 @@ Measurement read_measurement(const Json& json) {
   }
   if (json.contains("pooled_kl")) measurement.pooled_kl = json["pooled_kl"].get<double>();
   if (json.contains("kl_rows")) measurement.kl_rows = read_rows(json["kl_rows"]);
+  if (json.contains("worst_output")) {
+    const Json& worst = json["worst_output"];
+    measurement.worst_output = {worst.at("name").get<std::string>(), number_from_json(worst.at("nmse")),
+                                worst.at("outputs").get<int64_t>()};
+  }
   for (const auto& [name, value] : json.at("metrics").items()) measurement.metrics[name] = number_from_json(value);
   if (json.contains("intervals"))
     for (const auto& [name, ends] : json["intervals"].items())

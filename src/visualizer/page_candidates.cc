@@ -79,8 +79,10 @@ std::string side_row(const Summary& summary, const SummaryPoint& point, bool cla
     row += m.decode_latency ? side_cell("decode", format_duration(m.decode_latency->median_ns),
                                         format_durations(m.decode_latency->p10_ns, m.decode_latency->p90_ns))
                             : side_cell("decode", "–", "");
-  row += side_cell(loss_label(loss), is_float ? "0" : format_figure(loss_of(point, loss)),
-                   is_float ? "" : ends(point, loss, false));
+  std::string beside = is_float ? "" : ends(point, loss, false);
+  if (const std::string worst = worst_output_text(m); !is_float && !worst.empty())
+    beside += (beside.empty() ? "" : "; ") + worst;
+  row += side_cell(loss_label(loss), is_float ? "0" : format_figure(loss_of(point, loss)), beside);
   if (classes)
     row += side_cell("answers changed", format_percent(m.losses.top1_disagreement),
                      is_float ? "" : ends(point, "top1_disagreement", true));

@@ -87,6 +87,13 @@ bool has_classes(const Measurement& measurement, const std::string& loss) {
   return (followed != "mse" && followed != "nmse" && followed != "cosine") || measurement.metrics.contains("top1");
 }
 
+std::string worst_output_text(const Measurement& measurement) {
+  const auto& worst = measurement.worst_output;
+  return worst ? fmt::format("'{}' loses most of {} outputs: nmse {}", worst->name, worst->outputs,
+                             format_figure(worst->nmse))
+               : "";
+}
+
 std::string loss_label(const std::string& name) { return is_task_metric(name) ? name + " drop" : name; }
 
 double loss_of(const SummaryPoint& point, const std::string& name) {

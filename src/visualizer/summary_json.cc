@@ -72,6 +72,8 @@ Json point_json(const Summary& summary, const SummaryPoint& point) {
     json["losses"] = Json::object();
     for (const auto& field : kLossFields) json["losses"][std::string(field.name)] = measured->losses.*field.value;
     if (measured->kl_rows) json["kl_rows"] = rows_json(*measured->kl_rows);
+    if (const auto& worst = measured->worst_output)
+      json["worst_output"] = {{"name", worst->name}, {"nmse", worst->nmse}, {"outputs", worst->outputs}};
     json["metrics"] = measured->metrics;
     if (!measured->lower_is_better.empty()) json["lower_is_better"] = measured->lower_is_better;
   } else {

@@ -147,6 +147,14 @@ std::string latency_doubt(const Summary& summary, const TextStyle& style) {
                            style.columns);
 }
 
+// What the mean over several outputs hides.
+std::string worst_output(const Summary& summary, const TextStyle& style) {
+  const SummaryPoint* selected = internal::find_point(summary, summary.selected);
+  const Measurement* m = selected ? measured(*selected) : nullptr;
+  const std::string text = m && selected->trial.id != summary.baseline.trial.id ? internal::worst_output_text(*m) : "";
+  return text.empty() ? "" : internal::wrapped(fmt::format("of {}: {}", selected->name, text), style.columns);
+}
+
 // "blocks.3: int8 float32": the scheme of each device's selected candidate.
 std::string differing_choices(const Summary& summary, const TextStyle& style) {
   constexpr size_t kMost = 12;
@@ -183,7 +191,7 @@ std::string summary_table(const Summary& summary, const TextStyle& style) {
   if (internal::has_random_data(summary))
     text += internal::wrapped("random inputs: sizes and latencies mean something, losses do not", style.columns);
   if (!summary.selected.empty()) text += legend(summary, style);
-  return text + latency_doubt(summary, style);
+  return text + worst_output(summary, style) + latency_doubt(summary, style);
 }
 
 }  // namespace seqto

@@ -169,6 +169,24 @@ TEST(NormalizedError, AnOffsetHidesNoError) {
   EXPECT_NEAR(compare(still, moved).nmse, 0.1 / 2, 1e-4);
 }
 
+TEST(NormalizedError, TheWorstOutputIsNamed) {
+  Outputs wanted{.names = {"scores", "boxes"}}, found;
+  append(wanted, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 4}}});
+  append(found, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 3.5F}}});
+  Measurement measured, single;
+  measure_outputs(measured, wanted, found, {});
+  ASSERT_TRUE(measured.worst_output);
+  EXPECT_EQ(measured.worst_output->name, "boxes");
+  EXPECT_EQ(measured.worst_output->outputs, 2);
+  EXPECT_DOUBLE_EQ(measured.worst_output->nmse, 0.5);
+  const Trial read = trial_from_json(trial_to_json({.id = "full", .measurement = measured}));
+  EXPECT_EQ(read.measurement->worst_output->name, "boxes");
+  Outputs one;
+  append(one, {{{1, 2}, {1, 2}}});
+  measure_outputs(single, one, one, {});
+  EXPECT_FALSE(single.worst_output);
+}
+
 TEST(NormalizedError, MasksAlikeLoseNothing) {
   Outputs wanted, found;
   append(wanted, {{{1, 4}, {1, kNan, -kInf, 3}}});

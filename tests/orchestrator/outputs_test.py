@@ -30,16 +30,17 @@ def detector(path):
     return models.save(path, nodes, [("x", ["n", 3, 8, 8])], [("scores", ["n", 10]), ("box", ["n", 4])], weights)
 
 
-def segmenter(path):
-    """A map of four classes, the last of which hardly ever fires."""
+def segmenter(path, *behind, shape=("n", 4, 8, 8), type=onnx.TensorProto.FLOAT):
+    """A map of four classes, the last of which hardly ever fires; `behind` reads "scores" and writes "map"."""
     nodes = [
         models.node("Conv", ["x", "w1"], ["c"], pads=[1, 1, 1, 1]),
         models.node("Relu", ["c"], ["r"]),
-        models.node("Conv", ["r", "w2"], ["map"]),
+        models.node("Conv", ["r", "w2"], ["scores" if behind else "map"]),
+        *behind,
     ]
     last = models.weight(4, 16, 1, 1, seed=1)
     last[3] *= 0.001
-    return models.save(path, nodes, [("x", ["n", 3, 8, 8])], [("map", ["n", 4, 8, 8])],
+    return models.save(path, nodes, [("x", ["n", 3, 8, 8])], [("map", list(shape), type)],
                        [("w1", models.weight(16, 3, 3, 3)), ("w2", last)])
 
 
@@ -68,6 +69,7 @@ class OutputsTest(unittest.TestCase):
         done = models.seqto("tune", model, "--data", self.data, "--calibration-samples", 20, "--search-samples", 20, "--compat", "onnxruntime",
                             "-o", out, "-q", *flags)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.said = " ".join(done.stdout.split())
         lines = [json.loads(line) for line in (out / "study.jsonl").read_text().splitlines()]
         return json.loads((out / "summary.json").read_text()), [line["trial"] for line in lines if "trial" in line]
 
@@ -88,12 +90,32 @@ class OutputsTest(unittest.TestCase):
             low, high = point["intervals"]["nmse"]
             self.assertTrue(low <= point["losses"]["nmse"] <= high)
 
+    def check_worst(self, model, summary, names):
+        """The mean hides an output that loses more than others."""
+        count = summary["samples"]["evaluation"]
+        wanted = [a[-count:] for a in self.outputs(model, names)]
+        points = [point for point in summary["front"] if point["losses"]["nmse"] > 0]
+        self.assertTrue(points)
+        for point in points:
+            found = [a[-count:] for a in self.outputs(self.folder / "out" / point["file"], names)]
+            of_each = [nmse([a], [b], [None]) for a, b in zip(wanted, found)]
+            worst = point["worst_output"]
+            self.assertEqual((worst["name"], worst["outputs"]), (names[int(np.argmax(of_each))], len(names)))
+            self.assertAlmostEqual(worst["nmse"] / max(of_each), 1, places=3)
+        self.assertRegex(self.said, r"'(scores|box)' loses most of 2 outputs: nmse ")
+        self.assertIn("loses most of 2 outputs", (self.folder / "out/report.html").read_text())
+        limits = ["--max-loss", f"worst_output={worst['nmse'] / 2}", "--json"]
+        done = models.seqto("check", self.folder / "out", "--id", point["name"], *limits)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertAlmostEqual(json.loads(done.stdout)["limits"][0]["found"], worst["nmse"])
+
     def test_of_several_outputs_every_one_counts(self):
         model = detector(self.folder / "detector.onnx")
         summary, trials = self.tune(model)
         self.assertEqual(summary["objectives"], ["nmse", "size", "latency"])
         self.assertIn("the model has several float outputs: nmse takes the place of kl", summary["notes"])
         self.check_front(model, summary, ["scores", "box"], [None, None])
+        self.check_worst(model, summary, ["scores", "box"])
         box_alone = [t for t in trials if t["plan"].get("box_node") == "int4_weights" and
                      {layer for layer, scheme in t["plan"].items() if scheme != "float32"} == {"box_node"}]
         self.assertTrue(box_alone)

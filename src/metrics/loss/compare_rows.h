@@ -11,6 +11,7 @@ namespace seqto::internal {
 struct ComparedRows {
   std::vector<Losses> samples;  // as compare_each() has them
   std::optional<RowLosses> rows;
+  std::optional<WorstOutput> worst_output;
 };
 ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate);
 

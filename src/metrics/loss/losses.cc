@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "base/statistics.h"
@@ -169,7 +170,23 @@ std::vector<double> normalized_errors(const Outputs& wanted, const Outputs* foun
   return errors;
 }
 
-void add_nmse(const Outputs& reference, const Outputs& candidate, std::vector<Losses>& losses) {
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Of `errors`, by output in the order of the reference's.
+std::optional<WorstOutput> worst_of(const std::vector<std::vector<double>>& errors, const Outputs& reference) {
+  if (errors.size() < 2 || reference.rows == 0) return {};
+  const auto worst = std::ranges::max_element(errors, {}, mean_of);
+  const auto at = static_cast<size_t>(worst - errors.begin());
+  const size_t place = at == 0 ? reference.place : reference.others[at - 1].place;
+  return WorstOutput{.name = place < reference.names.size() ? reference.names[place] : "",
+                     .nmse = mean_of(*worst),
+                     .outputs = std::ssize(errors)};
+}
+
+// Adds the mean over the outputs to each sample's losses.
+std::optional<WorstOutput> add_nmse(const Outputs& reference, const Outputs& candidate, std::vector<Losses>& losses) {
   std::vector<std::vector<double>> errors{normalized_errors(reference, &candidate)};
   const bool first_alone = candidate.dims.empty() && candidate.others.empty();
   for (const Outputs& wanted : reference.others) {
@@ -201,6 +218,7 @@ Losses compare_classes(std::span<const float> reference, std::span<const float> 
   losses.top5_disagreement = !std::ranges::is_permutation(a.list(), b.list());
   const auto first = static_cast<size_t>(a.classes[0]);
   losses.probability_change = std::abs(p[first] - q[first]);
+  return worst_of(errors, reference);
   return losses;
 }
 
@@ -275,7 +293,7 @@ ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate) {
     for (const std::vector<double>& sample : kl) by_position.add(sample);
     compared.rows = by_position.result();
   }
-  add_nmse(reference, candidate, compared.samples);
+  compared.worst_output = add_nmse(reference, candidate, compared.samples);
   return compared;
 }
 

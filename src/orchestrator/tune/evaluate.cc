@@ -16,7 +16,8 @@ namespace {
 
 // In the order given.
 Outputs rows_of(const Outputs& outputs, std::span<const size_t> rows) {
-  Outputs result{.dims = outputs.dims, .place = outputs.place, .pooling = outputs.pooling, .maker = outputs.maker};
+  Outputs result{.dims = outputs.dims, .place = outputs.place, .pooling = outputs.pooling, .maker = outputs.maker,
+                 .names = outputs.names};
   for (const size_t row : rows) result.append(outputs.row(static_cast<int64_t>(row)));
   for (const Outputs& other : outputs.others) result.others.push_back(rows_of(other, rows));
   return result;
@@ -115,7 +116,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   const size_t count = evaluation.samples.size();
   Heat heat(race, evaluation);
   DecodeTimes decode(session, evaluation);
-  const auto names = answers->names;
+  const auto names = result.outputs.names = answers->names;
   if (evaluation.detector) result.scores.emplace();
   for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
     env.stop_if_cancelled("evaluate");
