@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/hash.h"
 #include "base/machine.h"
@@ -63,7 +64,8 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.seqto = SEQTO_VERSION;
   m.loss = scored.loss();
   m.figures = figures_of(after, before);
-  if (!not_finite.empty()) m.notes.push_back(std::move(not_finite));
+  const bool is_mask = std::isfinite(after.losses.kl) && std::isfinite(after.losses.nmse);
+  if (!not_finite.empty() && !is_mask) m.notes.push_back(std::move(not_finite));
   if (std::string note = internal::note_on_zero_scores(before); !note.empty()) m.notes.push_back(std::move(note));
   return m;
 }

@@ -169,6 +169,19 @@ TEST(NormalizedError, AnOffsetHidesNoError) {
   EXPECT_NEAR(compare(still, moved).nmse, 0.1 / 2, 1e-4);
 }
 
+TEST(Losses, MasksAlikeLoseNothing) {
+  Outputs wanted, found, other;
+  append(wanted, {{{1, 4}, {1, kNan, -kInf, 3}}});
+  append(found, {{{1, 4}, {1, kNan, -kInf, 3}}});
+  append(other, {{{1, 4}, {1, kNan, 0, 3}}});
+  for (const LossField& field : kLossFields) EXPECT_EQ(compare(wanted, found).*field.value, 0) << field.name;
+  for (const double loss : {compare(wanted, other).mse, compare(wanted, other).cosine}) EXPECT_EQ(loss, kInf);
+  // A sample that is nothing but NaN is no mask.
+  Outputs fault;
+  append(fault, {{{1, 2}, {kNan, kNan}}});
+  EXPECT_EQ(compare(fault, fault).kl, kInf);
+}
+
 TEST(NormalizedError, TheWorstOutputIsNamed) {
   Outputs wanted{.names = {"scores", "boxes"}}, found;
   append(wanted, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 4}}});

@@ -109,6 +109,37 @@ class OutputsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertAlmostEqual(json.loads(done.stdout)["limits"][0]["found"], worst["nmse"])
 
+    def test_masks_of_nan_and_infinity_lose_nothing(self):
+        """Constant ones, and -inf wherever it is."""
+        for value in (np.nan, -np.inf, np.inf):
+            mask = np.zeros((1, 4, 8, 8), np.float32)
+            mask[:, :, :2] = value
+            model = segmenter(self.folder / "masked.onnx", models.node("Sum", ["scores", "mask"], ["map"]))
+            masked = onnx.load(model)
+            masked.graph.initializer.append(onnx.numpy_helper.from_array(mask, "mask"))
+            onnx.save(masked, model)
+            summary, _ = self.tune(model, "--max-evaluations", 8, "--no-resume")
+            for point in summary["front"]:
+                self.assertLess(point["losses"]["nmse"], 0.5, value)
+                self.assertIsNotNone(point["losses"]["kl"], value)
+            done = models.seqto("check", self.folder / "out" / summary["front"][0]["file"], "--reference", model, "--data", self.data,
+                                "--max-loss", "1", "--json")
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertNotIn("holds NaN or infinity", done.stdout)
+
+    def test_a_mask_as_an_output_of_its_own(self):
+        model = onnx.load(segmenter(self.folder / "two.onnx"))
+        for value in (np.nan, -np.inf):
+            given = onnx.ModelProto()
+            given.CopyFrom(model)
+            given.graph.initializer.append(onnx.numpy_helper.from_array(np.full((1, 4), value, np.float32), "constant"))
+            given.graph.node.append(models.node("Identity", ["constant"], ["mask"]))
+            given.graph.output.insert(0, onnx.helper.make_tensor_value_info("mask", onnx.TensorProto.FLOAT, [1, 4]))
+            onnx.save(given, self.folder / "two.onnx")
+            summary, _ = self.tune(self.folder / "two.onnx", "--max-evaluations", 8, "--no-resume")
+            self.assertEqual(summary["task"], "raw")
+            self.assertTrue(any(0 < point["losses"]["nmse"] < 0.5 for point in summary["front"]), value)
+
     def test_of_several_outputs_every_one_counts(self):
         model = detector(self.folder / "detector.onnx")
         summary, trials = self.tune(model)

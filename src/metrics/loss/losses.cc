@@ -47,6 +47,25 @@ double square_of_difference(float a, float b) {
   return difference * difference;
 }
 
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+// NaN and nothing else: no mask, but what a fault leaves.
+bool is_blank(std::span<const float> values) {
+  return has_nan(values) && std::ranges::none_of(values, [](float value) { return std::isfinite(value); });
+}
+
+// compare(a, b) without the places where both have the same infinity or NaN.
+auto without_masks(std::span<const float> a, std::span<const float> b, const auto& compare) {
+  if (all_finite(a)) return compare(a, b);
+  const auto masked = [&](size_t i) { return !std::isfinite(a[i]) && square_of_difference(a[i], b[i]) == 0; };
+  std::vector<float> kept_a, kept_b;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!masked(i)) kept_a.push_back(a[i]), kept_b.push_back(b[i]);
+  return compare(kept_a, kept_b);
+}
+
 double mean_square(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += square_of_difference(a[i], b[i]);
@@ -54,6 +73,7 @@ double mean_square(std::span<const float> a, std::span<const float> b) {
 }
 
 double cosine_distance(std::span<const float> a, std::span<const float> b) {
+  if (std::ranges::equal(a, b)) return 0;  // whatever the rounding
   double ab = 0, aa = 0, bb = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     ab += static_cast<double>(a[i]) * b[i];
@@ -198,6 +218,7 @@ std::optional<WorstOutput> add_nmse(const Outputs& reference, const Outputs& can
     for (const std::vector<double>& of_output : errors) losses[i].nmse += of_output[i];
     losses[i].nmse /= static_cast<double>(errors.size());
   }
+  return worst_of(errors, reference);
 }
 
 double or_infinity(double loss) { return std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss; }
@@ -218,7 +239,6 @@ Losses compare_classes(std::span<const float> reference, std::span<const float> 
   losses.top5_disagreement = !std::ranges::is_permutation(a.list(), b.list());
   const auto first = static_cast<size_t>(a.classes[0]);
   losses.probability_change = std::abs(p[first] - q[first]);
-  return worst_of(errors, reference);
   return losses;
 }
 
@@ -228,7 +248,8 @@ Losses compare_sample(std::span<const float> reference, std::span<const float> c
   if (std::ranges::equal(reference, candidate)) return {};
   Losses losses = mean(rows);
   losses.mse = or_infinity(mean_square(reference, candidate));
-  losses.cosine = or_infinity(cosine_distance(reference, candidate));
+  losses.cosine = or_infinity(is_blank(reference) ? cosine_distance(reference, candidate)
+                                                  : without_masks(reference, candidate, cosine_distance));
   return losses;
 }
 
@@ -282,8 +303,10 @@ ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate) {
     const auto a = reference.row(i), b = candidate.row(i);
     const auto sample = static_cast<size_t>(i);
     std::vector<Losses> rows;
+    const bool blank = is_blank(a);
     for (size_t begin = 0; begin < a.size(); begin += classes) {
-      rows.push_back(compare_classes(a.subspan(begin, classes), b.subspan(begin, classes)));
+      const auto wanted = a.subspan(begin, classes), found = b.subspan(begin, classes);
+      rows.push_back(blank ? compare_classes(wanted, found) : without_masks(wanted, found, compare_classes));
       kl[sample].push_back(rows.back().kl);
     }
     compared.samples[sample] = compare_sample(a, b, rows);

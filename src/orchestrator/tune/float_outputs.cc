@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "metrics/loss/output_values.h"
 #include "metrics/node_by_node.h"
@@ -123,8 +124,32 @@ std::optional<DecodeStep> decode_step(const Reading& reading, const First& first
   return step;
 }
 
+bool is_fault(float value) { return !std::isfinite(value) && value != -std::numeric_limits<float>::infinity(); }
+
+bool holds_numbers(const Outputs& outputs, int64_t row) {
+  const auto any = [&](const Outputs& o) {
+    return std::ranges::any_of(o.row(row), [](float v) { return std::isfinite(v); });
+  };
+  return any(outputs) || std::ranges::any_of(outputs.others, any);
+}
+
+// -inf keeps what it stands for from being chosen. NaN and infinity are masks where they have the same places in every
+// sample. Beside masks there are numbers.
+bool are_masks(const Outputs& outputs) {
+  const auto first = outputs.row(0);
+  for (int64_t row = 0; row < outputs.rows; ++row) {
+    const auto here = outputs.row(row);
+    if (!holds_numbers(outputs, row)) return false;
+    if (std::ranges::none_of(first, is_fault) && std::ranges::none_of(here, is_fault)) continue;
+    const auto same = [](float a, float b) { return is_fault(a) == is_fault(b); };
+    if (!std::ranges::equal(first, here, same)) return false;
+  }
+  return true;
+}
+
 void require_finite(const Place& place, const Inputs& in) {
   const Outputs& outputs = place.evaluation.reference;
+  if (are_masks(outputs)) return;
   for (int64_t row = 0; row < outputs.rows; ++row) {
     if (std::ranges::all_of(outputs.row(row), [](float v) { return std::isfinite(v); })) continue;
     const Sample sample = in.samples.data->read(place.evaluation.samples.at(static_cast<size_t>(row)));
