@@ -51,8 +51,11 @@ struct Outputs {
   size_t place = 0;               // among the model's outputs
   Pooling pooling = Pooling::kNone;
   std::shared_ptr<const RowMaker> maker;  // of the rows; null: they are the first output's values
+  bool classes_second = false;     // [1, classes, rows, columns] is taken as [1, rows, columns, classes]: by pixel
+  bool labels = false;             // whole numbers, as of ArgMax: each is a row, whose class is equal or not
   std::vector<std::string> names;  // of the model's answers; empty: not known
-  std::vector<Outputs> others;     // the model's further float outputs that have the same dims for every sample
+  std::vector<Outputs> others;     // the model's further outputs of the kind that have the same dims for every sample
+  Outputs without_rows() const;    // answers are read into it as into this
   std::span<const float> row(int64_t i) const;
   // How many values one set of class scores has: all of a sample's. Where more than one axis of its output is longer
   // than 1, the last axis is one: [1, tokens, classes] is a row for each token.

@@ -20,6 +20,7 @@ struct Task {
   std::string_view loss;                  // that a search goes by where no other was asked for
   std::vector<std::string_view> metrics;  // that are reported without being asked for
   bool embeds = false;                    // an answer is one vector, pooled and of length 1: Outputs::pooling
+  std::string_view answers = "answers";   // what changes or does not: "pixels"
 };
 std::span<const Task> tasks();
 // Throws Error{kUsage} for an unknown name.
@@ -31,7 +32,9 @@ struct Reading {
   Pooling pooling = Pooling::kNone;  // of an embedding's positions
   std::string detector{};            // how a detector's outputs become boxes, as docs/reference/metrics.md has it
   std::shared_ptr<const RowMaker> maker{};  // where these are a list, as long as the picture has objects
+  bool classes_second = false;              // of maps of classes: Outputs::classes_second
   std::string reason;                       // what it was found by; empty: asked for
+  Outputs outputs() const;                  // without rows: answers are read into it so
 };
 
 // What finding the task looks at, beside what was asked for.
@@ -61,5 +64,9 @@ std::vector<std::string> unasked_metrics(const Reading& reading, const Sample& s
 // comes from a Softmax or LogSoftmax over that axis. A model of token ids (integers) may end in a matrix product,
 // behind it a bias, one factor or a cap. Features leave through a normalization, boxes through a Concat.
 bool gives_class_rows(const Model& model);
+
+// Whether the first output is a map, [1, classes, rows, columns], that comes from a Softmax or LogSoftmax over its
+// second axis; it may be resized behind it.
+bool gives_class_maps(const Model& model);
 
 }  // namespace seqto

@@ -251,21 +251,21 @@ Plan plan_of(const Model& model) {
 
 namespace {
 
-Outputs no_rows_like(const Outputs& outputs) { return {.pooling = outputs.pooling, .maker = outputs.maker}; }
-
 // No rows in the form that answers of the model have.
 Outputs no_rows_of(const Model& model, Session& session, const SampleRun& on) {
   if (on.samples.empty()) return {};
   const Sample sample = on.data.read(on.samples.front());
   Outputs first;
   internal::append_outputs(first, session.run(sample.inputs), "[audit]", sample.counted);
-  return {.maker = find_reading({}, model, {.outputs = first, .sample = sample}).maker};
+  Outputs form = find_reading({}, model, {.outputs = first, .sample = sample}).outputs();
+  form.pooling = Pooling::kNone;
+  return form;
 }
 
 }  // namespace
 
 Outputs outputs_like(const Outputs& reference, Session& session, const SampleRun& on) {
-  Outputs outputs = no_rows_like(reference);
+  Outputs outputs = reference.without_rows();
   for (const int64_t index : on.samples) {
     on.env.stop_if_cancelled("audit");
     const Sample sample = on.data.read(index);
@@ -285,7 +285,7 @@ template <class AuditorOf>
 Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const Outputs& reference,
                const AuditOptions& options) {
   const auto& [data, samples, runner, env] = on;
-  const Outputs form = reference.rows > 0 ? no_rows_like(reference) : no_rows_of(model, auditor.session(), on);
+  const Outputs form = reference.rows > 0 ? reference.without_rows() : no_rows_of(model, auditor.session(), on);
   auditor.runtime = auditor.exact = auditor.saturating = form;
   std::vector<int64_t> labels;
   int64_t done = 0;

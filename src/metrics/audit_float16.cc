@@ -74,14 +74,20 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
     env.stop_if_cancelled("audit");
     const Sample sample = data.read(index);
     for (size_t i = 0; i < sample.inputs.size(); ++i) add(steps.input_names()[i], sample.inputs[i]);
-    append_outputs(reference, steps.run(sample.inputs), "[audit]", sample.counted);
+    const std::vector<Tensor> answer = steps.run(sample.inputs);
+    if (reference.rows == 0) {
+      Outputs first;
+      append_outputs(first, answer, "[audit]", sample.counted);
+      const Reading reading = find_reading({}, model, {.outputs = first, .sample = sample});
+      result.loss = reading.task->loss;
+      reference.classes_second = reading.classes_second;
+    }
+    append_outputs(reference, answer, "[audit]", sample.counted);
     if (data.has_labels()) labels.push_back(sample.label);
     env.progress({"audit", ++result.samples, static_cast<int64_t>(samples.size()), ""});
   }
   result.runner = runner.description();
   result.random_inputs = data.is_random();
-  if (result.samples > 0)
-    result.loss = find_reading({}, model, {.outputs = reference, .sample = data.read(samples.front())}).task->loss;
   result.proposal = uniform_plan(model, Scheme::kFloat16);
   const Plan all = result.proposal;
   if (values.empty())

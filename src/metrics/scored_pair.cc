@@ -24,11 +24,10 @@ void ScoredPair::read_first(const Sample& sample, std::span<const Tensor> refere
   append_outputs(first, reference, "[metric]", sample.counted);
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   reading_ = find_reading(asked_, load_model(path_), {.outputs = first, .sample = sample, .model_folder = folder});
-  reference_.outputs.pooling = candidate_.outputs.pooling = reading_.pooling;
-  reference_.outputs.maker = candidate_.outputs.maker = reading_.maker;
+  reference_.outputs = candidate_.outputs = reading_.outputs();
   reference_.outputs.names = reference_.all.names;
   metrics_ = make_metrics(read_with(asked_, reading_), own_);
-  labelled_ = labelled_ && !reading_.task->embeds;
+  labelled_ = labelled_ && !reading_.task->embeds && !reading_.classes_second;
 }
 
 void ScoredPair::append(Side& side, const Sample& sample, std::span<const Tensor> outputs) const {

@@ -38,7 +38,7 @@ std::string quality(const Summary& summary, const SummaryPoint& point) {
     return fmt::format("{} ({} to {})", words, low, show(interval->high));
   };
   if (figure == "top1_disagreement")
-    return with_ends(fmt::format("{} of the answers change", internal::format_percent(value)),
+    return with_ends(fmt::format("{} of the {} change", internal::format_percent(value), internal::changing(summary)),
                      internal::format_percent);
   // Of vectors of length 1 it is twice the cosine distance, which people know by another name.
   if (figure == "nmse" && summary.task == "embed")

@@ -35,7 +35,9 @@ std::string positions(size_t group, int64_t width) {
 
 std::string rows_section(const Summary& summary) {
   const auto shown = shown_points(summary);
-  if (shown.empty() || !has_classes(*shown[0]->trial.measurement, loss_name(summary))) return "";
+  // Pixels are no positions that a reader could look up.
+  if (shown.empty() || changing(summary) != "answers" || !has_classes(*shown[0]->trial.measurement, loss_name(summary)))
+    return "";
   std::string heads, rows;
   const auto head = [&](const std::string& name) { heads += fmt::format("<th scope=\"col\">{}</th>", text(name)); };
   const auto cell = [](double loss) { return fmt::format("<td>{}</td>", format_figure(loss)); };

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/json.h"
+#include "seqto/task.h"
 #include "visualizer/format.h"
 
 namespace seqto::internal {
@@ -85,6 +86,11 @@ std::string loss_name(const std::vector<std::string>& objectives) {
 bool has_classes(const Measurement& measurement, const std::string& loss) {
   const std::string followed = followed_loss({loss});
   return (followed != "mse" && followed != "nmse" && followed != "cosine") || measurement.metrics.contains("top1");
+}
+
+std::string changing(const Summary& summary) {
+  const auto task = std::ranges::find(tasks(), summary.task, &Task::name);
+  return std::string(task == tasks().end() ? "answers" : task->answers);
 }
 
 std::string worst_output_text(const Measurement& measurement) {

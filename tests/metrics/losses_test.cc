@@ -182,6 +182,29 @@ TEST(Losses, MasksAlikeLoseNothing) {
   EXPECT_EQ(compare(fault, fault).kl, kInf);
 }
 
+TEST(Losses, OfLabelsAreTheShareThatDiffers) {
+  const auto labels = [](std::vector<int64_t> values) {
+    Outputs outputs;
+    internal::append_outputs(outputs, std::vector{int64_tensor({1, 4}, values)}, "[test]");
+    return outputs;
+  };
+  const Outputs wanted = labels({7, 300, 2, 2}), found = labels({7, 301, 2, 9});
+  EXPECT_TRUE(wanted.labels);
+  EXPECT_EQ(compare(wanted, found).top1_disagreement, 0.5);
+  EXPECT_EQ(compare(wanted, found).kl, 0.5);
+  EXPECT_EQ(compare(wanted, wanted).kl, 0);
+  EXPECT_FALSE(pooled_kl(wanted, found));
+}
+
+TEST(Losses, OfAMapAreThoseOfItsPixels) {
+  Outputs wanted{.classes_second = true}, found{.classes_second = true};
+  append(wanted, {{{1, 3, 1, 2}, {9, 0, 0, 9, 0, 0}}});  // class 0, class 1
+  append(found, {{{1, 3, 1, 2}, {9, 0, 0, 0, 0, 9}}});   // class 0, class 2
+  EXPECT_EQ(wanted.dims, (std::vector<int64_t>{1, 1, 2, 3}));
+  EXPECT_EQ(compare(wanted, found).top1_disagreement, 0.5);
+  EXPECT_THROW(append(found, {{{1, 3}, {1, 2, 3}}}), Error);
+}
+
 TEST(NormalizedError, TheWorstOutputIsNamed) {
   Outputs wanted{.names = {"scores", "boxes"}}, found;
   append(wanted, {{{1, 2}, {1, 2}}, {{1, 2}, {3, 4}}});

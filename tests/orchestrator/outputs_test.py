@@ -109,6 +109,48 @@ class OutputsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertAlmostEqual(json.loads(done.stdout)["limits"][0]["found"], worst["nmse"])
 
+    def check_changed(self, model, summary, classes):
+        """The share of places whose class, `classes(outputs)`, is not the float model's, with its interval."""
+        count = summary["samples"]["evaluation"]
+        wanted = classes(self.outputs(model, ["map"])[0][-count:])
+        changed = []
+        for point in summary["front"]:
+            found = classes(self.outputs(self.folder / "out" / point["file"], ["map"])[0][-count:])
+            share = (wanted != found).mean()
+            changed.append(share)
+            self.assertAlmostEqual(point["losses"]["top1_disagreement"], share, places=6)
+            low, high = point["intervals"]["top1_disagreement"]
+            self.assertTrue(low <= share <= high)
+        self.assertGreater(max(changed), 0)
+
+    def test_of_scores_of_classes_at_each_pixel_the_changed_pixels_count(self):
+        model = segmenter(self.folder / "segmenter.onnx", models.node("Softmax", ["scores"], ["map"], axis=1))
+        summary, _ = self.tune(model)
+        self.assertEqual((summary["task"], summary["objectives"]), ("segment", ["kl", "size", "latency"]))
+        self.check_changed(model, summary, lambda maps: maps.argmax(1))
+        self.assertRegex(summary["answer"], r"[0-9.]+ % of the pixels change \(")
+        self.assertIn("changed: pixels unlike float's", self.said)
+        self.assertIn("pixels changed", (self.folder / "out/report.html").read_text())
+
+    def test_a_map_is_one_of_classes_where_it_is_asked_for(self):
+        model = segmenter(self.folder / "segmenter.onnx")
+        for task in ("segment", "classify"):
+            summary, _ = self.tune(model, "--task", task, "--max-evaluations", 8, "--no-resume")
+            self.assertEqual(summary["task"], "segment")
+            self.check_changed(model, summary, lambda maps: maps.argmax(1))
+
+    def test_whole_numbers_are_equal_or_not(self):
+        """An ArgMax in the graph: class maps, or one class."""
+        behind = models.node("ArgMax", ["scores"], ["map"], axis=1, keepdims=0)
+        model = segmenter(self.folder / "argmax.onnx", behind, shape=("n", 8, 8), type=onnx.TensorProto.INT64)
+        summary, _ = self.tune(model)
+        self.assertEqual((summary["task"], summary["objectives"]), ("labels", ["top1_disagreement", "size", "latency"]))
+        self.check_changed(model, summary, lambda maps: maps)
+        self.assertIn("of the labels change", summary["answer"])
+        done = models.seqto("check", self.folder / "out" / summary["front"][0]["file"], "--reference", model, "--data", self.data,
+                            "--max-loss", "1", "--json")
+        self.assertEqual(json.loads(done.stdout)["limits"][0]["figure"], "top1_disagreement", done.stderr)
+
     def test_masks_of_nan_and_infinity_lose_nothing(self):
         """Constant ones, and -inf wherever it is."""
         for value in (np.nan, -np.inf, np.inf):

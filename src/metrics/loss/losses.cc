@@ -242,6 +242,16 @@ Losses compare_classes(std::span<const float> reference, std::span<const float> 
   return losses;
 }
 
+// Of labels each is right or wrong.
+Losses compare_labels(std::span<const float> reference, std::span<const float> candidate) {
+  const double differs = std::ranges::equal(reference, candidate) ? 0 : 1;
+  return {.kl = differs,
+          .top1_disagreement = differs,
+          .top5_disagreement = differs,
+          .rank_dissimilarity = differs,
+          .probability_change = differs};
+}
+
 // Of a sample; `rows`: of each of its rows of class scores.
 Losses compare_sample(std::span<const float> reference, std::span<const float> candidate,
                       std::span<const Losses> rows) {
@@ -303,10 +313,11 @@ ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate) {
     const auto a = reference.row(i), b = candidate.row(i);
     const auto sample = static_cast<size_t>(i);
     std::vector<Losses> rows;
+    const auto compared_row = reference.labels ? compare_labels : compare_classes;
     const bool blank = is_blank(a);
     for (size_t begin = 0; begin < a.size(); begin += classes) {
       const auto wanted = a.subspan(begin, classes), found = b.subspan(begin, classes);
-      rows.push_back(blank ? compare_classes(wanted, found) : without_masks(wanted, found, compare_classes));
+      rows.push_back(blank ? compared_row(wanted, found) : without_masks(wanted, found, compared_row));
       kl[sample].push_back(rows.back().kl);
     }
     compared.samples[sample] = compare_sample(a, b, rows);
@@ -341,7 +352,7 @@ std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candida
   constexpr int64_t kMost = int64_t{1} << 28;  // products, a tenth of a second
   constexpr double kLoudest = 0.2;
   if (candidate.rows == 0 || candidate.values.size() > reference.values.size()) return {};
-  if (reference.columns == 0 || candidate.classes() != reference.classes()) return {};
+  if (reference.columns == 0 || reference.labels || candidate.classes() != reference.classes()) return {};
   const int64_t classes = reference.classes();
   const int64_t wanted = std::ssize(reference.values) / classes, found = std::ssize(candidate.values) / classes;
   if (wanted > kMost / found || wanted * found > kMost / classes) return {};
@@ -383,6 +394,15 @@ double steady_loss(const Measurement& measurement, const std::string& loss, doub
   return std::sqrt(found * *measurement.pooled_kl);
 }
 
+Outputs Outputs::without_rows() const {
+  return {.place = place,
+          .pooling = pooling,
+          .maker = maker,
+          .classes_second = classes_second,
+          .labels = labels,
+          .names = names};
+}
+
 std::span<const float> Outputs::row(int64_t i) const {
   const auto index = static_cast<size_t>(i);
   if (ends.empty())
@@ -392,6 +412,7 @@ std::span<const float> Outputs::row(int64_t i) const {
 }
 
 int64_t Outputs::classes() const {
+  if (labels) return 1;
   if (!ends.empty()) return dims.back();
   const auto wide = std::ranges::count_if(dims, [](int64_t size) { return size > 1; });
   return wide > 1 && columns % dims.back() == 0 ? dims.back() : columns;
@@ -399,7 +420,7 @@ int64_t Outputs::classes() const {
 
 void Outputs::append(std::span<const float> row) {
   const bool even = rows == 0 || (ends.empty() && std::ssize(row) == columns);
-  if (!even && (dims.size() < 3 || dims.back() < 1 || std::ssize(row) % dims.back() != 0)) {
+  if (!even && !labels && (dims.size() < 3 || dims.back() < 1 || std::ssize(row) % dims.back() != 0)) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[run] an output of {} values found; {} expected, as for the samples before it; use inputs "
                             "of one shape",

@@ -37,6 +37,12 @@ std::vector<float> values_of(const Tensor& tensor) {
 
 }  // namespace
 
+bool is_integer(DataType type) {
+  return type == DataType::kInt64 || type == DataType::kInt32 || type == DataType::kInt16 || type == DataType::kInt8 ||
+         type == DataType::kUint64 || type == DataType::kUint32 || type == DataType::kUint16 ||
+         type == DataType::kUint8 || type == DataType::kBool;
+}
+
 bool hides_positions(const Tensor& tensor, std::span<const char> counted) {
   const std::vector<int64_t>& dims = tensor.dims();
   return !counted.empty() && dims.size() >= 3 && dims[0] == 1 && dims[1] == std::ssize(counted);
@@ -63,6 +69,27 @@ void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char>
 
 namespace {
 
+// [1, classes, rows, columns] with its classes last.
+std::vector<float> classes_last(std::span<const float> values, size_t classes) {
+  const size_t pixels = values.size() / std::max<size_t>(1, classes);
+  std::vector<float> moved(values.size());
+  for (size_t c = 0; c < classes; ++c)
+    for (size_t pixel = 0; pixel < pixels; ++pixel) moved[pixel * classes + c] = values[c * pixels + pixel];
+  return moved;
+}
+
+// A row of class scores for each pixel.
+void append_map(Outputs& outputs, const Tensor& tensor) {
+  const std::vector<int64_t>& dims = tensor.dims();
+  if (dims.size() != 4 || dims[0] != 1)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[task] --task segment and a first output of {} axes found; scores of classes for each "
+                            "pixel, [1, classes, rows, columns], expected; leave --task out",
+                            dims.size()));
+  outputs.dims = {1, dims[2], dims[3], dims[1]};
+  outputs.append(classes_last(values_of(tensor), static_cast<size_t>(dims[1])));
+}
+
 void append_embedding(Outputs& outputs, const Tensor& tensor, std::span<const char> counted) {
   Outputs read;
   append_values(read, tensor, counted);
@@ -76,29 +103,33 @@ void append_embedding(Outputs& outputs, const Tensor& tensor, std::span<const ch
 
 void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by,
                     std::span<const char> counted) {
-  const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return is_float(t.type()); });
+  const bool fresh = outputs.rows == 0;
+  if (fresh)  // labels count where there is nothing that they were made of
+    outputs.labels = std::ranges::none_of(tensors, is_float, &Tensor::type) &&
+                     std::ranges::all_of(tensors, is_integer, &Tensor::type);
+  const auto counts = [&](const Tensor& t) { return outputs.labels ? is_integer(t.type()) : is_float(t.type()); };
+  const auto first = std::ranges::find_if(tensors, counts);
   if (first == tensors.end()) {
     const bool of_trees = std::ranges::count(tensors, DataType::kUndefined, &Tensor::type) > 0;
     std::vector<std::string_view> found;
     for (const Tensor& t : tensors)
       found.push_back(t.type() == DataType::kUndefined ? "no tensor" : to_string(t.type()));
     throw Error(Code::kInvalidInput,
-                fmt::format("{} outputs of the types {} found; one of a float type was expected; export the model {}",
-                            asked_by, fmt::join(found, ", "),
-                            of_trees ? "with its scores as an output (skl2onnx: zipmap=False)"
-                                     : "without the ArgMax or Cast at its end, whose input then is an output"));
+                fmt::format("{} outputs of the types {} found; one of numbers was expected; export the model with its "
+                            "scores as an output{}",
+                            asked_by, fmt::join(found, ", "), of_trees ? " (skl2onnx: zipmap=False)" : ""));
   }
   if (outputs.maker) {
     const std::vector<float> row = outputs.maker->row(tensors);
     outputs.dims = {1, std::ssize(row)};
     return outputs.append(row);
   }
-  const bool fresh = outputs.rows == 0;
   outputs.place = static_cast<size_t>(first - tensors.begin());
-  if (outputs.pooling == Pooling::kNone) append_values(outputs, *first, counted);
-  else append_embedding(outputs, *first, counted);
+  if (outputs.pooling != Pooling::kNone) append_embedding(outputs, *first, counted);
+  else if (outputs.classes_second) append_map(outputs, *first);
+  else append_values(outputs, *first, counted);
   for (size_t place = outputs.place + 1; fresh && place < tensors.size(); ++place)
-    if (is_float(tensors[place].type()) && tensors[place].element_count() > 0)
+    if (counts(tensors[place]) && tensors[place].element_count() > 0)
       outputs.others.push_back({.dims = tensors[place].dims(), .place = place});
   std::erase_if(outputs.others, [&](const Outputs& other) {
     return other.place >= tensors.size() || tensors[other.place].dims() != other.dims;

@@ -10,6 +10,8 @@
 
 namespace seqto::internal {
 
+bool is_integer(DataType type);  // bool as well
+
 // Whether the tensor is one of positions, [1, positions, ...], some of which are not counted (Sample::counted).
 bool hides_positions(const Tensor& tensor, std::span<const char> counted);
 
@@ -21,10 +23,11 @@ void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char>
 void append_list(Outputs& outputs, const Tensor& tensor);
 
 // A row more: the values of a model's first output of a float type as float32, and of its other float outputs, as long
-// as these have the dims of the rows before; labels before them are passed over. Throws Error{kInvalidInput} where no
-// output is float, which begins with `asked_by`, as in "[evaluate]", and where the first is longer or shorter than
-// before, unless it is one of positions. Hidden positions leave the first output, not the others. With
-// Outputs::pooling the row is the sample's vector, with Outputs::maker what that makes of all outputs.
+// as these have the dims of the rows before; labels before them are passed over. Where all outputs are integers the
+// same of these, which sets Outputs::labels. Throws Error{kInvalidInput} where none is either, which begins with
+// `asked_by`, as in "[evaluate]", and where the first is longer or shorter than before, unless it is one of positions.
+// Hidden positions leave the first output, not the others. With Outputs::pooling the row is the sample's vector, with
+// Outputs::maker what that makes of all outputs, with Outputs::classes_second a map whose classes are last.
 void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by,
                     std::span<const char> counted = {});
 

@@ -5,6 +5,7 @@
 
 #include "data/token_inputs.h"
 #include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "seqto/task.h"
 
 namespace seqto {
@@ -30,6 +31,17 @@ Role role_of(const Node& node) {
 class Scores {
  public:
   explicit Scores(const Model& model) : graph_(model.graph), view_(model) {}
+
+  // Of a map, over the axis before its rows and columns.
+  bool found_in_map() const {
+    if (graph_.outputs.empty() || !graph_.outputs[0].shape || graph_.outputs[0].shape->size() != 4) return false;
+    const Node* node = view_.edges.producer(graph_.outputs[0].name);
+    while (node && !node->inputs.empty() && (internal::is_resize(*node) || internal::is_identity(*node)))
+      node = view_.edges.producer(node->inputs[0]);
+    if (!node || role_of(*node) != Role::kSoftmax) return false;
+    const int64_t axis = node->int_attribute("axis", -1);
+    return axis == 1 || axis == -3;
+  }
 
   bool found() const {
     if (graph_.outputs.empty()) return false;
@@ -69,6 +81,8 @@ class Scores {
 };
 
 }  // namespace
+
+bool gives_class_maps(const Model& model) { return Scores(model).found_in_map(); }
 
 bool gives_class_rows(const Model& model) { return Scores(model).found(); }
 

@@ -31,11 +31,15 @@ const std::vector<Task>& rows() {
       {.name = "embed", .loss = "cosine", .metrics = {"topk_overlap"}, .embeds = true},
       {.name = "generate", .loss = "kl", .metrics = {"perplexity"}},
       {.name = "transcribe", .loss = "kl"},
+      {.name = "segment", .loss = "kl", .answers = "pixels"},
+      {.name = "labels", .loss = "top1_disagreement", .answers = "labels"},
       {.name = "regress", .loss = "mse"},
       {.name = "raw", .loss = "nmse"},
   };
   return kTasks;
 }
+
+constexpr std::string_view kLabels = "labels", kSegment = "segment";
 
 struct Found {
   std::string_view task;
@@ -45,6 +49,27 @@ struct Found {
 bool reads_ids(const Model& model) { return internal::reads_ids(model.graph.free_inputs()); }
 
 bool is_sequence(const Outputs& outputs) { return outputs.dims.size() == 3 && outputs.dims[0] == 1; }
+
+bool is_map(const Outputs& outputs) {
+  return outputs.dims.size() == 4 && outputs.dims[0] == 1 && std::ranges::count(outputs.dims, 1) == 1;
+}
+
+// Whether the classes of a map are its second axis: they are the last where a Softmax or the input says it.
+bool has_classes_second(const Model& model, const Sample& sample) {
+  if (gives_class_maps(model)) return true;
+  if (gives_class_rows(model)) return false;
+  const auto is_depth = [](int64_t size) { return size == 1 || size == 3; };
+  if (sample.inputs.empty() || sample.inputs[0].dims().size() != 4) return true;
+  const std::vector<int64_t>& input = sample.inputs[0].dims();
+  return is_depth(input[1]) || !is_depth(input[3]);
+}
+
+// As asked for, but for what the outputs do not have: classes of one place where there is a map of them, or labels.
+const Task& asked_task(const MetricOptions& asked, const Outputs& outputs) {
+  const Task& task = task_named(asked.task);
+  if (task.name != "classify") return task;
+  return outputs.labels ? task_named(kLabels) : is_map(outputs) ? task_named(kSegment) : task;
+}
 
 size_t further_answers(const Model& model, const FirstAnswer& first) {
   const auto count = std::ranges::count_if(first.outputs.others, [&](const Outputs& other) {
@@ -104,7 +129,10 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
   if (asks_for_text(asked) && is_sequence(outputs) && !reads_ids(model))
     return {"transcribe", "an error rate of words in the scores of each frame"};
   if (outputs.maker) return {"detect", "lists of boxes with scores"};
+  if (outputs.labels) return {kLabels, "the model's outputs are whole numbers"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
+  if (gives_class_maps(model) || (gives_class_rows(model) && is_map(outputs)))
+    return {kSegment, "scores of classes for each pixel"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
   // Whole numbers are labels, and targets of who asks for them.
   if (!first.sample.target.empty() && first.sample.label < 0) return {"regress", "targets are given for the samples"};
@@ -192,8 +220,9 @@ Reading find_reading(const MetricOptions& asked, const Model& model, const First
         detector.empty() ? found_by(asked, model, first) : Found{"detect", "outputs of the form of boxes with scores"};
     reading = {.task = &task_named(task), .reason = std::move(reason)};
   } else {
-    reading.task = &task_named(asked.task);
+    reading.task = &asked_task(asked, first.outputs);
   }
+  reading.classes_second = reading.task->name == kSegment && has_classes_second(model, first.sample);
   reading.detector = std::move(detector);
   std::vector<std::string> outputs;
   for (const ValueInfo& output : model.graph.outputs) outputs.push_back(output.name);
@@ -205,6 +234,8 @@ Reading find_reading(const MetricOptions& asked, const Model& model, const First
                                           asked.pooling, reading.task->name));
   return reading;
 }
+
+Outputs Reading::outputs() const { return {.pooling = pooling, .maker = maker, .classes_second = classes_second}; }
 
 MetricOptions read_with(const MetricOptions& asked, const Reading& reading) {
   MetricOptions metrics = asked;

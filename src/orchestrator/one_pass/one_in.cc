@@ -146,8 +146,7 @@ class Pass {
     const Reading reading = find_reading(options_.metrics, model_, {.outputs = outputs, .sample = sample});
     result_.task = reading.task->name;
     result_.loss = reading.task->loss;
-    pooling_ = reading.pooling;
-    maker_ = reading.maker;
+    form_ = reading.outputs();
   }
 
   // A row at a time: those of a language model are large.
@@ -155,7 +154,7 @@ class Pass {
     const Sample sample = on_.data.read(on_.samples[at]);
     std::vector<Tensor> wanted;
     for (size_t o = 0; o < found.size(); ++o) wanted.push_back(next_->get(o, at));
-    Outputs a{.pooling = pooling_, .maker = maker_}, b{.pooling = pooling_, .maker = maker_};
+    Outputs a = form_, b = form_;
     append_outputs(a, wanted, "[one-in]", sample.counted);
     append_outputs(b, found, "[one-in]", sample.counted);
     return compare(a, b);
@@ -185,8 +184,7 @@ class Pass {
   static constexpr size_t kFloat = 0;  // owner of values; candidates are those behind it
   std::optional<ValuesFile> values_;   // at the cut before the block
   ValuesFile* next_ = nullptr;         // behind it; of the last block the float model's outputs, by their places
-  Pooling pooling_ = Pooling::kNone;
-  std::shared_ptr<const RowMaker> maker_;
+  Outputs form_;                       // without rows: how answers are read
 };
 
 // `layers` in the scheme, those that can hold it and may.

@@ -16,8 +16,8 @@ namespace {
 
 // In the order given.
 Outputs rows_of(const Outputs& outputs, std::span<const size_t> rows) {
-  Outputs result{.dims = outputs.dims, .place = outputs.place, .pooling = outputs.pooling, .maker = outputs.maker,
-                 .names = outputs.names};
+  Outputs result = outputs.without_rows();
+  result.dims = outputs.dims;
   for (const size_t row : rows) result.append(outputs.row(static_cast<int64_t>(row)));
   for (const Outputs& other : outputs.others) result.others.push_back(rows_of(other, rows));
   return result;
@@ -30,7 +30,8 @@ class Heat {
 
   bool over(const Outputs& outputs) {
     if (!race_ || outputs.rows == seen_) return false;
-    Outputs wanted{.dims = evaluation_.reference.dims}, found{.dims = outputs.dims};
+    Outputs wanted = evaluation_.reference.without_rows(), found = outputs.without_rows();
+    wanted.dims = evaluation_.reference.dims, found.dims = outputs.dims;
     for (; seen_ < outputs.rows; ++seen_) {
       wanted.append(evaluation_.reference.row(seen_));
       found.append(outputs.row(seen_));
@@ -86,9 +87,10 @@ const char* note_on_kl(const Outputs& outputs) {
 void read_truths(EvaluationData& evaluation, Metrics metrics) {
   evaluation.metrics = std::move(metrics);
   if (evaluation.metrics.empty() && !evaluation.data->has_labels()) return;
+  const bool whole = evaluation.form.pooling == Pooling::kNone && !evaluation.form.classes_second;
   for (int64_t i : evaluation.samples) {
     Truth truth = truth_of(evaluation.data->read(i));
-    if (evaluation.data->has_labels() && evaluation.pooling == Pooling::kNone) evaluation.labels.push_back(truth.label);
+    if (evaluation.data->has_labels() && whole) evaluation.labels.push_back(truth.label);
     if (!evaluation.metrics.empty()) evaluation.truths.push_back(std::move(truth));
   }
 }
@@ -109,8 +111,7 @@ void measure_texts(Measurement& measurement, const Model& model, const Place& pl
 
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, std::optional<InRace> race) {
   Evaluated result;
-  result.outputs.pooling = evaluation.pooling;
-  result.outputs.maker = evaluation.maker;
+  result.outputs = evaluation.form;
   std::vector<int64_t> times;
   auto answers = std::make_shared<Answers>(answer_names(session.output_names()));
   const size_t count = evaluation.samples.size();

@@ -28,10 +28,9 @@ struct EvaluationData {
   bool warm_up = true;               // where latencies matter: the runtime's first run is slow
   bool pools = false;                // the measurements have a pooled_kl
   std::optional<DecodeStep> decode;  // of a decoder that remembers: the measurements have a decode_latency
-  Pooling pooling = Pooling::kNone;
-  std::shared_ptr<const RowMaker> maker;  // Outputs::maker
-  Outputs reference;                      // the float model's outputs on the samples; empty while that is made
-  std::vector<std::string> paired;        // losses that candidates are compared in sample by sample
+  Outputs form;                      // without rows: how answers are read
+  Outputs reference;                 // the float model's outputs on the samples; empty while that is made
+  std::vector<std::string> paired;   // losses that candidates are compared in sample by sample
   // --- of a detector whose outputs are understood
   std::optional<Decoder> detector;
   std::optional<ScoreRange> float_scores;  // of the float model; absent while they are found

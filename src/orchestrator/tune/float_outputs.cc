@@ -185,11 +185,17 @@ void note_zero_scores(const Measurement& measurement, const Env& env, Ending& en
   ending.notes.push_back(std::move(note));
 }
 
+void log_class_numbers(const Place& place, const Env& env) {
+  const EvaluationData& on = place.evaluation;
+  if (!on.all_outputs) return;
+  const std::string note = note_on_class_numbers(on.metrics, *on.all_outputs, on.truths);
+  if (!note.empty()) env.log(LogLevel::kInfo, note);
+}
+
 void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, Ending& ending) {
   for (Place& place : places)
     for (EvaluationData* part : {&place.evaluation, &place.search, &place.acceptance}) {
-      part->pooling = reading.pooling;
-      part->maker = reading.maker;
+      part->form = reading.outputs();
       if (!reading.detector.empty()) part->detector = parse_decoder(reading.detector, "the outputs");
     }
   ending.task = reading.task->name;
@@ -210,13 +216,6 @@ void aim_at_decoding(const Inputs& in, const Place& first, Ending& ending) {
 }
 
 // What is to be known of the loss that the study goes by.
-void log_class_numbers(const Place& place, const Env& env) {
-  const EvaluationData& on = place.evaluation;
-  if (!on.all_outputs) return;
-  const std::string note = note_on_class_numbers(on.metrics, *on.all_outputs, on.truths);
-  if (!note.empty()) env.log(LogLevel::kInfo, note);
-}
-
 void settle_loss(const Inputs& in, const Outputs& outputs, Place& first, Ending& ending) {
   const bool by_kl = followed_loss(ending.objectives) == "kl";
   if (const char* note = by_kl ? note_on_kl(outputs) : nullptr) ending.notes.emplace_back(note);
@@ -256,6 +255,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
     require_metrics(measured, in.options.search.objectives, "evaluation");
     const bool is_first = &place == &places.front();
     if (is_first) note_intervals(measured, study.ending);
+    if (is_first) log_class_numbers(place, in.env);
     if (is_first) note_zero_scores(measured, in.env, study.ending);
     require_finite(place, in);
     if (is_first) settle_loss(in, answer.outputs, place, study.ending);
@@ -280,7 +280,6 @@ std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, Float
   first.evaluation.decode = decode_step(reading, answer, *session);
   for (const auto& [device, outcome] : study.study.find("float")->elsewhere)
     for (Place& place : places)
-    if (is_first) log_class_numbers(place, in.env);
       if (place.device == device && outcome.measurement && outcome.measurement->decode_latency)
         place.evaluation.decode = first.evaluation.decode;
   aim_at_decoding(in, first, study.ending);
