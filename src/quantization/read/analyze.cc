@@ -190,15 +190,18 @@ std::vector<WeightError> weight_errors(const Model& float_model, const Compariso
   return errors;
 }
 
+// Infinite is what a mask of -inf or of the lowest float gives: its square is no float, and says nothing of the others.
 void score(std::vector<ActivationError>& errors) {
   auto normalized = [&](double ActivationError::* field) {
     double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
     for (const ActivationError& e : errors)
-      if (!std::isnan(e.*field)) lowest = std::min(lowest, e.*field), highest = std::max(highest, e.*field);
-    return [=](const ActivationError& e) { return (e.*field - lowest) / std::max(highest - lowest, 1e-12); };
+      if (std::isfinite(e.*field)) lowest = std::min(lowest, e.*field), highest = std::max(highest, e.*field);
+    return [=](const ActivationError& e) {
+      return std::isfinite(e.*field) ? (e.*field - lowest) / std::max(highest - lowest, 1e-12) : 0;
+    };
   };
   auto xmodel = normalized(&ActivationError::xmodel_err), qdq = normalized(&ActivationError::qdq_err);
-  for (ActivationError& e : errors) e.score = std::isnan(e.qdq_err) ? xmodel(e) : 0.5 * xmodel(e) + 0.5 * qdq(e);
+  for (ActivationError& e : errors) e.score = std::isfinite(e.qdq_err) ? 0.5 * xmodel(e) + 0.5 * qdq(e) : xmodel(e);
 }
 
 }  // namespace
