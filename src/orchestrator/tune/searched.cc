@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "orchestrator/tune/course.h"
@@ -88,7 +90,15 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
   // Its order is that of the published search.
   if (!searches(o)) space.exclusion_order = exclusion_order(ranked(in, study.study, r, in.env), r.base.model);
   for (const auto& [id, scheme] : r.full.schemes) space.layers.push_back(id);
-  space.size_of = [&r](const Plan& plan) { return serialized_size(r.candidate(plan)); };
+  // Each quantizes the whole model, and a strategy that begins anew asks for those of the one before.
+  std::unordered_map<std::string, int64_t> sizes;  // by Plan::hash()
+  space.size_of = [&](const Plan& plan) {
+    std::string id = plan.hash();
+    if (const auto found = sizes.find(id); found != sizes.end()) return found->second;
+    const int64_t size = serialized_size(r.candidate(plan));
+    sizes.emplace(std::move(id), size);
+    return size;
+  };
   space.local_errors = [&](std::span<const Plan> plans) { return local_errors_of(plans, in, study.study, r); };
   std::unique_ptr<PredictedLatencies> latencies;
   if (searches(o) && by_latency(o) && !space.groups.empty()) latencies = predicted_latencies(w, space, r, study, in);
