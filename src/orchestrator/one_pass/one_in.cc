@@ -187,15 +187,24 @@ class Pass {
   Outputs form_;                       // without rows: how answers are read
 };
 
+// What each layer can hold, where it may be quantized.
+std::unordered_map<LayerId, std::vector<Scheme>> open_layers(const Model& model, const QuantizeOptions& options) {
+  const std::unordered_set<LayerId> excluded(options.exclude.begin(), options.exclude.end());
+  const std::unordered_set<LayerId> included(options.include.begin(), options.include.end());
+  std::unordered_map<LayerId, std::vector<Scheme>> open;
+  for (Layer& layer : layers(model))
+    if (!excluded.contains(layer.id) && (included.empty() || included.contains(layer.id)))
+      open[layer.id] = std::move(layer.schemes);
+  return open;
+}
+
 // `layers` in the scheme, those that can hold it and may.
 Plan plan_of(const std::vector<LayerId>& layers, const DetailedScheme& scheme,
-             const std::unordered_map<LayerId, const Layer*>& known, const Model& model,
-             const QuantizeOptions& options) {
+             const std::unordered_map<LayerId, std::vector<Scheme>>& open, const Model& model) {
   Plan plan;
   for (const LayerId& layer : layers) {
-    if (std::ranges::count(known.at(layer)->schemes, scheme.scheme) == 0) continue;
-    if (std::ranges::count(options.exclude, layer) > 0) continue;
-    if (!options.include.empty() && std::ranges::count(options.include, layer) == 0) continue;
+    const auto found = open.find(layer);
+    if (found == open.end() || std::ranges::count(found->second, scheme.scheme) == 0) continue;
     plan.schemes[layer] = scheme.scheme;
     if (!scheme.fields.empty()) plan.options[layer] = scheme.fields;
   }
@@ -213,15 +222,12 @@ double OneIn::loss_of(const Entry& entry) const {
 
 OneIn one_in(const Model& model, const Ranges& ranges, const OneInOptions& options, const SampleRun& on) {
   const Model shape = to_float32(model, false);
-  const std::vector<Layer> all = layers(shape);
-  std::unordered_map<LayerId, const Layer*> known;
-  for (const Layer& layer : all) known[layer.id] = &layer;
+  const auto open = open_layers(shape, options.quantize);
   OneIn result{.schemes = options.schemes, .model_bytes = serialized_size(without_export_notes(model))};
   std::vector<Candidate> candidates;
   for (const auto& group : groups(shape, options.groups)) {
     std::vector<Plan> plans;
-    for (const DetailedScheme& scheme : options.schemes)
-      plans.push_back(plan_of(group, scheme, known, shape, options.quantize));
+    for (const DetailedScheme& scheme : options.schemes) plans.push_back(plan_of(group, scheme, open, shape));
     if (std::ranges::all_of(plans, [](const Plan& plan) { return plan.schemes.empty(); })) continue;
     for (size_t s = 0; s < plans.size(); ++s) {
       if (plans[s].schemes.empty()) continue;

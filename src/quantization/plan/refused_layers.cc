@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstddef>
+#include <unordered_set>
 #include <utility>
 
 namespace seqto::internal {
@@ -16,9 +16,10 @@ constexpr size_t kMost = 10;  // each takes some ten loads
 
 RefusedLayers find_refused(const Model& model, const std::function<Model(const std::vector<LayerId>&)>& without,
                            const Refusal& refusal, std::vector<LayerId> floats) {
+  const std::unordered_set<LayerId> excluded(floats.begin(), floats.end());
   std::vector<LayerId> layers;
   for (const Node& node : model.graph.nodes)
-    if (std::ranges::count(floats, node.name) == 0) layers.push_back(node.name);
+    if (!excluded.contains(node.name)) layers.push_back(node.name);
   RefusedLayers result;
   std::string why;
   // With the first `count` layers on codes.

@@ -207,6 +207,7 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
   std::map<std::string, int64_t> left;  // by operator
   std::unordered_set<LayerId> layers;
   for (const Node& node : model.graph.nodes) layers.insert(node.name);
+  std::unordered_set<LayerId> excluded(options.exclude.begin(), options.exclude.end());
   std::string on_codes;
   Lint found;
   for (int round = 0; round < kMostRounds; ++round) {
@@ -217,7 +218,7 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
     for (const LintedNode& node : found.nodes) {
       const bool beyond = node.verdict == Verdict::kRefused ||
                           (node.verdict == Verdict::kFloat && !node.reason.empty()) || idle.contains(node.node);
-      if (!beyond || !layers.contains(node.node) || std::ranges::count(options.exclude, node.node) > 0) continue;
+      if (!beyond || !layers.contains(node.node) || !excluded.insert(node.node).second) continue;
       options.exclude.push_back(node.node);
       ++left[node.op_type];
       changed = true;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <unordered_set>
 
 #include "model/op_traits.h"
@@ -16,15 +15,14 @@ namespace {
 using namespace internal;
 using Kind = InputForm::Kind;
 
-template <class T>
-bool contains(const std::vector<T>& list, const std::string& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 class Explainer {
  public:
   Explainer(const Model& before, const Model& after, const ExplainOptions& options)
-      : options_(options), floats_(before), forms_(after, &floats_.index().types) {
+      : options_(options),
+        floats_(before),
+        forms_(after, &floats_.index().types),
+        excluded_(options.quantize.exclude.begin(), options.quantize.exclude.end()),
+        included_(options.quantize.include.begin(), options.quantize.include.end()) {
     for (const Node& n : before.graph.nodes) names_.insert(n.name);
     const auto& types = options.quantize.op_types.empty() ? default_op_types() : options.quantize.op_types;
     op_types_.insert(types.begin(), types.end());
@@ -85,8 +83,8 @@ class Explainer {
 
   std::string not_asked_for(const Node& node) const {
     const QuantizeOptions& q = options_.quantize;
-    if (contains(q.exclude, node.name)) return "excluded by name";
-    if (!q.include.empty() && !contains(q.include, node.name)) return "not among the included";
+    if (excluded_.contains(node.name)) return "excluded by name";
+    if (!included_.empty() && !included_.contains(node.name)) return "not among the included";
     Scheme asked = asked_scheme(node);
     bool any_type = q.op_types.empty() && options_.plan && asked != Scheme::kInt8 && asked != Scheme::kFloat32;
     if (!op_types_.contains(node.op_type) && !any_type)
@@ -159,7 +157,7 @@ class Explainer {
 
   const ExplainOptions& options_;
   LayerForms floats_, forms_;
-  std::unordered_set<std::string> names_, op_types_;
+  std::unordered_set<std::string> names_, op_types_, excluded_, included_;
 };
 
 }  // namespace
