@@ -194,8 +194,8 @@ class Writer {
 
   void replace_inputs_by_name(const std::unordered_set<std::string>& nodes, const std::string& from,
                               const std::string& to) {
-    for (size_t i = 0; i < nodes_.size(); ++i)
-      if (nodes.contains(nodes_[i].name)) replace_inputs_of(i, from, to);
+    for (const Node* reader : edges_.readers(from))
+      if (nodes.contains(reader->name)) replace_inputs_of(edges_.place(*reader), from, to);
   }
 
   void replace_inputs(const std::string& from, const std::string& to) {
