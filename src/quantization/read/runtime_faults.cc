@@ -78,12 +78,13 @@ std::string fault_of_moved_pair(const Node& mover, const Surroundings& around, c
   const Node* before = around.view.edges.producer(mover.inputs[0]);
   const Node* behind = around.view.edges.only_reader(mover.outputs[0]);
   if (!before || !is_dequantize(*before) || !behind || !is_quantize(*behind)) return {};
+  const auto codes = around.read(mover.inputs[0]), moved = around.written(mover.outputs[0]);
+  if (!codes || !moved || moved->type != DataType::kUint8) return {};
   const auto& nodes = file.graph.nodes;
   const auto own = std::ranges::find_if(nodes, [&](const Node& n) {
     return is_dequantize(n) && std::ranges::count(around.pairs.now(n.name), before->name) > 0;
   });
-  const auto codes = around.read(mover.inputs[0]), moved = around.written(mover.outputs[0]);
-  if (own == nodes.end() || !codes || !moved || moved->type != DataType::kUint8) return {};
+  if (own == nodes.end()) return {};
   const auto type = view.types.find(own->inputs[0]);
   const auto& readers = view.edges.readers(mover.outputs[0]);
   const bool inserted = std::ranges::none_of(readers, [&](const Node* n) { return n->name == behind->name; });
