@@ -199,8 +199,10 @@ Model Quantizer::Impl::quantize(const Plan& asked, Scheme always, const std::vec
     const LayerId& layer = model.graph.nodes[i].name;
     const auto [scheme, fields] = decided[i];
     selected[i] = is_static(scheme);
-    layers[scheme].insert(layer);
-    if (scheme != Scheme::kFloat32) written[layer] = {scheme, fields ? *fields : LayerOptions{}};
+    if (scheme != Scheme::kFloat32) {
+      layers[scheme].insert(layer);
+      written[layer] = {scheme, fields ? *fields : LayerOptions{}};
+    }
     if (settled) settled->schemes[layer] = scheme;
     if (!fields) continue;
     if (!valid_fields.contains({scheme, *fields})) {
