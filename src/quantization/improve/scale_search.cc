@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -111,11 +112,11 @@ class Importance {
   double least_ = 1;
 };
 
-// The blocks of one output, by the index of their scale.
-std::unordered_map<size_t, Block> blocks_of(const CodedLayer& layer, int64_t output, const std::vector<float>& values,
-                                            const Importance& importance) {
+// The blocks of one output, by the index of their scale; their errors are added in this order.
+std::map<size_t, Block> blocks_of(const CodedLayer& layer, int64_t output, const std::vector<float>& values,
+                                  const Importance& importance) {
   const CodedWeight& w = layer.weight;
-  std::unordered_map<size_t, Block> blocks;
+  std::map<size_t, Block> blocks;
   for (int64_t i = 0; i < layer.layout.inputs; ++i) {
     const size_t place = w.code_at(layer.layout.at(output, i));
     Block& block = blocks[w.scale_at(place)];
