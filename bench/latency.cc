@@ -67,11 +67,12 @@ class Network : CaseStudy {
   std::string compared(const std::string& name) {
     Runner& runner = *references_.places.front().runner;
     const auto candidate = [this](const Plan& plan) { return references_.candidate(plan); };
-    auto model = LatencyModel::profiled(bench_.model, groups_, candidate, runner, first_inputs(inputs_));
+    const SearchTuning& tuning = bench_.options.search.tuning;
+    auto model = LatencyModel::profiled({bench_.model, groups_, tuning}, candidate, runner, first_inputs(inputs_));
     if (!model) return fmt::format("{}: the runtime does not tell what its nodes cost\n", name);
     learn(*model, uniform_plans(groups_));
     const LatencyModel from_uniform = *model;
-    learn(*model, mixtures(groups_, static_cast<size_t>(SearchTuning().timed_mixed), 1));
+    learn(*model, mixtures(groups_, static_cast<size_t>(tuning.timed_mixed), 1));
     const std::vector<Plan> plans = unseen();
     const double in_float = model->measured({}).value();
     const std::vector<double> first = timed(plans, in_float), second = timed(plans, in_float);

@@ -157,7 +157,7 @@ class Network : CaseStudy {
       if (static_cast<double>(learned["measured"].size()) > tuning.timed_mixed)
         learned["measured"].erase(learned["measured"].begin() + static_cast<ptrdiff_t>(tuning.timed_mixed),
                                   learned["measured"].end());
-      const LatencyModel model = LatencyModel::from_json(learned.dump(), *space_.model, space_.groups, tuning);
+      const LatencyModel model = LatencyModel::from_json(learned.dump(), {*space_.model, space_.groups, tuning});
       for (const auto& one : left) {
         const double ns = one.at("ns");
         sum += std::abs(model.predict(plan_of(one.at("schemes"))) - ns) / ns;

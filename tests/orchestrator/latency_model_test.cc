@@ -73,10 +73,12 @@ class LatencyModels : public ::testing::Test {
   Model model_;
   std::vector<SearchGroup> groups_;
   std::string profile_;
+  SearchTuning tuning_;
+  const LatencyModel::Source source_{model_, groups_, tuning_};
 };
 
 TEST_F(LatencyModels, LearnsFromMixedPlansWhatTheProfileDoesNotTell) {
-  LatencyModel latencies = LatencyModel::from_json(profile_, model_, groups_);
+  LatencyModel latencies = LatencyModel::from_json(profile_, source_);
   const double before = error(latencies);
   std::mt19937_64 engine(1);
   std::vector<LatencyModel::Measured> measured{{{}, truth({})}};
@@ -91,7 +93,7 @@ TEST_F(LatencyModels, LearnsFromMixedPlansWhatTheProfileDoesNotTell) {
 
 // A search goes by what a group's change saves: a measured plan must not stand out from those beside it.
 TEST_F(LatencyModels, AMeasurementThatIsOffDoesNotMakeEveryNeighbourFaster) {
-  LatencyModel latencies = LatencyModel::from_json(profile_, model_, groups_);
+  LatencyModel latencies = LatencyModel::from_json(profile_, source_);
   std::mt19937_64 engine(2);
   std::vector<LatencyModel::Measured> measured{{{}, truth({})}};
   for (int i = 0; i < 20; ++i) {
@@ -135,15 +137,36 @@ TEST_F(LatencyModels, AUniformPlanThatTheRuntimeRefusesEndsNoSearch) {
     if (!plan.schemes.empty()) model.graph.name = "int8";
     return model;
   };
-  const auto latencies = LatencyModel::profiled(model_, groups_, candidate, runner, {});
+  const auto latencies = LatencyModel::profiled(source_, candidate, runner, {});
   ASSERT_TRUE(latencies.has_value());
   Plan plan;
   plan.schemes["n0"] = Scheme::kInt8;
   EXPECT_GT(latencies->predict(plan), 0);
 }
 
+TEST_F(LatencyModels, LearnAsMuchAsTheTuningLetsThem) {
+  WithoutInt8 runner;
+  const auto candidate = [&](const Plan&) { return model_; };
+  Plan plan;
+  plan.schemes["n0"] = Scheme::kInt8;
+  std::vector<double> learned;
+  for (const double deviation : {0.0, 0.3}) {
+    tuning_.latency_prior = tuning_.latency_group = deviation;
+    for (auto latencies :
+         {LatencyModel::profiled(source_, candidate, runner, {}).value(), LatencyModel::from_json(profile_, source_)}) {
+      const double before = latencies.predict(plan);
+      latencies.learn(std::vector<LatencyModel::Measured>{{plan, 2 * before}});
+      learned.push_back(latencies.predict(plan) / before);
+    }
+  }
+  EXPECT_DOUBLE_EQ(learned[0], 1);
+  EXPECT_DOUBLE_EQ(learned[1], 1);
+  EXPECT_GT(learned[2], 1.1);
+  EXPECT_GT(learned[3], 1.1);
+}
+
 TEST_F(LatencyModels, ComesBackFromTheStudyAsItWas) {
-  LatencyModel latencies = LatencyModel::from_json(profile_, model_, groups_);
+  LatencyModel latencies = LatencyModel::from_json(profile_, source_);
   std::mt19937_64 engine(3);
   std::vector<LatencyModel::Measured> measured;
   for (int i = 0; i < 5; ++i) {
@@ -151,7 +174,7 @@ TEST_F(LatencyModels, ComesBackFromTheStudyAsItWas) {
     measured.push_back({plan, truth(plan)});
   }
   latencies.learn(measured);
-  const LatencyModel back = LatencyModel::from_json(latencies.to_json(), model_, groups_);
+  const LatencyModel back = LatencyModel::from_json(latencies.to_json(), source_);
   for (int i = 0; i < 20; ++i) {
     const Plan plan = drawn(engine);
     EXPECT_EQ(back.predict(plan), latencies.predict(plan));
@@ -161,10 +184,31 @@ TEST_F(LatencyModels, ComesBackFromTheStudyAsItWas) {
 TEST_F(LatencyModels, OfOtherGroupsAreRefused) {
   nlohmann::json profile = nlohmann::json::parse(profile_);
   profile["times"]["int8"].erase(0);
-  EXPECT_THROW(LatencyModel::from_json(profile.dump(), model_, groups_), Error);
+  EXPECT_THROW(LatencyModel::from_json(profile.dump(), source_), Error);
   profile = nlohmann::json::parse(profile_);
   profile["measured"] = {{{"schemes", {"int8"}}, {"ns", 1}}};
-  EXPECT_THROW(LatencyModel::from_json(profile.dump(), model_, groups_), Error);
+  EXPECT_THROW(LatencyModel::from_json(profile.dump(), source_), Error);
+}
+
+TEST_F(LatencyModels, ADamagedNoteIsRefused) {
+  const auto code_of = [&](const std::string& text) {
+    try {
+      LatencyModel::from_json(text, source_);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("begin a new one"), std::string::npos) << error.what();
+      return error.code();
+    }
+    ADD_FAILURE() << text << " was taken";
+    return Code::kUsage;
+  };
+  nlohmann::json no_float = nlohmann::json::parse(profile_), no_nodes = no_float, words = no_float, no_time = no_float;
+  no_float["times"].erase("float32");
+  no_nodes["nodes"].erase("int8");
+  words["times"]["int8"][3] = "fast";
+  no_time["measured"] = {{{"schemes", std::vector<std::string>(kGroups, "int8")}}};
+  for (const nlohmann::json& damaged : {no_float, no_nodes, words, no_time, nlohmann::json::object()})
+    EXPECT_EQ(code_of(damaged.dump()), Code::kInvalidInput);
+  EXPECT_EQ(code_of(profile_.substr(0, profile_.size() / 2)), Code::kInvalidInput);
 }
 
 }  // namespace

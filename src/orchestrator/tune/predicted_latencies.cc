@@ -33,14 +33,14 @@ std::vector<Plan> probes(const std::vector<SearchGroup>& groups, const SearchTun
 
 std::unique_ptr<PredictedLatencies> PredictedLatencies::of(Context context) {
   const Workbench& w = context.bench;
+  const LatencyModel::Source source{w.model, context.groups, w.options.search.tuning};
   if (const auto text = notes::kLatencyModel.in(w.study)) {
-    auto model = LatencyModel::from_json(*text, w.model, context.groups);
+    auto model = LatencyModel::from_json(*text, source);
     std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(model)));
     result->errors_ = notes::kLatencyErrors.in(result->c_.bench.study).value_or(std::vector<double>());
     return result;
   }
-  auto model =
-      LatencyModel::profiled(w.model, context.groups, context.candidate, *context.place.runner, context.inputs);
+  auto model = LatencyModel::profiled(source, context.candidate, *context.place.runner, context.inputs);
   if (!model) return {};
   std::unique_ptr<PredictedLatencies> result(new PredictedLatencies(std::move(context), std::move(*model)));
   result->model_.learn(result->timed(probes(result->c_.groups, result->c_.bench.options.search.tuning)));

@@ -85,11 +85,11 @@ double sum(const std::vector<double>& values) { return std::reduce(values.begin(
 
 }  // namespace
 
-LatencyModel::LatencyModel(const Model& model, const std::vector<SearchGroup>& groups) : groups_(groups) {
+LatencyModel::LatencyModel(const Source& source) : tuning_(source.tuning), groups_(source.groups) {
   const auto group_of = groups_by_layer(groups_);
-  const auto elements = tensor_elements(model);
-  const Edges edges(model.graph);
-  for (const Node& node : model.graph.nodes)
+  const auto elements = tensor_elements(source.model);
+  const Edges edges(source.model.graph);
+  for (const Node& node : source.model.graph.nodes)
     for (const std::string& input : node.inputs) {
       const Node* producer = edges.producer(input);
       const auto size = elements.find(input);
@@ -100,11 +100,12 @@ LatencyModel::LatencyModel(const Model& model, const std::vector<SearchGroup>& g
     }
 }
 
-std::optional<LatencyModel> LatencyModel::profiled(const Model& model, const std::vector<SearchGroup>& groups,
+std::optional<LatencyModel> LatencyModel::profiled(const Source& source,
                                                    const std::function<Model(const Plan&)>& candidate, Runner& runner,
                                                    std::span<const Tensor> inputs) {
-  LatencyModel result(model, groups);
-  const Owners owners(model, groups);
+  LatencyModel result(source);
+  const auto& groups = source.groups;
+  const Owners owners(source.model, groups);
   const SearchSpace space{.groups = groups};
   const Assignments assignments(space);
   std::vector<DetailedScheme> schemes = assignments.schemes();
@@ -246,32 +247,39 @@ std::string LatencyModel::to_json() const {
   return json.dump();
 }
 
-LatencyModel LatencyModel::from_json(const std::string& text, const Model& model,
-                                     const std::vector<SearchGroup>& groups, const SearchTuning& tuning) {
-  const nlohmann::json json = parse_json(text);
-  LatencyModel result(model, groups);
-  result.tuning_ = tuning;
-  const auto of_each_group = [&](size_t count) {
-    if (count != groups.size())
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[study] a model of latencies with {} groups found, {} expected; the study is of another "
-                              "model, or was changed: begin a new one",
-                              count, groups.size()));
+LatencyModel LatencyModel::from_json(const std::string& text, const Source& source) {
+  const size_t groups = source.groups.size();
+  const auto refuse = [&](const std::string& found) {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[study] a model of latencies with {} found, times of {} groups in float32 and other schemes "
+                    "expected; the study is of another model, or was changed: begin a new one",
+                    found, groups));
   };
-  for (const auto& [scheme, times] : json.at("times").items()) {
-    Profile& profile = result.profiles_[parse_scheme(scheme)];
-    times.get_to(profile.ns);
-    if (json.contains("nodes")) json.at("nodes").at(scheme).get_to(profile.nodes);
-    else profile.nodes.resize(groups.size());  // older studies did not count them
-    of_each_group(profile.ns.size());
-    of_each_group(profile.nodes.size());
+  const auto of_each_group = [&](size_t count) {
+    if (count != groups) refuse(fmt::format("{} groups", count));
+  };
+  LatencyModel result(source);
+  try {
+    const nlohmann::json json = parse_json(text);
+    for (const auto& [scheme, times] : json.at("times").items()) {
+      Profile& profile = result.profiles_[parse_scheme(scheme)];
+      times.get_to(profile.ns);
+      if (json.contains("nodes")) json.at("nodes").at(scheme).get_to(profile.nodes);
+      else profile.nodes.resize(groups);  // older studies did not count them
+      of_each_group(profile.ns.size());
+      of_each_group(profile.nodes.size());
+    }
+    for (const auto& one : json.value("measured", nlohmann::json::array())) {
+      Schemes chosen;
+      for (const auto& name : one.at("schemes")) chosen.push_back(parse_scheme(name.get<std::string>()));
+      of_each_group(chosen.size());
+      one.at("ns").get_to(result.measured_[chosen]);
+    }
+  } catch (const nlohmann::json::exception& error) {
+    refuse(fmt::format("\"{}\"", error.what()));
   }
-  for (const auto& one : json.value("measured", nlohmann::json::array())) {
-    Schemes chosen;
-    for (const auto& name : one.at("schemes")) chosen.push_back(parse_scheme(name.get<std::string>()));
-    of_each_group(chosen.size());
-    one.at("ns").get_to(result.measured_[chosen]);
-  }
+  if (!result.profiles_.contains(Scheme::kFloat32)) refuse("no profile in float32");
   result.fit();
   return result;
 }

@@ -20,11 +20,16 @@ namespace seqto::internal {
 
 class LatencyModel {
  public:
+  // Needed only while a model of latencies is made.
+  struct Source {
+    const Model& model;
+    const std::vector<SearchGroup>& groups;
+    const SearchTuning& tuning;
+  };
   // A uniform plan of each scheme that the groups offer, and the float model, are profiled on `inputs`.
   // Nothing where the runner cannot tell what its nodes cost.
-  static std::optional<LatencyModel> profiled(const Model& model, const std::vector<SearchGroup>& groups,
-                                              const std::function<Model(const Plan&)>& candidate, Runner& runner,
-                                              std::span<const Tensor> inputs);
+  static std::optional<LatencyModel> profiled(const Source& source, const std::function<Model(const Plan&)>& candidate,
+                                              Runner& runner, std::span<const Tensor> inputs);
 
   // Nanoseconds a sample. Not as measured where the plan was: searches go by differences between neighbours, which a
   // measured plan beside predicted ones would spoil.
@@ -39,13 +44,13 @@ class LatencyModel {
   std::optional<double> measured(const Plan& plan) const;  // nanoseconds, of a plan of the same schemes
 
   std::string to_json() const;  // one line
-  static LatencyModel from_json(const std::string& text, const Model& model, const std::vector<SearchGroup>& groups,
-                                const SearchTuning& tuning = {});
+  // Throws Error{kInvalidInput} for what to_json() of a model with these groups would not write.
+  static LatencyModel from_json(const std::string& text, const Source& source);
 
  private:
   using Schemes = std::vector<Scheme>;  // of each group
 
-  LatencyModel(const Model& model, const std::vector<SearchGroup>& groups);
+  explicit LatencyModel(const Source& source);
   Schemes schemes(const Plan& plan) const;
   Schemes uniform(Scheme scheme) const;
   double overhead(Scheme scheme) const;                        // ns that a node takes in the profile alone
