@@ -12,11 +12,6 @@
 #include "seqto/error.h"
 
 namespace seqto::internal {
-namespace {
-
-constexpr int kDepth = 64;
-
-}  // namespace
 
 Dequantizer::Dequantizer(const Model& model) : model_(model), view_(model) {
   for (const auto& [name, tensor] : view_.initializers) taken_.insert(name);
@@ -178,26 +173,36 @@ std::string Dequantizer::clamp(const std::string& name, const Coded& coded) {
   return outer;
 }
 
-bool Dequantizer::never_negative(const std::string& name, int depth) const {
-  if (view_.inputs.contains(name)) return true;  // data; nobody put a Relu before them
-  auto made = made_by_.find(name);
-  if (made == made_by_.end() || depth > kDepth) return false;
-  const Node& n = nodes_[made->second];
-  if (has(n, kNotNegative)) return true;
-  if (is_clip(n) && n.inputs.size() > 1) {
+bool Dequantizer::never_negative(const std::string& name) {
+  // Nothing that it is made of may be: the first tensor that may ends the walk.
+  std::unordered_set<std::string> seen;
+  std::vector<std::string> open{name};
+  while (!open.empty()) {
+    const std::string next = std::move(open.back());
+    open.pop_back();
+    if (view_.inputs.contains(next)) continue;  // data; nobody put a Relu before them
+    if (not_negative_.contains(next) || !seen.insert(next).second) continue;
+    const auto made = made_by_.find(next);
+    if (made == made_by_.end()) return false;
+    const Node& n = nodes_[made->second];
+    if (has(n, kNotNegative) || cuts_off_negative(n)) continue;
+    if (is_add(n) || is_mul(n) || is_concat(n)) open.insert(open.end(), n.inputs.begin(), n.inputs.end());
+    else if (has(n, kKeepsCodes | kPools) && !is_pad(n) && !n.inputs.empty()) open.push_back(n.inputs[0]);
+    else return false;
+  }
+  not_negative_.merge(seen);  // nodes that are added later do not change them
+  return true;
+}
+
+bool Dequantizer::cuts_off_negative(const Node& n) const {
+  if (!is_clip(n)) return false;
+  if (n.inputs.size() > 1) {
     const Tensor* low = tensor(n.inputs[1]);
     for (const Initializer& i : added_)
       if (i.name == n.inputs[1]) low = &i.tensor;
     if (low && element(*low, 0) >= 0) return true;
   }
-  if (is_clip(n) && n.float_attribute("min", -1) >= 0) return true;
-  auto all = [&](size_t count) {
-    for (size_t i = 0; i < std::min(count, n.inputs.size()); ++i)
-      if (!never_negative(n.inputs[i], depth + 1)) return false;
-    return true;
-  };
-  if (is_add(n) || is_mul(n) || is_concat(n)) return all(n.inputs.size());
-  return has(n, kKeepsCodes | kPools) && !is_pad(n) && all(1);
+  return n.float_attribute("min", -1) >= 0;
 }
 
 std::string Dequantizer::constant(const std::string& wish, const std::string& otherwise, Tensor value) {

@@ -71,7 +71,8 @@ class Dequantizer {
   std::string float_name(const std::string& codes);
   // Adds what the quantized tensor cuts off below 0, unless it cannot be below; returns the tensor after it.
   std::string clamp(const std::string& tensor, const Coded& coded);
-  bool never_negative(const std::string& tensor, int depth = 0) const;
+  bool never_negative(const std::string& tensor);
+  bool cuts_off_negative(const Node& clip) const;
   void note_range(const std::string& tensor, const Coded& coded);
   void finish_outputs();
   void rename(const std::string& from, const std::string& to);
@@ -89,7 +90,7 @@ class Dequantizer {
   std::unordered_map<std::string, std::string> float_of_, alias_;
   std::unordered_map<std::string, size_t> made_by_;       // tensor -> index in nodes_
   std::unordered_map<std::string, std::string> weights_;  // codes -> float initializer
-  std::unordered_set<std::string> taken_;
+  std::unordered_set<std::string> taken_, not_negative_;
   std::unordered_set<std::string> dropped_;  // made already, then found to be part of an integer product
   std::unordered_set<const Node*> done_;
   int64_t pairs_ = 0, operators_ = 0, activations_ = 0;
