@@ -8,6 +8,7 @@
 #include <set>
 
 #include "seqto/error.h"
+#include "seqto/hub.h"
 #include "seqto/tune.h"
 
 namespace seqto::cli {
@@ -52,7 +53,7 @@ bool is_path(const std::string& name, const std::string& value) {
       "junit",     "markdown",  "hub-cache", "calibration-data", "ranking-data", "exclude-from"};
   static const std::set<std::string> kWithSlash{"runtime-library", "tvm-plugin"};
   if (value.empty()) return false;
-  if (value.starts_with("hub:")) return false;
+  if (names_hub_model(value)) return false;
   if (name == "model" || name == "decoder") return true;
   if (name == "data" && value == "random") return false;
   if (name == "preprocess")

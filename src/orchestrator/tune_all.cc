@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <set>
 
 #include "base/files.h"
 #include "model/branches.h"
 #include "model/pair.h"
+#include "orchestrator/hub/hub_manifest.h"
 #include "seqto/error.h"
 #include "seqto/prepare.h"
 
@@ -16,7 +18,7 @@ namespace seqto {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view kHub = "hub:";
+using internal::kHubPrefix;
 
 bool is_glob(const std::string& text) { return text.find_first_of("*?[") != std::string::npos; }
 
@@ -43,19 +45,31 @@ std::vector<ModelSource> in_folder(const fs::path& folder) {
   return models;
 }
 
+int64_t opset_of(const std::string& glob, size_t begin) {
+  int64_t opset = 0;
+  const char* const last = glob.data() + glob.size();
+  const auto [end, error] = std::from_chars(glob.data() + begin, last, opset);
+  if (error != std::errc() || end != last || opset < 1)
+    throw Error(Code::kUsage, fmt::format("[tune] {}{} found; the number of an opset expected behind @, as in {}{}@12; "
+                                          "see `seqto hub list`",
+                                          kHubPrefix, glob, kHubPrefix, glob.substr(0, begin - 1)));
+  return opset;
+}
+
 std::vector<ModelSource> in_hub(const std::string& glob, const TuneAllOptions& options, const Env& env) {
-  size_t at = glob.rfind('@');
+  const size_t at = glob.rfind('@');
   HubFilter filter{.name = glob.substr(0, at)};
-  if (at != std::string::npos) filter.opset = std::atoll(glob.c_str() + at + 1);
+  if (at != std::string::npos) filter.opset = opset_of(glob, at + 1);
   std::vector<ModelSource> models;
   for (const HubModel& m : filter_hub(list_hub(options.hub, env), filter)) {
     if (m.index < options.hub_first || (options.hub_last >= 0 && m.index > options.hub_last)) continue;
     std::string name = fmt::format("{}@{}", m.name, m.opset);
-    models.push_back({folder_name(name), std::string(kHub) + name, {}});
+    models.push_back({folder_name(name), std::string(kHubPrefix) + name, {}});
   }
   if (models.empty())
-    throw Error(Code::kInvalidInput,
-                fmt::format("[tune] hub:{} finds no model; one or more were expected; see `seqto hub list`", glob));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[tune] {}{} finds no model; one or more were expected; see `seqto hub list`", kHubPrefix, glob));
   return models;
 }
 
@@ -121,12 +135,12 @@ void take_pair(TuneOptions& o, const fs::path& encoder, std::span<const fs::path
 }
 
 bool names_several(const std::string& asked) {
-  return asked.starts_with(kHub) ? is_glob(asked) : fs::is_directory(asked);
+  return names_hub_model(asked) ? is_glob(asked) : fs::is_directory(asked);
 }
 
 std::vector<ModelSource> find_models(const std::string& asked, const TuneAllOptions& options, const Env& env) {
   if (!names_several(asked)) return {{"", asked, {}}};
-  auto models = asked.starts_with(kHub) ? in_hub(asked.substr(kHub.size()), options, env) : in_folder(asked);
+  auto models = names_hub_model(asked) ? in_hub(asked.substr(kHubPrefix.size()), options, env) : in_folder(asked);
   make_names_differ(models);
   return models;
 }

@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 from testing.hub_server import Hub  # noqa: E402
 
-INVALID = 3
+USAGE, INVALID = 2, 3
 
 
 class ManyModels(unittest.TestCase):
@@ -107,6 +107,9 @@ class ManyModels(unittest.TestCase):
         self.tune("hub:*", "--hub-first", 1, "--hub-last", 2, env=env)
         self.assertEqual([e["model"] for e in self.overview()], ["Digits@13", "Digits_small@13"])
         self.tune("hub:nothing*", code=INVALID, env=env)
+        for glob in ("hub:*@x", "hub:*@13x", "hub:*@"):
+            done = self.tune(glob, code=USAGE, env=env)
+            self.assertIn(f"{glob} found; the number of an opset expected", done.stderr)
 
 
 if __name__ == "__main__":

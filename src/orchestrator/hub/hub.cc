@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "hub:";
 using namespace internal;
 
 // The ONNX Model Zoo keeps its list where it always was; its files are no longer served from there (since July 2025,
@@ -186,11 +185,11 @@ HubFiles fetch_hub(const HubModel& model, bool test_data, const HubOptions& give
   return files;
 }
 
-bool names_hub_model(const std::string& asked) { return asked.starts_with(kPrefix); }
+bool names_hub_model(const std::string& asked) { return asked.starts_with(kHubPrefix); }
 
 HubFiles fetch_model(const std::string& asked, bool test_data, const HubOptions& options, const Env& env) {
   if (!names_hub_model(asked)) return {.model = asked, .test_data = {}};
-  const HubModel found = find_hub_model(list_hub(options, env), asked.substr(kPrefix.size()));
+  const HubModel found = find_hub_model(list_hub(options, env), asked.substr(kHubPrefix.size()));
   HubFiles files = fetch_hub(found, test_data, options, env);
   env.log(LogLevel::kInfo, fmt::format("{}@{}: {}", found.name, found.opset, files.model.string()));
   return files;
