@@ -5,20 +5,16 @@
 #include <unordered_set>
 
 #include "metrics/loss/output_values.h"
+#include "model/bodies.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
+#include "model/sort_nodes.h"
 #include "seqto/task.h"
 
 namespace seqto::internal {
 namespace {
 
 using Names = std::unordered_set<std::string>;
-
-bool has_bodies(const Model& model) {
-  for (const Node& node : model.graph.nodes)
-    if (node.op_type == "If" || node.op_type == "Loop" || node.op_type == "Scan") return true;
-  return false;
-}
 
 std::vector<std::string> answers_of(const Model& model) {
   std::vector<std::string> names;
@@ -40,10 +36,7 @@ Needed needed_for(const Model& model, const Edges& edges, std::vector<std::strin
     const Node* producer = edges.producer(name);
     if (!producer || needed.nodes[edges.place(*producer)]) continue;
     needed.nodes[edges.place(*producer)] = true;
-    wanted.insert(wanted.end(), producer->inputs.begin(), producer->inputs.end());
-    for (const Attribute& attribute : producer->attributes)
-      if (const auto* body = std::get_if<OpaqueAttribute>(&attribute.value))
-        wanted.insert(wanted.end(), body->captures.begin(), body->captures.end());
+    for_each_read(*producer, [&](const std::string& read) { wanted.push_back(read); });
   }
   return needed;
 }
@@ -104,16 +97,10 @@ std::vector<ValueInfo> answer_infos(const Model& model) {
   return infos;
 }
 
-ValueInfo info_of(const Model& model, const std::string& tensor) {
-  for (const ValueInfo& v : model.graph.value_info)
-    if (v.name == tensor) return v;
-  return {.name = tensor};
-}
-
 }  // namespace
 
 std::vector<std::string> cut_tensors(const Model& model) {
-  if (has_bodies(model)) return {};  // bodies read tensors that no edge tells of
+  if (std::ranges::any_of(model.graph.nodes, has_body)) return {};  // bodies read tensors that no edge tells of
   const Edges edges(model.graph);
   const std::vector<std::string> answers = answers_of(model);
   const Needed needed = needed_for(model, edges, answers, {});
@@ -162,13 +149,19 @@ std::vector<Block> blocks(const Model& model, int64_t bytes) {
   std::unordered_map<std::string, int64_t> sizes;
   for (const Initializer& i : model.graph.initializers)
     sizes[i.name] = i.tensor.element_count() * static_cast<int64_t>(sizeof(float));
+  std::unordered_map<std::string, const ValueInfo*> infos;
+  for (const ValueInfo& v : model.graph.value_info) infos.try_emplace(v.name, &v);
+  const auto info_of = [&](const std::string& tensor) {
+    const auto found = infos.find(tensor);
+    return found == infos.end() ? ValueInfo{.name = tensor} : *found->second;
+  };
   const std::vector<ValueInfo> free = model.graph.free_inputs();
   std::vector<Block> result;
   std::string from;
   const auto add = [&](const Needed& needed, std::vector<ValueInfo> outputs) {
     Block block;
     std::vector<ValueInfo> inputs;
-    if (!from.empty()) inputs.push_back(info_of(model, from));
+    if (!from.empty()) inputs.push_back(info_of(from));
     for (size_t i = 0; i < free.size(); ++i) {
       if (!needed.tensors.contains(free[i].name)) continue;
       block.inputs.push_back(i);
@@ -178,7 +171,7 @@ std::vector<Block> blocks(const Model& model, int64_t bytes) {
     result.push_back(std::move(block));
   };
   const auto cut_at = [&](const std::string& cut) {
-    add(needed_for(model, edges, {cut}, from), {info_of(model, cut)});
+    add(needed_for(model, edges, {cut}, from), {info_of(cut)});
     from = cut;
   };
   // A constant counts where it is read first behind the last cut.
@@ -195,7 +188,7 @@ std::vector<Block> blocks(const Model& model, int64_t bytes) {
   int64_t held = 0;
   std::string last;  // cut that may be taken
   for (const std::string& cut : cut_tensors(model)) {
-    const DataType type = info_of(model, cut).type;
+    const DataType type = info_of(cut).type;
     if (type != DataType::kFloat && type != DataType::kFloat16) continue;
     const int64_t more = bytes_up_to(edges.place(*edges.producer(cut)) + 1);
     if (!last.empty() && held + more > bytes) {

@@ -36,10 +36,12 @@ std::vector<double> Replay::losses(std::span<const Assignment> plans) {
   std::vector<double> result;
   Pending pending;
   for (const Assignment& plan : plans) {
-    used_ += asked_.insert(plan).second;
+    const bool is_new = asked_.insert(plan).second;
+    used_ += is_new;
     const Entry* entry = archive_.find(plan);
+    // Who asks for one without a loss gets no further, so it is new but where it comes twice here.
     if (entry && entry->search) result.push_back(*entry->search);
-    else if (std::ranges::find(pending.plans, plan) == pending.plans.end()) pending.plans.push_back(plan);
+    else if (is_new) pending.plans.push_back(plan);
   }
   if (!pending.plans.empty()) throw pending;
   return result;
