@@ -4,23 +4,25 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/hash.h"
 #include "base/machine.h"
 #include "metrics/node_by_node.h"
 #include "metrics/scored_pair.h"
 #include "metrics/zero_scores.h"
 #include "seqto/gate.h"
+#include "seqto/recipe.h"
 
 namespace seqto {
 namespace {
 
-int64_t size_of(const std::string& path) { return model_file_bytes(path, load_model(path)); }
+// With those that hold its weights.
+struct ModelFile {
+  int64_t size_bytes = 0;
+  std::string sha256;
+};
 
-// Of the file and of those that hold its weights.
-std::string hash_of(const std::string& path) {
-  std::string hash = sha256_file(path);
-  for (const auto& file : load_model(path).external_files) hash = sha256_hex(hash + sha256_file(file));
-  return hash;
+ModelFile file_of(const std::string& path) {
+  const Model model = load_model(path);
+  return {model_file_bytes(path, model), model_sha256(path, model)};
 }
 
 // Losses against such outputs are no numbers.
@@ -51,12 +53,12 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
     env.progress({"check", i + 1, reference.data->size(), ""});
   }
   auto [before, after] = scored.measured(env);
-  before.size_bytes = size_of(reference.path);
-  after.size_bytes = size_of(candidate.path);
+  const ModelFile was = file_of(reference.path), is = file_of(candidate.path);
+  before.size_bytes = was.size_bytes, after.size_bytes = is.size_bytes;
   Measured m;
   m.candidate = candidate.path;
-  m.model_sha256 = hash_of(candidate.path);
-  m.reference_sha256 = hash_of(reference.path);
+  m.model_sha256 = is.sha256;
+  m.reference_sha256 = was.sha256;
   m.data = reference.data->fingerprint();
   m.random_inputs = reference.data->is_random();
   m.runner = candidate.runner->description();
@@ -71,12 +73,13 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
 }
 
 Measured measure_size(const std::string& path) {
+  const ModelFile file = file_of(path);
   Measured m;
   m.candidate = path;
-  m.model_sha256 = hash_of(path);
+  m.model_sha256 = file.sha256;
   m.machine = processor_name();
   m.seqto = SEQTO_VERSION;
-  m.figures["size_bytes"] = {static_cast<double>(size_of(path)), std::nullopt};
+  m.figures["size_bytes"] = {static_cast<double>(file.size_bytes), std::nullopt};
   return m;
 }
 
