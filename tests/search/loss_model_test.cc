@@ -105,5 +105,17 @@ TEST_F(ExpectedLosses, OfPlansThatLoseNothingAreZero) {
     for (double loss : row) EXPECT_EQ(loss, 0);
 }
 
+TEST_F(ExpectedLosses, ASchemeWhosePlanFailsIsNotFree) {
+  Assignments assignments(space_);
+  Study study = Study::open(folder_ / "study.jsonl", {.search_samples = 8});
+  for (const DetailedScheme& scheme : assignments.schemes())
+    measure(study, assignments.plan(assignments.uniform(scheme)),
+            scheme.scheme == Scheme::kInt8 ? std::nullopt : std::optional(0.01));
+  for (const auto& row : expected(study, assignments)) {
+    EXPECT_DOUBLE_EQ(row[1], 0.0025);
+    EXPECT_GT(row[2], 1);
+  }
+}
+
 }  // namespace
 }  // namespace seqto

@@ -58,7 +58,9 @@ ChoiceTable unscaled_losses(const Archive& archive, Assignments& assignments) {
   for (const DetailedScheme& scheme : assignments.schemes()) {
     double all = 0;
     for_each_choice(assignments, scheme, [&](size_t g, size_t c) { all += std::max(1.0, bytes[g][c]); });
-    const double uniform = uniform_loss(archive, assignments, scheme);
+    const Entry* everywhere = archive.find(assignments.uniform(scheme));
+    const bool failed = everywhere && everywhere->search && std::isinf(*everywhere->search);
+    const double uniform = failed ? ruin : uniform_loss(archive, assignments, scheme);
     for_each_choice(assignments, scheme, [&](size_t g, size_t c) {
       if (std::isnan(losses[g][c])) losses[g][c] = uniform * std::max(1.0, bytes[g][c]) / all;
     });
