@@ -54,6 +54,15 @@ TEST(TimeBudget, SharesOfASearchBeginWhenTheyAreFirstAskedFor) {
   EXPECT_DOUBLE_EQ(limit.share_spent(30)(), 1);
 }
 
+TEST(TimeBudget, FewCandidatesAreMeasuredOnce) {
+  Clock clock;
+  const TimeBudget none(0, clock.env), limit(300, clock.env);
+  EXPECT_TRUE(none.lasts_for_search(1e6));
+  EXPECT_TRUE(limit.lasts_for_search(9));
+  EXPECT_FALSE(limit.lasts_for_search(11));
+  EXPECT_NEAR(limit.short_evaluation_pass() * 3, limit.evaluation_pass(), 1e-9);
+}
+
 TEST(TimeBudget, WhatASampleTakesFollowsTheMachine) {
   Clock clock;
   double probe_seconds = 0.01;

@@ -109,6 +109,42 @@ TEST_F(Strategies, ChainKeepsTimeForWhatComesAfterTheOneInEvaluations) {
   EXPECT_GE(counts["chain"], 8);
 }
 
+// Without search samples there is time for few candidates: each plan is measured once, for the report, and wherever the
+// time ends their sizes are spread.
+TEST_F(Strategies, ChainWithoutSearchSamplesMeasuresEachPlanOnce) {
+  const Synthetic problem(20, 5);
+  const StrategyOptions options{.time_spent = [] { return 0.0; }, .front = 12};
+  const auto run = [&](Study& result, size_t most) {
+    const auto searcher = make_strategy("chain", problem.space(), options);
+    for (auto proposals = searcher->next(result); !proposals.empty(); proposals = searcher->next(result))
+      for (const Proposal& proposal : proposals) {
+        if (result.trials().size() == most) return;
+        result.append(problem.trial(proposal));
+      }
+  };
+  const int64_t half = problem.size({}) / 2;  // as a float16 file that is tuned: nothing in float16 is smaller
+  Study whole = Study::open(folder_ / "whole" / "study.jsonl", {.model_size_bytes = half});
+  run(whole, 100);
+  ASSERT_EQ(whole.trials().size(), 12);
+  std::set<int64_t> sizes;
+  for (size_t i = 0; i < whole.trials().size(); ++i) {
+    const Trial& trial = whole.trials()[i];
+    EXPECT_EQ(trial.part, Part::kEvaluation);
+    EXPECT_EQ(trial.step, i < 2 ? "uniform" : "chain");
+    sizes.insert(trial.measurement->size_bytes);
+  }
+  EXPECT_EQ(sizes.size(), 12);
+  const auto of = [&](size_t i) { return whole.trials()[i].measurement->size_bytes; };
+  EXPECT_GT(of(2), of(1));
+  EXPECT_LT(of(2), half);
+
+  Study begun = Study::open(folder_ / "begun" / "study.jsonl", {.model_size_bytes = half});
+  run(begun, 5);
+  run(begun, 100);
+  ASSERT_EQ(begun.trials().size(), 12);
+  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(begun.trials()[i].id, whole.trials()[i].id) << i;
+}
+
 TEST_F(Strategies, ChainFindsALargeFront) {
   for (uint64_t seed : {1, 2, 3}) {
     const Synthetic problem(20, seed);

@@ -176,9 +176,11 @@ Forecast forecast(const Inputs& in, const Study& study) {
   Forecast f;
   f.of(Step::kFloat) = sample * (count(split.evaluation) + count(split.search));
   f.of(Step::kCalibrate) = pace.calibrating.of(calibration);
-  const auto learned = static_cast<double>(schemes_that_learn(o));
+  const bool improves = !leaves_unimproved(o, study);
+  const double learned = improves ? static_cast<double>(schemes_that_learn(o)) : 0;
   f.of(Step::kImprove) = learned * (learning_seconds(in.model, calibration, pace) + passing) + 2 * judging;
-  if (o.improvers.rewrites()) f.of(Step::kImprove) += pace.calibrating.of(calibration);  // of the model as it came
+  if (improves && o.improvers.rewrites())
+    f.of(Step::kImprove) += pace.calibrating.of(calibration);  // of the model as it came
   if (searches(o)) {
     // A candidate that differs in one layer runs from there on: on average half of the model (prefixes.h).
     const double looking = pace.evaluating.of(count(split.search) / 2 / 2);

@@ -88,6 +88,10 @@ std::optional<Improved> improve_scheme(const Workbench& w, const DetailedScheme&
 
 }  // namespace
 
+bool leaves_unimproved(const TuneOptions& o, const Study& study) {
+  return measures_once(o, study) && o.correct_weights;
+}
+
 std::filesystem::path corrections_file(const TuneOptions& o) { return o.output / "corrections.npz"; }
 
 bool corrects_weights(const TuneOptions& o) {
@@ -119,6 +123,10 @@ Improvements find_improvements(const Workbench& w, const Ranges& ranges, const s
   const auto noted = notes::kImprovedRanges.in(w.study);
   if (noted && fs::exists(corrections_file(o))) return {*noted, load_corrections(corrections_file(o))};
   Improvements result{ranges, first_corrections(o, w.study)};
+  if (leaves_unimproved(o, w.study)) {
+    w.time.leave_out("improving the schemes");
+    return result;
+  }
   begin_step(Step::kImprove, w.env, schemes_that_learn(o));
   bool found_any = !result.corrections.empty(), left_out = false;
   LearningTime time(w, w.time.learning());

@@ -28,6 +28,8 @@ SchemeCorrections find_first_corrections(const Workbench& bench, const DetailedS
 // Of the corrections that all plans of the study share.
 std::filesystem::path corrections_file(const TuneOptions& options);
 
+// Where the time lasts for few candidates, these come before improvers that nobody asked for.
+bool leaves_unimproved(const TuneOptions& options, const Study& study);
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
 bool corrects_weights(const TuneOptions& options);
 // Whose roundings are learned.

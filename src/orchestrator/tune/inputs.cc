@@ -177,6 +177,7 @@ void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
 // Of the float model.
 struct TimedSample {
   double seconds = 0;        // read and run
+  double loading = 0;        // seconds, of the model
   int64_t answer_bytes = 0;  // of the largest answer
 };
 
@@ -221,6 +222,14 @@ SampleCounts counts(const Split& split) {
   return {std::ssize(split.calibration), std::ssize(split.search), std::ssize(split.evaluation)};
 }
 
+// Whether the limit lasts for too few candidates to look at any on other samples than the report's. To make one takes
+// about as long as to load the float model, then it is loaded itself and run on the fewest samples, after one to warm up.
+bool measures_once(const Inputs& in, const TimedSample& timed, const TimeBudget& time) {
+  const TuneOptions& o = in.options;
+  if (o.strategy != "chain" || o.own.strategy || !o.workers.empty() || !o.dataset.states.empty()) return false;
+  return !time.lasts_for_search(2 * timed.loading + static_cast<double>(kFewestEvaluated + 1) * timed.seconds);
+}
+
 // Who is judged by texts writes one for each sample, token by token.
 double runs_of_evaluation(const Inputs& in) {
   if (!in.judged_by_texts) return 1;
@@ -240,8 +249,11 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
   SampleCounts wanted = all;
   TimedSample timed;
   {
+    const double begin = time.spent();
     const auto session = in.devices.front().runner->load_file(o.model.string());
+    const double loading = time.spent() - begin;
     timed = timed_sample(data, split.evaluation, *session, time);
+    timed.loading = loading;
     in.sample_seconds = timed.seconds;
   }
   if (const int64_t fit = fitting(timed); !begun && fit < all.evaluation) {
@@ -261,6 +273,11 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
                 std::min(wanted.search, within(time.search_pass(), seconds, kFewestSearched) / 2 * 2),
                 std::min(wanted.evaluation,
                          within(time.evaluation_pass(), seconds * runs_of_evaluation(in), kFewestEvaluated))};
+    if (!begun && measures_once(in, timed, time)) {
+      wanted.search = 0;
+      wanted.evaluation = std::min(
+          wanted.evaluation, within(time.short_evaluation_pass(), seconds * runs_of_evaluation(in), kFewestEvaluated));
+    }
   }
   if (begun && begun->evaluation > 0) wanted = *begun;
   split.calibration = evenly(split.calibration, wanted.calibration);
@@ -271,10 +288,16 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
   in.fewer_samples = taken;
   if (taken == held) return;
   in.fewer_samples->not_evaluated = held.evaluation - taken.evaluation;
-  in.notes.push_back(fmt::format(
-      "--max-time lasts for {} of {} samples to calibrate, {} of {} to search on and {} of {} to evaluate on; more "
-      "time in another folder takes them all",
-      taken.calibration, held.calibration, taken.search, held.search, taken.evaluation, held.evaluation));
+  in.notes.push_back(
+      taken.search == 0 && held.search > 0
+          ? fmt::format(
+                "--max-time lasts for {} of {} samples to calibrate, {} of {} to evaluate on and few candidates: "
+                "each is measured on these alone; more time in another folder searches on samples of its own",
+                taken.calibration, held.calibration, taken.evaluation, held.evaluation)
+          : fmt::format("--max-time lasts for {} of {} samples to calibrate, {} of {} to search on and {} of {} to "
+                        "evaluate on; more time in another folder takes them all",
+                        taken.calibration, held.calibration, taken.search, held.search, taken.evaluation,
+                        held.evaluation));
 }
 
 void note_bodies(Inputs& in) {

@@ -17,14 +17,18 @@
 namespace seqto::internal {
 namespace {
 
+constexpr const char* kFull = "the fully quantized model in the search's own types";
+
 FloatModel rewritten(const Inputs& in, Study& study, TimeBudget& time) {
   const TuneOptions& o = in.options;
   FloatModel base{in.model, {}, o.quantize};
   if (o.improvers.rewrites() && !notes::kNotRewritten.is_in(study)) {
-    auto model = in_time(time, time.rewriting(), in.env, [&](const Env& env) {
-      return rewrite_for(base.model, o.improvers, base.quantize, quantized_scheme(o),
-                         {*in.samples.data, in.samples.split.calibration, *in.runner, env});
-    });
+    std::optional<Model> model;
+    if (!leaves_unimproved(o, study))
+      model = in_time(time, time.rewriting(), in.env, [&](const Env& env) {
+        return rewrite_for(base.model, o.improvers, base.quantize, quantized_scheme(o),
+                           {*in.samples.data, in.samples.split.calibration, *in.runner, env});
+      });
     // Whoever goes on with the study has its model.
     if (!model) notes::kNotRewritten.add(study, true);
     else base.original = std::exchange(base.model, *std::move(model));
@@ -170,9 +174,12 @@ References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& tim
   }
   // Then it is the search's own plans that a short time is for.
   const bool can_wait = searches(in.options) && study.find("published");
-  const bool measures_full =
-      !can_wait || (!r.full.schemes.empty() && time.has_time(time.few_plans(time.spent() - start),
-                                                             "the fully quantized model in the search's own types"));
+  const auto has_time = [&] {
+    if (!measures_once(in.options, study)) return time.has_time(time.few_plans(time.spent() - start), kFull);
+    time.leave_out(kFull);
+    return false;
+  };
+  const bool measures_full = !can_wait || (!r.full.schemes.empty() && has_time());
   if (measures_full && !study.find("full")) {
     const Model full = r.candidate(r.full);
     const std::string why =

@@ -21,7 +21,8 @@ namespace {
 // Null where there is no time for them, or the device does not tell what its nodes cost.
 std::unique_ptr<PredictedLatencies> predicted_latencies(const Workbench& w, const SearchSpace& space, References& r,
                                                         OpenStudy& study, const Inputs& in) {
-  if (!notes::kLatencyModel.is_in(w.study) && profile_seconds(w.options, w.time) > w.time.profiling()) {
+  const bool dear = measures_once(w.options, w.study) || profile_seconds(w.options, w.time) > w.time.profiling();
+  if (!notes::kLatencyModel.is_in(w.study) && dear) {
     w.time.leave_out("predicted latencies: the search followed size alone");
     return {};
   }

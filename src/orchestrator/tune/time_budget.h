@@ -18,11 +18,17 @@
 #include "orchestrator/tune/options.h"
 #include "seqto/env.h"
 #include "seqto/error.h"
+#include "seqto/metrics.h"
 
 namespace seqto::internal {
 
 // Less than five minutes, where learning a network of 50 layers and up to 1,280 inputs takes some twenty seconds.
 inline bool is_hurried(const TuneOptions& o) { return o.max_time_seconds > 0 && o.max_time_seconds < 300; }
+
+// A search without samples of its own: its limit lasts for few candidates, and each is measured for the report alone.
+inline bool measures_once(const TuneOptions& o, const Study& study) {
+  return searches(o) && study.header().search_samples == 0;
+}
 
 class TimeBudget {
  public:
@@ -46,6 +52,7 @@ class TimeBudget {
   // One pass over samples. Of the evaluation a run makes three at least (float, published, one plan); of the search
   // samples one for each candidate; the calibration's are run with every tensor looked at, in several passes.
   double evaluation_pass() const { return part(1.0 / 10); }
+  double short_evaluation_pass() const { return part(1.0 / 30); }  // where each candidate is measured on these alone
   double search_pass() const { return part(1.0 / 30); }
   double calibration_pass() const { return part(1.0 / 40); }
   double timing_a_sample() const { return part(0.01); }
@@ -61,6 +68,12 @@ class TimeBudget {
   double reporting(double seconds) const { return at_most(seconds, 1.0 / 3); }
   double closing(double seconds) const { return at_most(seconds, 1.0 / 6); }
   double analyzing() const { return part(1); }
+  // A search measures the uniform plans twice, a batch or two of others for each step, and again what it reports: some
+  // thirty candidates, beside what comes before and after it. Where the limit lasts for fewer, each is measured once.
+  bool lasts_for_search(double candidate_seconds) const {
+    constexpr double kCandidates = 30;
+    return seconds_ <= 0 || kCandidates * candidate_seconds < seconds_;
+  }
   // A study that lasts for no more than so many plans like one measures those alone.
   static double few_plans(double plan_seconds) { return 5 * plan_seconds; }
   double late_finalists() const { return part(0.05); }  // to load those, once the time is over

@@ -66,6 +66,7 @@ void Archive::update(const Study& study) {
                                                                    : std::numeric_limits<double>::infinity();
     if (trial.part == Part::kEvaluation) {
       entry.evaluation = loss;
+      if (study.header().search_samples == 0) entry.search = loss;  // each plan is measured once
       continue;
     }
     const bool is_search = trial.part == Part::kSearch;

@@ -2,6 +2,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include "search/strategies/loss_model.h"
 #include "search/strategies/moves.h"
 #include "search/strategies/strategies.h"
+#include "seqto/improve.h"
 
 namespace seqto {
 namespace {
@@ -26,6 +30,8 @@ class Chain : public Strategy {
   std::vector<Proposal> next(const Study& study, bool wrap_up) override {
     if (space_.groups.empty()) return {};
     archive_.update(study);
+    once_ = study.header().search_samples == 0;
+    if (once_) return once(study, wrap_up);
     if (wrap_up) return finish();
     for (auto step : {&Chain::uniform, &Chain::one_in, &Chain::chain, &Chain::fill_bound, &Chain::confirm, &Chain::move,
                       &Chain::finish})
@@ -34,6 +40,7 @@ class Chain : public Strategy {
   }
 
   int64_t expected() const override {
+    if (once_) return options_.front;
     return budget() + static_cast<int64_t>(assignments_.schemes().size()) + options_.front;
   }
 
@@ -63,6 +70,44 @@ class Chain : public Strategy {
     for (Part part : {Part::kEvaluation, Part::kSearch})
       for (const DetailedScheme& scheme : schemes) add(proposals, assignments_.uniform(scheme), part, "uniform");
     return proposals;
+  }
+
+  // Where there is time to measure each plan once alone, for the report: the uniform plans, then those along the chain
+  // of what these lose, taken to be lost evenly.
+  std::vector<Proposal> once(const Study& study, bool wrap_up) {
+    const auto is_late = [this](const DetailedScheme& scheme) { return comes_late(scheme); };
+    const auto is_weights = [](const DetailedScheme& scheme) { return is_weight_only(scheme.scheme); };
+    std::vector<DetailedScheme> schemes = assignments_.schemes();
+    // They lose least, and mixtures are made of them.
+    std::ranges::stable_partition(schemes, is_weights);
+    const auto late = std::ranges::stable_partition(schemes, std::not_fn(is_late));
+    std::vector<Proposal> proposals;
+    for (auto scheme = schemes.begin(); scheme != late.begin(); ++scheme) add_once(proposals, *scheme, study);
+    if (!proposals.empty() || wrap_up) return proposals;
+    constexpr std::ptrdiff_t kMixtures = 3;  // the middle of the chain and its quarters
+    std::vector<Proposal> mixtures = on_chain(Part::kEvaluation);
+    const auto seen = std::ranges::count(archive_.entries(), "chain", &Entry::step);
+    const auto first = std::clamp<std::ptrdiff_t>(kMixtures - seen, 0, std::ssize(mixtures));
+    std::ranges::copy_n(mixtures.begin(), first, std::back_inserter(proposals));
+    for (const DetailedScheme& scheme : late) add_once(proposals, scheme, study);
+    std::ranges::copy(mixtures.begin() + first, mixtures.end(), std::back_inserter(proposals));
+    const auto measured = std::ranges::count_if(archive_.entries(), [](const Entry& e) { return !e.step.empty(); });
+    const auto left = static_cast<size_t>(std::max<int64_t>(0, options_.front - measured));
+    if (proposals.size() > left) proposals.resize(left);
+    return proposals;
+  }
+
+  // Static layers, where they may as well be quantized while they run: as small, they lose more. Not mixed with others.
+  bool comes_late(const DetailedScheme& scheme) const {
+    const std::vector<DetailedScheme> schemes = assignments_.schemes();
+    return is_static(scheme.scheme) && std::ranges::count(schemes, Scheme::kInt8Dynamic, &DetailedScheme::scheme) > 0;
+  }
+
+  // None that is no smaller than the float model's file.
+  void add_once(std::vector<Proposal>& proposals, const DetailedScheme& scheme, const Study& study) const {
+    const Assignment uniform = assignments_.uniform(scheme);
+    if (space_.size_of(assignments_.plan(uniform)) < study.header().model_size_bytes)
+      add(proposals, uniform, Part::kEvaluation, "uniform");
   }
 
   // Groups and their choices. A scheme that loses next to nothing everywhere needs no look at single groups.
@@ -108,6 +153,12 @@ class Chain : public Strategy {
   // The chain for each mixture of costs; plans evenly along it, so that its steep end, where each step is a small group
   // that loses much, is measured as closely as its flat one.
   std::vector<Proposal> chain() {
+    std::vector<Proposal> proposals = on_chain(Part::kSearch);
+    if (races()) archive_.race(proposals);
+    return proposals;
+  }
+
+  std::vector<Proposal> on_chain(Part part) {
     // Moves go on from it; latencies may have been corrected since, and with them the chain.
     if (std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.step == "swap"; })) return {};
     if (chain_.empty()) {
@@ -116,7 +167,8 @@ class Chain : public Strategy {
       const size_t left = static_cast<size_t>(std::max<int64_t>(0, budget() - archive_.evaluations()));
       const size_t each = std::max<size_t>(4, std::min(left / 2, 2 * assignments_.groups()) / mixtures.size());
       for (double share : mixtures) {
-        const ChoiceTable table = assignments_.costs(share);
+        ChoiceTable table = assignments_.costs(share);
+        if (part == Part::kEvaluation) rule_out_late(table);
         const std::vector<Assignment> all = chain_of(losses, table);
         for (size_t place : spread(all, losses, table, each)) chain_.push_back(all[place]);
         if (archive_.bounded()) add_last_within_bounds(all);
@@ -124,11 +176,20 @@ class Chain : public Strategy {
     }
     std::vector<Proposal> proposals;
     std::set<Assignment> seen;
-    for (const Assignment& assignment : options_.time_spent ? halved(chain_) : chain_)
+    std::vector<Assignment> plans = options_.time_spent ? halved(chain_) : chain_;
+    if (part == Part::kEvaluation && archive_.bounded()) plans.insert(plans.begin(), chain_.back());
+    for (const Assignment& assignment : plans)
       if (assignment != assignments_.all_float() && seen.insert(assignment).second)
-        add(proposals, assignment, Part::kSearch, "chain");
-    if (races()) archive_.race(proposals);
+        add(proposals, assignment, part, "chain");
     return proposals;
+  }
+
+  // They were not measured yet, so nothing is known of what they lose.
+  void rule_out_late(ChoiceTable& costs) const {
+    for (size_t g = 0; g < costs.size(); ++g)
+      for (size_t c = 1; c < costs[g].size(); ++c)
+        if (comes_late(assignments_.scheme(g, static_cast<int>(c))))
+          costs[g][c] = std::numeric_limits<double>::infinity();
   }
 
   // The middle first, then the quarters, the eighths: wherever the time ends, what was measured is spread.
@@ -238,6 +299,7 @@ class Chain : public Strategy {
   mutable Assignments assignments_;
   Archive archive_;
   std::vector<Assignment> chain_;
+  bool once_ = false;  // whether the study has no samples to search on
 };
 
 }  // namespace
