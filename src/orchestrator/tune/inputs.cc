@@ -223,11 +223,15 @@ SampleCounts counts(const Split& split) {
 }
 
 // Whether the limit lasts for too few candidates to look at any on other samples than the report's. To make one takes
-// about as long as to load the float model, then it is loaded itself and run on the fewest samples, after one to warm up.
+// about as long as to load the float model, then it is loaded itself and run on the fewest samples, after one to warm
+// up.
 bool measures_once(const Inputs& in, const TimedSample& timed, const TimeBudget& time) {
   const TuneOptions& o = in.options;
   if (o.strategy != "chain" || o.own.strategy || !o.workers.empty() || !o.dataset.states.empty()) return false;
-  return !time.lasts_for_search(2 * timed.loading + static_cast<double>(kFewestEvaluated + 1) * timed.seconds);
+  // Of quick ones thirty take seconds: a limit below that is short for the whole run, where a search does no harm.
+  constexpr double kSlow = 0.25;
+  const double candidate = 2 * timed.loading + static_cast<double>(kFewestEvaluated + 1) * timed.seconds;
+  return candidate > kSlow && !time.lasts_for_search(candidate);
 }
 
 // Who is judged by texts writes one for each sample, token by token.
