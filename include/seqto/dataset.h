@@ -190,7 +190,8 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
 
 // `options`, and for what they leave open the files that exporters put beside a model: tokenizer.json for text,
 // preprocessor_config.json of transformers for images and sound. They are looked for in the folder of `model`, and in
-// the one above where it is called onnx. What is taken is logged, and what cannot be read as well.
+// the one above where it is called onnx. What is taken is logged. Throws Error{kInvalidInput} for what cannot be
+// followed.
 DatasetOptions with_files_beside(const std::filesystem::path& model, const std::filesystem::path& data,
                                  DatasetOptions options, const Env& env);
 

@@ -68,11 +68,13 @@ std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
   const double share = samples > 0 ? internal::changed_share(point, summary.judged_by) : 1;
   const int64_t needed = internal::samples_for(summary.tolerance / share);
   if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed) return "";
+  const auto changed = internal::judged_interval(point, summary.judged_by);
+  if (!changed || changed->low > summary.tolerance) return "";  // more samples would not make it better
   const std::string& by = summary.fewer_samples_by;
   const std::string more = by.empty() ? fmt::format("{} samples or more", samples_in_all(summary.header, needed))
                            : by == "--max-time" ? "more --max-time, or none"
                                                 : fmt::format("{} {} or more", by, needed);
-  const double possible = std::ceil(1000 * internal::most_of_none(samples) * share) / 1000;
+  const double possible = std::ceil(1000 * changed->high) / 1000;
   return fmt::format(" {} samples cannot show {}: give {}, with another --output{}.", samples,
                      internal::format_percent(summary.tolerance), more,
                      possible > kMostTolerance ? "" : fmt::format(", or --tolerance {:.2g}%", 100 * possible));
@@ -91,8 +93,9 @@ std::string answer(const Summary& summary) {
     return speed_of(b, a) == Speed::kSame ? "as fast" : times(1, ratio_of(b, a), "faster", "slower", "as fast");
   };
   const bool decodes = before->decode_latency && after.decode_latency;
+  const bool has_steps = decodes || std::ranges::count(summary.objectives, "decode_latency") > 0;
   if (before->latency.median_ns > 0 && after.latency.median_ns > 0 && !is_for_another_device(summary))
-    parts.push_back(speed(before->latency, after.latency) + (!decodes                       ? ""
+    parts.push_back(speed(before->latency, after.latency) + (!has_steps                     ? ""
                                                              : summary.task == "transcribe" ? " on a whole text"
                                                                                             : " on a prompt"));
   // What trials time of it at moments of their own is no verdict.
@@ -100,6 +103,7 @@ std::string answer(const Summary& summary) {
     parts.push_back(after.decode_latency->over_float
                         ? speed(*before->decode_latency, *after.decode_latency) + " on the next token"
                         : "the next token timed too briefly to tell");
+  else if (has_steps) parts.push_back("the next token not timed");
   if (!internal::has_random_data(summary)) parts.push_back(quality(summary, *point));
   // What a detector's users go by, beside the loss that says little to them.
   constexpr const char* kPrecision = "map50_95";

@@ -332,6 +332,29 @@ Outputs sequences(float noise) {
   return outputs;
 }
 
+// As of where an answer begins and ends in texts of several lengths.
+TEST(Losses, OfPositionsOfSeveralLengthsAreThoseOfEachAlone) {
+  const auto answers = [](std::vector<std::vector<float>> begins, std::vector<std::vector<float>> ends) {
+    Outputs outputs;
+    for (size_t i = 0; i < begins.size(); ++i) {
+      const std::vector<int64_t> dims{1, std::ssize(begins[i])};
+      const std::vector<Tensor> tensors{float_tensor(dims, begins[i]), float_tensor(dims, ends[i])};
+      internal::append_outputs(outputs, tensors, "[test]");
+    }
+    return outputs;
+  };
+  const Outputs wanted = answers({{1, 5, 2}, {0, 1, 2, 9}, {4, 3}}, {{1, 2, 5}, {0, 1, 2, 9}, {3, 4}});
+  const Outputs found = answers({{1, 5, 2}, {0, 9, 2, 1}, {4, 3.5}}, {{1, 2, 5}, {0, 1, 2, 9}, {3, 5}});
+  ASSERT_EQ(wanted.others.size(), 1u);
+  const std::vector<Losses> each = compare_each(wanted, found);
+  ASSERT_EQ(each.size(), 3u);
+  EXPECT_EQ(each[0].kl, 0);
+  EXPECT_EQ(each[1].top1_disagreement, 1);
+  EXPECT_EQ(each[2].top1_disagreement, 0);
+  EXPECT_NEAR(each[2].kl, compare_each(answers({{4, 3}}, {{3, 4}}), answers({{4, 3.5}}, {{3, 4}}))[0].kl, 1e-12);
+  EXPECT_GT(each[2].nmse, 0);
+}
+
 TEST(Losses, OfSequencesOfSeveralLengthsAreThoseOfEachAlone) {
   const Outputs wanted = sequences(0), found = sequences(0.5f);
   ASSERT_EQ(wanted.ends, (std::vector<size_t>{8, 20, 24}));

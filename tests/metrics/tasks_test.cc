@@ -132,6 +132,36 @@ TEST(Task, OfTokenModels) {
   EXPECT_EQ(task_of(ending("m = MatMul(e, w) y = Tanh(m)"), {ones({1, 9})}, {1, 2, 3}), "embed") << "BERT's pooler";
 }
 
+TEST(Task, PooledFeaturesBesideThoseOfTokensAreAnEmbedding) {
+  const Model features = ending("m = MatMul(e, w) y = Mul(m, b)");
+  EXPECT_EQ(task_of(features, {scores({2, 3, 0}), ones({1, 4})}, {1, 2, 3}), "embed");
+  EXPECT_EQ(task_of(features, {scores({2, 3, 0}), scores({2, 3, 0})}, {1, 2, 3}), "raw");
+  EXPECT_EQ(task_of(image_model(), {ones({1, 3, 4}), ones({1, 4})}), "raw") << "of no text";
+}
+
+TEST(Task, IsWhatTheConfigurationBesideTheModelSays) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path / "onnx");
+  const auto of = [&](const std::string& config, const Model& model, const Tensor& tensor) {
+    write_file_atomic(folder.path / "config.json", config);
+    const Outputs outputs = answer({tensor});
+    const FirstAnswer first{.outputs = outputs, .sample = {}, .model_folder = folder.path / "onnx"};
+    return find_reading({}, model, first).task->name;
+  };
+  const std::string ctc = R"({"architectures": ["Wav2Vec2ForCTC"]})", gpt = R"({"architectures": ["GPT2LMHeadModel"]})";
+  const Model text = ending("y = MatMul(e, w)");
+  EXPECT_EQ(of(R"({"problem_type": "multi_label_classification"})", image_model(), ones({1, 10})), "raw");
+  EXPECT_EQ(of(R"({"problem_type": "single_label_classification"})", image_model(), ones({1, 10})), "classify");
+  EXPECT_EQ(of(R"({"problem_type": "regression"})", image_model(), ones({1, 3})), "regress");
+  EXPECT_EQ(of(ctc, image_model(), ones({1, 50, 32})), "transcribe");
+  EXPECT_EQ(of(ctc, image_model(), ones({1, 32})), "classify") << "no frames";
+  EXPECT_EQ(of(gpt, text, scores({1, 2, 3})), "generate") << "whatever untrained weights foretell";
+  EXPECT_EQ(of(gpt, image_model(), ones({1, 50, 32})), "raw") << "it reads no tokens";
+  EXPECT_EQ(of("[]", image_model(), ones({1, 10})), "classify");
+  EXPECT_EQ(of("{", image_model(), ones({1, 10})), "classify");
+  EXPECT_EQ(of(R"({"architectures": [], "problem_type": 3})", image_model(), ones({1, 10})), "classify");
+}
+
 TEST(Task, WhatAModelRemembersIsNoAnswer) {
   Model model = ending("y = MatMul(e, w)");
   for (const char* name : {"present.0.key", "present.0.value"}) model.graph.outputs.push_back({.name = name});

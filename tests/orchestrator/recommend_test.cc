@@ -84,6 +84,13 @@ TEST(Recommend, FewSamplesCannotShowThatNothingChanges) {
             "No candidate is surely within 1.0 % of float; the nearest is candidate 2: 2.5 x smaller, 0.0 % of the "
             "answers change (0.0 to 6.0 %). 60 samples cannot show 1.0 %: give 368 samples or more, with another "
             "--output, or --tolerance 6%.");
+  std::vector<Trial> changing_all{trial("float", 1000, 0), trial("full", 250, 0.9)};
+  changing_all[0].measurement->samples["top1_disagreement"] = std::vector<double>(16, 0);
+  changing_all[1].measurement->samples["top1_disagreement"] = std::vector<double>(16, 0.3);
+  changing_all[1].measurement->losses.top1_disagreement = 0.3;
+  changing_all[1].measurement->intervals["top1_disagreement"] = {0.2, 0.4};
+  const std::string surely_worse = answer(summary_of("worse", changing_all));
+  EXPECT_EQ(surely_worse.find("cannot show"), std::string::npos) << surely_worse;
 }
 
 // A trial times a few steps, at another moment than float's: where there is no time for rounds, nothing is told.
@@ -104,6 +111,9 @@ TEST(Recommend, TheNextTokenIsToldOnlyInRoundsWithFloat) {
   const Summary told = summary_of("told", trials, {objectives});
   EXPECT_EQ(told.selected, "large");
   EXPECT_NE(answer(told).find("as fast on the next token"), std::string::npos) << answer(told);
+  for (Trial& t : trials) t.measurement->decode_latency.reset();  // there was no time for it
+  const Summary untimed = summary_of("untimed", trials, {objectives});
+  EXPECT_NE(answer(untimed).find("on a prompt, the next token not timed,"), std::string::npos) << answer(untimed);
 }
 
 // Resamples of samples of which one changed end below what is possible where none did.

@@ -316,7 +316,8 @@ ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate) {
     const auto compared_row = reference.labels ? compare_labels : compare_classes;
     const bool blank = is_blank(a);
     for (size_t begin = 0; begin < a.size(); begin += classes) {
-      const auto wanted = a.subspan(begin, classes), found = b.subspan(begin, classes);
+      const size_t count = std::min(classes, a.size() - begin);
+      const auto wanted = a.subspan(begin, count), found = b.subspan(begin, count);
       rows.push_back(blank ? compared_row(wanted, found) : without_masks(wanted, found, compared_row));
       kl[sample].push_back(rows.back().kl);
     }
@@ -353,6 +354,8 @@ std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candida
   constexpr double kLoudest = 0.2;
   if (candidate.rows == 0 || candidate.values.size() > reference.values.size()) return {};
   if (reference.columns == 0 || reference.labels || candidate.classes() != reference.classes()) return {};
+  if (reference.dims.size() < 3 && !(reference.ends.empty() && candidate.ends.empty()))
+    return {};  // rows of several widths
   const int64_t classes = reference.classes();
   const int64_t wanted = std::ssize(reference.values) / classes, found = std::ssize(candidate.values) / classes;
   if (wanted > kMost / found || wanted * found > kMost / classes) return {};
@@ -413,14 +416,18 @@ std::span<const float> Outputs::row(int64_t i) const {
 
 int64_t Outputs::classes() const {
   if (labels) return 1;
-  if (!ends.empty()) return dims.back();
+  if (!ends.empty()) return dims.size() < 3 ? columns : dims.back();
   const auto wide = std::ranges::count_if(dims, [](int64_t size) { return size > 1; });
   return wide > 1 && columns % dims.back() == 0 ? dims.back() : columns;
 }
 
 void Outputs::append(std::span<const float> row) {
   const bool even = rows == 0 || (ends.empty() && std::ssize(row) == columns);
-  if (!even && !labels && (dims.size() < 3 || dims.back() < 1 || std::ssize(row) % dims.back() != 0)) {
+  // [1, positions] is one set of scores, as of where an answer begins in a text.
+  const bool may_differ = dims.size() == 2   ? dims[0] == 1 && !row.empty()
+                          : dims.size() >= 3 ? dims.back() >= 1 && std::ssize(row) % dims.back() == 0
+                                             : false;
+  if (!even && !labels && !may_differ) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[run] an output of {} values found; {} expected, as for the samples before it; use inputs "
                             "of one shape",

@@ -35,6 +35,11 @@ std::vector<float> values_of(const Tensor& tensor) {
   return values;
 }
 
+// A number for each position, [1, positions], of which a sample may have more than another.
+bool are_positions(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  return a.size() == 2 && b.size() == 2 && a[0] == 1 && b[0] == 1;
+}
+
 }  // namespace
 
 bool is_integer(DataType type) {
@@ -57,7 +62,8 @@ void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char>
   const std::vector<int64_t>& dims = tensor.dims();
   const bool some = hides_positions(tensor, counted);
   // Lengths of sequences may differ; the classes of a position may not.
-  const bool alike = dims.size() == outputs.dims.size() && !dims.empty() && dims.back() == outputs.dims.back();
+  const bool alike = dims.size() == outputs.dims.size() && !dims.empty() &&
+                     (dims.back() == outputs.dims.back() || are_positions(dims, outputs.dims));
   const bool may_differ = outputs.rows == 0 || alike || tensor.element_count() == outputs.columns;
   outputs.dims = may_differ ? dims : std::vector<int64_t>();
   if (some) outputs.dims[1] = std::ranges::count_if(counted, [](char c) { return c != 0; });
@@ -132,7 +138,9 @@ void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const cha
     if (counts(tensors[place]) && tensors[place].element_count() > 0)
       outputs.others.push_back({.dims = tensors[place].dims(), .place = place});
   std::erase_if(outputs.others, [&](const Outputs& other) {
-    return other.place >= tensors.size() || tensors[other.place].dims() != other.dims;
+    if (other.place >= tensors.size()) return true;
+    const std::vector<int64_t>& dims = tensors[other.place].dims();
+    return dims != other.dims && !are_positions(dims, other.dims);
   });
   for (Outputs& other : outputs.others) append_values(other, tensors[other.place], {});
 }

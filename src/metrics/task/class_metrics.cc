@@ -52,10 +52,9 @@ class MacroF1 {
   size_t classes_ = 0;
 };
 
-// A single value may be a regression's, whose whole numbers look like labels.
 void require_class(int64_t label, std::span<const float> scores) {
   const auto classes = std::ssize(scores);
-  if (classes < 2 || label < classes) return;
+  if (label < classes) return;
   throw Error(
       Code::kInvalidInput,
       fmt::format("[evaluate] the label {} and a first output of {} values found; a class from 0 to {} expected; "
@@ -67,7 +66,8 @@ void require_class(int64_t label, std::span<const float> scores) {
 
 LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
   LabelledOutputs result;
-  if (labels.empty()) return result;
+  // A single value is a regression's, whose whole numbers look like labels.
+  if (labels.empty() || outputs.columns == 1) return result;
   if (static_cast<int64_t>(labels.size()) != outputs.rows) {
     throw Error(Code::kInvalidInput, fmt::format("[evaluate] {} labels found for {} samples; one for each expected",
                                                  labels.size(), outputs.rows));

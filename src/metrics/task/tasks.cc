@@ -124,19 +124,55 @@ bool asks_for_text(const MetricOptions& asked) {
       asked.metrics, [](std::string_view metric) { return metric.starts_with("wer=") || metric.starts_with("cer="); });
 }
 
+// What a config.json of transformers says, beside the model or above the folder onnx/.
+std::optional<Found> noted_task(const FirstAnswer& first, bool ids) {
+  struct Row {
+    std::string_view key, ending, task;
+  };
+  constexpr Row kRows[] = {{"problem_type", "multi_label_classification", "raw"},
+                           {"problem_type", "regression", "regress"},
+                           {"architectures", "ForCTC", "transcribe"},
+                           {"architectures", "ForCausalLM", "generate"},
+                           {"architectures", "LMHeadModel", "generate"}};
+  const auto fits = [&](std::string_view task) {
+    if (task != "transcribe" && task != "generate") return true;
+    return is_sequence(first.outputs) && ids == (task == "generate");
+  };
+  for (const fs::path& base : {first.model_folder, first.model_folder / ".."}) {
+    std::error_code none;
+    if (first.model_folder.empty() || !fs::is_regular_file(base / "config.json", none)) continue;
+    const auto config = internal::parse_json_if_any(read_file(base / "config.json"));
+    for (const auto& [key, ending, task] : kRows) {
+      if (!config.is_object() || !config.contains(key) || !fits(task)) continue;
+      const auto& value = config[key].is_array() && !config[key].empty() ? config[key].front() : config[key];
+      if (value.is_string() && value.get_ref<const std::string&>().ends_with(ending))
+        return Found{task, fmt::format("config.json says {}", value.get<std::string>())};
+    }
+  }
+  return {};
+}
+
+// Vectors that are made of the first output's, as BERT's pooler and Sentence Transformers do.
+bool are_pooled(const std::vector<Outputs>& others) {
+  return std::ranges::all_of(others, [](const Outputs& other) { return other.dims.size() == 2; });
+}
+
 Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer& first) {
   const Outputs& outputs = first.outputs;
   if (asks_for_text(asked) && is_sequence(outputs) && !reads_ids(model))
     return {"transcribe", "an error rate of words in the scores of each frame"};
   if (outputs.maker) return {"detect", "lists of boxes with scores"};
   if (outputs.labels) return {kLabels, "the model's outputs are whole numbers"};
+  const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
+  if (ids && is_sequence(outputs) && !outputs.others.empty() && are_pooled(outputs.others) && !gives_class_rows(model))
+    return {"embed", "features for each token, and what is pooled of them"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
+  if (auto noted = noted_task(first, ids)) return *noted;
   if (gives_class_maps(model) || (gives_class_rows(model) && is_map(outputs)))
     return {kSegment, "scores of classes for each pixel"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
   // Whole numbers are labels, and targets of who asks for them.
   if (!first.sample.target.empty() && first.sample.label < 0) return {"regress", "targets are given for the samples"};
-  const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
   if (gives_class_rows(model) && !(ids && ends_in_tanh(model)))
     return foretells(outputs, first.sample.tokens)
                ? Found{"generate", "scores of the next token for each position"}

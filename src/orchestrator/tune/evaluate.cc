@@ -78,8 +78,9 @@ Outputs first_rows(const Outputs& outputs, int64_t rows) {
 const char* note_on_kl(const Outputs& outputs) {
   if (outputs.columns == 0) return nullptr;
   const auto classes = static_cast<size_t>(outputs.classes());
-  for (size_t begin = 0; begin < outputs.values.size(); begin += classes)
-    if (!are_shares(std::span(outputs.values).subspan(begin, classes))) return nullptr;
+  for (int64_t i = 0; i < outputs.rows; ++i)
+    for (auto row = outputs.row(i); !row.empty(); row = row.subspan(std::min(classes, row.size())))
+      if (!are_shares(row.first(std::min(classes, row.size())))) return nullptr;
   return "the output holds probabilities already: kl, of their softmax as published, is small even where first classes "
          "differ; look at top1_disagreement too";
 }
@@ -162,11 +163,11 @@ void put_uncertain_first(EvaluationData& evaluation) {
   const auto count = static_cast<size_t>(outputs.rows);
   std::vector<double> sure(count);
   for (size_t i = 0; i < count; ++i) {
-    const auto row = outputs.row(static_cast<int64_t>(i));
+    auto row = outputs.row(static_cast<int64_t>(i));
     if (row.empty()) return;
     const auto classes = static_cast<size_t>(outputs.classes());
-    for (size_t begin = 0; begin < row.size(); begin += classes)
-      for (double share : softmax(row.subspan(begin, classes))) sure[i] += share * share;
+    for (; !row.empty(); row = row.subspan(std::min(classes, row.size())))
+      for (double share : softmax(row.first(std::min(classes, row.size())))) sure[i] += share * share;
   }
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
