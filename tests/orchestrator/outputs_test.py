@@ -201,6 +201,8 @@ class OutputsTest(unittest.TestCase):
         summary, _ = self.tune(model)
         self.assertEqual(summary["objectives"], ["nmse", "size", "latency"])
         self.check_front(model, summary, ["map"], [1])
+        done = models.seqto("-v", "tune", model, "--data", self.data, "--max-evaluations", 2, "-o", self.folder / "told")
+        self.assertIn("task: raw (the model's output is a map or a sequence, not one set of classes; --task segment where", done.stderr)
 
     def test_what_was_asked_for_stays(self):
         summary, _ = self.tune(detector(self.folder / "detector.onnx"), "--objectives", "kl,size")

@@ -61,7 +61,10 @@ Reading read_task(const Inputs& in, const First& first) {
                                   .model_folder = in.options.model.parent_path()});
   const bool pools = reading.task->embeds;
   const bool may_be_values = reading.task->name == "classify" && !in.samples.data->has_labels();
-  const char* unsure = may_be_values ? "; --task regress where they are values" : "";
+  const bool may_be_classes = reading.task->name == "raw" && first.outputs.dims.size() == 4;
+  const char* unsure = may_be_values    ? "; --task regress where they are values"
+                       : may_be_classes ? "; --task segment where they are scores of classes"
+                                        : "";
   in.env.log(LogLevel::kInfo,
              fmt::format("task: {}{}{}{}", reading.task->name,
                          pools ? fmt::format(", by the {} of positions", to_string(reading.pooling)) : "",
