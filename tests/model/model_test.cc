@@ -85,7 +85,8 @@ TEST(LoadModel, FunctionsWithoutEndAreRefused) {
 // Refused when they are loaded, in words that say what to do: ONNX's checker and runtimes find them later.
 TEST(LoadModel, FunctionsAndTheirModelHaveOneOpset) {
   const auto with_opset = [](const std::string& opsets, const std::string& nodes) {
-    return with_functions("<domain: \"own\", opset_import: [" + opsets + "]> Block (a) => (b) { " + nodes + " }");
+    return with_functions(
+        fmt::format("<domain: \"own\", opset_import: [{}]> Block (a) => (b) {{ {} }}", opsets, nodes));
   };
   // Of another opset that has the same operators they are inlined.
   EXPECT_EQ(op_types(with_opset("\"\" : 18", "b = Relu(a)")), (std::vector<std::string>{"Relu", "Relu"}));
