@@ -13,6 +13,7 @@
 #include "metrics/device_arithmetic.h"
 #include "metrics/integer_layers.h"
 #include "metrics/loss/output_values.h"
+#include "model/sort_nodes.h"
 #include "seqto/error.h"
 #include "seqto/explain.h"
 #include "seqto/task.h"
@@ -36,23 +37,9 @@ Model cut(const Model& model, std::span<const IntegerLayer* const> layers) {
   for (const IntegerLayer* layer : layers)
     if (!given.contains(layer->input) && wanted.insert(layer->input).second)
       result.graph.outputs.push_back({layer->input, layer->input_type, {}, {}});
-  // Backwards from what is wanted: nodes are in topological order.
-  std::unordered_set<std::string> needed = wanted;
-  std::vector<Node> nodes;
-  for (auto node = model.graph.nodes.rbegin(); node != model.graph.nodes.rend(); ++node) {
-    const bool makes = std::ranges::any_of(
-        node->outputs, [&](const std::string& name) { return needed.contains(name) && !given.contains(name); });
-    if (!makes) continue;
-    needed.insert(node->inputs.begin(), node->inputs.end());
-    for (const Attribute& a : node->attributes)
-      if (const auto* body = std::get_if<OpaqueAttribute>(&a.value))
-        needed.insert(body->captures.begin(), body->captures.end());
-    nodes.push_back(*node);
-  }
-  std::ranges::reverse(nodes);
-  result.graph.nodes = std::move(nodes);
+  internal::keep_ancestors(result.graph, std::vector(wanted.begin(), wanted.end()), given);
   result.graph.value_info.clear();
-  std::erase_if(result.graph.initializers, [&](const Initializer& i) { return !needed.contains(i.name); });
+  internal::drop_unused_initializers(result.graph);
   return result;
 }
 

@@ -22,11 +22,9 @@ std::vector<Between> tensors_between(const Graph& graph) {
   std::unordered_set<std::string> reached;
   for (const ValueInfo& v : graph.free_inputs()) reached.insert(v.name);
   const auto depends = [&](const Node& node) {
-    if (std::ranges::any_of(node.inputs, [&](const auto& name) { return reached.contains(name); })) return true;
-    return std::ranges::any_of(node.attributes, [&](const Attribute& a) {
-      const auto* body = std::get_if<OpaqueAttribute>(&a.value);
-      return body && std::ranges::any_of(body->captures, [&](const auto& name) { return reached.contains(name); });
-    });
+    bool any = false;
+    for_each_read(node, [&](const std::string& name) { any |= reached.contains(name); });
+    return any;
   };
   std::vector<Between> result;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -40,22 +38,12 @@ std::vector<Between> tensors_between(const Graph& graph) {
 Model up_to(const Model& model, std::span<const Between> tensors) {
   Model result = model;
   result.graph.outputs.clear();
-  std::unordered_set<std::string> needed;
+  std::vector<std::string> names;
   for (const Between& t : tensors) {
     result.graph.outputs.push_back({t.name, DataType::kUndefined, {}, ""});
-    needed.insert(t.name);
+    names.push_back(t.name);
   }
-  std::vector<Node> kept;
-  for (auto node = result.graph.nodes.rbegin(); node != result.graph.nodes.rend(); ++node) {
-    if (std::ranges::none_of(node->outputs, [&](const auto& name) { return needed.contains(name); })) continue;
-    needed.insert(node->inputs.begin(), node->inputs.end());
-    for (const Attribute& a : node->attributes)
-      if (const auto* body = std::get_if<OpaqueAttribute>(&a.value))
-        needed.insert(body->captures.begin(), body->captures.end());
-    kept.push_back(std::move(*node));
-  }
-  std::ranges::reverse(kept);
-  result.graph.nodes = std::move(kept);
+  keep_ancestors(result.graph, names);
   drop_unused_initializers(result.graph);
   return result;
 }

@@ -62,6 +62,19 @@ bool sort_nodes(Graph& graph) {
   return true;
 }
 
+void keep_ancestors(Graph& graph, std::span<const std::string> tensors, const std::unordered_set<std::string>& given) {
+  std::unordered_set<std::string> needed(tensors.begin(), tensors.end());
+  std::vector<Node> kept;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    const auto is_needed = [&](const std::string& name) { return needed.contains(name) && !given.contains(name); };
+    if (std::ranges::none_of(node->outputs, is_needed)) continue;
+    for_each_read(*node, [&](const std::string& name) { needed.insert(name); });
+    kept.push_back(std::move(*node));
+  }
+  std::ranges::reverse(kept);
+  graph.nodes = std::move(kept);
+}
+
 std::unordered_set<std::string> read_names(const Graph& graph) {
   std::unordered_set<std::string> read;
   for (const Node& n : graph.nodes) for_each_read(n, [&](const std::string& name) { read.insert(name); });

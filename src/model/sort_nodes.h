@@ -1,6 +1,7 @@
 // Room: model. Order and tidiness of a rewritten graph.
 #pragma once
 
+#include <span>
 #include <string>
 #include <unordered_set>
 
@@ -14,6 +15,9 @@ bool sort_nodes(Graph& graph);
 
 // Removes initializers that no node, subgraph or graph output reads, also from the graph's inputs.
 void drop_unused_initializers(Graph& graph);
+// Removes the nodes that none of `tensors` needs where others are given. The graph's nodes are in topological order.
+void keep_ancestors(Graph& graph, std::span<const std::string> tensors,
+                    const std::unordered_set<std::string>& given = {});
 // What nodes, their bodies or the graph's caller read.
 std::unordered_set<std::string> read_names(const Graph& graph);
 

@@ -90,18 +90,6 @@ void for_each_output(Session& session, const Dataset& data, std::span<const int6
 
 }  // namespace
 
-void keep_ancestors(Graph& graph, std::span<const std::string> tensors) {
-  std::unordered_set<std::string> needed(tensors.begin(), tensors.end());
-  std::vector<Node> kept;
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (!std::ranges::any_of(node->outputs, [&](const auto& name) { return needed.contains(name); })) continue;
-    for_each_read(*node, [&](const std::string& name) { needed.insert(name); });
-    kept.push_back(std::move(*node));
-  }
-  std::ranges::reverse(kept);
-  graph.nodes = std::move(kept);
-}
-
 std::vector<std::vector<double>> channel_means(const Model& model, std::span<const ChannelTensor> tensors,
                                                const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;

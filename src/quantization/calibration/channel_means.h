@@ -62,7 +62,4 @@ struct ChannelRange {
 std::vector<ChannelRange> channel_ranges(const Model& model, std::span<const ChannelTensor> tensors,
                                          const SampleRun& on);
 
-// Removes the nodes that none of `tensors` needs. The graph's nodes are in topological order.
-void keep_ancestors(Graph& graph, std::span<const std::string> tensors);
-
 }  // namespace seqto::internal
