@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "metrics/loss/loss_fields.h"
 #include "metrics/task/task_metric_kinds.h"
@@ -61,8 +61,9 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
 }
 
 bool higher_is_better(const std::string& figure) {
-  static const std::set<std::string> kShares{"top1", "top5", "f1", "accuracy", "topk_overlap", "top1_agreement"};
-  return kShares.contains(figure) || internal::is_average_precision(figure);
+  if (figure == "top1_agreement" || std::ranges::count(internal::kLabelMetrics, figure) > 0) return true;
+  const internal::MetricKind* kind = internal::metric_kind(figure);
+  return kind && kind->higher_is_better;
 }
 
 std::vector<Limit> with_loss(std::span<const Limit> limits, const std::string& loss) {

@@ -179,6 +179,8 @@ TEST(TaskMetrics, DirectionsByName) {
   }
   EXPECT_FALSE(higher_is_better("wer"));
   EXPECT_FALSE(higher_is_better("cer"));
+  EXPECT_TRUE(higher_is_better("top5"));
+  EXPECT_FALSE(higher_is_better("my_map50"));  // a user's own, of which its name tells nothing
 }
 
 TEST(TaskMetrics, NamesAndOptions) {

@@ -1,6 +1,9 @@
 // The metrics that seqto brings, and what they share.
 #pragma once
 
+#include <array>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -20,6 +23,20 @@ class NamedMetric : public Metric {
   bool higher_is_better_;
 };
 
+// What is known of a metric by its name.
+struct MetricKind {
+  bool needs_file = false, takes_file = false, higher_is_better = false;
+  bool of_objects = false;  // average precision of boxes, keypoints or masks
+  bool of_texts = false;    // what the scores of each frame are read as
+  std::function<std::shared_ptr<const Metric>(const std::string& file, const MetricOptions& options)> make;
+};
+// Null for what is none of task_metric_names(), as users' own.
+const MetricKind* metric_kind(const std::string& name);
+bool is_average_precision(const std::string& metric);
+
+// Those that need no asking where there are labels.
+inline constexpr std::array kLabelMetrics{"top1", "top5", "f1"};
+
 std::shared_ptr<const Metric> make_accuracy();
 std::shared_ptr<const Metric> make_mae();
 std::shared_ptr<const Metric> make_rmse();
@@ -28,11 +45,6 @@ std::shared_ptr<const Metric> make_perplexity();
 std::shared_ptr<const Metric> make_topk_overlap(Pooling pooling);
 // `file`: JSON that says what distances are divided by; empty: as its defaults.
 std::shared_ptr<const Metric> make_nme(const std::string& file);
-// Of boxes, keypoints or masks.
-inline bool is_average_precision(std::string_view metric) {
-  return metric.ends_with("map50") || metric.ends_with("map50_95");
-}
-
 // "map50" or "map50_95" of boxes, of keypoints or masks with "keypoint_" or "mask_" in front. `file` holds JSON that
 // describes the detector's outputs; empty: the JSON `found` does; without both there is no score.
 std::shared_ptr<const Metric> make_average_precision(const std::string& name, const std::string& file,

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
 #include <map>
-#include <set>
-#include "base/json.h"
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/names.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/task/task_metric_kinds.h"
@@ -19,43 +17,44 @@
 namespace seqto {
 namespace {
 
-using Maker = std::function<std::shared_ptr<const Metric>(const std::string& file, const MetricOptions& options)>;
+using internal::MetricKind;
 
-struct Kind {
-  bool needs_file = false, takes_file = false;
-  Maker make;
-};
-
-Maker average_precision(const char* name) {
-  return [name](const std::string& file, const MetricOptions& options) {
-    return internal::make_average_precision(name, file, options.detector);
-  };
+MetricKind average_precision(const char* name) {
+  return {.takes_file = true,
+          .higher_is_better = true,
+          .of_objects = true,
+          .make = [name](const std::string& file, const MetricOptions& options) {
+            return internal::make_average_precision(name, file, options.detector);
+          }};
 }
 
-const std::map<std::string, Kind>& kinds() {
-  static const std::map<std::string, Kind> kKinds{
-      {"accuracy", {.make = [](const auto&, const auto&) { return internal::make_accuracy(); }}},
+MetricKind error_rate(const char* name) {
+  return {
+      .needs_file = true, .takes_file = true, .of_texts = true, .make = [name](const std::string& file, const auto&) {
+        return internal::make_error_rate(name, file);
+      }};
+}
+
+const std::map<std::string, MetricKind>& kinds() {
+  static const std::map<std::string, MetricKind> kKinds{
+      {"accuracy",
+       {.higher_is_better = true, .make = [](const auto&, const auto&) { return internal::make_accuracy(); }}},
       {"mae", {.make = [](const auto&, const auto&) { return internal::make_mae(); }}},
       {"rmse", {.make = [](const auto&, const auto&) { return internal::make_rmse(); }}},
-      {"map50", {.takes_file = true, .make = average_precision("map50")}},
-      {"map50_95", {.takes_file = true, .make = average_precision("map50_95")}},
-      {"keypoint_map50", {.takes_file = true, .make = average_precision("keypoint_map50")}},
-      {"keypoint_map50_95", {.takes_file = true, .make = average_precision("keypoint_map50_95")}},
-      {"mask_map50", {.takes_file = true, .make = average_precision("mask_map50")}},
-      {"mask_map50_95", {.takes_file = true, .make = average_precision("mask_map50_95")}},
+      {"map50", average_precision("map50")},
+      {"map50_95", average_precision("map50_95")},
+      {"keypoint_map50", average_precision("keypoint_map50")},
+      {"keypoint_map50_95", average_precision("keypoint_map50_95")},
+      {"mask_map50", average_precision("mask_map50")},
+      {"mask_map50_95", average_precision("mask_map50_95")},
       {"nme",
        {.takes_file = true, .make = [](const std::string& file, const auto&) { return internal::make_nme(file); }}},
       {"perplexity", {.make = [](const auto&, const auto&) { return internal::make_perplexity(); }}},
-      {"wer",
-       {.needs_file = true,
-        .takes_file = true,
-        .make = [](const std::string& file, const auto&) { return internal::make_error_rate("wer", file); }}},
-      {"cer",
-       {.needs_file = true,
-        .takes_file = true,
-        .make = [](const std::string& file, const auto&) { return internal::make_error_rate("cer", file); }}},
+      {"wer", error_rate("wer")},
+      {"cer", error_rate("cer")},
       {"topk_overlap",
-       {.make =
+       {.higher_is_better = true,
+        .make =
             [](const auto&, const MetricOptions& options) {
               return internal::make_topk_overlap(options.pooling.empty() ? Pooling::kNone
                                                                          : parse_pooling(options.pooling));
@@ -86,18 +85,18 @@ std::shared_ptr<const Metric> make_metric(const std::string& text, const MetricO
   const auto fail = [&](const std::string& expected) {
     throw Error(Code::kUsage, fmt::format("[metric] --metric {} found; {}", text, expected));
   };
-  const auto kind = kinds().find(name);
-  if (kind == kinds().end()) {
+  const MetricKind* kind = internal::metric_kind(name);
+  if (!kind) {
     const std::vector<std::string> names = task_metric_names();
     fail(
         fmt::format("one of {} expected; top1, top5 and f1 need no asking where there are labels, and "
                     "--metric-command takes one of your own{}",
                     fmt::join(names, ", "), did_you_mean(name, names)));
   }
-  if (kind->second.needs_file && file.empty())
+  if (kind->needs_file && file.empty())
     fail(fmt::format("{}=FILE expected, which says how the outputs are read (docs/reference/metrics.md)", name));
-  if (!kind->second.takes_file && text.find('=') != std::string::npos) fail(fmt::format("{} alone expected", name));
-  return kind->second.make(file, options);
+  if (!kind->takes_file && text.find('=') != std::string::npos) fail(fmt::format("{} alone expected", name));
+  return kind->make(file, options);
 }
 
 // NAME:max:COMMAND
@@ -117,8 +116,8 @@ std::shared_ptr<const Metric> make_command(const std::string& text, const Metric
 }
 
 void require_free(const std::string& name) {
-  static const std::set<std::string> kTaken{"top1", "top5", "f1"};
-  if (name.empty() || kTaken.contains(name) || kinds().contains(name) || is_loss(name) || is_cost(name))
+  if (name.empty() || std::ranges::count(internal::kLabelMetrics, name) > 0 || kinds().contains(name) ||
+      is_loss(name) || is_cost(name))
     throw Error(Code::kUsage,
                 fmt::format("[metric] a metric of your own by the name '{}' found; a name that no figure of seqto has "
                             "expected",
@@ -126,6 +125,16 @@ void require_free(const std::string& name) {
 }
 
 }  // namespace
+
+const MetricKind* internal::metric_kind(const std::string& name) {
+  const auto found = kinds().find(name);
+  return found == kinds().end() ? nullptr : &found->second;
+}
+
+bool internal::is_average_precision(const std::string& metric) {
+  const MetricKind* kind = metric_kind(metric);
+  return kind && kind->of_objects;
+}
 
 Truth truth_of(const Sample& sample) {
   return {sample.label, sample.target, sample.boxes, sample.transcript, sample.tokens};

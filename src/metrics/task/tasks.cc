@@ -14,6 +14,7 @@
 #include "metrics/loss/output_values.h"
 #include "metrics/loss/softmax.h"
 #include "metrics/task/detections.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "seqto/error.h"
@@ -120,8 +121,10 @@ bool runs_along_positions(const Model& model, const Outputs& outputs) {
 
 // What reads the scores of each frame as text.
 bool asks_for_text(const MetricOptions& asked) {
-  return std::ranges::any_of(
-      asked.metrics, [](std::string_view metric) { return metric.starts_with("wer=") || metric.starts_with("cer="); });
+  return std::ranges::any_of(asked.metrics, [](const std::string& metric) {
+    const internal::MetricKind* kind = internal::metric_kind(metric.substr(0, metric.find('=')));
+    return kind && kind->of_texts;
+  });
 }
 
 // What a config.json of transformers says, beside the model or above the folder onnx/.
@@ -218,8 +221,7 @@ Pooling pooling_of(const MetricOptions& asked, const FirstAnswer& first) {
 std::string given_detector(const MetricOptions& asked) {
   for (const std::string& metric : asked.metrics) {
     const size_t is = metric.find('=');
-    const std::string_view name = std::string_view(metric).substr(0, is);
-    if (is != metric.npos && (name.ends_with("map50") || name.ends_with("map50_95")))
+    if (is != metric.npos && internal::is_average_precision(metric.substr(0, is)))
       return read_file(metric.substr(is + 1));
   }
   return {};

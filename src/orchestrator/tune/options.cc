@@ -12,6 +12,7 @@
 #include "data/select.h"
 #include "metrics/limits.h"
 #include "metrics/loss/loss_fields.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/layer_fields.h"
 #include "seqto/error.h"
@@ -207,7 +208,7 @@ void validate(const TuneOptions& o) {
   if (std::ranges::all_of(o.search.objectives, is_cost))
     usage(fmt::format("the objectives {} found; a loss or a task metric beside them expected, as in kl,size",
                       fmt::join(o.search.objectives, ", ")));
-  std::vector<std::string> metrics{"top1", "top5", "f1"};
+  std::vector<std::string> metrics(internal::kLabelMetrics.begin(), internal::kLabelMetrics.end());
   for (const auto& metric : make_metrics(o.metrics, o.own.metrics)) metrics.push_back(metric->name());
   validate_limits(o, metrics);
   for (const auto& name : o.search.objectives) {
