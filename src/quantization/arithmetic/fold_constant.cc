@@ -8,6 +8,7 @@
 #include "model/op_traits.h"
 #include "quantization/arithmetic/channels.h"
 #include "quantization/arithmetic/stored_weights.h"
+#include "quantization/plan/overrides.h"
 
 namespace seqto::internal {
 namespace {
@@ -103,14 +104,13 @@ std::optional<Values> reshape(Values v, const std::vector<double>& wanted) {
 std::optional<Values> slice(const Values& v, const std::vector<Values>& in) {
   for (size_t k = 1; k < 4; ++k)
     if (in.size() != 4 || in[k].data.size() != 1) return {};
-  int64_t rank = std::ssize(v.dims), axis = static_cast<int64_t>(in[3].data[0]);
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank) return {};
-  const auto length = v.dims[static_cast<size_t>(axis)], inner = static_cast<int64_t>(strides(v.dims, axis).inner);
+  const auto axis = normalized_axis(static_cast<int64_t>(in[3].data[0]), v.dims.size());
+  if (!axis) return {};
+  const auto length = v.dims[static_cast<size_t>(*axis)], inner = static_cast<int64_t>(strides(v.dims, axis).inner);
   auto bound = [&](double x) { return std::clamp<int64_t>(static_cast<int64_t>(x < 0 ? x + length : x), 0, length); };
   int64_t first = bound(in[1].data[0]), last = bound(in[2].data[0]);
   Values out{v.type, v.dims, {}};
-  out.dims[static_cast<size_t>(axis)] = std::max<int64_t>(0, last - first);
+  out.dims[static_cast<size_t>(*axis)] = std::max<int64_t>(0, last - first);
   for (int64_t i = 0; i < std::ssize(v.data); ++i)
     if (int64_t along = i / inner % length; along >= first && along < last)
       out.data.push_back(v.data[static_cast<size_t>(i)]);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "model/float16.h"
+#include "quantization/plan/overrides.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -31,11 +32,10 @@ Tensor dequantized(const Tensor& codes, const StoredScale& how) {
   int64_t rank = static_cast<int64_t>(codes.dims().size());
   int64_t inner = 1, length = 1, blocks = 1, block = 1;
   if (scales > 1) {
-    int64_t axis = how.axis < 0 ? how.axis + rank : how.axis;
-    if (axis < 0 || axis >= rank)
-      no_weight(fmt::format("scales along axis {} of {} dimensions", how.axis, rank), "one of its axes");
-    length = codes.dims()[static_cast<size_t>(axis)];
-    for (int64_t d = axis + 1; d < rank; ++d) inner *= codes.dims()[static_cast<size_t>(d)];
+    const auto axis = normalized_axis(how.axis, codes.dims().size());
+    if (!axis) no_weight(fmt::format("scales along axis {} of {} dimensions", how.axis, rank), "one of its axes");
+    length = codes.dims()[static_cast<size_t>(*axis)];
+    for (int64_t d = *axis + 1; d < rank; ++d) inner *= codes.dims()[static_cast<size_t>(d)];
     block = how.block > 0 ? how.block : 1;
     blocks = (length + block - 1) / block;
   }

@@ -11,6 +11,7 @@
 #include "model/op_traits.h"
 #include "quantization/arithmetic/halves.h"
 #include "quantization/arithmetic/nbits.h"
+#include "quantization/plan/overrides.h"
 #include "quantization/plan/validate_options.h"
 #include "seqto/error.h"
 
@@ -277,11 +278,11 @@ class Encoder {
   bool can_gather(const Node& node, const Tensor& weight) const {
     const auto& dims = weight.dims();
     if (!is_gather(node) || dims.size() < 2 || dims.back() % 2 != 0 || (exact_ && options_.bits != 4)) return false;
-    int64_t axis = node.int_attribute("axis", 0), rank = std::ssize(dims);
+    const auto axis = normalized_axis(node.int_attribute("axis", 0), dims.size());
     int64_t blocks = (dims.back() + options_.int4_block_size - 1) / options_.int4_block_size;
     int64_t rows = weight.element_count() / dims.back();
     bool smaller = weight.element_count() * table_bits() / 8 + rows * blocks * 5 + 300 < std::ssize(weight.bytes());
-    return (axis < 0 ? axis + rank : axis) != rank - 1 && (smaller || exact_);
+    return axis != std::ssize(dims) - 1 && (smaller || exact_);
   }
 
   int table_bits() const { return options_.bits == 8 ? 8 : 4; }

@@ -10,6 +10,7 @@
 #include "model/op_traits.h"
 #include "quantization/calibration/channel_means.h"
 #include "quantization/improve/channel_moves.h"
+#include "quantization/plan/overrides.h"
 
 namespace seqto::internal {
 namespace {
@@ -142,12 +143,12 @@ class Finder {
   bool add(const Node& n, size_t input, int64_t axis, SmoothGroup& group) const {
     const Tensor* t = own_constant(n, input);
     if (!t) return false;
-    int64_t place = axis < 0 ? axis + static_cast<int64_t>(t->dims().size()) : axis;
-    if (place < 0) return false;
-    const int64_t channels = t->dims()[static_cast<size_t>(place)];
+    const auto place = normalized_axis(axis, t->dims().size());
+    if (!place) return false;
+    const int64_t channels = t->dims()[static_cast<size_t>(*place)];
     if (group.source_channels == 0) group.source_channels = group.moved ? channels : group.channels;
     if (channels != group.source_channels) return false;
-    group.folds.push_back({view_.edges.place(n), input, static_cast<size_t>(place)});
+    group.folds.push_back({view_.edges.place(n), input, static_cast<size_t>(*place)});
     return true;
   }
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "model/op_traits.h"
+#include "quantization/plan/code_types.h"
 #include "quantization/plan/overrides.h"
 #include "quantization/plan/validate_options.h"
 #include "seqto/error.h"
@@ -65,7 +66,7 @@ class Validator {
 
   void check_weight_type(bool qdq, bool four) const {
     DataType t = *fields_.weight_type;
-    bool is4 = t == DataType::kInt4 || t == DataType::kUint4;
+    bool is4 = is_4_bits(t);
     const char* wanted = qdq ? "int8, uint8, int16, uint16, int4 or uint4" : four ? "int4 or uint4" : "int8 or uint8";
     bool fits = qdq ? is4 || is_16_bits(t) || is_8_bits(t) : four ? is4 : is_8_bits(t);
     if (!fits) fail(fmt::format("weight_type {} found; {}", to_string(t), wanted));

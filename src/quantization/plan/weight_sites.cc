@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "model/op_traits.h"
+#include "quantization/plan/overrides.h"
 
 namespace seqto::internal {
 namespace {
@@ -33,10 +34,9 @@ std::optional<Grouping> transposed_convolution(const Node& node, const std::vect
 }
 
 std::optional<Grouping> embedding(const Node& node, const std::vector<int64_t>& dims) {
-  int64_t rank = static_cast<int64_t>(dims.size()), axis = node.int_attribute("axis", 0);
-  if (axis < 0) axis += rank;
-  if (rank < 2 || axis < 0 || axis >= rank) return rows(dims, 1);
-  auto a = static_cast<size_t>(axis);
+  const auto axis = normalized_axis(node.int_attribute("axis", 0), dims.size());
+  if (dims.size() < 2 || !axis) return rows(dims, 1);
+  const auto a = static_cast<size_t>(*axis);
   return Grouping{1, product(dims, 0, a), dims[a], product(dims, a + 1, dims.size())};
 }
 

@@ -7,6 +7,7 @@
 
 #include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
+#include "quantization/plan/code_types.h"
 #include "quantization/plan/layer_names.h"
 
 namespace seqto::internal {
@@ -171,13 +172,13 @@ LayerForm LayerForms::of(const Node& n) const {
   }
   auto has = [&](Kind kind) { return kinds.contains(kind); };
   bool floats = has(Kind::kActivation) || has(Kind::kUnknown) || has(Kind::kConstant);
-  bool four_bits = weight == DataType::kInt4 || weight == DataType::kUint4;
+  bool four_bits = is_4_bits(weight);
   std::string weights = has(Kind::kQuantizedWeight)
                             ? fmt::format("weights {}{}", to_string(weight), per_channel ? " per channel" : "")
                             : "";
   if (has(Kind::kQuantized) && !floats && computes_on_codes(n)) {
     bool wide = is_16_bits(activation);
-    bool narrow = weight == DataType::kInt8 || weight == DataType::kUint8;
+    bool narrow = is_8_bits(weight);
     std::string how = fmt::format("activations {}", to_string(activation));
     if (!weights.empty()) how += ", " + weights;
     if (!output_is_quantized(n)) how += "; its output is not quantized";

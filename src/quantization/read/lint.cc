@@ -12,6 +12,7 @@
 #include "model/op_traits.h"
 #include "quantization/encode/float_results.h"
 #include "quantization/plan/open_dimension.h"
+#include "quantization/plan/overrides.h"
 #include "quantization/read/fused_bias.h"
 #include "quantization/read/malformed.h"
 #include "quantization/read/runtime_faults.h"
@@ -258,9 +259,9 @@ class Linter {
     if (found.scale && found.scale->dims().size() > 1 && found.scale->dims()[0] > 1) return "weights in blocks found";
     if (per_channel && is_gemm(node) && target_.optimizes_pairs) {
       const auto* dims = pairs_.dims(found.node->inputs[0]);
-      const int64_t axis = found.node->int_attribute("axis", 1), rank = dims ? static_cast<int64_t>(dims->size()) : 0;
-      if (const auto own = output_axis(node, static_cast<size_t>(rank));
-          own && static_cast<int64_t>(*own) != (axis < 0 ? axis + rank : axis))
+      const size_t rank = dims ? dims->size() : 0;
+      if (const auto own = output_axis(node, rank);
+          own && normalized_axis(found.node->int_attribute("axis", 1), rank) != static_cast<int64_t>(*own))
         return "scales along another axis than the outputs found";
     }
     const Tensor* weight = view_.constant(found.node->inputs[0]);

@@ -4,6 +4,7 @@
 
 #include "model/op_traits.h"
 #include "model/type_variables.h"
+#include "quantization/plan/overrides.h"
 
 namespace seqto::internal {
 
@@ -12,10 +13,8 @@ std::string malformed(const Node& node, const GraphView& view) {
   if (!has(node, kPair) || node.inputs.size() < 2) return {};
   const Tensor *codes = view.constant(node.inputs[0]), *scale = view.constant(node.inputs[1]);
   if (!codes || !scale || scale->dims().size() != 1 || scale->dims()[0] == 1) return {};
-  const auto rank = static_cast<int64_t>(codes->dims().size());
-  int64_t axis = node.int_attribute("axis", 1);
-  if (axis < 0) axis += rank;
-  const int64_t channels = axis >= 0 && axis < rank ? codes->dims()[static_cast<size_t>(axis)] : 0;
+  const auto axis = normalized_axis(node.int_attribute("axis", 1), codes->dims().size());
+  const int64_t channels = axis ? codes->dims()[static_cast<size_t>(*axis)] : 0;
   return channels == scale->dims()[0]
              ? ""
              : fmt::format("{} scales for the {} channels of '{}' found", scale->dims()[0], channels, node.inputs[0]);

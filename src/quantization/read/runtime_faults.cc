@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "model/op_traits.h"
+#include "quantization/plan/code_types.h"
 
 namespace seqto::internal {
 namespace {
-
-bool has_4_bits(DataType type) { return type == DataType::kInt4 || type == DataType::kUint4; }
 
 bool has_scales(const Codes& codes) { return codes.scale && codes.scale->element_count() > 1; }
 
@@ -35,7 +34,7 @@ std::string fault_of_convolution(const Node& node, const Surroundings& around, b
   const bool has_bias = node.inputs.size() > 2 && !node.inputs[2].empty();
   const auto bias = has_bias ? around.read(node.inputs[2]) : std::nullopt;
   const bool fits = !has_bias || (bias && bias->type == DataType::kInt32);
-  return output && fits && has_4_bits(input->type) && output->type == input->type && !has_4_bits(weight->type)
+  return output && fits && is_4_bits(input->type) && output->type == input->type && !is_4_bits(weight->type)
              ? "a convolution between codes of 4 bits found"
              : "";
 }
@@ -57,7 +56,7 @@ std::string fault_of_clip(const Node& node, const Surroundings& around) {
     return bound.empty() || around.view.constant(bound);
   });
   const bool behind = around.view.edges.producer(node.inputs[0]) != nullptr;
-  return output && behind && constant && has_4_bits(output->type) ? "a Clip in front of codes of 4 bits found" : "";
+  return output && behind && constant && is_4_bits(output->type) ? "a Clip in front of codes of 4 bits found" : "";
 }
 
 }  // namespace
