@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "model/op_traits.h"
+#include "quantization/plan/links.h"
 
 namespace seqto::internal {
 namespace {
@@ -26,27 +27,6 @@ std::optional<float> cap_of(const Node& node, const GraphView& index) {
   if (!bounds || bounds->first != 0 || bounds->second <= 0 || std::isinf(bounds->second)) return {};
   return static_cast<float>(bounds->second);
 }
-
-// Sets of numbers, merged as links are found. A set is known by its smallest.
-class Links {
- public:
-  size_t add() {
-    parents_.push_back(parents_.size());
-    return parents_.size() - 1;
-  }
-  size_t find(size_t id) {
-    while (parents_[id] != id) id = parents_[id] = parents_[parents_[id]];
-    return id;
-  }
-  size_t size() const { return parents_.size(); }
-  void link(size_t a, size_t b) {
-    const size_t x = find(a), y = find(b);
-    parents_[std::max(x, y)] = std::min(x, y);
-  }
-
- private:
-  std::vector<size_t> parents_;
-};
 
 constexpr size_t kZero = ChannelGroup::kNoSlot;
 

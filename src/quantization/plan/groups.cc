@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "model/op_traits.h"
 #include "quantization/plan/attention_parts.h"
+#include "quantization/plan/links.h"
 #include "quantization/plan/shared_weights.h"
 #include "quantization/plan/siblings.h"
 #include "quantization/plan/weight_sites.h"
@@ -27,8 +27,7 @@ class Finder {
  public:
   explicit Finder(const Model& model) : model_(model), nodes_(model.graph.nodes), index_(model) {
     founder_.assign(nodes_.size(), kNone);
-    parent_.resize(nodes_.size());
-    std::iota(parent_.begin(), parent_.end(), 0);
+    sets_ = Links(nodes_.size());
     find_members();
   }
 
@@ -59,15 +58,8 @@ class Finder {
 
   // --- sets of nodes, known by one of them
 
-  size_t set_of(size_t i) {
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
   void found(size_t i) { founder_[i] = i; }
-  void join(size_t a, size_t b) {
-    size_t x = set_of(founder_[a]), y = set_of(founder_[b]);
-    parent_[std::max(x, y)] = std::min(x, y);
-  }
+  void join(size_t a, size_t b) { sets_.link(founder_[a], founder_[b]); }
 
   // --- weights
 
@@ -200,7 +192,7 @@ class Finder {
     std::unordered_map<size_t, size_t> places;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (!members_[i]) continue;
-      auto [place, added] = places.emplace(set_of(founder_[i]), result.size());
+      auto [place, added] = places.emplace(sets_.find(founder_[i]), result.size());
       if (added) result.emplace_back();
       result[place->second].push_back(nodes_[i].name);
     }
@@ -212,7 +204,7 @@ class Finder {
   GraphView index_;
   std::vector<bool> members_;
   std::vector<size_t> founder_;               // by node: the one whose set it belongs to
-  std::vector<size_t> parent_;                // sets of founders
+  Links sets_;                                // of founders
   std::unordered_set<std::string> computed_;  // tensors made of constants
 };
 
