@@ -98,6 +98,8 @@ Recipe from_json(const json& j, const fs::path& plan_file) {
   return r;
 }
 
+bool holds_recipe(const json& file) { return file.is_object() && file.contains(kRecipe); }
+
 void copy_beside(const StoredFile& file, const fs::path& folder) {
   const fs::path target = folder / file.path.filename();
   if (!fs::exists(target)) write_file_atomic(target, read_file(file.path));
@@ -134,16 +136,14 @@ void save_recipe(const Recipe& recipe, const fs::path& plan_file) {
   write_file_atomic(plan_file, plan.dump(1));
 }
 
-bool has_recipe(const fs::path& plan_file) {
-  const json file = internal::parse_json_if_any(read_file(plan_file));
-  return file.is_object() && file.contains(kRecipe);
-}
+bool has_recipe(const fs::path& plan_file) { return holds_recipe(internal::parse_json_if_any(read_file(plan_file))); }
 
 std::optional<Recipe> load_recipe(const fs::path& plan_file) {
-  if (!has_recipe(plan_file)) return {};
   const std::string text = read_file(plan_file);
+  const json file = internal::parse_json_if_any(text);
+  if (!holds_recipe(file)) return {};
   try {
-    Recipe recipe = from_json(internal::parse_json(text).at(kRecipe), plan_file);
+    Recipe recipe = from_json(file.at(kRecipe), plan_file);
     recipe.plan = plan_from_json(text);
     return recipe;
   } catch (const json::exception& error) {
