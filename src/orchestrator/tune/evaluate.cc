@@ -53,8 +53,7 @@ class DecodeTimes {
   DecodeTimes(Session& session, const EvaluationData& evaluation) : session_(session), step_(evaluation.decode) {}
 
   void add(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-    constexpr size_t kPrompts = 8;
-    if (!step_ || times_.size() >= kPrompts) return;
+    if (!step_ || times_.size() >= kTimedPrompts) return;
     if (const auto next = next_inputs(*step_, inputs, outputs)) times_.push_back(session_.time(*next, 2).back());
   }
   std::optional<Latency> latency() const {

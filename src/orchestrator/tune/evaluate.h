@@ -20,6 +20,8 @@
 
 namespace seqto::internal {
 
+inline constexpr size_t kTimedPrompts = 8;  // the step behind each is timed
+
 struct EvaluationData {
   const Dataset* data = nullptr;
   std::vector<int64_t> samples;

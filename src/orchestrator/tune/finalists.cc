@@ -76,7 +76,6 @@ constexpr const char* kNextTokens = "the next token of finalists in turn";
 
 TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& place, const TimeBudget& time,
                         const Env& env) {
-  constexpr size_t kPrompts = 8;
   const EvaluationData& data = place.evaluation;
   const Rounds rounds(time, env);
   TimedFiles result;
@@ -90,7 +89,7 @@ TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& plac
     result.latencies = rounds.run(sessions, "finalists in turn", prompt);
     // Made before anything is timed: who has just read a prompt would be at an advantage.
     std::vector<std::vector<Tensor>> next;
-    for (size_t i = 0; data.decode && i < std::min(kPrompts, data.samples.size()) && !rounds.over(); ++i)
+    for (size_t i = 0; data.decode && i < std::min(kTimedPrompts, data.samples.size()) && !rounds.over(); ++i)
       next.push_back(after(*data.decode, prompt(i), *sessions.front()));
     if (!next.empty())
       result.decode_latencies = rounds.run(sessions, kNextTokens, [&](size_t i) { return next[i % next.size()]; });
