@@ -62,6 +62,17 @@ TEST(TaskMetrics, RefuseLabelsOfNoClass) {
   EXPECT_EQ(words({1, 2, 3}, -1), "");
 }
 
+TEST(TaskMetrics, AWholeNumberIsTheClassItself) {
+  Outputs outputs{.labels = true};
+  for (const float found : {3.0f, 0.0f, 2.0f, 3.0f}) outputs.append(std::vector{found});
+  const auto metrics = task_metrics(outputs, std::vector<int64_t>{3, 1, 2, -1});
+  EXPECT_NEAR(metrics.at("top1"), 2.0 / 3, 1e-12);
+  EXPECT_NEAR(metrics.at("f1"), 2.0 / 3, 1e-12);
+  Outputs map{.labels = true};
+  map.append(std::vector{1.0f, 2.0f});
+  EXPECT_TRUE(task_metrics(map, std::vector<int64_t>{1}).empty()) << "a class for each pixel, and one label";
+}
+
 TEST(TaskMetrics, FoundClassesAreNumberedAsInTheFloatModel) {
   const auto found = [](float first, float second) {
     Answers answers({"y"});

@@ -66,8 +66,8 @@ void require_class(int64_t label, std::span<const float> scores) {
 
 LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
   LabelledOutputs result;
-  // A single value is a regression's, whose whole numbers look like labels.
-  if (labels.empty() || outputs.columns == 1) return result;
+  // A single float is a regression's, whose whole numbers look like labels; a whole number is the class itself.
+  if (labels.empty() || (outputs.columns == 1) != outputs.labels) return result;
   if (static_cast<int64_t>(labels.size()) != outputs.rows) {
     throw Error(Code::kInvalidInput, fmt::format("[evaluate] {} labels found for {} samples; one for each expected",
                                                  labels.size(), outputs.rows));
@@ -77,6 +77,13 @@ LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
   for (int64_t i = 0; i < outputs.rows; ++i) {
     const int64_t label = labels[i];
     if (label < 0) continue;
+    if (outputs.labels) {
+      const auto found = static_cast<int64_t>(outputs.row(i)[0]);
+      answers.push_back({label, found});
+      top1.push_back(found == label);
+      top5.push_back(top1.back());
+      continue;
+    }
     require_class(label, outputs.row(i));
     answers.push_back({label, -1});
     top1.push_back(0);
