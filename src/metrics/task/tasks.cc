@@ -141,9 +141,10 @@ std::optional<Found> noted_task(const FirstAnswer& first, bool ids) {
     if (task != "transcribe" && task != "generate") return true;
     return is_sequence(first.outputs) && ids == (task == "generate");
   };
-  for (const fs::path& base : {first.model_folder, first.model_folder / ".."}) {
+  const fs::path folder = first.model_folder;
+  for (const fs::path& base : {folder, folder / ".."}) {
     std::error_code none;
-    if (first.model_folder.empty() || !fs::is_regular_file(base / "config.json", none)) continue;
+    if (folder.empty() || !fs::is_regular_file(base / "config.json", none)) continue;
     const auto config = internal::parse_json_if_any(read_file(base / "config.json"));
     for (const auto& [key, ending, task] : kRows) {
       if (!config.is_object() || !config.contains(key) || !fits(task)) continue;
