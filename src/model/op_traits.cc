@@ -225,7 +225,7 @@ bool has_factors(const Node& node) {
 std::optional<Bends> bends(const Node& node) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   static const std::unordered_map<std::string_view, Bends> kBends{
-      {"Gelu", {-4, kNone, -kNone}},   {"HardSwish", {-3, kNone, -kNone}}, {"Sigmoid", {-7.6, 7.6, -10}},
+      {"Gelu", {-4, kNone, -kNone}},   {"HardSwish", {-3, kNone, -kNone}}, {"Sigmoid", {-7.7, 7.7, -10}},
       {"Swish", {-10, kNone, -kNone}}, {"Tanh", {-4.2, 4.2, -kNone}},
   };
   if (!node.domain.empty()) return {};

@@ -140,7 +140,8 @@ void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const cha
   std::erase_if(outputs.others, [&](const Outputs& other) {
     if (other.place >= tensors.size()) return true;
     const std::vector<int64_t>& dims = tensors[other.place].dims();
-    return dims != other.dims && !are_positions(dims, other.dims);
+    const bool beside_the_first = are_positions(dims, other.dims) && dims == first->dims();
+    return dims != other.dims && !beside_the_first;
   });
   for (Outputs& other : outputs.others) append_values(other, tensors[other.place], {});
 }
