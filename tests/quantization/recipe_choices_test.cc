@@ -67,6 +67,24 @@ TEST(RecipeChoices, WeightsMadeOfConstantsAreTold) {
   }
 }
 
+TEST(RecipeChoices, RecurrentLayersThatStayFloatAreTold) {
+  const auto notes = [](const std::string& op_type, const char* mode) {
+    const std::string gates = op_type == "GRU" ? "6" : "8";
+    const Model model = parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[3,1,2] x, float[1,)" + gates +
+                                         R"(,2] w, float[2,2] v) => (float[1,1,2] y) <float[2,2] m = {1,2,3,4}> {
+        [product] p = MatMul(x, m)
+        [layer] a, y = )" + op_type + R"(<hidden_size = 2>(p, w, w) })");
+    Recipe recipe;
+    return take_mode(recipe, model, mode, Scheme::kInt8Weights, true);
+  };
+  ASSERT_EQ(notes("GRU", "dynamic").size(), 1u);
+  EXPECT_TRUE(notes("GRU", "dynamic")[0].starts_with("1 recurrent layers stay float"));
+  EXPECT_TRUE(notes("LSTM", "dynamic").empty());
+  EXPECT_EQ(notes("LSTM", "static").size(), 1u);
+  EXPECT_TRUE(notes("GRU", "weights").empty());
+}
+
 TEST(RecipeChoices, DynamicLeavesConvolutionsTheirActivations) {
   const Model model = quantizable_form(parse_model_text(R"(
     <ir_version: 8, opset_import: ["" : 17]>

@@ -79,6 +79,16 @@ std::vector<std::string> computed_weights(const Model& model) {
                   layers)};
 }
 
+// Those that the mode has no operator for.
+std::vector<std::string> recurrent_layers(const Model& model, Scheme scheme) {
+  const std::vector<std::string>& listed = default_op_types(scheme);
+  const auto count = std::ranges::count_if(model.graph.nodes, [&](const Node& node) {
+    return internal::has(node, internal::kRecurrent) && std::ranges::count(listed, node.op_type) == 0;
+  });
+  if (count == 0) return {};
+  return {fmt::format("{} recurrent layers stay float in this mode; --mode weights stores theirs in 8 bits", count)};
+}
+
 std::vector<std::string> both(std::vector<std::string> notes, std::vector<std::string> more) {
   std::ranges::move(more, std::back_inserter(notes));
   return notes;
@@ -96,8 +106,10 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
     const bool in_bodies =
         recipe.quantize.enable_subgraph && std::ranges::any_of(model.graph.nodes, internal::has_body);
     if (!in_bodies) require_quantizable(model, *recipe.everywhere);
-    if (mode == "static") return {};
-    return both(best ? spare_convolutions(recipe, model) : std::vector<std::string>{}, computed_weights(model));
+    std::vector<std::string> notes = recurrent_layers(model, *recipe.everywhere);
+    if (mode == "static") return notes;
+    if (best) notes = both(std::move(notes), spare_convolutions(recipe, model));
+    return both(std::move(notes), computed_weights(model));
   }
   if (mode == "float16") {
     recipe.plan = uniform_plan(model, Scheme::kFloat16);
