@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/machine.h"
 #include "metrics/written_errors.h"
 #include "orchestrator/study/summarize.h"
 #include "seqto/bench.h"
@@ -107,8 +108,20 @@ std::string model_file(const fs::path& folder, const std::string& id) {
   return (folder / "models" / (id + ".onnx")).string();
 }
 
+// Whether all can be loaded at once. The runtime holds of a model what lies in the file, unfolded and packed.
+bool fit_in_memory(const std::vector<std::string>& ids, const DeviceFront& found) {
+  constexpr int64_t kTimes = 4;  // a decoder with weights in 8 bits and in float16 took 3.5
+  const int64_t available = available_memory();
+  int64_t bytes = found.baseline.trial.measurement ? found.baseline.trial.measurement->size_bytes : 0;
+  for (const SummaryPoint& point : found.trials)
+    if (point.trial.id != "float" && point.trial.measurement && std::ranges::count(ids, point.trial.id) > 0)
+      bytes += point.trial.measurement->size_bytes;
+  return available == 0 || kTimes * bytes <= available;
+}
+
 // Where latency is an objective, all points compete again by what is timed now; else the front stays what it is.
-std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& ending, bool searched) {
+// `few`: those alone that a user looks at first.
+std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& ending, bool few) {
   std::vector<std::string> ids{"float"};
   const auto add = [&](const std::string& id) {
     if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
@@ -118,7 +131,7 @@ std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& en
                                [&](const SummaryPoint& p) { return p.trial.id == id && p.trial.measurement; });
   };
   if (measured("full")) add("full");
-  if (!searched && ending.limits.empty()) {
+  if (few) {
     std::ranges::for_each(found.top, add);
     add(found.selected);
     return ids;
@@ -137,7 +150,16 @@ void time_finalists(const Inputs& in, OpenStudy& study, std::span<const Place> p
   if (env.cancelled()) return;
   const fs::path& folder = in.options.output;
   const auto time_on = [&](const Place& place, const DeviceFront& found) {
-    const std::vector<std::string> ids = finalists_of(found, study.ending, searches(in.options));
+    std::vector<std::string> ids =
+        finalists_of(found, study.ending, !searches(in.options) && study.ending.limits.empty());
+    if (!fit_in_memory(ids, found)) {
+      ids = finalists_of(found, study.ending, true);
+      const bool fit = fit_in_memory(ids, found);
+      study.ending.notes.push_back(
+          fmt::format("{} timed again on {}: more do not fit in memory together, their latencies are the trials'",
+                      fit ? "only the top three and the selected candidate were" : "no candidate was", place.device));
+      if (!fit) return;
+    }
     std::vector<std::string> files;
     for (const auto& id : ids) files.push_back(model_file(folder, id));
     const TimedFiles timed = time_in_turn(files, place, time, env);
