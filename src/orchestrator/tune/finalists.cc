@@ -120,8 +120,7 @@ bool fit_in_memory(const std::vector<std::string>& ids, const DeviceFront& found
 }
 
 // Where latency is an objective, all points compete again by what is timed now; else the front stays what it is.
-// `few`: those alone that a user looks at first.
-std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& ending, bool few) {
+std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& ending, bool searched) {
   std::vector<std::string> ids{"float"};
   const auto add = [&](const std::string& id) {
     if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
@@ -131,7 +130,7 @@ std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& en
                                [&](const SummaryPoint& p) { return p.trial.id == id && p.trial.measurement; });
   };
   if (measured("full")) add("full");
-  if (few) {
+  if (!searched && ending.limits.empty()) {
     std::ranges::for_each(found.top, add);
     add(found.selected);
     return ids;
@@ -150,15 +149,13 @@ void time_finalists(const Inputs& in, OpenStudy& study, std::span<const Place> p
   if (env.cancelled()) return;
   const fs::path& folder = in.options.output;
   const auto time_on = [&](const Place& place, const DeviceFront& found) {
-    std::vector<std::string> ids =
-        finalists_of(found, study.ending, !searches(in.options) && study.ending.limits.empty());
+    const std::vector<std::string> ids = finalists_of(found, study.ending, searches(in.options));
     if (!fit_in_memory(ids, found)) {
-      ids = finalists_of(found, study.ending, true);
-      const bool fit = fit_in_memory(ids, found);
-      study.ending.notes.push_back(
-          fmt::format("{} timed again on {}: more do not fit in memory together, their latencies are the trials'",
-                      fit ? "only the top three and the selected candidate were" : "no candidate was", place.device));
-      if (!fit) return;
+      study.ending.notes.push_back(fmt::format(
+          "finalists were not timed in turn on {}, their latencies are the trials': the {} models do not fit in memory "
+          "together",
+          place.device, ids.size()));
+      return;
     }
     std::vector<std::string> files;
     for (const auto& id : ids) files.push_back(model_file(folder, id));
