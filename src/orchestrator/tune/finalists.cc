@@ -110,7 +110,7 @@ std::string model_file(const fs::path& folder, const std::string& id) {
 
 // Whether all can be loaded at once. The runtime holds of a model what lies in the file, unfolded and packed.
 bool fit_in_memory(const std::vector<std::string>& ids, const DeviceFront& found) {
-  constexpr int64_t kTimes = 4;  // a decoder with weights in 8 bits and in float16 took 3.5
+  constexpr int64_t kTimes = 4;  // files of a float16 decoder took more than three times
   const int64_t available = available_memory();
   int64_t bytes = found.baseline.trial.measurement ? found.baseline.trial.measurement->size_bytes : 0;
   for (const SummaryPoint& point : found.trials)
