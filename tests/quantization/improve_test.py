@@ -144,7 +144,8 @@ def cut_ranges(folder):
     x, others = weight(32, 3, 8, 8, seed=2), weight(64, 3, 8, 8, seed=3)
     np.savez(folder / "data.npz", x=x)
     flags = ["--activation-type", "uint8", "--per-channel", "--exclude", "last"]
-    plain, cut = (quantize(folder, folder / "model.onnx", *flags, *more) for more in ((), ("--cut-ranges",)))
+    others_of_improve = ["--center", "--equalize", "--rounding", "learned", "--unify-concat", "--float-unlike-concat"]
+    plain, cut = (quantize(folder, folder / "model.onnx", *flags, *more) for more in (others_of_improve, ["--improve"]))
     errors = [np.square(outputs(model, others)[0] - outputs(q, others)[0]).mean() for q in (plain, cut)]
     print(f"cut ranges: squared error {errors[0]:.3g}, cut {errors[1]:.3g}")
     assert errors[1] < 0.85 * errors[0], errors
