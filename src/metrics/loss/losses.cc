@@ -315,9 +315,8 @@ ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate) {
     std::vector<Losses> rows;
     const auto compared_row = reference.labels ? compare_labels : compare_classes;
     const bool blank = is_blank(a);
-    for (size_t begin = 0; begin < a.size(); begin += classes) {
-      const size_t count = std::min(classes, a.size() - begin);
-      const auto wanted = a.subspan(begin, count), found = b.subspan(begin, count);
+    for (auto left = a, other = b; !left.empty();) {
+      const auto wanted = take_scores(left, classes), found = take_scores(other, classes);
       rows.push_back(blank ? compared_row(wanted, found) : without_masks(wanted, found, compared_row));
       kl[sample].push_back(rows.back().kl);
     }

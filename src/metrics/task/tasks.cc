@@ -127,7 +127,16 @@ bool asks_for_text(const MetricOptions& asked) {
   });
 }
 
-// What a config.json of transformers says, beside the model or above the folder onnx/.
+// Of the JSON file beside the model, or above its folder onnx/; no object where there is none.
+nlohmann::json config_beside(const fs::path& folder, const char* file) {
+  std::error_code none;
+  for (const fs::path& base : {folder, folder / ".."})
+    if (!folder.empty() && fs::is_regular_file(base / file, none))
+      return internal::parse_json_if_any(read_file(base / file));
+  return {};
+}
+
+// What a config.json of transformers says.
 std::optional<Found> noted_task(const FirstAnswer& first, bool ids) {
   struct Row {
     std::string_view key, ending, task;
@@ -141,17 +150,12 @@ std::optional<Found> noted_task(const FirstAnswer& first, bool ids) {
     if (task != "transcribe" && task != "generate") return true;
     return is_sequence(first.outputs) && ids == (task == "generate");
   };
-  const fs::path folder = first.model_folder;
-  for (const fs::path& base : {folder, folder / ".."}) {
-    std::error_code none;
-    if (folder.empty() || !fs::is_regular_file(base / "config.json", none)) continue;
-    const auto config = internal::parse_json_if_any(read_file(base / "config.json"));
-    for (const auto& [key, ending, task] : kRows) {
-      if (!config.is_object() || !config.contains(key) || !fits(task)) continue;
-      const auto& value = config[key].is_array() && !config[key].empty() ? config[key].front() : config[key];
-      if (value.is_string() && value.get_ref<const std::string&>().ends_with(ending))
-        return Found{task, fmt::format("config.json says {}", value.get<std::string>())};
-    }
+  const auto config = config_beside(first.model_folder, "config.json");
+  for (const auto& [key, ending, task] : kRows) {
+    if (!config.is_object() || !config.contains(key) || !fits(task)) continue;
+    const auto& value = config[key].is_array() && !config[key].empty() ? config[key].front() : config[key];
+    if (value.is_string() && value.get_ref<const std::string&>().ends_with(ending))
+      return Found{task, fmt::format("config.json says {}", value.get<std::string>())};
   }
   return {};
 }
@@ -189,19 +193,14 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
   return {"classify", "one set of class scores"};
 }
 
-// As Sentence Transformers notes it beside the model, or above the folder onnx/.
+// As Sentence Transformers notes it.
 std::optional<Pooling> noted_pooling(const fs::path& folder) {
-  for (const fs::path& base : {folder, folder / ".."}) {
-    const fs::path file = base / "1_Pooling" / "config.json";
-    std::error_code none;
-    if (folder.empty() || !fs::exists(file, none)) continue;
-    const auto config = internal::parse_json(read_file(file));
-    const std::map<std::string, Pooling> keys{{"pooling_mode_cls_token", Pooling::kFirst},
-                                              {"pooling_mode_mean_tokens", Pooling::kMean},
-                                              {"pooling_mode_lasttoken", Pooling::kLast}};
-    for (const auto& [key, pooling] : keys)
-      if (config.is_object() && config.contains(key) && config[key] == true) return pooling;
-  }
+  const auto config = config_beside(folder, "1_Pooling/config.json");
+  const std::map<std::string, Pooling> keys{{"pooling_mode_cls_token", Pooling::kFirst},
+                                            {"pooling_mode_mean_tokens", Pooling::kMean},
+                                            {"pooling_mode_lasttoken", Pooling::kLast}};
+  for (const auto& [key, pooling] : keys)
+    if (config.is_object() && config.contains(key) && config[key] == true) return pooling;
   return {};
 }
 

@@ -78,8 +78,8 @@ const char* note_on_kl(const Outputs& outputs) {
   if (outputs.columns == 0) return nullptr;
   const auto classes = static_cast<size_t>(outputs.classes());
   for (int64_t i = 0; i < outputs.rows; ++i)
-    for (auto row = outputs.row(i); !row.empty(); row = row.subspan(std::min(classes, row.size())))
-      if (!are_shares(row.first(std::min(classes, row.size())))) return nullptr;
+    for (auto row = outputs.row(i); !row.empty();)
+      if (!are_shares(take_scores(row, classes))) return nullptr;
   return "the output holds probabilities already: kl, of their softmax as published, is small even where first classes "
          "differ; look at top1_disagreement too";
 }
@@ -165,8 +165,8 @@ void put_uncertain_first(EvaluationData& evaluation) {
     auto row = outputs.row(static_cast<int64_t>(i));
     if (row.empty()) return;
     const auto classes = static_cast<size_t>(outputs.classes());
-    for (; !row.empty(); row = row.subspan(std::min(classes, row.size())))
-      for (double share : softmax(row.first(std::min(classes, row.size())))) sure[i] += share * share;
+    while (!row.empty())
+      for (double share : softmax(take_scores(row, classes))) sure[i] += share * share;
   }
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});

@@ -225,7 +225,7 @@ SampleCounts counts(const Split& split) {
 // Whether the limit lasts for too few candidates to look at any on other samples than the report's. To make one takes
 // about as long as to load the float model, then it is loaded itself and run on the fewest samples, after one to warm
 // up.
-bool measures_once(const Inputs& in, const TimedSample& timed, const TimeBudget& time) {
+bool lasts_for_few(const Inputs& in, const TimedSample& timed, const TimeBudget& time) {
   const TuneOptions& o = in.options;
   if (o.strategy != "chain" || o.own.strategy || !o.workers.empty() || !o.dataset.states.empty()) return false;
   // Of quick ones thirty take seconds: a limit below that is short for the whole run, where a search does no harm.
@@ -277,7 +277,7 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
                 std::min(wanted.search, within(time.search_pass(), seconds, kFewestSearched) / 2 * 2),
                 std::min(wanted.evaluation,
                          within(time.evaluation_pass(), seconds * runs_of_evaluation(in), kFewestEvaluated))};
-    if (!begun && measures_once(in, timed, time)) {
+    if (!begun && lasts_for_few(in, timed, time)) {
       wanted.search = 0;
       wanted.evaluation = std::min(
           wanted.evaluation, within(time.short_evaluation_pass(), seconds * runs_of_evaluation(in), kFewestEvaluated));

@@ -18,10 +18,6 @@ class WeightFolder {
   explicit WeightFolder(Model& model) : model_(model), edges_(model.graph) {
     for (const Initializer& i : model.graph.initializers) constants_[i.name] = i.tensor;
     for (const ValueInfo& v : model.graph.outputs) outputs_.insert(v.name);
-    for (const Node& node : model.graph.nodes)
-      for (const Attribute& a : node.attributes)
-        if (const auto* body = std::get_if<OpaqueAttribute>(&a.value))
-          captured_.insert(body->captures.begin(), body->captures.end());
     for (const Node& node : model.graph.nodes) move(node);
   }
 
@@ -80,7 +76,7 @@ class WeightFolder {
     if (inputs.empty() || !inputs[0]->is_float()) return;
     const std::string &source = node.inputs[0], &target = node.outputs[0];
     // A body reads by name what lies around it.
-    const bool renames = is_identity(node) && !captured_.contains(target);
+    const bool renames = is_identity(node) && edges_.uses(target) == edges_.readers(target).size();
     // What others read as it is would be stored twice: layers take it through a Transpose (weight_sites.h).
     if (!renames && !is_cut_up(source) && std::ranges::any_of(node.inputs, [&](const std::string& name) {
           return is_weight(name) && read_count(name) > 1;
@@ -108,7 +104,7 @@ class WeightFolder {
   std::unordered_map<std::string, int64_t> cut_;          // bytes of Slices of it
   std::unordered_map<std::string, size_t> others_;        // that read the same value by another name
   std::unordered_map<std::string, std::string> same_as_;  // behind Identity
-  std::unordered_set<std::string> outputs_, captured_, moved_;
+  std::unordered_set<std::string> outputs_, moved_;
   std::vector<std::string> order_;
 };
 

@@ -7,7 +7,9 @@
 #include <unordered_set>
 
 #include "model/bodies.h"
+#include "model/graph_view.h"
 #include "model/op_traits.h"
+#include "quantization/plan/weight_sites.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
 
@@ -60,17 +62,17 @@ std::vector<std::string> spare_convolutions(Recipe& recipe, const Model& model) 
 
 // Weights that the graph makes of constants, as weight normalization does, have no form. Says what gives them one.
 std::vector<std::string> computed_weights(const Model& model) {
-  std::unordered_set<std::string> constants, computed;
-  for (const Initializer& i : model.graph.initializers) constants.insert(i.name);
-  const auto is_known = [&](const std::string& name) { return constants.contains(name) || computed.contains(name); };
+  const internal::GraphView view(model);
+  const auto constant = [&](const std::string& name) { return view.constant(name); };
+  const internal::TransposedWeights turned = internal::transposed_weights(model, constant);
+  std::unordered_set<std::string> computed;
+  const auto is_known = [&](const std::string& name) { return constant(name) || computed.contains(name); };
   int layers = 0;
   for (const Node& node : model.graph.nodes) {
-    if (internal::is_constant(node)) constants.insert(node.outputs.begin(), node.outputs.end());
-    else if (internal::has(node, internal::kProduct) && node.inputs.size() > 1 && !is_known(node.inputs[0]))
+    const bool known = !node.inputs.empty() && std::ranges::all_of(node.inputs, is_known);
+    if (known) computed.insert(node.outputs.begin(), node.outputs.end());
+    else if (internal::has(node, internal::kProduct) && node.inputs.size() > 1 && !turned.contains(node.inputs[1]))
       layers += computed.contains(node.inputs[1]);
-    else if (!node.inputs.empty() && !internal::moves_values(node) && std::ranges::all_of(node.inputs, is_known))
-      computed.insert(node.outputs.begin(), node.outputs.end());
-    else if (internal::moves_values(node) && computed.contains(node.inputs[0])) computed.insert(node.outputs[0]);
   }
   if (layers == 0) return {};
   return {
