@@ -4,12 +4,12 @@
 #include <string_view>
 #include <vector>
 
+#include "data/token_inputs.h"
+
 namespace seqto::internal {
 namespace {
 
 constexpr size_t kNone = static_cast<size_t>(-1);
-
-bool is_integer(const ValueInfo& input) { return input.type == DataType::kInt64 || input.type == DataType::kInt32; }
 
 size_t named(std::span<const ValueInfo> inputs, std::string_view name) {
   const auto found = std::ranges::find(inputs, name, &ValueInfo::name);
@@ -21,7 +21,7 @@ size_t token_input(std::span<const ValueInfo> inputs, size_t mask) {
   if (const size_t ids = named(inputs, "input_ids"); ids != kNone) return ids;
   size_t only = kNone;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i == mask || !is_integer(inputs[i])) continue;
+    if (i == mask || !reads_ids(inputs.subspan(i, 1))) continue;
     if (only != kNone) return kNone;
     only = i;
   }

@@ -45,14 +45,9 @@ void require_same(const char* kind, const std::vector<ValueInfo>& reference, con
   }
 }
 
-bool is_integer(DataType type) {
-  return type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16 &&
-         type != DataType::kDouble;
-}
-
 // Scores of classes have one axis; a batch of 1 and what else is 1 does not count.
 bool like_scores(const Tensor& t) {
-  return !is_integer(t.type()) && std::ranges::count_if(t.dims(), [](int64_t d) { return d > 1; }) == 1;
+  return !internal::is_integer(t.type()) && std::ranges::count_if(t.dims(), [](int64_t d) { return d > 1; }) == 1;
 }
 
 std::vector<double> values_of(const Tensor& t) {
@@ -141,7 +136,7 @@ class Comparison {
       return std::ranges::any_of(v, [](double x) { return std::isnan(x); });
     };
     auto first_class = [](const std::vector<double>& v) { return std::ranges::max_element(v) - v.begin(); };
-    if (is_integer(reference.type())) agreed_ += a == b;
+    if (internal::is_integer(reference.type())) agreed_ += a == b;
     else if (like_scores(reference)) agreed_ += !has_nan(a) && !has_nan(b) && first_class(a) == first_class(b);
     else return;
     ++samples_;

@@ -79,7 +79,7 @@ TEST(RecipeChoices, RecurrentLayersThatStayFloatAreTold) {
     return take_mode(recipe, model, mode, Scheme::kInt8Weights, true);
   };
   ASSERT_EQ(notes("GRU", "dynamic").size(), 1u);
-  EXPECT_TRUE(notes("GRU", "dynamic")[0].starts_with("1 recurrent layers stay float"));
+  EXPECT_TRUE(notes("GRU", "dynamic")[0].starts_with("recurrent layers that stay float in this mode: 1;"));
   EXPECT_TRUE(notes("LSTM", "dynamic").empty());
   EXPECT_EQ(notes("LSTM", "static").size(), 1u);
   EXPECT_TRUE(notes("GRU", "weights").empty());

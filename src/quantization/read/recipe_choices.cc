@@ -76,9 +76,9 @@ std::vector<std::string> computed_weights(const Model& model) {
   }
   if (layers == 0) return {};
   return {
-      fmt::format("the weights of {} layers are computed from constants, as by weight normalization, and stay "
+      fmt::format("the weights of {} layer{} are computed from constants, as by weight normalization, and stay "
                   "float; `seqto prepare MODEL -o OUT` makes constants of them",
-                  layers)};
+                  layers, layers == 1 ? "" : "s")};
 }
 
 // Those that the mode has no operator for.
@@ -88,7 +88,8 @@ std::vector<std::string> recurrent_layers(const Model& model, Scheme scheme) {
     return internal::has(node, internal::kRecurrent) && std::ranges::count(listed, node.op_type) == 0;
   });
   if (count == 0) return {};
-  return {fmt::format("{} recurrent layers stay float in this mode; --mode weights stores theirs in 8 bits", count)};
+  return {
+      fmt::format("recurrent layers that stay float in this mode: {}; --mode weights stores theirs in 8 bits", count)};
 }
 
 std::vector<std::string> both(std::vector<std::string> notes, std::vector<std::string> more) {
