@@ -47,15 +47,14 @@ float into_range(float value, float lowest, float highest) {
 
 }  // namespace
 
-Tensor to_halves(const std::string& name, const Tensor& tensor, const Float16Options& options,
-                 std::vector<std::string>& notes) {
+HalfTensor to_halves(const std::string& name, const Tensor& tensor, const Float16Options& options) {
   auto values = tensor.values<float>();
   Extremes found = extremes(values);
   float highest = options.max_finite_val, lowest = options.compute ? options.min_positive_val : 0.0f;
   std::vector<uint16_t> halves(values.size());
   if (found.largest <= highest && found.smallest >= lowest) {
     for (size_t i = 0; i < values.size(); ++i) halves[i] = rounded_to_half(values[i]);
-    return Tensor::from(DataType::kFloat16, tensor.dims(), std::move(halves));
+    return {Tensor::from(DataType::kFloat16, tensor.dims(), std::move(halves)), {}};
   }
   int64_t beyond = 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -68,8 +67,8 @@ Tensor to_halves(const std::string& name, const Tensor& tensor, const Float16Opt
     throw Error(
         Code::kInvalidInput,
         fmt::format("[float16] {}; values in float16's range were expected; leave that layer in float32", text));
-  if (beyond > 0) notes.push_back(text + " and became it");
-  return Tensor::from(DataType::kFloat16, tensor.dims(), std::move(halves));
+  return {Tensor::from(DataType::kFloat16, tensor.dims(), std::move(halves)),
+          beyond > 0 ? text + " and became it" : std::string()};
 }
 
 }  // namespace seqto::internal

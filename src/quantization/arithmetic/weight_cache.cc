@@ -67,6 +67,13 @@ Tensor WeightCache::transposed(const std::string& name, const Tensor& weight, co
   return it->second;
 }
 
+const HalfTensor& WeightCache::halves(const std::string& name, const Tensor& weight, const Float16Options& options) {
+  const std::string key = name + (options.compute ? "\ncomputes" : "");
+  auto it = halves_.find(key);
+  if (it == halves_.end()) it = halves_.emplace(key, to_halves(name, weight, options)).first;
+  return it->second;
+}
+
 const std::vector<Tensor>& WeightCache::tensors(const std::string& key,
                                                 const std::function<std::vector<Tensor>()>& make) {
   auto it = tensors_.find(key);

@@ -49,14 +49,13 @@ bool EligibleLayers::can_have(size_t node, Scheme scheme) const {
 // Concat between pairs, whose scales cannot be float16; it also moves Q and DQ through these operators, and drops the
 // Relu or Clip in front of Q.
 std::unordered_set<std::string> EligibleLayers::half_concats() const {
-  static const std::unordered_set<std::string_view> kPassed{"Relu", "Clip", "MaxPool", "Flatten"};
   std::unordered_set<std::string> found;
   if (options_.format != QuantFormat::kQdq || !is_8_bits(options_.activation_type)) return found;
   for (const Node& n : model_.graph.nodes) {
     if (n.outputs.empty() || n.inputs.empty()) continue;
     auto type = view_.types.find(n.outputs[0]);
     bool half = type != view_.types.end() && type->second == DataType::kFloat16;
-    const bool passes = moves_values(n) || kPassed.contains(n.op_type);
+    const bool passes = moves_values(n) || has(n, kClips) || is_max_pool(n) || is_flatten(n);
     if ((half && is_concat(n)) || (passes && found.contains(n.inputs[0]))) found.insert(n.outputs[0]);
   }
   return found;

@@ -147,8 +147,9 @@ class Encoder {
   }
 
   const Tensor& half(const std::string& name, const Tensor& value) {
-    return cache_.tensors("float16 compute\n" + name,
-                          [&] { return std::vector{to_halves(name, value, options_, result_.notes)}; })[0];
+    const HalfTensor& halves = cache_.halves(name, value, options_);
+    if (!halves.note.empty()) result_.notes.push_back(halves.note);
+    return halves.values;
   }
 
   const Graph& graph_;

@@ -146,10 +146,9 @@ class Encoder {
       if (!constant || constant->type() != DataType::kFloat || std::ssize(constant->bytes()) <= 2 * kOverheadBytes)
         continue;
       read("float16", node, {k, {}, name, is_turned}, [&](const Tensor& weight) {
-        const auto& halves = cache_.tensors("float16\n" + name, [&] {
-          return std::vector{to_halves(name, weight, layerwise_.common().float16, result_.notes)};
-        });
-        return std::optional(EncodedWeight{.form = StoredForm::kFloat16, .stored = {.codes = halves[0]}});
+        const HalfTensor& halves = cache_.halves(name, weight, layerwise_.common().float16);
+        if (!halves.note.empty()) result_.notes.push_back(halves.note);
+        return std::optional(EncodedWeight{.form = StoredForm::kFloat16, .stored = {.codes = halves.values}});
       });
     }
   }

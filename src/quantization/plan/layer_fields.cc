@@ -82,15 +82,11 @@ int bits_of(DataType type) { return static_cast<int>(element_bits(type)); }
 
 // --- static layers: claims on tensors
 
-bool is_normalization(const std::string& op) {
-  return op.ends_with("Normalization") && op != "EmbedLayerNormalization";
-}
-
 // How a static layer reads one of its inputs.
 enum class Use { kActivation, kWeight, kBias };
 Use use_of(const Node& n, size_t input) {
   if (is_matmul(n)) return Use::kWeight;
-  if (!has(n, kProduct) && !is_normalization(n.op_type)) return Use::kActivation;
+  if (!has(n, kProduct | kNormalization)) return Use::kActivation;
   return input == 0 ? Use::kActivation : input == 1 ? Use::kWeight : Use::kBias;
 }
 

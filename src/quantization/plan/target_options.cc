@@ -74,14 +74,12 @@ void require_some_form(const Target& target, const Model& model, const std::stri
 
 // Ranges that give the file its form, which is all that a rule looks at: nothing was calibrated yet.
 Ranges formal_ranges(const Model& model) {
-  static const std::unordered_set<std::string> kNeverNegative{"Relu",        "Clip",    "Sigmoid",
-                                                              "HardSigmoid", "Softmax", "ThresholdedRelu"};
   Ranges ranges;
   const auto add = [&](const std::string& tensor, float lowest) { ranges[tensor] = {.lowest = lowest, .highest = 6}; };
   for (const ValueInfo& input : model.graph.free_inputs()) add(input.name, -6);
   for (const Node& node : model.graph.nodes)
     for (const std::string& output : node.outputs)
-      if (!output.empty()) add(output, kNeverNegative.contains(node.op_type) ? 0.0F : -6.0F);
+      if (!output.empty()) add(output, has(node, kNotNegative | kClips) ? 0.0F : -6.0F);
   return ranges;
 }
 

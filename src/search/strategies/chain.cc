@@ -68,7 +68,7 @@ class Chain : public Strategy {
     std::ranges::stable_partition(schemes, [](const DetailedScheme& s) { return s.scheme == Scheme::kInt8Weights; });
     std::vector<Proposal> proposals;
     for (Part part : {Part::kEvaluation, Part::kSearch})
-      for (const DetailedScheme& scheme : schemes) add(proposals, assignments_.uniform(scheme), part, "uniform");
+      for (const DetailedScheme& scheme : schemes) add(proposals, assignments_.uniform(scheme), part, kUniformStep);
     return proposals;
   }
 
@@ -86,7 +86,7 @@ class Chain : public Strategy {
     if (!proposals.empty() || wrap_up) return proposals;
     constexpr std::ptrdiff_t kMixtures = 3;  // the middle of the chain and its quarters
     std::vector<Proposal> mixtures = on_chain(Part::kEvaluation);
-    const auto seen = std::ranges::count(archive_.entries(), "chain", &Entry::step);
+    const auto seen = std::ranges::count(archive_.entries(), kChainStep, &Entry::step);
     const auto first = std::clamp<std::ptrdiff_t>(kMixtures - seen, 0, std::ssize(mixtures));
     std::ranges::copy_n(mixtures.begin(), first, std::back_inserter(proposals));
     for (const DetailedScheme& scheme : late) add_once(proposals, scheme, study);
@@ -107,7 +107,7 @@ class Chain : public Strategy {
   void add_once(std::vector<Proposal>& proposals, const DetailedScheme& scheme, const Study& study) const {
     const Assignment uniform = assignments_.uniform(scheme);
     if (space_.size_of(assignments_.plan(uniform)) < study.header().model_size_bytes)
-      add(proposals, uniform, Part::kEvaluation, "uniform");
+      add(proposals, uniform, Part::kEvaluation, kUniformStep);
   }
 
   // Groups and their choices. A scheme that loses next to nothing everywhere needs no look at single groups.
@@ -140,7 +140,7 @@ class Chain : public Strategy {
 
   std::vector<Proposal> one_in() {
     std::vector<Proposal> proposals;
-    for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, "one-in");
+    for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, kOneInStep);
     if (options_.time_spent) {
       constexpr double kOneInShare = 0.5;  // of a limited time; the rest is for plans made of what was learned
       if (options_.time_spent() > kOneInShare) return {};
@@ -160,7 +160,7 @@ class Chain : public Strategy {
 
   std::vector<Proposal> on_chain(Part part) {
     // Moves go on from it; latencies may have been corrected since, and with them the chain.
-    if (std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.step == "swap"; })) return {};
+    if (std::ranges::any_of(archive_.entries(), [](const Entry& e) { return e.step == kSwapStep; })) return {};
     if (chain_.empty()) {
       const ChoiceTable losses = expected_losses(archive_, assignments_);
       const std::vector<double> mixtures = archive_.mixtures();
@@ -180,7 +180,7 @@ class Chain : public Strategy {
     if (part == Part::kEvaluation && archive_.bounded()) plans.insert(plans.begin(), chain_.back());
     for (const Assignment& assignment : plans)
       if (assignment != assignments_.all_float() && seen.insert(assignment).second)
-        add(proposals, assignment, part, "chain");
+        add(proposals, assignment, part, kChainStep);
     return proposals;
   }
 
@@ -278,7 +278,7 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     const size_t count = std::min(batch(), static_cast<size_t>(left));
     for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))
-      add(proposals, assignment, Part::kSearch, "swap");
+      add(proposals, assignment, Part::kSearch, kSwapStep);
     if (races()) archive_.race(proposals);
     return proposals;
   }

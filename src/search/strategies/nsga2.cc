@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -90,7 +91,7 @@ class Nsga2 : public Replay {
       std::ranges::stable_sort(front, {}, [&](size_t i) { return population[i].point[axis]; });
       const double low = population[front.front()].point[axis], high = population[front.back()].point[axis];
       population[front.front()].crowding = population[front.back()].crowding = std::numeric_limits<double>::infinity();
-      for (size_t k = 1; high > low && k + 1 < front.size(); ++k)
+      for (size_t k = 1; high > low && std::isfinite(high - low) && k + 1 < front.size(); ++k)
         population[front[k]].crowding +=
             (population[front[k + 1]].point[axis] - population[front[k - 1]].point[axis]) / (high - low);
     }

@@ -46,6 +46,22 @@ std::unique_ptr<Strategy> make_random(const SearchSpace& space, const StrategyOp
 
 namespace internal {
 
+// What a row tells who runs the strategy.
+struct StrategyTraits {
+  bool searches = true;  // on samples of its own; else it measures for the report alone
+  bool draws = false;    // by the seed
+  // Begins with the uniform plans, and goes on from what the study holds when it is made anew: so it takes what is
+  // learned on the way, and does with few candidates.
+  bool adapts = false;
+};
+StrategyTraits traits_of(const std::string& strategy);  // of one of the caller's own: the defaults
+
+// Proposal::step, where something else asks for it.
+inline constexpr const char* kUniformStep = "uniform";  // a scheme everywhere
+inline constexpr const char* kOneInStep = "one-in";     // one group, all others in float
+inline constexpr const char* kChainStep = "chain";
+inline constexpr const char* kSwapStep = "swap";
+
 // Each with a share of its own, 0 to 1, of the groups that are not float32; those take each of their choices alike.
 std::vector<Assignment> random_plans(const Assignments& assignments, size_t count, uint64_t seed);
 

@@ -52,8 +52,7 @@ class Finder {
   // What an attention weighs with its probabilities; null for another node.
   const std::string* values_of(const Node& node) const {
     // The fused ones read queries, keys and values, or all three as the first.
-    static const std::set<std::string> kFused{"Attention", "GroupQueryAttention", "MultiHeadAttention"};
-    if (kFused.contains(node.op_type) && node.inputs.size() > 2) return &node.inputs[node.inputs[2].empty() ? 0 : 2];
+    if (has(node, kAttends) && node.inputs.size() > 2) return &node.inputs[node.inputs[2].empty() ? 0 : 2];
     if (!is_matmul(node) || view_.constant(node.inputs[1])) return nullptr;
     const Node* before = view_.edges.producer(node.inputs[0]);
     while (before && !is_softmax(*before) && (moves_values(*before) || is_cast(*before)))
