@@ -11,6 +11,7 @@
 #include "config_flags.h"
 #include "seqto/ask.h"
 #include "seqto/error.h"
+#include "seqto/metrics.h"
 #include "terminal.h"
 #include "tune_flags.h"
 
@@ -43,8 +44,8 @@ TuneOptions options_of_study(const fs::path& dir, const Overrides& here, const C
   // It has been; what lies beside the model still says how data are read.
   if (all.prepare_models || !f.decoders.empty())
     all.tune.dataset = with_files_beside(f.model, all.tune.data, all.tune.dataset, context.env);
-  if (all.prepare_models) f.model = (dir / "prepared.onnx").string();
-  if (!f.decoders.empty()) f.model = (dir / kPairFile).string();
+  if (all.prepare_models) f.model = StudyFolder{dir}.prepared().string();
+  if (!f.decoders.empty()) f.model = StudyFolder{dir}.pair().string();
   all.prepare_models = false;
   return options_for({"", f.model, {}}, all, context.env);
 }

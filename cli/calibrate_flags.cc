@@ -11,8 +11,9 @@ void add_calibrate_flags(Command word, CalibrateFlags& f) {
   word.add_option("--calibration-method,--method", f.method, "Ranges of activations (minmax; to powers of two mse)")
       .type_name("minmax|moving_average|entropy|percentile|mse|distribution");
   const Command detail = word.in_detail();
-  detail.add_option("--tensor-method", f.tensor_methods, "PATTERN=METHOD: another method for some tensors")
-      .delimiter(',');
+  detail.add_option("--tensor-method", f.tensor_methods, "Another method for some tensors")
+      .delimiter(',')
+      .type_name("PATTERN=METHOD");
   detail.add_flag("--exact-ranges,!--fast-ranges", o.exact,
                   "Exactly onnxruntime's ranges | one pass over the optimised model, equal but for rounding");
   detail

@@ -106,7 +106,8 @@ void add_check(Command app, Context& context) {
       .required();
   word.under("Input")
       .add_option("--id", f->id, "Of a study: selected, a name (1, 2, 3 ...), an id or its beginning")
-      .capture_default_str();
+      .capture_default_str()
+      .type_name("ID");
   word.under("Input").add_option("--reference", f->pair.reference,
                                  "The float model that an ONNX file came from, or hub:NAME");
   add_model_pair_flags(word, f->pair);

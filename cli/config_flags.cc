@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -46,23 +47,28 @@ std::vector<std::string> known_names(const CLI::App* word) {
 }
 
 // A value that names a file or folder, where the same flag may also take a name (imagenet, libx.so, hub:NAME).
-bool is_path(const std::string& name, const std::string& value) {
+bool is_path(const CLI::Option* option, const std::string& value) {
+  static const std::set<std::string> kTypes{"PATH", "FILE", "FOLDER", "TEXT:FILE"};
   static const std::set<std::string> kAlways{
-      "data",      "labels",    "output",    "ranges",           "plan",         "quantized",   "tensor-overrides",
-      "reference", "candidate", "report",    "models",           "subject",      "lock",        "against",
-      "junit",     "markdown",  "hub-cache", "calibration-data", "ranking-data", "exclude-from"};
+      "data",   "labels",  "output", "ranges",  "plan",  "quantized", "model",     "reference", "candidate",   "report",
+      "models", "subject", "lock",   "against", "junit", "markdown",  "hub-cache", "decoder",   "exclude-from"};
   static const std::set<std::string> kWithSlash{"runtime-library", "tvm-plugin"};
-  if (value.empty()) return false;
-  if (names_hub_model(value)) return false;
-  if (name == "model" || name == "decoder") return true;
+  const std::string name = name_of(option);
+  if (value.empty() || names_hub_model(value)) return false;
   if (name == "data" && value == "random") return false;
+  if (name == "target") return value.ends_with(".toml");
   if (name == "preprocess")
     return value.front() != '{' && (value.ends_with(".json") || value.find('/') != std::string::npos);
-  return kAlways.contains(name) || (kWithSlash.contains(name) && value.find('/') != std::string::npos);
+  return kAlways.contains(name) || kTypes.contains(option->get_type_name()) ||
+         (kWithSlash.contains(name) && value.find('/') != std::string::npos);
 }
 
-std::string path_from(const fs::path& folder, const std::string& name, const std::string& value) {
-  return is_path(name, value) ? (folder / value).lexically_normal().string() : value;
+// Also of the file behind a name: "nme=points.json".
+std::string path_from(const fs::path& folder, const CLI::Option* option, const std::string& value) {
+  if (is_path(option, value)) return (folder / value).lexically_normal().string();
+  const size_t sign = value.find('=');
+  if (sign == std::string::npos || !fs::is_regular_file(folder / value.substr(sign + 1))) return value;
+  return value.substr(0, sign + 1) + (folder / value.substr(sign + 1)).lexically_normal().string();
 }
 
 // In quotes where the shell would not take it as one word.
@@ -93,7 +99,7 @@ void apply(const Setting& setting, CLI::Option* option, const fs::path& folder) 
   check_kinds(setting, option);
   try {
     for (const auto& value : setting.values) {
-      std::string text = path_from(folder, setting.name, value.text);
+      std::string text = path_from(folder, option, value.text);
       if (option->get_trigger_on_parse()) option->clear();
       option->add_result(is_flag(option) ? option->get_flag_value(setting.name, text) : text);
       if (option->get_trigger_on_parse()) option->run_callback();
@@ -139,12 +145,17 @@ std::vector<std::string> default_values(const CLI::Option* option) {
   return text.empty() ? std::vector<std::string>{} : CLI::detail::split(text, ',');
 }
 
-Setting::Value value_for(const CLI::Option* option, const std::string& name, const std::string& text) {
+// Numbers as TOML spells them: of "08", ".5" and "5." it takes none.
+Setting::Value value_for(const CLI::Option* option, const std::string& text) {
   double number = 0;
   if (is_flag(option)) return {Kind::kBool, text};
   if (!is_number(option) || !CLI::detail::lexical_cast(text, number))
-    return {Kind::kText, path_from(fs::current_path(), name, text)};
-  return {text.find_first_not_of("-+0123456789") == std::string::npos ? Kind::kInteger : Kind::kFloat, text};
+    return {Kind::kText, path_from(fs::current_path(), option, text)};
+  if (text.find_first_not_of("-+0123456789") != std::string::npos)
+    return {Kind::kFloat,
+            fmt::format("{}{}", number, std::trunc(number) == number && std::abs(number) < 1e16 ? ".0" : "")};
+  const size_t digits = std::min(text.find_first_not_of("-+0"), text.size() - 1);
+  return {Kind::kInteger, (text.front() == '-' ? "-" : "") + text.substr(digits)};
 }
 
 // What nobody gave is a comment: given, a default may mean more than left out, as objectives that the task decides.
@@ -156,18 +167,11 @@ std::string in_force(const CLI::App* word, const std::vector<std::string>* sever
     std::vector<std::string> texts = option->count() > 0 ? option->results() : default_values(option);
     if (setting.name == "device" && several) texts = *several;
     if (setting.name == "device" && !several) setting.list = false;
-    for (const auto& text : texts) setting.values.push_back(value_for(option, setting.name, text));
+    for (const auto& text : texts) setting.values.push_back(value_for(option, text));
     if (setting.values.empty()) continue;
     lines += (option->count() > 0 ? "" : "# ") + config_to_toml(std::span(&setting, 1));
   }
   return lines;
-}
-
-// Also the file behind a name: "nme=points.json".
-std::string from_anywhere(const std::string& value) {
-  const size_t sign = value.find('=');
-  if (sign == std::string::npos || !fs::is_regular_file(value.substr(sign + 1))) return value;
-  return value.substr(0, sign + 1) + fs::absolute(value.substr(sign + 1)).lexically_normal().string();
 }
 
 }  // namespace
@@ -182,7 +186,7 @@ std::string config_of_study(Command word, const std::vector<std::string>& severa
     if (!configurable(option) || kOfOneRun.contains(name)) continue;
     Setting setting{.name = name, .list = takes_several(option)};
     for (const std::string& text : name == "device" ? several : option->results())
-      setting.values.push_back(value_for(option, name, from_anywhere(text)));
+      setting.values.push_back(value_for(option, text));
     if (!setting.values.empty()) settings.push_back(std::move(setting));
   }
   settings.push_back({.name = "output", .values = {{Kind::kText, "."}}});

@@ -131,7 +131,7 @@ void add_hub(Command app, Context& context) {
   const Command list = word.add_subcommand("list", "What the hub has");
   list.add_option("name", f->filter.name, "Part of the name, or a glob");
   list.add_option("--opset", f->filter.opset, "Of this opset only");
-  list.add_option("--tag", f->filter.tags, "With this tag; with several, any of them").delimiter(',');
+  list.add_option("--tag", f->filter.tags, "With this tag; with several, any of them").delimiter(',').type_name("TAG");
   add_hub_flags(list, f->options);
   list.callback([=, &context] { list_command(*f, context); });
 

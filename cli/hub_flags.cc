@@ -7,6 +7,7 @@
 
 #include "seqto/error.h"
 #include "seqto/gate.h"
+#include "seqto/metrics.h"
 
 namespace seqto::cli {
 
@@ -29,7 +30,7 @@ std::optional<StudyFiles> of_study(const std::string& asked) {
   const size_t colon = asked.rfind(':');
   if (colon == asked.npos || std::filesystem::exists(asked)) return {};
   const std::filesystem::path dir = asked.substr(0, colon);
-  if (!std::filesystem::exists(dir / "summary.json")) return {};
+  if (!std::filesystem::exists(StudyFolder{dir}.summary())) return {};
   return files_in_study(dir, asked.substr(colon + 1));
 }
 

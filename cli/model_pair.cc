@@ -20,7 +20,8 @@ void add_model_pair_flags(Command word, ModelPairFlags& f) {
   word.under("Device")
       .in_detail()
       .add_option("--reference-device", f.reference_device, "Where the reference runs; --device is the candidate's")
-      .capture_default_str();
+      .capture_default_str()
+      .type_name("NAME");
 }
 
 ModelPair::ModelPair(const ModelPairFlags& f, const Context& context) : flags_(f) {

@@ -27,13 +27,15 @@ void add_qdq_flags(Command word, QuantizeFlags& f) {
   flag("--adjust-weight-scale-for-bias,!--no-adjust-weight-scale-for-bias", o.adjust_weight_scale_for_bias,
        "Enlarge weight scales where a bias would leave int32 (default)");
   option("--exclude-output-op-types", o.exclude_output_op_types, "Leave the outputs of these op types float")
-      .delimiter(',');
+      .delimiter(',')
+      .type_name("OP");
   flag("--dedicated-qdq-pair", o.dedicated_qdq_pair, "A Q/DQ pair for every reader of an activation");
   flag("--use-qdq-contrib-ops", o.use_qdq_contrib_ops, "Q and DQ of the domain com.microsoft");
   option("--block-size", o.block_size, "Weights of rank 2: a scale for so many values (0: none; needs opset 21)")
       .check_not_negative();
   option("--op-type-per-channel-axis", f.op_type_per_channel_axis, "Channel axis by op type, as in MatMul=0")
-      .delimiter(',');
+      .delimiter(',')
+      .type_name("OP=AXIS");
   option("--tensor-overrides", f.tensor_overrides, "JSON file: types and scales of single tensors").check_file();
   word.add_option_function<bool>(
       "--matmul-const-b-only", [&o](bool value) { o.matmul_const_b_only = value; },

@@ -8,6 +8,7 @@
 #include "config_flags.h"
 #include "seqto/ask.h"
 #include "seqto/error.h"
+#include "seqto/metrics.h"
 #include "seqto/report.h"
 #include "seqto/tune.h"
 #include "terminal.h"
@@ -24,8 +25,8 @@ void show(const Summary& summary, const std::filesystem::path& dir, const Contex
     fmt::print("{}\n", summary_to_json(summary));
     return;
   }
-  fmt::print("{}\nreport: {}\n", summary_table(summary, summary_style()), (dir / "report.html").string());
-  const std::filesystem::path halves = dir / "models" / "selected";
+  fmt::print("{}\nreport: {}\n", summary_table(summary, summary_style()), StudyFolder{dir}.report().string());
+  const std::filesystem::path halves = StudyFolder{dir}.selected_pair();
   if (std::filesystem::is_directory(halves))
     fmt::print("encoder and decoder of the selected model: {}\n", halves.string());
 }

@@ -36,11 +36,12 @@ void add_many_models_flags(Command any, TuneAllOptions& o) {
                 "Have the runtime and seqto prepare each model first, as `prepare` does");
   word.add_option("--exclude-if-present", o.exclude_if_present,
                   "Names of nodes that stay in float in models that have them")
-      .delimiter(',');
+      .delimiter(',')
+      .type_name("NAME");
 }
 
 void take_quick_samples(TuneOptions& o) {
-  if (!o.search_samples && o.strategy != "incremental") o.search_samples = 16;
+  if (!o.search_samples && searches(o)) o.search_samples = 16;
   if (o.evaluation_samples == 0) o.evaluation_samples = 64;
 }
 
@@ -160,7 +161,7 @@ TuneAllOptions tune_options(Command word, TuneFlags& f, const Context& context) 
   f.improve.add_options(options.quantize, f.quantize,
                         wide(f.quantize.activation_type) || std::ranges::any_of(options.schemes, wide));
   // A search is free to; the published procedure is not.
-  if (options.strategy != "incremental" && !f.quantize.float_unlike_concat && !options.quantize.compat_onnxruntime)
+  if (searches(options) && !f.quantize.float_unlike_concat && !options.quantize.compat_onnxruntime)
     options.quantize.float_unlike_concat = true;
   options.calibrate = f.quantize.calibration();
   options.names_method = !f.quantize.calibrate.method.empty();

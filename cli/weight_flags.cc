@@ -23,7 +23,8 @@ void add_weight_flags(Command any, WeightFlags& f) {
   word.add_flag("--float16-compute", f.float16.compute, "Of float16: compute in it, not only store weights");
   word.add_flag("--float16-io", f.float16_io, "With --float16-compute: inputs and outputs become float16 too");
   word.add_option("--float16-block-ops", f.float16.op_block_list, "With --float16-compute: op types left in float")
-      .delimiter(',');
+      .delimiter(',')
+      .type_name("OP");
   word.add_option("--float16-max", f.float16.max_finite_val, "Larger constants become this").capture_default_str();
   word.add_flag("--float16-strict", f.float16.strict, "A constant beyond float16's range is an error");
 }

@@ -235,6 +235,25 @@ struct StudyHeader {
   int64_t calibration_samples = 0, search_samples = 0, evaluation_samples = 0;
 };
 
+// Where the files of a study lie: docs/reference/formats.md. Candidates go by their ids.
+struct StudyFolder {
+  static constexpr const char* kSelected = "models/selected.onnx";  // as summaries name it
+
+  std::filesystem::path path;
+
+  std::filesystem::path study() const { return path / "study.jsonl"; }
+  std::filesystem::path summary() const { return path / "summary.json"; }
+  std::filesystem::path report() const { return path / "report.html"; }
+  std::filesystem::path models() const { return path / "models"; }
+  std::filesystem::path model(const std::string& id) const { return models() / (id + ".onnx"); }
+  std::filesystem::path plans() const { return path / "plans"; }
+  std::filesystem::path plan(const std::string& id) const { return plans() / (id + ".json"); }
+  std::filesystem::path selected() const { return path / kSelected; }
+  std::filesystem::path selected_pair() const { return models() / "selected"; }  // an encoder and its decoder
+  std::filesystem::path prepared() const { return path / "prepared.onnx"; }      // the model, where tune prepared it
+  std::filesystem::path pair() const { return path / "pair.onnx"; }              // encoder and decoder as one
+};
+
 // An append-only JSON-lines file: first the header, then notes (sensitivity) and trials, each written whole and
 // flushed before append() returns. A torn last line (the process was killed) is cut off on open.
 class Study {

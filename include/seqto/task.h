@@ -1,6 +1,7 @@
 // Room: metrics. What a model is for: how its outputs are read, which loss a search goes by, what is reported.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,10 +40,10 @@ struct Reading {
 
 // What finding the task looks at, beside what was asked for.
 struct FirstAnswer {
-  const Outputs& outputs;    // of a sample, not pooled
-  const Sample& sample;      // that sample
-  size_t states = 0;         // how many of the outputs are recurrent states
-  std::string model_folder;  // where 1_Pooling/config.json of Sentence Transformers may be; empty: not known
+  const Outputs& outputs;       // of a sample, not pooled
+  const Sample& sample;         // that sample
+  size_t states = 0;            // how many of the outputs are recurrent states
+  std::filesystem::path model;  // its file, beside which exporters say what it is for; empty: not known
 };
 // By what was asked for, else by the model and its first answer. Outputs of the forms that detectors of common
 // exporters have are boxes. A single value is a regression. A model of token ids

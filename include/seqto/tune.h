@@ -130,6 +130,9 @@ struct TuneOptions {
 // TuneOptions::config, in the folder of the study.
 inline constexpr const char* kConfigFile = "tune.toml";
 
+// Whether the strategy looks for plans on samples of their own; the published one measures for the report alone.
+bool searches(const TuneOptions& options);
+
 // Whether candidates are worth improving where nobody says: activations are quantized, by values that mean something,
 // and the search is free to.
 bool improves_unasked(const TuneOptions& options);
@@ -186,13 +189,11 @@ Summary tune_one(const ModelSource& model, const TuneAllOptions& options, const 
 
 // --- An encoder and its decoder, as of speech and of translation
 
-inline constexpr const char* kPairFile = "pair.onnx";
-
-// Sets options.model to both as one, kPairFile in options.output: tune() takes it as any other, and writes the halves
-// of the selected model into models/selected/, under the names of their files. `decoders`: the one without a cache,
-// then TuneOptions::cached_decoders; or a merged one alone, which is both. Data without tokens for the decoder are
-// filled with those that the float models write for each sample, greedily; what they begin and end with is read here
-// from generation_config.json, else config.json, beside the decoder. Throws Error{kInvalidInput} where the decoder
+// Sets options.model to both as one, StudyFolder::pair() of options.output: tune() takes it as any other, and writes
+// the halves of the selected model into models/selected/, under the names of their files. `decoders`: the one without a
+// cache, then TuneOptions::cached_decoders; or a merged one alone, which is both. Data without tokens for the decoder
+// are filled with those that the float models write for each sample, greedily; what they begin and end with is read
+// here from generation_config.json, else config.json, beside the decoder. Throws Error{kInvalidInput} where the decoder
 // reads nothing that the encoder gives, or leaves something over.
 void take_pair(TuneOptions& options, const std::filesystem::path& encoder,
                std::span<const std::filesystem::path> decoders, const Env& env = plain_env());

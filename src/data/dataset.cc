@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "data/boxes.h"
 #include "data/datasets.h"
@@ -111,14 +112,6 @@ std::unique_ptr<Dataset> open_items(const std::filesystem::path& path, std::span
   return internal::with_positions(internal::fill_inputs(std::move(data), inputs, options), inputs);
 }
 
-// Empty: there is none. Exporters of browsers' models put the model alone into a folder onnx.
-fs::path beside(const fs::path& model, const char* name) {
-  const fs::path folder = fs::absolute(model).parent_path();
-  for (const fs::path& at : {folder, folder.filename() == "onnx" ? folder.parent_path() : folder})
-    if (fs::is_regular_file(at / name)) return at / name;
-  return {};
-}
-
 bool has_own(const AudioWindows& w) { return w.log_mel || w.normalize || w.window > 0 || w.hop > 0 || w.lead > 0; }
 
 bool holds_images(const fs::path& data) {
@@ -126,6 +119,24 @@ bool holds_images(const fs::path& data) {
 }
 
 }  // namespace
+
+namespace internal {
+
+fs::path file_beside(const fs::path& model, const char* name) {
+  const fs::path folder = fs::absolute(model).parent_path();
+  for (const fs::path& at : {folder, folder.filename() == "onnx" ? folder.parent_path() : folder})
+    if (std::error_code none; fs::is_regular_file(at / name, none)) return at / name;
+  return {};
+}
+
+void copy_files_beside(const fs::path& model, const fs::path& folder) {
+  for (const char* name : kFilesBeside) {
+    const fs::path from = file_beside(model, name), to = folder / name;
+    if (!from.empty() && !fs::exists(to)) write_file_atomic(to, read_file(from));
+  }
+}
+
+}  // namespace internal
 
 std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                       const DatasetOptions& options) {
@@ -147,12 +158,12 @@ DatasetOptions with_files_beside(const fs::path& model, const fs::path& data, Da
   if (!fs::is_regular_file(model) || data == "random" || !fs::exists(data)) return options;  // of a hub, not there
   const bool sound = internal::holds_audio(data);  // beside which its transcripts may lie
   if (!sound && options.text.tokenizer.empty() && internal::holds_text(data)) {
-    options.text.tokenizer = beside(model, "tokenizer.json").string();
+    options.text.tokenizer = internal::file_beside(model, "tokenizer.json").string();
     if (!options.text.tokenizer.empty()) env.log(LogLevel::kInfo, "tokenizer: " + options.text.tokenizer);
     return options;
   }
   if (!options.preprocess.empty() || (sound ? has_own(options.audio) : !holds_images(data))) return options;
-  const std::string file = beside(model, "preprocessor_config.json").string();
+  const std::string file = internal::file_beside(model, "preprocessor_config.json").string();
   if (file.empty()) return options;
   try {
     if (sound) internal::with_extractor(file, options.audio);

@@ -41,4 +41,13 @@ std::vector<ValueInfo> inputs_from_data(std::span<const ValueInfo> inputs, const
 std::unique_ptr<Dataset> fill_inputs(std::unique_ptr<Dataset> data, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options);
 
+// What exporters put beside a model: how its inputs are made, what it is for, how it writes.
+inline constexpr const char* kFilesBeside[] = {
+    "config.json",    "generation_config.json", "1_Pooling/config.json",  "preprocessor_config.json",
+    "tokenizer.json", "tokenizer_config.json",  "special_tokens_map.json"};
+// One of them, beside the model or above its folder onnx, which holds the models alone; empty: there is none.
+std::filesystem::path file_beside(const std::filesystem::path& model, const char* name);
+// All of them, so that a file of the same model in `folder` is read as that one is. What is there already stays.
+void copy_files_beside(const std::filesystem::path& model, const std::filesystem::path& folder);
+
 }  // namespace seqto::internal

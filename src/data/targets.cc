@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 class Truths {
  public:
   virtual ~Truths() = default;
-  virtual void add_to(Sample& sample) const = 0;
+  virtual void add_to(Sample& sample, int64_t row) const = 0;
 };
 
 // A window's name is its file's with the window's number behind it.
@@ -33,7 +33,7 @@ class TableTargets : public Truths {
   explicit TableTargets(std::vector<LabelRow> rows) {
     for (LabelRow& row : rows) rows_.emplace(row.file, std::move(row));
   }
-  void add_to(Sample& sample) const override {
+  void add_to(Sample& sample, int64_t /*row*/) const override {
     const auto found = rows_.find(file_of(sample.name));
     if (found == rows_.end()) return;
     sample.target = found->second.target;
@@ -54,17 +54,16 @@ class ArrayTargets : public Truths {
                               "counts the samples",
                               file_, shape_text(array_.dims())));
   }
-  void add_to(Sample& sample) const override {
+  void add_to(Sample& sample, int64_t row) const override {
     const int64_t rows = array_.dims()[0];
-    if (sample.position >= rows)
+    if (row >= rows)
       throw Error(Code::kInvalidInput,
                   fmt::format("[data] {}: {} targets found, none for sample '{}'; one for each sample expected, in "
                               "the data set's order",
                               file_, rows, sample.name));
     const int64_t size = array_.element_count() / rows;
     sample.target.resize(static_cast<size_t>(size));
-    for (int64_t i = 0; i < size; ++i)
-      sample.target[i] = static_cast<float>(element(array_, sample.position * size + i));
+    for (int64_t i = 0; i < size; ++i) sample.target[i] = static_cast<float>(element(array_, row * size + i));
   }
 
  private:
@@ -83,7 +82,7 @@ class CocoBoxes : public Truths {
                             "folder expected; give the folder that they are in, or correct \"file_name\"",
                             file.string(), data_.boxes.size(), data_.boxes.begin()->first, data.string()));
   }
-  void add_to(Sample& sample) const override {
+  void add_to(Sample& sample, int64_t /*row*/) const override {
     const auto found = data_.boxes.find(sample.name);
     if (found == data_.boxes.end()) return;
     sample.boxes = found->second;
@@ -97,7 +96,7 @@ class CocoBoxes : public Truths {
 class YoloBoxes : public Truths {
  public:
   explicit YoloBoxes(fs::path folder) : folder_(std::move(folder)) {}
-  void add_to(Sample& sample) const override {
+  void add_to(Sample& sample, int64_t /*row*/) const override {
     sample.boxes = read_yolo(folder_ / fs::path(sample.name).filename().replace_extension(".txt"));
   }
 
@@ -109,7 +108,7 @@ class YoloBoxes : public Truths {
 class DescribedBoxes : public Truths {
  public:
   explicit DescribedBoxes(YoloData data) : data_(std::move(data)) {}
-  void add_to(Sample& sample) const override {
+  void add_to(Sample& sample, int64_t /*row*/) const override {
     sample.boxes = read_yolo(yolo_labels_of(data_.root / sample.name), data_.keypoints);
     sample.classes = data_.classes;
   }
@@ -210,7 +209,7 @@ class TargetDataset : public Dataset {
 
   Sample read(int64_t index) const override {
     Sample sample = data_->read(index);
-    truths_->add_to(sample);
+    truths_->add_to(sample, index);
     if (sample.boxes) place(*sample.boxes, sample.picture);
     return sample;
   }

@@ -77,7 +77,7 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
     throw Error(Code::kInvalidInput,
                 fmt::format("[check] the candidate {} failed: {}; one that was measured was expected; choose another",
                             id, point.value("failure", "")));
-  const StudyHeader header = Study::read(dir / "study.jsonl").header();
+  const StudyHeader header = Study::read(StudyFolder{dir}.study()).header();
   const Json environment = summary.value("environment", Json::object());
   auto text = [&](const char* name) { return environment.is_object() ? environment.value(name, "") : ""; };
   Measured m;
@@ -105,7 +105,7 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
 }  // namespace
 
 Measured measured_in_study(const fs::path& dir, const std::string& id, const std::string& device) {
-  const fs::path file = dir / "summary.json";
+  const fs::path file = StudyFolder{dir}.summary();
   if (!fs::exists(file))
     throw Error(Code::kInvalidInput,
                 fmt::format("[check] {} holds no summary.json; the folder of a finished study, or a model with "

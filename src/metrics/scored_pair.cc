@@ -22,8 +22,7 @@ ScoredPair::ScoredPair(const MetricOptions& asked, const Metrics& own, std::stri
 void ScoredPair::read_first(const Sample& sample, std::span<const Tensor> reference) {
   Outputs first;
   append_outputs(first, reference, "[metric]", sample.counted);
-  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
-  reading_ = find_reading(asked_, load_model(path_), {.outputs = first, .sample = sample, .model_folder = folder});
+  reading_ = find_reading(asked_, load_model(path_), {.outputs = first, .sample = sample, .model = path_});
   reference_.outputs = candidate_.outputs = reading_.outputs();
   reference_.outputs.names = reference_.all.names;
   metrics_ = make_metrics(read_with(asked_, reading_), own_);

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "seqto/error.h"
 #include "seqto/gate.h"
+#include "seqto/metrics.h"
 
 namespace seqto {
 namespace internal {
@@ -59,7 +60,7 @@ const Json& point_called(const Json& front, const std::string& called, const std
 
 StudyFiles files_in_study(const std::filesystem::path& dir, const std::string& called) {
   using Json = nlohmann::ordered_json;
-  const std::filesystem::path path = dir / "summary.json";
+  const std::filesystem::path path = StudyFolder{dir}.summary();
   try {
     const auto summary = internal::parse_json<Json>(read_file(path));
     const Json& point = internal::point_called(summary, called, "study");

@@ -7,8 +7,10 @@
 
 #include "base/files.h"
 #include "orchestrator/study/asked.h"
+#include "orchestrator/study/study_files.h"
 #include "orchestrator/tune/searched.h"
 #include "seqto/error.h"
+#include "seqto/metrics.h"
 
 namespace seqto {
 namespace {
@@ -31,12 +33,6 @@ void require_a_search(const TuneOptions& o) {
     throw Error(Code::kUsage, fmt::format("[ask] strategy {} found, which measures for the report alone; one that "
                                           "searches expected, as chain; `seqto tune` runs it",
                                           o.strategy));
-}
-
-// Its first line is whole.
-bool is_begun(const fs::path& dir) {
-  const fs::path file = dir / "study.jsonl";
-  return fs::exists(file) && read_file(file).find('\n') != std::string::npos;
 }
 
 bool has_searched(const Study& study) {

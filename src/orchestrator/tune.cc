@@ -13,7 +13,7 @@ namespace seqto {
 namespace {
 
 void write(const Summary& summary, const std::filesystem::path& dir, const ReportOptions& options) {
-  write_file_atomic(dir / "summary.json", summary_to_json(summary));
+  write_file_atomic(StudyFolder{dir}.summary(), summary_to_json(summary));
   write_report(summary, dir, options);
 }
 

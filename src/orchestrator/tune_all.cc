@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "data/datasets.h"
 #include "model/branches.h"
 #include "model/pair.h"
 #include "orchestrator/hub/hub_manifest.h"
@@ -88,7 +89,9 @@ void take_prepared(TuneOptions& o, const Env& env) {
   here.isolated = false;
   Prepared made = preprocess(load_model(o.model), make_runner("cpu", here, env).get());
   for (const auto& action : made.actions) env.log(LogLevel::kDebug, action);
-  o.model = o.output / "prepared.onnx";
+  make_writable_folder(o.output);
+  internal::copy_files_beside(o.model, o.output);
+  o.model = StudyFolder{o.output}.prepared();
   save_model(made.model, o.model);
 }
 
@@ -130,7 +133,8 @@ void take_pair(TuneOptions& o, const fs::path& encoder, std::span<const fs::path
   const Model pair =
       internal::join({first, encoder.stem().string()}, {second, decoder.stem().string()}, writing_of(decoder));
   make_writable_folder(o.output);
-  o.model = o.output / kPairFile;
+  internal::copy_files_beside(encoder, o.output);
+  o.model = StudyFolder{o.output}.pair();
   save_model(pair, o.model);
 }
 

@@ -18,7 +18,7 @@ void write_report(const Summary& summary, const std::filesystem::path& dir, cons
     if (std::ranges::find(plots, plot) == plots.end()) std::filesystem::remove(file(plot));
   const auto svgs = plots.empty() ? std::vector<std::string>() : internal::draw_svgs(data, plots);
   for (size_t i = 0; i < plots.size(); ++i) write_file_atomic(file(plots[i]), svgs[i]);
-  write_file_atomic(dir / "report.html", internal::render_page(summary, data));
+  write_file_atomic(StudyFolder{dir}.report(), internal::render_page(summary, data));
 }
 
 }  // namespace seqto

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -66,6 +67,28 @@ class Config(unittest.TestCase):
             trials = [line for line in lines if line.startswith('{"trial"')]
             first = first if how[0] == "--config" else (lines[0], trials)
             self.assertEqual((lines[0], trials), first)
+
+    def test_numbers_and_paths_as_they_are_typed(self):
+        """A study's folder has what was typed in a form that TOML takes, and finds its files from anywhere."""
+        (self.dir / "tokenizer.json").write_text("{}")
+        shutil.copy(models.DIGITS, self.dir / "m.onnx")
+        done = subprocess.run([models.BINARY, "tune", "m.onnx", "--text", models.DIGITS_DATA, "-o", "out", "--begin", "--calibration-samples", "010",
+                               "--threshold", ".5", "--load-timeout", "300.", "--tokenizer", "tokenizer.json", "--search-evaluations", "+4"],
+                              cwd=self.dir, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        written = (self.dir / "out/tune.toml").read_text()
+        for line in ("calibration-samples = 10", "threshold = 0.5", "load-timeout = 300.0", "search-evaluations = 4",
+                     f'tokenizer = "{self.dir}/tokenizer.json"', f'model = "{self.dir}/m.onnx"'):
+            self.assertIn(line + "\n", written)
+        done = models.seqto("ask", self.dir / "out")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        beside = self.write('model = "m.onnx"', 'text = "d"', 'output = "o"', 'groups = "g.json"', 'target = "t.toml"', 'metric = ["nme=p.json"]')
+        (self.dir / "g.json").write_text("[]")
+        (self.dir / "p.json").write_text("{}")
+        printed = self.printed("--config", beside)
+        for line in (f'data = "{self.dir}/d"', f'groups = "{self.dir}/g.json"', f'target = "{self.dir}/t.toml"',
+                     f'metric = ["nme={self.dir}/p.json"]'):
+            self.assertIn(line + "\n", printed)
 
     def test_flags_come_first(self):
         config = self.write("max-evaluations = 4", 'device = ["cuda"]', "resume = false", 'schemes = ["int8"]')

@@ -52,10 +52,10 @@ class FilesBeside(unittest.TestCase):
                                                                models.node("Relu", ["n"], ["m"]), models.node("Sub", ["r", "m"], ["y"])],
                                  [("x", [1, 3, "h", "w"])], [("y", [1, 3, "h", "w"])])
 
-    def pictures(self):
+    def pictures(self, times=1):
         (self.dir / "images").mkdir()
         random = np.random.default_rng(4)
-        pictures = [Image.fromarray(random.integers(0, 256, shape, np.uint8)) for shape in ((40, 50, 3), (61, 37, 3))]
+        pictures = [Image.fromarray(random.integers(0, 256, shape, np.uint8)) for shape in ((40, 50, 3), (61, 37, 3)) * times]
         for i, picture in enumerate(pictures):
             picture.save(self.dir / f"images/{i}.png")
         return pictures
@@ -91,6 +91,25 @@ class FilesBeside(unittest.TestCase):
         done = models.seqto("bench", self.model, self.dir / "elsewhere/copy.onnx", "--data", self.dir / "images", "--launches", "1",
                             "--rounds", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_tune_writes_is_read_as_the_model_is(self):
+        self.pictures(times=10)
+        models.save(self.model, [models.node("Conv", ["x", "w"], ["c"], strides=[4, 4]), models.node("ReduceMean", ["c"], ["m"], axes=[2, 3]),
+                                 models.node("Softmax", ["m"], ["y"])],
+                    [("x", [1, 3, "h", "w"])], [("y", [1, "classes"])], [("w", models.weight(8, 3, 5, 5))])
+        (self.dir / "preprocessor_config.json").write_text(json.dumps(VIT))
+        (self.dir / "config.json").write_text(json.dumps({"problem_type": "regression"}))
+        for i, flags in enumerate(((), ("--prepare-models",))):
+            with self.subTest(flags=flags):
+                study = self.dir / f"study{i}"
+                # The model's path has no folder: what lies beside it is found all the same.
+                done = subprocess.run([models.BINARY, "tune", self.model.name, "--data", self.dir / "images", "-o", study, *flags],
+                                      cwd=self.model.parent, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("task: regress (config.json says regression)", done.stderr)
+                done = models.seqto("run", study / "models/selected.onnx", "--data", self.dir / "images", "-o", self.dir / "out.npz")
+                self.assertIn(f"preprocessing: {study / 'models/preprocessor_config.json'}", done.stderr)
+                self.assertEqual(json.loads((study / "models/config.json").read_text()), {"problem_type": "regression"})
 
     def test_a_flag_goes_before_it(self):
         pictures = self.pictures()

@@ -151,6 +151,18 @@ TEST(Audio, TranscriptsAreThoseOfWholeFiles) {
   EXPECT_EQ(windows->read(windows->size() - 1).transcript, "maybe");
 }
 
+TEST(Audio, TargetsOfAnArrayAreThoseOfTheSamplesInTheirOrder) {
+  const Folder folder("seqto-audio-targets");
+  folder.write("a.wav", wav(16, ramp(20)));
+  folder.write("b.wav", wav(16, ramp(30)));
+  const auto targets = folder.path / "t.npz";
+  const std::vector<Initializer> arrays{{"y", float_tensor({5, 1}, {0, 1, 2, 3, 4})}};
+  save_npz(targets, arrays);
+  const auto data = open(folder.path, input({kBatch, {10, ""}}), {.labels = targets.string()});
+  ASSERT_EQ(data->size(), 5);
+  for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(data->read(i).target, std::vector<float>{static_cast<float>(i)});
+}
+
 TEST(Audio, LabelsAreThoseOfTheFiles) {
   const Folder folder("seqto-audio-labels");
   folder.write("a.wav", wav(16, ramp(20)));

@@ -145,7 +145,7 @@ TEST(Task, IsWhatTheConfigurationBesideTheModelSays) {
   const auto of = [&](const std::string& config, const Model& model, const Tensor& tensor) {
     write_file_atomic(folder.path / "config.json", config);
     const Outputs outputs = answer({tensor});
-    const FirstAnswer first{.outputs = outputs, .sample = {}, .model_folder = folder.path / "onnx"};
+    const FirstAnswer first{.outputs = outputs, .sample = {}, .model = folder.path / "onnx/model.onnx"};
     return find_reading({}, model, first).task->name;
   };
   const std::string ctc = R"({"architectures": ["Wav2Vec2ForCTC"]})", gpt = R"({"architectures": ["GPT2LMHeadModel"]})";
@@ -193,9 +193,9 @@ TEST(Task, PoolsAsSentenceTransformersNoteIt) {
                                   "pooling_mode_mean_tokens": false})");
   const Outputs outputs = answer({scores({2, 3, 0})});
   Sample sample;
-  const auto pooling_in = [&](const fs::path& model_folder) {
+  const auto pooling_in = [&](const fs::path& folder) {
     return find_reading({.task = "embed"}, image_model(),
-                        {.outputs = outputs, .sample = sample, .model_folder = model_folder})
+                        {.outputs = outputs, .sample = sample, .model = folder / "model.onnx"})
         .pooling;
   };
   EXPECT_EQ(pooling_in(folder.path), Pooling::kFirst);

@@ -111,6 +111,20 @@ TEST_F(CompareStudies, SaysWhyFiguresCannotBeCompared) {
   EXPECT_NE(comparison_text(c).find("Mind: the studies are of different models"), std::string::npos);
 }
 
+TEST_F(CompareStudies, SeedsThatMixTheSamplesMakeOthersOfThem) {
+  const auto with_options = [&](const char* name, const char* options) {
+    StudyHeader changed = header();
+    changed.options_json = options;
+    return study(name, changed, with({}));
+  };
+  const auto a = with_options("a", R"({"sample_order": "mixed"})"),
+             b = with_options("b", R"({"sample_order": "mixed", "seed": 2})"), c = with_options("c", R"({"seed": 2})"),
+             d = with_options("d", "{}");
+  EXPECT_EQ(compare_studies({a, b}).warnings.size(), 1u);
+  EXPECT_EQ(compare_studies({a, d}).warnings.size(), 1u);
+  EXPECT_TRUE(compare_studies({c, d}).warnings.empty()) << "a seed of the strategy alone";
+}
+
 TEST_F(CompareStudies, WhatCannotBe) {
   const auto a = study("a", header(), with({}));
   EXPECT_THROW(compare_studies({a}), Error);

@@ -105,6 +105,10 @@ def main():
         assert (whole / "models" / "full.onnx").read_bytes() == alone.read_bytes()
         result = seqto("quantize", EXAMPLE / "model.onnx", "--data", first, "-o", alone, "--activation-type", "int8")
         assert (whole / "models" / "published.onnx").read_bytes() == alone.read_bytes()
+        # It is calibrated by onnxruntime's defaults, whatever the study's ranges are.
+        percentile = tune(folder / "percentile", 4, "--no-improve", "--calibration-method", "percentile")
+        assert percentile.returncode == 0, percentile.stderr
+        assert (folder / "percentile/models/published.onnx").read_bytes() == alone.read_bytes()
         losses = lambda t: {k: v["losses"] for k, v in t.items()}
         assert losses(trials(parts)) == losses(found)
         models = {p.name: p.read_bytes() for p in (whole / "models").iterdir()}

@@ -169,6 +169,23 @@ class OutputsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertNotIn("holds NaN or infinity", done.stdout)
 
+    def test_of_a_model_with_masks_the_sample_with_nan_is_named(self):
+        """-inf is a mask, the logarithm of a negative pixel is none."""
+        model = segmenter(self.folder / "log.onnx", models.node("ReduceMax", ["x"], ["brightest"], axes=[1, 2, 3], keepdims=1),
+                          models.node("Log", ["brightest"], ["log"]), models.node("Sum", ["scores", "mask", "log"], ["map"]))
+        masked = onnx.load(model)
+        mask = np.zeros((1, 4, 8, 8), np.float32)
+        mask[:, 3] = -np.inf
+        masked.graph.initializer.append(onnx.numpy_helper.from_array(mask, "mask"))
+        onnx.save(masked, model)
+        x = np.abs(np.load(self.data)["x"]) + 0.1
+        x[1::2] *= -1
+        np.savez(self.folder / "one.npz", x=x)
+        done = models.seqto("tune", model, "--data", self.folder / "one.npz", "-o", self.folder / "out", "--schemes", "int8_weights,float32",
+                            "--seed", 0)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"for sample '\d?[13579]', from Log")
+
     def test_a_mask_as_an_output_of_its_own(self):
         model = onnx.load(segmenter(self.folder / "two.onnx"))
         for value in (np.nan, -np.inf):

@@ -41,6 +41,16 @@ TEST(Recommend, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
   EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is candidate 3:"));
 }
 
+TEST(Recommend, OfTwoTimesSizeCountsWhereItIsAnObjective) {
+  std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 40, 0.3, {0.2, 0.4}),
+                            changing("small", 300, 50, 0, {0, 0.004}), changing("fast", 900, 50, 0, {0, 0.004})};
+  for (Trial& t : trials) t.measurement->decode_latency = Latency{50, 50, 50};
+  trials[0].measurement->decode_latency = Latency{100, 100, 100};
+  trials[3].measurement->decode_latency = Latency{30, 30, 30};
+  EXPECT_EQ(summary_of("by step", trials, {{"kl", "decode_latency"}}).selected, "fast");
+  EXPECT_EQ(summary_of("by step and size", trials, {{"kl", "size", "decode_latency"}}).selected, "small");
+}
+
 // On a noisy device the fastest of many is one that was lucky: it is no reason to give up a third of the size.
 TEST(Recommend, TimesThatAreNotToldApartCostTheSame) {
   std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 270, 0.3, {0.2, 0.4}),

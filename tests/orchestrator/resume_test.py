@@ -106,6 +106,21 @@ class Resume(unittest.TestCase):
         self.assertEqual(job.run(out).returncode, 0)
         self.same(out, whole)
 
+    def test_interrupted_twice_has_a_report_each_time(self):
+        """Though onnxruntime's int8, with which candidates are compared, is not made again."""
+        class Search(Job):
+            def command(self, out):
+                return [word for word in super().command(out) if word not in ("--strategy", "incremental")]
+
+        job, out = Search(models.DIGITS, models.DIGITS_DATA), self.dir / "interrupted"
+        for more in (12, 2):
+            (out / "summary.json").unlink(missing_ok=True)
+            running, code, said = self.killed(job, out, len(lines(out)) + more, signal.SIGINT)
+            self.assertTrue(running, "it ended before the signal")
+            self.assertEqual(code, 130, said)
+            self.assertTrue((out / "summary.json").is_file(), said)
+            self.assertTrue((out / "models/published.onnx").is_file(), said)
+
     def test_torn_last_line(self):
         job = self.digits()
         whole = self.whole(job)

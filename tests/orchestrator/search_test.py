@@ -12,6 +12,7 @@ import time
 import unittest
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
@@ -237,6 +238,25 @@ class SearchTest(unittest.TestCase):
         self.assertIn("--max-size", done.stderr)
         point = next(p for p in [*summary["front"], summary["fully_quantized"], summary["baseline"]] if p["id"] == summary["selected"])
         self.assertIn(f"the nearest is {point['name']}: ", done.stderr)  # as the table calls it
+
+    def test_a_share_of_the_size_is_of_the_file_that_is_given(self):
+        """Of float16 weights, which are widened to be searched."""
+        sizes = [64, 96, 96, 96, 10]
+        weights = [(f"w{i}", models.weight(*size, seed=i).astype(np.float16)) for i, size in enumerate(zip(sizes, sizes[1:]))]
+        nodes = [models.node("Cast", ["x"], ["h0"], to=onnx.TensorProto.FLOAT16)]
+        for i, (name, _) in enumerate(weights):
+            nodes += [models.node("MatMul", [f"h{i}", name], [f"p{i}"]), models.node("Tanh", [f"p{i}"], [f"h{i + 1}"])]
+        nodes.append(models.node("Cast", [f"p{len(weights) - 1}"], ["y"], to=onnx.TensorProto.FLOAT))
+        models.save(self.dir / "half.onnx", nodes, [("x", ["n", 64])], [("y", ["n", 10])], weights)
+        np.savez(self.dir / "x.npz", x=np.random.default_rng(1).normal(size=(200, 64)).astype(np.float32))
+        done = models.seqto("tune", self.dir / "half.onnx", "--data", self.dir / "x.npz", "-o", self.dir / "out", *SIZE, "--max-size", "60%")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((self.dir / "out/summary.json").read_text())
+        [selected] = [p for p in summary["front"] if p["id"] == summary["selected"]]
+        self.assertLessEqual(selected["size_bytes"], 0.6 * summary["baseline"]["size_bytes"])
+        # The search aims at the limit: it finds plans below it and does not end far from it.
+        below = [p["size_bytes"] / summary["baseline"]["size_bytes"] for p in summary["front"]]
+        self.assertGreater(max(share for share in below if share <= 0.6), 0.5)
 
     def test_a_limit_of_what_is_not_measured_is_refused_before_the_search(self):
         data = self.dir / "unlabelled.npz"

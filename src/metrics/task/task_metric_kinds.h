@@ -33,6 +33,8 @@ struct MetricKind {
 // Null for what is none of task_metric_names(), as users' own.
 const MetricKind* metric_kind(const std::string& name);
 bool is_average_precision(const std::string& metric);
+// Whether what was asked for, "wer=vocab.json", is of what the scores are read as.
+bool reads_texts(const std::string& asked);
 
 // Those that need no asking where there are labels.
 inline constexpr std::array kLabelMetrics{"top1", "top5", "f1"};

@@ -131,6 +131,11 @@ const MetricKind* internal::metric_kind(const std::string& name) {
   return found == kinds().end() ? nullptr : &found->second;
 }
 
+bool internal::reads_texts(const std::string& asked) {
+  const MetricKind* kind = metric_kind(parse(asked).name);
+  return kind && kind->of_texts;
+}
+
 bool internal::is_average_precision(const std::string& metric) {
   const MetricKind* kind = metric_kind(metric);
   return kind && kind->of_objects;

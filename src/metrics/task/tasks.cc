@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/names.h"
+#include "data/datasets.h"
 #include "data/token_inputs.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/loss/softmax.h"
@@ -121,19 +122,13 @@ bool runs_along_positions(const Model& model, const Outputs& outputs) {
 
 // What reads the scores of each frame as text.
 bool asks_for_text(const MetricOptions& asked) {
-  return std::ranges::any_of(asked.metrics, [](const std::string& metric) {
-    const internal::MetricKind* kind = internal::metric_kind(metric.substr(0, metric.find('=')));
-    return kind && kind->of_texts;
-  });
+  return std::ranges::any_of(asked.metrics, internal::reads_texts);
 }
 
-// Of the JSON file beside the model, or above its folder onnx/; no object where there is none.
-nlohmann::json config_beside(const fs::path& folder, const char* file) {
-  std::error_code none;
-  for (const fs::path& base : {folder, folder / ".."})
-    if (!folder.empty() && fs::is_regular_file(base / file, none))
-      return internal::parse_json_if_any(read_file(base / file));
-  return {};
+// No object where there is none.
+nlohmann::json config_beside(const fs::path& model, const char* name) {
+  const fs::path file = model.empty() ? model : internal::file_beside(model, name);
+  return file.empty() ? nlohmann::json() : internal::parse_json_if_any(read_file(file));
 }
 
 // What a config.json of transformers says.
@@ -150,7 +145,7 @@ std::optional<Found> noted_task(const FirstAnswer& first, bool ids) {
     if (task != "transcribe" && task != "generate") return true;
     return is_sequence(first.outputs) && ids == (task == "generate");
   };
-  const auto config = config_beside(first.model_folder, "config.json");
+  const auto config = config_beside(first.model, "config.json");
   for (const auto& [key, ending, task] : kRows) {
     if (!config.is_object() || !config.contains(key) || !fits(task)) continue;
     const auto& value = config[key].is_array() && !config[key].empty() ? config[key].front() : config[key];
@@ -194,8 +189,8 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
 }
 
 // As Sentence Transformers notes it.
-std::optional<Pooling> noted_pooling(const fs::path& folder) {
-  const auto config = config_beside(folder, "1_Pooling/config.json");
+std::optional<Pooling> noted_pooling(const fs::path& model) {
+  const auto config = config_beside(model, "1_Pooling/config.json");
   const std::map<std::string, Pooling> keys{{"pooling_mode_cls_token", Pooling::kFirst},
                                             {"pooling_mode_mean_tokens", Pooling::kMean},
                                             {"pooling_mode_lasttoken", Pooling::kLast}};
@@ -206,8 +201,7 @@ std::optional<Pooling> noted_pooling(const fs::path& folder) {
 
 Pooling pooling_of(const MetricOptions& asked, const FirstAnswer& first) {
   const bool whole = !is_sequence(first.outputs);
-  if (asked.pooling.empty())
-    return whole ? Pooling::kWhole : noted_pooling(first.model_folder).value_or(Pooling::kMean);
+  if (asked.pooling.empty()) return whole ? Pooling::kWhole : noted_pooling(first.model).value_or(Pooling::kMean);
   const Pooling pooling = parse_pooling(asked.pooling);
   if (whole && pooling != Pooling::kWhole)
     throw Error(Code::kInvalidInput,

@@ -171,7 +171,7 @@ bool is_result(const fs::path& file) {
 std::vector<fs::path> published_results(const fs::path& path) {
   std::vector<fs::path> found;
   if (fs::is_regular_file(path)) return {path};
-  if (!fs::is_directory(path) || fs::exists(path / "study.jsonl")) return found;
+  if (!fs::is_directory(path) || fs::exists(StudyFolder{path}.study())) return found;
   for (const auto& entry : fs::directory_iterator(path))
     if (is_result(entry.path())) found.push_back(entry.path());
   std::sort(found.begin(), found.end());
@@ -196,7 +196,7 @@ Summary report_published(const fs::path& path, const fs::path& dir) {
       fmt::format("figures of {}, made by the published tool: sizes are rounded to 0.01 MB, times are means, "
                   "losses other than rank_dissimilarity were not kept",
                   path.filename().string())};
-  write_file_atomic(dir / "summary.json", summary_to_json(s));
+  write_file_atomic(StudyFolder{dir}.summary(), summary_to_json(s));
   write_report(s, dir);
   return s;
 }

@@ -11,16 +11,16 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "metrics/trial_json.h"
+#include "orchestrator/study/study_files.h"
 #include "seqto/error.h"
+#include "seqto/metrics.h"
 
 namespace seqto::internal {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path asked_file(const fs::path& dir) { return dir / "asked.jsonl"; }
-fs::path told_file(const fs::path& dir) { return dir / "told.jsonl"; }
-fs::path study_file(const fs::path& dir) { return dir / "study.jsonl"; }
+fs::path study_file(const fs::path& dir) { return StudyFolder{dir}.study(); }
 
 void for_each_line(const fs::path& file, const std::function<void(const std::string&)>& take) {
   if (!fs::exists(file)) return;

@@ -76,12 +76,15 @@ std::vector<std::string> warnings_of(const Studies& studies) {
         names([](const ComparedStudy& s) { return fs::path(s.summary.header.model_path).filename().string(); })));
   const auto samples = [](const ComparedStudy& s) {
     const StudyHeader& h = s.summary.header;
-    // The evaluation's samples come behind the others.
-    return std::tuple(h.data_fingerprint, h.calibration_samples + h.search_samples, h.evaluation_samples);
+    auto options = facts_of(h.options_json);
+    // The evaluation's samples come behind the others, in the order that the seed mixes.
+    return std::tuple(h.data_fingerprint, h.calibration_samples + h.search_samples, h.evaluation_samples,
+                      options["sample_order"], options["sample_order"].empty() ? "" : options["seed"]);
   };
   if (!all_equal(studies, samples))
     warnings.push_back(fmt::format(
-        "losses were measured on different samples: {}; give the same --data and numbers of samples to compare them",
+        "losses were measured on different samples: {}; give the same --data, numbers of samples and --seed to compare "
+        "them",
         names([](const ComparedStudy& s) { return fmt::format("{} samples", s.summary.header.evaluation_samples); })));
   const auto device = [](const ComparedStudy& s) { return s.summary.device; };
   const auto machine = [](const ComparedStudy& s) {

@@ -8,6 +8,7 @@
 
 #include "metrics/decode_speed.h"
 #include "metrics/task/task_metric_kinds.h"
+#include "orchestrator/study/summarize.h"
 #include "visualizer/points.h"
 
 namespace seqto::internal {
@@ -78,7 +79,7 @@ void recommend(DeviceFront& d, const std::vector<std::string>& objectives) {
   const auto cost = [&](const SummaryPoint& p) {
     const double size =
         share(static_cast<double>(p.trial.measurement->size_bytes), static_cast<double>(reference.size_bytes));
-    return (has("size") || !has("latency") ? size : 1) * latency(p) * decode(p);
+    return (has("size") || !counts_time(objectives) ? size : 1) * latency(p) * decode(p);
   };
   d.judged_by = judged_by(reference, objectives);
   const auto ranked = [&](const SummaryPoint& p) { return Cost(latency(p) > 1 || decode(p) > 1, cost(p)); };

@@ -1,4 +1,4 @@
-#include "orchestrator/study/remove_files.h"
+#include "orchestrator/study/study_files.h"
 
 #include <set>
 #include <sstream>
@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "data/datasets.h"
 #include "orchestrator/study/summarize.h"
 
 namespace seqto::internal {
@@ -44,21 +45,38 @@ void remove_stored(const fs::path& plan) {
 
 }  // namespace
 
+fs::path asked_file(const fs::path& dir) { return dir / "asked.jsonl"; }
+fs::path told_file(const fs::path& dir) { return dir / "told.jsonl"; }
+fs::path corrections_file(const fs::path& dir) { return dir / "corrections.npz"; }
+fs::path own_corrections_file(const fs::path& dir, const std::string& id) {
+  return dir / "own_corrections" / (id + ".npz");
+}
+
+bool is_begun(const fs::path& dir) {
+  const fs::path file = StudyFolder{dir}.study();
+  return fs::exists(file) && read_file(file).find('\n') != std::string::npos;
+}
+
 void remove_study(const fs::path& dir) {
-  const fs::path study = dir / "study.jsonl";
+  const StudyFolder folder{dir};
+  const fs::path study = folder.study();
   if (!fs::is_regular_file(study)) return;
   for (const std::string& id : candidates(study)) {
-    const fs::path plan = dir / "plans" / (id + ".json"), model = dir / "models" / (id + ".onnx");
+    const fs::path plan = folder.plan(id), model = folder.model(id);
     if (fs::is_regular_file(plan)) remove_stored(plan);
     fs::remove(plan);
     fs::remove(model);
     fs::remove(model.string() + ".data");
-    fs::remove(dir / "own_corrections" / (id + ".npz"));
+    fs::remove(own_corrections_file(dir, id));
   }
-  fs::remove(dir / kSelectedFile);
-  fs::remove_all(dir / kSelectedFolder);
-  fs::remove(dir / "asked.jsonl");
-  fs::remove(dir / "told.jsonl");
+  for (const char* name : kFilesBeside) fs::remove(folder.models() / name);
+  fs::remove(folder.selected());
+  fs::remove_all(folder.selected_pair());
+  fs::remove(asked_file(dir));
+  fs::remove(told_file(dir));
+  fs::remove(folder.summary());
+  fs::remove(folder.report());
+  fs::remove(corrections_file(dir));
   fs::remove(study);
 }
 

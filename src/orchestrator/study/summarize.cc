@@ -61,9 +61,10 @@ struct Pointer {
     if (trial.measurement && full_size < float_size)
       p.size_reduction_kept =
           (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
-    std::string file = "models/" + trial.id + ".onnx", plan = "plans/" + trial.id + ".json";
-    if (std::filesystem::exists(dir / file)) p.file = file;
-    if (std::filesystem::exists(dir / plan)) p.plan_file = plan;
+    const StudyFolder here;
+    const std::filesystem::path file = here.model(trial.id), plan = here.plan(trial.id);
+    if (std::filesystem::exists(dir / file)) p.file = file.string();
+    if (std::filesystem::exists(dir / plan)) p.plan_file = plan.string();
     return p;
   }
 };
@@ -237,12 +238,16 @@ std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector
   return front;
 }
 
+bool counts_time(const std::vector<std::string>& objectives) {
+  return std::ranges::any_of(objectives, [](const auto& name) { return is_cost(name) && name != "size"; });
+}
+
 std::vector<size_t> reportable(const Study& study, const std::vector<std::string>& objectives, bool all_are_timed) {
   std::set<size_t> found;
   const auto add = [&](const std::vector<Trial>& trials) {
     for (size_t i : front_of(trials, objectives)) found.insert(i);
     // A point that was slow by chance is on the front of the figures that are to come.
-    if (!all_are_timed || std::ranges::find(objectives, "latency") == objectives.end()) return;
+    if (!all_are_timed || !counts_time(objectives)) return;
     for (size_t i = 0; i < trials.size(); ++i)
       if (trials[i].part == Part::kEvaluation && trials[i].measurement) found.insert(i);
   };
@@ -292,7 +297,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.what_if = notes::kWhatIf.in(study);
   s.changed_tokens = notes::kChangedTokens.in(study);
   s.fewer_samples_by = fewer_samples_by(study);
-  if (std::filesystem::exists(dir / kSelectedFile)) s.selected_file = kSelectedFile;
+  if (std::filesystem::exists(StudyFolder{dir}.selected())) s.selected_file = StudyFolder::kSelected;
   s.evaluations = static_cast<int64_t>(study.trials().size());
   s.wall_seconds = ending.wall_seconds;
   s.notes = ending.notes;
@@ -305,7 +310,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
 }
 
 Summary read_summary(const std::filesystem::path& dir) {
-  const Study study = Study::read(dir / "study.jsonl");
+  const Study study = Study::read(StudyFolder{dir}.study());
   const Ending ending = notes::kEnding.in(study).value_or(Ending{.objectives = {"kl", "size"}});
   return summarize(study, dir, ending);
 }

@@ -6,12 +6,12 @@
 
 namespace seqto::internal {
 
-inline constexpr const char* kSelectedFile = "models/selected.onnx";
-inline constexpr const char* kSelectedFolder = "models/selected";  // of an encoder and its decoder: both files
-
 // Positions of the non-dominated candidates, by size. The float model competes (a candidate that is larger and worse is
 // no choice) but is not listed.
 std::vector<size_t> front_of(const std::vector<Trial>& trials, const std::vector<std::string>& objectives);
+
+// Whether points compete by latency or that of the next token.
+bool counts_time(const std::vector<std::string>& objectives);
 
 // Positions of the candidates whose files the report needs, on whichever device it shows them: the fronts of the
 // trials; where latency is an objective and all points are timed again, after which the front may be another, all that

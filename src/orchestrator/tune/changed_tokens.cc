@@ -75,7 +75,7 @@ bool shows_tokens(const Inputs& in, const OpenStudy& study, const Place& place) 
 std::optional<ChangedTokens> changed_tokens(const Inputs& in, const OpenStudy& study, const Place& place) {
   const EvaluationData& data = place.evaluation;
   const std::string id = summarize(study.study, in.options.output, study.ending).selected;
-  auto session = place.runner->load_file((in.options.output / "models" / (id + ".onnx")).string());
+  auto session = place.runner->load_file(StudyFolder{in.options.output}.model(id).string());
   const auto width = static_cast<size_t>(data.reference.classes());
   ChangedTokens result;
   std::vector<Change> changes;

@@ -109,7 +109,8 @@ void measure_texts(Measurement& measurement, const Model& model, const Place& pl
   if (on.texts) measure_written(measurement, *on.texts, model, {*on.data, on.samples, *place.runner, env});
 }
 
-Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, std::optional<InRace> race) {
+Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env, std::optional<InRace> race,
+                  const Dataset* inputs) {
   Evaluated result;
   result.outputs = evaluation.form;
   std::vector<int64_t> times;
@@ -124,7 +125,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
     std::vector<std::vector<Tensor>> chunk;
     std::vector<std::vector<char>> counted;
     for (size_t i = begin; i < std::min(count, begin + evaluation.chunk_samples); ++i) {
-      Sample sample = evaluation.data->read(evaluation.samples[i]);
+      Sample sample = (inputs ? inputs : evaluation.data)->read(evaluation.samples[i]);
       chunk.push_back(std::move(sample.inputs));
       counted.push_back(std::move(sample.counted));
     }
@@ -203,15 +204,14 @@ Trial evaluate(const Model& model, Trial trial, const Evaluation& on, const std:
     Outcome outcome;
     try {
       if (on.target) require_taken(model, *on.target);
-      EvaluationData evaluation = place.on(trial.part);
+      const EvaluationData& evaluation = place.on(trial.part);
       std::optional<Prefixes::Suffix> suffix;
       if (on.prefixes && trial.part == Part::kSearch) suffix = on.prefixes->suffix(trial.plan, model);
-      if (suffix) evaluation.data = suffix->data;
       auto session = place.runner->load(suffix ? suffix->model : model);
       const int64_t size = serialized_size(model);
       std::optional<InRace> in_race;
       if (race) in_race.emplace(*race, size);
-      Evaluated found = measure(*session, evaluation, on.env, in_race);
+      Evaluated found = measure(*session, evaluation, on.env, in_race, suffix ? suffix->data : nullptr);
       const bool whole = found.outputs.rows == evaluation.reference.rows;
       if (!on.is_reference && whole && found.scores && evaluation.float_scores)
         require_alive(*found.scores, *evaluation.float_scores, *evaluation.detector);

@@ -87,9 +87,10 @@ struct InRace {
 };
 
 // Throws what the runner throws. To warm up, the first sample is run twice. In a race, asked after each chunk of
-// samples, the measurement may be of the first samples alone: as many as its `samples` are.
+// samples, the measurement may be of the first samples alone: as many as its `samples` are. `inputs`: what a session of
+// the graph's end reads, in place of the evaluation's own.
 Evaluated measure(Session& session, const EvaluationData& evaluation, const Env& env,
-                  std::optional<InRace> race = std::nullopt);
+                  std::optional<InRace> race = std::nullopt, const Dataset* inputs = nullptr);
 
 // Models timed in turn, so that whatever slows the machine down slows all of them alike.
 // Nanoseconds of each session, round after round while `goes_on` says so of the next; round 0 warms up and is not

@@ -104,9 +104,7 @@ TimedFiles time_in_turn(const std::vector<std::string>& files, const Place& plac
   return result;
 }
 
-std::string model_file(const fs::path& folder, const std::string& id) {
-  return (folder / "models" / (id + ".onnx")).string();
-}
+std::string model_file(const fs::path& folder, const std::string& id) { return StudyFolder{folder}.model(id).string(); }
 
 // Whether all can be loaded at once. The runtime holds of a model what lies in the file, unfolded and packed.
 bool fit_in_memory(const std::vector<std::string>& ids, const DeviceFront& found) {
@@ -136,8 +134,7 @@ std::vector<std::string> finalists_of(const DeviceFront& found, const Ending& en
     return ids;
   }
   if (measured("published")) add("published");
-  const bool by_latency = std::ranges::find(ending.objectives, "latency") != ending.objectives.end();
-  for (const SummaryPoint& point : by_latency ? found.trials : found.front)
+  for (const SummaryPoint& point : counts_time(ending.objectives) ? found.trials : found.front)
     if (point.trial.measurement) add(point.trial.id);
   return ids;
 }

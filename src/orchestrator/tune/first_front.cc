@@ -20,9 +20,6 @@ constexpr int64_t kLargest = 20'000'000;
 // All that there is to choose from: it stands where summaries have the fully quantized model.
 constexpr const char* kId = "full";
 
-fs::path model_of(const TuneOptions& o) { return o.output / "models" / (std::string(kId) + ".onnx"); }
-fs::path plan_of(const TuneOptions& o) { return o.output / "plans" / (std::string(kId) + ".json"); }
-
 }  // namespace
 
 void write_first_front(const Inputs& in, const OpenStudy& open, const Place& place, const Measurement& in_float) {
@@ -39,8 +36,9 @@ void write_first_front(const Inputs& in, const OpenStudy& open, const Place& pla
   if (!first.measurement) return;
   first.part = Part::kEvaluation;  // those are judged by, as long as there are no others
 
-  save_model(model, model_of(o));
-  write_file_atomic(plan_of(o), plan_to_json(plan));
+  const StudyFolder folder{o.output};
+  save_model(model, folder.model(kId));
+  write_file_atomic(folder.plan(kId), plan_to_json(plan));
   StudyHeader header = open.study.header();
   header.evaluation_samples = std::ssize(place.search.samples);
   const fs::path file = o.output / "first.jsonl";
@@ -56,18 +54,19 @@ void write_first_front(const Inputs& in, const OpenStudy& open, const Place& pla
     study.append(std::move(first));
     Summary summary = summarize(study, o.output, ending);
     name_selected(in, summary);
-    write_file_atomic(o.output / "summary.json", summary_to_json(summary));
+    write_file_atomic(folder.summary(), summary_to_json(summary));
   }
   fs::remove(file);
   in.env.log(LogLevel::kInfo,
-             fmt::format("a first model is there: {}, {} instead of {}; the search goes on", kSelectedFile,
+             fmt::format("a first model is there: {}, {} instead of {}; the search goes on", StudyFolder::kSelected,
                          format_bytes(serialized_size(model)), format_bytes(in.model_bytes)));
 }
 
 void remove_first_front(const Inputs& in, const Study& study) {
   if (study.find(kId)) return;
-  fs::remove(model_of(in.options));
-  fs::remove(plan_of(in.options));
+  const StudyFolder folder{in.options.output};
+  fs::remove(folder.model(kId));
+  fs::remove(folder.plan(kId));
 }
 
 }  // namespace seqto::internal

@@ -58,7 +58,7 @@ Reading read_task(const Inputs& in, const First& first) {
                                  {.outputs = first.outputs,
                                   .sample = first.sample,
                                   .states = in.options.dataset.states.size(),
-                                  .model_folder = in.options.model.parent_path()});
+                                  .model = in.options.model});
   const bool pools = reading.task->embeds;
   const bool may_be_values = reading.task->name == "classify" && !in.samples.data->has_labels();
   const bool may_be_classes = reading.task->name == "raw" && first.outputs.dims.size() == 4;
@@ -137,31 +137,30 @@ bool holds_numbers(const Outputs& outputs, int64_t row) {
 }
 
 // -inf keeps what it stands for from being chosen. NaN and infinity are masks where they have the same places in every
-// sample. Beside masks there are numbers.
-bool are_masks(const Outputs& outputs) {
+// sample. Beside masks there are numbers. The first sample where they are something else.
+std::optional<int64_t> first_at_fault(const Outputs& outputs) {
   const auto first = outputs.row(0);
   for (int64_t row = 0; row < outputs.rows; ++row) {
     const auto here = outputs.row(row);
-    if (!holds_numbers(outputs, row)) return false;
+    if (!holds_numbers(outputs, row)) return row;
     if (std::ranges::none_of(first, is_fault) && std::ranges::none_of(here, is_fault)) continue;
     const auto same = [](float a, float b) { return is_fault(a) == is_fault(b); };
-    if (!std::ranges::equal(first, here, same)) return false;
+    const bool is_mask = std::ranges::equal(first, here, same);
+    if (!is_mask) return std::ranges::any_of(here, is_fault) ? row : 0;
   }
-  return true;
+  return {};
 }
 
 void require_finite(const Place& place, const Inputs& in) {
   const Outputs& outputs = place.evaluation.reference;
-  if (are_masks(outputs)) return;
-  for (int64_t row = 0; row < outputs.rows; ++row) {
-    if (std::ranges::all_of(outputs.row(row), [](float v) { return std::isfinite(v); })) continue;
-    const Sample sample = in.samples.data->read(place.evaluation.samples.at(static_cast<size_t>(row)));
-    const std::string origin = first_not_finite(in.model, *in.runner, sample.inputs);
-    throw Error(Code::kInvalidInput,
-                fmt::format("[evaluate] the float model's output on {} holds NaN or infinity for sample '{}'{}; finite "
-                            "values were expected; check the model there and the preprocessing",
-                            place.device, sample.name, origin.empty() ? "" : ", from " + origin));
-  }
+  const std::optional<int64_t> row = first_at_fault(outputs);
+  if (!row) return;
+  const Sample sample = in.samples.data->read(place.evaluation.samples.at(static_cast<size_t>(*row)));
+  const std::string origin = first_not_finite(in.model, *in.runner, sample.inputs);
+  throw Error(Code::kInvalidInput,
+              fmt::format("[evaluate] the float model's output on {} holds NaN or infinity for sample '{}'{}; finite "
+                          "values were expected; check the model there and the preprocessing",
+                          place.device, sample.name, origin.empty() ? "" : ", from " + origin));
 }
 
 // Candidates have the figures that the float model has. A token behind a cache is timed at the end.

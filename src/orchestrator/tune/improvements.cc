@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "orchestrator/study/notes.h"
+#include "orchestrator/study/study_files.h"
 #include "orchestrator/tune/course.h"
 #include "orchestrator/tune/options.h"
 
@@ -18,8 +19,8 @@ namespace fs = std::filesystem;
 constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
 
 SchemeCorrections first_corrections(const TuneOptions& o, const Study& study) {
-  if (!notes::kFirstCorrections.is_in(study) || !fs::exists(corrections_file(o))) return {};
-  SchemeCorrections found = load_corrections(corrections_file(o));
+  if (!notes::kFirstCorrections.is_in(study) || !fs::exists(corrections_file(o.output))) return {};
+  SchemeCorrections found = load_corrections(corrections_file(o.output));
   // A run may have been killed between the file of all and its note.
   std::erase_if(found, [](const auto& entry) { return !is_weight_only(entry.first.scheme); });
   return found;
@@ -92,8 +93,6 @@ bool leaves_unimproved(const TuneOptions& o, const Study& study) {
   return measures_once(o, study) && o.correct_weights;
 }
 
-std::filesystem::path corrections_file(const TuneOptions& o) { return o.output / "corrections.npz"; }
-
 bool corrects_weights(const TuneOptions& o) {
   return searches(o) && o.correct_weights && o.data != "random" && o.dataset.states.empty();
 }
@@ -121,7 +120,7 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
 Improvements find_improvements(const Workbench& w, const Ranges& ranges, const std::map<std::string, Ranges>& named) {
   const TuneOptions& o = w.options;
   const auto noted = notes::kImprovedRanges.in(w.study);
-  if (noted && fs::exists(corrections_file(o))) return {*noted, load_corrections(corrections_file(o))};
+  if (noted && fs::exists(corrections_file(o.output))) return {*noted, load_corrections(corrections_file(o.output))};
   Improvements result{ranges, first_corrections(o, w.study)};
   if (leaves_unimproved(o, w.study)) {
     w.time.leave_out("improving the schemes");
@@ -147,7 +146,7 @@ Improvements find_improvements(const Workbench& w, const Ranges& ranges, const s
   }
   if (left_out) w.time.leave_out("improving some of the schemes");
   if (!found_any && !left_out) return result;
-  save_corrections(result.corrections, corrections_file(o));
+  save_corrections(result.corrections, corrections_file(o.output));
   notes::kImprovedRanges.add(w.study, result.ranges);
   return result;
 }
@@ -160,7 +159,7 @@ SchemeCorrections find_first_corrections(const Workbench& w, const DetailedSchem
   std::optional<Improved> found = improve_scheme(w, scheme, {}, time, w.env);
   if (!found || found->corrections.empty()) return result;
   result[scheme] = std::move(found->corrections);
-  save_corrections(result, corrections_file(w.options));
+  save_corrections(result, corrections_file(w.options.output));
   notes::kFirstCorrections.add(w.study, true);
   return result;
 }

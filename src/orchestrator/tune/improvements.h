@@ -25,9 +25,6 @@ Improvements find_improvements(const Workbench& bench, const Ranges& ranges,
 // from then on, with a note: find_improvements goes on from them, whatever time there is by then.
 SchemeCorrections find_first_corrections(const Workbench& bench, const DetailedScheme& scheme);
 
-// Of the corrections that all plans of the study share.
-std::filesystem::path corrections_file(const TuneOptions& options);
-
 // Where the time lasts for few candidates, these come before improvers that nobody asked for.
 bool leaves_unimproved(const TuneOptions& options, const Study& study);
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.

@@ -8,11 +8,14 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "model/bodies.h"
 #include "model/op_traits.h"
 #include "model/pair.h"
+#include "orchestrator/study/study_files.h"
 #include "quantization/plan/open_dimension.h"
 #include "runner/text/written_tokens.h"
+#include "search/strategies/strategies.h"
 #include "seqto/plan.h"
 #include "seqto/recipe.h"
 #include "seqto/runner.h"
@@ -56,11 +59,8 @@ void take_form(Inputs& in, Prepared prepared) {
 void take_text_errors(Inputs& in) {
   std::vector<std::string>& asked = in.options.metrics.metrics;
   if (!pair_of(in.model)) return;
-  const auto is_one = [](const std::string& metric) {
-    return metric.starts_with("wer=") || metric.starts_with("cer=");
-  };
-  std::ranges::copy_if(asked, std::back_inserter(in.text_errors.asked), is_one);
-  std::erase_if(asked, is_one);
+  std::ranges::copy_if(asked, std::back_inserter(in.text_errors.asked), reads_texts);
+  std::erase_if(asked, reads_texts);
   for (const std::string& text : in.text_errors.asked) {
     const std::string name = name_of_rate(text);
     const auto limits_it = [&](const Limit& limit) { return limit.figure == name || limit.figure == name + "_drop"; };
@@ -147,10 +147,8 @@ int64_t within(double seconds, double sample_seconds, int64_t fewest) {
 
 // The study that the run goes on with.
 std::optional<Study> begun_study(const TuneOptions& o) {
-  const std::filesystem::path file = o.output / "study.jsonl";
-  // Of an empty file, or one whose first line was never finished, nothing goes on.
-  if (!o.resume || !std::filesystem::exists(file) || read_file(file).find('\n') == std::string::npos) return {};
-  return Study::read(file);
+  if (!o.resume || !is_begun(o.output)) return {};
+  return Study::read(StudyFolder{o.output}.study());
 }
 
 // What nobody asked for is as the study has it that the run goes on with: one that was begun in the data set's own
@@ -227,7 +225,7 @@ SampleCounts counts(const Split& split) {
 // up.
 bool lasts_for_few(const Inputs& in, const TimedSample& timed, const TimeBudget& time) {
   const TuneOptions& o = in.options;
-  if (o.strategy != "chain" || o.own.strategy || !o.workers.empty() || !o.dataset.states.empty()) return false;
+  if (!traits_of(o.strategy).adapts || !o.workers.empty() || !o.dataset.states.empty()) return false;
   // Of quick ones thirty take seconds: a limit below that is short for the whole run, where a search does no harm.
   constexpr double kSlow = 0.25;
   const double candidate = 2 * timed.loading + static_cast<double>(kFewestEvaluated + 1) * timed.seconds;
@@ -260,7 +258,11 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
     timed.loading = loading;
     in.sample_seconds = timed.seconds;
   }
-  if (const int64_t fit = fitting(timed); !begun && fit < all.evaluation) {
+  // A study that goes on has those that it began with, and the note of why.
+  const int64_t fit = !begun                  ? fitting(timed)
+                      : begun->evaluation > 0 ? begun->evaluation + begun->not_evaluated
+                                              : all.evaluation;
+  if (fit < all.evaluation) {
     wanted.evaluation = fit;
     wanted.search = std::min(all.search, std::max(kFewestSearched, fit / 2 * 2));
     in.notes.push_back(fmt::format(

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "metrics/study_header.h"
-#include "orchestrator/study/remove_files.h"
+#include "orchestrator/study/study_files.h"
 #include "orchestrator/tune/improvements.h"
 #include "runner/link.h"
 #include "seqto/error.h"
@@ -48,7 +48,7 @@ StudyHeader header_of(const Inputs& in) {
           .evaluation_samples = std::ssize(split.evaluation)};
 }
 
-std::filesystem::path study_file(const Inputs& in) { return in.options.output / "study.jsonl"; }
+std::filesystem::path study_file(const Inputs& in) { return StudyFolder{in.options.output}.study(); }
 
 }  // namespace
 
@@ -65,10 +65,10 @@ OpenStudy read_study(const Inputs& in) {
         Code::kInvalidInput,
         fmt::format("[eval] a study in {} that has not got as far as its search found; run `seqto ask {}` first",
                     o.output.string(), o.output.string()));
-  if (notes::kImprovedRanges.is_in(open.study) && !std::filesystem::exists(corrections_file(o)))
+  if (notes::kImprovedRanges.is_in(open.study) && !std::filesystem::exists(corrections_file(o.output)))
     throw Error(Code::kInvalidInput, fmt::format("[eval] {} found missing; what improves candidates expected; copy the "
                                                  "whole folder of the study",
-                                                 corrections_file(o).string()));
+                                                 corrections_file(o.output).string()));
   return open;
 }
 

@@ -15,6 +15,7 @@
 #include "metrics/task/task_metric_kinds.h"
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/layer_fields.h"
+#include "search/strategies/strategies.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
 #include "seqto/task.h"
@@ -86,8 +87,6 @@ std::unique_ptr<Strategy> strategy_of(const TuneOptions& o, const SearchSpace& s
   return o.own.strategy ? o.own.strategy(space, how) : make_strategy(o.strategy, space, how);
 }
 
-bool searches(const TuneOptions& o) { return o.strategy != "incremental"; }
-
 bool folds_batch_norms(const TuneOptions& o) {
   return searches(o) || std::ranges::any_of(detailed_schemes(o), [](const auto& s) { return !s.fields.empty(); });
 }
@@ -149,7 +148,7 @@ std::string options_json(const TuneOptions& o) {
   if (searches(o) && !o.search.racing) j["racing"] = false;
   const bool mixed = o.dataset.order == SampleOrder::kMixed;
   if (mixed) j["sample_order"] = to_string(o.dataset.order);
-  if (o.dataset.seed != 0 && (mixed || o.strategy == "random" || o.strategy == "nsga2")) j["seed"] = o.dataset.seed;
+  if (o.dataset.seed != 0 && (mixed || traits_of(o.strategy).draws || o.own.strategy)) j["seed"] = o.dataset.seed;
   return j.dump();
 }
 
@@ -159,9 +158,15 @@ Scheme quantized_scheme(const TuneOptions& o) {
                                                                                           : Scheme::kInt8;
 }
 
+bool calibrates_by_default(const TuneOptions& o) {
+  CalibrateOptions c = calibration_of(o);
+  c.exact = CalibrateOptions().exact;  // the same ranges but for rounding
+  return calibrate_options_to_json(c) == calibrate_options_to_json({});
+}
+
 bool published_settings(const TuneOptions& o) {
-  return quantized_scheme(o) == Scheme::kInt8 && quantize_options_to_json(o.quantize) == quantize_options_to_json({}) &&
-         o.improvers == ImproveOptions{};
+  return quantized_scheme(o) == Scheme::kInt8 && calibrates_by_default(o) &&
+         quantize_options_to_json(o.quantize) == quantize_options_to_json({}) && o.improvers == ImproveOptions{};
 }
 
 void validate(const TuneOptions& o) {
@@ -285,13 +290,15 @@ int64_t search_samples(const TuneOptions& o, int64_t available) {
 
 namespace seqto {
 
+bool searches(const TuneOptions& o) { return internal::traits_of(o.strategy).searches; }
+
 bool improves_unasked(const TuneOptions& o) {
   const auto is_static = [](const std::string& name) {
     return quantizes_activations(parse_detailed_scheme(name).scheme);
   };
   const bool follows_latency = o.search.objectives.empty() || std::ranges::count(o.search.objectives, "latency") > 0;
-  return o.strategy != "incremental" && !o.quantize.compat_onnxruntime && o.data != "random" &&
-         o.dataset.states.empty() && (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, is_static));
+  return searches(o) && !o.quantize.compat_onnxruntime && o.data != "random" && o.dataset.states.empty() &&
+         (o.schemes.empty() ? follows_latency : std::ranges::any_of(o.schemes, is_static));
 }
 
 }  // namespace seqto

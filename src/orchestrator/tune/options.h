@@ -18,8 +18,6 @@ inline constexpr int64_t kCalibrationSamples = 50;  // unless told otherwise, an
 void validate(const TuneOptions& options);
 // The options with what was left to the strategy: schemes, jobs.
 TuneOptions resolved(TuneOptions options);
-// Whether the strategy looks at samples of its own; incremental decides on those of the report.
-bool searches(const TuneOptions& options);
 // Whether the study's layers are those of tunable_form(): the published procedure takes the model as it is.
 bool folds_batch_norms(const TuneOptions& options);
 bool by_latency(const TuneOptions& options);  // whether it is an objective
@@ -40,6 +38,8 @@ Metrics judging_metrics(const TuneOptions& options);
 CalibrateOptions calibration_of(const TuneOptions& options);
 // What layers have that the published procedure does not leave in float: int8, or int8_dynamic where that is asked for.
 Scheme quantized_scheme(const TuneOptions& options);
+// Whether ranges are those that onnxruntime's defaults find, but for rounding.
+bool calibrates_by_default(const TuneOptions& options);
 // Whether candidates are made as the published procedure makes them.
 bool published_settings(const TuneOptions& options);
 std::string options_json(const TuneOptions& options);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/files.h"
+#include "orchestrator/study/study_files.h"
 #include "orchestrator/tune/improvements.h"
 #include "quantization/encode/eligible_layers.h"
 #include "seqto/error.h"
@@ -14,7 +15,7 @@ namespace seqto::internal {
 std::string OwnCorrections::id_of(const Plan& plan) const { return with_fields(c_.corrections, plan).hash(); }
 
 std::filesystem::path OwnCorrections::file(const Plan& plan) const {
-  return c_.bench.options.output / "own_corrections" / (id_of(plan) + ".npz");
+  return own_corrections_file(c_.bench.options.output, id_of(plan));
 }
 
 bool OwnCorrections::serves(const Plan& plan) const {
@@ -109,9 +110,11 @@ Model OwnCorrections::corrected(const Plan& plan) {
     };
     try_out(OwnCorrection::kBiases, find_biases(plan));
     if (learns(plan, shared)) try_out(OwnCorrection::kCodes, find_codes(plan));
+  } catch (const DeviceGone&) {
+    throw;
   } catch (const Error& error) {
     // A candidate that cannot run says so when it is measured.
-    if (error.code() != Code::kInvalidInput) throw;
+    if (error.code() == Code::kInterrupted) throw;
     c_.bench.env.log(LogLevel::kWarning,
                      fmt::format("codes and biases of plan {} stay as they are: {}", id_of(plan), error.what()));
   }

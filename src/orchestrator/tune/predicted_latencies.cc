@@ -10,6 +10,7 @@
 #include "search/latency/mixtures.h"
 #include "search/strategies/archive.h"
 #include "search/strategies/assignments.h"
+#include "search/strategies/strategies.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -50,7 +51,9 @@ std::unique_ptr<PredictedLatencies> PredictedLatencies::of(Context context) {
 
 std::unique_ptr<Session> PredictedLatencies::loaded(const Plan& plan) const {
   try {
-    return c_.place.runner->load(c_.candidate(plan));
+    auto session = c_.place.runner->load(c_.candidate(plan));
+    session->run(c_.inputs);  // it may load and not run
+    return session;
   } catch (const DeviceGone&) {
     throw;
   } catch (const Error& error) {
@@ -105,13 +108,13 @@ bool PredictedLatencies::learn_from(std::span<const Proposal> proposals, const S
   const Proposal& first = proposals.front();
   std::vector<Plan> plans;
   const auto count = [&](const char* step) { return std::ranges::count(c_.bench.study.trials(), step, &Trial::step); };
-  const bool reported = first.part == Part::kEvaluation && first.step != "uniform";
+  const bool reported = first.part == Part::kEvaluation && first.step != kUniformStep;
   constexpr int kReports = 3;  // each may bring others into the report
   if (reported && ++reports_timed_ > kReports) return false;
-  if (reported || (first.step == "chain" && !chain_timed_ && count("chain") == 0)) {
+  if (reported || (first.step == kChainStep && !chain_timed_ && count(kChainStep) == 0)) {
     if (!reported) chain_timed_ = true;  // the chain that is made anew differs from it by little
     for (const Proposal& proposal : proposals) plans.push_back(proposal.plan);
-  } else if (const int64_t moves = count("swap"); first.step == "swap" && moves > 0) {
+  } else if (const int64_t moves = count(kSwapStep); first.step == kSwapStep && moves > 0) {
     const auto often = std::max<int64_t>(kTimedAgain, std::ssize(c_.groups));
     if (looked_at_ > 0 && moves < looked_at_ + often) return false;
     looked_at_ = moves;
@@ -140,7 +143,7 @@ std::vector<Plan> PredictedLatencies::best(const StrategyOptions& options) const
   const Assignments assignments(space);
   std::vector<Plan> plans;
   for (const Entry* entry : archive.front())
-    if (entry->step != "one-in") plans.push_back(assignments.plan(entry->assignment));
+    if (entry->step != kOneInStep) plans.push_back(assignments.plan(entry->assignment));
   return plans;
 }
 

@@ -12,6 +12,7 @@
 #include "quantization/encode/eligible_layers.h"
 #include "runner/link.h"
 #include "search/strategies/assignments.h"
+#include "search/strategies/strategies.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -56,17 +57,17 @@ std::map<std::string, Ranges> named_ranges(const Workbench& w, const Ranges& ran
   return result;
 }
 
-// The plan that `chain` looks at first, before anything is calibrated where that needs no ranges: int8_weights
-// everywhere, which saves most of the bytes and loses next to nothing. Not where there is time enough, or where
-// latencies decide.
+// The plan that a strategy which adapts looks at first, before anything is calibrated where that needs no ranges:
+// int8_weights everywhere, which saves most of the bytes and loses next to nothing. Not where there is time enough, or
+// where latencies decide.
 void measure_first_plan(const Workbench& w, std::span<const Place> places, const std::optional<Target>& target) {
-  if (w.options.strategy != "chain" || !is_hurried(w.options) || by_latency(w.options)) return;
+  if (!traits_of(w.options.strategy).adapts || !is_hurried(w.options) || by_latency(w.options)) return;
   const DetailedScheme scheme{Scheme::kInt8Weights, {}};
   const SearchSpace space = search_space(w.model, w.quantize, w.options);
   const Assignments assignments(space);
   Trial trial;
   trial.plan = assignments.plan(assignments.uniform(scheme));
-  trial.step = "uniform";
+  trial.step = kUniformStep;
   if (trial.plan.schemes.empty() ||
       std::ranges::find(w.study.trials(), trial.plan, &Trial::plan) != w.study.trials().end())
     return;
@@ -144,10 +145,12 @@ Workbench workbench(const Inputs& in, const FloatModel& base, Study& study, Time
 
 Published published_model(const Inputs& in, const References& r) {
   const Model& model = r.base.as_given();
-  Published result{uniform_plan(model, Scheme::kInt8), r.learned.ranges, {}};
-  // The study's are of the rewritten model, or of fewer types of operators.
-  if (r.base.original || !in.options.quantize.op_types.empty())
+  Published result{uniform_plan(model, Scheme::kInt8), r.learned.ranges, calibration_of(in.options), {}};
+  // The study's are of the rewritten model, of fewer types of operators, or found otherwise.
+  if (r.base.original || !in.options.quantize.op_types.empty() || !calibrates_by_default(in.options)) {
+    result.calibrate = {};
     result.ranges = calibrate(model, {*in.samples.data, in.samples.split.calibration, *in.runner, in.env});
+  }
   result.model = Quantizer(model, result.ranges, {}).quantize(result.plan);
   return result;
 }

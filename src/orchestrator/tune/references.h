@@ -27,6 +27,7 @@ struct FloatModel {
 struct Published {
   Plan plan;
   Ranges ranges;
+  CalibrateOptions calibrate;  // that found them
   Model model;
 };
 

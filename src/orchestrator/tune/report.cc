@@ -8,7 +8,9 @@
 #include <map>
 
 #include "base/files.h"
+#include "data/datasets.h"
 #include "model/pair.h"
+#include "orchestrator/study/study_files.h"
 #include "orchestrator/study/summarize.h"
 #include "orchestrator/tune/course.h"
 #include "orchestrator/tune/error_analysis.h"
@@ -24,15 +26,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void analyze_layers(const Inputs& in, Study& study, References& r, TimeBudget& time) {
+// Of the report, which is whole without it: it comes after hours, and again when the study goes on.
+template <class F>
+void optional_step(const char* what, const Inputs& in, OpenStudy& study, F step) {
+  if (in.env.cancelled()) return;
+  try {
+    step();
+  } catch (const DeviceGone&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != Code::kInterrupted)
+      study.ending.notes.push_back(fmt::format("{} is not shown: {}", what, error.what()));
+  }
+}
+
+void analyze_layers(const Inputs& in, OpenStudy& study, References& r, TimeBudget& time) {
   constexpr const char* kWhat = "the error analysis and the tensors' values";
   if (!time.has_time(Closing::now(in.options, time).analysis, kWhat)) return;
-  const auto analyzed = in_time(time, time.analyzing(), in.env, [&](const Env& env) {
-    ranked(in, study, r, env);
-    note_tensors(in, study, r, env);
-    return true;
+  optional_step(kWhat, in, study, [&] {
+    const auto analyzed = in_time(time, time.analyzing(), in.env, [&](const Env& env) {
+      ranked(in, study.study, r, env);
+      note_tensors(in, study.study, r, env);
+      return true;
+    });
+    if (!analyzed) time.leave_out(kWhat);
   });
-  if (!analyzed) time.leave_out(kWhat);
 }
 
 // The trials whose plans become files.
@@ -45,10 +63,10 @@ std::vector<const Trial*> kept_trials(const TuneOptions& o, const OpenStudy& stu
 }
 
 void write_float(const Inputs& in) {
-  const fs::path file = in.options.output / "models" / "float.onnx";
+  const fs::path file = StudyFolder{in.options.output}.model("float");
   if (in.external_files.empty()) write_file_atomic(file, read_file(in.options.model));
   else save_model(load_model(in.options.model), file);
-  write_file_atomic(in.options.output / "plans" / "float.json", plan_to_json({}));
+  write_file_atomic(StudyFolder{in.options.output}.plan("float"), plan_to_json({}));
 }
 
 StoredFile store_corrections(const fs::path& folder, const fs::path& file) {
@@ -75,9 +93,10 @@ Recipe study_recipe(const Inputs& in, const References& r) {
     for (const Improver& i : improvers())
       if (i.kind == ImproverKind::kModel) recipe.improvers.*i.option = false;
   for (int64_t index : calibration) recipe.calibration_samples.push_back(index - in.samples.calibration_begin);
-  const auto folder = o.output / "plans";
+  const fs::path folder = StudyFolder{o.output}.plans();
   for (const auto& [method, ranges] : r.learned.in_use) recipe.ranges[method] = store_ranges(folder, ranges);
-  if (!r.learned.corrections.empty()) recipe.corrections.push_back(store_corrections(folder, corrections_file(o)));
+  if (!r.learned.corrections.empty())
+    recipe.corrections.push_back(store_corrections(folder, corrections_file(o.output)));
   if (r.base.original && serialized_size(r.base.model) < kLargestRewritten)
     recipe.rewritten = store(folder, "rewritten", ".onnx", serialize(r.base.model));
   return recipe;
@@ -98,8 +117,7 @@ Recipe published_recipe(const Recipe& study, const Published& published, const f
   recipe.corrections.clear();
   recipe.rewritten.reset();
   recipe.ranges = {{"", store_ranges(folder, published.ranges)}};
-  // Where the study rewrote the model, the original was calibrated for this alone.
-  if (study.improvers.rewrites()) recipe.calibrate = {};
+  recipe.calibrate = published.calibrate;
   recipe.improvers = {};
   return recipe;
 }
@@ -107,12 +125,16 @@ Recipe published_recipe(const Recipe& study, const Published& published, const f
 // What the reports call finalists are these files, loaded by the runtime and timed in turn.
 void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenStudy& study, References& r,
                   TimeBudget& time) {
-  const fs::path models = in.options.output / "models", plans = in.options.output / "plans";
+  const StudyFolder folder{in.options.output};
   const Recipe recipe = study_recipe(in, r);
   if (study.study.find("published")) {
-    if (!r.published) r.published = published_model(in, r);
-    save_model(r.published->model, models / "published.onnx");
-    save_recipe(published_recipe(recipe, *r.published, plans), plans / "published.json");
+    // A study that goes on has its files, but where it was killed before its report.
+    if (!r.published && !fs::exists(folder.plan("published")))
+      optional_step("the file of ort-int8", in, study, [&] { r.published = published_model(in, r); });
+    if (r.published) {
+      save_model(r.published->model, folder.model("published"));
+      save_recipe(published_recipe(recipe, *r.published, folder.plans()), folder.plan("published"));
+    }
   }
   const OwnCorrections own(
       {workbench(in, r.base, study.study, time), r.quantizer, r.learned.corrections, r.places.front(), {}, {}});
@@ -120,9 +142,9 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
   for (const Trial* t : kept) {
     const Model made = own.as_found(t->plan);
     explained[t->id] = explain(r.base.model, made, {.quantize = r.base.quantize, .plan = t->plan});
-    save_model(made, models / (t->id + ".onnx"));
+    save_model(made, folder.model(t->id));
     const Plan written = r.written(t->plan);
-    save_recipe(plan_recipe(recipe, written, own.file_of(t->plan), plans), plans / (t->id + ".json"));
+    save_recipe(plan_recipe(recipe, written, own.file_of(t->plan), folder.plans()), folder.plan(t->id));
   }
   notes::kExplained.add(study.study, explained);
 }
@@ -131,15 +153,7 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
 template <class F>
 void note_in_time(const char* what, double runs, const Inputs& in, OpenStudy& study, TimeBudget& time, F note) {
   const auto run = static_cast<double>(study.study.find("float")->measurement->latency.median_ns) / 1e9;
-  if (in.env.cancelled() || !time.has_time(run * runs, what)) return;
-  try {
-    note();
-  } catch (const DeviceGone&) {
-    throw;
-  } catch (const Error& error) {
-    if (error.code() == Code::kInterrupted) throw;
-    study.ending.notes.push_back(fmt::format("{} is not shown: {}", what, error.what()));
-  }
+  if (!in.env.cancelled() && time.has_time(run * runs, what)) optional_step(what, in, study, note);
 }
 
 void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
@@ -246,7 +260,9 @@ void time_cached(const Inputs& in, OpenStudy& study, References& r, TimeBudget& 
   const auto add = [&](const SelectedPair& planned) { decoders.push_back(carry(decoder, planned, data).model); };
   PairPlans plans(in, study, r, time);
   double longest = 0;
-  for (const auto& [id, latency] : study.ending.latencies[place.device]) {
+  const auto timed = study.ending.latencies.find(place.device);
+  if (timed == study.ending.latencies.end()) return;  // what has no latency cannot compete by it
+  for (const auto& [id, latency] : timed->second) {
     const Trial* trial = study.study.find(id);
     if (!trial || id == "float") continue;
     if (!time.has_time(longest, "the next token of finalists")) return;
@@ -265,17 +281,21 @@ void time_cached(const Inputs& in, OpenStudy& study, References& r, TimeBudget& 
 }  // namespace
 
 void name_selected(const Inputs& in, Summary& summary) {
-  const fs::path& folder = in.options.output;
-  const fs::path file = folder / "models" / (summary.selected + ".onnx"), named = folder / kSelectedFile;
+  const StudyFolder folder{in.options.output};
+  const fs::path file = folder.model(summary.selected), named = folder.selected();
   fs::remove(named);
-  fs::remove_all(folder / kSelectedFolder);
+  fs::remove_all(folder.selected_pair());
   summary.selected_file.clear();
   if (!fs::exists(file)) return;
   std::error_code no_links;
   fs::create_hard_link(file, named, no_links);
   if (no_links) fs::copy_file(file, named);
-  if (const auto pair = pair_of(in.model)) write_halves(*pair, file, folder / kSelectedFolder);
-  summary.selected_file = kSelectedFile;
+  copy_files_beside(in.options.model, folder.models());
+  if (const auto pair = pair_of(in.model)) {
+    write_halves(*pair, file, folder.selected_pair());
+    copy_files_beside(in.options.model, folder.selected_pair());
+  }
+  summary.selected_file = StudyFolder::kSelected;
 }
 
 void require_candidate(const OpenStudy& study, const Searched& searched) {
@@ -294,7 +314,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   const TuneOptions& o = in.options;
   Ending& ending = study.ending;
   begin_step(Step::kExplain, in.env);
-  if (searched.finished) analyze_layers(in, study.study, r, time);
+  if (searched.finished) analyze_layers(in, study, r, time);
   write_float(in);
   remove_first_front(in, study.study);
   const std::vector<const Trial*> kept = kept_trials(o, study);
@@ -308,20 +328,23 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
       note_in_time("the next token of finalists", 1, in, study, time, [&] { time_cached(in, study, r, time); });
   }
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
-  if (audited_samples(in) > 0 && !in.env.cancelled())
-    ending.notes.push_back(audit_selected(in, study, r.places.front()));
+  if (audited_samples(in) > 0)
+    optional_step("the audit of the selected model", in, study,
+                  [&] { ending.notes.push_back(audit_selected(in, study, r.places.front())); });
   note_fault(in, study, r.places.front(), time);
   note_changed_tokens(in, study, r.places.front(), time);
   note_text_errors(in, study, r.places.front(), time);
   const bool draws = time.has_time(Closing::now(o, time).drawing, "plots/*.svg, which `seqto report` draws");
-  const std::map<fs::path, Model> carried = carried_decoders(in, study, r, time);
+  std::map<fs::path, Model> carried;
+  optional_step("the selected plan in decoders with a cache", in, study,
+                [&] { carried = carried_decoders(in, study, r, time); });
   if (!time.left_out().empty())
     ending.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(time.left_out(), "; ")));
   ending.wall_seconds += time.spent();
   notes::kEnding.add(study.study, ending);
   Summary summary = read_summary(o.output);
   name_selected(in, summary);
-  for (const auto& [file, model] : carried) save_model(model, o.output / kSelectedFolder / file);
+  for (const auto& [file, model] : carried) save_model(model, StudyFolder{o.output}.selected_pair() / file);
   return {std::move(summary), {.plots = draws}};
 }
 

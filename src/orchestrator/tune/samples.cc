@@ -148,10 +148,12 @@ Samples open_samples(const TuneOptions& o, const OpenData& open) {
   bool one = o.calibration_data.empty() && o.ranking_data.empty();
   Samples s = one ? from_one(o, open) : from_several(o, open);
   if (s.split.evaluation.empty())
-    throw Error(Code::kInvalidInput,
-                fmt::format("[tune] {} samples found, all of them used for calibration; at least one more "
-                            "was expected for the evaluation; give more data or fewer --calibration-samples",
-                            s.data->size()));
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[tune] {} samples found, {} used for calibration and {} to search on; at least one more was "
+                    "expected for the evaluation; give more data, fewer --calibration-samples or fewer "
+                    "--search-samples",
+                    s.data->size(), s.split.calibration.size(), s.split.search.size()));
   if (searches(o) && s.split.search.size() < 2)
     throw Error(
         Code::kInvalidInput,

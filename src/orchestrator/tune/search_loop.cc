@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "orchestrator/study/asked.h"
+#include "search/strategies/strategies.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
 #include "visualizer/format.h"
@@ -129,7 +130,7 @@ int64_t SearchLoop::reserved_trials() const {
   if (!searches(o_)) return 0;
   // Uniform plans are reported from the start.
   const int64_t found =
-      std::ranges::count_if(trials(), [](const Trial& t) { return t.part == Part::kSearch && t.step != "uniform"; });
+      std::ranges::count_if(trials(), [](const Trial& t) { return t.part == Part::kSearch && t.step != kUniformStep; });
   return std::min(found, o_.max_evaluations > 0 ? std::min(o_.search.front, o_.max_evaluations / 3) : o_.search.front);
 }
 

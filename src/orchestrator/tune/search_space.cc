@@ -58,10 +58,11 @@ SearchSpace search_space(const Model& model, const QuantizeOptions& quantize, co
   return space;
 }
 
-void set_bounds(StrategyOptions& options, const std::vector<Limit>& limits, const SearchSpace& space) {
+void set_bounds(StrategyOptions& options, const std::vector<Limit>& limits, const SearchSpace& space,
+                int64_t float_bytes) {
   for (const Limit& limit : limits) {
     if (limit.figure == "size_bytes") options.max_size_bytes = limit.bound;
-    if (limit.figure == "size_ratio") options.max_size_bytes = limit.bound * static_cast<double>(space.size_of({}));
+    if (limit.figure == "size_ratio") options.max_size_bytes = limit.bound * static_cast<double>(float_bytes);
     if (!space.latency_of) continue;
     if (limit.figure == "latency_ns") options.max_latency_ns = limit.bound;
     if (limit.figure == "latency_ratio") options.max_latency_ns = limit.bound * space.latency_of({});

@@ -16,8 +16,9 @@ namespace seqto::internal {
 // The model is in the form that candidates are made of, which outlives the space.
 SearchSpace search_space(const Model& model, const QuantizeOptions& quantize, const TuneOptions& options);
 
-// Ratios are to the float model; a latency in nanoseconds is the device's, as the space's model of latencies predicts
-// it. Without such a model latencies are unbounded.
-void set_bounds(StrategyOptions& options, const std::vector<Limit>& limits, const SearchSpace& space);
+// Ratios are to the float model, whose file has so many bytes; a latency in nanoseconds is the device's, as the space's
+// model of latencies predicts it. Without such a model latencies are unbounded.
+void set_bounds(StrategyOptions& options, const std::vector<Limit>& limits, const SearchSpace& space,
+                int64_t float_bytes);
 
 }  // namespace seqto::internal

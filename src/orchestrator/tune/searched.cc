@@ -14,6 +14,7 @@
 #include "orchestrator/tune/predicted_latencies.h"
 #include "orchestrator/tune/search_loop.h"
 #include "orchestrator/tune/search_space.h"
+#include "search/strategies/strategies.h"
 
 namespace seqto::internal {
 namespace {
@@ -51,7 +52,7 @@ StrategyOptions strategy_options(const Inputs& in, const OpenStudy& study, const
   }
   options.time_spent = time.search_spent(Closing::now(o, time).kept(o, time));
   options.seed = o.dataset.seed;
-  set_bounds(options, o.limits, space);
+  set_bounds(options, o.limits, space, in.model_bytes);
   return options;
 }
 
@@ -138,7 +139,7 @@ Searched search(const Inputs& in, OpenStudy& study, References& r, TimeBudget& t
                   .elsewhere = elsewhere.evaluations,
                   .strategy = strategy,
                   .learn = [&](std::span<const Proposal> proposals) {
-                    return latencies && o.strategy == "chain" && latencies->learn_from(proposals, options);
+                    return latencies && traits_of(o.strategy).adapts && latencies->learn_from(proposals, options);
                   }});
   if (elsewhere.ends_before_report) return result;
   if (searches(o)) note_what_if(space, options, study.study, r.learned.corrections);
