@@ -67,6 +67,23 @@ TEST(RecipeChoices, WeightsMadeOfConstantsAreTold) {
   }
 }
 
+TEST(RecipeChoices, AModelOfComputedWeightsAloneNeedsPreparing) {
+  const Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4] x) => (float[1,2] y) <float16[4,2] half = {1,2,3,4,5,6,7,8}> {
+      [wide] w = Cast<to = 1>(half)
+      [layer] y = MatMul(x, w)
+    })");
+  try {
+    require_quantizable(model, Scheme::kInt8);
+    FAIL() << "it has nothing to quantize";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the weights of 1 layer found are computed from constants"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(RecipeChoices, RecurrentLayersThatStayFloatAreTold) {
   const auto notes = [](const std::string& op_type, const char* mode) {
     const std::string gates = op_type == "GRU" ? "6" : "8";

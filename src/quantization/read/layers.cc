@@ -10,6 +10,7 @@
 #include "model/bodies.h"
 #include "model/op_traits.h"
 #include "quantization/plan/weight_sites.h"
+#include "quantization/read/computed_weights.h"
 #include "quantization/read/layer_form.h"
 #include "seqto/error.h"
 #include "seqto/explain.h"
@@ -203,6 +204,12 @@ void require_quantizable(const Model& model, Scheme scheme) {
                 "DECODER` tunes a merged decoder; where one input decides the branch, `seqto prepare MODEL "
                 "--fix-input NAME=NUMBER -o OUT` leaves that branch alone");
   refuse_other_floats(model, scheme);
+  if (const int computed = internal::layers_of_computed_weights(model); computed > 0)
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[quantize] nothing to quantize: the weights of {} layer{} found are computed from constants, "
+                    "as by a Cast of float16; constants were expected; `seqto prepare MODEL -o OUT` makes them",
+                    computed, computed == 1 ? "" : "s"));
   throw Error(
       Code::kInvalidInput,
       "[quantize] nothing to quantize: the model has no Conv, ConvTranspose, Gemm, MatMul or Gather with constant "

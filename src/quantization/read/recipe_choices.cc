@@ -7,9 +7,8 @@
 #include <unordered_set>
 
 #include "model/bodies.h"
-#include "model/graph_view.h"
 #include "model/op_traits.h"
-#include "quantization/plan/weight_sites.h"
+#include "quantization/read/computed_weights.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
 
@@ -60,20 +59,9 @@ std::vector<std::string> spare_convolutions(Recipe& recipe, const Model& model) 
                   spared)};
 }
 
-// Weights that the graph makes of constants, as weight normalization does, have no form. Says what gives them one.
+// Says what gives them a form.
 std::vector<std::string> computed_weights(const Model& model) {
-  const internal::GraphView view(model);
-  const auto constant = [&](const std::string& name) { return view.constant(name); };
-  const internal::TransposedWeights turned = internal::transposed_weights(model, constant);
-  std::unordered_set<std::string> computed;
-  const auto is_known = [&](const std::string& name) { return constant(name) || computed.contains(name); };
-  int layers = 0;
-  for (const Node& node : model.graph.nodes) {
-    const bool known = !node.inputs.empty() && std::ranges::all_of(node.inputs, is_known);
-    if (known) computed.insert(node.outputs.begin(), node.outputs.end());
-    else if (internal::has(node, internal::kProduct) && node.inputs.size() > 1 && !turned.contains(node.inputs[1]))
-      layers += computed.contains(node.inputs[1]);
-  }
+  const int layers = internal::layers_of_computed_weights(model);
   if (layers == 0) return {};
   return {
       fmt::format("the weights of {} layer{} are computed from constants, as by weight normalization, and stay "
