@@ -8,6 +8,7 @@
 #include "metric_flags.h"
 #include "one_in_flags.h"
 #include "print_json.h"
+#include "seqto/bench.h"
 #include "seqto/error.h"
 #include "seqto/one_in.h"
 #include "terminal.h"
@@ -47,8 +48,9 @@ void print_one_in(const OneIn& result) {
     if (!e->failure.empty()) fmt::print("{} failed: {}\n", group_name(result.groups[e->group]), e->failure);
 }
 
-void write_plan_within(const OneIn& result, const OneInFlags& f, const Context& context) {
-  const auto bytes = static_cast<int64_t>(f.size * (f.size <= 1 ? static_cast<double>(result.model_bytes) : 1e6));
+// `given`: the bytes of the model's file, of which a share is.
+void write_plan_within(const OneIn& result, const OneInFlags& f, int64_t given, const Context& context) {
+  const auto bytes = static_cast<int64_t>(f.size * (f.size <= 1 ? static_cast<double>(given) : 1e6));
   const auto plan = plan_within(result, bytes);
   if (!plan)
     throw Error(Code::kUsage, fmt::format("[analyze] --size {} found; these schemes make no file so small; give a "
@@ -85,7 +87,8 @@ void one_in_command(const WordFlags& f, const OneInFlags& own, const Context& co
   if (!f.data.options.states.empty() || !f.quantized.empty())
     throw Error(Code::kUsage, fmt::format("[analyze] --one-in and {} found; one of them expected",
                                           f.quantized.empty() ? "--state" : "--quantized"));
-  const Model model = load_for_quantizing(model_file(f.model, f.hub, context), options.quantize, context.env, true);
+  const std::string file = model_file(f.model, f.hub, context);
+  const Model model = load_for_quantizing(file, options.quantize, context.env, true);
   options.quantize.exclude = expand_patterns(f.exclude, model);
   options.quantize.include = expand_patterns(options.quantize.include, model);
   Workbench bench = open_workbench(f, model, "analyze", false, context);
@@ -99,7 +102,7 @@ void one_in_command(const WordFlags& f, const OneInFlags& own, const Context& co
                   result.seconds, result.forward_seconds));
   if (context.json) print_json(nlohmann::ordered_json::parse(one_in_to_json(result)));
   else print_one_in(result);
-  if (own.size > 0) write_plan_within(result, own, context);
+  if (own.size > 0) write_plan_within(result, own, model_file_bytes(file, load_model(file)), context);
 }
 
 }  // namespace seqto::cli

@@ -11,6 +11,7 @@
 #include "layer_table.h"
 #include "print_json.h"
 #include "quantize_recipe.h"
+#include "seqto/bench.h"
 #include "seqto/error.h"
 #include "seqto/plan.h"
 #include "seqto/report.h"
@@ -140,13 +141,6 @@ void say_what_was_done(const Quantized& made, const Context& context) {
   for (const auto& note : made.notes) context.env.log(LogLevel::kInfo, note);
 }
 
-// Of the file that was given, with those that its weights lie in.
-int64_t bytes_of(const std::string& file, const Model& model) {
-  auto bytes = static_cast<int64_t>(std::filesystem::file_size(file));
-  for (const auto& weights : model.external_files) bytes += static_cast<int64_t>(std::filesystem::file_size(weights));
-  return bytes;
-}
-
 void tell(const SelfCheck& check, const WordFlags& f, const QuantizeOptions& made_with, const Context& context) {
   if (check.ruined) context.env.log(LogLevel::kWarning, fmt::format("{}; try {}", check.text, advice(f, made_with)));
   else context.env.log(LogLevel::kInfo, check.text);
@@ -187,7 +181,17 @@ nlohmann::ordered_json to_json(const SelfCheck& check, const WordFlags& f, const
   return j;
 }
 
+// The float weights are in no other file.
+void keep_original(const WordFlags& f) {
+  std::error_code none;
+  if (std::filesystem::equivalent(f.model, f.output, none))
+    throw Error(Code::kUsage, fmt::format("[quantize] -o {} found, which is the float model itself; another file "
+                                          "expected: its weights would be lost",
+                                          f.output));
+}
+
 void quantize_command(const WordFlags& f, Command word, const Context& context) {
+  keep_original(f);
   if (f.verify && f.data.path.empty())
     throw Error(Code::kUsage, "[quantize] --verify without --data found; samples to run the model on expected");
   std::optional<Recipe> recipe;
@@ -199,7 +203,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   check_model(made.model);
   if (target) require_taken(made.model, *target);
   if (made.refused) context.env.log(LogLevel::kWarning, fmt::format("{} does not take the file", target->device));
-  const int64_t before = bytes_of(model_file(f.model, f.hub, context), made.float_model);
+  const int64_t before = model_file_bytes(model_file(f.model, f.hub, context), made.float_model);
   save_model(made.model, f.output);
   const int64_t after = serialized_size(made.model);
   say_what_was_done(made, context);

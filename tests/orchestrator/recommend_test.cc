@@ -41,6 +41,21 @@ TEST(Recommend, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
   EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is candidate 3:"));
 }
 
+// Too few samples to show that no class changes, of outputs among which classes are the least.
+TEST(Recommend, AnErrorWithinTheToleranceIsSmallEnough) {
+  std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 100, 0, {0, 0.04}),
+                            changing("small", 300, 100, 0, {0, 0.04}), changing("half", 500, 100, 0, {0, 0.04}),
+                            changing("copy", 1010, 99, 0, {0, 0.04})};
+  const double errors[] = {0, 0.02, 2e-5, 1e-8, 1e-14};
+  for (size_t i = 0; i < trials.size(); ++i) trials[i].measurement->losses.nmse = errors[i];
+  const Summary summary = summary_of("errors", trials, {{"nmse", "size", "latency"}});
+  EXPECT_FALSE(summary.as_good_as_float);
+  EXPECT_EQ(summary.selected, "small");
+  const auto& front = summary.front;
+  EXPECT_TRUE(std::ranges::none_of(front, [](const SummaryPoint& p) { return p.trial.id == "copy"; }))
+      << "neither smaller than float nor surely faster";
+}
+
 TEST(Recommend, OfTwoTimesSizeCountsWhereItIsAnObjective) {
   std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 40, 0.3, {0.2, 0.4}),
                             changing("small", 300, 50, 0, {0, 0.004}), changing("fast", 900, 50, 0, {0, 0.004})};

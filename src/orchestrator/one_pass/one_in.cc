@@ -49,9 +49,7 @@ Plan within(const Plan& plan, const std::unordered_set<LayerId>& nodes) {
 class Pass {
  public:
   Pass(const Model& model, const Ranges& ranges, const OneInOptions& options, const SampleRun& on, OneIn& result)
-      : model_(model), ranges_(ranges), options_(options), on_(on), result_(result) {
-    for (const Initializer& i : model.graph.initializers) sizes_[i.name] = std::ssize(i.tensor.bytes());
-  }
+      : model_(model), ranges_(ranges), options_(options), on_(on), result_(result) {}
 
   void run(std::vector<Candidate>& candidates) {
     constexpr int64_t kBlocks = 16;
@@ -160,16 +158,25 @@ class Pass {
     return compare(a, b);
   }
 
+  // Of the file, names and nodes too: of small layers they are a part of it that counts.
   void count_bytes(Candidate& candidate, const Model& model, const Model& quantized) const {
+    const auto bytes = [](const std::vector<Node>& nodes, std::vector<Initializer> initializers) {
+      Model part;
+      part.graph.nodes = nodes;
+      part.graph.initializers = std::move(initializers);
+      return serialized_size(part);
+    };
     std::unordered_set<std::string> before, after;
+    std::vector<Initializer> stored, gone;
     for (const Initializer& i : model.graph.initializers) before.insert(i.name);
     for (const Initializer& i : quantized.graph.initializers) {
       after.insert(i.name);
-      if (!before.contains(i.name) && candidate.stored.insert(i.name).second)
-        candidate.bytes_saved -= std::ssize(i.tensor.bytes());
+      if (!before.contains(i.name) && candidate.stored.insert(i.name).second) stored.push_back(i);
     }
-    for (const std::string& name : before)
-      if (!after.contains(name) && candidate.gone.insert(name).second) candidate.bytes_saved += sizes_.at(name);
+    for (const Initializer& i : block_->model.graph.initializers)  // in the types of the file
+      if (!after.contains(i.name) && candidate.gone.insert(i.name).second) gone.push_back(i);
+    candidate.bytes_saved += bytes(model.graph.nodes, std::move(gone));
+    candidate.bytes_saved -= bytes(quantized.graph.nodes, std::move(stored));
   }
 
   const Model& model_;
@@ -177,7 +184,6 @@ class Pass {
   const OneInOptions& options_;
   const SampleRun& on_;
   OneIn& result_;
-  std::unordered_map<std::string, int64_t> sizes_;  // of the model's constants
   TemporaryFolder folder_;
   const Block* block_ = nullptr;
   bool is_last_ = false;

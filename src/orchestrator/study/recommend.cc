@@ -37,13 +37,17 @@ bool finds_as_much(const SummaryPoint& point, double tolerance) {
 // Slower than float, and what it costs: less is better.
 using Cost = std::pair<bool, double>;
 
+// What is small enough whatever it is. By Pinsker's inequality a KL of at most 2 tolerance^2 leaves distributions no
+// more than the tolerance apart. An nmse within the tolerance is as good as float where no classes say more; that of
+// vectors of length 1 is twice their cosine distance.
+double small_enough(const std::string& loss, double tolerance) {
+  return loss == "kl" ? 2 * tolerance * tolerance : loss == "nmse" ? tolerance : loss == "cosine" ? tolerance / 2 : 0;
+}
+
 // Where none is surely as good. What is within the interval of the least changed one is not told from it: there the
-// loss that the search follows decides, of a task metric its stand-in. It sees more than whole answers. A KL of at most
-// 2 tolerance^2 is small enough whatever it is: by Pinsker's inequality distributions are then no more than the
-// tolerance apart.
+// loss that the search follows decides, of a task metric its stand-in. It sees more than whole answers.
 const SummaryPoint& nearest(const DeviceFront& d, const std::string& loss,
                             const std::function<Cost(const SummaryPoint&)>& cost) {
-  const double small_enough = loss == "kl" ? 2 * d.tolerance * d.tolerance : 0;
   const auto or_infinity = [](double value) {
     return std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
   };
@@ -52,7 +56,7 @@ const SummaryPoint& nearest(const DeviceFront& d, const std::string& loss,
   const double reach = std::max(judged(least), worst(least, d.judged_by));
   return *std::ranges::min_element(d.front, {}, [&](const SummaryPoint& p) {
     const double found = or_infinity(std::max(loss_of(p, loss), worst(p, loss)));
-    const bool small = found <= small_enough;
+    const bool small = found <= small_enough(loss, d.tolerance);
     return std::tuple(judged(p) > reach, small ? 0 : found, small ? 0 : judged(p), cost(p));
   });
 }

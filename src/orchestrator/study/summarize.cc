@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "metrics/decode_speed.h"
 #include "orchestrator/study/name_points.h"
 #include "orchestrator/study/recommend.h"
 #include "seqto/error.h"
@@ -147,6 +148,15 @@ std::vector<std::string> measured_objectives(std::vector<std::string> objectives
   return objectives;
 }
 
+// Not smaller than float and not surely faster: it is on the front by what times differ by chance.
+bool saves_nothing(const Measurement& m, const Measurement& in_float, const std::vector<std::string>& objectives) {
+  const auto has = [&](const char* name) { return std::ranges::find(objectives, name) != objectives.end(); };
+  const bool faster = has("latency") && speed_of(m.latency, in_float.latency) == Speed::kFaster;
+  const bool decodes_faster = has("decode_latency") && m.decode_latency && in_float.decode_latency &&
+                              decode_speed(*m.decode_latency, *in_float.decode_latency) == Speed::kFaster;
+  return m.size_bytes >= in_float.size_bytes && !faster && !decodes_faster;
+}
+
 DeviceFront front_on(const std::string& device, std::vector<Trial> measured_trials, Ending ending,
                      const Pointer& point) {
   const std::vector<Trial> trials = as_shown(std::move(measured_trials), device, ending);
@@ -158,6 +168,9 @@ DeviceFront front_on(const std::string& device, std::vector<Trial> measured_tria
   d.fully_quantized = point(full);
   std::vector<Point> points;
   for (size_t i : front_of(trials, ending.objectives)) {
+    if (baseline.failure.empty() && baseline.measurement &&
+        saves_nothing(*trials[i].measurement, *baseline.measurement, ending.objectives))
+      continue;
     d.front.push_back(point(trials[i]));
     points.push_back(point_of(trials[i], ending.objectives));
   }

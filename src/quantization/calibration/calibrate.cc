@@ -134,6 +134,26 @@ class Pass {
   RangeObserver& observer_;
 };
 
+// Of samples that tell nothing of what will come: others of their kind would not show that the model is ruined.
+void warn_of_samples(const Model& model, const Ranges& ranges, const SampleRun& on) {
+  const auto warn = [&](const std::string& found) {
+    on.env.log(LogLevel::kWarning, fmt::format("{}; give samples like those that the model will read", found));
+  };
+  bool any = false, varies = false;
+  for (const ValueInfo& input : model.graph.free_inputs()) {
+    const auto found = ranges.find(input.name);
+    if (found == ranges.end()) continue;
+    const Range& range = found->second;
+    any = true;
+    varies |= range.lowest < range.highest;
+    if (std::max(-range.lowest, range.highest) >= kUnbounded)
+      warn(fmt::format("the calibration samples hold infinity in the input '{}', which stays float", input.name));
+  }
+  const size_t count = on.samples.size();
+  if (any && !varies) warn(fmt::format("the inputs hold a single value in all of {} calibration samples", count));
+  else if (count == 1) warn("the ranges come from one calibration sample: values beyond them will be cut off");
+}
+
 }  // namespace
 
 std::string_view to_string(CalibrationMethod method) { return kMethods[static_cast<size_t>(method)]; }
@@ -178,6 +198,7 @@ Ranges calibrate(const Model& model, const SampleRun& on, const CalibrateOptions
   }
   Ranges ranges;
   for (auto& t : observer.tensors()) ranges[t.name] = observer.range_of(t);
+  warn_of_samples(model, ranges, on);
   return ranges;
 }
 
