@@ -27,6 +27,8 @@ constexpr Traits kExactInHalf = 1ull << 9;    // the same whether before or afte
 constexpr Traits kAttends = 1ull << 31;       // queries to keys and values, in one operator
 constexpr Traits kChooses = 1ull << 32;       // by comparing values what it gives, in which order, and how much of it
 
+constexpr Traits kRandom = 1ull << 33;  // draws numbers
+
 // --- what becomes of values, codes and channels
 constexpr Traits kMovesValues = 1ull << 10;  // all of them: the runtime takes Q and DQ past it, as it does past MaxPool
 constexpr Traits kKeepsCodes = 1ull << 11;   // computes on integers as on floats, handing on what codes mean

@@ -102,6 +102,26 @@ TEST(FloatResults, StayInFloatWhereThatIsAskedFor) {
   EXPECT_TRUE(readers(options).contains("Softmax"));
 }
 
+TEST(FloatResults, AProductOfConstantsAloneIsFloat) {
+  const Model model = parsed(R"(g (float[1,4] x) => (float[1,4] y, float[4,4] places) {
+  grid = Neg (w)
+  angles = MatMul (grid, w)
+  places = Sin (angles)
+  y = MatMul (x, w)
+})",
+                             {{"w", {4, 4}}});
+  Ranges ranges;
+  for (const char* name : {"x", "grid", "angles", "places", "y"}) ranges[name] = {-1, 1};
+  const auto pairs_at = [&](const QuantizeOptions& options, const char* tensor) {
+    const Model result = Quantizer(model, ranges, options).quantize(uniform_plan(model, Scheme::kInt8));
+    return std::ranges::any_of(result.graph.nodes,
+                               [&](const Node& n) { return n.op_type == "QuantizeLinear" && n.inputs[0] == tensor; });
+  };
+  EXPECT_FALSE(pairs_at({}, "angles"));
+  EXPECT_TRUE(pairs_at({}, "x"));
+  EXPECT_TRUE(pairs_at({.compat_onnxruntime = true}, "angles"));
+}
+
 // A product reads the codes of what lies between products, all else reads it as it was.
 TEST(FloatResults, AreReadAsTheyWereByWhatIsInFloat) {
   const Model model = parsed(R"(g (float[1,4] x) => (float[1,4] y, float[1,4] n) {

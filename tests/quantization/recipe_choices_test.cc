@@ -67,6 +67,22 @@ TEST(RecipeChoices, WeightsMadeOfConstantsAreTold) {
   }
 }
 
+TEST(RecipeChoices, RandomNumbersAreTold) {
+  const Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4] x) => (float[1,2] y) <float[4,2] w = {1,2,3,4,5,6,7,8}> {
+      [noise] n = RandomNormalLike(x)
+      [sum] s = Add(x, n)
+      [layer] y = MatMul(s, w)
+    })");
+  for (const char* mode : {"static", "dynamic", "weights", "float16"}) {
+    Recipe recipe;
+    const auto notes = take_mode(recipe, model, mode, Scheme::kInt8Weights, true);
+    ASSERT_EQ(notes.size(), 1u) << mode;
+    EXPECT_NE(notes[0].find("RandomNormalLike 'noise' draws random numbers"), std::string::npos) << notes[0];
+  }
+}
+
 TEST(RecipeChoices, AModelOfComputedWeightsAloneNeedsPreparing) {
   const Model model = parse_model_text(R"(
     <ir_version: 8, opset_import: ["" : 17]>

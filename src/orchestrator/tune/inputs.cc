@@ -12,8 +12,10 @@
 #include "model/bodies.h"
 #include "model/op_traits.h"
 #include "model/pair.h"
+#include "model/unneeded.h"
 #include "orchestrator/study/study_files.h"
 #include "quantization/plan/open_dimension.h"
+#include "quantization/read/random_nodes.h"
 #include "runner/text/written_tokens.h"
 #include "search/strategies/strategies.h"
 #include "seqto/plan.h"
@@ -85,6 +87,16 @@ void open_cached_decoders(Inputs& in) {
     in.cached_decoders.push_back(open_cached(file, in.model, *pair, o.quantize));
 }
 
+constexpr double kMuch = 0.05;  // of the file
+
+// Candidates are smaller by these, whatever their schemes save.
+void note_export_notes(Inputs& in) {
+  const int64_t bytes = serialized_size(in.model) - serialized_size(without_export_notes(in.model));
+  if (static_cast<double>(bytes) < kMuch * static_cast<double>(in.model_bytes)) return;
+  in.notes.push_back(fmt::format("{} of the {} of the model are notes of its exporter, which candidates do not have",
+                                 format_bytes(bytes), format_bytes(in.model_bytes)));
+}
+
 void open_model(Inputs& in) {
   TuneOptions& o = in.options;
   in.model = load_model(o.model);
@@ -95,6 +107,7 @@ void open_model(Inputs& in) {
   in.external_files = in.model.external_files;
   in.model_sha256 = model_sha256(o.model, in.model);
   in.model_bytes = model_file_bytes(o.model, in.model);
+  note_export_notes(in);
   refuse_trees(in.model);
   const std::vector<LayerId> excluded = excluded_layers(o, in.model);
   // The published procedure takes the model as it is.
@@ -307,7 +320,6 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
 }
 
 void note_bodies(Inputs& in) {
-  constexpr double kMuch = 0.05;  // of the file
   const int64_t bytes = bytes_of_bodies(in.model);
   if (static_cast<double>(bytes) < kMuch * static_cast<double>(in.model_bytes)) return;
   in.notes.push_back(fmt::format("{} of the {} of the model lie in bodies of If, Loop or Scan; these stay as they are",
@@ -353,6 +365,10 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, A
   Starting starting = start_runners(o, env);
   open_model(in);
   note_bodies(in);
+  for (const std::string& note : random_nodes(in.model)) {
+    in.notes.push_back(note);
+    in.env.log(LogLevel::kWarning, note);
+  }
   if (asked.schemes.empty()) add_schemes_of(in, begun);
   if (access == Access::kWrite) make_writable_folder(o.output);
   RunnerOptions here = o.runner;

@@ -19,7 +19,7 @@ EligibleLayers::EligibleLayers(const Model& model, const GraphView& view, const 
       options_(options),
       include_(options.include.begin(), options.include.end()),
       exclude_(options.exclude.begin(), options.exclude.end()) {
-  const Left left{half_concats(), find_readout(), find_free()};
+  const Left left{half_concats(), find_readout(), find_free(), find_computed()};
   for (const Node& n : model.graph.nodes) {
     const bool listed = lists(n, Scheme::kInt8);
     const char* id = listed ? why_float(n, left) : nullptr;
@@ -71,6 +71,19 @@ std::unordered_set<std::string> EligibleLayers::find_free() const {
   return float_results(model_, view_, options_.exclude_output_op_types);
 }
 
+// Of constants alone.
+std::unordered_set<std::string> EligibleLayers::find_computed() const {
+  if (options_.compat_onnxruntime) return {};
+  std::unordered_set<std::string> found;
+  const auto is_known = [&](const std::string& name) {
+    return name.empty() || view_.constant(name) || found.contains(name);
+  };
+  for (const Node& n : model_.graph.nodes)
+    if (!n.inputs.empty() && !has(n, kPair) && std::ranges::all_of(n.inputs, is_known))
+      found.insert(n.outputs.begin(), n.outputs.end());
+  return found;
+}
+
 // The id of what keeps a layer that was asked for in float; null where nothing does.
 const char* EligibleLayers::why_float(const Node& n, const Left& left) const {
   auto reads_nothing = [&](size_t k) {
@@ -79,6 +92,8 @@ const char* EligibleLayers::why_float(const Node& n, const Left& left) const {
   };
   if (std::ranges::any_of(data_inputs(n), reads_nothing)) return "D58";
   if (options_.compat_onnxruntime) return nullptr;
+  // The runtime computes it once, when it loads the model.
+  if (has(n, kProduct) && left.computed.contains(n.outputs[0])) return "D62";
   // No scale can span it.
   auto unbounded = [&](const std::string& name) {
     auto it = ranges_.find(name);

@@ -31,8 +31,9 @@ class EligibleLayers {
   Tensors half_concats() const;
   Tensors find_readout() const;
   Tensors find_free() const;
+  Tensors find_computed() const;
   struct Left {
-    Tensors half_concats, readout, free;
+    Tensors half_concats, readout, free, computed;
   };
   const char* why_float(const Node& n, const Left& left) const;
 

@@ -9,6 +9,7 @@
 #include "model/bodies.h"
 #include "model/op_traits.h"
 #include "quantization/read/computed_weights.h"
+#include "quantization/read/random_nodes.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
 
@@ -97,14 +98,14 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
     const bool in_bodies =
         recipe.quantize.enable_subgraph && std::ranges::any_of(model.graph.nodes, internal::has_body);
     if (!in_bodies) require_quantizable(model, *recipe.everywhere);
-    std::vector<std::string> notes = recurrent_layers(model, *recipe.everywhere);
+    std::vector<std::string> notes = both(internal::random_nodes(model), recurrent_layers(model, *recipe.everywhere));
     if (mode == "static") return notes;
     if (best) notes = both(std::move(notes), spare_convolutions(recipe, model));
     return both(std::move(notes), computed_weights(model));
   }
   if (mode == "float16") {
     recipe.plan = uniform_plan(model, Scheme::kFloat16);
-    return {};
+    return internal::random_nodes(model);
   }
   if (mode != "weights")
     throw Error(Code::kUsage, "[quantize] mode '" + mode + "' found; static, dynamic, weights or float16 expected");
@@ -115,7 +116,7 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
     throw Error(Code::kInvalidInput,
                 "[quantize] nothing to quantize: no layer of the model reads a constant weight; choose a model with "
                 "such layers");
-  return notes;
+  return both(std::move(notes), internal::random_nodes(model));
 }
 
 std::vector<std::string> take_plan(Recipe& recipe, Plan plan, Model& model) {

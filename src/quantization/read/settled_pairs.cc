@@ -35,8 +35,6 @@ std::string value_text(const Attribute& attribute) {
       attribute.value);
 }
 
-bool is_random(const Node& node) { return node.op_type.starts_with("Random") || node.op_type == "Bernoulli"; }
-
 }  // namespace
 
 SettledPairs::SettledPairs(const Model& model, const Target& target) : PairGraph(model), target_(target) {
@@ -86,7 +84,7 @@ bool SettledPairs::propagates(const Node& node) const {
 
 bool SettledPairs::is_foldable(const Node& node) const {
   if (is_removed(node) || node.outputs.empty() || is_dequantize(node) || is_quantized_operator(node) ||
-      seqto::internal::is_constant(node) || has_body(node) || is_random(node))
+      seqto::internal::is_constant(node) || has_body(node) || has(node, kRandom))
     return false;
   if (std::ranges::any_of(node.outputs, [&](const std::string& o) { return folded_.contains(o); })) return false;
   if (node.inputs.empty()) return false;
@@ -135,7 +133,7 @@ bool SettledPairs::merge_equal() {
   bool changed = false;
   std::unordered_map<std::string, Node*> first;
   for (Node& node : nodes_) {
-    if (is_removed(node) || is_dequantize(node) || node.inputs.empty() || has_body(node) || is_random(node) ||
+    if (is_removed(node) || is_dequantize(node) || node.inputs.empty() || has_body(node) || has(node, kRandom) ||
         folded_.contains(node.outputs[0]))
       continue;
     std::string key = fmt::format("{}|{}|{}", node.domain, node.op_type, node.outputs.size());
