@@ -51,12 +51,40 @@ bool takes_16_bits(const Target& target) {
 // Ten times what `tune` takes for as good as float: the error is a tenth of the outputs' own power.
 double ruined_loss() { return 10 * TuneOptions().tolerance; }
 
-std::string in_words(const std::string& figure, double value, const Judged& on) {
+int64_t other_shapes(const Outputs& wanted, const Outputs& found) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < wanted.rows; ++i) count += wanted.row(i).size() != found.row(i).size();
+  return count;
+}
+
+std::string in_words(const SelfCheck& check, const Outputs& wanted, const Outputs& found) {
   const std::string samples =
-      fmt::format("{} {} sample{}", on.samples.size(), on.held_back ? "held-back" : "calibration",
-                  on.samples.size() == 1 ? "" : "s");
-  if (figure == "top1_disagreement") return fmt::format("differs from float on {:.0f} % of {}", 100 * value, samples);
-  return fmt::format("loses {} {:.2g} against float on {}", figure, value, samples);
+      fmt::format("{} {} sample{}", check.on.samples.size(), check.on.held_back ? "held-back" : "calibration",
+                  check.on.samples.size() == 1 ? "" : "s");
+  const double percent = 100 * check.value;
+  std::string text = check.figure != "top1_disagreement"
+                         ? fmt::format("loses {} {:.2g} against float on {}", check.figure, check.value, samples)
+                         : fmt::format("differs from float on {:.0f} % of {}", percent, samples);
+  if (const int64_t others = other_shapes(wanted, found); others > 0)
+    text +=
+        fmt::format(", of which it answers {} in another shape: how long the output is depends on its values", others);
+  return text;
+}
+
+// Of samples that differ in shape the first answer alone has the form that tells what the model is for.
+Outputs first_answer(const Outputs& wanted, const Model& model, const SampleRun& run) {
+  if (wanted.ends.empty()) return wanted;
+  return reference_outputs(model, {run.data, run.samples.first(1), run.runner, run.env});
+}
+
+void judge(SelfCheck& check, std::string_view loss, const Outputs& wanted, const Outputs& found) {
+  const Losses losses = compare(wanted, found);
+  const bool by_class = loss == "kl";
+  check.figure = by_class ? "top1_disagreement" : loss == "mse" ? "mse" : "nmse";
+  check.value = by_class ? losses.top1_disagreement : loss == "mse" ? losses.mse : losses.nmse;
+  // Of one number the loss has the number's scale: what is left of it has none.
+  check.ruined = by_class ? is_ruined(check.value, std::ssize(check.on.samples)) : losses.nmse > ruined_loss();
+  check.text = in_words(check, wanted, found);
 }
 
 }  // namespace
@@ -86,24 +114,21 @@ std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& benc
   if (on.samples.empty() || bench.data->is_random() || made.model.graph.outputs.front().type != DataType::kFloat)
     return {};
   const SampleRun run{*bench.data, on.samples, *bench.runner, env};
-  const Outputs wanted = reference_outputs(made.float_model, run);
-  Outputs found;
+  SelfCheck check{.on = on};
+  // Neither is a failure of the command, whose file is written.
+  const char* refused = "is not compared with float";
   try {
-    found = outputs_like(wanted, *bench.runner->load(made.model), run);
+    const Outputs wanted = reference_outputs(made.float_model, run);
+    refused = "does not run here";  // written for another runtime than this
+    const Outputs found = outputs_like(wanted, *bench.runner->load(made.model), run);
+    const FirstAnswer first{.outputs = first_answer(wanted, made.float_model, run),
+                            .sample = bench.data->read(on.samples.front()),
+                            .states = data.options.states.size()};
+    judge(check, find_reading({}, made.float_model, first).task->loss, wanted, found);
   } catch (const Error& error) {
     if (error.code() != Code::kInvalidInput) throw;
-    // Written for another runtime than this: no failure of the command.
-    return SelfCheck{.on = on, .text = fmt::format("does not run here: {}", error.what())};
+    check.text = fmt::format("{}: {}", refused, error.what());
   }
-  const FirstAnswer first{
-      .outputs = wanted, .sample = bench.data->read(on.samples.front()), .states = data.options.states.size()};
-  const std::string_view loss = find_reading({}, made.float_model, first).task->loss;
-  const Losses losses = compare(wanted, found);
-  SelfCheck check{.figure = loss == "kl" ? "top1_disagreement" : loss == "mse" ? "mse" : "nmse", .on = on};
-  check.value = loss == "kl" ? losses.top1_disagreement : loss == "mse" ? losses.mse : losses.nmse;
-  // Of one number the loss has the number's scale: what is left of it has none.
-  check.ruined = loss == "kl" ? is_ruined(check.value, std::ssize(on.samples)) : losses.nmse > ruined_loss();
-  check.text = in_words(check.figure, check.value, on);
   return check;
 }
 

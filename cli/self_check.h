@@ -28,9 +28,9 @@ struct SelfCheck {
   double value = 0;
   Judged on;
   bool ruined = false;
-  std::string text;  // "differs from float on 98 % of 16 held-back samples", or why it does not run
+  std::string text;  // "differs from float on 98 % of 16 held-back samples", or why nothing is known
 };
-// Runs both models on the samples. Nothing where there are none, or the first output is not float.
+// Runs both models on the samples. Nothing where there are none.
 std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on,
                                     const DataFlags& data, const Env& env);
 

@@ -85,8 +85,8 @@ struct Losses {
   double probability_change = 0;
 };
 Losses compare(const Outputs& reference, const Outputs& candidate);
-// Of each sample on its own, and their mean. Of candidates that know of no dims and no others, `nmse` is of the first
-// output alone, as one channel.
+// Of each sample, and their mean; one in another length than the reference's is wholly wrong. Of candidates that know
+// of no dims and no others, `nmse` is of the first output alone, as one channel.
 std::vector<Losses> compare_each(const Outputs& reference, const Outputs& candidate);
 Losses mean(std::span<const Losses> losses);
 
@@ -160,8 +160,8 @@ struct Measurement {
   std::set<std::string> lower_is_better;  // those of them that are errors
   // Of losses and metrics, by name.
   std::map<std::string, Interval> intervals;
-  // What pairs two candidates sample by sample, to six digits: "kl", "top1_disagreement" and losses that were asked
-  // for; with labels "top1" and "top5" (1: right); metrics that are means.
+  // What pairs two candidates by sample, to six digits: "kl", "top1_disagreement", losses asked for; "other_shape" (1:
+  // not float's; absent: none is); with labels "top1" and "top5" (1: right); metrics that are means.
   std::map<std::string, std::vector<double>> samples;
   // What pairs them in other metrics ("f1"): their values on resamples of the samples, to six digits.
   std::map<std::string, std::vector<double>> replicates;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/machine.h"
+#include "metrics/loss/other_shapes.h"
 #include "metrics/node_by_node.h"
 #include "metrics/scored_pair.h"
 #include "metrics/zero_scores.h"
@@ -68,7 +69,8 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.figures = figures_of(after, before);
   const bool is_mask = std::isfinite(after.losses.kl) && std::isfinite(after.losses.nmse);
   if (!not_finite.empty() && !is_mask) m.notes.push_back(std::move(not_finite));
-  if (std::string note = internal::note_on_zero_scores(before); !note.empty()) m.notes.push_back(std::move(note));
+  for (const std::string& note : {internal::note_on_zero_scores(before), internal::note_on_other_shapes(after)})
+    if (!note.empty()) m.notes.push_back(note);
   return m;
 }
 

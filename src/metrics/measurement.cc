@@ -4,6 +4,7 @@
 
 #include "metrics/loss/compare_rows.h"
 #include "metrics/loss/loss_fields.h"
+#include "metrics/loss/other_shapes.h"
 #include "metrics/six_digits.h"
 #include "metrics/task/class_metrics.h"
 #include "seqto/metrics.h"
@@ -34,6 +35,7 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
     measurement.losses = mean(each);
     measurement.kl_rows = std::move(rows);
     measurement.worst_output = std::move(worst);
+    internal::count_other_shapes(measurement, reference, outputs);
     for (const LossField& field : kLossFields)
       for (const Losses& losses : each) columns[std::string(field.name)].push_back(losses.*field.value);
   }

@@ -1,12 +1,29 @@
 #include "metrics/scored_pair.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
+#include "metrics/loss/other_shapes.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/task/detections.h"
 #include "metrics/zero_scores.h"
+#include "seqto/error.h"
 
 namespace seqto::internal {
+namespace {
+
+// Where all samples of each have one length, and the two differ, they are models with other classes.
+void require_one_form(const Outputs& reference, const Outputs& candidate) {
+  const bool vary = !reference.ends.empty() || !candidate.ends.empty() || reference.rows < 2;
+  if (vary || reference.columns == candidate.columns) return;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[compare] outputs of {} values found; {} expected, as the reference has; compare two forms "
+                          "of one model",
+                          candidate.columns, reference.columns));
+}
+
+}  // namespace
 
 ScoredPair::ScoredPair(const MetricOptions& asked, const Metrics& own, std::string reference, Names names,
                        bool labelled)
@@ -43,6 +60,7 @@ void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference,
 }
 
 std::pair<Measurement, Measurement> ScoredPair::measured(const Env& env) const {
+  require_one_form(reference_.outputs, candidate_.outputs);
   std::pair<Measurement, Measurement> both;
   measure_outputs(both.first, reference_.outputs, reference_.outputs, labels_);
   measure_outputs(both.second, reference_.outputs, candidate_.outputs, labels_);

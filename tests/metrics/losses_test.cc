@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "metrics/loss/loss_fields.h"
 #include "metrics/loss/output_values.h"
@@ -283,8 +285,29 @@ TEST(Losses, OneLongAxisIsOneRow) {
   EXPECT_EQ(rows({{1, 2, 3}}).classes(), 3);
 }
 
-TEST(Losses, OtherShapesAreAnError) {
-  EXPECT_THROW(compare(rows({{1, 2}}), rows({{1, 2, 3}})), Error);
+TEST(Losses, WhatIsAnsweredInAnotherLengthIsWhollyWrong) {
+  const Outputs wanted = rows({{3, 4}, {1, 2}});
+  Outputs found;
+  for (const std::vector<float>& row : {std::vector<float>{3, 4, 5}, {1, 2}}) found.append_of_any_length(row);
+  const std::vector<Losses> each = compare_each(wanted, found);
+  expect_losses(each[0], {.kl = -std::log(1e-12),
+                          .top1_disagreement = 1,
+                          .top5_disagreement = 1,
+                          .rank_dissimilarity = 1,
+                          .mse = 12.5,
+                          .cosine = 1,
+                          .nmse = 1,
+                          .probability_change = 1});
+  expect_losses(each[1], {});
+  EXPECT_FALSE(pooled_kl(wanted, found));
+  Measurement measurement;
+  measure_outputs(measurement, wanted, found, {});
+  EXPECT_EQ(measurement.samples.at("other_shape"), (std::vector<double>{1, 0}));
+  measure_outputs(measurement = {}, wanted, wanted, {});
+  EXPECT_FALSE(measurement.samples.contains("other_shape"));
+}
+
+TEST(Losses, OtherNumbersOfSamplesAreAnError) {
   EXPECT_THROW(compare(rows({{1, 2}}), rows({{1, 2}, {1, 2}})), Error);
   EXPECT_THROW(rows({{1, 2}, {1}}), Error);
   EXPECT_EQ(compare({}, {}).kl, 0);
@@ -385,10 +408,29 @@ TEST(Losses, HiddenPositionsDoNotCount) {
   EXPECT_EQ(compare(wanted, found).kl, 0);
 }
 
-TEST(Outputs, OfAnotherNumberOfClassesAreRefused) {
+Outputs of_shapes(const std::vector<std::vector<int64_t>>& shapes) {
   Outputs outputs;
-  internal::append_values(outputs, float_tensor({1, 2, 4}, std::vector<float>(8)));
-  EXPECT_THROW(internal::append_values(outputs, float_tensor({1, 2, 3}, std::vector<float>(6))), Error);
+  for (const std::vector<int64_t>& dims : shapes) {
+    const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies());
+    internal::append_values(outputs, float_tensor(dims, std::vector<float>(static_cast<size_t>(count))));
+  }
+  return outputs;
+}
+
+TEST(Outputs, OfListsHaveTheirClasses) {
+  for (const auto& shapes :
+       {std::vector<std::vector<int64_t>>{{3, 4}, {2, 4}}, {{0, 4}, {2, 4}}, {{1, 4}, {2, 4}, {0, 4}}}) {
+    const Outputs outputs = of_shapes(shapes);
+    EXPECT_EQ(outputs.classes(), 4);
+    EXPECT_EQ(outputs.row(1).size(), 8);
+  }
+}
+
+TEST(Outputs, OfAnotherNumberOfClassesAreSingleRows) {
+  const Outputs outputs = of_shapes({{1, 2, 4}, {1, 2, 3}, {1, 3, 4}});
+  EXPECT_TRUE(outputs.dims.empty());
+  EXPECT_EQ(outputs.classes(), 12) << "the longest";
+  EXPECT_EQ(outputs.row(1).size(), 6);
   EXPECT_THROW(rows({{1, 2}, {1, 2, 3}}), Error);
 }
 

@@ -34,8 +34,9 @@ bool are_shares(std::span<const float> row) {
 
 namespace {
 
+constexpr double kTiny = 1e-12;  // the published one: keeps a share of 0 finite
+
 double divergence(std::span<const double> p, std::span<const double> q) {
-  constexpr double kTiny = 1e-12;  // the published one: keeps a share of 0 finite
   double sum = 0;
   for (size_t i = 0; i < p.size(); ++i) sum += p[i] * (std::log(p[i] + kTiny) - std::log(q[i] + kTiny));
   return sum;
@@ -118,10 +119,6 @@ struct Channels {
   }
 };
 
-bool same_lengths(const Outputs& a, const Outputs& b) {
-  return a.rows == b.rows && a.columns == b.columns && a.values.size() == b.values.size() && a.ends == b.ends;
-}
-
 // Of each row by itself, on all cores.
 void for_rows(const Outputs& outputs, const std::function<void(int64_t row)>& work) {
   constexpr size_t kLeast = size_t{1} << 16;  // values, below which a thread costs more than it saves
@@ -173,11 +170,12 @@ std::vector<double> signals(const Outputs& wanted, const Channels& channels) {
 // Of each sample. `found` null: the candidate has no such output.
 std::vector<double> normalized_errors(const Outputs& wanted, const Outputs* found) {
   std::vector<double> errors(static_cast<size_t>(wanted.rows), 1);
-  if (!found || !same_lengths(wanted, *found)) return errors;
+  if (!found || wanted.rows != found->rows) return errors;
   const Channels channels(wanted);
   const std::vector<double> signal = signals(wanted, channels);
   for_rows(wanted, [&](int64_t i) {
     const auto a = wanted.row(i), b = found->row(i);
+    if (a.size() != b.size()) return;
     std::vector<double> noise(channels.count);
     channels.for_each(a.size(), [&](size_t k, size_t c) { noise[c] += square_of_difference(a[k], b[k]); });
     double sum = 0;
@@ -252,6 +250,18 @@ Losses compare_labels(std::span<const float> reference, std::span<const float> c
           .probability_change = differs};
 }
 
+// Of a sample that was answered in another length: the most that each loss can be, and mse as if all were 0.
+Losses lost(std::span<const float> reference, bool labels) {
+  const std::vector<float> nothing(reference.size());
+  return {.kl = labels ? 1 : -std::log(kTiny),
+          .top1_disagreement = 1,
+          .top5_disagreement = 1,
+          .rank_dissimilarity = 1,
+          .mse = reference.empty() ? 0 : or_infinity(mean_square(reference, nothing)),
+          .cosine = 1,
+          .probability_change = 1};
+}
+
 // Of a sample; `rows`: of each of its rows of class scores.
 Losses compare_sample(std::span<const float> reference, std::span<const float> candidate,
                       std::span<const Losses> rows) {
@@ -297,21 +307,25 @@ class Rows {
 namespace internal {
 
 ComparedRows compare_rows(const Outputs& reference, const Outputs& candidate) {
-  if (!same_lengths(reference, candidate)) {
-    const char* of_lengths = reference.ends.empty() && candidate.ends.empty() ? "" : ", of several lengths,";
+  if (reference.rows != candidate.rows)
     throw Error(Code::kInvalidInput,
-                fmt::format("[compare] {} x {} outputs{} found; {} x {} expected, as the reference has; run both "
-                            "models on the same samples",
-                            candidate.rows, candidate.columns, of_lengths, reference.rows, reference.columns));
-  }
+                fmt::format("[compare] outputs of {} samples found; {} expected, as the reference has; run both models "
+                            "on the same samples",
+                            candidate.rows, reference.rows));
   ComparedRows compared;
   compared.samples.resize(static_cast<size_t>(reference.rows));
-  if (reference.columns == 0) return compared;
-  const auto classes = static_cast<size_t>(reference.classes()), longest = static_cast<size_t>(reference.columns);
+  if (reference.columns == 0 && candidate.columns == 0) return compared;
+  const auto classes = static_cast<size_t>(std::max<int64_t>(1, reference.classes())),
+             longest = static_cast<size_t>(reference.columns);
   std::vector<std::vector<double>> kl(compared.samples.size());
   for_rows(reference, [&](int64_t i) {
     const auto a = reference.row(i), b = candidate.row(i);
     const auto sample = static_cast<size_t>(i);
+    if (a.size() != b.size()) {
+      compared.samples[sample] = lost(a, reference.labels);
+      kl[sample].assign((a.size() + classes - 1) / classes, compared.samples[sample].kl);
+      return;
+    }
     std::vector<Losses> rows;
     const auto compared_row = reference.labels ? compare_labels : compare_classes;
     const bool blank = is_blank(a);
@@ -355,6 +369,8 @@ std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candida
   if (reference.columns == 0 || reference.labels || candidate.classes() != reference.classes()) return {};
   if (reference.dims.size() < 3 && !(reference.ends.empty() && candidate.ends.empty()))
     return {};  // rows of several widths
+  for (int64_t i = 0; i < candidate.rows; ++i)
+    if (candidate.row(i).size() != reference.row(i).size()) return {};
   const int64_t classes = reference.classes();
   const int64_t wanted = std::ssize(reference.values) / classes, found = std::ssize(candidate.values) / classes;
   if (wanted > kMost / found || wanted * found > kMost / classes) return {};

@@ -40,6 +40,21 @@ bool are_positions(const std::vector<int64_t>& a, const std::vector<int64_t>& b)
   return a.size() == 2 && b.size() == 2 && a[0] == 1 && b[0] == 1;
 }
 
+// [places, classes] as [1, places, classes].
+std::vector<int64_t> as_list(std::vector<int64_t> dims) {
+  if (dims.size() == 2) dims.insert(dims.begin(), 1);
+  return dims;
+}
+
+// The dims of rows where one of `dims` joins those before. Lengths of sequences and lists may differ, the classes of a
+// place may not: what a sample has is one row then, of any length, and there are no dims.
+std::vector<int64_t> joined_dims(const Outputs& before, const std::vector<int64_t>& dims, int64_t values) {
+  const bool even = before.ends.empty() && values == before.columns;
+  if (before.rows == 0 || even || are_positions(dims, before.dims)) return dims;
+  const std::vector<int64_t> known = as_list(before.dims), list = as_list(dims);
+  return list.size() >= 3 && list.size() == known.size() && list.back() == known.back() ? list : std::vector<int64_t>();
+}
+
 }  // namespace
 
 bool is_integer(DataType type) {
@@ -61,16 +76,13 @@ void append_list(Outputs& outputs, const Tensor& tensor) {
 void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char> counted) {
   const std::vector<int64_t>& dims = tensor.dims();
   const bool some = hides_positions(tensor, counted);
-  // Lengths of sequences may differ; the classes of a position may not.
-  const bool alike = dims.size() == outputs.dims.size() && !dims.empty() &&
-                     (dims.back() == outputs.dims.back() || are_positions(dims, outputs.dims));
-  const bool may_differ = outputs.rows == 0 || alike || tensor.element_count() == outputs.columns;
-  outputs.dims = may_differ ? dims : std::vector<int64_t>();
-  if (some) outputs.dims[1] = std::ranges::count_if(counted, [](char c) { return c != 0; });
-  if (tensor.type() == DataType::kFloat && !some) outputs.append(tensor.values<float>());
-  else if (tensor.type() == DataType::kFloat) outputs.append(counted_values(tensor.values<float>(), counted));
-  else if (some) outputs.append(counted_values(values_of(tensor), counted));
-  else outputs.append(values_of(tensor));
+  outputs.dims = joined_dims(outputs, dims, tensor.element_count());
+  if (some && !outputs.dims.empty()) outputs.dims[1] = std::ranges::count_if(counted, [](char c) { return c != 0; });
+  if (tensor.type() == DataType::kFloat && !some) outputs.append_of_any_length(tensor.values<float>());
+  else if (tensor.type() == DataType::kFloat)
+    outputs.append_of_any_length(counted_values(tensor.values<float>(), counted));
+  else if (some) outputs.append_of_any_length(counted_values(values_of(tensor), counted));
+  else outputs.append_of_any_length(values_of(tensor));
 }
 
 namespace {

@@ -16,7 +16,8 @@ bool is_integer(DataType type);  // bool as well
 bool hides_positions(const Tensor& tensor, std::span<const char> counted);
 
 // A row more: the values of a tensor of numbers as float32, and its dims. Of an output of positions, [1, positions,
-// ...], the counted ones alone (Sample::counted; empty: all).
+// ...], the counted ones alone (Sample::counted; empty: all). Rows may differ in length: where the classes of a place
+// do, too, Outputs::dims are empty and a row is one set of values.
 void append_values(Outputs& outputs, const Tensor& tensor, std::span<const char> counted = {});
 
 // The same for a tensor of a list, whose dims may differ from row to row.
@@ -25,7 +26,7 @@ void append_list(Outputs& outputs, const Tensor& tensor);
 // A row more: the values of a model's first output of a float type as float32, and of its other float outputs, as long
 // as these have the dims of the rows before; labels before them are passed over. Where all outputs are integers the
 // same of these, which sets Outputs::labels. Throws Error{kInvalidInput} where none is either, which begins with
-// `asked_by`, as in "[evaluate]", and where the first is longer or shorter than before, unless it is one of positions.
+// `asked_by`, as in "[evaluate]".
 // Hidden positions leave the first output, not the others. With Outputs::pooling the row is the sample's vector, with
 // Outputs::maker what that makes of all outputs, with Outputs::classes_second a map whose classes are last.
 void append_outputs(Outputs& outputs, std::span<const Tensor> tensors, const char* asked_by,

@@ -78,7 +78,8 @@ LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
     const int64_t label = labels[i];
     if (label < 0) continue;
     if (outputs.labels) {
-      const auto found = static_cast<int64_t>(outputs.row(i)[0]);
+      const auto row = outputs.row(i);
+      const int64_t found = row.empty() ? -1 : static_cast<int64_t>(row[0]);
       answers.push_back({label, found});
       top1.push_back(found == label);
       top5.push_back(top1.back());

@@ -121,9 +121,7 @@ bool runs_along_positions(const Model& model, const Outputs& outputs) {
 }
 
 // What reads the scores of each frame as text.
-bool asks_for_text(const MetricOptions& asked) {
-  return std::ranges::any_of(asked.metrics, internal::reads_texts);
-}
+bool asks_for_text(const MetricOptions& asked) { return std::ranges::any_of(asked.metrics, internal::reads_texts); }
 
 // No object where there is none.
 nlohmann::json config_beside(const fs::path& model, const char* name) {
@@ -182,7 +180,8 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
                : Found{"classify", rows ? "scores of classes for each position" : "one set of class scores"};
   if (ids && is_sequence(outputs)) return {"embed", "features for each token"};
   if (ids && outputs.dims.size() == 2) return {"embed", "one vector of features for a text"};
-  if (rows || runs_along_positions(model, outputs))
+  const bool of_many_shapes = outputs.dims.empty();
+  if (rows || of_many_shapes || runs_along_positions(model, outputs))
     return {"raw", "the model's output is a map or a sequence, not one set of classes"};
   if (ends_in_tanh(model)) return {"raw", "the model's output is values within a Tanh"};
   return {"classify", "one set of class scores"};

@@ -18,7 +18,7 @@ namespace {
 Outputs rows_of(const Outputs& outputs, std::span<const size_t> rows) {
   Outputs result = outputs.without_rows();
   result.dims = outputs.dims;
-  for (const size_t row : rows) result.append(outputs.row(static_cast<int64_t>(row)));
+  for (const size_t row : rows) result.append_of_any_length(outputs.row(static_cast<int64_t>(row)));
   for (const Outputs& other : outputs.others) result.others.push_back(rows_of(other, rows));
   return result;
 }
@@ -33,8 +33,8 @@ class Heat {
     Outputs wanted = evaluation_.reference.without_rows(), found = outputs.without_rows();
     wanted.dims = evaluation_.reference.dims, found.dims = outputs.dims;
     for (; seen_ < outputs.rows; ++seen_) {
-      wanted.append(evaluation_.reference.row(seen_));
-      found.append(outputs.row(seen_));
+      wanted.append_of_any_length(evaluation_.reference.row(seen_));
+      found.append_of_any_length(outputs.row(seen_));
     }
     std::ranges::copy(compare_each(wanted, found), std::back_inserter(losses_));
     return race_->race.is_over(losses_, race_->size_bytes);

@@ -133,7 +133,7 @@ bool holds_numbers(const Outputs& outputs, int64_t row) {
   const auto any = [&](const Outputs& o) {
     return std::ranges::any_of(o.row(row), [](float v) { return std::isfinite(v); });
   };
-  return any(outputs) || std::ranges::any_of(outputs.others, any);
+  return outputs.row(row).empty() || any(outputs) || std::ranges::any_of(outputs.others, any);
 }
 
 // -inf keeps what it stands for from being chosen. NaN and infinity are masks where they have the same places in every

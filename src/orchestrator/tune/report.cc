@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "data/datasets.h"
+#include "metrics/loss/other_shapes.h"
 #include "model/pair.h"
 #include "orchestrator/study/study_files.h"
 #include "orchestrator/study/summarize.h"
@@ -154,6 +155,12 @@ template <class F>
 void note_in_time(const char* what, double runs, const Inputs& in, OpenStudy& study, TimeBudget& time, F note) {
   const auto run = static_cast<double>(study.study.find("float")->measurement->latency.median_ns) / 1e9;
   if (!in.env.cancelled() && time.has_time(run * runs, what)) optional_step(what, in, study, note);
+}
+
+void note_other_shapes(const TuneOptions& o, OpenStudy& study) {
+  const Trial* selected = study.study.find(summarize(study.study, o.output, study.ending).selected);
+  if (std::string note = note_on_other_shapes(study.study.trials(), selected); !note.empty())
+    study.ending.notes.push_back(std::move(note));
 }
 
 void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
@@ -327,6 +334,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
     if (!in.cached_decoders.empty() && by_latency(o))
       note_in_time("the next token of finalists", 1, in, study, time, [&] { time_cached(in, study, r, time); });
   }
+  note_other_shapes(o, study);
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
   if (audited_samples(in) > 0)
     optional_step("the audit of the selected model", in, study,
