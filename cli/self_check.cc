@@ -64,6 +64,8 @@ std::string in_words(const SelfCheck& check, const Outputs& wanted, const Output
   const double percent = 100 * check.value;
   std::string text = check.figure != "top1_disagreement"
                          ? fmt::format("loses {} {:.2g} against float on {}", check.figure, check.value, samples)
+                     : wanted.labels
+                         ? fmt::format("{:.2g} % of its whole numbers differ from float's on {}", percent, samples)
                          : fmt::format("differs from float on {:.0f} % of {}", percent, samples);
   if (const int64_t others = other_shapes(wanted, found); others > 0)
     text +=
@@ -79,7 +81,7 @@ Outputs first_answer(const Outputs& wanted, const Model& model, const SampleRun&
 
 void judge(SelfCheck& check, std::string_view loss, const Outputs& wanted, const Outputs& found) {
   const Losses losses = compare(wanted, found);
-  const bool by_class = loss == "kl";
+  const bool by_class = loss == "kl" || loss == "top1_disagreement";
   check.figure = by_class ? "top1_disagreement" : loss == "mse" ? "mse" : "nmse";
   check.value = by_class ? losses.top1_disagreement : loss == "mse" ? losses.mse : losses.nmse;
   // Of one number the loss has the number's scale: what is left of it has none.
@@ -111,8 +113,7 @@ Judged some_of(const std::vector<int64_t>& samples) {
 
 std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on,
                                     const DataFlags& data, const Env& env) {
-  if (on.samples.empty() || bench.data->is_random() || made.model.graph.outputs.front().type != DataType::kFloat)
-    return {};
+  if (on.samples.empty() || bench.data->is_random()) return {};
   const SampleRun run{*bench.data, on.samples, *bench.runner, env};
   SelfCheck check{.on = on};
   // Neither is a failure of the command, whose file is written.

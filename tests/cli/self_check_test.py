@@ -7,6 +7,8 @@ import sys
 import tempfile
 import unittest
 
+import onnx
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 
@@ -31,6 +33,20 @@ class SelfCheck(unittest.TestCase):
     def test_quick(self):
         self.assertNotIn("differs from float", self.quantize("--quick").stderr)
         self.assertNotIn("check", json.loads(self.quantize("--quick", "--json").stdout))
+
+    def test_of_whole_numbers_the_share_that_changes(self):
+        model = onnx.load(models.DIGITS)
+        scores = model.graph.output[0].name
+        model.graph.node.append(onnx.helper.make_node("ArgMax", [scores], ["digit"], axis=1, keepdims=0))
+        del model.graph.output[:]
+        model.graph.output.append(onnx.helper.make_tensor_value_info("digit", onnx.TensorProto.INT64, [None]))
+        onnx.save(model, self.dir / "labels.onnx")
+        done = models.seqto("--json", "quantize", self.dir / "labels.onnx", "--data", models.DIGITS_DATA, "-o", self.dir / "q.onnx",
+                            "--activation-type", "uint4", "--weight-type", "int4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"warning: [\d.]+ % of its whole numbers differ from float's on 16 \S+ samples; try")
+        check = json.loads(done.stdout)["check"]
+        self.assertEqual(check["figure"], "top1_disagreement"), self.assertGreater(check["value"], 0)
 
     def test_ruin_is_said_with_a_way_out(self):
         said = self.quantize("--activation-type", "uint4", "--weight-type", "int4").stderr
