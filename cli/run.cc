@@ -21,10 +21,14 @@ struct Flags {
 // Of each sample, of each output.
 using Shapes = std::vector<std::vector<std::vector<int64_t>>>;
 
+bool has_one_shape(const Shapes& shapes, size_t output) {
+  return std::ranges::all_of(shapes, [&](const auto& sample) { return sample[output] == shapes[0][output]; });
+}
+
 std::vector<Initializer> arrays_of(Answers answers, const Shapes& shapes) {
   std::vector<Initializer> arrays;
   for (size_t o = 0; o < answers.outputs.size(); ++o) {
-    if (!answers.outputs[o].ends.empty()) {
+    if (!has_one_shape(shapes, o)) {
       for (size_t i = 0; i < shapes.size(); ++i) {
         const std::span<const float> row = answers.outputs[o].row(static_cast<int64_t>(i));
         arrays.push_back(
@@ -40,6 +44,15 @@ std::vector<Initializer> arrays_of(Answers answers, const Shapes& shapes) {
     arrays.push_back({answers.names[o], float_tensor(shape, std::move(output.values))});
   }
   return arrays;
+}
+
+void say_which_differ(const std::vector<std::string>& outputs, const Shapes& shapes, const Env& env) {
+  for (size_t o = 0; o < outputs.size(); ++o)
+    if (!has_one_shape(shapes, o))
+      env.log(LogLevel::kInfo,
+              fmt::format("samples answer '{0}' in several shapes: it is written as an array for each, "
+                          "'{0}.0' to '{0}.{1}'",
+                          outputs[o], shapes.size() - 1));
 }
 
 void print_result(const std::string& file, const std::vector<std::string>& outputs, int64_t samples,
@@ -80,6 +93,7 @@ void run_command(const Flags& flags, const Context& context) {
   measure_task(measurement, metrics, counted, counted, truths);
   const std::vector<Initializer> arrays = arrays_of(std::move(answers), shapes);
   save_npz(f.output, arrays);
+  say_which_differ(session->output_names(), shapes, context.env);
   if (context.json) return print_result(f.output, session->output_names(), data->size(), measurement);
   fmt::print("wrote {} outputs of {} samples to {}\n{}", session->output_names().size(), data->size(), f.output,
              task_metrics_text(measurement));
@@ -92,7 +106,7 @@ void add_run(Command app, Context& context) {
   const Command word = add_word(app, "run", "A model's raw outputs over the data", f->word, true);
   word.under("Output")
       .add_option("-o,--output", f->word.output,
-                  ".npz to write: an array per output, NAME; where samples differ in length NAME.0, NAME.1 ...")
+                  ".npz to write: an array per output, NAME; where samples differ in shape NAME.0, NAME.1 ...")
       .required();
   add_metric_flags(word, f->metrics);
   add_print_config_flag(word);

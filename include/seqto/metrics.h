@@ -309,8 +309,8 @@ struct Answers {
   std::vector<Outputs> outputs;            // of one length each
 
   explicit Answers(std::vector<std::string> output_names = {}) : names(std::move(output_names)) {}
-  // One sample more; of outputs of positions the counted ones (Sample::counted). Throws Error{kInvalidInput} where an
-  // output is no tensor of numbers, or changes its shape in another way than by its number of positions.
+  // One sample more, of any shape; of outputs of positions the counted ones (Sample::counted). Throws
+  // Error{kInvalidInput} where an output is no tensor of numbers.
   void append(std::span<const Tensor> tensors, std::span<const char> counted = {});
   int64_t rows() const { return outputs.empty() ? 0 : outputs[0].rows; }
   // Throws Error{kInvalidInput} where an output is of several lengths, which `asked_by`, as "[run]", does not take.

@@ -73,13 +73,6 @@ Asked parse(const std::string& text) {
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-// At most along one axis: positions of a sequence, [1, positions, ...], or objects of a picture, [objects, 4].
-bool differ_in_length_alone(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  size_t different = 0;
-  for (size_t i = 0; i < a.size() && a.size() == b.size(); ++i) different += a[i] != b[i];
-  return a.size() == b.size() && different <= 1;
-}
-
 std::shared_ptr<const Metric> make_metric(const std::string& text, const MetricOptions& options) {
   const auto [name, file] = parse(text);
   const auto fail = [&](const std::string& expected) {
@@ -154,11 +147,6 @@ void Answers::append(std::span<const Tensor> tensors, std::span<const char> coun
       throw Error(Code::kInvalidInput, fmt::format("[metric] output '{}' is no tensor of numbers; one was expected; "
                                                    "leave that output out of the model",
                                                    names.at(o)));
-    if (outputs[o].rows > 0 && !differ_in_length_alone(tensor.dims(), dims[o]))
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[run] output '{}' changes its shape from sample to sample; one shape was expected; run "
-                              "fewer samples",
-                              names.at(o)));
     const bool same = outputs[o].rows == 0 || (outputs[o].ends.empty() && dims[o] == tensor.dims());
     dims[o] = tensor.dims();
     if (same || tensor.dims().size() >= 3) internal::append_values(outputs[o], tensor, counted);
