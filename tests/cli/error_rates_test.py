@@ -101,6 +101,17 @@ class ErrorRates(unittest.TestCase):
             self.assertAlmostEqual(found[metric]["value"], rate(self.said, heard), places=6)
             self.assertLess(found[metric]["interval"][0], found[metric]["value"])
 
+    def test_frames_may_come_before_the_batch(self):
+        model = onnx.load(self.dir / "ctc.onnx")
+        model.graph.node.append(h.make_node("Transpose", ["scores"], ["turned"], name="turn", perm=[1, 0, 2]))
+        model.graph.output[0].CopyFrom(h.make_tensor_value_info("turned", T.FLOAT, ["frames", 1, 1 + len(LETTERS)]))
+        onnx.save(model, self.dir / "turned.onnx")
+        flags = [*self.data, "--metric", f"wer={self.dir / 'vocab.json'}", "--max-loss", "wer=1", "--no-latency"]
+        wanted = json.loads(self.measured(*flags[:-1]).stdout)["figures"]["wer"]
+        done = seqto("--json", "check", self.dir / "turned.onnx", "--reference", self.dir / "turned.onnx", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["figures"]["wer"], wanted)
+
     def test_tune_goes_by_them(self):
         out = self.dir / "out"
         done = seqto("tune", self.dir / "ctc.onnx", *self.data, "--metric", f"wer={self.dir / 'vocab.json'}", "--objectives", "wer,size",

@@ -1,5 +1,6 @@
 // How many words, or characters, a recognizer of speech gets wrong: scores of each frame, read greedily (CTC).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -145,14 +146,15 @@ class ErrorRate : public NamedMetric {
   }
 
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
-    if (answers.outputs.empty()) fail("a model without outputs");
-    if (vocabulary_.blank < 0) fail("a tokenizer, and a model that is no encoder with its decoder,");
+    constexpr const char* kScores = "scores of each frame, [1, frames, tokens] or [frames, 1, tokens],";
+    if (answers.outputs.empty()) fail("a model without outputs", kScores);
+    if (vocabulary_.blank < 0) fail("a tokenizer, and a model that is no encoder with its decoder,", kScores);
     const std::vector<int64_t>& dims = answers.dims[0];
-    if (dims.size() != 3 || dims[0] != 1) fail(fmt::format("a first output of {} axes", dims.size()));
+    if (!are_frames(dims)) fail(fmt::format("a first output of shape [{}]", fmt::join(dims, ", ")), kScores);
     const auto width = static_cast<size_t>(dims.back());
     if (vocabulary_.blank >= dims.back() ||
         (!vocabulary_.texts.empty() && vocabulary_.texts.rbegin()->first >= dims.back()))
-      fail(fmt::format("{} scores for a vocabulary of more", width));
+      fail(fmt::format("{} scores for a vocabulary of more", width), "one for each of its tokens");
     std::vector<std::string> said, heard;
     for (size_t i = 0; i < truths.size(); ++i) {
       if (!truths[i].transcript) continue;
@@ -160,16 +162,14 @@ class ErrorRate : public NamedMetric {
       heard.push_back(text_of(answers.outputs[0].row(static_cast<int64_t>(i)), width));
     }
     if (std::ranges::all_of(said, [](const std::string& text) { return words(text).empty(); }))
-      fail("no sample with a transcript");
+      fail("no sample with a transcript", "--labels FILE.csv with the columns file,transcript");
     return error_rate(name(), said, heard);
   }
 
  private:
-  [[noreturn]] void fail(const std::string& found) const {
-    throw Error(Code::kInvalidInput,
-                fmt::format("[metric] {}: {} found; scores of each frame, [1, frames, tokens], and --labels FILE.csv "
-                            "with the columns file,transcript expected; leave --metric {} out",
-                            name(), found, name()));
+  [[noreturn]] void fail(const std::string& found, const std::string& expected) const {
+    throw Error(Code::kInvalidInput, fmt::format("[metric] {}: {} found; {} expected; leave --metric {} out", name(),
+                                                 found, expected, name()));
   }
 
   // The likeliest token of each frame, repeated ones once, without blanks (Graves et al. 2006).
@@ -190,6 +190,8 @@ class ErrorRate : public NamedMetric {
 };
 
 }  // namespace
+
+bool are_frames(const std::vector<int64_t>& dims) { return dims.size() == 3 && (dims[0] == 1 || dims[1] == 1); }
 
 Score error_rate(const std::string& name, std::span<const std::string> said, std::span<const std::string> heard) {
   std::vector<double> wrong, all;

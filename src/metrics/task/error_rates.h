@@ -10,6 +10,9 @@
 
 namespace seqto::internal {
 
+// Dims of scores of each frame: [1, frames, tokens] or, as of torch's CTC models, [frames, 1, tokens].
+bool are_frames(const std::vector<int64_t>& dims);
+
 // Edits over all words ("wer"), or characters ("cer"), of what was said; letters in small. Both spans are as long.
 Score error_rate(const std::string& name, std::span<const std::string> said, std::span<const std::string> heard);
 

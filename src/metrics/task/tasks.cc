@@ -15,6 +15,7 @@
 #include "metrics/loss/output_values.h"
 #include "metrics/loss/softmax.h"
 #include "metrics/task/detections.h"
+#include "metrics/task/error_rates.h"
 #include "metrics/task/task_metric_kinds.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
@@ -140,8 +141,8 @@ std::optional<Found> noted_task(const FirstAnswer& first, bool ids) {
                            {"architectures", "ForCausalLM", "generate"},
                            {"architectures", "LMHeadModel", "generate"}};
   const auto fits = [&](std::string_view task) {
-    if (task != "transcribe" && task != "generate") return true;
-    return is_sequence(first.outputs) && ids == (task == "generate");
+    if (task == "transcribe") return internal::are_frames(first.outputs.dims) && !ids;
+    return task != "generate" || (is_sequence(first.outputs) && ids);
   };
   const auto config = config_beside(first.model, "config.json");
   for (const auto& [key, ending, task] : kRows) {
@@ -160,7 +161,7 @@ bool are_pooled(const std::vector<Outputs>& others) {
 
 Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer& first) {
   const Outputs& outputs = first.outputs;
-  if (asks_for_text(asked) && is_sequence(outputs) && !reads_ids(model))
+  if (asks_for_text(asked) && internal::are_frames(outputs.dims) && !reads_ids(model))
     return {"transcribe", "an error rate of words in the scores of each frame"};
   if (outputs.maker) return {"detect", "lists of boxes with scores"};
   if (outputs.labels) return {kLabels, "the model's outputs are whole numbers"};
