@@ -81,6 +81,12 @@ class LengthsByValues(unittest.TestCase):
         said = self.seqto("quantize", model, "--data", self.data, "-o", self.dir / "q.onnx").stderr
         self.assertIn("draws random numbers (RandomNormalLike)", said)
 
+    def test_analyze_says_what_cannot_be_compared(self):
+        done = models.seqto("analyze", self.model, "--data", self.data, *self.coarse)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertRegex(done.stderr, r"\[analyze\] the tensor '(kept|y)' is found in one shape in the float model and in another")
+        self.assertIn("--one-in", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,9 +1,12 @@
 #include "seqto/explain.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -15,6 +18,8 @@
 
 namespace seqto {
 namespace {
+
+constexpr std::string_view kAcrossModels = "_seqto_xmodel";  // behind the name of a tensor that both have
 
 constexpr SessionOptions kAsWritten{.optimization = SessionOptions::Optimization::kNone, .threads = 1};
 
@@ -57,7 +62,7 @@ class ErrorSums {
       sum(p.tensor + "_seqto_qdq", before, after, {});
     }
     sum(p.tensor + "_seqto_reference", reference, "", {});
-    sum(p.tensor + "_seqto_xmodel", reference, after, {});
+    sum(fmt::format("{}{}", p.tensor, kAcrossModels), reference, after, {});
     auto info = infos_.find(p.tensor);
     size_t rank = info != infos_.end() && info->second->shape ? info->second->shape->size() : 0;
     channels_.push_back(channels && rank >= 2);
@@ -65,7 +70,7 @@ class ErrorSums {
     std::vector<int64_t> axes{0};
     for (size_t d = 2; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
     sum(p.tensor + "_seqto_reference_channels", reference, "", axes);
-    sum(p.tensor + "_seqto_xmodel_channels", reference, after, axes);
+    sum(fmt::format("{}{}_channels", p.tensor, kAcrossModels), reference, after, axes);
   }
 
   std::string as_float(const std::string& tensor, DataType type) {
@@ -111,6 +116,28 @@ Model with_outputs(const Model& model, const std::vector<std::string>& tensors) 
   return result;
 }
 
+// Of a runtime that could not subtract a tensor of one model from the other's: its name; empty: it says something else.
+std::string tensor_of_two_shapes(std::string_view said) {
+  constexpr std::string_view kNode = "Name:'";
+  const size_t end = said.find(kAcrossModels), begin = said.rfind(kNode, end);
+  if (end == said.npos || begin == said.npos) return {};
+  return std::string(said.substr(begin + kNode.size(), end - begin - kNode.size()));
+}
+
+std::vector<Tensor> sums_of(Session& measured, const std::vector<Tensor>& inputs) {
+  try {
+    return measured.run(inputs);
+  } catch (const Error& error) {
+    const std::string tensor = tensor_of_two_shapes(error.what());
+    if (error.code() != Code::kInvalidInput || tensor.empty()) throw;
+    throw Error(Code::kInvalidInput,
+                fmt::format("[analyze] the tensor '{}' is found in one shape in the float model and in another in the "
+                            "quantized one; one shape expected, but how long it is depends on values; what the answers "
+                            "lose by each group of layers says `seqto analyze --one-in`",
+                            tensor));
+  }
+}
+
 // onnxruntime's figure: norms below the double's epsilon count as it.
 double decibels(double signal_square, double noise_square) {
   constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
@@ -137,7 +164,7 @@ std::vector<ActivationError> activation_errors(const Model& float_model, const C
     std::vector<Tensor> inputs = data.read(index).inputs;
     if (reference)
       for (Tensor& t : reference->run(inputs)) inputs.push_back(std::move(t));
-    auto outputs = measured->run(inputs);
+    const std::vector<Tensor> outputs = sums_of(*measured, inputs);
     for (size_t i = 0; i < totals.size(); ++i) {
       totals[i].resize(static_cast<size_t>(outputs[i].element_count()));
       for (size_t c = 0; c < totals[i].size(); ++c) totals[i][c] += element(outputs[i], static_cast<int64_t>(c));
