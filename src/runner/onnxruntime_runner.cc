@@ -153,7 +153,7 @@ class OnnxruntimeSession : public Session {
       auto results = session_.Run(run_options_, input_pointers_.data(), values.data(), values.size(),
                                   output_pointers_.data(), output_pointers_.size());
       std::vector<Tensor> outputs;
-      for (auto& r : results) outputs.push_back(to_tensor(std::move(r)));
+      for (auto& r : results) outputs.push_back(owned(to_tensor(std::move(r)), inputs));
       return outputs;
     } catch (const Ort::Exception& error) {
       if (cancelled_) throw Error(Code::kInterrupted, "[run] cancelled");
@@ -206,6 +206,14 @@ class OnnxruntimeSession : public Session {
     auto owner = std::make_shared<Ort::Value>(std::move(value));
     const void* data = owner->GetTensorRawData();
     return Tensor(type, info.GetShape(), owner, {static_cast<const std::byte*>(data), size});
+  }
+
+  // An input that is an output comes back where it lies: its memory is the caller's.
+  static Tensor owned(Tensor output, std::span<const Tensor> inputs) {
+    const auto bytes = output.bytes();
+    const auto lies_there = [&](const Tensor& input) { return !bytes.empty() && bytes.data() == input.bytes().data(); };
+    if (std::ranges::none_of(inputs, lies_there)) return output;
+    return Tensor::from(output.type(), output.dims(), std::vector<std::byte>(bytes.begin(), bytes.end()));
   }
 
   std::vector<Initializer> weights_;  // the session reads them in place

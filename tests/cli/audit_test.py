@@ -186,6 +186,30 @@ class Audit(unittest.TestCase):
                 self.assertEqual(found["proposed"], [n for n, l in layers.items() if l.get("saturated_pairs")])
                 self.assertTrue(found["proposed"])
 
+    # The emulated values are the answer: nothing of the model is left to run behind them.
+    def test_a_layer_that_gives_the_answer(self):
+        random = np.random.default_rng(5)
+        weights = (random.choice([-1, 1], (400, 64), p=[0.3, 0.7]) * random.uniform(0.5, 1, (400, 64))).astype(np.float32)
+        path = models.save(self.dir / "last.onnx", [models.node("Gemm", ["x", "w"], ["y"], transB=1)], [("x", [1, 64])],
+                           [("y", [1, 400])], [("w", weights)])
+        data, quantized = self.dir / "last.npz", self.dir / "last_q.onnx"
+        x = np.abs(random.normal(1.5, 0.5, (20, 64))).astype(np.float32)
+        np.savez(data, x=x)
+        done = models.seqto("quantize", path, "-o", quantized, "--data", data, "--activation-type", "uint8")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        model = onnx.load(str(quantized))
+        del model.graph.node[-2:]  # the pair behind the layer
+        model.graph.node[-1].output[0] = "y"
+        onnx.save(model, str(quantized))
+        done = models.seqto("audit", quantized, "--data", data, "--reference", path, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)["arithmetic"]
+        for name in ("exact", "saturating"):
+            emulated = Emulation(quantized, name == "saturating")
+            mse = np.mean([(emulated(row[None]).astype(np.float64) - row[None] @ weights.T)**2 for row in x])
+            self.assertAlmostEqual(found[name]["losses"]["mse"], mse, delta=1e-3 * mse + 1e-9)
+        self.assertGreater(found["saturating"]["losses"]["mse"], 2 * found["exact"]["losses"]["mse"])
+
     def test_the_target_without_vnni_is_emulated_so(self):
         avx2 = ("--target", "onnxruntime-cpu-x86-avx2")
         model = self.build("--activation-type", "uint8", "--per-channel")

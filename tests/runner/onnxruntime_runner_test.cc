@@ -92,6 +92,18 @@ TEST(OnnxruntimeRunner, OutputsOutliveTheSession) {
   EXPECT_EQ(kept.values<float>()[1], 2.0f);
 }
 
+TEST(OnnxruntimeRunner, OutputsThatAreConstantsOutliveTheSession) {
+  auto runner = make_runner("cpu");
+  std::vector<Tensor> inputs{float_tensor({1, 600}, std::vector<float>(600, 1.0f))};
+  Model model = with_big_weight();
+  model.graph.outputs.push_back({"big", DataType::kFloat, {}, {}});
+  const auto* weight = model.graph.initializer("big");
+  ASSERT_TRUE(weight);
+  auto session = runner->load(model);
+  const std::vector<Tensor> kept = session->run(inputs);
+  EXPECT_NE(kept.at(1).bytes().data(), weight->bytes().data());
+}
+
 TEST(OnnxruntimeRunner, WhatItDoesNotTakeIsAnError) {
   auto runner = make_runner("cpu");
   EXPECT_THROW(runner->load(doubler()), Error);  // `big` is nowhere
