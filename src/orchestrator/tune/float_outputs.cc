@@ -103,10 +103,17 @@ Measurement measure_reference(EvaluationData& part, Session& session, const Env&
   return std::move(evaluated.measurement);
 }
 
-// In the order that candidates run in.
-Measurement measure_searched(EvaluationData& part, Session& session, const Env& env) {
-  Measurement measured = measure_reference(part, session, env);
-  if (part.truths.empty() && part.labels.empty()) put_uncertain_first(part);
+// Where states go from sample to sample, a part begins as in the session of a candidate: at zero, not where the part
+// before it ended.
+void begin_part(std::unique_ptr<Session>& session, Runner& runner, const Inputs& in) {
+  if (!in.options.dataset.states.empty()) session = runner.load_file(in.options.model.string());
+}
+
+// In the order that candidates run in: that of the data where states go from sample to sample.
+Measurement measure_searched(EvaluationData& part, Session& session, const Inputs& in) {
+  Measurement measured = measure_reference(part, session, in.env);
+  const bool is_sequence = !in.options.dataset.states.empty();
+  if (part.truths.empty() && part.labels.empty() && !is_sequence) put_uncertain_first(part);
   return measured;
 }
 
@@ -245,13 +252,15 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   trial.id = "float";
   for (size_t p = 0; p < places.size(); ++p) {
     Place& place = places[p];
-    const auto session = std::move(sessions[p]);
+    auto session = std::move(sessions[p]);
     for (EvaluationData* part : {&place.search, &place.acceptance}) {
       if (part->samples.empty()) continue;
-      const Measurement measured = measure_searched(*part, *session, in.env);
+      begin_part(session, *place.runner, in);
+      const Measurement measured = measure_searched(*part, *session, in);
       if (part == &place.acceptance) require_metrics(measured, judges_of_acceptance(in), "acceptance");
       if (part == &place.search) write_first_front(in, study, place, measured);
     }
+    begin_part(session, *place.runner, in);
     Measurement measured = measure_reference(place.evaluation, *session, in.env);
     if (place.evaluation.texts) measure_texts(measured, load_model(in.options.model), place, in.env);
     require_metrics(measured, in.options.search.objectives, "evaluation");
@@ -290,8 +299,11 @@ std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, Float
   TuneOptions options = in.options;
   options.metrics = metrics_of(in, reading, answer);
   read_judges(first, options);
-  for (EvaluationData* part : {&first.search, &first.acceptance})
-    if (!part->samples.empty()) measure_searched(*part, *session, in.env);
+  for (EvaluationData* part : {&first.search, &first.acceptance}) {
+    if (part->samples.empty()) continue;
+    begin_part(session, *first.runner, in);
+    measure_searched(*part, *session, in);
+  }
   return places;
 }
 
