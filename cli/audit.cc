@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "config_flags.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
@@ -65,6 +67,17 @@ Arithmetic arithmetic_of(const Target& target) {
                           target.name, fmt::join(others, ", ")));
 }
 
+void require_emulated(const Audit& found, const std::string& model) {
+  if (std::ranges::any_of(found.layers, &AuditedLayer::is_emulated)) return;
+  std::string layers = "no Conv, Gemm or MatMul in int8";
+  if (!found.layers.empty())
+    layers = fmt::format("{} layers in int8, none of which is emulated (the first, {}: {}),", found.layers.size(),
+                         found.layers[0].op_type, found.layers[0].not_emulated_because);
+  throw Error(
+      Code::kInvalidInput,
+      fmt::format("[audit] {}: {} found; a model in QDQ form expected, as `seqto quantize` writes it", model, layers));
+}
+
 void audit_command(const Flags& f, const Context& context) {
   const std::string file = model_file(f.model, f.hub, context);
   const Model model = load_model(file);
@@ -87,12 +100,7 @@ void audit_command(const Flags& f, const Context& context) {
   const std::vector<int64_t> samples = all_samples(*data);
   const Outputs reference = run_reference(f, *data, context);
   Audit found = audit(model, {*data, samples, *runner, context.env}, reference, audited);
-  if (found.layers.empty())
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[audit] {}: no Conv, Gemm or MatMul in int8 found; a model in QDQ form expected, as `seqto "
-                    "quantize` writes it",
-                    f.model));
+  require_emulated(found, f.model);
   found.model = f.model;
   found.reference = f.reference;
   if (target) found.target = target->name;

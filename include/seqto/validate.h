@@ -217,6 +217,9 @@ struct AuditedLayer {
   double equal_to_runtime = 1;
   // Why the kernel is exact everywhere, where it is for another reason than its weights: "depthwise", "weights uint8".
   std::string exact_because;
+  // Why the runtime computes it under every arithmetic; empty where it is emulated.
+  std::string not_emulated_because;
+  bool is_emulated() const { return not_emulated_because.empty(); }
 };
 
 struct Audit {

@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <span>
 
 #include "metrics/integer_layers.h"
 
@@ -108,37 +111,89 @@ int32_t sum_of(const std::vector<int16_t>& codes) {
   return sum;
 }
 
+// The kernel's places over an image, and where each reads it.
+class Windows {
+ public:
+  Windows(const ConvShape& shape, std::span<const int64_t> image)
+      : shape_(shape), image_(image.begin(), image.end()), starts_(image.size()) {
+    for (size_t axis = 0; axis < image.size(); ++axis) {
+      const int64_t reach = shape.dilations[axis] * (shape.kernel[axis] - 1) + 1, stride = shape.strides[axis];
+      int64_t before = shape.pads[axis], both = before + shape.pads[axis + image.size()];
+      if (shape.padding != ConvShape::Padding::kGiven) {
+        both = std::max<int64_t>(0, (image[axis] - 1) / stride * stride + reach - image[axis]);
+        before = shape.padding == ConvShape::Padding::kSameUpper ? both / 2 : both - both / 2;
+      }
+      starts_[axis] = -before;
+      sizes_.push_back((image[axis] + both - reach) / stride + 1);
+    }
+    place_.resize(image.size());
+    kernel_place_.resize(image.size());
+  }
+
+  const std::vector<int64_t>& sizes() const { return sizes_; }  // of the output
+
+  // Of output `i`, for each place of the kernel in turn: the element of the image, or -1 outside.
+  template <class Take>
+  void read(int64_t i, const Take& take) {
+    for (size_t axis = sizes_.size(); axis-- > 0; i /= sizes_[axis]) place_[axis] = i % sizes_[axis];
+    std::ranges::fill(kernel_place_, 0);
+    do take(element());
+    while (next_in_kernel());
+  }
+
+ private:
+  int64_t element() const {
+    int64_t found = 0;
+    for (size_t axis = 0; axis < image_.size(); ++axis) {
+      const int64_t at =
+          starts_[axis] + place_[axis] * shape_.strides[axis] + kernel_place_[axis] * shape_.dilations[axis];
+      if (at < 0 || at >= image_[axis]) return -1;
+      found = found * image_[axis] + at;
+    }
+    return found;
+  }
+
+  bool next_in_kernel() {
+    for (size_t axis = kernel_place_.size(); axis-- > 0;) {
+      if (++kernel_place_[axis] < shape_.kernel[axis]) return true;
+      kernel_place_[axis] = 0;
+    }
+    return false;
+  }
+
+  const ConvShape& shape_;
+  std::vector<int64_t> image_, starts_, sizes_, place_, kernel_place_;
+};
+
+int64_t product(std::span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies());
+}
+
 template <class Write>
 std::vector<float> convolve(const IntegerLayer& layer, const Tensor& input, const Write& write,
                             std::vector<int64_t>& dims, LayerResult& result) {
   const std::vector<int16_t> codes = unsigned_codes(input);
-  const ConvShape& s = layer.shape;
-  const int64_t images = input.dims()[0], planes = input.dims()[1], height = input.dims()[2], width = input.dims()[3];
-  const auto size_of = [&](int64_t size, size_t axis) {
-    return (size + s.pads[axis] + s.pads[axis + 2] - s.dilations[axis] * (s.kernel[axis] - 1) - 1) / s.strides[axis] +
-           1;
-  };
-  const int64_t rows = size_of(height, 0), columns = size_of(width, 1);
-  const int64_t group_planes = planes / s.groups, group_channels = layer.channels / s.groups;
-  dims = {images, layer.channels, rows, columns};
-  std::vector<float> values(static_cast<size_t>(images * layer.channels * rows * columns));
+  const auto image = std::span(input.dims()).subspan(2);
+  const int64_t images = input.dims()[0], planes = input.dims()[1], area = product(image), groups = layer.shape.groups;
+  Windows windows(layer.shape, image);
+  const int64_t places = product(windows.sizes());
+  const int64_t group_planes = planes / groups, group_channels = layer.channels / groups;
+  dims = {images, layer.channels};
+  dims.insert(dims.end(), windows.sizes().begin(), windows.sizes().end());
+  std::vector<float> values(static_cast<size_t>(product(dims)));
   std::vector<int16_t> x(static_cast<size_t>(layer.depth));
   for (int64_t n = 0; n < images; ++n)
-    for (int64_t g = 0; g < s.groups; ++g)
-      for (int64_t i = 0; i < rows * columns; ++i) {
-        const int64_t top = i / columns * s.strides[0] - s.pads[0], left = i % columns * s.strides[1] - s.pads[1];
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t i = 0; i < places; ++i) {
+        const int64_t first = (n * planes + g * group_planes) * area;
         int16_t* to = x.data();
-        for (int64_t ky = 0; ky < s.kernel[0]; ++ky)
-          for (int64_t kx = 0; kx < s.kernel[1]; ++kx) {
-            const int64_t y = top + ky * s.dilations[0], at = left + kx * s.dilations[1];
-            const bool inside = y >= 0 && y < height && at >= 0 && at < width;
-            for (int64_t c = 0; c < group_planes; ++c)
-              *to++ = inside ? codes[((n * planes + g * group_planes + c) * height + y) * width + at]
-                             : static_cast<int16_t>(write.zero());
-          }
+        windows.read(i, [&](int64_t at) {
+          for (int64_t c = 0; c < group_planes; ++c)
+            *to++ = at < 0 ? static_cast<int16_t>(write.zero()) : codes[first + c * area + at];
+        });
         const int32_t x_sum = sum_of(x);
         for (int64_t m = g * group_channels; m < (g + 1) * group_channels; ++m)
-          values[(n * layer.channels + m) * rows * columns + i] = write(x.data(), x_sum, m, result);
+          values[(n * layer.channels + m) * places + i] = write(x.data(), x_sum, m, result);
       }
   return values;
 }

@@ -1,5 +1,7 @@
 #include "metrics/integer_layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -24,6 +26,7 @@ class Finder {
   explicit Finder(const Model& model) : view_(model) {}
 
   std::optional<IntegerLayer> find(const Node& node) const {
+    if (has(node, kDynamic | kIntegerProduct | kCodedProduct)) return left_to_runtime(node, "an operator on codes");
     const bool conv = is_conv(node);
     if (!node.domain.empty() || !(conv || has(node, kMatrixProduct))) return {};
     const auto x = dequantized(node.inputs[0]), w = dequantized(node.inputs[1]);
@@ -40,7 +43,8 @@ class Finder {
     const Tensor* weights = constant(w->codes);
     if (!weights) return exact(std::move(layer), "of two activations");
     if (w->type == DataType::kUint8) return exact(std::move(layer), "weights uint8");
-    if (conv ? !read_conv(node, *weights, layer) : !read_matrix(node, *weights, layer)) return {};
+    const std::string unread = conv ? read_conv(node, *weights, layer) : read_matrix(node, *weights, layer);
+    if (!unread.empty()) return left_to_runtime(node, unread);
     if (!read_channels(*w, layer) || !read_bias(node, layer)) return {};
     // One input channel a group: the kernels for these multiply in 16 bits.
     if (conv && layer.shape.groups > 1 && weights->dims()[1] == 1) return exact(std::move(layer), "depthwise");
@@ -49,6 +53,12 @@ class Finder {
   }
 
  private:
+  static IntegerLayer left_to_runtime(const Node& node, std::string because) {
+    IntegerLayer layer;
+    layer.audited = {.name = node.name, .op_type = node.op_type, .not_emulated_because = std::move(because)};
+    return layer;
+  }
+
   static IntegerLayer exact(IntegerLayer layer, const char* because) {
     layer.audited.exact_because = because;
     return layer;
@@ -117,35 +127,47 @@ class Finder {
     return bounds && bounds->first <= low + half && bounds->second >= high - half;
   }
 
-  static bool read_conv(const Node& node, const Tensor& weights, IntegerLayer& layer) {
-    const auto& dims = weights.dims();
-    if (dims.size() != 4 || node.string_attribute("auto_pad", "NOTSET") != "NOTSET") return false;
-    ConvShape& s = layer.shape;
-    s.groups = node.int_attribute("group", 1);
-    s.kernel = {dims[2], dims[3]};
-    const auto take = [&](const char* name, std::vector<int64_t>& values) {
+  static ConvShape shape_of(const Node& node, std::span<const int64_t> kernel) {
+    const size_t axes = kernel.size();
+    const auto list = [&](const char* name, size_t count, int64_t otherwise) {
       if (const Attribute* a = node.attribute(name))
-        if (const auto* list = std::get_if<std::vector<int64_t>>(&a->value)) values = *list;
+        if (const auto* values = std::get_if<std::vector<int64_t>>(&a->value); values && values->size() == count)
+          return *values;
+      return std::vector<int64_t>(count, otherwise);
     };
-    take("strides", s.strides);
-    take("dilations", s.dilations);
-    take("pads", s.pads);
+    const std::string padding = node.string_attribute("auto_pad", "NOTSET");
+    return {.groups = node.int_attribute("group", 1),
+            .padding = padding == "SAME_UPPER"   ? ConvShape::Padding::kSameUpper
+                       : padding == "SAME_LOWER" ? ConvShape::Padding::kSameLower
+                                                 : ConvShape::Padding::kGiven,
+            .kernel = {kernel.begin(), kernel.end()},
+            .strides = list("strides", axes, 1),
+            .dilations = list("dilations", axes, 1),
+            .pads = padding == "VALID" ? std::vector<int64_t>(2 * axes) : list("pads", 2 * axes, 0)};
+  }
+
+  // Why not; empty where it is read.
+  static std::string read_conv(const Node& node, const Tensor& weights, IntegerLayer& layer) {
+    const auto& dims = weights.dims();
+    if (dims.size() < 3) return "weights without a kernel";
+    layer.shape = shape_of(node, std::span(dims).subspan(2));
     layer.channels = dims[0];
-    layer.depth = dims[1] * dims[2] * dims[3];
+    layer.depth = weights.element_count() / std::max<int64_t>(1, dims[0]);
     layer.weights.resize(static_cast<size_t>(layer.channels * layer.depth));
     const auto codes = weights.values<int8_t>();
     // Input channels come together for each place of the kernel, as images are turned round to have them last.
-    const int64_t area = dims[2] * dims[3];
+    const int64_t area = layer.depth / std::max<int64_t>(1, dims[1]);
     for (int64_t m = 0; m < dims[0]; ++m)
       for (int64_t c = 0; c < dims[1]; ++c)
         for (int64_t k = 0; k < area; ++k)
           layer.weights[m * layer.depth + k * dims[1] + c] = codes[(m * dims[1] + c) * area + k];
-    return true;
+    return {};
   }
 
-  static bool read_matrix(const Node& node, const Tensor& weights, IntegerLayer& layer) {
+  static std::string read_matrix(const Node& node, const Tensor& weights, IntegerLayer& layer) {
     const auto& dims = weights.dims();
-    if (dims.size() != 2 || has_factors(node) || node.int_attribute("transA", 0) != 0) return false;
+    if (dims.size() != 2) return fmt::format("weights of {} dimensions", dims.size());
+    if (has_factors(node) || node.int_attribute("transA", 0) != 0) return "alpha, beta or transA";
     const size_t outputs = *output_axis(node, 2);
     const bool turned = outputs == 0;
     layer.channels = dims[outputs];
@@ -155,7 +177,7 @@ class Finder {
     for (int64_t m = 0; m < layer.channels; ++m)
       for (int64_t k = 0; k < layer.depth; ++k)
         layer.weights[m * layer.depth + k] = codes[turned ? m * layer.depth + k : k * layer.channels + m];
-    return true;
+    return {};
   }
 
   static bool read_channels(const Parameters& w, IntegerLayer& layer) {

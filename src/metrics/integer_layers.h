@@ -10,10 +10,14 @@
 
 namespace seqto::internal {
 
-// What a convolution reads for one output; a matrix product is one of 1 x 1 on rows of values.
+// What a convolution reads for one output.
 struct ConvShape {
+  enum class Padding { kGiven, kSameUpper, kSameLower };  // same: as many outputs as strides begin in the image
+
   int64_t groups = 1;
-  std::vector<int64_t> kernel{1, 1}, strides{1, 1}, dilations{1, 1}, pads{0, 0, 0, 0};  // top, left, bottom, right
+  Padding padding = Padding::kGiven;
+  std::vector<int64_t> kernel, strides, dilations;  // along each axis
+  std::vector<int64_t> pads;                        // in front of each axis, then behind each
 };
 
 // acc = sum of (x - x_zero)(w - w_zero) + bias, then codes or floats.
@@ -38,7 +42,7 @@ struct IntegerLayer {
 };
 
 // In graph order. Those with weights are complete but for `risky` where they cannot saturate; of others only `audited`
-// and names are meant to be read.
+// and names are meant to be read. Layers that nothing here computes are among them, without weights.
 std::vector<IntegerLayer> integer_layers(const Model& model);
 
 struct LayerResult {

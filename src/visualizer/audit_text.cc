@@ -3,9 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include "base/json.h"
+#include <map>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "metrics/loss/loss_fields.h"
 #include "seqto/report.h"
 #include "seqto/search.h"
@@ -56,6 +57,16 @@ std::string percent(int64_t part, int64_t all) {
   return fmt::format("{:.2g} %", all > 0 ? 100 * static_cast<double>(part) / static_cast<double>(all) : 0);
 }
 
+std::string not_emulated_text(const Audit& audit) {
+  std::map<std::string, int> counts;
+  for (const AuditedLayer& layer : audit.layers)
+    if (!layer.is_emulated()) ++counts[fmt::format("{}: {}", layer.op_type, layer.not_emulated_because)];
+  std::string text;
+  for (const auto& [what, count] : counts)
+    text += fmt::format("{} not emulated, in every row as computed here ({})\n", count, what);
+  return text;
+}
+
 }  // namespace
 
 std::string audit_to_json(const Audit& audit) {
@@ -76,7 +87,8 @@ std::string audit_to_json(const Audit& audit) {
             {"proposed", audit.proposed}};
   for (const AuditedLayer& layer : audit.layers) {
     Json entry{{"name", layer.name}, {"op_type", layer.op_type}, {"can_saturate", layer.can_saturate()}};
-    if (!layer.exact_because.empty()) entry["exact_because"] = layer.exact_because;
+    if (!layer.is_emulated()) entry["not_emulated_because"] = layer.not_emulated_because;
+    else if (!layer.exact_because.empty()) entry["exact_because"] = layer.exact_because;
     else entry["largest_sum"] = layer.largest_sum;
     if (layer.can_saturate()) {
       entry["pairs"] = layer.pairs;
@@ -104,6 +116,7 @@ std::string audit_text(const Audit& audit, const TextStyle& style) {
   const auto can = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.can_saturate(); });
   const auto did = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.saturated_pairs > 0; });
   text += fmt::format("{} layers in int8: {} can saturate, {} did\n", audit.layers.size(), can, did);
+  text += not_emulated_text(audit);
   std::vector<TableRow> rows;
   for (const AuditedLayer& layer : audit.layers)
     if (layer.saturated_pairs > 0)

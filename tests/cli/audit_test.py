@@ -210,6 +210,43 @@ class Audit(unittest.TestCase):
             self.assertAlmostEqual(found[name]["losses"]["mse"], mse, delta=1e-3 * mse + 1e-9)
         self.assertGreater(found["saturating"]["losses"]["mse"], 2 * found["exact"]["losses"]["mse"])
 
+    def small(self, nodes, shape, weights):
+        """The audit of these nodes in int8, as JSON and as text."""
+        path, data, quantized = self.dir / "small.onnx", self.dir / "small.npz", self.dir / "small_q.onnx"
+        models.save(path, nodes, [("x", shape)], [("y", None)], weights)
+        np.savez(data, x=np.abs(np.random.default_rng(7).normal(1.5, 0.5, (5, *shape[1:]))).astype(np.float32))
+        done = models.seqto("quantize", path, "-o", quantized, "--data", data, "--activation-type", "uint8", "--per-channel")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return models.seqto("audit", quantized, "--data", data, "--json"), models.seqto("audit", quantized, "--data", data)
+
+    @unittest.skipUnless(exact_processor(), "this processor's own arithmetic saturates, or is not known")
+    def test_convolutions_of_any_axes(self):
+        random = np.random.default_rng(4)
+        for axes, more in ((1, {"pads": [2, 1], "dilations": [2]}), (1, {"auto_pad": "SAME_UPPER", "strides": [2]}),
+                           (2, {"auto_pad": "SAME_UPPER", "strides": [2, 3]}), (2, {"auto_pad": "SAME_LOWER"}),
+                           (2, {"auto_pad": "VALID", "group": 2}), (3, {"pads": [1, 0, 1, 0, 1, 1], "strides": [1, 2, 1]})):
+            with self.subTest(axes=axes, **more):
+                shape = (6, 4 // more.get("group", 1), *[3, 4, 2][:axes])
+                w = (random.choice([-1, 1], shape, p=[0.3, 0.7]) * random.uniform(0.5, 1, shape)).astype(np.float32)
+                nodes = [models.node("Conv", ["x", "w"], ["c"], **more), models.node("Relu", ["c"], ["y"])]
+                done, _ = self.small(nodes, [1, 4, *[9, 8, 7][:axes]], [("w", w)])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                layer, = json.loads(done.stdout)["layers"]
+                self.assertEqual((layer["can_saturate"], layer["equal_to_runtime"]), (True, 1))
+                self.assertGreater(layer["saturated_pairs"], 0)
+
+    def test_what_is_not_emulated_is_said(self):
+        w = np.random.default_rng(4).normal(0, 1, (1, 8, 8)).astype(np.float32)
+        nodes = [models.node("MatMul", ["x", "v"], ["m"]), models.node("MatMul", ["m", "w"], ["y"])]
+        done, text = self.small(nodes, [1, 3, 8], [("v", w[0]), ("w", w)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([l.get("not_emulated_because") for l in json.loads(done.stdout)["layers"]],
+                         [None, "weights of 3 dimensions"])
+        self.assertIn("1 not emulated, in every row as computed here (MatMul: weights of 3 dimensions)", text.stdout)
+        done, _ = self.small([models.node("MatMul", ["x", "w"], ["y"])], [1, 3, 8], [("w", w)])
+        self.assertEqual(done.returncode, INVALID)
+        self.assertIn("1 layers in int8, none of which is emulated (the first, MatMul: weights of 3", done.stderr)
+
     def test_the_target_without_vnni_is_emulated_so(self):
         avx2 = ("--target", "onnxruntime-cpu-x86-avx2")
         model = self.build("--activation-type", "uint8", "--per-channel")

@@ -224,13 +224,15 @@ std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place
   if (in.target) options.arithmetic = in.target->arithmetic;
   const Audit found =
       audit(model, {*data.data, std::span(data.samples).first(count), *in.runner, in.env}, reference, options);
-  if (found.layers.empty()) return fmt::format("{} has no layers in int8, so there was nothing to audit", id);
+  const auto emulated = std::ranges::count_if(found.layers, &AuditedLayer::is_emulated);
+  if (emulated == 0)
+    return fmt::format("{} has no layers in int8 whose sums an audit emulates, so there was nothing to audit", id);
   if (options.arithmetic)
     return fmt::format(
         "audit of {} on {} samples: {} {:.3g} here, {:.3g} as {} adds and rounds; sums of {} of {} int8 layers "
         "were cut off{}",
         id, count, found.loss, objective(found.runtime, found.loss), objective(found.saturating, found.loss),
-        in.target->name, found.proposed.size(), found.layers.size(),
+        in.target->name, found.proposed.size(), emulated,
         found.proposed.empty()
             ? ""
             : fmt::format("; seqto audit --target {} --plan-out gives reduce_range to these", in.options.target));
@@ -238,7 +240,7 @@ std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place
       "audit of {} on {} samples: {} {:.3g} where int8 products are added exactly (VNNI, ARM), {:.3g} where they "
       "saturate (x86 without VNNI); {} of {} int8 layers did{}",
       id, count, found.loss, objective(found.exact, found.loss), objective(found.saturating, found.loss),
-      found.proposed.size(), found.layers.size(),
+      found.proposed.size(), emulated,
       found.proposed.empty() ? "" : "; seqto audit --plan-out gives reduce_range to these");
 }
 
