@@ -27,10 +27,11 @@ struct Flags {
 
 Outputs run_reference(const Flags& f, const Dataset& data, const Context& context) {
   if (f.reference.empty()) return {};
-  const Model model = load_model(model_file(f.reference, f.hub, context));
+  const std::string file = model_file(f.reference, f.hub, context);
+  const Model model = load_model(file);
   const std::vector<int64_t> samples = all_samples(data);
   const auto runner = safe_runner_for(model, f.data, "cpu", f.device.options, context);
-  return reference_outputs(model, {data, samples, *runner, context.env});
+  return reference_outputs(model, {data, samples, *runner, context.env}, file);
 }
 
 // The rest of the plan's recipe stays.
@@ -93,7 +94,8 @@ void audit_command(const Flags& f, const Context& context) {
                                           f.device.device));
   const auto runner = safe_runner_for(model, f.data, "cpu", f.device.options, context);
   if (f.float16) return audit_in_float16(f, model, {*data, all_samples(*data), *runner, context.env}, context);
-  AuditOptions audited{.min_saturated = f.min_saturated};
+  AuditOptions audited{.file = f.reference.empty() ? file : model_file(f.reference, f.hub, context),
+                       .min_saturated = f.min_saturated};
   const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
   if (target) audited.arithmetic = arithmetic_of(*target);
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));

@@ -221,7 +221,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
     for (const Model* model : {&made.float_model, &made.model})
       if (may_end_process(*model, f.device.device))
         bench.runner = safe_runner_for(*model, f.data, f.device.device, f.device.options, context);
-  const auto check = self_check(made, bench, judged, f.data, context.env);
+  const auto check = self_check(made, bench, judged, context.env);
   if (check) tell(*check, f, made.options, context);
   const auto ran_as_written = verified(made.model, bench, judged, f, context);
   if (context.json) {

@@ -111,8 +111,7 @@ Judged some_of(const std::vector<int64_t>& samples) {
   return some;
 }
 
-std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on,
-                                    const DataFlags& data, const Env& env) {
+std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on, const Env& env) {
   if (on.samples.empty() || bench.data->is_random()) return {};
   const SampleRun run{*bench.data, on.samples, *bench.runner, env};
   SelfCheck check{.on = on};
@@ -123,8 +122,7 @@ std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& benc
     refused = "does not run here";  // written for another runtime than this
     const Outputs found = outputs_like(wanted, *bench.runner->load(made.model), run);
     const FirstAnswer first{.outputs = first_answer(wanted, made.float_model, run),
-                            .sample = bench.data->read(on.samples.front()),
-                            .states = data.options.states.size()};
+                            .sample = bench.data->read(on.samples.front())};
     judge(check, find_reading({}, made.float_model, first).task->loss, wanted, found);
   } catch (const Error& error) {
     if (error.code() != Code::kInvalidInput) throw;

@@ -31,8 +31,7 @@ struct SelfCheck {
   std::string text;  // "differs from float on 98 % of 16 held-back samples", or why nothing is known
 };
 // Runs both models on the samples. Nothing where there are none.
-std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on,
-                                    const DataFlags& data, const Env& env);
+std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on, const Env& env);
 
 // What to try instead.
 std::string advice(const WordFlags& f, const QuantizeOptions& made_with);

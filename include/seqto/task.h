@@ -41,8 +41,7 @@ struct Reading {
 // What finding the task looks at, beside what was asked for.
 struct FirstAnswer {
   const Outputs& outputs;       // of a sample, not pooled
-  const Sample& sample;         // that sample
-  size_t states = 0;            // how many of the outputs are recurrent states
+  const Sample& sample;         // that sample; where it has marks in place of states, as many outputs are states
   std::filesystem::path model;  // its file, beside which exporters say what it is for; empty: not known
 };
 // By what was asked for, else by the model and its first answer. Outputs of the forms that detectors of common

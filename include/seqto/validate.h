@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -239,6 +240,9 @@ struct Audit {
 };
 
 struct AuditOptions {
+  // The model's, or that of the float model it came from: beside it exporters say what it is for (task.h). Empty: not
+  // known.
+  std::filesystem::path file;
   // Of the device that is emulated; absent: x86 without VNNI. docs/reference/audit.md says what is emulated of it.
   std::optional<Arithmetic> arithmetic;
   std::optional<Plan> plan;  // that the model was made by; absent: as it is read off the model
@@ -249,7 +253,7 @@ struct AuditOptions {
 
 // What a float model answers to the samples: all of its float outputs, or lists of boxes as rows (Outputs::maker).
 // Throws Error{kInvalidInput} where the first is none.
-Outputs reference_outputs(const Model& model, const SampleRun& on);
+Outputs reference_outputs(const Model& model, const SampleRun& on, const std::filesystem::path& file = {});
 // What another model answers, in the form of the reference's rows.
 Outputs outputs_like(const Outputs& reference, Session& session, const SampleRun& on);
 

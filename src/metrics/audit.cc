@@ -16,6 +16,7 @@
 #include "model/sort_nodes.h"
 #include "seqto/error.h"
 #include "seqto/explain.h"
+#include "seqto/prepare.h"
 #include "seqto/task.h"
 
 namespace seqto {
@@ -247,13 +248,26 @@ Plan plan_of(const Model& model) {
 
 namespace {
 
-// No rows in the form that answers of the model have.
-Outputs no_rows_of(const Model& model, Session& session, const SampleRun& on) {
-  if (on.samples.empty()) return {};
+// What a model is for is told by its operators, not by pairs between them: of one that has no twin by what is there.
+Model float_twin(const Model& model) {
+  try {
+    return dequantize(model).model;
+  } catch (const Error&) {
+    return model;
+  }
+}
+
+// Of the first sample's answer.
+Reading reading_of(const Model& model, Session& session, const SampleRun& on, const std::filesystem::path& file) {
   const Sample sample = on.data.read(on.samples.front());
   Outputs first;
   internal::append_outputs(first, session.run(sample.inputs), "[audit]", sample.counted);
-  Outputs form = find_reading({}, model, {.outputs = first, .sample = sample}).outputs();
+  return find_reading({}, float_twin(model), {.outputs = first, .sample = sample, .model = file});
+}
+
+// No rows in the form that answers so read have.
+Outputs no_rows_of(const Reading& reading) {
+  Outputs form = reading.outputs();
   form.pooling = Pooling::kNone;
   return form;
 }
@@ -270,9 +284,10 @@ Outputs outputs_like(const Outputs& reference, Session& session, const SampleRun
   return outputs;
 }
 
-Outputs reference_outputs(const Model& model, const SampleRun& on) {
+Outputs reference_outputs(const Model& model, const SampleRun& on, const std::filesystem::path& file) {
+  if (on.samples.empty()) return {};
   const auto session = on.runner.load(model);
-  return outputs_like(no_rows_of(model, *session, on), *session, on);
+  return outputs_like(no_rows_of(reading_of(model, *session, on, file)), *session, on);
 }
 
 namespace {
@@ -281,7 +296,9 @@ template <class AuditorOf>
 Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const Outputs& reference,
                const AuditOptions& options) {
   const auto& [data, samples, runner, env] = on;
-  const Outputs form = reference.rows > 0 ? reference.without_rows() : no_rows_of(model, auditor.session(), on);
+  std::optional<Reading> reading;
+  if (!samples.empty()) reading = reading_of(model, auditor.session(), on, options.file);
+  const Outputs form = reference.rows > 0 ? reference.without_rows() : reading ? no_rows_of(*reading) : Outputs();
   auditor.runtime = auditor.exact = auditor.saturating = form;
   std::vector<int64_t> labels;
   int64_t done = 0;
@@ -298,8 +315,7 @@ Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const
   result.samples = done;
   result.random_inputs = data.is_random();
   const Outputs& compared = reference.rows > 0 ? reference : auditor.runtime;
-  if (done > 0)
-    result.loss = find_reading({}, model, {.outputs = compared, .sample = data.read(samples.front())}).task->loss;
+  if (reading) result.loss = reading->task->loss;
   measure_outputs(result.runtime, compared, auditor.runtime, labels);
   measure_outputs(result.exact, compared, auditor.exact, labels);
   measure_outputs(result.saturating, compared, auditor.saturating, labels);

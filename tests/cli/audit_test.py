@@ -235,6 +235,20 @@ class Audit(unittest.TestCase):
                 self.assertEqual((layer["can_saturate"], layer["equal_to_runtime"]), (True, 1))
                 self.assertGreater(layer["saturated_pairs"], 0)
 
+    def test_the_loss_is_that_of_the_float_models_task(self):
+        path, data, quantized = self.dir / "tokens.onnx", self.dir / "tokens.npz", self.dir / "tokens_q.onnx"
+        nodes = [models.node("Gather", ["table", "ids"], ["e"]), models.node("MatMul", ["e", "w"], ["m"]),
+                 models.node("Add", ["m", "b"], ["y"])]
+        models.save(path, nodes, [("ids", [1, 6], onnx.TensorProto.INT64)], [("y", [1, 6, 5])],
+                    [("table", models.weight(20, 8)), ("w", models.weight(8, 5)), ("b", models.weight(5))])
+        np.savez(data, ids=np.random.default_rng(1).integers(0, 20, (12, 6)))
+        done = models.seqto("quantize", path, "-o", quantized, "--data", data)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for more in ([], ["--reference", path]):
+            done = models.seqto("audit", quantized, "--data", data, *more, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["loss"], "kl", "scores of classes for each position, no embedding")
+
     def test_what_is_not_emulated_is_said(self):
         w = np.random.default_rng(4).normal(0, 1, (1, 8, 8)).astype(np.float32)
         nodes = [models.node("MatMul", ["x", "v"], ["m"]), models.node("MatMul", ["m", "w"], ["y"])]

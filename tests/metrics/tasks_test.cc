@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "data/state_mark.h"
 #include "metrics/loss/compare_rows.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/loss/pooling.h"
@@ -56,18 +57,19 @@ g (float[1,4] x) => (float[1,4] y, float[1,4] z) { y = Relu(x) z = Relu(x) })");
 }
 
 std::string task_of(const Model& model, const std::vector<Tensor>& tensors, std::vector<int64_t> tokens = {},
-                    size_t states = 0) {
+                    std::vector<Tensor> inputs = {}) {
   Sample sample;
+  sample.inputs = std::move(inputs);
   sample.tokens = std::move(tokens);
   const Outputs outputs = answer(tensors);
-  return std::string(find_reading({}, model, {.outputs = outputs, .sample = sample, .states = states}).task->name);
+  return std::string(find_reading({}, model, {.outputs = outputs, .sample = sample}).task->name);
 }
 
 TEST(Task, FollowsTheOutputs) {
-  const auto of = [](std::vector<std::vector<int64_t>> outputs, size_t states = 0) {
+  const auto of = [](std::vector<std::vector<int64_t>> outputs) {
     std::vector<Tensor> tensors;
     for (const auto& dims : outputs) tensors.push_back(ones(dims));
-    return task_of(image_model(), tensors, {}, states);
+    return task_of(image_model(), tensors);
   };
   EXPECT_EQ(of({{1, 10}}), "classify");
   EXPECT_EQ(of({{1, 1000, 1, 1}}), "classify");
@@ -75,7 +77,14 @@ TEST(Task, FollowsTheOutputs) {
   EXPECT_EQ(of({{1, 84, 2100}}), "raw");
   EXPECT_EQ(of({{1, 1, 32, 32}}), "raw");
   EXPECT_EQ(of({{1, 10}, {1, 4}}), "raw");
-  EXPECT_EQ(of({{1, 1}, {2, 1, 128}}, 1), "regress");  // the second is a state
+}
+
+TEST(Task, StatesAreNoAnswers) {
+  const Model model = parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,4] x, float[1,8] h) => (float[1,4] y, float[1,8] next) { y = Relu(x) next = Relu(h) })");
+  const std::vector<Tensor> answers{ones({1, 4}), ones({1, 8})};
+  EXPECT_EQ(task_of(model, answers, {}, {ones({1, 4}), internal::state_mark(3)}), "classify");
+  EXPECT_EQ(task_of(model, answers, {}, {ones({1, 4}), ones({1, 8})}), "raw");
 }
 
 // Models whose output has one long axis.

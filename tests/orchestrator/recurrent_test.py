@@ -143,6 +143,12 @@ class Recurrent(unittest.TestCase):
         for trial in others:
             self.assertLess(trial["losses"]["mse"], 10 * judged[trial["id"]] + 1e-6, trial["id"])
 
+    def test_check_goes_by_the_loss_of_tune(self):
+        out = self.folder / "q.onnx"
+        self.good("quantize", self.model, *self.flags, "-o", out)
+        done = self.good("check", out, "--reference", self.model, *self.flags, "--max-loss", 100, "--json")
+        self.assertEqual([limit["figure"] for limit in json.loads(done.stdout)["limits"]], ["kl"])
+
     def test_improvers_run_parts_of_the_model(self):
         out = self.folder / "improved.onnx"
         for flag in ("--improve", "--smooth-quant"):

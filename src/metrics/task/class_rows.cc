@@ -22,7 +22,7 @@ Role role_of(const Node& node) {
       {"QGemm", Role::kMakes},     {"QLinearMatMul", Role::kMakes}, {"QuantizeLinear", Role::kMoves},
       {"Reshape", Role::kMoves},   {"Sigmoid", Role::kMoves},       {"Slice", Role::kMoves},
       {"Softmax", Role::kSoftmax}, {"Squeeze", Role::kMoves},       {"Sub", Role::kShifts},
-      {"Tanh", Role::kMoves},      {"Unsqueeze", Role::kMoves},
+      {"Sum", Role::kShifts},      {"Tanh", Role::kMoves},          {"Unsqueeze", Role::kMoves},
   };
   const auto it = kRoles.find(node.op_type);
   return it == kRoles.end() ? Role::kOther : it->second;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/names.h"
 #include "data/datasets.h"
+#include "data/state_mark.h"
 #include "data/token_inputs.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/loss/softmax.h"
@@ -74,11 +75,20 @@ const Task& asked_task(const MetricOptions& asked, const Outputs& outputs) {
   return outputs.labels ? task_named(kLabels) : is_map(outputs) ? task_named(kSegment) : task;
 }
 
+size_t states_of(const Model& model, const Sample& sample) {
+  const std::vector<ValueInfo> inputs = model.graph.free_inputs();
+  size_t states = 0;
+  for (size_t i = 0; i < std::min(inputs.size(), sample.inputs.size()); ++i)
+    states += internal::may_be_state_mark(sample.inputs[i]) &&
+              (inputs[i].type != DataType::kInt64 || (inputs[i].shape && !inputs[i].shape->empty()));
+  return states;
+}
+
 size_t further_answers(const Model& model, const FirstAnswer& first) {
   const auto count = std::ranges::count_if(first.outputs.others, [&](const Outputs& other) {
     return other.place >= model.graph.outputs.size() || !is_memory(model.graph.outputs[other.place].name);
   });
-  return static_cast<size_t>(count) - std::min(static_cast<size_t>(count), first.states);
+  return static_cast<size_t>(count) - std::min(static_cast<size_t>(count), states_of(model, first.sample));
 }
 
 // Whether each position's scores know the next token better than the one that is there, which a masked model does not.

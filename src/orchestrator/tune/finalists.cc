@@ -220,7 +220,7 @@ std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place
   const EvaluationData& data = place.evaluation;
   const auto count = std::min(data.samples.size(), static_cast<size_t>(audited_samples(in)));
   const Outputs reference = first_rows(data.reference, static_cast<int64_t>(count));
-  AuditOptions options;
+  AuditOptions options{.file = in.options.model};
   if (in.target) options.arithmetic = in.target->arithmetic;
   const Audit found =
       audit(model, {*data.data, std::span(data.samples).first(count), *in.runner, in.env}, reference, options);

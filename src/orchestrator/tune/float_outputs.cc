@@ -55,10 +55,7 @@ First first_answer(const Inputs& in, Session& session) {
 // What the model is for: as asked, or as that answer looks.
 Reading read_task(const Inputs& in, const First& first) {
   Reading reading = find_reading(in.options.metrics, in.model,
-                                 {.outputs = first.outputs,
-                                  .sample = first.sample,
-                                  .states = in.options.dataset.states.size(),
-                                  .model = in.options.model});
+                                 {.outputs = first.outputs, .sample = first.sample, .model = in.options.model});
   const bool pools = reading.task->embeds;
   const bool may_be_values = reading.task->name == "classify" && !in.samples.data->has_labels();
   const bool may_be_classes = reading.task->name == "raw" && first.outputs.dims.size() == 4;
