@@ -79,7 +79,7 @@ class LengthsByValues(unittest.TestCase):
         nodes = [models.node("MatMul", ["x", "w"], ["h"]), models.node("RandomNormalLike", ["h"], ["noise"]), models.node("Add", ["h", "noise"], ["y"])]
         model = models.save(self.dir / "drawn.onnx", nodes, [("x", [PLACES, 24])], [("y", [PLACES, 32])], [("w", models.weight(24, 32))])
         said = self.seqto("quantize", model, "--data", self.data, "-o", self.dir / "q.onnx").stderr
-        self.assertIn("draws random numbers (RandomNormalLike)", said)
+        self.assertIn("RandomNormalLike 'noise_node' draws random numbers", said)
 
     def test_analyze_says_what_cannot_be_compared(self):
         done = models.seqto("analyze", self.model, "--data", self.data, *self.coarse)

@@ -281,6 +281,9 @@ class SearchTest(unittest.TestCase):
             self.assertIn(said, done.stderr)
             self.assertNotIn("exception", done.stderr)
             self.assertFalse((self.dir / "out").exists(), scheme)
+        done = models.seqto("tune", models.DIGITS, *DATA, "--schemes", "int8_dynamic,float32", "--weight-type", "int4", "-o", self.dir / "out")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("int8_dynamic among the schemes and weights of int4 found", done.stderr)
 
     def test_budgets_keep_a_reserve_for_the_report(self):
         summary, all_trials, _ = self.tune("few", *SIZE, "--max-evaluations", 30, "--max-front", 5)

@@ -337,7 +337,7 @@ class Verbs(Folder):
                            objectives=["kl", "size"], max_evaluations=4, improve=False, correct_weights=False)
         self.assertEqual(study.summary["task"], "generate")
         halves = sorted(p.name for p in (self.dir / "out" / "models" / "selected").iterdir())
-        self.assertEqual(halves, ["decoder.onnx", "encoder.onnx"])
+        self.assertEqual(halves, ["decoder.onnx", "encoder.onnx", "generation_config.json"])
 
 
 class Calls(unittest.TestCase):

@@ -14,6 +14,7 @@
 #include "model/pair.h"
 #include "model/unneeded.h"
 #include "orchestrator/study/study_files.h"
+#include "quantization/plan/code_types.h"
 #include "quantization/plan/open_dimension.h"
 #include "quantization/read/random_nodes.h"
 #include "runner/text/written_tokens.h"
@@ -145,7 +146,8 @@ bool is_made_of_products(const Model& model) {
 // What depends on the model among the schemes that nobody asked for; a study that was begun with others keeps them.
 void add_schemes_of(Inputs& in, const std::optional<Study>& begun) {
   TuneOptions& o = in.options;
-  if (searches(o) && o.target.empty() && by_latency(o) && is_made_of_products(in.model))
+  if (searches(o) && o.target.empty() && by_latency(o) && is_8_bits(o.quantize.weight_type) &&
+      is_made_of_products(in.model))
     o.schemes.insert(o.schemes.begin() + 1, o.invariant ? "int8_dynamic+per_token=true" : "int8_dynamic");
   const nlohmann::json own = begun ? parse_json_if_any(begun->header().options_json) : nlohmann::json();
   if (own.is_object() && own.contains("schemes")) own["schemes"].get_to(o.schemes);

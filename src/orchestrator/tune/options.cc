@@ -14,6 +14,7 @@
 #include "metrics/loss/loss_fields.h"
 #include "metrics/task/task_metric_kinds.h"
 #include "orchestrator/tune/improvements.h"
+#include "quantization/plan/code_types.h"
 #include "quantization/plan/layer_fields.h"
 #include "search/strategies/strategies.h"
 #include "seqto/error.h"
@@ -187,6 +188,10 @@ void validate(const TuneOptions& o) {
                       "expected",
                       to_string(s), to_string(s)));
     validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
+    const DataType weights = s.fields.weight_type.value_or(o.quantize.weight_type);
+    if (s.scheme == Scheme::kInt8Dynamic && !is_8_bits(weights))
+      usage(fmt::format("{} among the schemes and weights of {} found; it takes int8 or uint8; leave --weight-type out",
+                        to_string(s), to_string(weights)));
     if (s.fields.method) calibration_named(*s.fields.method, calibration_of(o));
   }
   if (rewritings(o).size() > 1)

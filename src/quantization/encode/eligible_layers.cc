@@ -73,7 +73,7 @@ std::unordered_set<std::string> EligibleLayers::find_free() const {
 
 // Of constants alone.
 std::unordered_set<std::string> EligibleLayers::find_computed() const {
-  if (options_.compat_onnxruntime) return {};
+  if (!options_.float_between_products || options_.compat_onnxruntime) return {};
   std::unordered_set<std::string> found;
   const auto is_known = [&](const std::string& name) {
     return name.empty() || view_.constant(name) || found.contains(name);
