@@ -137,6 +137,8 @@ TEST(Task, OfTokenModels) {
   EXPECT_EQ(task_of(rows, {scores({2, 3, 0})}), "classify") << "no tokens are known";
   EXPECT_EQ(task_of(features, {scores({2, 3, 0})}, {1, 2, 3}), "embed");
   EXPECT_EQ(task_of(features, {ones({1, 9})}, {1, 2, 3}), "embed");
+  EXPECT_EQ(task_of(features, {ones({1, 1, 800})}, {1, 2, 3}), "raw") << "a sound";
+  EXPECT_EQ(task_of(features, {ones({1, 1, 8})}, {1}), "embed") << "of a text of one token";
   EXPECT_EQ(task_of(rows, {ones({1, 9})}, {1, 2, 3}), "classify");
   EXPECT_EQ(task_of(ending("m = MatMul(e, w) y = Tanh(m)"), {ones({1, 9})}, {1, 2, 3}), "embed") << "BERT's pooler";
 }

@@ -189,6 +189,9 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
     return foretells(outputs, first.sample.tokens)
                ? Found{"generate", "scores of the next token for each position"}
                : Found{"classify", rows ? "scores of classes for each position" : "one set of class scores"};
+  // [1, 1, samples] is a sound that is made of them.
+  if (ids && is_sequence(outputs) && outputs.dims[1] == 1 && first.sample.tokens.size() != 1)
+    return {"raw", "one row of values for many tokens"};
   if (ids && is_sequence(outputs)) return {"embed", "features for each token"};
   if (ids && outputs.dims.size() == 2) return {"embed", "one vector of features for a text"};
   const bool of_many_shapes = outputs.dims.empty();
