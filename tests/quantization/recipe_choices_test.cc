@@ -67,6 +67,19 @@ TEST(RecipeChoices, WeightsMadeOfConstantsAreTold) {
   }
 }
 
+TEST(RecipeChoices, OtherFloatsAreRefusedInEachMode) {
+  const Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (double[1,4] x) => (double[1,2] y) <double[4,2] w = {1,2,3,4,5,6,7,8}> {
+      [layer] y = MatMul(x, w)
+    })");
+  for (const char* mode : {"static", "dynamic", "weights", "float16"}) {
+    Recipe recipe;
+    EXPECT_EQ(code_of([&] { take_mode(recipe, model, mode, Scheme::kInt8Weights, true); }), Code::kInvalidInput)
+        << mode;
+  }
+}
+
 TEST(RecipeChoices, RandomNumbersAreTold) {
   const Model model = parse_model_text(R"(
     <ir_version: 8, opset_import: ["" : 17]>

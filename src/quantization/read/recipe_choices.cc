@@ -104,6 +104,8 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
     return both(std::move(notes), computed_weights(model));
   }
   if (mode == "float16") {
+    if (std::ranges::none_of(model.graph.initializers, [](const Initializer& i) { return i.tensor.is_float(); }))
+      require_quantizable(model);
     recipe.plan = uniform_plan(model, Scheme::kFloat16);
     return internal::random_nodes(model);
   }
