@@ -48,6 +48,16 @@ TEST(RecipeChoices, AMode) {
   EXPECT_EQ(code_of([&] { take_mode(recipe, nothing, "weights", Scheme::kInt8Weights, true); }), Code::kInvalidInput);
 }
 
+// One note of the model in each of these modes, with these words.
+void expect_note(const Model& model, std::initializer_list<const char*> modes, const char* words) {
+  for (const char* mode : modes) {
+    Recipe recipe;
+    const auto notes = take_mode(recipe, model, mode, Scheme::kInt8Weights, true);
+    ASSERT_EQ(notes.size(), 1u) << mode;
+    EXPECT_NE(notes[0].find(words), std::string::npos) << notes[0];
+  }
+}
+
 TEST(RecipeChoices, WeightsMadeOfConstantsAreTold) {
   const Model model = parse_model_text(R"(
     <ir_version: 8, opset_import: ["" : 17]>
@@ -59,12 +69,7 @@ TEST(RecipeChoices, WeightsMadeOfConstantsAreTold) {
       [second] b = MatMul(a, t)
       [third] y = MatMul(b, w)
     })");
-  for (const char* mode : {"dynamic", "weights"}) {
-    Recipe recipe;
-    const auto notes = take_mode(recipe, model, mode, Scheme::kInt8Weights, true);
-    ASSERT_EQ(notes.size(), 1u) << mode;
-    EXPECT_NE(notes[0].find("the weights of 2 layers are computed from constants"), std::string::npos) << notes[0];
-  }
+  expect_note(model, {"dynamic", "weights"}, "the weights of 2 layers are computed from constants");
 }
 
 TEST(RecipeChoices, OtherFloatsAreRefusedInEachMode) {
@@ -88,12 +93,7 @@ TEST(RecipeChoices, RandomNumbersAreTold) {
       [sum] s = Add(x, n)
       [layer] y = MatMul(s, w)
     })");
-  for (const char* mode : {"static", "dynamic", "weights", "float16"}) {
-    Recipe recipe;
-    const auto notes = take_mode(recipe, model, mode, Scheme::kInt8Weights, true);
-    ASSERT_EQ(notes.size(), 1u) << mode;
-    EXPECT_NE(notes[0].find("RandomNormalLike 'noise' draws random numbers"), std::string::npos) << notes[0];
-  }
+  expect_note(model, {"static", "dynamic", "weights", "float16"}, "RandomNormalLike 'noise' draws random numbers");
 }
 
 TEST(RecipeChoices, AModelOfComputedWeightsAloneNeedsPreparing) {

@@ -131,7 +131,7 @@ void write_models(const std::vector<const Trial*>& kept, const Inputs& in, OpenS
   if (study.study.find("published")) {
     // A study that goes on has its files, but where it was killed before its report.
     if (!r.published && !fs::exists(folder.plan("published")))
-      optional_step("the file of ort-int8", in, study, [&] { r.published = published_model(in, r); });
+      optional_step("the model ort-int8", in, study, [&] { r.published = published_model(in, r); });
     if (r.published) {
       save_model(r.published->model, folder.model("published"));
       save_recipe(published_recipe(recipe, *r.published, folder.plans()), folder.plan("published"));
@@ -344,7 +344,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   note_text_errors(in, study, r.places.front(), time);
   const bool draws = time.has_time(Closing::now(o, time).drawing, "plots/*.svg, which `seqto report` draws");
   std::map<fs::path, Model> carried;
-  optional_step("the selected plan in decoders with a cache", in, study,
+  optional_step("the selected plan for decoders with a cache", in, study,
                 [&] { carried = carried_decoders(in, study, r, time); });
   if (!time.left_out().empty())
     ending.notes.push_back(fmt::format("--max-time left none for {}", fmt::join(time.left_out(), "; ")));

@@ -12,10 +12,10 @@ std::vector<std::string> random_nodes(const Model& model) {
   for (const Node& node : model.graph.nodes)
     if (has(node, kRandom) && !node.attribute("seed") && count++ == 0) first = &node;
   if (!first) return {};
-  return {fmt::format(
-      "{} '{}'{} draws random numbers, others in each model: losses hold that noise, and do not tell a "
-      "good model from a bad one below it; export the model with its noise as an input, or give the node a seed",
-      first->op_type, first->name, count > 1 ? fmt::format(" (of {} such nodes)", count) : "")};
+  return {
+      fmt::format("{} '{}'{} draws random numbers, other ones in each model: losses hold that difference too; "
+                  "export the noise as an input, or give the node a seed",
+                  first->op_type, first->name, count > 1 ? fmt::format(" (of {} such nodes)", count) : "")};
 }
 
 }  // namespace seqto::internal
