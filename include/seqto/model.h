@@ -90,6 +90,8 @@ class Tensor {
   // Gives the memory of a file's bytes back to the system, which reads them again when they are needed: for weights
   // that have been quantized. Does nothing to other tensors; the value stays the same.
   void release() const;
+  // The same, and out of the system's cache of the file: for weights that are not read again.
+  void drop() const;
   // Expires when nobody shares the bytes any more: until then their address and size say which bytes they are.
   std::weak_ptr<const void> lifetime() const { return file_ ? std::weak_ptr<const void>(file_) : owner_; }
   // True when type, dims and bytes are equal.
@@ -247,8 +249,8 @@ Model with_dimensions(Model model, const std::map<std::string, int64_t>& sizes);
 // Converts to a newer opset of ai.onnx. Throws Error{kInvalidInput} where ONNX's converter cannot.
 Model convert_opset(const Model& model, int64_t version);
 
-// Folds BatchNormalization into the Conv/ConvTranspose/Gemm before it where that node has no other reader. So too Mul and
-// Add of a constant for each channel, as exporters write frozen ones. Returns how many nodes were folded.
+// Folds BatchNormalization into the Conv/ConvTranspose/Gemm before it where that node has no other reader. So too Mul
+// and Add of a constant for each channel, as exporters write frozen ones. Returns how many nodes were folded.
 int fold_batch_norms(Model& model);
 
 // Makes initializers of the main graph's Constant nodes, so that weights kept there are quantized as weights; returns

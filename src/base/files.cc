@@ -147,7 +147,7 @@ TemporaryFolder::TemporaryFolder()
   [[maybe_unused]] static const bool swept = (remove_stale_folders(temporary_parent(), kFolders), true);
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail("read", path, errno, "an existing, readable file was expected; check the path");
   struct stat info{};
@@ -166,6 +166,13 @@ void MappedFile::release(std::span<const std::byte> part) const {
   uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / kPage * kPage;
   // Only advice: where it is not taken the pages just stay.
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void MappedFile::drop(std::span<const std::byte> part) const {
+  release(part);
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() >= 0 && !part.empty())
+    ::posix_fadvise(file.get(), part.data() - bytes_.data(), std::ssize(part), POSIX_FADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

@@ -72,8 +72,11 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   // Gives the memory of `part` back to the system; it is read from the file again when it is needed.
   void release(std::span<const std::byte> part) const;
+  // The same, and out of the system's cache of the file: for what is not read again.
+  void drop(std::span<const std::byte> part) const;
 
  private:
+  std::filesystem::path path_;  // no descriptor: a model may have a file for each of its weights
   std::span<const std::byte> bytes_;
 };
 

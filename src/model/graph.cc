@@ -50,6 +50,10 @@ void Tensor::release() const {
   if (file_) file_->release();
 }
 
+void Tensor::drop() const {
+  if (file_) file_->drop();
+}
+
 int64_t Tensor::element_count() const {
   int64_t count = 1;
   for (int64_t d : dims_) count *= d;

@@ -19,6 +19,7 @@ class MappedValues {
   std::span<const std::byte> aligned_copy() const;
   // Lets the system take the pages back.
   void release() const { file_->release(bytes_); }
+  void drop() const { file_->drop(bytes_); }
 
  private:
   std::shared_ptr<const MappedFile> file_;

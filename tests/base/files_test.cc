@@ -1,11 +1,19 @@
 // Files appear whole or not at all, also when the writer is killed.
 #include "base/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <vector>
+
+#include "base/descriptor.h"
 
 namespace seqto {
 namespace {
@@ -68,6 +76,29 @@ TEST(MappedFile, ReleasedBytesComeBack) {
   file.release(file.bytes().subspan(99999, 2));
   EXPECT_EQ(static_cast<char>(file.bytes()[100000]), 'b');
   EXPECT_EQ(static_cast<char>(file.bytes()[5000]), 'a');
+}
+
+TEST(MappedFile, DroppedBytesLeaveTheCacheAndComeBack) {
+  TemporaryFolder folder;
+  const fs::path path = folder.path / "f";
+  write_file_atomic(path, std::string(1 << 20, 'a') + "b");
+  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::fsync(descriptor.get()), 0);  // what is not on the disk yet stays
+  struct statfs on{};
+  ASSERT_EQ(::fstatfs(descriptor.get(), &on), 0);
+  if (on.f_type == TMPFS_MAGIC) GTEST_SKIP() << "files of this folder are nowhere but in memory";
+  const MappedFile file(path);
+  const auto in_cache = [&] {
+    std::vector<unsigned char> pages((file.bytes().size() + 4095) / 4096);
+    EXPECT_EQ(::mincore(const_cast<std::byte*>(file.bytes().data()), file.bytes().size(), pages.data()), 0);
+    return std::ranges::count_if(pages, [](unsigned char page) { return (page & 1) != 0; });
+  };
+  EXPECT_EQ(static_cast<char>(file.bytes()[5000]), 'a');
+  file.release(file.bytes());
+  EXPECT_GT(in_cache(), 0);
+  file.drop(file.bytes());
+  EXPECT_LT(in_cache(), 2) << "the last page, which is no whole one, may stay";
+  EXPECT_EQ(static_cast<char>(file.bytes()[1 << 20]), 'b');
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ class Pass {
     for (const Initializer& i : model_.graph.initializers) all += i.tensor.element_count() * int64_t{sizeof(float)};
     const std::vector<Block> parts = blocks(model_, std::min(options_.block_bytes, all / kBlocks));
     result_.blocks = parts.size();
+    for (const Block& part : parts)
+      for (const Initializer& i : part.model.graph.initializers) ++readers_[i.name];
     for (size_t b = 0; b < parts.size(); ++b) {
       block_ = &parts[b];
       is_last_ = b + 1 == parts.size();
@@ -95,7 +97,10 @@ class Pass {
       }
     }
     values_ = std::move(next);
-    for (const Initializer& i : block_->model.graph.initializers) i.tensor.release();
+    // Pages of the file that stay in the system's cache would push those of the next blocks out of it.
+    for (const Initializer& i : block_->model.graph.initializers)
+      if (--readers_[i.name] == 0) i.tensor.drop();
+      else i.tensor.release();
   }
 
   // The block under that plan. What a Quantizer keeps, and the block in float32, are as large as the block: neither is
@@ -185,6 +190,7 @@ class Pass {
   const SampleRun& on_;
   OneIn& result_;
   TemporaryFolder folder_;
+  std::unordered_map<std::string, int> readers_;  // how many blocks are still to read a constant
   const Block* block_ = nullptr;
   bool is_last_ = false;
   static constexpr size_t kFloat = 0;  // owner of values; candidates are those behind it
