@@ -296,6 +296,37 @@ class Exports(unittest.TestCase):
             self.seqto("tune", self.model, "--data", self.data, "--objectives", "mse,size", "--calibration-samples", "30", "-o", study)
             self.assertLess(json.loads((study / "summary.json").read_text())["fully_quantized"]["losses"]["mse"], 0.01)
 
+    def test_nan_that_the_graph_takes_away_stays_within(self):
+        """torch's attention: a row that is masked whole is NaN behind its Softmax, and 0 behind the Where after it."""
+        rng = np.random.default_rng(4)
+        size, width = 6, 16
+        mask = np.triu(np.full((size, size), -np.inf), 1).astype(np.float32)
+        mask[0] = -np.inf
+        weights = [(n, (rng.normal(size=(width, width)) * 0.3).astype(np.float32)) for n in ("wq", "wk", "wv", "wo")]
+        weights += [("mask", mask), ("zero", np.zeros((), np.float32))]
+        node = lambda op, inputs, output, **attributes: helper.make_node(op, inputs, [output], output + "_node", **attributes)
+        nodes = [node("MatMul", ["x", "wq"], "q"), node("MatMul", ["x", "wk"], "k"), node("MatMul", ["x", "wv"], "v"),
+                 node("Transpose", ["k"], "kt", perm=[0, 2, 1]), node("MatMul", ["q", "kt"], "scores"),
+                 node("Add", ["scores", "mask"], "masked"), node("Softmax", ["masked"], "soft", axis=-1),
+                 node("IsNaN", ["soft"], "whole"), node("Where", ["whole", "zero", "soft"], "weights"),
+                 node("MatMul", ["weights", "v"], "mixed"), node("MatMul", ["mixed", "wo"], "y")]
+        models.save(self.model, nodes, [("x", [1, size, width])], [("y", [1, size, width])], weights)
+        self.x = rng.normal(size=(90, size, width)).astype(np.float32)
+        np.savez(self.data, x=self.x)
+        for flags in ([], ["--method", "percentile"], ["--method", "entropy", "--fast-ranges"], ["--method", "moving_average"]):
+            done = models.seqto("--json", "quantize", self.model, "--data", self.data, "--samples", "30", "--explain", "-o", self.out, *flags)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("NaN in 'soft'", done.stderr)
+            self.assertLess(self.error(self.out), 0.15, flags)
+            layers = {l["name"]: l for l in json.loads(done.stdout)["layers"]}
+            self.assertEqual([layers[n + "_node"]["scheme"] for n in ("q", "scores", "masked", "soft", "mixed", "y")],
+                             ["int8", "int8", "float32", "float32", "int8", "int8"], flags)
+        self.x[40:] = np.nan
+        np.savez(self.data, x=self.x)
+        done = models.seqto("quantize", self.model, "--data", self.data, "-o", self.out)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("'x' holds NaN", done.stderr)
+
     def test_an_input_that_decides_a_branch_becomes_a_constant(self):
         """silero_vad's network: all layers lie in the branches of an If that compares an input with a number."""
         rng = np.random.default_rng(3)

@@ -21,7 +21,7 @@
 namespace seqto {
 namespace {
 
-using internal::RangeObserver;
+using internal::RangeObserver, internal::TensorStatistics;
 
 constexpr std::array<std::string_view, 6> kMethods{"minmax", "moving_average", "entropy", "percentile",
                                                    "mse",    "distribution"};
@@ -134,6 +134,27 @@ class Pass {
   RangeObserver& observer_;
 };
 
+// Where NaN is a fault of the samples or of the model. Within, a Softmax over masks alone gives it, and a Where behind
+// takes it away.
+void mark_ends(RangeObserver& observer, const Model& model) {
+  std::unordered_set<std::string> ends;
+  for (const ValueInfo& input : model.graph.free_inputs()) ends.insert(input.name);
+  for (const ValueInfo& output : model.graph.outputs) ends.insert(output.name);
+  for (TensorStatistics& tensor : observer.tensors()) tensor.is_end = ends.contains(tensor.name);
+}
+
+void warn_of_nan(RangeObserver& observer, const Env& env) {
+  std::vector<const TensorStatistics*> found;
+  for (const TensorStatistics& tensor : observer.tensors())
+    if (!tensor.first_nan.empty()) found.push_back(&tensor);
+  if (found.empty()) return;
+  env.log(LogLevel::kWarning,
+          fmt::format("NaN in '{}'{}, first for sample '{}': no range spans it, and layers that read or write it stay "
+                      "float; look for a division by 0 or a row that is masked whole",
+                      found[0]->name, found.size() == 1 ? "" : fmt::format(" and {} other tensors", found.size() - 1),
+                      found[0]->first_nan));
+}
+
 // Of samples that tell nothing of what will come: others of their kind would not show that the model is ruined.
 void warn_of_samples(const Model& model, const Ranges& ranges, const SampleRun& on) {
   const auto warn = [&](const std::string& found) {
@@ -188,6 +209,7 @@ Ranges calibrate(const Model& model, const SampleRun& on, const CalibrateOptions
   auto tensors = observed_tensors(model, options.op_types.empty() ? default_op_types() : options.op_types);
   const int64_t count = std::ssize(on.samples);
   RangeObserver observer(tensors, options, count);
+  mark_ends(observer, model);
   const SessionOptions how{options.exact ? SessionOptions::Optimization::kNone : SessionOptions::Optimization::kAll};
   Pass pass(model, on, how, observer);
   pass.run(tensors, 0, count);
@@ -199,6 +221,7 @@ Ranges calibrate(const Model& model, const SampleRun& on, const CalibrateOptions
   Ranges ranges;
   for (auto& t : observer.tensors()) ranges[t.name] = observer.range_of(t);
   warn_of_samples(model, ranges, on);
+  warn_of_nan(observer, on.env);
   return ranges;
 }
 

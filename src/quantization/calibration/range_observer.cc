@@ -107,6 +107,7 @@ void RangeObserver::add(size_t tensor, std::span<const float> values, Extremes& 
     Extremes extremes;
     extremes.add(piece);
     sample.add(extremes);
+    if (std::isnan(extremes.lowest()) || std::isnan(extremes.highest())) continue;  // there is no range
     if (t.wants_magnitude && options_.exact)
       t.smallest_magnitude = std::min(t.smallest_magnitude, smallest_magnitude(piece));
     if (auto* growing = std::get_if<GrowingHistogram>(&t.histogram)) {
@@ -203,12 +204,17 @@ void RangeObserver::end_sample(const std::string& name, const std::vector<Extrem
     if (sample[i].empty()) continue;
     TensorStatistics& t = tensors_[i];
     const float low = sample[i].lowest(), high = sample[i].highest();
-    if (std::isnan(low) || std::isnan(high))
-      throw Error(
-          Code::kInvalidInput,
-          fmt::format("[calibrate] tensor '{}' holds NaN for sample '{}'; finite values were expected; check the "
-                      "model and the preprocessing",
-                      t.name, name));
+    if (std::isnan(low) || std::isnan(high)) {
+      if (t.is_end)
+        throw Error(
+            Code::kInvalidInput,
+            fmt::format("[calibrate] tensor '{}' holds NaN for sample '{}'; finite values were expected; check the "
+                        "model and the preprocessing",
+                        t.name, name));
+      if (t.first_nan.empty()) t.first_nan = name;
+      t.unbounded = true;
+      continue;
+    }
     t.unbounded |= low <= -kUnbounded || high >= kUnbounded;
     t.all.add(sample[i]);
     if (t.method != CalibrationMethod::kMovingAverage) continue;

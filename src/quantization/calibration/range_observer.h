@@ -23,7 +23,9 @@ struct TensorStatistics {
   CalibrationMethod method = CalibrationMethod::kMinMax;
   Extremes all;
   bool begun = false;            // values came
-  bool unbounded = false;        // held infinity or the largest float: its bounds are kUnbounded
+  bool is_end = false;           // a graph's input or output, which may not hold NaN
+  bool unbounded = false;        // held NaN, infinity or the largest float: its bounds are kUnbounded
+  std::string first_nan;         // the first sample that it held NaN for
   bool wants_magnitude = false;  // the smallest one, where a histogram of magnitudes begins
   float smallest_magnitude = std::numeric_limits<float>::infinity();
   std::vector<float> lows, highs;  // moving average: of the samples of this chunk
@@ -55,7 +57,7 @@ class RangeObserver {
   // `samples`: how many will come, which says how long the tails of a percentile are.
   RangeObserver(const std::vector<std::string>& tensors, const CalibrateOptions& options, int64_t samples);
 
-  // For each sample, in order. Throws Error{kInvalidInput} when a tensor held NaN.
+  // For each sample, in order. Throws Error{kInvalidInput} when one of the graph's ends held NaN.
   void end_sample(const std::string& name, const std::vector<Extremes>& sample);
   std::vector<TensorStatistics>& tensors() { return tensors_; }
   bool symmetric(CalibrationMethod method) const;
