@@ -17,15 +17,19 @@ namespace seqto {
 
 // A row for each task; docs/reference/metrics.md has them as a table.
 struct Task {
-  std::string_view name;                  // "classify", "generate" ...
-  std::string_view loss;                  // that a search goes by where no other was asked for
-  std::vector<std::string_view> metrics;  // that are reported without being asked for
-  bool embeds = false;                    // an answer is one vector, pooled and of length 1: Outputs::pooling
-  std::string_view answers = "answers";   // what changes or does not: "pixels"
+  std::string_view name;                   // "classify", "generate" ...
+  std::string_view loss;                   // that a search goes by where no other was asked for
+  std::vector<std::string_view> metrics;   // that are reported without being asked for
+  bool embeds = false;                     // an answer is one vector, pooled and of length 1: Outputs::pooling
+  std::string_view answers = "answers";    // what changes or does not: "pixels"
+  std::string_view a_run = "on a prompt";  // what the time of a run is, beside that of a next token
+  bool writes = false;                     // an answer foretells the next token: texts show what changes
 };
 std::span<const Task> tasks();
 // Throws Error{kUsage} for an unknown name.
 const Task& task_named(std::string_view name);
+// Of a study: a row without a name where it has no task.
+const Task& task_of_study(std::string_view name);
 
 // How the answers of a model are read.
 struct Reading {

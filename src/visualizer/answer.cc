@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "data/select.h"
 #include "seqto/report.h"
+#include "seqto/task.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"
 
@@ -38,10 +39,11 @@ std::string quality(const Summary& summary, const SummaryPoint& point) {
     return fmt::format("{} ({} to {})", words, low, show(interval->high));
   };
   if (figure == "top1_disagreement")
-    return with_ends(fmt::format("{} of the {} change", internal::format_percent(value), internal::changing(summary)),
-                     internal::format_percent);
+    return with_ends(
+        fmt::format("{} of the {} change", internal::format_percent(value), task_of_study(summary.task).answers),
+        internal::format_percent);
   // Of vectors of length 1 it is twice the cosine distance, which people know by another name.
-  if (figure == "nmse" && summary.task == "embed")
+  if (figure == "nmse" && task_of_study(summary.task).embeds)
     return fmt::format("embeddings at a cosine of {} to float's", cosine(internal::loss_of(point, "cosine")));
   return with_ends(fmt::format("{} {}", internal::loss_label(figure), internal::format_figure(value)),
                    internal::format_figure);
@@ -87,6 +89,7 @@ std::string answer(const Summary& summary) {
   const auto& before = summary.baseline.trial.measurement;
   if (summary.judged_by.empty() || !point || !point->trial.measurement || !before) return "";
   const Measurement& after = *point->trial.measurement;
+  const Task& task = task_of_study(summary.task);
   std::vector<std::string> parts{times(static_cast<double>(before->size_bytes), static_cast<double>(after.size_bytes),
                                        "smaller", "larger", "of the same size")};
   const auto speed = [](const Latency& a, const Latency& b) -> std::string {
@@ -95,9 +98,7 @@ std::string answer(const Summary& summary) {
   const bool decodes = before->decode_latency && after.decode_latency;
   const bool has_steps = decodes || std::ranges::count(summary.objectives, "decode_latency") > 0;
   if (before->latency.median_ns > 0 && after.latency.median_ns > 0 && !is_for_another_device(summary))
-    parts.push_back(speed(before->latency, after.latency) + (!has_steps                     ? ""
-                                                             : summary.task == "transcribe" ? " on a whole text"
-                                                                                            : " on a prompt"));
+    parts.push_back(speed(before->latency, after.latency) + (has_steps ? fmt::format(" {}", task.a_run) : ""));
   // What trials time of it at moments of their own is no verdict.
   if (decodes)
     parts.push_back(after.decode_latency->over_float
@@ -110,7 +111,7 @@ std::string answer(const Summary& summary) {
   if (summary.judged_by != kPrecision && before->metrics.contains(kPrecision) && after.metrics.contains(kPrecision))
     parts.push_back(fmt::format("{} {:.3f} instead of {:.3f}", kPrecision, after.metrics.at(kPrecision),
                                 before->metrics.at(kPrecision)));
-  if (summary.task == "embed" && after.metrics.contains("topk_overlap"))
+  if (task.embeds && after.metrics.contains("topk_overlap"))
     parts.push_back(internal::format_percent(after.metrics.at("topk_overlap")) + " of each one's nearest kept");
   std::string name = point->file.empty() ? "candidate " + point->name : point->file;
   if (!summary.selected_file.empty()) name = summary.selected_file;

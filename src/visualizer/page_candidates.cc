@@ -6,6 +6,7 @@
 #include <map>
 
 #include "metrics/loss/loss_fields.h"
+#include "seqto/task.h"
 #include "visualizer/format.h"
 #include "visualizer/html.h"
 #include "visualizer/page_sections.h"
@@ -84,8 +85,9 @@ std::string side_row(const Summary& summary, const SummaryPoint& point, bool cla
     beside += (beside.empty() ? "" : "; ") + worst;
   row += side_cell(loss_label(loss), is_float ? "0" : format_figure(loss_of(point, loss)), beside);
   if (classes)
-    row += side_cell(changing(summary) + " changed", format_percent(m.losses.top1_disagreement),
-                     is_float ? "" : ends(point, "top1_disagreement", true));
+    row +=
+        side_cell(fmt::format("{} changed", task_of_study(summary.task).answers),
+                  format_percent(m.losses.top1_disagreement), is_float ? "" : ends(point, "top1_disagreement", true));
   row += side_cell("layers", schemes(summary, point), "");
   return fmt::format("<tr class=\"{}\" data-id=\"{}\">{}</tr>\n", id == summary.selected ? "selected" : "", text(id),
                      row);
@@ -184,7 +186,7 @@ std::string chosen_section(const Summary& summary) {
   std::vector<std::string> names{"candidate", "size", "latency"};
   if (times_decoding(summary)) names.emplace_back("decode");
   names.push_back(loss_label(loss));
-  if (classes) names.push_back(changing(summary) + " changed");
+  if (classes) names.push_back(fmt::format("{} changed", task_of_study(summary.task).answers));
   names.emplace_back("layers");
   for (const auto& name : names) heads += fmt::format("<th scope=\"col\">{}</th>", text(name));
   for (const auto* point : shown) rows += side_row(summary, *point, classes);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "seqto/task.h"
 #include "visualizer/format.h"
 #include "visualizer/html.h"
 #include "visualizer/page_sections.h"
@@ -36,7 +37,8 @@ std::string positions(size_t group, int64_t width) {
 std::string rows_section(const Summary& summary) {
   const auto shown = shown_points(summary);
   // Pixels are no positions that a reader could look up.
-  if (shown.empty() || changing(summary) != "answers" || !has_classes(*shown[0]->trial.measurement, loss_name(summary)))
+  if (shown.empty() || task_of_study(summary.task).answers != Task{}.answers ||
+      !has_classes(*shown[0]->trial.measurement, loss_name(summary)))
     return "";
   std::string heads, rows;
   const auto head = [&](const std::string& name) { heads += fmt::format("<th scope=\"col\">{}</th>", text(name)); };

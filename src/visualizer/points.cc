@@ -88,11 +88,6 @@ bool has_classes(const Measurement& measurement, const std::string& loss) {
   return (followed != "mse" && followed != "nmse" && followed != "cosine") || measurement.metrics.contains("top1");
 }
 
-std::string changing(const Summary& summary) {
-  const auto task = std::ranges::find(tasks(), summary.task, &Task::name);
-  return std::string(task == tasks().end() ? "answers" : task->answers);
-}
-
 std::string worst_output_text(const Measurement& measurement) {
   const auto& worst = measurement.worst_output;
   return worst ? fmt::format("'{}' loses most of {} outputs: nmse {}", worst->name, worst->outputs,

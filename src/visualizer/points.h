@@ -33,8 +33,6 @@ inline std::string loss_name(const Summary& summary) { return loss_name(summary.
 std::string loss_label(const std::string& name);
 // Whether what is measured has a first class to speak of: maps, boxes and values have none, unless labels say so.
 bool has_classes(const Measurement& measurement, const std::string& loss);
-// What of the model's outputs changes or does not: "answers", "pixels" of a map of classes.
-std::string changing(const Summary& summary);
 // "'boxes' loses most of 13 outputs: nmse 0.31"; empty: there is one output.
 std::string worst_output_text(const Measurement& measurement);
 // Of a task metric its drop. NaN when the trial has failed or the name is not known to it.

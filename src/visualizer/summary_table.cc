@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "seqto/report.h"
+#include "seqto/task.h"
 #include "visualizer/format.h"
 #include "visualizer/points.h"
 #include "visualizer/table_rows.h"
@@ -125,7 +126,7 @@ std::string legend(const Summary& summary, const TextStyle& style) {
   }
   if (!full.empty()) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
   words.push_back(fmt::format("{}: against float, 0 is equal", internal::loss_label(columns.loss)));
-  if (columns.classes) words.push_back(fmt::format("changed: {} unlike float's", internal::changing(summary)));
+  if (columns.classes) words.push_back(fmt::format("changed: {} unlike float's", task_of_study(summary.task).answers));
   if (columns.decode) words.emplace_back("latency: of a prompt; decode: of the next token");
   return internal::wrapped(fmt::format("{}", fmt::join(marks, "  ")), style.columns) +
          internal::wrapped(fmt::format("{}", fmt::join(words, "; ")), style.columns);

@@ -33,8 +33,8 @@ const std::vector<Task>& rows() {
       {.name = "classify", .loss = "kl"},
       {.name = "detect", .loss = "nmse", .metrics = {"map50_95", "map50"}},
       {.name = "embed", .loss = "cosine", .metrics = {"topk_overlap"}, .embeds = true},
-      {.name = "generate", .loss = "kl", .metrics = {"perplexity"}},
-      {.name = "transcribe", .loss = "kl"},
+      {.name = "generate", .loss = "kl", .metrics = {"perplexity"}, .writes = true},
+      {.name = "transcribe", .loss = "kl", .a_run = "on a whole text"},
       {.name = "segment", .loss = "kl", .answers = "pixels"},
       {.name = "labels", .loss = "top1_disagreement", .answers = "labels"},
       {.name = "regress", .loss = "mse"},
@@ -245,6 +245,12 @@ bool has_own_classes(const std::string& detector) {
 std::span<const Task> tasks() { return rows(); }
 
 bool is_memory(std::string_view output) { return internal::gives_memory(output); }
+
+const Task& task_of_study(std::string_view name) {
+  static const Task kNone;
+  const auto row = std::ranges::find(rows(), name, &Task::name);
+  return row == rows().end() ? kNone : *row;
+}
 
 const Task& task_named(std::string_view name) {
   const auto row = std::ranges::find(rows(), name, &Task::name);

@@ -6,6 +6,7 @@
 #include "metrics/loss/softmax.h"
 #include "orchestrator/study/summarize.h"
 #include "orchestrator/tune/finalists.h"
+#include "seqto/task.h"
 
 namespace seqto::internal {
 namespace {
@@ -68,7 +69,7 @@ std::vector<ChangedToken> in_words(const std::vector<Change>& changes, const std
 
 bool shows_tokens(const Inputs& in, const OpenStudy& study, const Place& place) {
   const EvaluationData& data = place.evaluation;
-  return !in.options.dataset.text.tokenizer.empty() && study.ending.task == "generate" &&
+  return !in.options.dataset.text.tokenizer.empty() && task_of_study(study.ending.task).writes &&
          data.reference.rows == std::ssize(data.samples);
 }
 
