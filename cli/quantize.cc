@@ -203,7 +203,8 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   check_model(made.model);
   if (target) require_taken(made.model, *target);
   if (made.refused) context.env.log(LogLevel::kWarning, fmt::format("{} does not take the file", target->device));
-  const int64_t before = model_file_bytes(model_file(f.model, f.hub, context), made.float_model);
+  const std::filesystem::path file = model_file(f.model, f.hub, context);
+  const int64_t before = model_file_bytes(file, made.float_model);
   save_model(made.model, f.output);
   const int64_t after = serialized_size(made.model);
   say_what_was_done(made, context);
@@ -221,7 +222,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
     for (const Model* model : {&made.float_model, &made.model})
       if (may_end_process(*model, f.device.device))
         bench.runner = safe_runner_for(*model, f.data, f.device.device, f.device.options, context);
-  const auto check = self_check(made, bench, judged, context.env);
+  const auto check = self_check(made, file, bench, judged, context.env);
   if (check) tell(*check, f, made.options, context);
   const auto ran_as_written = verified(made.model, bench, judged, f, context);
   if (context.json) {

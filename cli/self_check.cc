@@ -111,7 +111,8 @@ Judged some_of(const std::vector<int64_t>& samples) {
   return some;
 }
 
-std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on, const Env& env) {
+std::optional<SelfCheck> self_check(const Quantized& made, const std::filesystem::path& file, const Workbench& bench,
+                                    const Judged& on, const Env& env) {
   if (on.samples.empty() || bench.data->is_random()) return {};
   const SampleRun run{*bench.data, on.samples, *bench.runner, env};
   SelfCheck check{.on = on};
@@ -122,7 +123,8 @@ std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& benc
     refused = "does not run here";  // written for another runtime than this
     const Outputs found = outputs_like(wanted, *bench.runner->load(made.model), run);
     const FirstAnswer first{.outputs = first_answer(wanted, made.float_model, run),
-                            .sample = bench.data->read(on.samples.front())};
+                            .sample = bench.data->read(on.samples.front()),
+                            .model = file};
     judge(check, find_reading({}, made.float_model, first).task->loss, wanted, found);
   } catch (const Error& error) {
     if (error.code() != Code::kInvalidInput) throw;

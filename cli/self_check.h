@@ -30,8 +30,9 @@ struct SelfCheck {
   bool ruined = false;
   std::string text;  // "differs from float on 98 % of 16 held-back samples", or why nothing is known
 };
-// Runs both models on the samples. Nothing where there are none.
-std::optional<SelfCheck> self_check(const Quantized& made, const Workbench& bench, const Judged& on, const Env& env);
+// Runs both models on the samples. Nothing where there are none. `file`: the float model's, see FirstAnswer.
+std::optional<SelfCheck> self_check(const Quantized& made, const std::filesystem::path& file, const Workbench& bench,
+                                    const Judged& on, const Env& env);
 
 // What to try instead.
 std::string advice(const WordFlags& f, const QuantizeOptions& made_with);
