@@ -20,8 +20,8 @@ class FileLock {
   Descriptor file_;
 };
 
-// Who has locked the open file, as "process 1234 (seqto tune ...)"; "another run" where the system does not tell: it
-// may be on another machine.
-std::string lock_holder(int descriptor);
+// Takes the lock of a study's open file until its descriptor is closed. Throws Error{kInvalidInput}, which names the
+// process, where another run has it. A file system without locks is used without them.
+void lock_study(int descriptor, const std::filesystem::path& path);
 
 }  // namespace seqto

@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,12 +38,7 @@ class Study::File {
       // Close-on-exec: a worker process must not hold the lock after us.
       : path_(path.string()), descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
     if (descriptor_.get() < 0) fail("cannot be opened for writing", "choose another folder");
-    // A file system without locks is used without them.
-    if (flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-      throw Error(Code::kInvalidInput,
-                  fmt::format("[study] {} is being written by {}; one run at a time expected; wait for it or choose "
-                              "another folder",
-                              path_, lock_holder(descriptor_.get())));
+    lock_study(descriptor_.get(), path);
   }
 
   void truncate(size_t size_bytes) {

@@ -1,5 +1,6 @@
 """A study that was killed, torn or interrupted ends as one that was left in peace; two runs write the same bytes."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -120,6 +121,42 @@ class Resume(unittest.TestCase):
             self.assertEqual(code, 130, said)
             self.assertTrue((out / "summary.json").is_file(), said)
             self.assertTrue((out / "models/published.onnx").is_file(), said)
+
+    def test_a_study_that_is_being_written_is_not_begun_anew(self):
+        job, out = self.digits(), self.dir / "held"
+        self.assertEqual(job.run(out).returncode, 0)
+        before = files(out)
+        with open(out / "study.jsonl", "a") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            done = subprocess.run([*job.command(out), "--no-resume"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"is being written by process {os.getpid()}", done.stderr)
+        self.assertEqual(files(out), before)
+
+    def test_another_machine_is_told(self):
+        out, job = self.dir / "out", Job(models.DIGITS, models.DIGITS_DATA, "--max-evaluations", 6, "--objectives", "kl,latency")
+        self.assertEqual(job.run(out).returncode, 0)
+        text = (out / "study.jsonl").read_text()
+        header = json.loads(text.splitlines()[0])
+        environment = json.loads(header["header"]["environment_json"])
+        header["header"]["environment_json"] = json.dumps({**environment, "cpu": "another"})
+        (out / "study.jsonl").write_text("\n".join([json.dumps(header), *text.splitlines()[1:], ""]))
+        done = subprocess.run([w for w in job.command(out) if w != "-q"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"another" expected', done.stderr)
+
+    def test_an_edited_target_is_another_study(self):
+        target = self.dir / "mine.toml"
+        target.write_text((models.SOURCE / "targets/onnxruntime-cpu-x86.toml").read_text())
+        words = ("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--max-evaluations", 6, "--target", target, "--objectives",
+                 "kl,size", "-q", "-o", self.dir / "out")
+        for _ in range(2):
+            done = models.seqto(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        target.write_text(target.read_text() + "# edited\n")
+        done = models.seqto(*words)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("target_sha256", done.stderr)
 
     def test_torn_last_line(self):
         job = self.digits()

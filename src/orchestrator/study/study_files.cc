@@ -1,9 +1,13 @@
 #include "orchestrator/study/study_files.h"
 
+#include <fcntl.h>
+
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "base/descriptor.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "data/datasets.h"
@@ -61,6 +65,8 @@ void remove_study(const fs::path& dir) {
   const StudyFolder folder{dir};
   const fs::path study = folder.study();
   if (!fs::is_regular_file(study)) return;
+  const Descriptor lock(::open(study.c_str(), O_RDWR | O_CLOEXEC));
+  if (lock.get() >= 0) lock_study(lock.get(), study);
   for (const std::string& id : candidates(study)) {
     const fs::path plan = folder.plan(id), model = folder.model(id);
     if (fs::is_regular_file(plan)) remove_stored(plan);

@@ -48,6 +48,18 @@ StudyHeader header_of(const Inputs& in) {
           .evaluation_samples = std::ssize(split.evaluation)};
 }
 
+// Latencies of two machines make no front.
+void warn_of_other_machine(const Inputs& in, const StudyHeader& found, const StudyHeader& now) {
+  if (!by_latency(in.options)) return;
+  const auto before = parse_json_if_any(found.environment_json), here = parse_json(now.environment_json);
+  for (const char* fact : {"cpu", "runtime", "threads"})
+    if (before.is_object() && before.contains(fact) && before[fact] != here[fact])
+      return in.env.log(LogLevel::kWarning,
+                        fmt::format("{} {} found; {} expected, which the latencies of the study so far are of: they "
+                                    "cannot be compared; give another --output",
+                                    fact, here[fact].dump(), before[fact].dump()));
+}
+
 std::filesystem::path study_file(const Inputs& in) { return StudyFolder{in.options.output}.study(); }
 
 }  // namespace
@@ -80,6 +92,7 @@ OpenStudy open_study(const Inputs& in) {
   if (!o.config.empty()) write_file_atomic(o.output / kConfigFile, o.config);
   if (const size_t trials = open.study.trials().size(); trials > 0)
     in.env.log(LogLevel::kInfo, fmt::format("going on after {} trials", trials));
+  warn_of_other_machine(in, open.study.header(), header_of(in));
   if (const auto before = notes::kEnding.in(open.study)) open.ending.wall_seconds = before->wall_seconds;
   if (in.fewer_samples && !notes::kFewerSamples.is_in(open.study))
     notes::kFewerSamples.add(open.study, *in.fewer_samples);
