@@ -80,7 +80,8 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
       append_outputs(first, answer, "[audit]", sample.counted);
       const Reading reading = find_reading({}, model, {.outputs = first, .sample = sample});
       result.loss = reading.task->loss;
-      reference.classes_second = reading.classes_second;
+      reference = reading.outputs();
+      reference.pooling = Pooling::kNone;
     }
     append_outputs(reference, answer, "[audit]", sample.counted);
     if (data.has_labels()) labels.push_back(sample.label);

@@ -28,7 +28,6 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
   Figures figures;
   const auto add = [&](const std::string& name, double value, std::optional<Interval> interval = {},
                        bool higher_is_better = false) {
-    if (std::isnan(value)) return;
     if (const auto known = measurement.intervals.find(name); known != measurement.intervals.end())
       interval = known->second;
     figures[name] = {value, interval, higher_is_better};
@@ -48,7 +47,8 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
   add_latency("latency", measurement.latency, baseline.latency);
   if (measurement.decode_latency)
     add_latency("decode_latency", *measurement.decode_latency, baseline.decode_latency.value_or(Latency()));
-  for (const LossField& field : kLossFields) add(std::string(field.name), measurement.losses.*field.value);
+  for (const LossField& field : kLossFields)
+    if (const double loss = measurement.losses.*field.value; !std::isnan(loss)) add(std::string(field.name), loss);
   if (measurement.worst_output) add("worst_output", measurement.worst_output->nmse);
   for (const auto& [name, value] : measurement.metrics) {
     const bool higher = !measurement.lower_is_better.contains(name);

@@ -74,14 +74,15 @@ void write_measurement(Json& json, const Measurement& measurement) {
   for (const LossField& field : kLossFields) {
     losses[std::string(field.name)] = number_to_json(measurement.losses.*field.value);
   }
-  if (measurement.pooled_kl) json["pooled_kl"] = *measurement.pooled_kl;
+  if (measurement.pooled_kl) json["pooled_kl"] = number_to_json(*measurement.pooled_kl);
   if (measurement.kl_rows) write_rows(json["kl_rows"], *measurement.kl_rows);
   if (const auto& worst = measurement.worst_output)
     json["worst_output"] = {{"name", worst->name}, {"nmse", number_to_json(worst->nmse)}, {"outputs", worst->outputs}};
   Json& metrics = json["metrics"] = Json::object();
   for (const auto& [name, value] : measurement.metrics) metrics[name] = number_to_json(value);
   if (!measurement.lower_is_better.empty()) json["lower_is_better"] = measurement.lower_is_better;
-  for (const auto& [name, interval] : measurement.intervals) json["intervals"][name] = {interval.low, interval.high};
+  for (const auto& [name, interval] : measurement.intervals)
+    json["intervals"][name] = {number_to_json(interval.low), number_to_json(interval.high)};
   write_columns(json, "samples", measurement.samples);
   write_columns(json, "replicates", measurement.replicates);
 }
@@ -98,7 +99,7 @@ Measurement read_measurement(const Json& json) {
     measurement.losses.*field.value =
         value == losses.end() ? std::numeric_limits<double>::quiet_NaN() : number_from_json(*value);
   }
-  if (json.contains("pooled_kl")) measurement.pooled_kl = json["pooled_kl"].get<double>();
+  if (json.contains("pooled_kl")) measurement.pooled_kl = number_from_json(json["pooled_kl"]);
   if (json.contains("kl_rows")) measurement.kl_rows = read_rows(json["kl_rows"]);
   if (json.contains("worst_output")) {
     const Json& worst = json["worst_output"];
@@ -108,7 +109,7 @@ Measurement read_measurement(const Json& json) {
   for (const auto& [name, value] : json.at("metrics").items()) measurement.metrics[name] = number_from_json(value);
   if (json.contains("intervals"))
     for (const auto& [name, ends] : json["intervals"].items())
-      measurement.intervals[name] = {ends.at(0).get<double>(), ends.at(1).get<double>()};
+      measurement.intervals[name] = {number_from_json(ends.at(0)), number_from_json(ends.at(1))};
   if (json.contains("lower_is_better")) json["lower_is_better"].get_to(measurement.lower_is_better);
   measurement.samples = read_columns(json, "samples");
   measurement.replicates = read_columns(json, "replicates");

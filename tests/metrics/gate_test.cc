@@ -59,6 +59,16 @@ TEST(Check, NoNumberMeetsNoLimit) {
   EXPECT_EQ(met(check(m.figures, limits)), (std::vector<bool>{false, false}));
 }
 
+// A candidate whose answers hold NaN has no perplexity, and is beyond each limit of it.
+TEST(Check, AMetricThatIsNoNumberMeetsNoLimit) {
+  Measurement before, after;
+  before.metrics["perplexity"] = 12;
+  after.metrics["perplexity"] = std::nan("");
+  before.lower_is_better = after.lower_is_better = {"perplexity"};
+  const std::vector<Limit> limits{{"perplexity", 20, true, "a"}, {"perplexity_drop", 1, true, "b"}};
+  EXPECT_EQ(met(check(figures_of(after, before), limits)), (std::vector<bool>{false, false}));
+}
+
 TEST(Check, AFigureThatWasNotMeasuredIsAnError) {
   try {
     check(measured().figures, std::vector<Limit>{{"f1", 0.5, false, "--min-accuracy"}});

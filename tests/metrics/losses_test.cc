@@ -126,6 +126,7 @@ TEST(Losses, NanIsInfinitelyWrong) {
   const Losses infinite = compare(rows({{1, 2, 3}}), rows({{1, kInf, 3}}));
   for (double loss : {infinite.kl, infinite.mse, infinite.cosine, infinite.nmse}) EXPECT_EQ(loss, kInf);
   EXPECT_EQ(infinite.top1_disagreement, 1);
+  EXPECT_EQ(infinite.probability_change, 1);
 }
 
 // A row of outputs of the dims given.

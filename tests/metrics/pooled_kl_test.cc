@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "metrics/loss/output_values.h"
 #include "metrics/loss/softmax.h"
 #include "seqto/metrics.h"
 
@@ -88,6 +89,9 @@ TEST(PooledKl, NothingOfWhatIsNotFiniteOrNotThere) {
   broken.append(std::vector<float>{1, std::numeric_limits<float>::quiet_NaN()});
   EXPECT_FALSE(pooled_kl(reference, broken));
   EXPECT_FALSE(pooled_kl(reference, {}));
+  Outputs empty;
+  internal::append_outputs(empty, std::vector{float_tensor({1, 0, 2}, {})}, "[test]");
+  EXPECT_FALSE(pooled_kl(reference, empty));
   EXPECT_EQ(pooled_kl(reference, reference), 0);
 }
 

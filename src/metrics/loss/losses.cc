@@ -236,7 +236,8 @@ Losses compare_classes(std::span<const float> reference, std::span<const float> 
   losses.rank_dissimilarity = rank_distance(a.list(), b.list());
   losses.top5_disagreement = !std::ranges::is_permutation(a.list(), b.list());
   const auto first = static_cast<size_t>(a.classes[0]);
-  losses.probability_change = std::abs(p[first] - q[first]);
+  const double change = std::abs(p[first] - q[first]);
+  if (!std::isnan(change)) losses.probability_change = change;  // of infinite scores nobody knows the shares
   return losses;
 }
 
@@ -373,6 +374,7 @@ std::optional<double> pooled_kl(const Outputs& reference, const Outputs& candida
     if (candidate.row(i).size() != reference.row(i).size()) return {};
   const int64_t classes = reference.classes();
   const int64_t wanted = std::ssize(reference.values) / classes, found = std::ssize(candidate.values) / classes;
+  if (wanted == 0 || found == 0) return {};
   if (wanted > kMost / found || wanted * found > kMost / classes) return {};
   const auto row = [&](const Outputs& outputs, int64_t i) {
     return std::span(outputs.values).subspan(static_cast<size_t>(i * classes), static_cast<size_t>(classes));
