@@ -126,6 +126,22 @@ TEST_F(OneInTest, APlanHasTheLeastSummedLossInItsBytes) {
   EXPECT_FALSE(plan_within(result, 10));
 }
 
+TEST_F(OneInTest, WholeNumbersAreComparedAsTheyAre) {
+  Node pick{.name = "pick", .op_type = "ArgMax", .inputs = {"s3"}, .outputs = {"label"}};
+  pick.set_attribute({"axis", int64_t{1}});
+  model.graph.nodes.push_back(pick);
+  model.graph.outputs = {{.name = "label", .type = DataType::kInt64}};
+  model = infer_shapes(model);
+  const OneIn result = one_in(model, {}, options, on);
+  EXPECT_EQ(result.task, "labels");
+  EXPECT_EQ(result.entries.size(), 14u);
+  const Outputs wanted = outputs(model);
+  for (const OneIn::Entry& entry : result.entries) {
+    const Model whole = Quantizer(model, {}, options.quantize).quantize(entry.plan);
+    EXPECT_EQ(entry.losses.top1_disagreement, compare(wanted, outputs(whole)).top1_disagreement);
+  }
+}
+
 TEST_F(OneInTest, AGroupThatFailsSaysWhy) {
   options.schemes = {Scheme::kInt8};  // without ranges
   const OneIn result = one_in(model, {}, options, on);

@@ -45,8 +45,9 @@ ValuesFile& ValuesFile::operator=(ValuesFile&& other) noexcept {
 
 void ValuesFile::put(size_t owner, size_t sample, const Tensor& tensor) {
   std::span<const std::byte> bytes = tensor.bytes();
-  [[maybe_unused]] const bool is_new = places_.emplace(std::pair(owner, sample), Place{tensor.dims(), end_}).second;
-  assert(is_new && tensor.type() == DataType::kFloat);
+  [[maybe_unused]] const bool is_new =
+      places_.emplace(std::pair(owner, sample), Place{tensor.type(), tensor.dims(), end_, std::ssize(bytes)}).second;
+  assert(is_new);
   int64_t offset = end_;
   end_ += std::ssize(bytes);
   while (!bytes.empty()) {
@@ -60,10 +61,9 @@ void ValuesFile::put(size_t owner, size_t sample, const Tensor& tensor) {
 
 Tensor ValuesFile::get(size_t owner, size_t sample) const {
   const Place& place = places_.at({owner, sample});
-  int64_t count = 1;
-  for (const int64_t d : place.dims) count *= d;
-  std::vector<float> values(static_cast<size_t>(count));
-  auto bytes = std::as_writable_bytes(std::span(values));
+  const auto size = static_cast<size_t>(place.bytes);
+  const std::shared_ptr<std::byte[]> values(new std::byte[size]);
+  std::span<std::byte> bytes(values.get(), size);
   int64_t offset = place.offset;
   while (!bytes.empty()) {
     const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), offset);
@@ -72,7 +72,7 @@ Tensor ValuesFile::get(size_t owner, size_t sample) const {
     bytes = bytes.subspan(static_cast<size_t>(got));
     offset += got;
   }
-  return float_tensor(place.dims, std::move(values));
+  return Tensor(place.type, place.dims, values, {values.get(), size});
 }
 
 }  // namespace seqto::internal

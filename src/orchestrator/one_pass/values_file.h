@@ -11,7 +11,7 @@
 
 namespace seqto::internal {
 
-// Of float32, for each owner and sample one.
+// For each owner and sample one, of any type but strings.
 class ValuesFile {
  public:
   explicit ValuesFile(const std::filesystem::path& path);  // throws Error{kInvalidInput}
@@ -25,8 +25,9 @@ class ValuesFile {
 
  private:
   struct Place {
+    DataType type = DataType::kUndefined;
     std::vector<int64_t> dims;
-    int64_t offset = 0;
+    int64_t offset = 0, bytes = 0;
   };
   int fd_ = -1;
   std::map<std::pair<size_t, size_t>, Place> places_;
