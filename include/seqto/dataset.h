@@ -132,7 +132,9 @@ struct AudioWindows {
 // puts a token behind each text, as [SEP], each line is a sample of at most so many tokens.
 struct TextOptions {
   std::string tokenizer;  // tokenizer.json, or the folder that holds it
-  int64_t length = 128;   // where the model leaves it open
+  static constexpr int64_t kLength = 128;
+  // Where the model leaves it open; 0: 128, and of texts that a pair writes as many as its generation_config.json says.
+  int64_t length = 0;
 };
 
 // A recurrent model's state: what an output gives is an input of the next sample. See carry_states() of runner.h.

@@ -152,7 +152,7 @@ class AudioDataset : public Dataset {
     const AudioFile& file = files_[number];
     return {.inputs = {tensor(file, window * form_.windows.hop - form_.windows.lead)},
             .label = file.label,
-            .name = file.windows > 1 ? fmt::format("{}[{}]", file.name, window) : file.name,
+            .name = is_cut(file) ? fmt::format("{}[{}]", file.name, window) : file.name,
             .sequence = static_cast<int64_t>(number),
             .position = window};
   }
@@ -167,6 +167,12 @@ class AudioDataset : public Dataset {
   }
 
  private:
+  // Whether no sample holds the whole file. What is left behind the last window is in none.
+  bool is_cut(const AudioFile& file) const {
+    const AudioWindows& w = form_.windows;
+    return file.windows > 1 || (w.window > 0 && file.frames + w.lead > w.window);
+  }
+
   std::vector<int64_t> sample_dims(int64_t window) const {
     if (form_.windows.log_mel) return log_mel_dims();
     const std::vector<int64_t> line{window}, planes{form_.channels, window};

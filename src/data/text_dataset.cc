@@ -124,7 +124,9 @@ std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueIn
   const auto tokens = std::ranges::find(filled, TokenRole::kTokens, &Filled::role);
   if (tokens == filled.end()) fail(path, "text and no input input_ids", "one expected; give an .npz");
   const int64_t fixed = (*tokens->input.shape)[1].value;
-  const auto length = static_cast<size_t>(fixed > 0 ? fixed : options.text.length);
+  const auto length = static_cast<size_t>(fixed > 0                 ? fixed
+                                          : options.text.length > 0 ? options.text.length
+                                                                    : TextOptions::kLength);
   const bool masked = std::ranges::count(filled, TokenRole::kOnes, &Filled::role) > 0;
   const std::vector<fs::path> files = text_files(path);
   if (files.empty()) fail(path, "no text", "a .txt or .md, or a folder that holds some, expected");

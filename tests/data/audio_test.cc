@@ -149,6 +149,10 @@ TEST(Audio, TranscriptsAreThoseOfWholeFiles) {
   const auto windows = open(folder.path, input({kBatch, {10, ""}}), {.labels = labels});
   EXPECT_FALSE(windows->read(0).transcript) << "of a part nobody knows";
   EXPECT_EQ(windows->read(windows->size() - 1).transcript, "maybe");
+  const auto cut = open(folder.path, input({kBatch, {15, ""}}), {.labels = labels});
+  ASSERT_EQ(cut->size(), 2) << "what is left of a.wav makes no second window";
+  EXPECT_FALSE(cut->read(0).transcript) << "its end is not heard";
+  EXPECT_EQ(cut->read(1).transcript, "maybe");
 }
 
 TEST(Audio, TargetsOfAnArrayAreThoseOfTheSamplesInTheirOrder) {

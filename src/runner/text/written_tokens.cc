@@ -78,11 +78,17 @@ bool has_array(const std::filesystem::path& path, const std::string& name) {
   return std::ranges::any_of(load_arrays(path), [&](const Initializer& array) { return array.name == name; });
 }
 
+int64_t most_tokens(const Pair& pair, const TextOptions& text) {
+  const int64_t most = pair.writing ? pair.writing->most : 0;
+  if (text.length > 0) return most > 0 ? std::min(text.length, most) : text.length;
+  return most > 0 ? most : TextOptions::kLength;
+}
+
 }  // namespace
 
 Writer::Writer(const Model& joined, const Pair& pair, const DatasetOptions& options, Runner& runner)
     : pair_(pair),
-      most_(options.text.length),
+      most_(most_tokens(pair, options.text)),
       filled_(filled_inputs(joined, pair, options)),
       halves_(joined, pair, runner) {
   if (!pair.writing)
@@ -90,7 +96,6 @@ Writer::Writer(const Model& joined, const Pair& pair, const DatasetOptions& opti
                 "[data] no tokens for the decoder found, and nothing that tells how it begins; an array of them in an "
                 ".npz expected, or generation_config.json with decoder_start_token_id and eos_token_id beside the "
                 "decoder");
-  if (pair.writing->most > 0) most_ = std::min(most_, pair.writing->most);
 }
 
 bool Writer::fills(const std::string& input) const { return std::ranges::count(filled_, input, &ValueInfo::name) > 0; }
@@ -126,7 +131,8 @@ std::unique_ptr<Dataset> open_pair_data(const std::filesystem::path& path, const
   auto writer = std::make_unique<Writer>(joined, pair, options, runner);
   std::vector<ValueInfo> others = inputs;
   std::erase_if(others, [&](const ValueInfo& input) { return writer->fills(input.name); });
-  std::string settings = fmt::format("\nwritten from {}, at most {}", pair.writing->start, options.text.length);
+  std::string settings =
+      fmt::format("\nwritten from {}, at most {}", pair.writing->start, most_tokens(pair, options.text));
   auto written = std::make_unique<WrittenTokens>(open_dataset(path, others, options), inputs, std::move(writer),
                                                  std::move(settings));
   return with_positions(std::move(written), inputs);

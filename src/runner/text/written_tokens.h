@@ -18,8 +18,8 @@ namespace seqto::internal {
 class Writer {
  public:
   Writer(const Model& joined, const Pair& pair, const DatasetOptions& options, Runner& runner);
-  // The likeliest token, one after the other: from the start to the one before the end, at most TextOptions::length.
-  // `given` holds all but what tokens fill.
+  // The likeliest token, one after the other: from the start to the one before the end, at most so many as
+  // TextOptions::length says. `given` holds all but what tokens fill.
   std::vector<int64_t> write(Values given);
   // What the decoder reads of tokens: they, a mask, positions, an empty past.
   bool fills(const std::string& input) const;
@@ -35,8 +35,8 @@ class Writer {
 };
 
 // As open_dataset(). Where the data have no tokens for the decoder, the pair writes them, greedily, when a sample is
-// first read: at most TextOptions::length of them. `runner` outlives the data set. Throws Error{kInvalidInput} where
-// nothing tells how the decoder begins.
+// first read: at most so many as TextOptions::length says. `runner` outlives the data set. Throws
+// Error{kInvalidInput} where nothing tells how the decoder begins.
 std::unique_ptr<Dataset> open_pair_data(const std::filesystem::path& path, const Model& joined, const Pair& pair,
                                         const DatasetOptions& options, Runner& runner);
 
