@@ -47,9 +47,20 @@ DataType parse_data_type(std::string_view name) {
 size_t element_bits(DataType type) {
   for (const Row& row : kTypes)
     if (row.type == type) return row.bits;
-  // complex64/128 and the other 8-bit floats: carried along, never computed with
-  int number = static_cast<int>(type);
-  return number == 14 ? 64 : number == 15 ? 128 : 8;
+  // Carried along, never computed with.
+  switch (static_cast<int>(type)) {
+    case 14:
+      return 64;  // complex64
+    case 15:
+      return 128;  // complex128
+    case 23:
+      return 4;  // float4e2m1
+    case 25:     // uint2
+    case 26:
+      return 2;  // int2
+    default:
+      return 8;  // the other floats of 8 bits
+  }
 }
 
 }  // namespace seqto

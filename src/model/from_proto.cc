@@ -266,6 +266,16 @@ Initializer initializer_from(onnx::TensorProto proto) {
   return {std::move(name), tensor_from(proto, none)};
 }
 
+namespace {
+
+// Of several of one name the runtime takes the first.
+void drop_overruled(std::vector<Initializer>& initializers) {
+  std::unordered_set<std::string> seen;
+  std::erase_if(initializers, [&](const Initializer& i) { return !seen.insert(i.name).second; });
+}
+
+}  // namespace
+
 OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto) {
   OpaqueAttribute opaque{proto.SerializeAsString(), {}};
   Captures captures(opaque.captures);
@@ -296,6 +306,7 @@ Model from_proto(onnx::ModelProto proto, const Outside& outside) {
     model.graph.initializers.push_back(
         {t.name(), known != left_out.end() ? *known->second : tensor_from(t, files, outside.file, raw)});
   }
+  drop_overruled(model.graph.initializers);
   for (const auto& v : g.input()) model.graph.inputs.push_back(value_info_from(v));
   for (const auto& v : g.output()) model.graph.outputs.push_back(value_info_from(v));
   for (const auto& v : g.value_info()) model.graph.value_info.push_back(value_info_from(v));

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/bodies.h"
 #include "model/float16.h"
 #include "model/graph_view.h"
 #include "model/op_traits.h"
@@ -29,7 +30,12 @@ void widen(ValueInfo& info) {
   info.proto.clear();
 }
 
-void widen(Attribute& attribute, const std::string& op_type) {
+void widen(Attribute& attribute, const std::string& op_type, const std::vector<Opset>& opsets) {
+  if (auto* opaque = std::get_if<OpaqueAttribute>(&attribute.value)) {
+    std::vector<Model> bodies = parse_bodies(*opaque, opsets);
+    for (Model& body : bodies) body = to_float32(body);
+    if (!bodies.empty()) *opaque = with_bodies(*opaque, bodies);
+  }
   if (auto* tensor = std::get_if<Tensor>(&attribute.value)) *tensor = to_float32(*tensor);
   // Cast, and what makes tensors of a type of its own: EyeLike, RandomNormal ... (SequenceEmpty is not met with).
   const bool names_type = attribute.name == "to" || attribute.name == "dtype" || attribute.name == "stash_type";
@@ -67,7 +73,7 @@ Model to_float32(const Model& model, bool values) {
   for (auto* infos : {&graph.inputs, &graph.outputs, &graph.value_info})
     for (ValueInfo& info : *infos) widen(info);
   for (Node& node : graph.nodes)
-    for (Attribute& attribute : node.attributes) widen(attribute, node.op_type);
+    for (Attribute& attribute : node.attributes) widen(attribute, node.op_type, model.opsets);
   return result;
 }
 

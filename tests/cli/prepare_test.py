@@ -188,6 +188,40 @@ class Prepare(unittest.TestCase):
         for o in outputs:
             self.assertEqual(o.read_bytes(), expected)
 
+    def test_float32_reaches_the_bodies_of_an_if(self):
+        half = lambda shape, name: numpy_helper.from_array(models.weight(*shape).astype(np.float16), name)
+        value = lambda name, kind, *shape: helper.make_tensor_value_info(name, kind, shape)
+
+        def branch(name):
+            nodes = [helper.make_node("MatMul", ["x", f"{name}_w"], [f"{name}_m"]),
+                     helper.make_node("Cast", [f"{name}_m"], [f"{name}_y"], to=TensorProto.FLOAT16)]
+            return helper.make_graph(nodes, name, [], [value(f"{name}_y", TensorProto.FLOAT16, 1, 6)], [half((8, 6), f"{name}_w")])
+
+        nodes = [helper.make_node("If", ["cached"], ["m"], then_branch=branch("then"), else_branch=branch("else")),
+                 helper.make_node("Add", ["m", "b"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT16, 1, 8), value("cached", TensorProto.BOOL)],
+                                  [value("y", TensorProto.FLOAT16, 1, 6)], [half((6,), "b")])
+        path = self.dir / "merged.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+        self.prepare(path, "--float32")
+        x = np.random.default_rng(0).normal(size=(1, 8)).astype(np.float32)
+        for cached in (False, True):
+            wanted = session(path).run(None, {"x": x.astype(np.float16), "cached": np.array(cached)})[0]
+            found = session(self.out).run(None, {"x": x, "cached": np.array(cached)})[0]
+            self.assertEqual(found.dtype, np.float32)
+            np.testing.assert_allclose(found, wanted, atol=2e-2)
+
+    def test_of_two_constants_of_one_name_the_first_counts(self):
+        nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
+        weights = [numpy_helper.from_array(models.weight(4, 3, 3, 3) * k, "w") for k in (1, 3)]
+        models.save(self.dir / "twice.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 6, 6])], [("w", models.weight(4, 3, 3, 3))])
+        model = onnx.load(str(self.dir / "twice.onnx"))
+        del model.graph.initializer[:]
+        model.graph.initializer.extend(weights)
+        onnx.save(model, str(self.dir / "twice.onnx"))
+        self.prepare(self.dir / "twice.onnx")
+        self.same_outputs(self.dir / "twice.onnx")
+
     def test_a_model_that_the_runtime_does_not_take_is_still_prepared(self):
         path = self.dir / "custom.onnx"
         nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Fancy", ["c"], ["y"], domain="mine")]

@@ -330,6 +330,7 @@ TEST(DataTypes, NamesBothWays) {
   EXPECT_EQ(to_string(DataType::kInt8), "int8");
   EXPECT_EQ(parse_data_type("uint16"), DataType::kUint16);
   EXPECT_EQ(element_bits(DataType::kInt4), 4u);
+  EXPECT_EQ(element_bits(static_cast<DataType>(26)), 2u);
   EXPECT_THROW(parse_data_type("int7"), Error);
 }
 
