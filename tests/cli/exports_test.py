@@ -317,7 +317,7 @@ class Exports(unittest.TestCase):
             done = models.seqto("--json", "quantize", self.model, "--data", self.data, "--samples", "30", "--explain", "-o", self.out, *flags)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("NaN in 'soft'", done.stderr)
-            self.assertLess(self.error(self.out), 0.15, flags)
+            self.assertLess(self.error(self.out), 0.2, flags)
             layers = {l["name"]: l for l in json.loads(done.stdout)["layers"]}
             self.assertEqual([layers[n + "_node"]["scheme"] for n in ("q", "scores", "masked", "soft", "mixed", "y")],
                              ["int8", "int8", "float32", "float32", "int8", "int8"], flags)
