@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 
@@ -10,6 +11,8 @@
 
 namespace seqto::cli {
 namespace {
+
+constexpr const char *kMaxLoss = "--max-loss", *kMinAccuracy = "--min-accuracy";
 
 using Units = std::map<std::string, double>;
 
@@ -53,6 +56,20 @@ struct NamedFlag {
   std::string otherwise, suffix;
   bool at_most;
 };
+// Of a metric of the user's own the name says nothing.
+bool lower_is_better(const std::string& name) {
+  const std::vector<std::string> metrics = task_metric_names();
+  return is_loss(name) || (std::ranges::count(metrics, name) > 0 && !higher_is_better(name));
+}
+
+// A limit on the side that every broken model is on. Drops are worse when higher, whatever the metric.
+void refuse_other_side(const NamedFlag& of, const std::string& name, const std::string& text) {
+  if (!of.suffix.empty() || !(of.at_most ? higher_is_better(name) : lower_is_better(name))) return;
+  throw Error(Code::kUsage,
+              fmt::format("[check] {} {} found, and {} is better when {}; {} {} expected", of.flag, text, name,
+                          of.at_most ? "higher" : "lower", of.at_most ? kMinAccuracy : kMaxLoss, text));
+}
+
 void add_named(std::vector<Limit>& limits, const NamedFlag& of, const std::vector<std::string>& texts) {
   const auto& [flag, otherwise, suffix, at_most] = of;
   for (const auto& text : texts) {
@@ -65,11 +82,15 @@ void add_named(std::vector<Limit>& limits, const NamedFlag& of, const std::vecto
       throw Error(Code::kUsage, fmt::format("[check] {} {} found; VALUE or NAME=VALUE as in {}=0.1 expected", flag,
                                             text, otherwise == kUnnamedLoss ? "kl" : otherwise));
     const std::string name = at == std::string::npos ? otherwise : text.substr(0, at);
+    refuse_other_side(of, name, text);
     const double percent = unit.empty() && number <= 100 ? number : 90;  // that may have been meant
     if (!unit.empty()) number /= 100;
     if (number > 1 && higher_is_better(name))
       throw Error(Code::kUsage, fmt::format("[check] {} {} found; a share from 0 to 1 expected, as {} or {}%", flag,
                                             text, percent / 100, percent));
+    if (number == 1 && unit.empty() && !suffix.empty() && higher_is_better(name))
+      throw Error(Code::kUsage,
+                  fmt::format("[check] {} {} found, which no model exceeds; 1% or 0.01 expected", flag, text));
     limits.push_back({name + suffix, number, at_most, flag});
   }
 }
@@ -96,8 +117,8 @@ std::vector<Limit> LimitFlags::parsed() const {
   std::vector<Limit> limits;
   add_cost(limits, kSize, max_size);
   add_cost(limits, kLatency, max_latency);
-  add_named(limits, {"--max-loss", kUnnamedLoss, "", true}, max_loss);
-  add_named(limits, {"--min-accuracy", "top1", "", false}, min_accuracy);
+  add_named(limits, {kMaxLoss, kUnnamedLoss, "", true}, max_loss);
+  add_named(limits, {kMinAccuracy, "top1", "", false}, min_accuracy);
   add_named(limits, {"--max-accuracy-drop", "top1", "_drop", true}, max_accuracy_drop);
   return limits;
 }
@@ -119,8 +140,8 @@ void add_quality_limit_flags(Command word, LimitFlags& f) {
   auto several = [&](const char* flag, std::vector<std::string>& values, const char* help) {
     word.under("Limits").add_option(flag, values, help).one_value_each().type_name("VALUE");
   };
-  several("--max-loss", f.max_loss, "A loss, or NAME=VALUE for one by its name");
-  several("--min-accuracy", f.min_accuracy, "A task metric: top1, or NAME=VALUE");
+  several(kMaxLoss, f.max_loss, "A loss, or NAME=VALUE for one by its name");
+  several(kMinAccuracy, f.min_accuracy, "A task metric: top1, or NAME=VALUE");
   several("--max-accuracy-drop", f.max_accuracy_drop, "How far a task metric may fall: top1, or NAME=VALUE");
 }
 

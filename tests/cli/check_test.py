@@ -90,7 +90,7 @@ class Pair(Folder):
         self.assertEqual(code, 0)
         self.assertIn("warning: the float model scores 0 in f1, top1", said.lower())
         self.assertIn("the float model scores 0 in f1, top1", "\n".join(found["notes"]))
-        self.assertEqual(check(*self.words, "--max-accuracy-drop", 1)[1]["notes"], [])
+        self.assertEqual(check(*self.words, "--max-accuracy-drop", "100%")[1]["notes"], [])
         tuned = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--labels", labels, "--quick", "--max-evaluations", 3,
                              "-o", self.dir / "zero")
         self.assertEqual(tuned.returncode, 0, tuned.stderr)
@@ -105,10 +105,10 @@ class Pair(Folder):
     def test_every_violated_limit_is_named(self):
         size = self.model.stat().st_size
         code, found, said = check(*self.words, "--max-size", size - 1, "--max-size", "100%", "--max-loss", "mse=0", "--max-loss", "kl=1",
-                                  "--min-accuracy", "50%", "--max-accuracy-drop", "f1=1")
+                                  "--min-accuracy", "50%", "--max-accuracy-drop", "f1=100%")
         self.assertEqual(code, USAGE)  # one --max-size
         code, found, said = check(*self.words, "--max-size", size - 1, "--max-loss", "mse=0", "--max-loss", "kl=1",
-                                  "--min-accuracy", "50%", "--max-accuracy-drop", "f1=1")
+                                  "--min-accuracy", "50%", "--max-accuracy-drop", "f1=100%")
         self.assertEqual(code, GATE)
         limits = self.limits(found)
         self.assertEqual({n: l["met"] for n, l in limits.items()},
@@ -212,6 +212,15 @@ class Pair(Folder):
             code, _, said = check(*self.words, flag, value)
             self.assertEqual(code, USAGE, (flag, value))
             self.assertIn(f"{value} found; a share from 0 to 1 expected, as {expected}", said)
+        for flag, value, right in (("--min-accuracy", "mae=2", "--max-loss"), ("--min-accuracy", "kl=1", "--max-loss"),
+                                   ("--max-loss", "top1=0.9", "--min-accuracy")):
+            code, _, said = check(*self.words, flag, value)
+            self.assertEqual(code, USAGE, (flag, value))
+            self.assertIn(f"{right} {value} expected", said)
+        for value in ("1", "f1=1"):
+            code, _, said = check(*self.words, "--max-accuracy-drop", value)
+            self.assertEqual(code, USAGE, value)
+            self.assertIn("1% or 0.01 expected", said)
         code, _, said = check(*self.words, "--max-loss", "nonsense=1")
         self.assertEqual(code, INVALID)
         self.assertIn("a limit of nonsense", said)
