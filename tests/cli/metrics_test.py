@@ -116,6 +116,11 @@ class Regression(Folder):
         self.fails(USAGE, "alone", *words, "mae=x.json")
         self.fails(USAGE, "twice", *words, "mae", "--metric", "mae")
         self.fails(INVALID, "no labels found", *words, "accuracy")
+        batch = self.dir / "batch.onnx"
+        models.save(batch, [models.node("Relu", ["x"], ["y"])], [("x", [2, 4])], [("y", [2, 4])])
+        np.savez(self.dir / "labelled.npz", x=models.weight(8, 4), y=np.zeros(8, np.int64))
+        self.fails(INVALID, "with a fixed batch above 1", "run", batch, "--data", self.dir / "labelled.npz", "-o",
+                   self.dir / "o.npz", "--metric", "accuracy")
         self.fails(INVALID, "no targets found", "run", self.model, "--data", self.dir / "x.npz", "-o",
                    self.dir / "o.npz", "--metric", "mae")
         np.savez(self.dir / "short.npz", y=self.y[:, :4])

@@ -34,7 +34,9 @@ class Accuracy : public NamedMetric {
     LabelledOutputs scored = seqto::score(first_output(answers), labels);
     if (scored.hits.empty())
       throw Error(Code::kInvalidInput,
-                  "[metric] accuracy: no labels found; give --labels FILE.csv, or an array y beside the inputs");
+                  fmt::format("[metric] accuracy: no labels found; give --labels FILE.csv, or an array y beside the "
+                              "inputs{}",
+                              internal::kOfFixedBatch));
     return {scored.metrics["top1"], std::move(scored.hits["top1"]), {}};
   }
 };
@@ -64,8 +66,8 @@ class TargetMetric : public NamedMetric {
     if (errors.empty())
       throw Error(Code::kInvalidInput,
                   fmt::format("[metric] {}: no targets found; give --labels FILE.csv with columns target..., an .npz "
-                              "of targets, or an array y beside the inputs",
-                              name()));
+                              "of targets, or an array y beside the inputs{}",
+                              name(), internal::kOfFixedBatch));
     return errors;
   }
 };

@@ -36,6 +36,11 @@ bool is_average_precision(const std::string& metric);
 // Whether what was asked for, "wer=vocab.json", is of what the scores are read as.
 bool reads_texts(const std::string& asked);
 
+// Behind an error of data without truths.
+inline constexpr const char* kOfFixedBatch =
+    "; with a fixed batch above 1 what is known of single items is passed over: export the model with a free batch "
+    "dimension";
+
 // Those that need no asking where there are labels.
 inline constexpr std::array kLabelMetrics{"top1", "top5", "f1"};
 

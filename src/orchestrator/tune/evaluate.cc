@@ -8,6 +8,7 @@
 
 #include "metrics/loss/output_values.h"
 #include "metrics/loss/softmax.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -100,8 +101,8 @@ void require_metrics(const Measurement& measurement, std::span<const std::string
     if (is_task_metric(name) && !measurement.metrics.contains(name))
       throw Error(Code::kInvalidInput,
                   fmt::format("[tune] the objective {} and no sample with a label among those of the {} found; some "
-                              "expected; give --labels FILE.csv, or an array y beside the inputs",
-                              name, part));
+                              "expected; give --labels FILE.csv, or an array y beside the inputs{}",
+                              name, part, kOfFixedBatch));
 }
 
 void measure_texts(Measurement& measurement, const Model& model, const Place& place, const Env& env) {
