@@ -38,8 +38,7 @@ std::vector<std::string> choose_layers(Recipe& recipe, Model& model, const WordF
 // What was named has some layer to work on.
 void refuse_idle(const Recipe& recipe, const WordFlags& f, Scheme stored) {
   std::set<Scheme> schemes;
-  if (f.plan.empty())
-    schemes = {f.mode == "static" ? Scheme::kInt8 : f.mode == "dynamic" ? Scheme::kInt8Dynamic : stored};
+  if (f.plan.empty()) schemes = {scheme_of(f.mode, stored)};
   for (const auto& [layer, scheme] : recipe.plan.schemes) schemes.insert(scheme);
   const auto require = [&](std::string_view flag, bool (*serves)(Scheme)) {
     if (std::ranges::any_of(schemes, serves)) return;
@@ -261,16 +260,13 @@ void take_deployment_default(WordFlags& f, bool mode_given) {
 // Whether the target takes what all layers get; a plan's are checked when they are written.
 void take_target(WordFlags& f) {
   if (f.target.empty()) return;
-  const std::vector<std::string> taken = load_target(f.target).schemes;
-  const std::string asked = f.mode == "static"    ? "int8"
-                            : f.mode == "dynamic" ? "int8_dynamic"
-                            : f.mode == "weights" ? fmt::format("int{}_weights", f.weights.bits)
-                                                  : f.mode;
-  if (f.plan.empty() && std::ranges::count(taken, asked) == 0)
-    throw Error(
-        Code::kUsage,
-        fmt::format("[quantize] --mode {} ({}) for {} found, which takes {}", f.mode, asked, f.target,
-                    taken.empty() ? "none, for want of rules and floats" : fmt::format("{}", fmt::join(taken, ", "))));
+  if (f.plan.empty()) {
+    QuantizeOptions options;
+    const bool type_given = f.weight_type_given && f.mode == "weights";
+    DetailedScheme asked(scheme_of(f.mode, f.weights.apply(options, f.quantize.weight_type, type_given)));
+    if (asked.scheme == Scheme::kInt4Weights) asked.fields.bits = options.weight_only.bits;
+    require_scheme(load_target(f.target), asked, "--mode " + f.mode);
+  }
   if (f.mode == "static") f.quantize.target = f.target;
 }
 

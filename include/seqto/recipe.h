@@ -69,7 +69,10 @@ void take_recommended(QuantizeOptions& options, const NamedOptions& named, bool 
 
 // --- What it quantizes
 
-// All layers alike: "static", "dynamic", "weights" (in `stored`) or "float16". `best`: nobody named types or forms.
+// What the mode "static", "dynamic", "weights" (`stored`) or "float16" asks of a layer. Throws Error{kUsage} for
+// another.
+Scheme scheme_of(const std::string& mode, Scheme stored);
+// All layers alike, in the scheme of the mode. `best`: nobody named types or forms.
 // Convolutions of "dynamic" then get int8_weights, unless op types or layers are named. Returns what was not done, a
 // sentence each. Throws Error{kUsage} for another mode, Error{kInvalidInput} where nothing can be quantized.
 std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std::string& mode, Scheme stored,

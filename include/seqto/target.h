@@ -129,6 +129,9 @@ void take_target_forms(QuantizeOptions& options, const Target& target);
 // target takes fixed shapes, and where it refuses a node on codes and in float.
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model,
                                const Refusal& refusal = {});
+// Throws Error{kUsage} where the target takes no layers in `scheme`; one that it lists without `bits` is taken with
+// any. `asked_by`: "--mode dynamic".
+void require_scheme(const Target& target, const DetailedScheme& scheme, const std::string& asked_by);
 // Throws Error{kInvalidInput} naming the first node that the target refuses.
 void require_taken(const Model& model, const Target& target);
 

@@ -161,11 +161,19 @@ class Files(unittest.TestCase):
         self.assertIn("float16", self.quantize("coreml", code=2))
         self.assertIn("float16", self.quantize("onnxruntime-web-webgpu", code=2))
         self.assertIn("float16", self.quantize("tensorrt", "--mode", "dynamic", code=2))
+        self.assertIn("(int4_weights+bits=4)", self.quantize("openvino-cpu", "--mode", "weights", "--weight-type", "uint4", code=2))
         self.assertIn("uint8", self.quantize("xnnpack", "--activation-type", "uint16", code=2))
         self.assertIn("TOML", self.quantize("toaster", code=2))
         table = self.dir / "strange.toml"
         table.write_text('name = "mine"\nknown = "documented"\nfloats = []\nschemes = ["int9"]\n')
         self.assertIn("int9", self.quantize(table, code=2))
+
+    def test_weights_of_two_bits_are_weights_of_few_bits(self):
+        self.quantize("onnxruntime-cpu-x86", "--mode", "weights", "--weight-bits", "2")
+        table = self.dir / "few.toml"
+        table.write_text('name = "few"\nknown = "documented"\nextends = "onnxruntime-cpu-x86"\nschemes = ["int4_weights+bits=2", "float32"]\n')
+        self.quantize(table, "--mode", "weights", "--weight-bits", "2")
+        self.assertIn("int4_weights+bits=4", self.quantize(table, "--mode", "weights", "--weight-bits", "4", code=2))
 
     def test_outputs_that_were_named_stay_as_named(self):
         pairs = lambda *flags: sum(n.op_type == "QuantizeLinear" for n in self.quantize("tensorrt", *flags).graph.node)

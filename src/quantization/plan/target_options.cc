@@ -253,6 +253,18 @@ std::string take_target_layers(QuantizeOptions& options, const Target& target, c
   return fmt::format("{}", fmt::join(said, "; "));
 }
 
+void require_scheme(const Target& target, const DetailedScheme& scheme, const std::string& asked_by) {
+  const bool taken = std::ranges::any_of(target.schemes, [&](const std::string& name) {
+    const DetailedScheme listed = parse_detailed_scheme(name);
+    return listed.scheme == scheme.scheme && (!listed.fields.bits || listed.fields.bits == scheme.fields.bits);
+  });
+  if (taken) return;
+  const std::string schemes = target.schemes.empty() ? "none, for want of rules and floats"
+                                                     : fmt::format("{}", fmt::join(target.schemes, ", "));
+  throw Error(Code::kUsage, fmt::format("[quantize] {} ({}) for {} found, which takes {}", asked_by, to_string(scheme),
+                                        target.name, schemes));
+}
+
 void require_taken(const Model& model, const Target& target) {
   if (const std::string why = internal::first_refusal(model, target); !why.empty())
     throw Error(Code::kInvalidInput, why);

@@ -88,10 +88,19 @@ std::vector<std::string> both(std::vector<std::string> notes, std::vector<std::s
 
 }  // namespace
 
+Scheme scheme_of(const std::string& mode, Scheme stored) {
+  if (mode == "static") return Scheme::kInt8;
+  if (mode == "dynamic") return Scheme::kInt8Dynamic;
+  if (mode == "weights") return stored;
+  if (mode == "float16") return Scheme::kFloat16;
+  throw Error(Code::kUsage, "[quantize] mode '" + mode + "' found; static, dynamic, weights or float16 expected");
+}
+
 std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std::string& mode, Scheme stored,
                                    bool best) {
+  const Scheme scheme = scheme_of(mode, stored);
   if (mode == "static" || mode == "dynamic") {
-    recipe.everywhere = mode == "dynamic" ? Scheme::kInt8Dynamic : Scheme::kInt8;
+    recipe.everywhere = scheme;
     recipe.rewritten_for = recipe.everywhere;
     // What the operators that quantize at run time give.
     if (mode == "dynamic") recipe.quantize.activation_type = DataType::kUint8;
@@ -106,12 +115,10 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
   if (mode == "float16") {
     if (std::ranges::none_of(model.graph.initializers, [](const Initializer& i) { return i.tensor.is_float(); }))
       require_quantizable(model);
-    recipe.plan = uniform_plan(model, Scheme::kFloat16);
+    recipe.plan = uniform_plan(model, scheme);
     return internal::random_nodes(model);
   }
-  if (mode != "weights")
-    throw Error(Code::kUsage, "[quantize] mode '" + mode + "' found; static, dynamic, weights or float16 expected");
-  recipe.plan = uniform_plan(model, stored);
+  recipe.plan = uniform_plan(model, scheme);
   std::vector<std::string> notes = both(widen_tied_weights(recipe.plan, model), computed_weights(model));
   if (recipe.plan.schemes.empty()) require_quantizable(model);
   if (recipe.plan.schemes.empty())
