@@ -21,6 +21,9 @@ struct Asked {
   std::optional<bool> improve;
   bool names_types = false;
   nb::object plan = nb::none(), ranges = nb::none();
+  std::optional<Target> target;
+
+  Scheme stored() const { return weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights; }
 };
 
 // kTypeFields says whose model is folded, improved and in fast types.
@@ -85,9 +88,15 @@ void choose_improvers(QuantizeCall& call, const Keywords& k, bool best) {
 void choose_layers(QuantizeCall& call) {
   const Asked& asked = call.asked;
   if (!asked.plan.is_none()) call.notes = take_plan(call.recipe, plan_of(asked.plan), call.model);
-  else
-    call.notes = take_mode(call.recipe, call.model, asked.mode,
-                           asked.weight_bits == 8 ? Scheme::kInt8Weights : Scheme::kInt4Weights, !asked.names_types);
+  else call.notes = take_mode(call.recipe, call.model, asked.mode, asked.stored(), !asked.names_types);
+}
+
+// Whether the target takes what all layers get; a plan's are checked when they are written.
+void require_mode(const Asked& asked) {
+  if (!asked.target || !asked.plan.is_none()) return;
+  DetailedScheme scheme(scheme_of(asked.mode, asked.stored()));
+  if (scheme.scheme == Scheme::kInt4Weights) scheme.fields.bits = static_cast<int>(asked.weight_bits);
+  require_scheme(*asked.target, scheme, "mode='" + asked.mode + "'");
 }
 
 QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
@@ -99,7 +108,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
     throw Error(Code::kUsage,
                 "[quantize] weight_bits=" + std::to_string(asked.weight_bits) + " found; 8, 4 or 2 expected");
   asked.improve = k.pop("improve", asked.improve);
-  const auto target_name = k.pop("target", std::string());
+  if (const auto name = k.pop("target", std::optional<std::string>{})) asked.target = load_target(*name);
   asked.plan = k.pop_object("plan");
   asked.ranges = k.pop_object("ranges");
   QuantizeOptions& options = call.recipe.quantize;
@@ -110,8 +119,8 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   k.set(call.recipe.improvers);
   call.bench.take(k);
   k.refuse_others();
-  std::optional<Target> target;
-  if (!target_name.empty()) target = load_target(target_name);
+  require_mode(asked);
+  const std::optional<Target>& target = asked.target;
   if (target && asked.mode == "static") take_target_types(options, *target, named_types(k));
   else if (best) take_fast_types(options, call.bench.device.name);
   else if (const bool planned = !asked.plan.is_none();
@@ -133,21 +142,27 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   if (!data.is_none()) call.data = dataset_of(data, call.model, call.bench.dataset, model);
   if (!asked.ranges.is_none()) call.ranges = ranges_of(asked.ranges);
   choose_improvers(call, k, best);
-  if (target && asked.mode == "static")
-    if (std::string left = take_target_layers(options, *target, call.model); !left.empty())
-      call.notes.push_back(std::move(left));
   return call;
 }
 
+// With data quantize_model() asks the device; with ranges alone nothing else does.
+void choose_target_layers(QuantizeCall& call, const Refusal& refusal) {
+  if (!call.asked.target || call.asked.mode != "static") return;
+  std::string left =
+      take_target_layers(call.recipe.quantize, *call.asked.target, call.model, call.data ? Refusal() : refusal);
+  if (!left.empty()) call.notes.push_back(std::move(left));
+}
+
 // What needs no samples still may need ranges: those that were given.
-Quantized without_data(const QuantizeCall& call) {
+Quantized without_data(const QuantizeCall& call, const Env& env, const Refusal& refusal) {
   const Recipe& recipe = call.recipe;
   const SamplesFor needed = samples_for(recipe);
   if (needed != SamplesFor::kNothing && !(needed == SamplesFor::kRanges && call.ranges))
     throw Error(Code::kUsage,
                 "[quantize] no data found; static quantization, improvers and methods need samples; give data, or "
                 "ranges, or mode='weights', which needs none");
-  Quantizer quantizer(call.model, call.ranges.value_or(Ranges{}), recipe.quantize);
+  if (!call.ranges) return quantize_model(call.model, "", recipe, {}, env, refusal);
+  Quantizer quantizer(call.model, *call.ranges, recipe.quantize);
   Quantized made{.float_model = call.model, .options = recipe.quantize};
   made.model =
       recipe.everywhere ? quantizer.quantize_excluding({}, *recipe.everywhere) : quantizer.quantize(recipe.plan);
@@ -165,11 +180,15 @@ Quantized quantize(nb::handle model, nb::handle data, nb::kwargs keywords) {
   QuantizeCall call = read_call(model, data, k);
   if (verify && !call.data)
     throw Error(Code::kUsage, "[quantize] verify without data found; samples to run the model on expected");
+  const std::optional<Target>& target = call.asked.target;
   Quantized made = seqto::python::call(progress, [&](const Env& env) {
-    if (!call.data) return without_data(call);
+    const Refusal refusal = target ? refusal_by(target->device, {}, env) : Refusal();
+    choose_target_layers(call, refusal);
+    if (!call.data) return without_data(call, env, refusal);
     call.recipe.calibration_samples = all_samples(*call.data);
     const auto runner = call.bench.open(call.model, env);
-    Quantized result = quantize_model(call.model, "", call.recipe, RecipeData{*call.data, *runner, call.ranges}, env);
+    Quantized result =
+        quantize_model(call.model, "", call.recipe, RecipeData{*call.data, *runner, call.ranges}, env, refusal);
     if (!verify) return result;
     const auto safe = call.bench.open_safe(result.model, env);
     if (const auto fault =
@@ -177,6 +196,8 @@ Quantized quantize(nb::handle model, nb::handle data, nb::kwargs keywords) {
       result.notes.push_back(to_text(*fault));
     return result;
   });
+  if (target) require_taken(made.model, *target);
+  if (made.refused) made.notes.push_back(target->device + " does not take the file");
   made.notes.insert(made.notes.begin(), call.notes.begin(), call.notes.end());
   return made;
 }
@@ -212,6 +233,8 @@ void bind_quantize_verb(nb::module_& m) {
       .with("ranges", Opaque{"Ranges | str | os.PathLike[str] | None"}, "in place of a calibration")
       .with("improve", std::optional<bool>{}, "what helps most, for some more time; None: where no types are named")
       .with("weight_bits", int64_t{8}, "of mode weights: 8, 4 or 2")
+      .with("target", std::optional<std::string>{},
+            "types and layers for another device: a name or a TOML file (docs/reference/targets.md)")
       .with("verify", false, "note where the runtime's optimizations change the answers to the data")
       .with("progress", Opaque{kProgressType},
             "called with verb, done, total and a note; True or a class of tqdm's: bars")

@@ -246,6 +246,16 @@ class Verbs(Folder):
             seqto.quantize(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Relu(x) }'),
                            mode="weights")
 
+    def test_a_target_gets_what_it_takes(self):
+        seqto.quantize(MODEL, X, target="esp-dl").save(self.dir / "made.onnx")
+        self.assertEqual(models.seqto("lint", self.dir / "made.onnx", "--target", "esp-dl", "--strict").returncode, 0)
+        for given, words in (({"mode": "dynamic"}, r"mode='dynamic' \(int8_dynamic\) for esp-dl found, which takes int8"),
+                             ({"mode": "weights", "weight_bits": 2}, "int4_weights.bits=2"),
+                             ({"plan": {"stem": "int8_weights"}}, "esp-dl refuses")):
+            with self.assertRaisesRegex(seqto.Error, words):
+                seqto.quantize(MODEL, target="esp-dl", **given)
+        self.assertIn(" target: str | None = None", seqto.quantize.__nb_signature__[0][0])
+
     def test_a_quantizer_refuses_plans_of_other_models(self):
         quantizer = seqto.Quantizer(MODEL, seqto.calibrate(MODEL, X), **TYPES)
         for verb in (quantizer.quantize, quantizer.encode):
