@@ -233,6 +233,22 @@ std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const 
   return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs), options));
 }
 
+nb::object read_once(nb::handle given) {
+  const bool reader = nb::hasattr(given, "get_next");
+  const bool iterable = nb::hasattr(given, "__iter__") && !nb::hasattr(given, "keys") &&
+                        !nb::hasattr(given, "__array__") && !nb::isinstance<nb::bytes>(given);
+  if (is_path(given) || is_sequence_of_samples(given) || !(reader || iterable)) return nb::borrow(given);
+  // A reader may fill one buffer again and again.
+  const nb::object copy = nb::module_::import_("copy").attr("deepcopy");
+  nb::list batches;
+  if (reader)
+    for (nb::object item = given.attr("get_next")(); !item.is_none(); item = given.attr("get_next")())
+      batches.append(copy(item));
+  else
+    for (nb::handle item : nb::borrow<nb::iterable>(given)) batches.append(copy(item));
+  return batches;
+}
+
 Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs) {
   return whole(columns_of(given, inputs, true), inputs);
 }

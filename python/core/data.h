@@ -22,6 +22,9 @@ namespace seqto::python {
 // with_files_beside() it.
 std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const DatasetOptions& options,
                                     nb::handle source);
+// Batches as a list that serves several dataset_of(): what gives them may do so only once, or in another order each
+// time. All else as it is.
+nb::object read_once(nb::handle given);
 // A dict, array or tuple as one run of the model; its values are copied.
 Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs);
 

@@ -186,8 +186,9 @@ Parity validate_by(nb::handle reference, nb::handle candidate, nb::handle data, 
   const auto first = files.of(reference), second = files.of(candidate);
   const Model a = load_model(first), b = load_model(second);
   require_same_signature(a, b);
-  const auto samples = dataset_of(data, a, bench.dataset, reference);
-  const auto others = dataset_of(data, b, bench.dataset, reference);
+  const nb::object batches = read_once(data);
+  const auto samples = dataset_of(batches, a, bench.dataset, reference);
+  const auto others = dataset_of(batches, b, bench.dataset, reference);
   return call(progress, [&](const Env& env) {
     const auto runner = bench.open_safe(computes_in_float16(b) ? b : a, env);
     return validate({first.string(), runner.get(), samples.get()}, {second.string(), runner.get(), others.get()},
@@ -229,7 +230,9 @@ BenchResult bench_by(nb::handle models, nb::handle data, nb::kwargs keywords) {
   k.set(options);
   k.refuse_others();
   find_runtime(options.runner);
-  if (options.dataset.samples == 0) options.dataset.samples = 10;
+  const nb::object batches = read_once(data);
+  const bool random = nb::isinstance<nb::str>(batches) && nb::cast<std::string>(batches) == "random";
+  if (random && options.dataset.samples == 0) options.dataset.samples = 10;
   Files files;
   std::vector<std::unique_ptr<Dataset>> samples;
   std::vector<BenchInput> inputs;
@@ -239,7 +242,8 @@ BenchResult bench_by(nb::handle models, nb::handle data, nb::kwargs keywords) {
     for (nb::handle model : list_of(models)) listed.append(model);
   for (nb::handle model : listed) {
     const auto file = files.of(model);
-    samples.push_back(dataset_of(data, load_model(file), options.dataset, model));
+    // The original's files beside it are those of all: what is made of it may lie elsewhere.
+    samples.push_back(dataset_of(batches, load_model(file), options.dataset, listed[0]));
     inputs.push_back({file.string(), samples.back().get()});
   }
   return call(progress, [&](const Env& env) { return bench(inputs, options, env); });

@@ -295,6 +295,9 @@ class Verbs(Folder):
         self.assertRegex(parity.failures[0], "logits")
         result = seqto.bench([MODEL, quantized], launches=1, rounds=2)
         self.assertEqual(len(result.latencies_ns), 2)
+        for batches in (lambda: Reader([{"x": X[:8]}, {"x": X[8:16]}]), lambda: iter([X[:8], X[8:16]])):
+            self.assertTrue(seqto.validate(MODEL, MODEL, batches()))
+            self.assertEqual(len(seqto.bench([MODEL, quantized], batches(), launches=1, rounds=2).latencies_ns), 2)
         self.assertGreater(min(result.latencies_ns), 0)
         with self.assertRaisesRegex(seqto.Error, "no tensor of the model found that is quantized in the other"):
             seqto.analyze(MODEL, MODEL, X)

@@ -96,6 +96,17 @@ class Data(Folder):
         with self.assertRaisesRegex(seqto.Error, "data_fingerprint found"):
             seqto.tune(MODEL, Digits(labels=False), self.dir / "own", **how)
 
+    def test_bench_takes_all_samples(self):
+        read = set()
+
+        class Told(Digits):
+            def __getitem__(self, index):
+                read.add(index)
+                return super().__getitem__(index)
+
+        seqto.bench(MODEL, Told(), launches=1, rounds=14)
+        self.assertIn(11, read)
+
     def test_targets(self):
         class Numbers(Digits):
             def __getitem__(self, index):
