@@ -44,12 +44,34 @@ std::string selected_name(const Summary& summary) {
   return summary.selected;
 }
 
+// Nothing where a point meets all limits.
+std::string missed_limits(const Summary& summary) {
+  const GateResult result{.measured = {.candidate = summary.selected}, .limits = summary.limits};
+  if (passed(result)) return {};
+  return fmt::format("no point of the front meets every limit; the nearest is {}: {}", selected_name(summary),
+                     fmt::join(gate_failures(result), "; "));
+}
+
 // After the results are shown: they are there whether or not a point will do.
 void require_limits(const Summary& summary) {
-  const GateResult result{.measured = {.candidate = summary.selected}, .limits = summary.limits};
-  if (passed(result)) return;
-  throw Error(Code::kGateNotMet, fmt::format("[tune] no point of the front meets every limit; the nearest is {}: {}",
-                                             selected_name(summary), fmt::join(gate_failures(result), "; ")));
+  if (const std::string missed = missed_limits(summary); !missed.empty())
+    throw Error(Code::kGateNotMet, "[tune] " + missed);
+}
+
+// Of all at once. Why a model failed was said when it did.
+void require_all(const std::vector<OverviewEntry>& entries) {
+  std::vector<std::string> failed, said;
+  for (const OverviewEntry& entry : entries) {
+    if (!entry.summary) failed.push_back(entry.name);
+    else if (const std::string missed = missed_limits(*entry.summary); !missed.empty())
+      said.push_back(fmt::format("{}: {}", entry.name, missed));
+  }
+  if (!failed.empty())
+    said.insert(said.begin(),
+                fmt::format("{} of {} models failed: {}", failed.size(), entries.size(), fmt::join(failed, ", ")));
+  if (said.empty()) return;
+  throw Error(failed.empty() ? Code::kGateNotMet : Code::kInvalidInput,
+              fmt::format("[tune] {}", fmt::join(said, "\n")));
 }
 
 void require_one_encoder(const TuneFlags& f) {
@@ -72,8 +94,7 @@ void tune_models(const TuneFlags& f, const TuneAllOptions& options, const Contex
   }
   auto entries = tune_all(models, options, context.env);
   show_all(entries, dir, context);
-  for (const OverviewEntry& entry : entries)
-    if (entry.summary) require_limits(*entry.summary);
+  require_all(entries);
 }
 
 // For others to go on with.

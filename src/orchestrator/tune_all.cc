@@ -1,6 +1,7 @@
 #include "seqto/tune.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -31,18 +32,23 @@ std::string folder_name(std::string text) {
   return text.starts_with('.') ? "_" + text : text;
 }
 
-std::vector<ModelSource> in_folder(const fs::path& folder) {
+std::vector<ModelSource> in_folder(const fs::path& folder, const Env& env) {
   std::vector<ModelSource> models;
+  std::set<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
-    if (entry.path().extension() == ".onnx" && name.find("_quant") == std::string::npos)
-      models.push_back({folder_name(entry.path().stem().string()), entry.path().string(), {}});
+    if (entry.path().extension() != ".onnx") continue;
+    if (name.find("_quant") != std::string::npos) left.insert(std::move(name));
+    else models.push_back({folder_name(entry.path().stem().string()), entry.path().string(), {}});
   }
+  const std::string why = "taken for quantized, as _quant is in their names; rename them, or name each alone";
+  if (!left.empty())
+    env.log(LogLevel::kWarning, fmt::format("files that are not tuned: {}: {}", fmt::join(left, ", "), why));
   std::sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.location < b.location; });
   if (models.empty())
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[tune] {} holds no .onnx file; one or more were expected; check the path", folder.string()));
+    throw Error(Code::kInvalidInput,
+                fmt::format("[tune] {} holds no .onnx file{}; one or more were expected; check the path",
+                            folder.string(), left.empty() ? "" : " but those with _quant in their names"));
   return models;
 }
 
@@ -144,7 +150,7 @@ bool names_several(const std::string& asked) {
 
 std::vector<ModelSource> find_models(const std::string& asked, const TuneAllOptions& options, const Env& env) {
   if (!names_several(asked)) return {{"", asked, {}}};
-  auto models = names_hub_model(asked) ? in_hub(asked.substr(kHubPrefix.size()), options, env) : in_folder(asked);
+  auto models = names_hub_model(asked) ? in_hub(asked.substr(kHubPrefix.size()), options, env) : in_folder(asked, env);
   make_names_differ(models);
   return models;
 }

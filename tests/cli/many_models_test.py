@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 from testing.hub_server import Hub  # noqa: E402
 
-USAGE, INVALID = 2, 3
+USAGE, INVALID, GATE = 2, 3, 5
 
 
 class ManyModels(unittest.TestCase):
@@ -36,7 +36,9 @@ class ManyModels(unittest.TestCase):
         (self.models / "broken.onnx").write_bytes(b"this is no model")
         models.conv(self.models / "other.onnx")
         (self.models / "notes.txt").write_text("nothing")
-        done = self.tune(self.models)
+        done = self.tune(self.models, code=INVALID)
+        self.assertIn("not tuned: one_quant.onnx", done.stderr)
+        self.assertIn("2 of 4 models failed: broken, other", done.stderr)
         entries = {e["model"]: e for e in self.overview()}
         self.assertEqual(list(entries), ["broken", "one", "other", "two____b_"])
         for name in ("one", "two____b_"):
@@ -77,6 +79,15 @@ class ManyModels(unittest.TestCase):
 
     def test_empty_folder(self):
         self.assertIn("no .onnx file", self.tune(self.models, code=INVALID).stderr)
+        shutil.copy(models.DIGITS, self.models / "my_quantum.onnx")
+        self.assertIn("no .onnx file but those with _quant", self.tune(self.models, code=INVALID).stderr)
+
+    def test_all_that_miss_a_limit_are_named(self):
+        for name in ("one", "two"):
+            shutil.copy(models.DIGITS, self.models / f"{name}.onnx")
+        said = self.tune(self.models, "--max-size", "1B", code=GATE).stderr
+        for name in ("one", "two"):
+            self.assertIn(f"{name}: no point of the front meets every limit", said)
 
     def test_prepared_and_excluded(self):
         shutil.copy(models.DIGITS, self.models / "one.onnx")
@@ -99,7 +110,7 @@ class ManyModels(unittest.TestCase):
             hub.add(name, body, opset)
         hub.files[hub.add("Digits gone", body, 13)] = b"gone"
         env = {"SEQTO_HUB_URL": hub.url, "SEQTO_HUB_CACHE": str(self.dir / "cache"), "no_proxy": "*"}
-        self.tune("hub:digits*@13", env=env)
+        self.tune("hub:digits*@13", env=env, code=INVALID)
         entries = {e["model"]: e for e in self.overview()}
         self.assertEqual(list(entries), ["Digits@13", "Digits_small@13", "Digits_gone@13"])
         self.assertIn("[hub]", entries["Digits_gone@13"]["failure"])
