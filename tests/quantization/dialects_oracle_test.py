@@ -123,6 +123,15 @@ class Dialects(unittest.TestCase):
             self.assertEqual(layers_in_int8(self.folder / "again.onnx"), layers_in_int8(theirs), dialect)
             self.assertEqual(scales(self.folder / "again.onnx"), scales(theirs), dialect)
 
+    def test_overrides_without_scales_have_no_encoding(self):
+        file = self.folder / "overrides.json"
+        whole = {"quant_type": "QUInt8", "scale": 0.5, "zero_point": 3}
+        file.write_text(json.dumps({"TensorQuantOverrides": {"a": [whole], "b": [{"quant_type": "QInt8"}], "c": [], "d": [{"scale": 0.5, "zero_point": 0}]}}))
+        done = self.good("plan", "convert", file, "--model", self.model, "--to", "aimet")
+        self.assertEqual([e["name"] for e in json.loads(done.stdout)["encodings"]], ["a"])
+        for name in "bcd":
+            self.assertIn(f"'{name}' has no encoding", done.stderr)
+
     def test_errors(self):
         bad = self.folder / "bad.json"
         bad.write_text('{"ignored_scope": {"names": ["convolution"]}}')

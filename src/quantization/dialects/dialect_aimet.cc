@@ -228,13 +228,14 @@ ForeignPlan read_aimet(const json& file, const Model& model) {
 }
 
 PlanText write_aimet(const ForeignPlan& plan, const Model&) {
-  if (plan.encodings.empty())
-    throw Error(
-        Code::kUsage,
-        "[plan] a plan without scales found; AIMET's encodings hold a scale for each tensor; name the quantized "
-        "model with --quantized");
+  const auto is_whole = [](const TensorOverride& o) { return o.quant_type && o.scale && o.zero_point; };
   nlohmann::ordered_json list = json::array();
+  std::vector<std::string> notes;
   for (const auto& [tensor, entries] : plan.encodings) {
+    if (entries.empty() || !std::ranges::all_of(entries, is_whole)) {
+      notes.push_back(fmt::format("'{}' has no encoding there: its type, scale or zero point is not given", tensor));
+      continue;
+    }
     nlohmann::ordered_json entry{{"name", tensor}, {"output_dtype", to_string(*entries.front().quant_type)}};
     if (entries.size() == 1) {
       entry["y_scale"] = *entries[0].scale;
@@ -248,7 +249,12 @@ PlanText write_aimet(const ForeignPlan& plan, const Model&) {
     }
     list.push_back(std::move(entry));
   }
-  return {nlohmann::ordered_json{{"version", "2.0.0"}, {"encodings", list}}.dump(1) + "\n", {}};
+  if (list.empty())
+    throw Error(
+        Code::kUsage,
+        "[plan] a plan without scales found; AIMET's encodings hold a scale for each tensor; name the quantized "
+        "model with --quantized");
+  return {nlohmann::ordered_json{{"version", "2.0.0"}, {"encodings", list}}.dump(1) + "\n", std::move(notes)};
 }
 
 }  // namespace seqto::internal
