@@ -129,8 +129,8 @@ std::string encoding_to_json(const Quantized& made);  // docs/reference/formats.
 // The model under the recipe. `sha256` is model_sha256() of the file that `model`, in recipe_form(), came from. For the
 // recipe's own model, and its own samples where data are given, the recipe's files hold all that was learned. For
 // another model or other samples it is learned anew, on the `calibration_samples` that the data have. Throws
-// Error{kUsage} where data are needed and not given: for another model, or to rewrite the model anew. Layers that
-// `refusal`, where there is one, does not take on codes stay float, and a note says so.
+// Error{kUsage} where data are needed and not given: for another model where samples_for() says so, or to rewrite the
+// model anew. Layers that `refusal`, where there is one, does not take on codes stay float, and a note says so.
 Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
                          const std::optional<RecipeData>& data = {}, const Env& env = {}, const Refusal& refusal = {});
 

@@ -86,6 +86,16 @@ class RecipesTest(unittest.TestCase):
         self.tune("default", "--search-evaluations", 30, "--no-resume", "--schemes", "int8_weights,float32", "--no-improve")
         self.assertEqual(list(study.glob("plans/rewritten-*")), [], "a study that is begun anew removes it")
 
+    def test_what_needs_no_samples_serves_an_export_of_another_day(self):
+        again = onnx.load(models.DIGITS)
+        again.producer_name = "another day"
+        onnx.save(again, self.dir / "exported.onnx")
+        study = self.tune("stored", *SEARCH, "--schemes", "int8_weights,float16,float32", "--no-improve", "--rounding", "nearest")
+        plan = next(p for p in sorted(study.glob("plans/*.json")) if "int8_weights" in p.read_text())
+        self.assertTrue(self.quantize(plan, model=self.dir / "exported.onnx")[0])
+        static = self.tune("static", *SEARCH, "--schemes", "int8,float32", "--no-improve")
+        self.assertIn("without --data", self.quantize(static / "plans/full.json", model=self.dir / "exported.onnx", code=USAGE)[1])
+
     @unittest.skipUnless((CASES / "resnet8").is_dir(), f"no cases at {CASES}")
     def test_a_trained_network(self):
         case = CASES / "resnet8"

@@ -112,13 +112,13 @@ bool rewrites(const Recipe& recipe) {
 Quantized quantize_model(const Model& model, const std::string& sha256, const Recipe& recipe,
                          const std::optional<RecipeData>& data, const Env& env, const Refusal& refusal) {
   const bool own_model = sha256 == recipe.model_sha256;
-  if (!data && !own_model) ask_for_data("that was made for another model (model_sha256)");
+  if (!data && !own_model && samples_for(recipe) != SamplesFor::kNothing)
+    ask_for_data("that was made for another model (model_sha256)");
   if (!data && rewrites(recipe) && !recipe.rewritten) ask_for_data("that rewrites the model before calibration");
   std::vector<int64_t> samples;
   if (data) samples = calibration_samples(recipe, data->data);
-  const bool anew =
-      !own_model ||
-      (data && (recipe.samples_sha256.empty() || samples_sha256(data->data, samples) != recipe.samples_sha256));
+  const bool anew = data && (!own_model || recipe.samples_sha256.empty() ||
+                             samples_sha256(data->data, samples) != recipe.samples_sha256);
   std::optional<SampleRun> on;
   if (data) on.emplace(SampleRun{data->data, samples, data->runner, env});
   Quantized made{.options = recipe.quantize, .found_anew = anew};
