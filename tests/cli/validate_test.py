@@ -108,6 +108,24 @@ class Validate(unittest.TestCase):
             self.assertAlmostEqual(s["max_abs"], difference[s["index"]].max(), delta=1e-6)
             self.assertAlmostEqual(s["mean_abs"], difference[s["index"]].mean(), delta=1e-6)
 
+    def test_what_is_hidden_does_not_agree_or_disagree(self):
+        def scores(name, hidden):
+            nodes = [models.node("Cast", ["input_ids"], ["f"], to=TensorProto.FLOAT),
+                     models.node("Cast", ["attention_mask"], ["m"], to=TensorProto.FLOAT),
+                     models.node("Sub", ["one", "m"], ["n"]), models.node("Mul", ["n", "hidden"], ["h"]),
+                     models.node("Add", ["f", "h"], ["s"]), models.node("Unsqueeze", ["s", "axis"], ["y"])]
+            graph = helper.make_graph(
+                nodes, "g", [helper.make_tensor_value_info(i, TensorProto.INT64, [1, 4]) for i in ("input_ids", "attention_mask")],
+                [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 1])],
+                [numpy_helper.from_array(np.array(v, t), n) for n, v, t in (
+                    ("one", 1, np.float32), ("hidden", hidden, np.float32), ("axis", [2], np.int64))])
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(self.dir / name))
+            return self.dir / name
+
+        np.savez(self.dir / "ids.npz", input_ids=np.array([[1, 9, 3, 4], [5, 1, 1, 1]]), attention_mask=np.array([[1, 1, 1, 0], [1, 1, 0, 0]]))
+        code, found, said = self.validate(scores("a.onnx", 0), scores("b.onnx", 100), self.dir / "ids.npz")
+        self.assertEqual((code, found["outputs"][0]["top1_agreement"]), (0, 1), said)
+
     def test_limits(self):
         quantized = self.quantized("--data", models.DIGITS_DATA, "--samples", 50)
         words = [models.DIGITS, quantized, models.DIGITS_DATA, "--samples", 100]
