@@ -142,7 +142,10 @@ bool improves_unasked(const TuneOptions& options);
 // after the last finished trial, with a report of it, and Error{kInterrupted} is thrown.
 Summary tune(const TuneOptions& options, const Env& = {});
 
-// Redraws everything from DIR/study.jsonl and DIR/plans, without any runtime.
+// Of DIR/study.jsonl and DIR/plans as they are; writes nothing.
+Summary read_summary(const std::filesystem::path& dir);
+
+// Redraws everything from these, without any runtime.
 Summary report(const std::filesystem::path& dir);
 
 // What studies of one model, or of several, have found beside each other; write_comparison() draws it. Throws

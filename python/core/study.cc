@@ -137,9 +137,9 @@ void bind_evaluator(nb::module_& m) {
 
 void bind_report(nb::module_& m) {
   m.def(
-      "study_table", [](const std::filesystem::path& dir) { return summary_table(report(dir)); }, nb::arg("dir"),
+      "study_table", [](const std::filesystem::path& dir) { return summary_table(read_summary(dir)); }, nb::arg("dir"),
       nb::call_guard<nb::gil_scoped_release>(), nb::sig("def study_table(dir: str | os.PathLike[str]) -> str"),
-      "The table of a study, drawn from study.jsonl, with all its reports.");
+      "The table of a study, drawn from study.jsonl; nothing is written.");
   m.def(
       "study_files",
       [](const std::filesystem::path& dir, const std::string& called) {

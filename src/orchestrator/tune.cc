@@ -62,7 +62,7 @@ Summary tune(const TuneOptions& asked, const Env& outer) {
 }
 
 Summary report(const std::filesystem::path& dir) {
-  Summary summary = internal::read_summary(dir);
+  Summary summary = read_summary(dir);
   write(summary, dir, {});
   return summary;
 }

@@ -76,7 +76,7 @@ void read_study(std::string_view bytes) {
   file("study.jsonl", bytes);
   for (const char* other : {"asked.jsonl", "told.jsonl"}) file(other, bytes);
   refusing([&] {
-    const Summary summary = internal::read_summary(folder());
+    const Summary summary = seqto::read_summary(folder());
     summary_to_json(summary);
     summary_table(summary);
     write_report(summary, folder());

@@ -334,8 +334,11 @@ class Verbs(Folder):
         self.assertEqual(study.model("int8").size_bytes, study.int8.size_bytes)
         self.assertIn("top1", study.float.metrics)
         self.assertIn(study.answer.split(":")[0], repr(study))
+        files = [study.folder / name for name in ("summary.json", "report.html", "plots/front.svg")]
+        written = [file.stat().st_mtime_ns for file in files]
         self.assertIn("float", str(study))
         self.assertIn("<svg", study._repr_html_())
+        self.assertEqual([file.stat().st_mtime_ns for file in files], written, "who looks writes nothing")
         self.assertTrue(steps)
         again = seqto.Study(self.dir / "out")
         self.assertEqual(again.front, study.front)

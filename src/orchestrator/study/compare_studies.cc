@@ -159,7 +159,7 @@ Studies read_all(const std::vector<fs::path>& dirs) {
     const fs::path real = fs::weakly_canonical(dir);
     if (!seen.insert(real).second)
       throw Error(Code::kUsage, fmt::format("[report] {} given twice; different studies were expected", dir.string()));
-    studies.push_back({real.filename().string(), internal::read_summary(dir), {}});
+    studies.push_back({real.filename().string(), read_summary(dir), {}});
     ++called[studies.back().name];
   }
   for (size_t i = 0; i < studies.size(); ++i)

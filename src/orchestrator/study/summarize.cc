@@ -13,6 +13,7 @@
 #include "orchestrator/study/recommend.h"
 #include "seqto/error.h"
 #include "seqto/report.h"
+#include "seqto/tune.h"
 #include "visualizer/points.h"
 
 namespace seqto::internal {
@@ -322,10 +323,10 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   return s;
 }
 
-Summary read_summary(const std::filesystem::path& dir) {
-  const Study study = Study::read(StudyFolder{dir}.study());
-  const Ending ending = notes::kEnding.in(study).value_or(Ending{.objectives = {"kl", "size"}});
-  return summarize(study, dir, ending);
-}
-
 }  // namespace seqto::internal
+
+seqto::Summary seqto::read_summary(const std::filesystem::path& dir) {
+  const Study study = Study::read(StudyFolder{dir}.study());
+  const auto ending = internal::notes::kEnding.in(study);
+  return internal::summarize(study, dir, ending.value_or(internal::Ending{.objectives = {"kl", "size"}}));
+}

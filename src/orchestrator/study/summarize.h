@@ -26,7 +26,4 @@ DeviceFront front_of_trials(const std::string& device, const std::vector<Trial>&
 // Files are named where they exist below `dir`.
 Summary summarize(const Study& study, const std::filesystem::path& dir, const Ending& ending);
 
-// Of DIR/study.jsonl as it is.
-Summary read_summary(const std::filesystem::path& dir);
-
 }  // namespace seqto::internal
