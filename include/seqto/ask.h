@@ -18,6 +18,7 @@ struct Result {
   int64_t number = -1;         // of the proposal
   std::optional<Trial> trial;  // absent: nothing was measured
   std::string error;           // why
+  std::string study;           // that it was measured in, by a hash; empty: not told
 };
 std::string result_to_json(const Result& result);  // one line
 Result result_from_json(const std::string& text);  // throws Error{kInvalidInput}

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <set>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "seqto/quantize.h"
 
@@ -11,6 +13,9 @@ namespace seqto {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::array kIdentity{"model_sha256",        "model_size_bytes", "data_fingerprint",
+                               "calibration_samples", "search_samples",   "evaluation_samples"};
 
 void compare_values(std::string& text, const std::string& name, const Json& found, const Json& expected) {
   if (found == expected) return;
@@ -64,13 +69,20 @@ StudyHeader header_from_json(const Json& json) {
           .evaluation_samples = json.at("evaluation_samples")};
 }
 
+std::string study_id(const StudyHeader& header) {
+  const Json all = header_to_json(header);
+  Json same;
+  for (const char* name : kIdentity) same[name] = all.at(name);
+  const auto options = internal::parse_json_if_any<nlohmann::json>(header.options_json);  // its keys in order
+  same["options"] =
+      options.is_object() ? Json(nlohmann::json(with_defaults(Json(options)))) : Json(header.options_json);
+  return sha256_hex(same.dump()).substr(0, 16);
+}
+
 std::string differences(const StudyHeader& found, const StudyHeader& expected) {
   std::string text;
   const Json a = header_to_json(found), b = header_to_json(expected);
-  for (const char* name : {"model_sha256", "model_size_bytes", "data_fingerprint", "calibration_samples",
-                           "search_samples", "evaluation_samples"}) {
-    compare_values(text, name, a.at(name), b.at(name));
-  }
+  for (const char* name : kIdentity) compare_values(text, name, a.at(name), b.at(name));
   const Json mine = internal::parse_json_if_any<Json>(found.options_json);
   const Json theirs = internal::parse_json_if_any<Json>(expected.options_json);
   bool objects = mine.is_object() && theirs.is_object();

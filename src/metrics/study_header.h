@@ -14,4 +14,7 @@ StudyHeader header_from_json(const nlohmann::ordered_json& json);
 // "model_sha256 found a, expected b; ..." for every figure that differs; empty when it is the same study.
 std::string differences(const StudyHeader& found, const StudyHeader& expected);
 
+// The same for headers without differences: what results of a study name it by.
+std::string study_id(const StudyHeader& header);
+
 }  // namespace seqto

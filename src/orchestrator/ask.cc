@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "metrics/study_header.h"
 #include "orchestrator/study/asked.h"
 #include "orchestrator/study/study_files.h"
 #include "orchestrator/tune/searched.h"
@@ -105,7 +106,7 @@ Trial Evaluator::evaluate(const Proposal& proposal) {
 }
 
 Result Evaluator::answer(const std::string& proposal) {
-  Result result;
+  Result result{.study = study_id(impl_->study.study.header())};
   try {
     const Proposal asked = proposal_from_json(proposal);
     result.number = asked.number;

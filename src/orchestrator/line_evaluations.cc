@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/json.h"
+#include "metrics/study_header.h"
 #include "runner/link.h"
 #include "seqto/error.h"
 
@@ -44,7 +45,10 @@ LineEvaluations::~LineEvaluations() {
 }
 
 bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) {
-  if (!child_) child_ = std::make_unique<Subprocess>(std::vector<std::string>{"/bin/sh", "-c", command_});
+  if (!child_) {
+    id_ = study_id(Study::read(StudyFolder{study_}.study()).header());
+    child_ = std::make_unique<Subprocess>(std::vector<std::string>{"/bin/sh", "-c", command_});
+  }
   std::exception_ptr stopped;  // by `done`: no more is sent, and what runs is waited for
   size_t sent = 0, told = 0;
   while (stopped ? !in_flight_.empty() : told < proposals.size()) {
@@ -103,6 +107,8 @@ void LineEvaluations::take(const std::string& line) {
     give_up(fmt::format("it wrote a line that is none of the protocol: {}", error.what()));
   }
   if (!result.trial) give_up(fmt::format("proposal {} came back unmeasured: {}", result.number, result.error));
+  if (!result.study.empty() && result.study != id_)
+    give_up(fmt::format("it measured proposal {} in another study", result.number));
   if (in_flight_.erase(result.number) == 0)
     give_up(fmt::format("it measured proposal {}, which it was not asked for", result.number));
   results_[result.number] = std::move(result);
@@ -129,7 +135,7 @@ std::unique_ptr<Evaluations> evaluations_elsewhere(const TuneOptions& o, const E
                             o.strategy));
   if (o.config.empty())
     throw Error(Code::kUsage, "[tune] workers for options without their configuration file found; the command has it");
-  return std::make_unique<LineEvaluations>(command_of(o), env);
+  return std::make_unique<LineEvaluations>(command_of(o), o.output, env);
 }
 
 }  // namespace seqto::internal

@@ -2,6 +2,7 @@
 // `seqto eval DIR -` does; docs/reference/formats.md.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -15,8 +16,10 @@ namespace seqto::internal {
 
 class LineEvaluations : public Evaluations {
  public:
-  // `command` is the shell's; it is started when there is something to measure. `env` outlives this.
-  LineEvaluations(std::string command, const Env& env) : command_(std::move(command)), env_(env) {}
+  // `command` is the shell's, for the study of that folder; it is started when there is something to measure. `env`
+  // outlives this.
+  LineEvaluations(std::string command, std::filesystem::path study, const Env& env)
+      : command_(std::move(command)), study_(std::move(study)), env_(env) {}
   ~LineEvaluations() override;  // one that has nothing to measure may take some seconds to end what it has elsewhere
 
   // As many at a time as the command says that it is ready for. Throws Error{kUnavailable} where it ends, or gives a
@@ -31,6 +34,8 @@ class LineEvaluations : public Evaluations {
   [[noreturn]] void give_up(const std::string& why) const;
 
   std::string command_;
+  std::filesystem::path study_;
+  std::string id_;  // of the study
   const Env& env_;
   std::unique_ptr<Subprocess> child_;
   std::string to_send_, received_, said_;

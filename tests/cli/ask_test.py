@@ -153,6 +153,7 @@ class Ask(unittest.TestCase):
         results = [json.loads(line) for line in lines(seqto("eval", out, *proposals[:3], "-q"))]
         later = dict(results[0], number=9999, trial=dict(results[0]["trial"], number=9999))
         self.assertIn("nobody asked for", seqto("tell", out, json.dumps(later), "-q", fails=3))
+        self.assertIn("of another study", seqto("tell", out, json.dumps(dict(results[0], study="0" * 16)), "-q", fails=3))
         swapped = dict(results[1], trial=dict(results[1]["trial"], plan=results[0]["trial"]["plan"]))
         self.assertIn("another plan", seqto("tell", out, json.dumps(swapped), "-q", fails=3))
         self.assertIn("was not measured: no power",
@@ -171,6 +172,21 @@ class Ask(unittest.TestCase):
         self.assertEqual(lines(seqto("ask", out, "-q")), proposals[3:])
         self.assertIn("has of another plan", seqto("tell", out, json.dumps(
             dict(results[0], trial=dict(results[0]["trial"], plan={}))), "-q", fails=3))
+
+    def test_a_result_names_its_study(self):
+        told = []
+        for name, samples in (("one", 90), ("same", 90), ("other", 80)):
+            out = self.dir / name
+            seqto(*STUDY, "--samples", samples, "--begin", "-o", out)
+            told.append(json.loads(seqto("eval", out, lines(seqto("ask", out, "-q"))[0], "-q"))["study"])
+        self.assertEqual(told[0], told[1])
+        self.assertNotEqual(told[0], told[2])
+        result = seqto("eval", self.dir / "other", lines(seqto("ask", self.dir / "one", "-q"))[0], "-q")
+        self.assertIn("of another study", seqto("tell", self.dir / "one", result, "-q", fails=3))
+        done = subprocess.run([BINARY, *map(str, STUDY), "--samples", "90", "--workers", f"{BINARY} eval {self.dir / 'other'} - -q",
+                               "-o", str(self.dir / "same")], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("in another study", done.stderr)
 
     def test_a_killed_tell_loses_its_result_at_most(self):
         out, proposals = self.one_in("killed")

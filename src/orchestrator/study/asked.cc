@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "metrics/study_header.h"
 #include "metrics/trial_json.h"
 #include "orchestrator/study/study_files.h"
 #include "seqto/error.h"
@@ -79,6 +80,7 @@ void take(const Result& result, const Study& study, std::span<const Proposal> as
     throw Error(Code::kUnavailable, fmt::format("[tell] proposal {} was not measured: {}; a result expected; measure "
                                                 "it again",
                                                 result.number, result.error));
+  if (!result.study.empty() && result.study != study_id(study.header())) refuse("a result of another study found");
   const Trial& trial = *result.trial;
   const int64_t known = std::ssize(study.trials());
   if (trial.number < 0 || trial.number != result.number) refuse("a result without the number of its proposal found");
@@ -150,14 +152,16 @@ using namespace internal;
 using Json = nlohmann::ordered_json;
 
 std::string result_to_json(const Result& result) {
-  if (result.trial) return fmt::format("{{\"number\":{},\"trial\":{}}}", result.number, trial_to_json(*result.trial));
+  const std::string study = result.study.empty() ? "" : fmt::format("\"study\":\"{}\",", result.study);
+  if (result.trial)
+    return fmt::format("{{\"number\":{},{}\"trial\":{}}}", result.number, study, trial_to_json(*result.trial));
   return Json{{"number", result.number}, {"error", result.error}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Result result_from_json(const std::string& text) {
   try {
     const Json json = parse_json<Json>(text);
-    Result result{.number = json.at("number")};
+    Result result{.number = json.at("number"), .study = json.value("study", "")};
     if (json.contains("trial")) result.trial = trial_of(json["trial"]);
     else json.at("error").get_to(result.error);
     return result;
