@@ -64,7 +64,10 @@ def as_whole_candidates(folder):
         note = node.metadata_props.add()
         note.key, note.value = "pkg.torch.onnx.stack_trace", "x" * 1000
     onnx.save(noted, folder / "noted.onnx")
-    assert table(folder / "noted.onnx", *flags)["model_bytes"] == also["model_bytes"]
+    noted = table(folder / "noted.onnx", *flags)
+    assert noted["model_bytes"] == also["model_bytes"]
+    saved = lambda found: [s["bytes_saved"] for g in found["groups"] for s in g["schemes"]]
+    assert saved(noted) == saved(also)
     wanted = log_shares(single, ids)
     compared = 0
     for ours, other in zip(found["groups"], also["groups"]):
@@ -118,6 +121,22 @@ def refusals(folder):
     assert not (folder / "p.json").exists()
 
 
+def sizes_of_files(folder):
+    """What the exporter notes of each node is in no file that is written, and is not saved by any scheme."""
+    case = Path(os.environ.get("SEQTO_CASES_DIR", "")) / "tiny_lm"
+    if not (case / "case.json").is_file():
+        print("SKIP sizes_of_files: no cases")
+        return
+    model, plan, file = case / "model.onnx", folder / "lm.json", folder / "lm.onnx"
+    for share in (0.25, 0.5):
+        done = seqto("analyze", model, "--one-in", "int4_weights,int8_weights", "--data", case / "inputs.npz", "--samples", 1,
+                     "--size", share, "--plan-out", plan)
+        assert done.returncode == 0, done.stderr
+        done = seqto("quantize", model, "--plan", plan, "-o", file)
+        assert done.returncode == 0, done.stderr
+        assert 0.8 * share < file.stat().st_size / model.stat().st_size <= share, (share, file.stat().st_size)
+
+
 def convolutions(folder):
     """A network of convolutions, static schemes too: the same mechanism."""
     example = Path(os.environ["SEQTO_SOURCE_DIR"]) / "examples" / "digits"
@@ -135,3 +154,4 @@ with tempfile.TemporaryDirectory() as name:
     refusals(Path(name))
     bodies_and_exclusions(Path(name))
     convolutions(Path(name))
+    sizes_of_files(Path(name))

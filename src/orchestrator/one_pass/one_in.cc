@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -29,12 +30,35 @@ using namespace internal;
 // A plan on its way through the blocks.
 struct Candidate {
   Plan plan;
-  bool differs = false;                // from the float model by now
-  std::vector<Losses> losses;          // of each sample, at the end
-  std::set<std::string> gone, stored;  // constants of the model that it does without, and its own in their place
-  int64_t bytes_saved = 0;
+  bool differs = false;        // from the float model by now
+  std::vector<Losses> losses;  // of each sample, at the end
+  // Bytes in the file of constants that blocks of it do without, and of its own in their place.
+  std::map<std::string, int64_t> gone, stored;
+  std::set<std::string> kept;  // constants of the model that blocks of it read
+  int64_t bytes_saved = 0;     // by its nodes
   std::string failure;
 };
+
+int64_t bytes_of(const std::vector<Node>& nodes) {
+  Model part;
+  part.graph.nodes = nodes;
+  return serialized_size(without_export_notes(part));
+}
+
+int64_t bytes_of(const Initializer& constant) {
+  Model part;
+  part.graph.initializers.push_back(constant);
+  return serialized_size(part) - serialized_size(Model());
+}
+
+// Of the file, names and nodes too: of small layers they are a part of it that counts.
+int64_t bytes_saved(const Candidate& candidate) {
+  int64_t bytes = candidate.bytes_saved;
+  for (const auto& [name, size] : candidate.gone)
+    if (!candidate.kept.contains(name)) bytes += size;
+  for (const auto& [name, size] : candidate.stored) bytes -= size;
+  return bytes;
+}
 
 Plan within(const Plan& plan, const std::unordered_set<LayerId>& nodes) {
   Plan part;
@@ -79,9 +103,11 @@ class Pass {
     auto session = on_.runner.load(to_float32(block_->model), {.prepack = false, .fold_constants = false});
     run_float(*session);
     result_.forward_seconds += static_cast<double>(on_.env.clock_ns() - start) / 1e9;
-    for (size_t c = 0; c < candidates.size(); ++c)
-      if (candidates[c].differs && within(candidates[c].plan, nodes).schemes.empty())
-        run_candidate(*session, candidates[c], c + 1);
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      if (!within(candidates[c].plan, nodes).schemes.empty()) continue;
+      for (const Initializer& i : block_->model.graph.initializers) candidates[c].kept.insert(i.name);
+      if (candidates[c].differs) run_candidate(*session, candidates[c], c + 1);
+    }
     session.reset();
     for (size_t c = 0; c < candidates.size(); ++c) {
       Candidate& candidate = candidates[c];
@@ -163,25 +189,17 @@ class Pass {
     return compare(a, b);
   }
 
-  // Of the file, names and nodes too: of small layers they are a part of it that counts.
   void count_bytes(Candidate& candidate, const Model& model, const Model& quantized) const {
-    const auto bytes = [](const std::vector<Node>& nodes, std::vector<Initializer> initializers) {
-      Model part;
-      part.graph.nodes = nodes;
-      part.graph.initializers = std::move(initializers);
-      return serialized_size(part);
-    };
     std::unordered_set<std::string> before, after;
-    std::vector<Initializer> stored, gone;
     for (const Initializer& i : model.graph.initializers) before.insert(i.name);
     for (const Initializer& i : quantized.graph.initializers) {
       after.insert(i.name);
-      if (!before.contains(i.name) && candidate.stored.insert(i.name).second) stored.push_back(i);
+      if (!before.contains(i.name)) candidate.stored.emplace(i.name, bytes_of(i));
     }
     for (const Initializer& i : block_->model.graph.initializers)  // in the types of the file
-      if (!after.contains(i.name) && candidate.gone.insert(i.name).second) gone.push_back(i);
-    candidate.bytes_saved += bytes(model.graph.nodes, std::move(gone));
-    candidate.bytes_saved -= bytes(quantized.graph.nodes, std::move(stored));
+      if (after.contains(i.name)) candidate.kept.insert(i.name);
+      else candidate.gone.emplace(i.name, bytes_of(i));
+    candidate.bytes_saved += bytes_of(model.graph.nodes) - bytes_of(quantized.graph.nodes);
   }
 
   const Model& model_;
@@ -261,7 +279,7 @@ OneIn one_in(const Model& model, const Ranges& ranges, const OneInOptions& optio
     if (candidate.failure.empty() && candidate.gone.empty() && candidate.stored.empty()) continue;
     OneIn::Entry& entry = entries.emplace_back(std::move(result.entries[i]));
     entry.failure = candidate.failure;
-    entry.bytes_saved = candidate.bytes_saved;
+    entry.bytes_saved = bytes_saved(candidate);
     if (!entry.failure.empty()) continue;
     entry.losses = mean(candidate.losses);
     std::vector<double> each;
