@@ -53,6 +53,22 @@ class Files(unittest.TestCase):
                 self.quantize(target)
                 self.assertGreaterEqual(self.lint(target)["integers"], 11, "the convolutions")
 
+    def test_xnnpack_gets_one_type_and_zero_points_of_0(self):
+        graph = self.quantize("xnnpack").graph
+        constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}
+        written = {n.output[0]: n for n in graph.node}
+        for conv in (n for n in graph.node if n.op_type == "Conv"):
+            scale, zero = (constants[name] for name in written[conv.input[1]].input[1:])
+            self.assertEqual((zero.dtype, zero.any(), scale.ndim), (np.int8, False, 1))
+            self.assertEqual(constants[written[conv.input[0]].input[2]].dtype, np.int8)
+        # What the x86 kernels want is no pair of one type, and uint8 has one scale there.
+        for words in (("--activation-type", "uint8", "--weight-type", "int8"), ("--activation-type", "uint8", "--weight-type", "uint8")):
+            done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--quick", "--per-channel", *words, "-o", self.dir / "mixed.onnx")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = json.loads(seqto("--json", "lint", self.dir / "mixed.onnx", "--target", "xnnpack").stdout)
+            verdicts = {n["verdict"] for n in found["nodes"] if n["op_type"] == "Conv"}
+            self.assertEqual(verdicts, {"float"}, words)
+
     def test_tensorrt_gets_symmetric_pairs_in_front_of_layers(self):
         graph = self.quantize("tensorrt").graph
         constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}
@@ -162,7 +178,7 @@ class Files(unittest.TestCase):
         self.assertIn("float16", self.quantize("onnxruntime-web-webgpu", code=2))
         self.assertIn("float16", self.quantize("tensorrt", "--mode", "dynamic", code=2))
         self.assertIn("(int4_weights+bits=4)", self.quantize("openvino-cpu", "--mode", "weights", "--weight-type", "uint4", code=2))
-        self.assertIn("uint8", self.quantize("xnnpack", "--activation-type", "uint16", code=2))
+        self.assertIn("xnnpack takes int8", self.quantize("xnnpack", "--activation-type", "uint16", code=2))
         self.assertIn("TOML", self.quantize("toaster", code=2))
         table = self.dir / "strange.toml"
         table.write_text('name = "mine"\nknown = "documented"\nfloats = []\nschemes = ["int9"]\n')
