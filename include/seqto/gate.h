@@ -19,7 +19,8 @@ struct Measured {
   std::string model_sha256, reference_sha256;
   std::string recipe_json;      // a study's options and the candidate's plan; empty for a pair of files
   bool random_inputs = false;   // then losses mean nothing
-  std::string data;             // fingerprint of the samples
+  std::string data;             // fingerprint of the data set
+  int64_t samples = 0;          // of it that the figures are of; 0: not told
   std::string runner, machine;  // "onnxruntime 1.31.1 (cpu, 1 thread)"; processor
   std::string seqto;            // version
   std::string loss = "kl";      // that a limit of a loss without a name is of

@@ -50,6 +50,7 @@ std::string lock_to_json(const Measured& m) {
             {"reference_sha256", m.reference_sha256},
             {"recipe", recipe},
             {"data", m.data},
+            {"samples", m.samples},
             {"versions", {{"seqto", m.seqto}, {"runner", m.runner}}},
             {"machine", m.machine},
             {"figures", figures}};
@@ -69,6 +70,7 @@ Measured lock_from_json(const std::string& text) {
     m.reference_sha256 = json.at("reference_sha256");
     if (!json.at("recipe").is_null()) m.recipe_json = json["recipe"].dump();
     m.data = json.at("data");
+    m.samples = json.value("samples", int64_t{0});  // locks of before it was there have none
     m.seqto = json.at("versions").at("seqto");
     m.runner = json.at("versions").at("runner");
     m.machine = json.at("machine");
@@ -100,6 +102,8 @@ LockComparison compare_lock(const Measured& lock, const Measured& now, const std
                               what, is, was, lock_name));
   };
   require_same("the data", lock.data, now.data);
+  if (lock.samples > 0 && now.samples > 0)
+    require_same("the number of samples", std::to_string(lock.samples), std::to_string(now.samples));
   require_same("the float model", lock.reference_sha256, now.reference_sha256);
   LockComparison result;
   note_change(result.notes, "seqto", lock.seqto, now.seqto);

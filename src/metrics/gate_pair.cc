@@ -61,6 +61,7 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.model_sha256 = is.sha256;
   m.reference_sha256 = was.sha256;
   m.data = reference.data->fingerprint();
+  m.samples = reference.data->size();
   m.random_inputs = reference.data->is_random();
   m.runner = candidate.runner->description();
   m.machine = processor_name();

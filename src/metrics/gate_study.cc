@@ -86,6 +86,7 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
   m.reference_sha256 = header.model_sha256;
   m.recipe_json = Json{{"options", summary.at("options")}, {"layers", point.at("layers")}}.dump();
   m.data = header.data_fingerprint;
+  m.samples = header.evaluation_samples;
   m.random_inputs = summary.at("options").is_object() && summary["options"].value("data", "") == "random";
   m.runner = text("runtime");
   if (&front != &summary && environment.is_object())

@@ -289,6 +289,11 @@ class Study(Folder):
         self.assertTrue(recipe["layers"])
         code, found, said = check(self.study, "--against", lock)
         self.assertEqual((code, found["notes"]), (0, []), said)
+        # The study judged on some of the samples.
+        model = self.study / self.summary["selected_file"]
+        code, _, said = check(model, "--reference", models.DIGITS, "--data", models.DIGITS_DATA, "--against", lock)
+        self.assertEqual(code, INVALID)
+        self.assertIn("the number of samples", said)
 
     def test_no_study(self):
         code, _, said = check(self.dir, "--max-size", "1MB")
