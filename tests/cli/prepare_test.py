@@ -211,6 +211,19 @@ class Prepare(unittest.TestCase):
             self.assertEqual(found.dtype, np.float32)
             np.testing.assert_allclose(found, wanted, atol=2e-2)
 
+    def test_a_tied_table_stays_one(self):
+        nodes = [helper.make_node("Gather", ["table", "ids"], ["h"]), helper.make_node("Transpose", ["table"], ["t"], perm=[1, 0]),
+                 helper.make_node("MatMul", ["h", "t"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 8])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 100])],
+                                  [numpy_helper.from_array(models.weight(100, 64), "table")])
+        path = self.dir / "tied.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+        said = self.prepare(path)
+        self.assertIn("not optimized", " ".join(said["actions"]))
+        self.assertEqual(ops(self.out)["Transpose"], 1)
+        self.assertLess(self.out.stat().st_size, 1.1 * path.stat().st_size)
+
     def test_of_two_constants_of_one_name_the_first_counts(self):
         nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
         weights = [numpy_helper.from_array(models.weight(4, 3, 3, 3) * k, "w") for k in (1, 3)]

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "model/op_traits.h"
 #include "model/to_float32.h"
 #include "seqto/error.h"
 
@@ -35,6 +36,15 @@ void keep_used_domains(Model& model, const Model& original) {
   for (const Opset& o : original.opsets) used.insert(o.domain);
   for (const Node& n : model.graph.nodes) used.insert(n.domain);
   std::erase_if(model.opsets, [&](const Opset& o) { return !o.domain.empty() && !used.contains(o.domain); });
+}
+
+// Whether a constant is read as it is and transposed, as an embedding and the head that is tied to it.
+bool has_tied_table(const Model& model) {
+  std::unordered_set<std::string> turned, other;
+  for (const Node& node : model.graph.nodes)
+    for (const std::string& name : node.inputs) (internal::is_transpose(node) ? turned : other).insert(name);
+  return std::ranges::any_of(model.graph.initializers,
+                             [&](const Initializer& i) { return turned.contains(i.name) && other.contains(i.name); });
 }
 
 Model optimized(const Model& model, Runner& runner) {
@@ -93,9 +103,13 @@ Prepared preprocess(const Model& model, Runner* runner, const PrepareOptions& op
   } else if (runner) {
     try {
       Model better = optimized(first.model, *runner);
-      first.actions.push_back(fmt::format("basic optimization by the runtime: {}", difference(first.model, better)));
-      first.model = std::move(better);
-      done = options.infer_shapes;
+      if (serialized_size(better) > serialized_size(first.model) && has_tied_table(first.model)) {
+        first.actions.push_back("not optimized: the runtime would store the transpose of a table beside the table");
+      } else {
+        first.actions.push_back(fmt::format("basic optimization by the runtime: {}", difference(first.model, better)));
+        first.model = std::move(better);
+        done = options.infer_shapes;
+      }
     } catch (const Error& error) {
       if (error.code() != Code::kInvalidInput) throw;
       first.actions.push_back(fmt::format("not optimized: {}", error.what()));
