@@ -209,9 +209,8 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   say_what_was_done(made, context);
   if (f.print_encoding) return fmt::print("{}\n", encoding_to_json(made));
   std::vector<LayerReport> layers;
-  if (f.explain || after >= before) layers = explain(made.float_model, made.model, asked);
-  const auto is_float = [](const LayerReport& l) { return l.scheme == "float32" || l.scheme == "float16"; };
-  if (after >= before && f.mode != "float16" && std::ranges::all_of(layers, is_float))
+  if (f.explain) layers = explain(made.float_model, made.model, asked);
+  if (f.mode != "float16" && quantized_form(made.model).form == "float")
     context.env.log(LogLevel::kWarning, "no layer was quantized; --explain says why for each");
   else
     for (const std::string& said : surprises(made, before, after)) context.env.log(LogLevel::kWarning, said);
