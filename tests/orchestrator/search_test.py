@@ -284,6 +284,10 @@ class SearchTest(unittest.TestCase):
         done = models.seqto("tune", models.DIGITS, *DATA, "--schemes", "int8_dynamic,float32", "--weight-type", "int4", "-o", self.dir / "out")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("int8_dynamic among the schemes and weights of int4 found", done.stderr)
+        for form in ("folded", "qdq"):
+            done = models.seqto("quantize", models.DIGITS, "--mode", "weights", "--weight-bits", 2, "--int4-format", form, "-o", self.dir / "out")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"2 bits in the format {form}", done.stderr)
 
     def test_budgets_keep_a_reserve_for_the_report(self):
         summary, all_trials, _ = self.tune("few", *SIZE, "--max-evaluations", 30, "--max-front", 5)

@@ -82,7 +82,7 @@ void validate_low_bits(const WeightOnlyOptions& options) {
     throw Error(Code::kUsage, fmt::format("[quantize] {} bits found; 2, 4 or 8 expected", options.bits));
   if (options.bits != 4 && options.int4_format != Int4Format::kMatMulNBits)
     throw Error(Code::kUsage,
-                fmt::format("[quantize] {} bits in the format {} found; 4 expected there; the format matmulnbits holds 2",
+                fmt::format("[quantize] {} bits in the format {} found; 4 expected, or the format matmulnbits",
                             options.bits, to_string(options.int4_format)));
 }
 
