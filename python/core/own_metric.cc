@@ -1,5 +1,8 @@
 // A metric that is a Python function.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "own_parts.h"
@@ -44,17 +47,23 @@ class OwnMetric : public Metric {
     const Tensor found = tensor_of(function_.get()(by_name, array_of(truths)), DataType::kDouble, true,
                                    "the result of the metric '" + name_ + "'");
     const auto values = found.values<double>();
-    if (found.dims().empty()) return {values.front(), {}, {}};
-    if (found.dims().size() != 1 || values.empty())
-      throw Error(Code::kInvalidInput, "[metric] " + name_ + " gave an array of " +
-                                           std::to_string(found.dims().size()) + " axes and " +
-                                           std::to_string(values.size()) +
-                                           " values; one number expected, or one for each sample that counts");
-    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-    return {sum / static_cast<double>(values.size()), {values.begin(), values.end()}, {}};
+    const auto labelled = std::ranges::count_if(truths, [](const Truth& t) { return t.label >= 0; });
+    const bool of_samples = std::ssize(values) == answers.rows() || std::ssize(values) == labelled;
+    if (found.dims().size() > 1 || values.empty() || (values.size() > 1 && !of_samples))
+      refuse(fmt::format("an array of {} axes and {} values", found.dims().size(), values.size()));
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    if (!std::isfinite(mean)) refuse(fmt::format("{}", mean));
+    if (values.size() == 1) return {mean, {}, {}};
+    return {mean, {values.begin(), values.end()}, {}};
   }
 
  private:
+  [[noreturn]] void refuse(const std::string& found) const {
+    throw Error(
+        Code::kInvalidInput,
+        fmt::format("[metric] {} gave {}; one number expected, or one for each sample that counts", name_, found));
+  }
+
   const Held function_;
   const std::string name_;
 };

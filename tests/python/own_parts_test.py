@@ -196,6 +196,26 @@ class Metrics(Folder):
             with self.assertRaises(error):
                 seqto.tune(MODEL, ARRAYS, self.dir / "out", metrics=[metric], **HOW)
 
+    def test_a_number_or_one_for_each_sample_is_due(self):
+        for name, gives, found in (("nan", float("nan"), "nan gave nan"), ("inf", np.full(20, np.inf), "inf gave inf"),
+                                   ("few", np.ones(3), "few gave an array of 1 axes and 3 values")):
+            def metric(answers, labels, gives=gives):
+                return gives
+
+            metric.__name__ = name
+            with self.assertRaisesRegex(seqto.Error, f"{found}; one number expected, or one for each sample"):
+                seqto.validate(MODEL, MODEL, X[:20], metrics=[metric])
+        with self.assertRaisesRegex(seqto.Error, "f gave nan"):
+            def f(answers, labels):
+                return float("nan")
+            seqto.tune(MODEL, ARRAYS, self.dir / "nan", metrics=[f], **dict(HOW, objectives=["f", "size"]))
+        some = dict(ARRAYS, y=np.where(np.arange(len(ARRAYS["y"])) % 2, ARRAYS["y"], -1))
+
+        def known(answers, labels):
+            return right(answers, labels)[labels >= 0]
+
+        self.assertTrue(seqto.validate(MODEL, MODEL, some, samples=20, metrics=[known]))
+
 
 class Devices(Folder):
     def test_a_function_that_runs_models_gives_the_losses_of_the_cpu(self):
