@@ -48,6 +48,7 @@ bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::fu
   if (!child_) {
     id_ = study_id(Study::read(StudyFolder{study_}.study()).header());
     child_ = std::make_unique<Subprocess>(std::vector<std::string>{"/bin/sh", "-c", command_});
+    silent_since_ns_ = env_.clock_ns();
   }
   std::exception_ptr stopped;  // by `done`: no more is sent, and what runs is waited for
   size_t sent = 0, told = 0;
@@ -55,6 +56,7 @@ bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::fu
     env_.stop_if_cancelled("evaluate");
     while (!stopped && sent < proposals.size() && std::ssize(in_flight_) < ready_) send(proposals[sent++]);
     exchange();
+    tell_silence();
     while (!stopped && told < proposals.size()) {
       const auto result = results_.find(proposals[told].number);
       if (result == results_.end()) break;
@@ -88,16 +90,31 @@ void LineEvaluations::exchange() {
   const std::optional<size_t> written = to_send_.empty() ? 0 : write_available(child_->input(), to_send_);
   to_send_.erase(0, written.value_or(0));
   if (errors_open_) errors_open_ = read_available(child_->errors(), said_);
-  take_lines(said_, [&](const std::string& line) { env_.log(LogLevel::kInfo, "workers: " + line); });
+  take_lines(said_, [&](const std::string& line) {
+    env_.log(LogLevel::kInfo, "workers: " + line);
+    if (silent_since_ns_) silent_since_ns_ = env_.clock_ns();
+  });
   const bool writes = read_available(child_->output(), received_);
   take_lines(received_, [&](const std::string& line) { take(line); });
   if (!written || !writes) give_up(how_it_ended());
+}
+
+void LineEvaluations::tell_silence() {
+  constexpr int64_t kSeconds = 10, kNsOfSecond = 1'000'000'000;
+  if (!silent_since_ns_ || env_.clock_ns() - *silent_since_ns_ < kSeconds * kNsOfSecond) return;
+  silent_since_ns_.reset();
+  env_.log(
+      LogLevel::kWarning,
+      fmt::format(R"([tune] nothing found from the workers of `{}` in {} s; the line {{"ready": N}} expected first, )"
+                  "as `seqto eval DIR -` writes it; still waiting; Ctrl-C ends it and keeps the study",
+                  command_, kSeconds));
 }
 
 void LineEvaluations::take(const std::string& line) {
   const auto json = parse_json_if_any(line);
   if (json.is_object() && json.contains("ready") && json["ready"].is_number_integer()) {
     json["ready"].get_to(ready_);
+    silent_since_ns_.reset();
     return;
   }
   Result result;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -30,6 +31,7 @@ class LineEvaluations : public Evaluations {
   void send(const Proposal& proposal);
   void exchange();  // what can be read and written by now; waits a little where that is nothing
   void take(const std::string& line);
+  void tell_silence();  // who says nothing may load a model, or wait for machines, or know no protocol
   std::string how_it_ended();
   [[noreturn]] void give_up(const std::string& why) const;
 
@@ -40,9 +42,10 @@ class LineEvaluations : public Evaluations {
   std::unique_ptr<Subprocess> child_;
   std::string to_send_, received_, said_;
   bool errors_open_ = true;
-  int64_t ready_ = 0;                  // proposals that it takes at a time
-  std::set<int64_t> in_flight_;        // their numbers
-  std::map<int64_t, Result> results_;  // that are not told yet
+  int64_t ready_ = 0;                       // proposals that it takes at a time
+  std::optional<int64_t> silent_since_ns_;  // until that is told, or it is ready
+  std::set<int64_t> in_flight_;             // their numbers
+  std::map<int64_t, Result> results_;       // that are not told yet
 };
 
 // What TuneOptions::workers asks for; null: this process. `env` outlives it.

@@ -213,6 +213,16 @@ class Ask(unittest.TestCase):
         seqto(*STUDY, "-o", out, "--workers", command)
         self.finish(out)
 
+    def test_workers_that_say_nothing_are_told_of(self):
+        run = subprocess.Popen([BINARY, *map(str, STUDY[:-1]), "-o", str(self.dir / "silent"), "--workers", "cat"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = next((line for line in run.stderr if "workers of `cat`" in line), "")
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=60)
+        self.assertIn('the line {"ready": N} expected first', said)
+        said = seqto(*STUDY, "-o", self.dir / "chatty", "--workers", "echo hello; cat", fails=4)
+        self.assertIn("hello", said)
+
     def test_a_run_goes_on_after_its_workers_and_itself_are_gone(self):
         out = self.dir / "gone"
         tired = f"{BINARY} eval {out} - -q | sed -u 8q"
