@@ -107,6 +107,19 @@ TEST(Dialects, ExclusionListsAreReadAsTheirToolsReadThem) {
             (Names{"relu1", "/block/add", "flatten", "gemm"}));
 }
 
+TEST(Dialects, OfAnotherModelOrFormAreRefused) {
+  const auto own = [](const std::string& layers) { return R"({"schema_version": 1, "schemes": )" + layers + "}"; };
+  EXPECT_TRUE(says(error_of(own(R"({"other": "int8"})")), "'other' found, none of them a layer of the model"));
+  const ForeignPlan some = read(own(R"({"other": "int8", "gemm": "int8"})"));
+  EXPECT_EQ(int8_layers(some), Names{"gemm"});
+  EXPECT_FALSE(some.plan.schemes.contains("other"));
+  ASSERT_EQ(some.notes.size(), 1U);
+  EXPECT_TRUE(says(some.notes[0], "1 of the plan's 2 layers are none of the model's"));
+  for (const Dialect dialect :
+       {Dialect::kOnnxruntime, Dialect::kNncf, Dialect::kTensorrt, Dialect::kAimet, Dialect::kQuark})
+    EXPECT_THROW(read_plan(own(R"({"gemm": "int8"})"), dialect, model()), Error) << to_string(dialect);
+}
+
 TEST(Dialects, LayerPrecisionsAreReadFromLeftToRight) {
   const ForeignPlan plan =
       read("trtexec --int8 '--layerPrecisions=*:fp16,conv1:int8,gemm:fp32,conv1:fp32,pool:fp16' --fp16");

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include "base/json.h"
+#include "quantization/plan/unknown_layers.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -17,15 +19,22 @@ using nlohmann::json;
 // As Dialect has them.
 struct Row {
   std::string_view name;
+  std::span<const char* const> keys;  // an object in the form has one of them; of onnxruntime's, overrides, none
   ForeignPlan (*read)(const json& file, const Model& model) = nullptr;  // null: a text that is no JSON, or our own
   PlanText (*write)(const ForeignPlan& plan, const Model& model) = nullptr;
 };
-constexpr Row kDialects[] = {{"seqto"},
-                             {"onnxruntime", internal::read_onnxruntime, internal::write_onnxruntime},
-                             {"nncf", internal::read_nncf, internal::write_nncf},
-                             {"tensorrt", nullptr, internal::write_tensorrt},
-                             {"aimet", internal::read_aimet, internal::write_aimet},
-                             {"quark", internal::read_quark, internal::write_quark}};
+constexpr const char* kOurs[] = {"schemes"};
+constexpr const char* kOnnxruntimes[] = {"nodes_to_exclude", "nodes_to_quantize", "TensorQuantOverrides",
+                                         "extra_options",    "quantization",      "options"};
+constexpr const char* kNncfs[] = {"ignored_scope", "ignored_scopes", "names", "patterns", "types", "subgraphs"};
+constexpr const char* kAimets[] = {"encodings", "activation_encodings", "param_encodings"};
+constexpr const char* kQuarks[] = {"exclude", "layer_type_config", "specific_layer_config"};
+constexpr Row kDialects[] = {{"seqto", kOurs},
+                             {"onnxruntime", kOnnxruntimes, internal::read_onnxruntime, internal::write_onnxruntime},
+                             {"nncf", kNncfs, internal::read_nncf, internal::write_nncf},
+                             {"tensorrt", {}, nullptr, internal::write_tensorrt},
+                             {"aimet", kAimets, internal::read_aimet, internal::write_aimet},
+                             {"quark", kQuarks, internal::read_quark, internal::write_quark}};
 
 const Row& row_of(Dialect dialect) { return kDialects[static_cast<size_t>(dialect)]; }
 
@@ -35,9 +44,31 @@ std::vector<std::string> names() {
   return result;
 }
 
-bool has_any(const json& object, std::initializer_list<const char*> keys) {
-  return object.is_object() &&
-         std::any_of(keys.begin(), keys.end(), [&](const char* key) { return object.contains(key); });
+bool has_any(const json& object, std::span<const char* const> keys) {
+  return object.is_object() && std::ranges::any_of(keys, [&](const char* key) { return object.contains(key); });
+}
+
+[[noreturn]] void refuse_form(const std::string& found, Dialect dialect) {
+  throw Error(Code::kInvalidInput,
+              fmt::format("[plan] {} found; {}'s form was expected, see docs/reference/dialects.md; without --from it "
+                          "is seen in the file",
+                          found, to_string(dialect)));
+}
+
+// Of another form nothing would be found to exclude, without a word.
+void require_keys(const json& file, Dialect dialect) {
+  const auto keys = row_of(dialect).keys;
+  if (file.is_object() && !has_any(file, keys))
+    refuse_form(fmt::format("none of the keys {}", fmt::join(keys, ", ")), dialect);
+}
+
+// Our own, of the layers that the model has.
+ForeignPlan read_own(const std::string& text, const Model& model) {
+  ForeignPlan own{plan_from_json(text), {}, {}};
+  internal::UnknownLayers unknown = internal::unknown_layers(own.plan, model);
+  for (const LayerId& layer : unknown.names) own.plan.schemes.erase(layer), own.plan.options.erase(layer);
+  if (!unknown.note.empty()) own.notes.push_back(std::move(unknown.note));
+  return own;
 }
 
 Dialect dialect_of_list(const json& list) {
@@ -84,15 +115,9 @@ Dialect detect_dialect(const std::string& text) {
   } else if (file.is_array() && !file.empty()) {
     return dialect_of_list(file);
   } else {
-    if (has_any(file, {"schemes"})) return Dialect::kSeqto;
-    if (has_any(file, {"encodings", "activation_encodings", "param_encodings"})) return Dialect::kAimet;
-    if (has_any(file, {"ignored_scope", "ignored_scopes", "names", "patterns", "types", "subgraphs"}))
-      return Dialect::kNncf;
-    if (has_any(file, {"exclude", "layer_type_config"})) return Dialect::kQuark;
-    if (has_any(file, {"nodes_to_exclude", "nodes_to_quantize", "TensorQuantOverrides", "extra_options", "quantization",
-                       "options"}) ||
-        is_overrides(file))
-      return Dialect::kOnnxruntime;
+    for (const Dialect d : {Dialect::kSeqto, Dialect::kAimet, Dialect::kNncf, Dialect::kQuark, Dialect::kOnnxruntime})
+      if (has_any(file, row_of(d).keys)) return d;
+    if (is_overrides(file)) return Dialect::kOnnxruntime;
   }
   throw Error(
       Code::kInvalidInput,
@@ -102,10 +127,15 @@ Dialect detect_dialect(const std::string& text) {
 }
 
 ForeignPlan read_plan(const std::string& text, Dialect dialect, const Model& model) {
-  if (dialect == Dialect::kSeqto) return {plan_from_json(text), {}, {}};
-  if (dialect == Dialect::kTensorrt) return internal::read_tensorrt(text, model);
+  if (dialect == Dialect::kSeqto) return read_own(text, model);
+  if (dialect == Dialect::kTensorrt) {
+    if (!internal::parse_json_if_any(text).is_discarded()) refuse_form("JSON", dialect);
+    return internal::read_tensorrt(text, model);
+  }
   try {
-    return row_of(dialect).read(internal::parse_json(text), model);
+    const json file = internal::parse_json(text);
+    if (dialect != Dialect::kOnnxruntime) require_keys(file, dialect);
+    return row_of(dialect).read(file, model);
   } catch (const json::exception& error) {
     throw Error(Code::kInvalidInput, fmt::format("[plan] {}; {}'s form was expected, see docs/reference/dialects.md",
                                                  error.what(), to_string(dialect)));

@@ -1,13 +1,12 @@
 // What a recipe quantizes, and what of that takes samples.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
-#include <unordered_set>
 
 #include "model/bodies.h"
 #include "model/op_traits.h"
+#include "quantization/plan/unknown_layers.h"
 #include "quantization/read/computed_weights.h"
 #include "quantization/read/random_nodes.h"
 #include "seqto/error.h"
@@ -15,29 +14,6 @@
 
 namespace seqto {
 namespace {
-
-std::string unknown_layers(const Plan& plan, const Model& model) {
-  std::unordered_set<LayerId> names;
-  for (const Node& n : model.graph.nodes) names.insert(n.name);
-  internal::for_each_body_node(model, [&](const Node& n) { names.insert(n.name); });
-  std::vector<LayerId> unknown;
-  for (const auto& [layer, scheme] : plan.schemes)
-    if (!names.contains(layer)) unknown.push_back(layer);
-  if (unknown.empty()) return {};
-  constexpr size_t kShown = 3;
-  const std::string more = unknown.size() > kShown ? " ..." : "";
-  const size_t all = unknown.size();
-  unknown.resize(std::min(kShown, all));
-  const std::string shown = fmt::format("'{}'{}", fmt::join(unknown, "', '"), more);
-  if (all == plan.schemes.size())
-    throw Error(Code::kInvalidInput, fmt::format("[plan] {} found, none of them a layer of the model; a plan for this "
-                                                 "model expected; `seqto inspect` lists its layers",
-                                                 shown));
-  return fmt::format(
-      "{} of the plan's {} layers are none of the model's and have no effect: {}; `seqto inspect` lists "
-      "those it has",
-      all, plan.schemes.size(), shown);
-}
 
 // A convolution that quantizes what it reads takes up to 24 times as long as in float. Says what was done.
 std::vector<std::string> spare_convolutions(Recipe& recipe, const Model& model) {
@@ -132,7 +108,8 @@ std::vector<std::string> take_plan(Recipe& recipe, Plan plan, Model& model) {
   recipe.plan = std::move(plan);
   recipe.rewritten_for.reset();
   std::vector<std::string> notes;
-  if (std::string unknown = unknown_layers(recipe.plan, model); !unknown.empty()) notes.push_back(std::move(unknown));
+  if (std::string note = internal::unknown_layers(recipe.plan, model).note; !note.empty())
+    notes.push_back(std::move(note));
   if (!recipe.plan.options.empty()) model = tunable_form(model, recipe.quantize, recipe.plan).model;
   return notes;
 }
