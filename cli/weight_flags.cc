@@ -30,6 +30,11 @@ void add_weight_flags(Command any, WeightFlags& f) {
 }
 
 Scheme WeightFlags::apply(QuantizeOptions& options, const std::string& weight_type, bool weight_type_given) const {
+  if (float16_io && !float16.compute)
+    throw Error(
+        Code::kUsage,
+        "[quantize] --float16-io without --float16-compute found; both expected, as weights that are only stored "
+        "in float16 leave inputs and outputs in float32");
   WeightOnlyOptions w = weight_only;
   int stored_bits = bits;
   bool symmetric = options.symmetric_weights.value_or(true);

@@ -107,10 +107,20 @@ def operators(folder):
                 assert producer[node.input[0]].op_type != "Cast", (name, flags, node.name)
 
 
+def refused(folder):
+    source = save(folder / "float.onnx", [N("MatMul", ["x", "w"], ["y"])], [("x", [6, 24])], [("y", [6, 24])], [W])
+    for flags, said in ((("--float16-max", -5), "-5 as the largest"), (("--float16-max", "1e9"), "65504 at most"),
+                        (("--float16-max", "nan"), "nan as the largest"),
+                        (("--float16-io",), "--float16-io without --float16-compute")):
+        result = seqto("quantize", source, "-o", folder / "written.onnx", "--mode", "float16", *flags)
+        assert result.returncode == 2 and said in result.stderr, (flags, result.stderr)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         rounding(pathlib.Path(folder))
         operators(pathlib.Path(folder))
+        refused(pathlib.Path(folder))
     print("ok")
 
 
