@@ -83,7 +83,10 @@ class Signatures(unittest.TestCase):
         for name in ("QUANT_OP_NAME", "DEQUANT_OP_NAME", "TENSOR_NAME_QUANT_SUFFIX", "QUANT_INPUT_SUFFIX", "ms_domain",
                      "DEQUANT_OUTPUT_SUFFIX", "MODEL_SIZE_THRESHOLD", "onnx_domain", "find_by_name", "compute_scale_zp"):
             self.assertEqual(getattr(a, name), getattr(b, name))
-        with self.assertRaisesRegex(ImportError, "quantize_static"):
+        self.assertFalse(hasattr(ours, "QDQQuantizer"))
+        with self.assertRaisesRegex(AttributeError, "quantize_static"):
+            ours.QDQQuantizer
+        with self.assertRaisesRegex(ImportError, "QDQQuantizer"):
             from seqto.onnxruntime.quantization import QDQQuantizer  # noqa: F401
 
     def test_their_readers_are_readers(self):

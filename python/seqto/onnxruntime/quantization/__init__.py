@@ -55,5 +55,5 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in ("CudaQuantizer", "QDQQuantizer"):
-        raise ImportError(f"{name} found; seqto has no such class; call quantize_static, or import it from onnxruntime.quantization")
+        raise AttributeError(f"{name} found; seqto has no such class; call quantize_static, or import it from onnxruntime.quantization")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
