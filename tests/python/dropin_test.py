@@ -16,8 +16,9 @@ import unittest
 import package  # noqa: F401
 import numpy as np
 import onnx
+import onnxruntime
 import onnxruntime.quantization as theirs
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import seqto
 import seqto.onnxruntime.quantization as ours
@@ -206,6 +207,26 @@ class Calibrated(Pair):
         for extra in ({"CalibMovingAverage": True, "CalibMovingAverageConstant": 0.2}, {"CalibTensorRangeSymmetric": True}):
             with self.subTest(extra):
                 self.both(str(models.DIGITS), self.batches(), extra_options=extra)
+
+    def test_dynamic_weights_by_channel_need_no_opset(self):
+        """Those of QDQ form need 13."""
+        rng = np.random.default_rng(0)
+        w = rng.normal(size=(16, 8)).astype(np.float32)
+        float32 = onnx.TensorProto.FLOAT
+        graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "product")], "g",
+                                  [helper.make_tensor_value_info("x", float32, [4, 16])],
+                                  [helper.make_tensor_value_info("y", float32, [4, 8])],
+                                  [numpy_helper.from_array(w, "w")])
+        model = self.dir / "old.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6), model)
+        a, b = (self.made(module, "quantize_dynamic", model, per_channel=True) for module in (theirs, ours))
+        self.assertNotIsInstance(a, Exception, a)
+        self.assertIsNone(self.difference(a, b))
+        x = {"x": rng.normal(size=(4, 16)).astype(np.float32)}
+        answers = [onnxruntime.InferenceSession(m.SerializeToString()).run(None, x)[0] for m in (a, b)]
+        np.testing.assert_array_equal(*answers)
+        refused = self.made(ours, "quantize_static", model, Samples([x]), per_channel=True)
+        self.assertIn("13 or newer is needed", str(refused))
 
     def test_batches_are_run_as_they_are(self):
         model = onnx.load(models.DIGITS)

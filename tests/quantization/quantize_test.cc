@@ -137,7 +137,9 @@ TEST(Quantizer, WhatItCannotDoIsAnError) {
   EXPECT_NO_THROW(no_kernels.quantize_excluding({}, Scheme::kInt8Dynamic));  // whose activations are uint8 anyway
   Model old = conv_relu();
   old.opsets[0].version = 12;
-  EXPECT_THROW(Quantizer(old, kRanges, {.per_channel = true}), Error);
+  Quantizer by_channel(old, kRanges, {.per_channel = true});
+  EXPECT_THROW(by_channel.quantize(uniform_plan(old, Scheme::kInt8)), Error);
+  EXPECT_NO_THROW(by_channel.quantize(uniform_plan(old, Scheme::kInt8Dynamic)));  // not in pairs
   Model nothing =
       parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float[1] y) { y = Relu(x) })");
   EXPECT_THROW(require_quantizable(nothing), Error);

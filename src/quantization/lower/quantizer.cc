@@ -84,8 +84,9 @@ struct Quantizer::Impl {
     if (options.format == QuantFormat::kQdq) {
       std::optional<QuantizeOptions> effective;
       if (any([](const StaticLayer& l) { return l.wide || l.fields; }))
-        require_opset(index.opset, effective.emplace(static_options(model, index, options, fields)));
+        effective.emplace(static_options(model, index, options, fields));
       const QuantizeOptions& o = effective ? *effective : options;
+      require_opset(index.opset, o);
       encoding = corrected(encode_qdq({model, index, selected, view}, o, cache), corrections);
       return write_qdq(model, index, encoding, o);
     }

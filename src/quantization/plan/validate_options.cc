@@ -73,7 +73,9 @@ void validate_options(const Model& model, const QuantizeOptions& options) {
                                           "max_finite_val); a number above 0, and 65504 at most, expected",
                                           most));
   validate_overrides(model, options);
-  require_opset(model.opset(), options, reads_float16(model, options));
+  QuantizeOptions of_all_schemes = options;
+  of_all_schemes.per_channel = false;  // needs no opset of dynamic layers; quantize() asks for static ones
+  require_opset(model.opset(), of_all_schemes, reads_float16(model, options));
 }
 
 void validate_low_bits(const WeightOnlyOptions& options) {
